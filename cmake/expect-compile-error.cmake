@@ -1,0 +1,21 @@
+# Passes if a compiler refuses a source and says the expected text.
+#
+#   cmake -DEXPECTED=text -P expect-compile-error.cmake -- compiler argument...
+set(command)
+foreach(i RANGE 1 ${CMAKE_ARGC})
+  if(DEFINED separator)
+    list(APPEND command ${CMAKE_ARGV${i}})
+  elseif(CMAKE_ARGV${i} STREQUAL "--")
+    set(separator ${i})
+  endif()
+endforeach()
+
+set(ENV{LC_ALL} C)
+execute_process(COMMAND ${command} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+string(FIND "${output}" "${EXPECTED}" position)
+
+if(status EQUAL 0)
+  message(FATAL_ERROR "This compiled, but must not:\n${command}")
+elseif(position EQUAL -1)
+  message(FATAL_ERROR "The compiler failed (${status}) without saying \"${EXPECTED}\":\n${output}")
+endif()

@@ -1,0 +1,28 @@
+# Enables CUDA if PITH_CUDA allows it and nvcc works. Sets pith_nvcc: whether .cu files can be built.
+include(CheckLanguage)
+set(pith_nvcc OFF)
+if(PITH_CUDA)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(pith_nvcc ON)
+  elseif(PITH_CUDA STREQUAL "AUTO")
+    message(STATUS "pith: left out CUDA, because no working nvcc is on PATH (PITH_CUDA=AUTO)")
+  else()
+    message(FATAL_ERROR "pith: PITH_CUDA=ON needs a working nvcc on PATH, or CMAKE_CUDA_COMPILER")
+  endif()
+endif()
+
+if(pith_nvcc)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real)
+  endif()
+  enable_language(CUDA)
+
+  # CMake before 3.26 knows nvcc up to C++17 only, and falls back to that without a word.
+  if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_COMPILE_FEATURES cuda_std_20)
+    list(APPEND CMAKE_CUDA_COMPILE_FEATURES cuda_std_20)
+  endif()
+endif()

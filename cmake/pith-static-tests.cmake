@@ -1,0 +1,93 @@
+# How compilers are asked what compiles and what does not, without making anything; label static.
+#
+#   pith_add_compile_fail_tests(compile_fail/chain.cpp)     each section is refused, in the expected words
+#   pith_add_header_tests(mpi pith/comm/mpi.hpp)            each header compiles alone, and twice
+#
+# The project's compiler is asked, clang++ if it is another one and there, and nvcc in CUDA builds.
+
+set(pith_cxx_check -std=c++20 ${pith_warnings} -fsyntax-only -x c++)
+set(pith_check_c++ ${CMAKE_CXX_COMPILER} ${pith_cxx_check})
+set(pith_checkers c++)
+find_program(PITH_CLANGXX NAMES clang++ clang++-14)
+if(PITH_CLANGXX AND NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(pith_check_clang++ ${PITH_CLANGXX} ${pith_cxx_check})
+  list(APPEND pith_checkers clang++)
+endif()
+if(pith_nvcc)
+  set(pith_check_nvcc ${CMAKE_CUDA_COMPILER} -std=c++20 -Werror all-warnings -c -o /dev/null -x cu)
+  list(APPEND pith_checkers nvcc)
+endif()
+
+# What a file says to no macro must compile. What it says to each macro must not, and the section begins with why:
+#
+#   #if defined(ORDER)
+#     // expected-error {{pith: these stages do not fit}}
+#     auto codec = pith::qsgd<4>() | pith::top_k(0.01);
+#   #elif defined(...)
+function(pith_add_compile_fail_tests file)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  file(READ ${file} text)
+  string(REGEX MATCHALL "#(el)?if defined\\([A-Za-z0-9_]+\\)" sections "${text}")
+  list(TRANSFORM sections REPLACE ".*\\((.*)\\)" "\\1")
+  foreach(checker IN LISTS pith_checkers)
+    set(check ${pith_check_${checker}} -I${PROJECT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+    add_test(NAME ${file}/${checker} COMMAND ${check})
+    set_tests_properties(${file}/${checker} PROPERTIES LABELS static)
+    foreach(section IN LISTS sections)
+      if(NOT text MATCHES "defined\\(${section}\\)[^#]*// expected-error {{([^\n]+)}}")
+        message(FATAL_ERROR "${file}: section ${section} has no comment // expected-error {{text}}")
+      endif()
+      pith_add_compile_fail_test(${file}/${section}/${checker} "${CMAKE_MATCH_1}" ${check} -D${section})
+    endforeach()
+  endforeach()
+endfunction()
+
+function(pith_add_compile_fail_test name expected)
+  add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} "-DEXPECTED=${expected}"
+                                -P ${PROJECT_SOURCE_DIR}/cmake/expect-compile-error.cmake -- ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS static)
+endfunction()
+
+# Headers listed after cuda, mpi or nccl need that part of pith, those after host are not for nvcc, a .cuh is for nvcc
+# alone; which sees all of its headers in one translation unit.
+function(pith_add_header_tests)
+  cmake_parse_arguments(PARSE_ARGV 0 for "" "" "cuda;mpi;nccl;host")
+  foreach(part cuda mpi nccl)
+    if(NOT TARGET pith::${part})
+      list(APPEND left_out ${for_${part}})
+    endif()
+  endforeach()
+
+  set(root ${PROJECT_SOURCE_DIR}/include)
+  file(GLOB_RECURSE headers RELATIVE ${root} CONFIGURE_DEPENDS ${root}/*.hpp ${root}/*.cuh)
+  list(REMOVE_ITEM headers ${left_out})
+  foreach(checker IN LISTS pith_checkers)
+    if(checker STREQUAL "nvcc")
+      list(REMOVE_ITEM headers ${for_host})
+      pith_add_header_test(headers/nvcc nvcc ${headers})
+    else()
+      foreach(header IN LISTS headers)
+        if(header MATCHES "hpp$")
+          pith_add_header_test(headers/${header}/${checker} ${checker} ${header})
+        endif()
+      endforeach()
+    endif()
+  endforeach()
+endfunction()
+
+function(pith_add_header_test name checker)
+  foreach(header IN LISTS ARGN ARGN)
+    list(APPEND includes -include ${header})
+  endforeach()
+  add_test(NAME ${name} COMMAND ${pith_check_${checker}} -I${PROJECT_SOURCE_DIR}/include "${pith_system_includes}"
+                                ${includes} /dev/null COMMAND_EXPAND_LISTS)
+  set_tests_properties(${name} PROPERTIES LABELS static)
+endfunction()
+
+# What the optional parts of pith include.
+foreach(library MPI::MPI_CXX NCCL::NCCL CUDA::toolkit)
+  if(TARGET ${library})
+    set(directories $<TARGET_PROPERTY:${library},INTERFACE_INCLUDE_DIRECTORIES>)
+    list(APPEND pith_system_includes "$<$<BOOL:${directories}>:-isystem;$<JOIN:${directories},;-isystem;>>")
+  endif()
+endforeach()

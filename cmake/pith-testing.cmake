@@ -1,0 +1,62 @@
+# How test programs are added. A name is a path below tests/ without its ending; more sources may follow it.
+#
+#   pith_add_test(core/random_test)                  a doctest program of tests/core/random_test.cpp; label cpu
+#   pith_add_test(laws/unbiased_test LABELS long)    ... which only the long tier runs
+#   pith_add_cuda_test(exec/cuda_test)               of a .cu file; label gpu; skipped without a device
+#   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi
+#
+# LIBRARIES adds libraries to a program. Without nvcc and MPI the last two do nothing.
+
+function(pith_add_test name)
+  pith_test_program(${name} .cpp ${ARGN})
+  add_test(NAME ${name} COMMAND ${target})
+  set_tests_properties(${name} PROPERTIES LABELS "cpu;${labels}")
+endfunction()
+
+function(pith_add_cuda_test name)
+  if(NOT pith_nvcc)
+    return()
+  endif()
+  pith_test_program(${name} .cu ${ARGN})
+  target_sources(${target} PRIVATE cuda_or_skip.cpp)
+  target_link_libraries(${target} PRIVATE pith::cuda)
+  add_test(NAME ${name} COMMAND ${target})
+  set_tests_properties(${name} PROPERTIES LABELS "gpu;${labels}" SKIP_RETURN_CODE 77 RESOURCE_LOCK gpu)
+endfunction()
+
+function(pith_add_mpi_test name)
+  if(NOT TARGET pith::mpi)
+    return()
+  endif()
+  pith_test_program(${name} .cpp ${ARGN})
+  target_sources(${target} PRIVATE mpi_scope.cpp)
+  target_link_libraries(${target} PRIVATE pith::mpi)
+  foreach(n IN LISTS ranks)
+    add_test(NAME ${name}/${n} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${n} ${MPIEXEC_PREFLAGS}
+                                       $<TARGET_FILE:${target}> ${MPIEXEC_POSTFLAGS})
+    set_tests_properties(${name}/${n} PROPERTIES LABELS "mpi;${labels}" PROCESSORS ${n} TIMEOUT 120
+                                                 ENVIRONMENT "${pith_mpi_environment}")
+  endforeach()
+endfunction()
+
+# Open MPI as root, with more ranks than cores, on one machine that may forbid ptrace and has no ssh.
+set(pith_mpi_environment
+    OMPI_ALLOW_RUN_AS_ROOT=1
+    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    OMPI_MCA_btl=self,vader
+    OMPI_MCA_btl_vader_single_copy_mechanism=none
+    OMPI_MCA_hwloc_base_binding_policy=none
+    OMPI_MCA_mpi_yield_when_idle=1
+    OMPI_MCA_plm_rsh_agent=false
+    OMPI_MCA_rmaps_base_oversubscribe=1)
+
+# A doctest program; sets target, labels and ranks for the caller.
+macro(pith_test_program name ending)
+  cmake_parse_arguments(arg "" "" "LABELS;LIBRARIES;RANKS" ${ARGN})
+  string(REPLACE / _ target ${name})
+  set(labels ${arg_LABELS})
+  set(ranks ${arg_RANKS})
+  add_executable(${target} ${name}${ending} ${arg_UNPARSED_ARGUMENTS})
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE pith::pith doctest::doctest pith_test_main ${arg_LIBRARIES})
+endmacro()
