@@ -1,0 +1,20 @@
+// pith/config.hpp — the language, the platform and the one host-device macro.
+#pragma once
+
+#include <bit>
+
+#if __cplusplus < 202002L
+#error "pith needs C++20: compile with -std=c++20 (for nvcc too)"
+#endif
+
+#if defined(__FAST_MATH__) && !defined(PITH_ALLOW_FAST_MATH)
+#error "pith: -ffast-math breaks NaN handling and equal bytes on all ranks; define PITH_ALLOW_FAST_MATH to go on without them"
+#endif
+
+#if defined(__CUDACC__)
+#define PITH_HD __host__ __device__
+#else
+#define PITH_HD
+#endif
+
+static_assert(std::endian::native == std::endian::little, "pith: payloads are little-endian and so must the machine be");

@@ -1,0 +1,44 @@
+// pith/core/buffer.hpp — memory that an executor allocated, owned.
+#pragma once
+
+#include <pith/core/executor.hpp>
+
+#include <cstddef>
+#include <utility>
+
+namespace pith::inline v0 {
+
+/// `size()` elements of `T` in the memory of `E`, zero at first.
+template <class T, executor E>
+class buffer {
+ public:
+  buffer() = default;
+  buffer(E const& exec, std::size_t size) : exec_(exec), size_(size) {
+    if (size == 0) return;
+    data_ = static_cast<T*>(exec.allocate(size * sizeof(T)));
+    exec.fill(data_, std::byte{}, size * sizeof(T));
+  }
+  buffer(buffer&& other) noexcept
+      : exec_(other.exec_), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  buffer& operator=(buffer&& other) noexcept {
+    std::swap(exec_, other.exec_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~buffer() {
+    if (data_ != nullptr) exec_.deallocate(data_, size_ * sizeof(T));
+  }
+
+  T*            data() const { return data_; }
+  std::size_t   size() const { return size_; }
+  std::size_t   size_bytes() const { return size_ * sizeof(T); }
+  span_on<E, T> view() const { return {data_, size_}; }
+
+ private:
+  E           exec_{};
+  T*          data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace pith::inline v0

@@ -1,0 +1,115 @@
+// pith/core/capability.hpp — what a codec promises, as numbers and laws.
+#pragma once
+
+#include <pith/core/call.hpp>
+
+#include <concepts>
+#include <optional>
+#include <type_traits>
+
+namespace pith::inline v0 {
+
+/// How payloads may be summed in flight, x_i being the input of rank i of N.
+enum class sum_form {
+  none,    ///< they may not
+  encode,  ///< C(mean x_i) = mean C(x_i): the sum is decoded, then divided by N
+  decode,  ///< D(sum C(x_i / N)) = mean D(C(x_i)): inputs are divided by N first, so narrow sums do not overflow, D may be affine
+};
+
+/// E D(C(x)) = x and E|D(C(x)) - x|^2 <= omega |x|^2.
+template <class S>
+concept unbiased = requires(S const& s, shape const& dims) {
+  { s.omega(dims) } -> std::same_as<double>;
+};
+
+/// E|D(C(x)) - x|^2 <= (1 - delta) |x|^2.
+template <class S>
+concept contractive = requires(S const& s, shape const& dims) {
+  { s.delta(dims) } -> std::same_as<double>;
+};
+
+/// |D(C(x)) - x| <= error_bound for each element.
+template <class S>
+concept absolute = requires(S const& s, shape const& dims) {
+  { s.error_bound(dims) } -> std::same_as<double>;
+};
+
+/// D(C(x)) is the orthogonal projection of x on a subspace that x may choose: |x|^2 = |D(C(x))|^2 + |x - D(C(x))|^2.
+template <class S>
+concept projection = requires { requires std::remove_cvref_t<S>::is_projection; };
+
+/// D embeds values isometrically, |D(y) - D(z)| = |y - z|, so that the errors of a stage behind it keep their size.
+template <class S>
+concept isometric = requires { requires std::remove_cvref_t<S>::is_isometric; };
+
+/// Values may be summed in flight; there is no side record.
+template <class S>
+concept summable = requires { requires std::remove_cvref_t<S>::sums != sum_form::none; };
+
+/// The count of emitted values depends on the data; it begins the side record, and the output shape bounds it.
+template <class S>
+concept variable_rate = requires { requires std::remove_cvref_t<S>::is_variable_rate; };
+
+template <class S>
+concept fixed_rate = !variable_rate<S>;
+
+/// The same codec and the same state types at another rate.
+template <class S>
+concept rate_adjustable = requires(S const& s, double rate) {
+  { s.at(rate) } -> std::same_as<std::remove_cvref_t<S>>;
+};
+
+/// C_b(C_a(x)) = C_b(x) for b of a smaller rate: a payload can be compressed further.
+template <class S>
+concept nestable = requires { requires std::remove_cvref_t<S>::is_nestable; };
+
+/// Equal payload and state bytes on all executors, instruction sets and compilers.
+template <class S>
+concept reproducible = requires { requires std::remove_cvref_t<S>::is_reproducible; };
+
+/// Capabilities of a codec whose type is known at run time only.
+struct capabilities {
+  std::optional<double> omega, delta, error_bound;
+  bool                  projection = false, isometric = false, reproducible = false;
+  sum_form              sums       = sum_form::none;
+
+  /// delta, which an unbiased codec has too where omega < 1: it is 1 - omega.
+  std::optional<double> contraction() const {
+    return delta ? delta : omega ? std::optional(1 - *omega) : std::nullopt;
+  }
+};
+
+/// Its capabilities are found by asking.
+template <class S>
+concept erased = requires(S const& s, shape const& dims) {
+  { s.capabilities_for(dims) } -> std::same_as<capabilities>;
+};
+
+template <class S>
+constexpr sum_form sum_form_of() {
+  if constexpr (summable<S>) {
+    return std::remove_cvref_t<S>::sums;
+  } else {
+    return sum_form::none;
+  }
+}
+
+/// The capabilities of any codec, for tables, messages and run-time composition.
+template <class S>
+capabilities capabilities_of(S const& s, shape const& dims) {
+  if constexpr (erased<S>) {
+    return s.capabilities_for(dims);
+  } else {
+    auto of = capabilities();
+    if constexpr (unbiased<S>) of.omega = s.omega(dims);
+    if constexpr (contractive<S>) of.delta = s.delta(dims);
+    if constexpr (absolute<S>) of.error_bound = s.error_bound(dims);
+    of.projection   = projection<S>;
+    of.isometric    = isometric<S>;
+    of.reproducible = reproducible<S>;
+    of.sums         = sum_form_of<S>();
+    return of;
+  }
+}
+
+}  // namespace pith::inline v0

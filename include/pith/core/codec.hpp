@@ -1,0 +1,97 @@
+// pith/core/codec.hpp — a codec turns values into the bytes of a payload and back; every stage is one.
+#pragma once
+
+#include <pith/core/stage.hpp>
+
+#include <concepts>
+#include <cstddef>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+inline constexpr std::size_t section_alignment = 8;  ///< of a payload's sections: values, then side records
+
+template <class C, class In, class E>
+concept has_payload = requires(C const& c, E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
+                               stream_on<E, In> to, span_on<E, std::byte> out, span_on<E, std::byte const> payload,
+                               agreed_of<C, In, E> const& agreed, local_of<C, In, E>& local, workspace_on<E>& ws) {
+  { c.name() } -> std::convertible_to<std::string>;
+  { c.template payload_bytes<In>(dims) } -> std::same_as<std::size_t>;
+  { c.encode_payload(exec, id, dims, x, out, agreed, local, ws) } -> std::same_as<void>;
+  { c.decode_payload(exec, id, dims, payload, to, agreed, ws) } -> std::same_as<void>;
+};
+
+}  // namespace detail
+
+/// Sizes, encode and decode in bytes. A stage is a codec whose payload is its values and then its side record.
+template <class C, class In, class E>
+concept codec = executor<E> && (stage<C, In, E> || detail::has_payload<std::remove_cvref_t<C>, In, E>);
+
+/// The bytes of a payload: a bound that is known on the host.
+template <class In, class C>
+constexpr std::size_t payload_bytes(C const& c, shape const& dims) {
+  if constexpr (requires { c.template payload_bytes<In>(dims); }) {
+    return c.template payload_bytes<In>(dims);
+  } else {
+    auto const values = stream_bytes<output_of<C, In>>(detail::output_shape(c, dims).n);
+    auto const side   = detail::side_bytes<In>(c, dims);
+    return side == 0 ? values : detail::align_up(values, detail::section_alignment) + side;
+  }
+}
+
+namespace detail {
+
+/// The sections of a stage's payload.
+template <class Out, class E, class Byte>
+auto sections(std::uint64_t n, span_on<E, Byte> payload) {
+  using element     = std::conditional_t<std::is_const_v<Byte>, Out const, Out>;
+  auto const values = std::min(payload.size(), align_up(stream_bytes<Out>(n), section_alignment));
+  auto*      words  = reinterpret_cast<typename storage<element>::word*>(payload.data());
+  return encoded_on<E, element>{{words, n, nullptr}, payload.subspan(values)};
+}
+
+/// Bytes between sections are zero, so that equal calls give equal payloads.
+template <class E>
+void clear_padding(E const& exec, span_on<E, std::byte> section, std::size_t used) {
+  if (used < section.size()) exec.fill(section.data() + used, std::byte{}, section.size() - used);
+}
+
+template <class In, class C, class E, class Agreed, class Local>
+void encode_payload(C const& c, E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
+                    span_on<E, std::byte> payload, Agreed const& agreed, Local& local, workspace_on<E>& ws) {
+  if constexpr (has_payload<C, In, E>) {
+    auto const scope = ws.mark();
+    c.encode_payload(exec, id, dims, x, payload, agreed, local, ws);
+  } else {
+    auto const n = output_shape(c, dims).n;
+    auto const y = sections<output_of<C, In>, E, std::byte>(n, payload);
+    clear_padding<E>(exec, payload.first(payload.size() - y.side.size()), stream_bytes<output_of<C, In>>(n));
+    encode<In>(c, exec, id, dims, x, y, agreed, local, ws);
+  }
+}
+
+template <class In, class C, class E, class Agreed>
+void decode_payload(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                    stream_on<E, In> x, Agreed const& agreed, workspace_on<E>& ws) {
+  if constexpr (has_payload<C, In, E>) {
+    auto const scope = ws.mark();
+    c.decode_payload(exec, id, dims, payload, x, agreed, ws);
+  } else {
+    auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, dims).n, payload);
+    decode<In>(c, exec, id, dims, y, x, agreed, ws);
+  }
+}
+
+/// Whether what is decoded is what was encoded, for this shape: then there is nothing to feed back.
+template <class C>
+constexpr bool is_exact(C const& c, shape const& dims) {
+  if constexpr (requires { { c.is_exact(dims) } -> std::same_as<bool>; }) {
+    return c.is_exact(dims);
+  } else {
+    return false;
+  }
+}
+
+}  // namespace detail
+}  // namespace pith::inline v0

@@ -1,0 +1,132 @@
+// pith/core/compress.hpp — what a codec needs for one tensor, and the verbs compress and decompress.
+#pragma once
+
+#include <pith/core/rounds.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace pith::inline v0 {
+
+/// Whose tensor a state belongs to: all that randomness depends on but the step.
+struct identity_of_tensor {
+  std::uint64_t seed   = 0;
+  std::uint32_t tensor = 0;
+  std::uint16_t rank   = 0;
+};
+
+namespace detail {
+
+struct advance {
+  std::uint64_t* step;
+  PITH_HD void   operator()(std::uint64_t) const { ++*step; }
+};
+
+}  // namespace detail
+
+/// What codec `C` keeps for one tensor on one rank: agreed and local parts, and the step, in E's memory.
+template <class In, class C, executor E>
+class codec_state {
+ public:
+  codec_state(E const& exec, C const& codec, shape const& dims, identity_of_tensor const& whose)
+      : dims_(dims),
+        whose_(whose),
+        step_(exec, 1),
+        agreed_(make_agreed<In>(exec, codec, id(), dims)),
+        local_(make_local<In>(exec, codec, dims)) {}
+
+  shape const& dims() const { return dims_; }
+  auto&        agreed() { return agreed_; }
+  auto&        local() { return local_; }
+
+  /// The call of this rank in this step.
+  call id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0}; }
+
+  /// The next step begins: it draws other random numbers.
+  void advance(E const& exec) { exec.for_each_index(1, detail::advance{step_.data()}); }
+
+  void fields(field_visitor& f) {
+    f(step_);
+    agreed_.fields(f);
+    local_.fields(f);
+  }
+
+ private:
+  shape                    dims_;
+  identity_of_tensor       whose_;
+  buffer<std::uint64_t, E> step_;
+  agreed_of<C, In, E>      agreed_;
+  local_of<C, In, E>       local_;
+};
+
+/// Everything that `codec` must remember for a tensor of shape `dims`; allocates, so do it once.
+template <class In, executor E, class C>
+  requires exchangeable<C, In, E>
+codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dims, identity_of_tensor const& whose = {}) {
+  return {exec, codec, dims, whose};
+}
+
+/// The workspace bytes that compress, decompress and all_reduce_mean need over `ranks` ranks; the default is for the
+/// first two.
+template <class In, class C, executor E>
+std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims, unsigned ranks = 0) {
+  auto most = detail::scratch_bytes<In>(codec, exec, dims);
+  if (ranks > 0) {
+    most               = std::max(most, detail::exchange_scratch_bytes<In>(codec, exec, dims));
+    std::size_t moving = 0;
+    for (unsigned r = 0; r < detail::rounds(codec, dims); ++r) {
+      auto const moves = detail::transfer_of<In>(codec, r, dims);
+      auto const in    = moves.how == transport::all_gather ? moves.bytes() * ranks : 0;
+      moving           = std::max(moving, scratch_for<std::byte>(moves.bytes()) + scratch_for<std::byte>(in));
+    }
+    most += moving;
+  }
+  return most + detail::scratch_alignment;
+}
+
+namespace detail {
+
+inline void require_size(char const* verb, char const* what, std::size_t expected, std::size_t got) {
+  require(expected == got, verb, ": ", what, " must be ", expected, ", got ", got);
+}
+inline void require_room(char const* verb, std::size_t expected, std::size_t got) {
+  require(got >= expected, verb, ": the payload must have ", expected, " bytes, got ", got);
+}
+
+}  // namespace detail
+
+/// Begins the state's next step and encodes `x` into the first payload_bytes<In>(codec, dims) bytes of `payload`.
+template <class In, executor E, class C>
+void compress(E const& exec, C const& codec, span_on<E, In const> x, span_on<E, std::byte> payload,
+              codec_state<In, C, E>& state, workspace_on<E>& ws) {
+  auto const& dims = state.dims();
+  auto const  size = payload_bytes<In>(codec, dims);
+  detail::require_size("compress", "the elements of x", dims.n, x.size());
+  detail::require_room("compress", size, payload.size());
+  state.advance(exec);
+  detail::encode_payload<In>(codec, exec, state.id(), dims, stream_on<E, In const>{x.data(), dims.n}, payload.first(size),
+                             state.agreed(), state.local(), ws);
+}
+
+/// Decodes into `x` what rank `from` compressed in the state's current step.
+template <class In, executor E, class C>
+void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload, span_on<E, In> x,
+                codec_state<In, C, E>& state, workspace_on<E>& ws, std::uint16_t from) {
+  auto const& dims = state.dims();
+  auto const  size = payload_bytes<In>(codec, dims);
+  detail::require_size("decompress", "the elements of x", dims.n, x.size());
+  detail::require_room("decompress", size, payload.size());
+  auto id = state.id();
+  id.rank = from;
+  detail::decode_payload<In>(codec, exec, id, dims, payload.first(size), stream_on<E, In>{x.data(), dims.n}, state.agreed(), ws);
+}
+
+/// Decodes what this rank compressed.
+template <class In, executor E, class C>
+void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload, span_on<E, In> x,
+                codec_state<In, C, E>& state, workspace_on<E>& ws) {
+  decompress(exec, codec, payload, x, state, ws, state.id().rank);
+}
+
+}  // namespace pith::inline v0

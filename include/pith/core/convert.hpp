@@ -1,0 +1,36 @@
+// pith/core/convert.hpp — element-wise passes that every codec may need.
+#pragma once
+
+#include <pith/core/element.hpp>
+#include <pith/core/stream.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// to[i] = from[i], converted.
+template <class To, class From>
+struct convert {
+  From const* from;
+  To*         to;
+  PITH_HD void operator()(std::uint64_t i) const { to[i] = element_cast<To>(from[i]); }
+};
+
+/// to[i] = factor from[i], computed in the wider type.
+template <class To, class From>
+struct scale {
+  From const* from;
+  To*         to;
+  accum<To>   factor;
+  PITH_HD void operator()(std::uint64_t i) const { to[i] = element_cast<To>(factor * element_cast<accum<To>>(from[i])); }
+};
+
+/// to[i] += from[i].
+template <class To, class From>
+struct add {
+  From const* from;
+  To*         to;
+  PITH_HD void operator()(std::uint64_t i) const { to[i] += element_cast<To>(from[i]); }
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,218 @@
+// pith/core/rounds.hpp — an exchange as rounds: produce bytes, have them summed or gathered, absorb the result.
+#pragma once
+
+#include <pith/core/capability.hpp>
+#include <pith/core/codec.hpp>
+#include <pith/core/convert.hpp>
+
+#include <concepts>
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+/// How a round's bytes travel.
+enum class transport : std::uint8_t {
+  all_gather,  ///< every rank receives every rank's bytes, in rank order
+  sum,         ///< every rank receives the elementwise sum
+  max,         ///< every rank receives the elementwise maximum
+};
+
+/// What a round's bytes are, for a communicator that adds them.
+enum class element_kind : std::uint8_t { bytes, f32, f64, f16, bf16, i32 };
+
+template <class T>
+constexpr element_kind kind_of() {
+  if constexpr (std::same_as<T, float>) return element_kind::f32;
+  if constexpr (std::same_as<T, double>) return element_kind::f64;
+  if constexpr (std::same_as<T, half>) return element_kind::f16;
+  if constexpr (std::same_as<T, bfloat16>) return element_kind::bf16;
+  if constexpr (std::same_as<T, std::int32_t>) return element_kind::i32;
+  return element_kind::bytes;
+}
+
+constexpr std::size_t kind_bytes(element_kind kind) {
+  switch (kind) {
+    case element_kind::f64: return 8;
+    case element_kind::f32:
+    case element_kind::i32: return 4;
+    case element_kind::f16:
+    case element_kind::bf16: return 2;
+    default: return 1;
+  }
+}
+
+/// What every rank sends in one round: `count` elements of a kind.
+struct transfer {
+  transport     how   = transport::all_gather;
+  element_kind  kind  = element_kind::bytes;
+  std::uint64_t count = 0;
+
+  constexpr std::size_t bytes() const { return count * kind_bytes(kind); }
+  friend constexpr bool operator==(transfer const&, transfer const&) = default;
+};
+
+/// What a round brought: one buffer that all ranks added up, or one buffer of every rank, `stride` bytes apart.
+template <memory_space Space = host_space>
+struct received {
+  span<std::byte const, Space> bytes;
+  std::size_t                  stride = 0;
+
+  constexpr span<std::byte const, Space> from(unsigned rank, std::size_t size) const {
+    return bytes.subspan(rank * stride, size);
+  }
+};
+template <class E>
+using received_on = received<space_of<E>>;
+
+/// An exchange of its own: rounds that each produce a buffer on every rank and absorb its sum, maximum or gathering.
+/// `x` holds the gradient until the last round absorbs: then it holds the mean over the ranks.
+template <class C, class In, class E>
+concept collective = requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+                              stream_on<E, In const> g, stream_on<E, In> x, span_on<E, std::byte> out,
+                              received_on<E> in, agreed_of<C, In, E>& agreed, local_of<C, In, E>& local,
+                              workspace_on<E>& ws) {
+  { c.rounds(dims) } -> std::same_as<unsigned>;
+  { c.template round<In>(round, dims) } -> std::same_as<transfer>;
+  { c.template exchange_scratch_bytes<In>(exec, dims) } -> std::same_as<std::size_t>;
+  { c.produce(exec, id, dims, ranks, round, g, out, std::as_const(agreed), local, ws) } -> std::same_as<void>;
+  { c.absorb(exec, id, dims, ranks, round, in, x, agreed, local, ws) } -> std::same_as<void>;
+};
+
+/// Anything that can be exchanged: a collective as it says, a summable codec in one sum, any other in one gathering.
+template <class C, class In, class E>
+concept exchangeable = collective<C, In, E> || codec<C, In, E>;
+
+namespace detail {
+
+template <class C>
+unsigned rounds(C const& c, shape const& dims) {
+  if constexpr (requires { c.rounds(dims); }) {
+    return c.rounds(dims);
+  } else {
+    return 1;
+  }
+}
+
+/// The form of a codec's sums, which an erased one knows at run time only.
+template <class C>
+constexpr sum_form sums(C const& c) {
+  if constexpr (requires { { c.sums_as() } -> std::same_as<sum_form>; }) {
+    return c.sums_as();
+  } else {
+    return sum_form_of<C>();
+  }
+}
+
+/// The kind of the values that a summable codec emits.
+template <class In, class C>
+constexpr element_kind value_kind(C const& c) {
+  if constexpr (requires { { c.value_kind() } -> std::same_as<element_kind>; }) {
+    return c.value_kind();
+  } else if constexpr (summable<C>) {
+    return kind_of<output_of<C, In>>();
+  } else {
+    return element_kind::bytes;
+  }
+}
+
+template <class In, class C>
+transfer transfer_of(C const& c, unsigned round, shape const& dims) {
+  if constexpr (requires { c.template round<In>(round, dims); }) {
+    return c.template round<In>(round, dims);
+  } else {
+    if (sums(c) == sum_form::none) return {transport::all_gather, element_kind::bytes, payload_bytes<In>(c, dims)};
+    if constexpr (summable<C>) require(side_bytes<In>(c, dims) == 0, c.name(), ": a summable stage has no side record");
+    return {transport::sum, value_kind<In>(c), output_shape(c, dims).n};
+  }
+}
+
+template <class In, class C, class E>
+std::size_t exchange_scratch_bytes(C const& c, E const& exec, shape const& dims) {
+  if constexpr (collective<C, In, E>) {
+    return c.template exchange_scratch_bytes<In>(exec, dims);
+  } else {
+    return scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n) + scratch_bytes<In>(c, exec, dims);
+  }
+}
+
+template <class In, class E>
+void rescale(E const& exec, stream_on<E, In> x, double factor) {
+  if (factor == 1) return;
+  exec.for_each_index(x.capacity, scale<In, In>{x.data, x.data, static_cast<accum<In>>(factor)});
+}
+
+/// x times factor, in scratch; x itself if the factor is 1.
+template <class In, class E>
+stream_on<E, In const> scaled(E const& exec, stream_on<E, In const> x, double factor, workspace_on<E>& ws) {
+  if (factor == 1) return x;
+  auto const y = ws.template take<In>(x.capacity);
+  exec.for_each_index(x.capacity, scale<In, In>{x.data, y.data, static_cast<accum<In>>(factor)});
+  return y;
+}
+
+/// The mean of all ranks' payloads, decoded and added in rank order.
+template <class In, class C, class E, class Agreed>
+void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in, stream_on<E, In> x,
+                 Agreed const& agreed, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  auto const one   = ws.template take<In>(dims.n);
+  auto const sum   = ws.template take<accum<In>>(dims.n);
+  auto const size  = payload_bytes<In>(c, dims);
+  exec.fill(sum.data, std::byte{}, stream_bytes<accum<In>>(dims.n));
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    id.rank = static_cast<std::uint16_t>(rank);
+    decode_payload<In>(c, exec, id, dims, in.from(rank, size), one, agreed, ws);
+    exec.for_each_index(dims.n, add<accum<In>, In>{one.data, sum.data});
+  }
+  exec.for_each_index(dims.n, scale<In, accum<In>>{sum.data, x.data, accum<In>{1} / static_cast<accum<In>>(ranks)});
+}
+
+template <class In, class C, class E, class Agreed, class Local>
+void produce(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, [[maybe_unused]] unsigned round,
+             stream_on<E, In const> x, span_on<E, std::byte> out, Agreed const& agreed, Local& local, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  if constexpr (collective<C, In, E>) {
+    c.produce(exec, id, dims, ranks, round, x, out, agreed, local, ws);
+  } else {
+    auto const share = sums(c) == sum_form::decode ? 1.0 / ranks : 1.0;
+    encode_payload<In>(c, exec, id, dims, scaled<In>(exec, x, share, ws), out, agreed, local, ws);
+  }
+}
+
+template <class In, class C, class E, class Agreed, class Local>
+void absorb(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, [[maybe_unused]] unsigned round,
+            received_on<E> in, stream_on<E, In> x, Agreed& agreed, [[maybe_unused]] Local& local,
+            workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  if constexpr (collective<C, In, E>) {
+    c.absorb(exec, id, dims, ranks, round, in, x, agreed, local, ws);
+  } else if (sums(c) == sum_form::none) {
+    decode_mean<In>(c, exec, id, dims, ranks, in, x, agreed, ws);
+  } else {
+    decode_payload<In>(c, exec, id, dims, in.bytes, x, agreed, ws);
+    if (sums(c) == sum_form::encode) rescale<In>(exec, x, 1.0 / ranks);
+  }
+}
+
+/// Whether what a rank contributed is known as soon as it has produced its last round. Else it is the mean that all receive.
+template <class C, class In, class E>
+concept knows_contribution = !collective<C, In, E> || requires(C const& c, E const& exec, call const& id, shape const& dims,
+                                                               unsigned ranks, span_on<E, std::byte const> produced,
+                                                               stream_on<E, In> sent, agreed_of<C, In, E> const& agreed,
+                                                               workspace_on<E>& ws) {
+  c.contribution(exec, id, dims, ranks, produced, sent, agreed, ws);
+};
+
+template <class In, class C, class E, class Agreed>
+void contribution(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
+                  span_on<E, std::byte const> produced, stream_on<E, In> sent, Agreed const& agreed, workspace_on<E>& ws) {
+  if constexpr (collective<C, In, E>) {
+    c.contribution(exec, id, dims, ranks, produced, sent, agreed, ws);
+  } else {
+    decode_payload<In>(c, exec, id, dims, produced, sent, agreed, ws);
+    if (sums(c) == sum_form::decode) rescale<In>(exec, sent, ranks);
+  }
+}
+
+}  // namespace detail
+}  // namespace pith::inline v0

@@ -1,0 +1,190 @@
+// pith/core/stage.hpp — a stage maps a stream of values to a shorter or narrower stream and a side record.
+#pragma once
+
+#include <pith/core/call.hpp>
+#include <pith/core/capability.hpp>
+#include <pith/core/element.hpp>
+#include <pith/core/executor.hpp>
+#include <pith/core/state.hpp>
+#include <pith/core/stream.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <string>
+#include <type_traits>
+
+namespace pith::inline v0 {
+
+/// Base of everything that `|` joins: a user's stage derives from it, so that `|` is found.
+struct pipeable {};
+
+/// What stage `S` emits for values of `In`.
+template <class S, class In>
+using output_of = typename std::remove_cvref_t<S>::template output<In>;
+
+namespace detail {
+
+/// What a stage leaves out has a default: the shape is kept, there is no side record, no scratch, no parameter.
+template <class S>
+constexpr shape output_shape(S const& s, shape const& dims) {
+  if constexpr (requires { s.output_shape(dims); }) {
+    return s.output_shape(dims);
+  } else {
+    return dims;
+  }
+}
+
+template <class In, class S>
+constexpr std::size_t side_bytes(S const& s, shape const& dims) {
+  if constexpr (requires { s.template side_bytes<In>(dims); }) {
+    return s.template side_bytes<In>(dims);
+  } else if constexpr (requires { s.side_bytes(dims); }) {
+    return s.side_bytes(dims);
+  } else {
+    return 0;
+  }
+}
+
+template <class In, class S, class E>
+constexpr std::size_t scratch_bytes(S const& s, E const& exec, shape const& dims) {
+  if constexpr (requires { s.template scratch_bytes<In>(exec, dims); }) {
+    return s.template scratch_bytes<In>(exec, dims);
+  } else {
+    return 0;
+  }
+}
+
+/// Whether `s.encode` takes these, in front of the states and the workspace.
+template <class S, class Agreed, class Local, class Ws, class... Head>
+concept takes_encode =
+    (stateless<Agreed> && stateless<Local> &&
+     requires(S const& s, Head... head, Ws& ws) { { s.encode(head..., ws) } -> std::same_as<void>; }) ||
+    (stateless<Agreed> && !stateless<Local> &&
+     requires(S const& s, Head... head, Local& local, Ws& ws) { { s.encode(head..., local, ws) } -> std::same_as<void>; }) ||
+    (!stateless<Agreed> && stateless<Local> && requires(S const& s, Head... head, Agreed const& agreed, Ws& ws) {
+      { s.encode(head..., agreed, ws) } -> std::same_as<void>;
+    }) ||
+    (!stateless<Agreed> && !stateless<Local> && requires(S const& s, Head... head, Agreed const& agreed, Local& local, Ws& ws) {
+      { s.encode(head..., agreed, local, ws) } -> std::same_as<void>;
+    });
+
+template <class S, class Agreed, class Ws, class... Head>
+concept takes_decode =
+    (stateless<Agreed> && requires(S const& s, Head... head, Ws& ws) { { s.decode(head..., ws) } -> std::same_as<void>; }) ||
+    (!stateless<Agreed> && requires(S const& s, Head... head, Agreed const& agreed, Ws& ws) {
+      { s.decode(head..., agreed, ws) } -> std::same_as<void>;
+    });
+
+template <class S, class In, class E>
+concept encodes_unseeded = takes_encode<S, agreed_of<S, In, E>, local_of<S, In, E>, workspace_on<E>, E const&, shape const&,
+                                        stream_on<E, In const>, encoded_on<E, output_of<S, In>>>;
+template <class S, class In, class E>
+concept encodes_seeded = takes_encode<S, agreed_of<S, In, E>, local_of<S, In, E>, workspace_on<E>, E const&, call const&,
+                                      shape const&, stream_on<E, In const>, encoded_on<E, output_of<S, In>>>;
+template <class S, class In, class E>
+concept decodes_unseeded = takes_decode<S, agreed_of<S, In, E>, workspace_on<E>, E const&, shape const&,
+                                        encoded_on<E, output_of<S, In> const>, stream_on<E, In>>;
+template <class S, class In, class E>
+concept decodes_seeded = takes_decode<S, agreed_of<S, In, E>, workspace_on<E>, E const&, call const&, shape const&,
+                                      encoded_on<E, output_of<S, In> const>, stream_on<E, In>>;
+
+template <class S, class Agreed, class Local, class Ws, class... Head>
+void encode_with(S const& s, [[maybe_unused]] Agreed const& agreed, [[maybe_unused]] Local& local, Ws& ws, Head const&... head) {
+  if constexpr (stateless<Agreed> && stateless<Local>) {
+    s.encode(head..., ws);
+  } else if constexpr (stateless<Agreed>) {
+    s.encode(head..., local, ws);
+  } else if constexpr (stateless<Local>) {
+    s.encode(head..., agreed, ws);
+  } else {
+    s.encode(head..., agreed, local, ws);
+  }
+}
+
+template <class S, class Agreed, class Ws, class... Head>
+void decode_with(S const& s, [[maybe_unused]] Agreed const& agreed, Ws& ws, Head const&... head) {
+  if constexpr (stateless<Agreed>) {
+    s.decode(head..., ws);
+  } else {
+    s.decode(head..., agreed, ws);
+  }
+}
+
+}  // namespace detail
+
+/// It emits some type for values of `In`, and has a name and parameters for the wire and for digests.
+template <class S, class In>
+concept sized = requires(S const& s) {
+  typename storage<output_of<S, In>>::word;
+  { s.name() } -> std::convertible_to<std::string>;
+};
+
+/// It maps values of `In` to values of `output_of<S, In>` and a side record ...
+template <class S, class In, class E>
+concept encodes = detail::encodes_seeded<S, In, E> || detail::encodes_unseeded<S, In, E>;
+/// ... and back.
+template <class S, class In, class E>
+concept decodes = detail::decodes_seeded<S, In, E> || detail::decodes_unseeded<S, In, E>;
+
+namespace detail {
+
+template <class S, class In, class E>
+concept stage_on = std::copyable<S> && std::derived_from<S, pipeable> && sized<S, In> && encodes<S, In, E> && decodes<S, In, E>;
+
+}  // namespace detail
+
+/// A stage is a codec that composes. Encode and decode are const, return void, allocate nothing, never wait:
+///
+///     encode(exec, [call,] shape, stream<In const>, encoded<Out>, [agreed const&,] [local&,] ws)
+///     decode(exec, [call,] shape, encoded<Out const>, stream<In>, [agreed const&,] ws)
+///
+/// A stage without randomness leaves out `call`, one without state the states. A variable-rate stage writes *y.values.count, the
+/// first 4 bytes of its side record, and zeros in the slots behind; what it reads back there may be anything.
+template <class S, class In, class E>
+concept stage = executor<E> && detail::stage_on<std::remove_cvref_t<S>, In, E>;
+
+namespace detail {
+
+/// Where in the side record of a variable-rate stage the count of its values lies, a uint32: at the beginning, or where it says.
+template <class In, class S>
+constexpr std::size_t count_offset(S const& s, shape const& dims) {
+  if constexpr (requires { s.template count_offset<In>(dims); }) {
+    return s.template count_offset<In>(dims);
+  } else {
+    return 0;
+  }
+}
+
+/// `y`, its count in its side record if the stage has a variable rate.
+template <class In, class S, class Encoded>
+Encoded counted(S const& s, shape const& dims, Encoded y) {
+  if constexpr (variable_rate<S>) y.values.count = side_as<std::uint32_t>(y.side.subspan(count_offset<In>(s, dims)));
+  return y;
+}
+
+/// Both give back the scratch that the stage takes.
+template <class In, class S, class E, class Agreed, class Local>
+void encode(S const& s, E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
+            encoded_on<E, output_of<S, In>> y, Agreed const& agreed, Local& local, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  if constexpr (encodes_seeded<S, In, E>) {
+    encode_with(s, agreed, local, ws, exec, id, dims, x, counted<In>(s, dims, y));
+  } else {
+    encode_with(s, agreed, local, ws, exec, dims, x, counted<In>(s, dims, y));
+  }
+}
+
+template <class In, class S, class E, class Agreed>
+void decode(S const& s, E const& exec, call const& id, shape const& dims, encoded_on<E, output_of<S, In> const> y,
+            stream_on<E, In> x, Agreed const& agreed, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  if constexpr (decodes_seeded<S, In, E>) {
+    decode_with(s, agreed, ws, exec, id, dims, counted<In>(s, dims, y), x);
+  } else {
+    decode_with(s, agreed, ws, exec, dims, counted<In>(s, dims, y), x);
+  }
+}
+
+}  // namespace detail
+
+}  // namespace pith::inline v0

@@ -1,0 +1,79 @@
+// pith/core/workspace.hpp — scratch memory, asked for before and taken piece by piece.
+#pragma once
+
+#include <pith/core/error.hpp>
+#include <pith/core/span.hpp>
+#include <pith/core/stream.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+inline constexpr std::size_t scratch_alignment = 128;
+
+constexpr std::size_t align_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace detail
+
+/// The workspace bytes that `n` values of `T` take, alignment included.
+template <class T>
+constexpr std::size_t scratch_for(std::uint64_t n) {
+  return detail::align_up(stream_bytes<T>(n), detail::scratch_alignment);
+}
+
+/// A bump allocator over memory that the caller owns. It belongs to one executor (one stream) at a time.
+template <memory_space Space = host_space>
+class workspace {
+ public:
+  explicit workspace(span<std::byte, Space> memory) : memory_(memory) {
+    auto const misaligned = reinterpret_cast<std::uintptr_t>(memory.data()) % detail::scratch_alignment;
+    if (misaligned != 0) used_ = std::min(memory.size(), detail::scratch_alignment - misaligned);
+    start_ = used_;
+  }
+  workspace(workspace const&)            = delete;
+  workspace& operator=(workspace const&) = delete;
+
+  /// Uninitialised room for `n` values of `T`, aligned to 128 bytes, until the enclosing mark ends.
+  template <class T>
+  stream<T, Space> take(std::uint64_t n) {
+    auto const size = scratch_for<T>(n);
+    if (size > memory_.size() - used_) {
+      throw workspace_exhausted(detail::sentence("workspace: ", size, " bytes wanted, ", memory_.size() - used_, " left of ",
+                                                 memory_.size(), "; size it with workspace_bytes"));
+    }
+    auto* const data = reinterpret_cast<typename storage<T>::word*>(memory_.data() + used_);
+    used_ += size;
+    high_water_ = std::max(high_water_, used_ - start_);
+    return {data, n, nullptr};
+  }
+
+  /// Gives back at its end what was taken since its beginning.
+  class [[nodiscard]] scope {
+   public:
+    explicit scope(workspace& ws) : ws_(ws), used_(ws.used_) {}
+    scope(scope const&)            = delete;
+    scope& operator=(scope const&) = delete;
+    ~scope() { ws_.used_ = used_; }
+
+   private:
+    workspace&  ws_;
+    std::size_t used_;
+  };
+  scope mark() { return scope(*this); }
+
+  /// The most bytes that were taken at one time.
+  std::size_t high_water() const { return high_water_; }
+
+ private:
+  span<std::byte, Space> memory_;
+  std::size_t            start_      = 0;
+  std::size_t            used_       = 0;
+  std::size_t            high_water_ = 0;
+};
+
+}  // namespace pith::inline v0
