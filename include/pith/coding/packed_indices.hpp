@@ -1,0 +1,89 @@
+// pith/coding/packed_indices.hpp — indices below n in as many bits as n - 1 needs.
+#pragma once
+
+#include <pith/core/pack.hpp>
+#include <pith/core/stage.hpp>
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <string>
+
+namespace pith::inline v0 {
+
+/// Writes k ascending indices below n to a side record, and back. It is a sparsifier's parameter. What it reads back
+/// is below n whatever the bytes are. A lossy coder replaces the indices by those that it will read back.
+template <class C, class E = detail::archetype>
+concept index_coder = std::copyable<C> && requires(C const& c, E const& exec, std::uint64_t n, std::uint64_t k,
+                                                    std::uint32_t* indices, span_on<E, std::byte> side,
+                                                    span_on<E, std::byte const> coded, workspace_on<E>& ws) {
+  { c.name() } -> std::convertible_to<std::string>;
+  { c.side_bytes(n, k) } -> std::same_as<std::size_t>;
+  { c.scratch_bytes(exec, n, k) } -> std::same_as<std::size_t>;
+  { c.encode(exec, n, k, indices, side, ws) } -> std::same_as<void>;
+  { c.decode(exec, n, k, coded, indices, ws) } -> std::same_as<void>;
+};
+
+/// It may read back other indices than it was given.
+template <class C>
+concept lossy_coder = requires { requires C::is_lossy; };
+
+namespace detail {
+
+struct pack_indices {
+  std::uint32_t const* indices;
+  std::uint8_t*        bytes;
+  std::uint64_t        k;
+  unsigned             bits;
+  PITH_HD void operator()(std::uint64_t g) const { pack(indices + g * group, group_size(g, k), bits, bytes + g * bits); }
+};
+
+struct unpack_indices {
+  std::uint8_t const* bytes;
+  std::uint32_t*      indices;
+  std::uint64_t       k;
+  std::uint64_t       n;
+  unsigned            bits;
+  PITH_HD void operator()(std::uint64_t g) const {
+    auto* const to = indices + g * group;
+    unpack(bytes + g * bits, group_size(g, k), bits, to);
+    for (std::uint64_t i = 0; i < group_size(g, k); ++i) {
+      if (to[i] >= n) to[i] = static_cast<std::uint32_t>(n - 1);
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Fixed width: ceil(log2 n) bits an index, least significant bit first.
+class packed_indices {
+ public:
+  std::string name() const { return "packed_indices"; }
+
+  constexpr std::size_t side_bytes(std::uint64_t n, std::uint64_t k) const {
+    return static_cast<std::size_t>(k / 8 * width(n) + (k % 8 * width(n) + 7) / 8);
+  }
+
+  template <executor E>
+  std::size_t scratch_bytes(E const&, std::uint64_t, std::uint64_t) const {
+    return 0;
+  }
+
+  template <executor E>
+  void encode(E const& exec, std::uint64_t n, std::uint64_t k, std::uint32_t* indices, span_on<E, std::byte> side,
+              workspace_on<E>&) const {
+    exec.for_each_index(detail::groups(k), detail::pack_indices{indices, side_as<std::uint8_t>(side), k, width(n)});
+  }
+  template <executor E>
+  void decode(E const& exec, std::uint64_t n, std::uint64_t k, span_on<E, std::byte const> side, std::uint32_t* indices,
+              workspace_on<E>&) const {
+    exec.for_each_index(detail::groups(k), detail::unpack_indices{side_as<std::uint8_t>(side), indices, k, n, width(n)});
+  }
+
+ private:
+  static constexpr unsigned width(std::uint64_t n) { return n < 2 ? 0 : static_cast<unsigned>(std::bit_width(n - 1)); }
+};
+
+static_assert(index_coder<packed_indices> && !lossy_coder<packed_indices>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,189 @@
+// pith/feedback/error_feedback.hpp — a codec that remembers what it did not send.
+#pragma once
+
+#include <pith/core/capability.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/explain.hpp>
+#include <pith/core/rounds.hpp>
+#include <pith/feedback/residual.hpp>
+
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace pith::inline v0 {
+
+struct unverified_t {};
+/// error_feedback(c, unverified): feedback on a codec that does not promise to contract.
+inline constexpr unverified_t unverified{};
+
+/// Encodes the compensated gradient with `C` and feeds back what was lost, by policy `F`.
+///
+///   needs    a C that contracts for the tensor's shape, delta > 0 or omega < 1, or has an absolute bound: with others the
+///            residual can grow without bound (std::invalid_argument when the state is made)
+///   keeps    what F keeps (residual: n elements of accum<In>, a rank's own) and what C keeps
+///   cost     scratch 2 n elements of accum<In> beside C's
+///   is       the end of a pipeline; sum of sent + residual = sum of gradients
+///   source   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
+template <class C, class F = residual, bool Verified = true>
+class error_feedback : public pipeable {
+  static_assert(!Verified || contractive<C> || unbiased<C> || absolute<C> || erased<C>,
+                "pith: error_feedback(c) needs a c that promises to contract: one with delta, omega or error_bound; for any other "
+                "write error_feedback(c, unverified)");
+  static_assert(!closed<C>, "pith: error_feedback(c) needs a stage or a chain of them: write bypass(error_feedback(c), n), not "
+                            "error_feedback(bypass(c, n))");
+  static_assert(feedback<F, float, detail::archetype>,
+                "pith: error_feedback(c, f) needs a feedback policy f: name, compensate (which changes no state), commit and rescale");
+
+ public:
+  static constexpr bool is_closed        = true;
+  static constexpr bool is_reproducible  = reproducible<C>;
+  static constexpr bool is_variable_rate = variable_rate<C>;
+
+  explicit error_feedback(C codec, F policy = F()) : codec_(std::move(codec)), policy_(std::move(policy)) {}
+  error_feedback(C codec, unverified_t)
+    requires(!Verified)
+      : codec_(std::move(codec)) {}
+  error_feedback(C codec, F policy, unverified_t)
+    requires(!Verified)
+      : codec_(std::move(codec)), policy_(std::move(policy)) {}
+
+  C const& codec() const { return codec_; }
+  F const& policy() const { return policy_; }
+
+  std::string name() const {
+    auto const how = policy_.name() == "residual" ? "" : "," + policy_.name();
+    return "ef(" + codec_.name() + how + (Verified ? ")" : ",unverified)");
+  }
+  bool           is_exact(shape const& dims) const { return detail::is_exact(codec_, dims); }
+  error_feedback at(double rate) const
+    requires rate_adjustable<C>
+  {
+    auto other   = *this;
+    other.codec_ = codec_.at(rate);
+    return other;
+  }
+
+  template <class In, executor E>
+  auto make_agreed(E const& exec, call const& id, shape const& dims) const {
+    return agreed_states<In, E>{{pith::make_agreed<accum<In>>(exec, codec_, id, dims), pith::make_agreed<In>(exec, policy_, id, dims)}};
+  }
+  template <class In, executor E>
+  auto make_local(E const& exec, shape const& dims) const {
+    if constexpr (Verified) verify(dims);
+    auto const kept = is_exact(dims) ? shape{} : dims;
+    return local_states<In, E>{{pith::make_local<accum<In>>(exec, codec_, dims), pith::make_local<In>(exec, policy_, kept)}};
+  }
+
+  template <class In>
+  std::size_t payload_bytes(shape const& dims) const {
+    return pith::payload_bytes<accum<In>>(codec_, dims);
+  }
+  template <class In, executor E>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return 2 * scratch_for<accum<In>>(dims.n) + detail::scratch_bytes<accum<In>>(codec_, exec, dims) +
+           detail::scratch_bytes<In>(policy_, exec, dims);
+  }
+
+  template <real In, executor E>
+  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> g,
+                      span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
+    auto const p = compensated<In>(exec, id, dims, g, local, ws);
+    detail::encode_payload<accum<In>>(codec_, exec, id, dims, p, payload, codec_part(agreed), codec_part(local), ws);
+    if (is_exact(dims)) return;
+    auto const sent = ws.template take<accum<In>>(dims.n);
+    detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, sent, codec_part(agreed), ws);
+    policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(sent), policy_part(local), ws);
+  }
+  template <real In, executor E>
+  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                      stream_on<E, In> x, auto const& agreed, workspace_on<E>& ws) const {
+    auto const wide = ws.template take<accum<In>>(dims.n);
+    detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, wide, codec_part(agreed), ws);
+    exec.for_each_index(dims.n, detail::convert<In, accum<In>>{wide.data, x.data});
+  }
+
+  unsigned rounds(shape const& dims) const { return detail::rounds(codec_, dims); }
+  template <class In>
+  transfer round(unsigned r, shape const& dims) const {
+    return detail::transfer_of<accum<In>>(codec_, r, dims);
+  }
+  template <class In, executor E>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims) const {
+    return 2 * scratch_for<accum<In>>(dims.n) + detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims) +
+           detail::scratch_bytes<In>(policy_, exec, dims);
+  }
+
+  template <real In, executor E>
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, stream_on<E, In const> g,
+               span_on<E, std::byte> out, auto const& agreed, auto& local, workspace_on<E>& ws) const {
+    auto const p = compensated<In>(exec, id, dims, g, local, ws);
+    detail::produce<accum<In>>(codec_, exec, id, dims, ranks, round, p, out, codec_part(agreed), codec_part(local), ws);
+    if constexpr (detail::knows_contribution<C, accum<In>, E>) {
+      if (is_exact(dims) || round + 1 < rounds(dims)) return;
+      auto const sent = ws.template take<accum<In>>(dims.n);
+      detail::contribution<accum<In>>(codec_, exec, id, dims, ranks, out, sent, codec_part(agreed), ws);
+      policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(sent), policy_part(local), ws);
+    }
+  }
+  template <real In, executor E>
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+              stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
+    if (round + 1 < rounds(dims)) {
+      auto const none = stream_on<E, accum<In>>();
+      detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, none, codec_part(agreed), codec_part(local), ws);
+      return;
+    }
+    auto const mean = ws.template take<accum<In>>(dims.n);
+    detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, mean, codec_part(agreed), codec_part(local), ws);
+    if constexpr (!detail::knows_contribution<C, accum<In>, E>) {
+      auto const p = compensated<In>(exec, id, dims, stream_on<E, In const>(x), local, ws);
+      if (!is_exact(dims)) policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(mean), policy_part(local), ws);
+    }
+    if constexpr (detail::settles<F, In, E>) {
+      if (!is_exact(dims)) policy_.settle(exec, id, dims, mean, policy_part(agreed), policy_part(local), ws);
+    }
+    exec.for_each_index(dims.n, detail::convert<In, accum<In>>{mean.data, x.data});
+  }
+
+ private:
+  template <class In, class E>
+  using agreed_states = detail::states<detail::agreed_part, agreed_of<C, accum<In>, E>, agreed_of<F, In, E>>;
+  template <class In, class E>
+  using local_states = detail::states<detail::local_part, local_of<C, accum<In>, E>, local_of<F, In, E>>;
+
+  static auto& codec_part(auto& states) { return std::get<0>(states.each); }
+  static auto& policy_part(auto& states) { return std::get<1>(states.each); }
+
+  /// delta and omega depend on the shape, so whether they suffice is a question for run time.
+  void verify(shape const& dims) const {
+    auto const is = capabilities_of(codec_, dims);
+    if (dims.n == 0 || is.error_bound || detail::is_exact(codec_, dims)) return;
+    auto const delta = is.contraction();
+    detail::require(delta && *delta > 0, "error_feedback: ", codec_.name(), " does not contract at n = ", dims.n,
+                    delta ? " (delta = " + detail::shortest(*delta) + ")" : "", ": wrap its unbiased stage as damped(s), or write ",
+                    "error_feedback(c, unverified)");
+  }
+
+  template <class In, class E>
+  stream_on<E, accum<In> const> compensated(E const& exec, call const& id, shape const& dims, stream_on<E, In const> g,
+                                            auto& local, workspace_on<E>& ws) const {
+    auto const p = ws.template take<accum<In>>(dims.n);
+    if (is_exact(dims)) {
+      exec.for_each_index(dims.n, detail::convert<accum<In>, In>{g.data, p.data});
+    } else {
+      policy_.compensate(exec, id, dims, g, p, policy_part(local), ws);
+    }
+    return p;
+  }
+
+  C                       codec_;
+  [[no_unique_address]] F policy_;
+};
+
+template <class C>
+error_feedback(C, unverified_t) -> error_feedback<C, residual, false>;
+template <class C, class F>
+error_feedback(C, F, unverified_t) -> error_feedback<C, F, false>;
+
+}  // namespace pith::inline v0

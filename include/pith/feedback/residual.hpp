@@ -1,0 +1,88 @@
+// pith/feedback/residual.hpp — what was not sent is added to the next gradient.
+#pragma once
+
+#include <pith/core/convert.hpp>
+#include <pith/core/stage.hpp>
+#include <pith/feedback/feedback.hpp>
+
+#include <string>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// p = residual + gamma g.
+template <class In>
+struct add_residual {
+  In const*        g;
+  accum<In> const* residual;
+  accum<In>*       p;
+  accum<In>        gamma;
+  PITH_HD void     operator()(std::uint64_t i) const { p[i] = residual[i] + gamma * element_cast<accum<In>>(g[i]); }
+};
+
+/// residual = beta (p - sent), where that is a number; elsewhere the residual stays.
+template <class A>
+struct keep_unsent {
+  A const*     p;
+  A const*     sent;
+  A*           residual;
+  A            beta;
+  PITH_HD void operator()(std::uint64_t i) const {
+    auto const unsent = p[i] - sent[i];
+    if (is_finite(unsent)) residual[i] = beta * unsent;
+  }
+};
+
+}  // namespace detail
+
+/// p = beta e + gamma g is encoded, e = p - sent is kept. With beta = gamma = 1, sum of sent + e = sum of gradients.
+///
+///   keeps    n elements of accum<In>, a rank's own
+///   errors   where a gradient is NaN or infinite, or is decoded so, the residual stays as it was
+///   source   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014; beta and gamma as in GRACE
+class residual {
+ public:
+  /// The decay is applied when the residual is stored, so that p is one rounding and has the same bits everywhere.
+  explicit constexpr residual(double beta = 1, double gamma = 1) : beta_(beta), gamma_(gamma) {}
+
+  template <class A, executor E>
+  struct local {
+    buffer<A, E> residual;
+    void         fields(field_visitor& f) { f(residual); }
+  };
+
+  std::string name() const {
+    if (beta_ == 1 && gamma_ == 1) return "residual";
+    return "residual(" + detail::shortest(beta_) + "," + detail::shortest(gamma_) + ")";
+  }
+
+  template <real In, executor E>
+  local<accum<In>, E> make_local(E const& exec, shape const& dims) const {
+    return {buffer<accum<In>, E>(exec, dims.n)};
+  }
+
+  template <real In, executor E>
+  void compensate(E const& exec, call const&, shape const& dims, stream_on<E, In const> g, stream_on<E, accum<In>> p,
+                  local<accum<In>, E> const& mine, workspace_on<E>&) const {
+    exec.for_each_index(dims.n, detail::add_residual<In>{g.data, mine.residual.data(), p.data, static_cast<accum<In>>(gamma_)});
+  }
+  template <class A, executor E>
+  void commit(E const& exec, call const&, shape const& dims, stream_on<E, A const> p, stream_on<E, A const> sent,
+              local<A, E>& mine, workspace_on<E>&) const {
+    exec.for_each_index(dims.n, detail::keep_unsent<A>{p.data, sent.data, mine.residual.data(), static_cast<A>(beta_)});
+  }
+  /// For a new loss scale or learning rate.
+  template <class A, executor E>
+  void rescale(E const& exec, double factor, local<A, E>& mine) const {
+    exec.for_each_index(mine.residual.size(),
+                        detail::scale<A, A>{mine.residual.data(), mine.residual.data(), static_cast<A>(factor)});
+  }
+
+ private:
+  double beta_, gamma_;
+};
+
+static_assert(feedback<residual, float, detail::archetype>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,172 @@
+// pith/lowrank/power_sgd.hpp — a matrix as the product of two thin ones, found by power iteration.
+#pragma once
+
+#include <pith/core/capability.hpp>
+#include <pith/core/convert.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/rounds.hpp>
+#include <pith/lowrank/orthonormalize.hpp>
+#include <pith/lowrank/thin_product.hpp>
+
+#include <algorithm>
+#include <string>
+
+namespace pith::inline v0 {
+
+/// Sends P = orth(M Q) and Q' = M^T P of rank r; decodes P Q'^T, the projection of M on the columns of P.
+///
+/// In an exchange both are summed in flight and Q' starts the next step (warm start): P Q'^T is then the projection of
+/// the mean of all ranks' M. As a codec by itself it draws a new Q in every step.
+///
+///   emits    rows r + columns r values of accum<In>: P, then Q, row by row
+///   needs    rank >= 1 (std::invalid_argument); a matrix shape: rows divide n (std::invalid_argument)
+///   keeps    P and Q, equal on all ranks
+///   cost     4 r flop an element and r^2 sums; scratch 0
+///   errors   a NaN anywhere makes the mean NaN on all ranks; the warm start is drawn anew
+///   is       exact where it would not halve the tensor (vectors, small matrices: sent as they are); else contractive
+///            with delta = r / min(rows, columns) in the mean over Q; use it with error feedback
+///   source   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019; columns that vanish are drawn anew, not divided by 0
+class power_sgd : public pipeable {
+ public:
+  template <class In>
+  using output = accum<In>;
+
+  explicit power_sgd(unsigned rank) : rank_(rank) {
+    detail::require(rank >= 1, "power_sgd: rank must be at least 1, got ", rank);
+  }
+
+  template <class A, executor E>
+  struct factors {
+    buffer<A, E> p, q;
+    void         fields(field_visitor& f) {
+      f(p);
+      f(q);
+    }
+  };
+
+  std::string name() const { return "power_sgd(" + std::to_string(rank_) + ")"; }
+  /// Two thin factors must be at most half of the matrix.
+  bool   is_exact(shape const& dims) const { return 2 * rank(dims) * (dims.rows + dims.columns()) > dims.n; }
+  double delta(shape const& dims) const {
+    return is_exact(dims) ? 1 : static_cast<double>(rank(dims)) / static_cast<double>(std::min(dims.rows, dims.columns()));
+  }
+
+  shape output_shape(shape const& dims) const {
+    check(dims);
+    return is_exact(dims) ? shape{dims.n} : shape{p_size(dims) + q_size(dims)};
+  }
+
+  template <real In, executor E>
+  factors<accum<In>, E> make_agreed(E const& exec, call const& id, shape const& dims) const {
+    check(dims);
+    if (is_exact(dims)) return {};
+    auto made = factors<accum<In>, E>{{exec, p_size(dims)}, {exec, q_size(dims)}};
+    draw(exec, id, dims, made.q.data());
+    return made;
+  }
+
+  template <real In, executor E>
+  void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, accum<In>> y,
+              factors<accum<In>, E> const&, workspace_on<E>& ws) const {
+    if (is_exact(dims)) return exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, y.values.data});
+    auto* const p = y.values.data;
+    auto* const q = p + p_size(dims);
+    draw(exec, id, dims, q);
+    project(exec, dims, x.data, q, p);
+    detail::orthonormalize(exec, p, dims.rows, rank(dims), ws);
+    back_project(exec, dims, x.data, p, q);
+  }
+  template <real In, executor E>
+  void decode(E const& exec, shape const& dims, encoded_on<E, accum<In> const> y, stream_on<E, In> x,
+              factors<accum<In>, E> const&, workspace_on<E>&) const {
+    auto const* p = y.values.data;
+    if (is_exact(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{p, x.data});
+    expand(exec, dims, p, p + p_size(dims), x.data);
+  }
+  template <real In, executor E>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return is_exact(dims) ? 0 : detail::orthonormalize_scratch_bytes(exec, dims.rows, rank(dims));
+  }
+
+  unsigned rounds(shape const& dims) const { return is_exact(dims) ? 1 : 2; }
+  template <real In>
+  transfer round(unsigned r, shape const& dims) const {
+    auto const count = is_exact(dims) ? dims.n : r == 0 ? p_size(dims) : q_size(dims);
+    return {transport::sum, kind_of<accum<In>>(), count};
+  }
+  template <real In, executor E>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims) const {
+    return scratch_bytes<In>(exec, dims);
+  }
+
+  template <real In, executor E>
+  void produce(E const& exec, call const&, shape const& dims, unsigned, unsigned round, stream_on<E, In const> x,
+               span_on<E, std::byte> out, factors<accum<In>, E> const& agreed, no_state&, workspace_on<E>&) const {
+    auto* const to = side_as<accum<In>>(out);
+    if (is_exact(dims)) {
+      exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, to});
+    } else if (round == 0) {
+      project(exec, dims, x.data, agreed.q.data(), to);
+    } else {
+      back_project(exec, dims, x.data, agreed.p.data(), to);
+    }
+  }
+  template <real In, executor E>
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+              stream_on<E, In> x, factors<accum<In>, E>& agreed, no_state&, workspace_on<E>& ws) const {
+    using A           = accum<In>;
+    auto const* const sum   = side_as<A>(in.bytes);
+    auto const        share = A{1} / static_cast<A>(ranks);
+    if (is_exact(dims)) {
+      exec.for_each_index(dims.n, detail::scale<In, A>{sum, x.data, share});
+    } else if (round == 0) {
+      exec.copy(agreed.p.data(), sum, agreed.p.size_bytes());
+      detail::orthonormalize(exec, agreed.p.data(), dims.rows, rank(dims), ws);
+    } else {
+      exec.for_each_index(q_size(dims), detail::scale<A, A>{sum, agreed.q.data(), share});
+      expand(exec, dims, agreed.p.data(), agreed.q.data(), x.data);
+      renew(exec, id, dims, agreed.q.data());
+    }
+  }
+
+ private:
+  std::uint64_t rank(shape const& dims) const {
+    return std::min<std::uint64_t>({rank_, std::max<std::uint64_t>(dims.rows, 1), std::max<std::uint64_t>(dims.columns(), 1)});
+  }
+  std::uint64_t p_size(shape const& dims) const { return dims.rows * rank(dims); }
+  std::uint64_t q_size(shape const& dims) const { return dims.columns() * rank(dims); }
+
+  static void check(shape const& dims) {
+    detail::require(dims.rows >= 1 && dims.n % dims.rows == 0, "power_sgd: a matrix of ", dims.n, " elements cannot have ",
+                    dims.rows, " rows");
+  }
+
+  template <class E, class A>
+  void draw(E const& exec, call const& id, shape const& dims, A* q) const {
+    exec.for_each_index(q_size(dims), detail::bell<A>{draws(shared(id)), q});
+  }
+  template <class E, class In>
+  void project(E const& exec, shape const& dims, In const* m, accum<In> const* q, accum<In>* p) const {
+    exec.for_each_index(p_size(dims), detail::times_thin<In>{m, q, p, dims.columns(), rank(dims)});
+  }
+  template <class E, class In>
+  void back_project(E const& exec, shape const& dims, In const* m, accum<In> const* p, accum<In>* q) const {
+    exec.for_each_index(q_size(dims), detail::transposed_times_thin<In>{m, p, q, dims.rows, dims.columns(), rank(dims)});
+  }
+  template <class E, class In>
+  void expand(E const& exec, shape const& dims, accum<In> const* p, accum<In> const* q, In* m) const {
+    exec.for_each_index(dims.n, detail::thin_times_thin<In>{p, q, m, dims.columns(), rank(dims)});
+  }
+  /// A column that vanished or is not finite would stay so for ever.
+  template <class E, class A>
+  void renew(E const& exec, call const& id, shape const& dims, A* q) const {
+    exec.for_each_index(rank(dims), detail::renew_column<A>{draws(shared(id)), q, dims.columns(), rank(dims)});
+  }
+
+  unsigned rank_;
+};
+
+static_assert(stage<power_sgd, float, detail::archetype> && collective<power_sgd, float, detail::archetype>);
+static_assert(contractive<power_sgd> && !summable<power_sgd> && !isometric<power_sgd>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,141 @@
+// pith/parse.hpp — a codec from its text: parse<float>("ef(top_k(0.01)|qsgd<8>)").
+#pragma once
+
+#include <pith/adapt/bypass.hpp>
+#include <pith/adapt/damped.hpp>
+#include <pith/core/any_chain.hpp>
+#include <pith/core/any_codec.hpp>
+#include <pith/core/syntax.hpp>
+#include <pith/exec/seq.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/cast.hpp>
+#include <pith/quantize/identity.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/scaled_sign.hpp>
+#include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/top_k.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// Calls f with a qsgd of as many bits as the text says.
+template <class F, int... Bits>
+auto with_qsgd(syntax::term const& t, F const& f, std::integer_sequence<int, Bits...>) {
+  t.takes(0, 3);
+  auto const bits   = t.angle_count();
+  auto const bucket = t.count(1, 128);
+  auto const of     = t.is_second(2, "l2", "max") ? norm::max : norm::l2;
+  auto       made   = std::optional<decltype(f(identity()))>();
+  auto const match  = [&]<int B>(std::integral_constant<int, B>) {
+    if (bits == B) made = f(qsgd<B>(static_cast<int>(std::min(t.count(0, qsgd<B>::most_levels), std::uint64_t{1} << B)), bucket, of));
+  };
+  (match(std::integral_constant<int, Bits + 2>()), ...);
+  require(made.has_value(), "parse: qsgd<Bits> needs 2 <= Bits <= 10, got \"", t.text, "\"");
+  return *std::move(made);
+}
+
+/// Calls f with the stage that a term says, damped ones aside.
+template <class F>
+auto with_plain_stage(syntax::term const& t, F const& f) {
+  if (t.name == "identity") return t.takes(0, 0), f(identity());
+  if (t.name == "cast" && t.angle == "half") return t.takes(0, 0), f(cast<half>());
+  if (t.name == "cast" && t.angle == "bfloat16") return t.takes(0, 0), f(cast<bfloat16>());
+  if (t.name == "scaled_sign") return t.takes(0, 1), f(scaled_sign(t.count(0, 0)));
+  if (t.name == "qsgd") return with_qsgd(t, f, std::make_integer_sequence<int, 9>());
+  if (t.name == "top_k") return t.takes(1, 1), f(top_k(t.number(0)));
+  if (t.name == "random_k") {
+    t.takes(1, 2);
+    return t.is_second(1, "none", "unbiased") ? f(random_k<scaling::unbiased>(t.number(0))) : f(random_k(t.number(0)));
+  }
+  if (t.name == "power_sgd") return t.takes(1, 1), f(power_sgd(static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20))));
+  throw std::invalid_argument(sentence("parse: \"", t.text, "\" is no codec; there are identity, cast<half>, cast<bfloat16>, "
+                                       "scaled_sign, qsgd<Bits>, top_k, random_k, power_sgd, damped, ef and bypass"));
+}
+
+template <class F>
+auto with_stage(syntax::term const& t, F const& f) {
+  using result = decltype(f(identity()));
+  if (t.name != "damped") return with_plain_stage(t, f);
+  t.takes(1, 1);
+  return with_plain_stage(t.arguments[0].only(), [&]<class S>(S const& stage) -> result {
+    if constexpr (unbiased<S>) {
+      return f(damped(stage));
+    } else {
+      throw std::invalid_argument(sentence("parse: damped(s) needs an unbiased stage s; ", stage.name(), " is not"));
+    }
+  });
+}
+
+template <class T, class E>
+any_chain<T, E> chain_from(syntax::pipeline const& p) {
+  auto stages = std::vector<any_stage<T, E>>();
+  for (auto const& t : p.terms) stages.push_back(with_stage(t, [](auto const& stage) { return any_stage<T, E>(stage); }));
+  return any_chain<T, E>(std::move(stages));
+}
+
+/// Calls f with the codec of a pipeline for values of T. A collective keeps its type, hence its rounds.
+template <class T, class E, class F>
+auto with_chain(syntax::pipeline const& p, F const& f) {
+  using result = decltype(f(identity()));
+  if (p.terms.size() > 1) return f(chain_from<T, E>(p));
+  return with_stage(p.only(), [&]<class S>(S const& stage) -> result {
+    if constexpr (collective<S, T, E>) {
+      return f(stage);
+    } else {
+      return f(chain_from<T, E>(p));
+    }
+  });
+}
+
+inline residual residual_from(syntax::pipeline const& p) {
+  auto const& t = p.only();
+  require(t.name == "residual", "parse: unverified or residual(beta, gamma) must follow a codec in ef(...), not \"", p.text, "\"");
+  t.takes(2, 2);
+  return residual(t.number(0), t.number(1));
+}
+
+template <class In, class E>
+any_codec<In, E> feedback_from(syntax::term const& t) {
+  t.takes(1, 3);
+  auto const loose = t.arguments.back().text == "unverified";
+  auto const tuned = t.arguments.size() == (loose ? 3 : 2);
+  auto const keeps = tuned ? residual_from(t.arguments[1]) : residual();
+  return with_chain<accum<In>, E>(t.arguments[0], [&]<class C>(C const& codec) {
+    return loose ? any_codec<In, E>(error_feedback<C, residual, false>(codec, keeps))
+                 : any_codec<In, E>(error_feedback<C, residual, true>(codec, keeps));
+  });
+}
+
+template <class In, class E>
+any_codec<In, E> codec_from(syntax::pipeline const& p) {
+  auto const& t = p.terms.front();
+  if (p.terms.size() > 1 || (t.name != "ef" && t.name != "bypass")) {
+    return with_chain<In, E>(p, [](auto const& codec) { return any_codec<In, E>(codec); });
+  }
+  if (t.name == "ef") return feedback_from<In, E>(t);
+  t.takes(2, 2);
+  return bypass(codec_from<In, E>(t.arguments[0]), t.count(1));
+}
+
+}  // namespace detail
+
+/// The codec that a text says, for values of `In` on `E`: stages joined by |, inside ef(...) and bypass(..., n).
+///
+///     parse<float>("bypass(ef(top_k(0.01)|qsgd<8>), 1024)")
+///
+///   errors   std::invalid_argument says what stands where what was expected
+///   is       the bytes and states of the codec of that name; any_codec::name() can be parsed again
+template <real In, executor E = seq_executor>
+any_codec<In, E> parse(std::string_view text) {
+  return detail::codec_from<In, E>(syntax::reader::read(text));
+}
+
+}  // namespace pith::inline v0

@@ -1,0 +1,20 @@
+// pith/pith.hpp — the core, the calling thread, everyday codecs and feedback. Communicators and parse are included by name.
+#pragma once
+
+#include <pith/adapt/bypass.hpp>
+#include <pith/adapt/damped.hpp>
+#include <pith/comm/all_reduce_mean.hpp>
+#include <pith/comm/self.hpp>
+#include <pith/core/any_codec.hpp>
+#include <pith/core/chain.hpp>
+#include <pith/core/compress.hpp>
+#include <pith/exec/seq.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/cast.hpp>
+#include <pith/quantize/identity.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/scaled_sign.hpp>
+#include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/top_k.hpp>
+#include <pith/version.hpp>

@@ -1,0 +1,50 @@
+// pith/quantize/cast.hpp — every value in a narrower element type.
+#pragma once
+
+#include <pith/core/capability.hpp>
+#include <pith/core/convert.hpp>
+#include <pith/core/stage.hpp>
+
+#include <string>
+
+namespace pith::inline v0 {
+
+/// Rounds every value to `T`, to nearest, ties to even.
+///
+///   emits    n values of T; no side record
+///   needs    values in T's normal range for delta to hold: smaller ones lose digits, larger ones become infinite
+///   is       contractive with delta = 1 - 2^-22 (half), 1 - 2^-16 (bfloat16), 1 - 2^-48 (float); summable; reproducible
+template <real T>
+class cast : public pipeable {
+ public:
+  template <class In>
+  using output = T;
+
+  static constexpr bool     is_reproducible = true;
+  static constexpr sum_form sums            = sum_form::decode;
+
+  std::string name() const { return std::string("cast<") + element_name<T>() + ">"; }
+  double      delta(shape const&) const { return 1 - unit_roundoff() * unit_roundoff(); }
+
+  template <real In, executor E>
+  void encode(E const& exec, shape const&, stream_on<E, In const> x, encoded_on<E, T> y, workspace_on<E>&) const {
+    exec.for_each_index(x.capacity, detail::convert<T, In>{x.data, y.values.data});
+  }
+  template <real In, executor E>
+  void decode(E const& exec, shape const&, encoded_on<E, T const> y, stream_on<E, In> x, workspace_on<E>&) const {
+    exec.for_each_index(x.capacity, detail::convert<In, T>{y.values.data, x.data});
+  }
+
+ private:
+  /// The largest relative error of a normal value.
+  static constexpr double unit_roundoff() {
+    if constexpr (std::same_as<T, half>) return 0x1p-11;
+    if constexpr (std::same_as<T, bfloat16>) return 0x1p-8;
+    if constexpr (std::same_as<T, float>) return 0x1p-24;
+    return 0x1p-53;
+  }
+};
+
+static_assert(stage<cast<half>, float, detail::archetype> && summable<cast<half>> && !unbiased<cast<half>>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,109 @@
+// pith/quantize/qsgd.hpp — stochastic rounding to levels of a bucket's norm.
+#pragma once
+
+#include <pith/quantize/scalar_quantizer.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace pith::inline v0 {
+
+/// What a QSGD bucket's levels divide.
+enum class norm : std::uint8_t { l2, max };
+
+namespace detail {
+
+/// The least value >= v of 16 significant bits: a symbol of up to 9 bits times it is exact in float, so that a fused
+/// multiply-add cannot change a residual.
+template <class A>
+PITH_HD inline A round_up_to_16_bits(double v) {
+  using word            = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
+  constexpr int  spare  = sizeof(A) == 8 ? 53 - 16 : 24 - 16;
+  constexpr auto mask   = (word{1} << spare) - 1;
+  auto const     near   = static_cast<A>(v);
+  auto           bits   = bits_as<word>(near);
+  if (static_cast<double>(near) < v) ++bits;
+  return bits_as<A>(static_cast<word>((bits + mask) & ~mask));
+}
+
+/// A level is a unit wide: unit = norm / levels, and a symbol counts units, in two's complement.
+template <int Bits>
+struct qsgd_rule {
+  static constexpr int  bits  = Bits;
+  static constexpr bool draws = true;
+
+  std::int32_t levels;
+  norm         of;
+
+  template <class A>
+  PITH_HD double measure(A x) const {
+    auto const v = static_cast<double>(x);
+    return of == norm::l2 ? v * v : v < 0 ? -v : v;
+  }
+  PITH_HD double merge(double a, double b) const { return of == norm::l2 ? a + b : larger{}(a, b); }
+
+  template <class A>
+  PITH_HD A finish(double statistic, std::uint64_t, A) const {
+    auto const length = of == norm::l2 ? sqrt(statistic) : statistic;
+    auto const unit   = round_up_to_16_bits<A>(length / levels);
+    return is_finite(unit * static_cast<A>(levels)) ? unit : finite_or_nan(unit * static_cast<A>(levels));
+  }
+
+  /// floor(|x| / unit + r) in 16.16 fixed point, r = random / 2^16; clamped as a float, since int(NaN) is undefined.
+  template <class A>
+  PITH_HD std::uint32_t code(A x, A unit, std::uint16_t random) const {
+    auto const most  = static_cast<A>(levels) * 65536;
+    auto const ratio = (x < 0 ? -x : x) / unit * 65536;
+    auto const fixed = static_cast<std::int32_t>(ratio > 0 ? (ratio < most ? ratio : most) : 0);
+    auto const level = (fixed + random) >> 16;
+    return static_cast<std::uint32_t>(x < 0 ? -level : level) & ((1u << Bits) - 1);
+  }
+  template <class A>
+  PITH_HD A value(std::uint32_t symbol, A unit) const {
+    auto const level = static_cast<std::int32_t>(symbol << (32 - Bits)) >> (32 - Bits);
+    return static_cast<A>(level) * unit;
+  }
+};
+
+}  // namespace detail
+
+/// Rounds each element to a multiple of norm / levels, up or down at random so that its mean is the element.
+///
+///   emits    n symbols of Bits bits, two's complement; side record: norm / levels, rounded up to 16 bits, per bucket
+///   needs    1 <= levels <= 2^(Bits-1) - 1 (the default), a bucket of 0 or a multiple of 8 (128)
+///   cost     16 random bits an element
+///   errors   a bucket that holds NaN or infinity, or whose norm overflows, decodes to NaN
+///   is       unbiased up to 2^-16 of a level, omega = min(b / (4 s^2), sqrt(b) / s) for b elements a bucket, s levels
+///   source   Alistarh, Grubic, Li, Tomioka and Vojnovic, QSGD, NeurIPS 2017; no entropy coding here
+template <int Bits>
+class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
+  static_assert(2 <= Bits && Bits <= 10, "pith: qsgd<Bits> needs 2 <= Bits <= 10: a sign and at least one level");
+
+ public:
+  static constexpr int most_levels = (1 << (Bits - 1)) - 1;
+
+  explicit qsgd(int levels = most_levels, std::uint64_t bucket = 128, norm of = norm::l2)
+      : scalar_quantizer<detail::qsgd_rule<Bits>>({levels, of}, bucket) {
+    detail::require(1 <= levels && levels <= most_levels, "qsgd<", Bits, ">: levels must be in [1, ", most_levels, "], got ", levels);
+  }
+
+  std::string name() const {
+    auto const& rule = this->rule();
+    auto        text = "qsgd<" + std::to_string(Bits) + ">";
+    if (rule.levels == most_levels && this->bucket() == 128 && rule.of == norm::l2) return text;
+    text += "(" + std::to_string(rule.levels) + "," + std::to_string(this->bucket());
+    return text + (rule.of == norm::max ? ",max)" : ")");
+  }
+
+  /// The unit is rounded up by at most 2^-15 of itself.
+  double omega(shape const& dims) const {
+    auto const b = static_cast<double>(this->bucket_of(dims.n));
+    auto const s = static_cast<double>(this->rule().levels) / (1 + 0x1p-15);
+    return std::min(b / (4 * s * s), std::sqrt(b) / s);
+  }
+};
+
+static_assert(stage<qsgd<8>, float, detail::archetype> && unbiased<qsgd<8>> && !contractive<qsgd<8>> && !summable<qsgd<8>>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,57 @@
+// pith/quantize/scaled_sign.hpp — one bit an element and the mean magnitude of its bucket.
+#pragma once
+
+#include <pith/quantize/scalar_quantizer.hpp>
+
+#include <string>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+struct scaled_sign_rule {
+  static constexpr int  bits  = 1;
+  static constexpr bool draws = false;
+
+  template <class A>
+  PITH_HD double measure(A x) const {
+    return x < 0 ? -static_cast<double>(x) : static_cast<double>(x);
+  }
+  PITH_HD double merge(double a, double b) const { return a + b; }
+  template <class A>
+  PITH_HD A finish(double sum, std::uint64_t count, A) const {
+    return finite_or_nan(static_cast<A>(sum / static_cast<double>(count)));
+  }
+  template <class A>
+  PITH_HD std::uint32_t code(A x, A, std::uint16_t) const {
+    return x < 0;
+  }
+  template <class A>
+  PITH_HD A value(std::uint32_t symbol, A scale) const {
+    return symbol != 0 ? -scale : scale;
+  }
+};
+
+}  // namespace detail
+
+/// Sends the sign of each element and the mean magnitude of its bucket; zero counts as positive.
+///
+///   emits    n symbols of 1 bit; side record: one scale per bucket
+///   needs    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
+///   is       a projection on the element's own signs, contractive with delta = 1 / bucket (|x|_1^2 / (n |x|^2) in fact);
+///            use it with error feedback
+///   source   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019
+class scaled_sign : public scalar_quantizer<detail::scaled_sign_rule> {
+ public:
+  static constexpr bool is_projection = true;
+
+  explicit constexpr scaled_sign(std::uint64_t bucket = 0) : scalar_quantizer({}, bucket) {}
+
+  std::string name() const { return bucket() == 0 ? "scaled_sign" : "scaled_sign(" + std::to_string(bucket()) + ")"; }
+  double      delta(shape const& dims) const { return dims.n == 0 ? 1 : 1 / static_cast<double>(bucket_of(dims.n)); }
+};
+
+static_assert(stage<scaled_sign, float, detail::archetype> && projection<scaled_sign> && !isometric<scaled_sign>);
+static_assert(!unbiased<scaled_sign> && !summable<scaled_sign>);
+
+}  // namespace pith::inline v0

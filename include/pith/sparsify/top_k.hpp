@@ -1,0 +1,90 @@
+// pith/sparsify/top_k.hpp — keep the k entries of largest magnitude.
+#pragma once
+
+#include <pith/coding/packed_indices.hpp>
+#include <pith/core/capability.hpp>
+#include <pith/core/stage.hpp>
+#include <pith/sparsify/density.hpp>
+#include <pith/sparsify/scatter.hpp>
+
+#include <string>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// The bits of |x|: they order magnitudes, infinity above all numbers and NaN above infinity.
+template <class In>
+struct magnitude_key {
+  using word = std::conditional_t<sizeof(In) == 8, std::uint64_t, std::conditional_t<sizeof(In) == 4, std::uint32_t, std::uint16_t>>;
+
+  In const*    x;
+  PITH_HD word operator()(std::uint64_t i) const {
+    return static_cast<word>(bits_as<word>(x[i]) & static_cast<word>(~(word{1} << (8 * sizeof(In) - 1))));
+  }
+};
+
+}  // namespace detail
+
+/// Keeps the k = max(1, floor(density n)) entries of largest magnitude; the others become zero.
+///
+///   emits    k values of In, by ascending index; side record: their indices, written by the coder
+///   needs    0 < density <= 1 (std::invalid_argument), n < 2^32
+///   cost     a selection over n keys; scratch n keys and k indices
+///   errors   NaN, then infinity, count as largest, so that they reach the other ranks
+///   is       a projection, contractive with delta = k / n, nestable; ties go to the smaller index
+///   source   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017
+template <index_coder Coder = packed_indices>
+class top_k : public pipeable {
+ public:
+  template <class In>
+  using output = In;
+
+  static constexpr bool is_projection   = true;
+  static constexpr bool is_isometric    = true;
+  static constexpr bool is_nestable     = true;
+  static constexpr bool is_reproducible = true;
+
+  explicit top_k(double density, Coder coder = {}) : density_("top_k", density), coder_(coder) {}
+
+  std::string   name() const { return "top_k(" + density_.text() + ")"; }
+  top_k         at(double density) const { return top_k(density, coder_); }
+  std::uint64_t kept(std::uint64_t n) const { return density_.of(n); }
+  double        delta(shape const& dims) const {
+    return dims.n == 0 ? 1 : static_cast<double>(kept(dims.n)) / static_cast<double>(dims.n);
+  }
+
+  shape       output_shape(shape const& dims) const { return {kept(dims.n)}; }
+  std::size_t side_bytes(shape const& dims) const { return coder_.side_bytes(dims.n, kept(dims.n)); }
+  template <real In, executor E>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    using key = typename detail::magnitude_key<In>::word;
+    return scratch_for<std::uint32_t>(kept(dims.n)) + exec.template select_scratch_bytes<key>(dims.n);
+  }
+
+  template <real In, executor E>
+  void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y, workspace_on<E>& ws) const {
+    auto const  k       = kept(dims.n);
+    auto* const indices = ws.template take<std::uint32_t>(k).data;
+    exec.select_largest(indices, k, dims.n, detail::magnitude_key<In>{x.data}, ws);
+    coder_.encode(exec, dims.n, k, indices, y.side, ws);
+    exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
+  }
+  template <real In, executor E>
+  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x, workspace_on<E>& ws) const {
+    auto const  k       = kept(dims.n);
+    auto* const indices = ws.template take<std::uint32_t>(k).data;
+    coder_.decode(exec, dims.n, k, y.side, indices, ws);
+    exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n));
+    exec.for_each_index(k, detail::scatter_at<In>{y.values.data, indices, x.data});
+  }
+
+ private:
+  detail::density              density_;
+  [[no_unique_address]] Coder coder_;
+};
+
+static_assert(stage<top_k<>, float, detail::archetype> && projection<top_k<>> && isometric<top_k<>> && nestable<top_k<>>);
+static_assert(!unbiased<top_k<>> && !summable<top_k<>> && rate_adjustable<top_k<>>);
+
+}  // namespace pith::inline v0
