@@ -1,0 +1,69 @@
+// pith/comm/all_reduce_mean.hpp — the mean of all ranks' gradients, exchanged as the codec can.
+#pragma once
+
+#include <pith/comm/communicator.hpp>
+#include <pith/core/compress.hpp>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// Sums or maximises, in place, bytes that hold elements of a kind known at run time.
+template <class T, class Comm, class E>
+void reduce_as(E const& exec, Comm& comm, span_on<E, std::byte> bytes, reduction how) {
+  comm.all_reduce(exec, span_on<E, T>(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), how).wait(exec);
+}
+
+template <class Comm, class E>
+void reduce(E const& exec, Comm& comm, element_kind kind, span_on<E, std::byte> bytes, reduction how) {
+  switch (kind) {
+    case element_kind::f32: return reduce_as<float>(exec, comm, bytes, how);
+    case element_kind::f64: return reduce_as<double>(exec, comm, bytes, how);
+    case element_kind::f16: return reduce_as<half>(exec, comm, bytes, how);
+    case element_kind::bf16: return reduce_as<bfloat16>(exec, comm, bytes, how);
+    case element_kind::i32: return reduce_as<std::int32_t>(exec, comm, bytes, how);
+    case element_kind::bytes: break;
+  }
+  throw std::logic_error(sentence("all_reduce_mean: a codec asked for a sum of bytes that are no numbers"));
+}
+
+/// Moves what all ranks produced. Returns what is to be absorbed: `out` itself for a sum, `gathered` for a gathering.
+template <class Comm, class E>
+received_on<E> move_bytes(E const& exec, Comm& comm, transport how, element_kind kind, span_on<E, std::byte> out,
+                          span_on<E, std::byte> gathered) {
+  if (how == transport::all_gather) {
+    comm.all_gather(exec, span_on<E, std::byte const>(out), gathered).wait(exec);
+    return {gathered, out.size()};
+  }
+  reduce(exec, comm, kind, out, how == transport::sum ? reduction::sum : reduction::max);
+  return {out};
+}
+
+}  // namespace detail
+
+/// Replaces `gradient` by the mean of all ranks' gradients, as far as `codec` keeps them. Every rank calls it with an equal
+/// codec, shape and seed: gradient_exchange checks that, this function does not.
+///
+///   needs    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes
+///   cost     one transfer a round: a sum if the codec is summable or collective, else one gathering
+template <real In, executor E, exchanges<E> Comm, class C>
+void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, In> gradient, codec_state<In, C, E>& state,
+                     workspace_on<E>& ws) {
+  auto const& dims = state.dims();
+  auto const  x    = stream_on<E, In>{gradient.data(), dims.n};
+  detail::require_size("all_reduce_mean", "the elements of the gradient", dims.n, gradient.size());
+  state.advance(exec);
+  for (unsigned round = 0; round < detail::rounds(codec, dims); ++round) {
+    auto const scope    = ws.mark();
+    auto const moves    = detail::transfer_of<In>(codec, round, dims);
+    auto const take     = [&](std::size_t n) { return span_on<E, std::byte>(ws.template take<std::byte>(n).data, n); };
+    auto const out      = take(moves.bytes());
+    auto const gathered = take(moves.how == transport::all_gather ? moves.bytes() * comm.size() : 0);
+    detail::produce<In>(codec, exec, state.id(), dims, comm.size(), round, stream_on<E, In const>(x), out, state.agreed(),
+                        state.local(), ws);
+    auto const in = detail::move_bytes(exec, comm, moves.how, moves.kind, out, gathered);
+    detail::absorb<In>(codec, exec, state.id(), dims, comm.size(), round, in, x, state.agreed(), state.local(), ws);
+  }
+}
+
+}  // namespace pith::inline v0

@@ -1,0 +1,54 @@
+// pith/comm/communicator.hpp — a group of ranks that can move bytes and add numbers, in an executor's order.
+#pragma once
+
+#include <pith/core/element.hpp>
+#include <pith/core/executor.hpp>
+
+#include <concepts>
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+enum class reduction : std::uint8_t { sum, max };
+
+/// What an asynchronous call returns: waiting is in the executor's order (a host wait on the CPU, stream order on CUDA).
+template <class R, class E>
+concept request_of = requires(R& r, E const& exec) { r.wait(exec); };
+
+/// A call that is done when it returns.
+struct completed {
+  template <class E>
+  void wait(E const&) {}
+};
+
+/// It knows its place. One concept per collective follows; a communicator has those that it serves.
+template <class Comm>
+concept communicator = requires(Comm const& comm) {
+  { comm.rank() } -> std::same_as<unsigned>;
+  { comm.size() } -> std::same_as<unsigned>;
+};
+
+/// Every rank's `mine` lies in every rank's `all`, in rank order; sizes are equal on all ranks.
+template <class Comm, class E>
+concept gathers = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+  { comm.all_gather(exec, mine, all) } -> request_of<E>;
+};
+
+/// In place: every rank has the elementwise sum or maximum, of float, double, half, bfloat16 or int32.
+template <class Comm, class E, class T = float>
+concept reduces = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, T> x) {
+  { comm.all_reduce(exec, x, reduction::sum) } -> request_of<E>;
+};
+
+/// Every rank has what `root` has.
+template <class Comm, class E>
+concept broadcasts = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, std::byte> x) {
+  { comm.broadcast(exec, x, 0u) } -> request_of<E>;
+};
+
+/// What an exchange needs.
+template <class Comm, class E>
+concept exchanges = gathers<Comm, E> && reduces<Comm, E, float> && reduces<Comm, E, double> && reduces<Comm, E, half> &&
+                    reduces<Comm, E, bfloat16> && reduces<Comm, E, std::int32_t>;
+
+}  // namespace pith::inline v0
