@@ -1,20 +1,9 @@
 // pith/parse.hpp — a codec from its text: parse<float>("ef(top_k(0.01)|qsgd<8>)").
 #pragma once
 
-#include <pith/adapt/bypass.hpp>
-#include <pith/adapt/damped.hpp>
 #include <pith/core/any_chain.hpp>
-#include <pith/core/any_codec.hpp>
 #include <pith/core/syntax.hpp>
-#include <pith/exec/seq.hpp>
-#include <pith/feedback/error_feedback.hpp>
-#include <pith/lowrank/power_sgd.hpp>
-#include <pith/quantize/cast.hpp>
-#include <pith/quantize/identity.hpp>
-#include <pith/quantize/qsgd.hpp>
-#include <pith/quantize/scaled_sign.hpp>
-#include <pith/sparsify/random_k.hpp>
-#include <pith/sparsify/top_k.hpp>
+#include <pith/pith.hpp>
 
 #include <algorithm>
 #include <optional>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/core/capability.hpp>
+#include <pith/core/error.hpp>
 #include <pith/core/rounds.hpp>
 
 #include <string>
@@ -22,7 +23,7 @@ class bypass : public pipeable {
 
   bypass(C codec, std::uint64_t least) : codec_(std::move(codec)), least_(least) {}
 
-  std::string name() const { return "bypass(" + codec_.name() + "," + std::to_string(least_) + ")"; }
+  std::string name() const { return detail::text("bypass(", codec_.name(), ",", least_, ")"); }
   bool        is_exact(shape const& dims) const { return dense(dims) || detail::is_exact(codec_, dims); }
   bypass      at(double rate) const
     requires rate_adjustable<C>
@@ -53,12 +54,14 @@ class bypass : public pipeable {
     return dense(dims) ? 0 : detail::scratch_bytes<In>(codec_, exec, dims);
   }
   template <class In, executor E>
+    requires codec<C, In, E>
   void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, span_on<E, std::byte> payload,
                       auto const& agreed, auto& local, workspace_on<E>& ws) const {
     if (dense(dims)) return exec.copy(payload.data(), x.data, payload.size());
     detail::encode_payload<In>(codec_, exec, id, dims, x, payload, only(agreed), only(local), ws);
   }
   template <class In, executor E>
+    requires codec<C, In, E>
   void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
                       stream_on<E, In> x, auto const& agreed, workspace_on<E>& ws) const {
     if (dense(dims)) return exec.copy(x.data, payload.data(), payload.size());
@@ -75,12 +78,14 @@ class bypass : public pipeable {
     return dense(dims) ? 0 : detail::exchange_scratch_bytes<In>(codec_, exec, dims);
   }
   template <class In, executor E>
+    requires exchangeable<C, In, E>
   void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, stream_on<E, In const> x,
                span_on<E, std::byte> out, auto const& agreed, auto& local, workspace_on<E>& ws) const {
     if (dense(dims)) return exec.copy(out.data(), x.data, out.size());
     detail::produce<In>(codec_, exec, id, dims, ranks, round, x, out, only(agreed), only(local), ws);
   }
   template <class In, executor E>
+    requires exchangeable<C, In, E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
               stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
     if (!dense(dims)) return detail::absorb<In>(codec_, exec, id, dims, ranks, round, in, x, only(agreed), only(local), ws);

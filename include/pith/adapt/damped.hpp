@@ -3,6 +3,7 @@
 
 #include <pith/core/capability.hpp>
 #include <pith/core/convert.hpp>
+#include <pith/core/error.hpp>
 #include <pith/core/stage.hpp>
 
 #include <string>
@@ -31,7 +32,7 @@ class damped : public pipeable {
 
   explicit constexpr damped(S stage) : stage_(std::move(stage)) {}
 
-  std::string name() const { return "damped(" + stage_.name() + ")"; }
+  std::string name() const { return detail::text("damped(", stage_.name(), ")"); }
   double      delta(shape const& dims) const { return factor(dims); }
   damped      at(double rate) const
     requires rate_adjustable<S>

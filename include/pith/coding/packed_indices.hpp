@@ -12,7 +12,7 @@
 namespace pith::inline v0 {
 
 /// Writes k ascending indices below n to a side record, and back. It is a sparsifier's parameter. What it reads back
-/// is below n whatever the bytes are. A lossy coder replaces the indices by those that it will read back.
+/// is below n whatever the bytes are; a lossy coder replaces the indices by those that it will read back.
 template <class C, class E = detail::archetype>
 concept index_coder = std::copyable<C> && requires(C const& c, E const& exec, std::uint64_t n, std::uint64_t k,
                                                     std::uint32_t* indices, span_on<E, std::byte> side,

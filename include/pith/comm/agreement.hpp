@@ -24,10 +24,10 @@ struct agreement {
 static_assert(sizeof(agreement) == 256);
 
 inline char const* difference(agreement const& a, agreement const& b) {
-  if (a.kind != b.kind) return "element type, executor or version";
-  if (a.tensors != b.tensors) return "list of tensors";
+  if (a.kind != b.kind) return "the element type, executor or version";
+  if (a.tensors != b.tensors) return "the list of tensors";
   if (a.codecs != b.codecs) return "codecs";
-  if (a.seed != b.seed) return "seed";
+  if (a.seed != b.seed) return "the seed";
   return nullptr;
 }
 
@@ -43,7 +43,7 @@ void require_agreement(E const& exec, Comm& comm, agreement const& mine) {
   for (unsigned rank = 1; rank < comm.size(); ++rank) {
     auto const* const what = difference(each[0], each[rank]);
     if (what == nullptr) continue;
-    throw agreement_error(sentence("gradient_exchange: the ", what, " of rank ", rank, " differs from rank 0's: \"",
+    throw agreement_error(sentence("gradient_exchange: rank ", rank, " differs from rank 0 in ", what, ": \"",
                                    each[rank].words.data(), "\", not \"", each[0].words.data(), "\""));
   }
 }

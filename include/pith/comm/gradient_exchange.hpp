@@ -128,11 +128,11 @@ class gradient_exchange {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       tensors << tensors_[i].name << tensors_[i].dims.n << tensors_[i].dims.rows;
       codecs << codecs_[i].name();
-      if (i == 0 || codecs_[i].name() != codecs_[i - 1].name()) words += (i == 0 ? "" : ", ") + codecs_[i].name();
+      if (i == 0 || codecs_[i].name() != codecs_[i - 1].name()) words.append(", ").append(codecs_[i].name());
     }
     identity_ = (digest() << kind.value() << tensors.value() << codecs.value() << seed).value();
     auto all  = detail::agreement{kind.value(), seed, tensors.value(), codecs.value(), {}};
-    all.say(std::to_string(tensors_.size()) + " tensors, seed " + std::to_string(seed) + ", " + words);
+    all.say(detail::text(tensors_.size(), " tensors, seed ", seed, words));
     return all;
   }
 
@@ -214,5 +214,12 @@ class gradient_exchange {
   std::vector<std::vector<group>>                 plan_;
   buffer<std::byte, E>                            scratch_, out_, gathered_;
 };
+
+/// A gradient_exchange of values of `In`: with a policy or one codec, and a seed.
+template <real In, executor E, exchanges<E> Comm, class Policy>
+gradient_exchange<In, E, Comm> make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
+                                             std::uint64_t seed = 0) {
+  return gradient_exchange<In, E, Comm>(exec, comm, std::move(tensors), policy, seed);
+}
 
 }  // namespace pith::inline v0

@@ -34,7 +34,7 @@ class any_chain {
 
   std::string name() const {
     auto text = std::string();
-    for (auto const& s : stages_) text += (text.empty() ? "" : "|") + s.name();
+    for (auto const& s : stages_) text.append(text.empty() ? "" : "|").append(s.name());
     return text;
   }
 

@@ -14,8 +14,8 @@ namespace pith::inline v0 {
 class any_state {
  public:
   any_state() = default;
-  template <codec_state_part S>
-    requires(!std::same_as<S, any_state>)
+  template <class S>
+    requires(!std::same_as<S, any_state>) && codec_state_part<S>
   explicit any_state(S state) : self_(std::make_unique<model<S>>(std::move(state))) {}
 
   void fields(field_visitor& f) {

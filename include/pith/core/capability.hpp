@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 enum class sum_form {
   none,    ///< they may not
   encode,  ///< C(mean x_i) = mean C(x_i): the sum is decoded, then divided by N
-  decode,  ///< D(sum C(x_i / N)) = mean D(C(x_i)): inputs are divided by N first, so narrow sums do not overflow, D may be affine
+  decode,  ///< D(sum C(x_i / N)) = mean D(C(x_i)): inputs are divided by N, so narrow sums fit; D may be affine
 };
 
 /// E D(C(x)) = x and E|D(C(x)) - x|^2 <= omega |x|^2.

@@ -29,12 +29,15 @@ struct chained<In, First, Rest...> : chained<output_of<First, In>, Rest...> {};
 
 /// Each stage takes what the one before it emits.
 template <class In, class E, class... S>
-inline constexpr bool fits = true;
+struct joined : std::true_type {};
 template <class In, class E, class First, class... Rest>
-inline constexpr bool fits<In, E, First, Rest...> = false;
+struct joined<In, E, First, Rest...> : std::false_type {};
 template <class In, class E, class First, class... Rest>
   requires stage<First, In, E>
-inline constexpr bool fits<In, E, First, Rest...> = fits<output_of<First, In>, E, Rest...>;
+struct joined<In, E, First, Rest...> : joined<output_of<First, In>, E, Rest...> {};
+
+template <class In, class E, class... S>
+concept fits = joined<In, E, S...>::value;
 
 /// What stage I of a chain takes.
 template <std::size_t I, class In, class... S>
@@ -143,7 +146,7 @@ class chain : public pipeable {
 
   std::string name() const {
     auto text = std::string();
-    each([&](auto const& s) { text += (text.empty() ? "" : "|") + s.name(); });
+    each([&](auto const& s) { text.append(text.empty() ? "" : "|").append(s.name()); });
     return text;
   }
 
@@ -310,6 +313,7 @@ class chain : public pipeable {
       auto const own   = detail::side_bytes<In>(stage, dims);
       auto const to    = detail::counted<In>(stage, dims, encoded_on<E, out>{mid, y.side.first(own)});
       detail::encode<In>(stage, exec, id, dims, x, to, detail::part<I>(agreed), detail::part<I>(local), ws);
+      detail::clear_padding<E>(exec, y.side.first(own_side<I, In>(dims)), own);
       encode_from<I + 1, out>(exec, next_stage(id), rest, stream_on<E, out const>(to.values),
                               Y{y.values, y.side.subspan(own_side<I, In>(dims))}, agreed, local, ws);
     }

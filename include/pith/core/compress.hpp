@@ -1,10 +1,12 @@
 // pith/core/compress.hpp — what a codec needs for one tensor, and the verbs compress and decompress.
 #pragma once
 
+#include <pith/core/explain.hpp>
 #include <pith/core/rounds.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 namespace pith::inline v0 {
@@ -62,8 +64,11 @@ class codec_state {
 
 /// Everything that `codec` must remember for a tensor of shape `dims`; allocates, so do it once.
 template <class In, executor E, class C>
-  requires exchangeable<C, In, E>
 codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dims, identity_of_tensor const& whose = {}) {
+  static_assert(real<In>, "pith: the elements of a gradient are float, double, half or bfloat16");
+  static_assert(!real<In> || exchangeable<C, In, E>,
+                "pith: make_state<In>(exec, c, shape) needs a codec c of In: a stage (ask pith::explain_stage<C, In>()), "
+                "error_feedback(c), bypass(c, n) or a collective");
   return {exec, codec, dims, whose};
 }
 
@@ -77,8 +82,9 @@ std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims, un
     std::size_t moving = 0;
     for (unsigned r = 0; r < detail::rounds(codec, dims); ++r) {
       auto const moves = detail::transfer_of<In>(codec, r, dims);
-      auto const in    = moves.how == transport::all_gather ? moves.bytes() * ranks : 0;
-      moving           = std::max(moving, scratch_for<std::byte>(moves.bytes()) + scratch_for<std::byte>(in));
+      auto const out   = detail::padded_bytes(moves);
+      auto const in    = moves.how == transport::all_gather ? out * ranks : 0;
+      moving           = std::max(moving, scratch_for<std::byte>(out) + scratch_for<std::byte>(in));
     }
     most += moving;
   }
@@ -98,7 +104,7 @@ inline void require_room(char const* verb, std::size_t expected, std::size_t got
 
 /// Begins the state's next step and encodes `x` into the first payload_bytes<In>(codec, dims) bytes of `payload`.
 template <class In, executor E, class C>
-void compress(E const& exec, C const& codec, span_on<E, In const> x, span_on<E, std::byte> payload,
+void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> const> x, span_on<E, std::byte> payload,
               codec_state<In, C, E>& state, workspace_on<E>& ws) {
   auto const& dims = state.dims();
   auto const  size = payload_bytes<In>(codec, dims);
@@ -109,9 +115,16 @@ void compress(E const& exec, C const& codec, span_on<E, In const> x, span_on<E, 
                              state.agreed(), state.local(), ws);
 }
 
+/// A span of another space says so.
+template <class In, executor E, class C, class T, memory_space Space>
+  requires(!std::same_as<Space, space_of<E>>)
+void compress(E const&, C const&, span<T, Space>, span_on<E, std::byte>, codec_state<In, C, E>&, workspace_on<E>&) {
+  explain_space<E, Space>();
+}
+
 /// Decodes into `x` what rank `from` compressed in the state's current step.
 template <class In, executor E, class C>
-void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload, span_on<E, In> x,
+void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload, span_on<E, std::type_identity_t<In>> x,
                 codec_state<In, C, E>& state, workspace_on<E>& ws, std::uint16_t from) {
   auto const& dims = state.dims();
   auto const  size = payload_bytes<In>(codec, dims);
@@ -124,7 +137,7 @@ void decompress(E const& exec, C const& codec, span_on<E, std::byte const> paylo
 
 /// Decodes what this rank compressed.
 template <class In, executor E, class C>
-void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload, span_on<E, In> x,
+void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload, span_on<E, std::type_identity_t<In>> x,
                 codec_state<In, C, E>& state, workspace_on<E>& ws) {
   decompress(exec, codec, payload, x, state, ws, state.id().rank);
 }

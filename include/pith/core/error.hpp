@@ -25,13 +25,18 @@ struct communication_error : std::runtime_error {
 
 namespace detail {
 
-/// "pith::" and the parts, one after another.
+/// The parts, one after another.
+template <class... Parts>
+std::string text(Parts const&... parts) {
+  auto joined = std::ostringstream();
+  (joined << ... << parts);
+  return joined.str();
+}
+
+/// The same, as an error begins.
 template <class... Parts>
 std::string sentence(Parts const&... parts) {
-  auto text = std::ostringstream();
-  text << "pith::";
-  (text << ... << parts);
-  return text.str();
+  return text("pith::", parts...);
 }
 
 /// The shortest decimal that reads back as the same number.

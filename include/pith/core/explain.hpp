@@ -31,7 +31,8 @@ concept has_name = requires(S const& s) {
 template <class S, class In = float, class E = detail::archetype>
 constexpr void explain_stage() {
   static_assert(std::derived_from<S, pipeable>, "pith: a stage must derive from pith::pipeable");
-  static_assert(!closed<S>, "pith: this codec ends a pipeline: put it around the whole chain, error_feedback(a | b), not error_feedback(a) | b");
+  static_assert(!closed<S>, "pith: this codec ends a pipeline: put it around the whole chain, error_feedback(a | b), not "
+                            "error_feedback(a) | b");
   static_assert(detail::has_output<S, In>, "pith: a stage must declare template <class In> using output = what it emits");
   static_assert(detail::has_name<S>, "pith: a stage must have std::string name() const");
   if constexpr (detail::has_output<S, In>) {
@@ -42,6 +43,14 @@ constexpr void explain_stage() {
                   "pith: a stage must have void decode(exec, [call,] shape, encoded<Out const>, stream<In>, [agreed const&,] "
                   "ws) const");
   }
+}
+
+/// Fails to compile if memory of `Space` is not what executor `E` works on.
+template <class E, class Space>
+constexpr void explain_space() {
+  static_assert(std::same_as<Space, space_of<E>>,
+                "pith: this span lies in another memory space than the executor's: a device_span needs a device executor, "
+                "on(stream)");
 }
 
 }  // namespace pith::inline v0

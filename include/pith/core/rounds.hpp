@@ -126,6 +126,11 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims) {
   }
 }
 
+/// What a rank's bytes take in a round: gathered ones are padded, so that those of the next rank are aligned too.
+constexpr std::size_t padded_bytes(transfer const& moves) {
+  return moves.how == transport::all_gather ? align_up(moves.bytes(), section_alignment) : moves.bytes();
+}
+
 template <class In, class C, class E>
 std::size_t exchange_scratch_bytes(C const& c, E const& exec, shape const& dims) {
   if constexpr (collective<C, In, E>) {
@@ -194,7 +199,7 @@ void absorb(C const& c, E const& exec, call const& id, shape const& dims, unsign
   }
 }
 
-/// Whether what a rank contributed is known as soon as it has produced its last round. Else it is the mean that all receive.
+/// Whether what a rank contributed is known once it has produced its last round. Else it is the mean that all receive.
 template <class C, class In, class E>
 concept knows_contribution = !collective<C, In, E> || requires(C const& c, E const& exec, call const& id, shape const& dims,
                                                                unsigned ranks, span_on<E, std::byte const> produced,

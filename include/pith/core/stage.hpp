@@ -138,14 +138,15 @@ concept stage_on = std::copyable<S> && std::derived_from<S, pipeable> && sized<S
 ///     encode(exec, [call,] shape, stream<In const>, encoded<Out>, [agreed const&,] [local&,] ws)
 ///     decode(exec, [call,] shape, encoded<Out const>, stream<In>, [agreed const&,] ws)
 ///
-/// A stage without randomness leaves out `call`, one without state the states. A variable-rate stage writes *y.values.count, the
-/// first 4 bytes of its side record, and zeros in the slots behind; what it reads back there may be anything.
+/// A stage without randomness leaves out `call`, one without state the states. A variable-rate stage writes
+/// *y.values.count, the first 4 bytes of its side record, and zeros into the slots behind its values; the count that it
+/// decodes may be any number.
 template <class S, class In, class E>
 concept stage = executor<E> && detail::stage_on<std::remove_cvref_t<S>, In, E>;
 
 namespace detail {
 
-/// Where in the side record of a variable-rate stage the count of its values lies, a uint32: at the beginning, or where it says.
+/// Where in a variable-rate stage's side record the count of its values lies: at the beginning, or where it says.
 template <class In, class S>
 constexpr std::size_t count_offset(S const& s, shape const& dims) {
   if constexpr (requires { s.template count_offset<In>(dims); }) {

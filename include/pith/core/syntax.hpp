@@ -29,7 +29,7 @@ struct term {
 
   void takes(std::size_t least, std::size_t most) const {
     detail::require(least <= arguments.size() && arguments.size() <= most, "parse: ", name, " takes ", least,
-                    least == most ? "" : " to " + std::to_string(most), " arguments, got \"", text, "\"");
+                    least == most ? "" : detail::text(" to ", most), " arguments, got \"", text, "\"");
   }
   bool has(std::size_t i) const { return i < arguments.size(); }
 
@@ -125,7 +125,7 @@ class reader {
   }
   [[noreturn]] void fail(std::string_view expected) const {
     throw std::invalid_argument(detail::sentence("parse: expected ", expected, " at column ", at_ + 1, " of \"", text_, "\", got ",
-                                                 at_ < text_.size() ? "\"" + std::string(text_.substr(at_)) + "\"" : "the end"));
+                                                 at_ < text_.size() ? detail::text("\"", text_.substr(at_), "\"") : "the end"));
   }
   std::size_t skip_blanks() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;

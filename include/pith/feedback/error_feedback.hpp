@@ -52,8 +52,8 @@ class error_feedback : public pipeable {
   F const& policy() const { return policy_; }
 
   std::string name() const {
-    auto const how = policy_.name() == "residual" ? "" : "," + policy_.name();
-    return "ef(" + codec_.name() + how + (Verified ? ")" : ",unverified)");
+    auto const how = policy_.name() == "residual" ? "" : detail::text(",", policy_.name());
+    return detail::text("ef(", codec_.name(), how, Verified ? ")" : ",unverified)");
   }
   bool           is_exact(shape const& dims) const { return detail::is_exact(codec_, dims); }
   error_feedback at(double rate) const
@@ -86,6 +86,7 @@ class error_feedback : public pipeable {
   }
 
   template <real In, executor E>
+    requires pith::codec<C, accum<In>, E>
   void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> g,
                       span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
     auto const p = compensated<In>(exec, id, dims, g, local, ws);
@@ -96,6 +97,7 @@ class error_feedback : public pipeable {
     policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(sent), policy_part(local), ws);
   }
   template <real In, executor E>
+    requires pith::codec<C, accum<In>, E>
   void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
                       stream_on<E, In> x, auto const& agreed, workspace_on<E>& ws) const {
     auto const wide = ws.template take<accum<In>>(dims.n);
@@ -115,6 +117,7 @@ class error_feedback : public pipeable {
   }
 
   template <real In, executor E>
+    requires exchangeable<C, accum<In>, E>
   void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, stream_on<E, In const> g,
                span_on<E, std::byte> out, auto const& agreed, auto& local, workspace_on<E>& ws) const {
     auto const p = compensated<In>(exec, id, dims, g, local, ws);
@@ -127,6 +130,7 @@ class error_feedback : public pipeable {
     }
   }
   template <real In, executor E>
+    requires exchangeable<C, accum<In>, E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
               stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
     if (round + 1 < rounds(dims)) {
@@ -161,7 +165,7 @@ class error_feedback : public pipeable {
     if (dims.n == 0 || is.error_bound || detail::is_exact(codec_, dims)) return;
     auto const delta = is.contraction();
     detail::require(delta && *delta > 0, "error_feedback: ", codec_.name(), " does not contract at n = ", dims.n,
-                    delta ? " (delta = " + detail::shortest(*delta) + ")" : "", ": wrap its unbiased stage as damped(s), or write ",
+                    delta ? detail::text(" (delta = ", *delta, ")") : "", ": wrap its unbiased stage as damped(s), or write ",
                     "error_feedback(c, unverified)");
   }
 

@@ -54,7 +54,7 @@ class residual {
 
   std::string name() const {
     if (beta_ == 1 && gamma_ == 1) return "residual";
-    return "residual(" + detail::shortest(beta_) + "," + detail::shortest(gamma_) + ")";
+    return detail::text("residual(", detail::shortest(beta_), ",", detail::shortest(gamma_), ")");
   }
 
   template <real In, executor E>

@@ -44,7 +44,7 @@ class power_sgd : public pipeable {
     }
   };
 
-  std::string name() const { return "power_sgd(" + std::to_string(rank_) + ")"; }
+  std::string name() const { return detail::text("power_sgd(", rank_, ")"); }
   /// Two thin factors must be at most half of the matrix.
   bool   is_exact(shape const& dims) const { return 2 * rank(dims) * (dims.rows + dims.columns()) > dims.n; }
   double delta(shape const& dims) const {

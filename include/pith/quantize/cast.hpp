@@ -23,7 +23,7 @@ class cast : public pipeable {
   static constexpr bool     is_reproducible = true;
   static constexpr sum_form sums            = sum_form::decode;
 
-  std::string name() const { return std::string("cast<") + element_name<T>() + ">"; }
+  std::string name() const { return detail::text("cast<", element_name<T>(), ">"); }
   double      delta(shape const&) const { return 1 - unit_roundoff() * unit_roundoff(); }
 
   template <real In, executor E>

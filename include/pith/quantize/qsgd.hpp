@@ -14,15 +14,15 @@ enum class norm : std::uint8_t { l2, max };
 
 namespace detail {
 
-/// The least value >= v of 16 significant bits: a symbol of up to 9 bits times it is exact in float, so that a fused
-/// multiply-add cannot change a residual.
-template <class A>
-PITH_HD inline A round_up_to_16_bits(double v) {
+/// The least value >= v of so many significant bits; what is not finite stays so.
+template <int Digits, class A>
+PITH_HD inline A round_up(double v) {
   using word            = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
-  constexpr int  spare  = sizeof(A) == 8 ? 53 - 16 : 24 - 16;
+  constexpr int  spare  = (sizeof(A) == 8 ? 53 : 24) - Digits;
   constexpr auto mask   = (word{1} << spare) - 1;
   auto const     near   = static_cast<A>(v);
   auto           bits   = bits_as<word>(near);
+  if (!is_finite(near)) return near;
   if (static_cast<double>(near) < v) ++bits;
   return bits_as<A>(static_cast<word>((bits + mask) & ~mask));
 }
@@ -32,6 +32,8 @@ template <int Bits>
 struct qsgd_rule {
   static constexpr int  bits  = Bits;
   static constexpr bool draws = true;
+  /// Of a unit: a symbol's Bits - 1 and these fit in a float, so that a fused multiply-add cannot change a residual.
+  static constexpr int  digits = Bits < 10 ? 16 : 15;
 
   std::int32_t levels;
   norm         of;
@@ -46,7 +48,7 @@ struct qsgd_rule {
   template <class A>
   PITH_HD A finish(double statistic, std::uint64_t, A) const {
     auto const length = of == norm::l2 ? sqrt(statistic) : statistic;
-    auto const unit   = round_up_to_16_bits<A>(length / levels);
+    auto const unit   = round_up<digits, A>(length / levels);
     return is_finite(unit * static_cast<A>(levels)) ? unit : finite_or_nan(unit * static_cast<A>(levels));
   }
 
@@ -70,7 +72,7 @@ struct qsgd_rule {
 
 /// Rounds each element to a multiple of norm / levels, up or down at random so that its mean is the element.
 ///
-///   emits    n symbols of Bits bits, two's complement; side record: norm / levels, rounded up to 16 bits, per bucket
+///   emits    n symbols of Bits bits, two's complement; side record: norm / levels, rounded up to 16 bits (qsgd<10>: 15), per bucket
 ///   needs    1 <= levels <= 2^(Bits-1) - 1 (the default), a bucket of 0 or a multiple of 8 (128)
 ///   cost     16 random bits an element
 ///   errors   a bucket that holds NaN or infinity, or whose norm overflows, decodes to NaN
@@ -90,16 +92,15 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
 
   std::string name() const {
     auto const& rule = this->rule();
-    auto        text = "qsgd<" + std::to_string(Bits) + ">";
+    auto const  text = detail::text("qsgd<", Bits, ">");
     if (rule.levels == most_levels && this->bucket() == 128 && rule.of == norm::l2) return text;
-    text += "(" + std::to_string(rule.levels) + "," + std::to_string(this->bucket());
-    return text + (rule.of == norm::max ? ",max)" : ")");
+    return detail::text(text, "(", rule.levels, ",", this->bucket(), rule.of == norm::max ? ",max)" : ")");
   }
 
-  /// The unit is rounded up by at most 2^-15 of itself.
+  /// The unit is rounded up by at most 2^(1 - digits) of itself.
   double omega(shape const& dims) const {
     auto const b = static_cast<double>(this->bucket_of(dims.n));
-    auto const s = static_cast<double>(this->rule().levels) / (1 + 0x1p-15);
+    auto const s = static_cast<double>(this->rule().levels) / (1 + 2.0 / (1 << detail::qsgd_rule<Bits>::digits));
     return std::min(b / (4 * s * s), std::sqrt(b) / s);
   }
 };

@@ -47,7 +47,7 @@ class scaled_sign : public scalar_quantizer<detail::scaled_sign_rule> {
 
   explicit constexpr scaled_sign(std::uint64_t bucket = 0) : scalar_quantizer({}, bucket) {}
 
-  std::string name() const { return bucket() == 0 ? "scaled_sign" : "scaled_sign(" + std::to_string(bucket()) + ")"; }
+  std::string name() const { return bucket() == 0 ? "scaled_sign" : detail::text("scaled_sign(", bucket(), ")"); }
   double      delta(shape const& dims) const { return dims.n == 0 ? 1 : 1 / static_cast<double>(bucket_of(dims.n)); }
 };
 

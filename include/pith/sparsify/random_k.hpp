@@ -70,14 +70,13 @@ class random_k : public pipeable {
 
   static constexpr bool     is_projection   = Scaling == scaling::none;
   static constexpr bool     is_isometric    = true;
-  static constexpr bool     is_nestable     = true;
   static constexpr bool     is_reproducible = true;
   static constexpr sum_form sums            = sum_form::encode;
 
   explicit random_k(double density) : density_("random_k", density) {}
 
   std::string name() const {
-    return "random_k(" + density_.text() + (Scaling == scaling::none ? ")" : ",unbiased)");
+    return detail::text("random_k(", density_.text(), Scaling == scaling::none ? ")" : ",unbiased)");
   }
   random_k      at(double density) const { return random_k(density); }
   std::uint64_t kept(std::uint64_t n) const { return density_.of(n); }

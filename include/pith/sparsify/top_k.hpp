@@ -7,6 +7,7 @@
 #include <pith/sparsify/density.hpp>
 #include <pith/sparsify/scatter.hpp>
 
+#include <algorithm>
 #include <string>
 
 namespace pith::inline v0 {
@@ -32,7 +33,7 @@ struct magnitude_key {
 ///   needs    0 < density <= 1 (std::invalid_argument), n < 2^32
 ///   cost     a selection over n keys; scratch n keys and k indices
 ///   errors   NaN, then infinity, count as largest, so that they reach the other ranks
-///   is       a projection, contractive with delta = k / n, nestable; ties go to the smaller index
+///   is       a projection; with a lossless coder contractive with delta = k / n, and nestable; ties go to the smaller index
 ///   source   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017
 template <index_coder Coder = packed_indices>
 class top_k : public pipeable {
@@ -42,15 +43,20 @@ class top_k : public pipeable {
 
   static constexpr bool is_projection   = true;
   static constexpr bool is_isometric    = true;
-  static constexpr bool is_nestable     = true;
+  static constexpr bool is_nestable     = !lossy_coder<Coder>;
   static constexpr bool is_reproducible = true;
 
   explicit top_k(double density, Coder coder = {}) : density_("top_k", density), coder_(coder) {}
 
-  std::string   name() const { return "top_k(" + density_.text() + ")"; }
+  std::string name() const {
+    auto const coder = std::same_as<Coder, packed_indices> ? "" : detail::text(",", coder_.name());
+    return detail::text("top_k(", density_.text(), coder, ")");
+  }
   top_k         at(double density) const { return top_k(density, coder_); }
   std::uint64_t kept(std::uint64_t n) const { return density_.of(n); }
-  double        delta(shape const& dims) const {
+  double        delta(shape const& dims) const
+    requires(!lossy_coder<Coder>)
+  {
     return dims.n == 0 ? 1 : static_cast<double>(kept(dims.n)) / static_cast<double>(dims.n);
   }
 
@@ -59,7 +65,9 @@ class top_k : public pipeable {
   template <real In, executor E>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {
     using key = typename detail::magnitude_key<In>::word;
-    return scratch_for<std::uint32_t>(kept(dims.n)) + exec.template select_scratch_bytes<key>(dims.n);
+    auto const k = kept(dims.n);
+    return scratch_for<std::uint32_t>(k) +
+           std::max(exec.template select_scratch_bytes<key>(dims.n), coder_.scratch_bytes(exec, dims.n, k));
   }
 
   template <real In, executor E>

@@ -1,0 +1,13 @@
+// examples/03_exchange.cpp — four ranks agree on weights by gradient descent whose gradients travel compressed.
+//
+//   step    0  |w - w*| = 166.67
+//   step 1000  |w - w*| = 1.31
+//   step 2000  |w - w*| = 0.81
+//   2784 bytes gathered and 400 summed a step, not 40400
+//
+// The ranks are threads; over MPI the same program takes pith::mpi_communicator(MPI_COMM_WORLD), as 04_exchange_mpi does.
+#include <pith/comm/threads.hpp>
+
+#include "exchange.hpp"
+
+int main() { pith::run_ranks(4, [](pith::thread_communicator comm) { train(comm); }); }

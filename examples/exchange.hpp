@@ -1,0 +1,40 @@
+// examples/exchange.hpp — gradient descent on any communicator: what 03_exchange and 04_exchange_mpi share.
+#pragma once
+
+#include <pith/comm/gradient_exchange.hpp>
+#include <pith/parse.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+/// Rank r wants w_i = sin(i) + r, so all together want the mean over r. Ranks that want different things keep the
+/// compressed descent at a distance that shrinks with the learning rate.
+inline float target(std::size_t i, float r) { return std::sin(static_cast<float>(i)) + r; }
+
+/// Matrices travel compressed, the bias as it is.
+inline pith::any_codec<float, pith::seq_executor> policy(pith::tensor_spec const& tensor) {
+  if (tensor.dims.rows == 1) return pith::identity();
+  return pith::error_feedback(pith::top_k(0.1) | pith::qsgd<8>());
+}
+
+template <class Comm>
+void train(Comm& comm) {
+  auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"weight", {10'000, 100}}, {"bias", {100}}}, policy);
+
+  auto const rank = static_cast<float>(comm.rank());
+  auto const mean = static_cast<float>(comm.size() - 1) / 2;
+  auto       w = std::vector<float>(exchange.size()), gradient = w;
+  for (int step = 0; step <= 2000; ++step) {
+    double squared = 0;
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      gradient[i] = w[i] - target(i, rank);
+      squared += std::pow(w[i] - target(i, mean), 2);
+    }
+    if (comm.rank() == 0 && step % 1000 == 0) std::printf("step %4d  |w - w*| = %.2f\n", step, std::sqrt(squared));
+    exchange.all_reduce_mean(pith::span(gradient));
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] -= 0.005f * gradient[i];
+  }
+  if (comm.rank() != 0) return;
+  std::printf("%zu bytes gathered and %zu summed a step, not %zu\n", exchange.gathered_bytes(), exchange.summed_bytes(), 4 * w.size());
+}

@@ -1,0 +1,75 @@
+// examples/train/command.hpp — the program, from its arguments to its exit code.
+#pragma once
+
+#include "check.hpp"
+#include "load.hpp"
+#include "options.hpp"
+#include "plot.hpp"
+#include "report.hpp"
+#include "study.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <utility>
+
+namespace train {
+
+inline int print_codec_words(std::FILE* out) {
+  for (auto const& word : codec_words) fmt::print(out, "{:24}  {}\n", word.example, word.meaning);
+  return 0;
+}
+
+/// Opens what is to be written before hours are spent.
+struct outputs {
+  written_file csv{nullptr, &std::fclose};
+
+  explicit outputs(options const& o) {
+    if (!o.csv.empty()) csv = open_to_write(o.csv);
+    if (o.plot.empty()) return;
+    require_gnuplot();
+    create_directories(o.plot);
+  }
+};
+
+/// Whether all conditions hold, where they are to be checked.
+inline bool compare_and_report(options const& o, split data, std::FILE* out, std::FILE* log) {
+  outputs const files(o);
+  auto const job = make_task(o, std::move(data));
+  auto const trials = compare(job, o, log);
+  print_report(out, job, o, trials);
+  if (files.csv) write_csv(files.csv.get(), job, trials);
+  if (!o.plot.empty()) plot(o.plot, job, trials);
+  return !o.check || check(out, job, trials);
+}
+
+inline int run_command(options const& o, std::FILE* out, std::FILE* log) {
+  if (o.list) return print_codec_words(out);
+  for (auto const& codec : o.codecs) pith::parse<float>(codec);
+  auto data = load(o.data);
+  if (!o.study) return compare_and_report(o, std::move(data), out, log) ? 0 : 1;
+  study(o, data, out, log);
+  return 0;
+}
+
+/// Prints results to `out`, progress and one line for any error to `log`.
+inline int command(int argc, char const* const* argv, std::FILE* out, std::FILE* log) {
+  CLI::App app("Trains a small network by several ranks, and compares how their gradients are compressed.", "train");
+  try {
+    return run_command(parse_options(app, argc, argv), out, log);
+  } catch (CLI::CallForHelp const&) {
+    fmt::print(out, "{}", app.help());
+    return 0;
+  } catch (CLI::ParseError const& error) {
+    fmt::print(log, "train: {}\n", error.what());
+  } catch (std::filesystem::filesystem_error const& error) {
+    fmt::print(log, "train: {}\n", error.what());
+  } catch (std::exception const& error) {
+    fmt::print(log, "{}\n", error.what());
+  }
+  return 1;
+}
+
+}  // namespace train

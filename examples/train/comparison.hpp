@@ -1,0 +1,110 @@
+// examples/train/comparison.hpp — train by several codecs and seeds, and see what came of it.
+#pragma once
+
+#include "options.hpp"
+#include "prediction.hpp"
+#include "progress.hpp"
+#include "statistics.hpp"
+#include "trainer.hpp"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace train {
+
+/// The accuracy on the test images after some steps.
+struct point {
+  std::size_t steps;
+  double accuracy;
+};
+
+/// One training.
+struct outcome {
+  std::vector<point> curve;
+  double loss;  // on the training images, at the end
+  phases mean;
+
+  double accuracy() const { return curve.back().accuracy; }
+};
+
+/// The trainings of one codec, a seed each.
+struct trial {
+  std::string codec;
+  prediction predicted;
+  std::vector<outcome> runs;
+
+  template <class F>
+  std::vector<double> each(F const& of) const {
+    std::vector<double> values;
+    for (auto const& run : runs) values.push_back(of(run));
+    return values;
+  }
+
+  std::vector<double> accuracies() const {
+    return each([](outcome const& run) { return run.accuracy(); });
+  }
+  double accuracy() const { return mean(accuracies()); }
+  double loss() const {
+    return mean(each([](outcome const& run) { return run.loss; }));
+  }
+
+  /// The mean of the curves, whose points are of the same steps.
+  std::vector<point> curve() const {
+    auto points = runs.front().curve;
+    for (std::size_t i = 0; i < points.size(); ++i)
+      points[i].accuracy = mean(each([i](outcome const& run) { return run.curve[i].accuracy; }));
+    return points;
+  }
+
+  phases time() const {
+    phases sum;
+    for (auto const& run : runs) sum += run.mean;
+    return sum / static_cast<double>(runs.size());
+  }
+};
+
+inline task make_task(options const& o, split data) {
+  auto const net = make_network(o.model, data.train);
+  if (data.train.size() < o.ranks * o.batch)
+    throw std::invalid_argument(fmt::format("train: {} ranks x {} images are more than the {} for training", o.ranks,
+                                            o.batch, data.train.size()));
+  return {std::move(data), net, o.ranks, o.steps, o.batch, o.learning_rate, o.momentum};
+}
+
+inline history run_shown(task const& job, std::string const& codec, std::uint64_t seed, progress& shown) {
+  shown.begin(fmt::format("{}, seed {}", codec, seed));
+  return run(job, codec, seed,
+             [&](std::size_t steps) { shown.at(static_cast<double>(steps) / static_cast<double>(job.steps)); });
+}
+
+inline outcome judge(task const& job, history const& seen) {
+  auto net = job.net;
+  outcome result{{}, loss(net, job.data.train, seen.result()), seen.mean};
+  for (auto const& snapshot : seen.snapshots)
+    result.curve.push_back({snapshot.steps, accuracy(net, job.data.test, snapshot.parameters)});
+  return result;
+}
+
+inline void add_run(trial& of, task const& job, std::uint64_t seed, progress& shown) {
+  of.runs.push_back(judge(job, run_shown(job, of.codec, seed, shown)));
+  shown.end(of.runs.back().accuracy());
+}
+
+/// Predicts first, as that needs no time and refuses what does not fit.
+inline std::vector<trial> compare(task const& job, options const& o, std::FILE* log) {
+  std::vector<trial> trials;
+  for (auto const& codec : o.codecs) trials.push_back({codec, predict(job, codec), {}});
+  progress shown(log, trials.size() * o.number_of_seeds());
+  for (auto& trial : trials)
+    for (unsigned i = 0; i < o.number_of_seeds(); ++i) add_run(trial, job, o.seed + i, shown);
+  return trials;
+}
+
+}  // namespace train

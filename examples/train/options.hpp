@@ -1,0 +1,70 @@
+// examples/train/options.hpp — the command line.
+#pragma once
+
+#include "codecs.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace train {
+
+struct options {
+  std::filesystem::path data = PITH_TRAIN_DATA, csv, plot;
+  std::string model = "mlp";
+  std::vector<std::string> codecs;
+  unsigned ranks = 4;
+  std::size_t steps = 1800, batch = 8;
+  float learning_rate = 0.02f, momentum = 0.9f;
+  unsigned seeds = 0;  // 0: as many as the kind of run has by default
+  std::uint64_t seed = 1;
+  bool list = false, study = false, check = false;
+
+  unsigned number_of_seeds() const { return seeds > 0 ? seeds : study ? 5 : 3; }
+};
+
+inline void add_training(CLI::App& app, options& o) {
+  app.add_option("--data", o.data,
+                 "directory of digits.csv, of IDX files (MNIST and its kin) or of CIFAR-10's binary files")
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--model", o.model)->check(CLI::IsMember({"mlp", "convolutional"}))->capture_default_str();
+  app.add_option("--ranks", o.ranks, "threads that train together")->check(CLI::Range(2, 64))->capture_default_str();
+  app.add_option("--steps", o.steps)->check(CLI::Range(1, 1'000'000'000))->capture_default_str();
+  app.add_option("--batch", o.batch, "images of a rank in a step")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--learning-rate", o.learning_rate)->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--momentum", o.momentum)->check(CLI::Range(0.0, 1.0))->capture_default_str();
+  app.add_option("--seeds", o.seeds, "trainings of each codec [3, in a study 5]")->check(CLI::Range(1, 1000));
+  app.add_option("--seed", o.seed, "the first of them")->capture_default_str();
+}
+
+inline void add_outputs(CLI::App& app, options& o) {
+  auto* const codecs =
+      app.add_option("--codec", o.codecs, "a codec to compare, such as 'ef(top_k(0.01)|qsgd<8>)'; repeatable");
+  codecs->allow_extra_args(false);
+  auto* const csv = app.add_option("--csv", o.csv, "a file for the tables");
+  auto* const plot = app.add_option("--plot", o.plot, "a directory for accuracy over epochs and over bytes, as SVG");
+  auto* const check = app.add_flag("--check", o.check, "fail if the default codecs do not learn as they should");
+  auto* const study =
+      app.add_flag("--study", o.study, "cross-validate: 95 % intervals of the difference from bfloat16");
+  app.add_flag("--list", o.list, "say what codecs are made of");
+  check->excludes(codecs)->excludes(study);
+  study->excludes(csv)->excludes(plot);
+}
+
+/// Throws CLI::ParseError, also where help is asked for.
+inline options parse_options(CLI::App& app, int argc, char const* const* argv) {
+  options o;
+  add_training(app, o);
+  add_outputs(app, o);
+  app.parse(argc, argv);
+  if (o.codecs.empty()) o.codecs = default_codecs();
+  return o;
+}
+
+}  // namespace train

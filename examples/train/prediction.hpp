@@ -1,0 +1,69 @@
+// examples/train/prediction.hpp — how long a step would take on a network of a given rate.
+#pragma once
+
+#include "statistics.hpp"
+#include "worker.hpp"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace train {
+
+/// One rank of a group in which all others have what this one has: it moves and adds as much as in a group of ranks,
+/// on one thread.
+class echo_communicator {
+ public:
+  explicit echo_communicator(unsigned size) : size_(size) {}
+
+  unsigned rank() const { return 0; }
+  unsigned size() const { return size_; }
+
+  template <pith::executor E>
+  pith::completed all_gather(E const& exec, pith::span_on<E, std::byte const> mine, pith::span_on<E, std::byte> all) {
+    for (unsigned rank = 0; rank < size_; ++rank) exec.copy(all.data() + rank * mine.size(), mine.data(), mine.size());
+    return {};
+  }
+
+  template <pith::executor E, class T>
+  pith::completed all_reduce(E const&, pith::span<T> x, pith::reduction how) {
+    if (how == pith::reduction::max) return {};
+    for (auto& value : x) value = pith::element_cast<T>(pith::element_cast<double>(value) * size_);
+    return {};
+  }
+
+ private:
+  unsigned size_;
+};
+
+/// A step of one codec: its times, measured alone on one thread, and its bytes.
+struct prediction {
+  unsigned ranks;
+  traffic bytes;
+  phases alone;
+
+  double sent() const { return bytes.sent(ranks); }
+
+  /// Seconds: nothing overlaps, and each of the ring's 2 (ranks - 1) messages takes 20 us to arrive.
+  double step(double gigabits) const {
+    auto const latency = 2 * (ranks - 1) * 20e-6;
+    return alone.compute + alone.encode + alone.decode + sent() * 8 / (gigabits * 1e9) + latency;
+  }
+};
+
+/// The median of 101 steps after 10.
+inline prediction predict(task const& job, std::string const& codec) {
+  worker<echo_communicator> rank(job, codec, 1, echo_communicator(job.ranks));
+  for (int i = 0; i < 10; ++i) rank.step();
+  std::vector<phases> steps;
+  for (int i = 0; i < 101; ++i) steps.push_back(rank.step());
+  auto const of = [&](double phases::*phase) {
+    std::vector<double> times;
+    for (auto const& step : steps) times.push_back(step.*phase);
+    return median(times);
+  };
+  return {
+      job.ranks, rank.bytes(), {of(&phases::compute), of(&phases::encode), of(&phases::exchange), of(&phases::decode)}};
+}
+
+}  // namespace train

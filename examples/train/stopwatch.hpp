@@ -1,0 +1,90 @@
+// examples/train/stopwatch.hpp — where the time of a step goes, as seen from its communicator.
+#pragma once
+
+#include <pith/comm/communicator.hpp>
+#include <pith/core/rounds.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+namespace train {
+
+/// Seconds of one step: gradient, what comes before the transfers, the transfers, and what comes after them.
+struct phases {
+  double compute = 0, encode = 0, exchange = 0, decode = 0;
+
+  phases& operator+=(phases const& other) {
+    compute += other.compute;
+    encode += other.encode;
+    exchange += other.exchange;
+    decode += other.decode;
+    return *this;
+  }
+
+  phases operator/(double n) const { return {compute / n, encode / n, exchange / n, decode / n}; }
+};
+
+class stopwatch {
+ public:
+  /// Seconds since the last call or, for the first one, the start.
+  double lap() {
+    auto const before = std::exchange(last_, std::chrono::steady_clock::now());
+    return std::chrono::duration<double>(last_ - before).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+/// A communicator that times its calls and what is done between them.
+template <class Comm>
+class stopwatch_communicator {
+ public:
+  explicit stopwatch_communicator(Comm comm) : comm_(std::move(comm)) {}
+
+  unsigned rank() const { return comm_.rank(); }
+  unsigned size() const { return comm_.size(); }
+
+  template <pith::executor E>
+  pith::completed all_gather(E const& exec, pith::span_on<E, std::byte const> mine, pith::span_on<E, std::byte> all) {
+    return timed(pith::element_kind::bytes, [&] { comm_.all_gather(exec, mine, all).wait(exec); });
+  }
+
+  template <pith::executor E, class T>
+  pith::completed all_reduce(E const& exec, pith::span<T, pith::space_of<E>> x, pith::reduction how) {
+    return timed(pith::kind_of<T>(), [&] { comm_.all_reduce(exec, x, how).wait(exec); });
+  }
+
+  /// The phases, compute aside, of an exchange that `f` does over this communicator.
+  template <class F>
+  phases of(F const& f) {
+    spent_ = {};
+    last_.reset();
+    watch_.lap();
+    f();
+    spent_.decode += watch_.lap();
+    return spent_;
+  }
+
+ private:
+  /// Between transfers of two kinds the first is decoded. Between two of one kind lies what a collective codec, such as
+  /// power_sgd, computes for its next round: that is encoding, as all is before the first transfer.
+  template <class F>
+  pith::completed timed(pith::element_kind kind, F const& transfer) {
+    bool const decoded = last_ && *last_ != kind;
+    (decoded ? spent_.decode : spent_.encode) += watch_.lap();
+    transfer();
+    spent_.exchange += watch_.lap();
+    last_ = kind;
+    return {};
+  }
+
+  Comm comm_;
+  stopwatch watch_;
+  phases spent_;
+  std::optional<pith::element_kind> last_;  // of this exchange's transfers
+};
+
+}  // namespace train

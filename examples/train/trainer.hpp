@@ -1,0 +1,75 @@
+// examples/train/trainer.hpp — train a network by ranks that are threads.
+#pragma once
+
+#include "worker.hpp"
+
+#include <pith/comm/threads.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace train {
+
+/// The parameters after some steps.
+struct snapshot {
+  std::size_t steps;
+  std::vector<float> parameters;
+};
+
+/// What a training leaves: snapshots, the last one of the end, and the mean time of a rank's step.
+struct history {
+  std::vector<snapshot> snapshots;
+  phases mean;
+
+  std::vector<float> const& result() const { return snapshots.back().parameters; }
+};
+
+/// A snapshot is taken once an epoch, but at least twenty times.
+inline std::size_t snapshot_interval(task const& job) {
+  auto const epoch = job.data.train.size() / (job.ranks * job.batch);
+  return std::max<std::size_t>(1, std::min(epoch, job.steps / 20));
+}
+
+/// What one rank saw. Calls reached(steps) at each snapshot.
+template <class Comm, class F>
+history train_rank(task const& job, worker<Comm>& rank, F const& reached) {
+  history seen;
+  for (std::size_t done = 1; done <= job.steps; ++done) {
+    seen.mean += rank.step();
+    if (done % snapshot_interval(job) != 0 && done != job.steps) continue;
+    seen.snapshots.push_back({done, rank.parameters()});
+    reached(done);
+  }
+  seen.mean = seen.mean / static_cast<double>(job.steps);
+  return seen;
+}
+
+/// All ranks must end with the same bits.
+inline history merged(std::vector<history> const& ranks) {
+  history all{ranks.front().snapshots, {}};
+  for (auto const& rank : ranks) {
+    if (rank.result() != all.result()) throw std::logic_error("train: the ranks' parameters differ");
+    all.mean += rank.mean / static_cast<double>(ranks.size());
+  }
+  return all;
+}
+
+/// Trains by `job.ranks` threads. Rank 0 calls reached(steps) now and then.
+template <class F>
+history run(task const& job, std::string const& codec, std::uint64_t seed, F const& reached) {
+  std::vector<history> ranks(job.ranks);
+  pith::run_ranks(job.ranks, [&](pith::thread_communicator comm) {
+    auto const rank = comm.rank();
+    worker<pith::thread_communicator> member(job, codec, seed, comm);
+    ranks[rank] = train_rank(job, member, [&](std::size_t steps) {
+      if (rank == 0) reached(steps);
+    });
+  });
+  return merged(ranks);
+}
+
+}  // namespace train

@@ -1,0 +1,112 @@
+// examples/train/worker.hpp — one rank of the training: gradient, exchange, descent.
+#pragma once
+
+#include "network.hpp"
+#include "sgd.hpp"
+#include "stopwatch.hpp"
+
+#include <pith/comm/gradient_exchange.hpp>
+#include <pith/parse.hpp>
+#include <pith/pith.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace train {
+
+/// What is the same for all codecs.
+struct task {
+  split data;
+  network net;
+  unsigned ranks;
+  std::size_t steps, batch;  // of images for each rank
+  float learning_rate, momentum;
+
+  double epochs(std::size_t n_steps) const {
+    return static_cast<double>(n_steps * ranks * batch) / static_cast<double>(data.train.size());
+  }
+};
+
+/// The bytes that a rank hands over in a step.
+struct traffic {
+  std::size_t gathered, summed;
+
+  std::size_t payload() const { return gathered + summed; }
+
+  /// Those that it sends: a gathered byte to all others, a summed one twice around the ring.
+  double sent(unsigned ranks) const {
+    auto const others = ranks - 1.0;
+    return others * static_cast<double>(gathered) + 2 * others / ranks * static_cast<double>(summed);
+  }
+};
+
+using any_codec = pith::any_codec<float, pith::seq_executor>;
+
+inline std::vector<pith::tensor_spec> specs(network const& net) {
+  std::vector<pith::tensor_spec> all;
+  for (auto const& tensor : net.tensors()) all.push_back({tensor.name, {tensor.n, tensor.rows}});
+  return all;
+}
+
+inline bool is_compressed(pith::tensor_spec const& tensor) { return tensor.dims.rows > 1; }
+
+/// Weights are compressed; biases are so few that they travel as they are.
+inline auto compress_weights(any_codec const& chosen) {
+  return [chosen, dense = any_codec(pith::identity())](pith::tensor_spec const& t) {
+    return is_compressed(t) ? chosen : dense;
+  };
+}
+
+/// The share of the parameters that are compressed.
+inline double compressed_share(network const& net) {
+  std::size_t n = 0;
+  for (auto const& tensor : specs(net)) n += is_compressed(tensor) ? tensor.dims.n : 0;
+  return static_cast<double>(n) / static_cast<double>(net.size());
+}
+
+/// A rank, which learns from its share of the images and from the others by its communicator. One seed for all: the
+/// first parameters, the order of the images and the codec's random numbers.
+template <class Comm>
+class worker {
+ public:
+  worker(task const& job, std::string const& codec, std::uint64_t seed, Comm comm)
+      : net_(job.net),
+        sampler_(job.data.train, comm.rank(), comm.size(), job.batch, seed),
+        descent_(net_.size(), job.learning_rate, job.momentum),
+        parameters_(initial_parameters(net_, seed)),
+        gradient_(net_.size()),
+        comm_(std::move(comm)),
+        exchange_(pith::seq, comm_, specs(net_), compress_weights(pith::parse<float>(codec)), seed) {}
+
+  worker(worker const&) = delete;  // exchange_ has the address of comm_
+  worker& operator=(worker const&) = delete;
+
+  phases step() {
+    auto const& batch = sampler_.at(step_++);
+    stopwatch watch;
+    net_.gradient(batch.pixels(), batch.labels, parameters_, gradient_);
+    auto const compute = watch.lap();
+    auto spent = comm_.of([&] { exchange_.all_reduce_mean(gradient_); });
+    descent_.step(parameters_, gradient_);
+    spent.compute = compute;
+    return spent;
+  }
+
+  std::vector<float> const& parameters() const { return parameters_; }
+  traffic bytes() const { return {exchange_.gathered_bytes(), exchange_.summed_bytes()}; }
+
+ private:
+  network net_;
+  sampler sampler_;
+  sgd descent_;
+  std::vector<float> parameters_, gradient_;
+  stopwatch_communicator<Comm> comm_;
+  pith::gradient_exchange<float, pith::seq_executor, stopwatch_communicator<Comm>> exchange_;
+  std::size_t step_ = 0;
+};
+
+}  // namespace train
