@@ -1,0 +1,73 @@
+// tests/comm/all_reduce_mean_test.cpp — ranks that all hold the same: their mean is what one of them would send.
+#include <pith/adapt/damped.hpp>
+#include <pith/core/chain.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/cast.hpp>
+#include <pith/quantize/identity.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/scaled_sign.hpp>
+#include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/top_k.hpp>
+
+#include <doctest/doctest.h>
+
+#include "support/roundtrip.hpp"
+
+using namespace support;
+
+namespace {
+
+/// At all sizes, so that payloads of any number of bytes follow each other in a gathering. Four is a power of two, so that
+/// sums of equal numbers, and their quarter, are exact.
+template <class In, class C>
+void echoes(C const& codec) {
+  CAPTURE(codec.name());
+  for (std::size_t const n : {0u, 1u, 2u, 3u, 5u, 6u, 7u, 9u, 13u, 127u, 130u, 300u}) {
+    CAPTURE(n);
+    auto const x = narrow<In>(normal_vector(n, 17));
+    auto const dims = n == 300 ? pith::shape{n, 15} : pith::shape{n};
+    auto one = trial<In, C>(codec, dims);
+    auto four = trial<In, C>(codec, dims);
+    CHECK(same_bytes(one.all_reduce(x), four.all_reduce(x, echo_communicator<4>())));
+  }
+}
+
+template <class In>
+void all_echo() {
+  echoes<In>(pith::identity());
+  echoes<In>(pith::cast<pith::bfloat16>());
+  echoes<In>(pith::scaled_sign());
+  echoes<In>(pith::scaled_sign(8));
+  echoes<In>(pith::qsgd<8>());
+  echoes<In>(pith::qsgd<3>(3, 16));
+  echoes<In>(pith::top_k(0.3));
+  echoes<In>(pith::top_k(0.3) | pith::qsgd<8>());
+  echoes<In>(pith::top_k(0.3) | pith::cast<pith::half>());
+  echoes<In>(pith::random_k(0.3));
+  echoes<In>(pith::random_k(0.3) | pith::cast<pith::bfloat16>());
+  echoes<In>(pith::power_sgd(1));
+  echoes<In>(pith::error_feedback(pith::top_k(0.3) | pith::scaled_sign()));
+  echoes<In>(pith::error_feedback(pith::power_sgd(1)));
+}
+
+}  // namespace
+
+TEST_CASE("four ranks that hold the same have the mean of one") {
+  all_echo<float>();
+  all_echo<double>();
+}
+
+TEST_CASE("narrow types too") {
+  all_echo<pith::half>();
+  all_echo<pith::bfloat16>();
+}
+
+TEST_CASE("a payload and its exchange decode alike") {
+  auto const x = narrow<float>(normal_vector(200, 18));
+  auto const codec = pith::top_k(0.2) | pith::qsgd<8>();
+  using C = std::remove_const_t<decltype(codec)>;
+  auto a = trial<float, C>(codec, {200});
+  auto b = trial<float, C>(codec, {200});
+  CHECK(a.roundtrip(x) == b.all_reduce(x));
+}

@@ -1,0 +1,63 @@
+// tests/compile_fail/feedback.cpp — feedback where it cannot work, and codecs that end a pipeline.
+#include <pith/pith.hpp>
+
+namespace sample {
+
+/// Encodes and decodes, and promises nothing.
+struct clip : pith::pipeable {
+  template <class In>
+  using output = In;
+
+  std::string name() const { return "clip"; }
+  template <pith::executor E>
+  void encode(E const&, pith::shape const&, pith::stream_on<E, float const>, pith::encoded_on<E, float>,
+              pith::workspace_on<E>&) const {}
+  template <pith::executor E>
+  void decode(E const&, pith::shape const&, pith::encoded_on<E, float const>, pith::stream_on<E, float>,
+              pith::workspace_on<E>&) const {}
+};
+
+/// A policy that changes its state too early, once a round.
+struct impatient : pith::residual {
+  template <class In, pith::executor E>
+  void compensate(E const&, pith::call const&, pith::shape const&, pith::stream_on<E, In const>,
+                  pith::stream_on<E, pith::accum<In>>, pith::residual::local<pith::accum<In>, E>&,
+                  pith::workspace_on<E>&) const {}
+};
+
+}  // namespace sample
+
+int main() {
+  using namespace sample;
+
+  [[maybe_unused]] auto const select = pith::top_k(0.01);
+#if defined(NO_PROMISE)
+  // expected-error {{pith: error_feedback(c) needs a c that promises to contract: one with delta, omega or error_bound}}
+  auto const codec = pith::error_feedback(clip());
+#elif defined(NO_POLICY)
+  // expected-error {{pith: error_feedback(c, f) needs a feedback policy f: name, compensate}}
+  pith::error_feedback(select, 42);
+#elif defined(IMPATIENT_POLICY)
+  // expected-error {{pith: error_feedback(c, f) needs a feedback policy f: name, compensate (which changes no state)}}
+  pith::error_feedback(select, impatient());
+#elif defined(ENDED)
+  // expected-error {{pith: this codec ends a pipeline: put it around the whole chain}}
+  pith::error_feedback(select) | pith::qsgd<8>();
+#elif defined(ENDED_BEHIND)
+  // expected-error {{pith: this codec ends a pipeline: put it around the whole chain}}
+  select | pith::error_feedback(pith::scaled_sign());
+#elif defined(BYPASS_ENDS)
+  // expected-error {{pith: this codec ends a pipeline: put it around the whole chain}}
+  pith::bypass(select, 1000) | pith::qsgd<8>();
+#elif defined(BYPASS_INSIDE)
+  // expected-error {{pith: error_feedback(c) needs a stage or a chain of them: write bypass(error_feedback(c), n)}}
+  pith::error_feedback(pith::bypass(select, 1000));
+#elif defined(DAMPED_PROJECTION)
+  // expected-error {{pith: damped(s) needs an unbiased stage s (one with omega(shape)); a contractive one needs no damping}}
+  pith::damped(pith::top_k(0.1));
+#else
+  auto const whole = pith::bypass(pith::error_feedback(select | pith::damped(pith::qsgd<8>())), 1000);
+  auto const all = pith::error_feedback(clip(), pith::residual(0.9), pith::unverified);
+  return whole.name().empty() || all.name().empty() || pith::error_feedback(pith::qsgd<8>()).name().empty();
+#endif
+}

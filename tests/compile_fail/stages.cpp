@@ -1,0 +1,114 @@
+// tests/compile_fail/stages.cpp — what is no stage, and stages that do not fit.
+#include <pith/pith.hpp>
+
+namespace sample {
+
+using pith::encoded_on;
+using pith::executor;
+using pith::shape;
+using pith::stream_on;
+using pith::workspace_on;
+
+template <class In>
+struct complete : pith::pipeable {
+  template <class T>
+  using output = T;
+
+  std::string name() const { return "complete"; }
+  template <executor E>
+  void encode(E const&, shape const&, stream_on<E, In const>, encoded_on<E, In>, workspace_on<E>&) const {}
+  template <executor E>
+  void decode(E const&, shape const&, encoded_on<E, In const>, stream_on<E, In>, workspace_on<E>&) const {}
+};
+
+struct stranger {
+  template <class T>
+  using output = T;
+
+  std::string name() const { return "stranger"; }
+  template <executor E>
+  void encode(E const&, shape const&, stream_on<E, float const>, encoded_on<E, float>, workspace_on<E>&) const {}
+  template <executor E>
+  void decode(E const&, shape const&, encoded_on<E, float const>, stream_on<E, float>, workspace_on<E>&) const {}
+};
+
+struct nameless : complete<float> {
+  std::string name() const = delete;
+};
+
+struct without_output : pith::pipeable {
+  std::string name() const { return "without_output"; }
+};
+
+struct without_encode : pith::pipeable {
+  template <class T>
+  using output = T;
+
+  std::string name() const { return "without_encode"; }
+  template <executor E>
+  void decode(E const&, shape const&, encoded_on<E, float const>, stream_on<E, float>, workspace_on<E>&) const {}
+};
+
+struct without_decode : pith::pipeable {
+  template <class T>
+  using output = T;
+
+  std::string name() const { return "without_decode"; }
+  template <executor E>
+  void encode(E const&, shape const&, stream_on<E, float const>, encoded_on<E, float>, workspace_on<E>&) const {}
+};
+
+}  // namespace sample
+
+int main() {
+  using namespace sample;
+
+  [[maybe_unused]] auto const select = pith::top_k(0.01);
+#if defined(NUMBER)
+  // expected-error {{pith: a stage must derive from pith::pipeable}}
+  select | 42;
+#elif defined(STRANGER)
+  // expected-error {{pith: a stage must derive from pith::pipeable}}
+  select | stranger();
+#elif defined(STRANGER_FIRST)
+  // expected-error {{pith: a stage must derive from pith::pipeable}}
+  stranger() | select;
+#elif defined(NAMELESS)
+  // expected-error {{pith: a stage must have std::string name() const}}
+  nameless() | select;
+#elif defined(WITHOUT_OUTPUT)
+  // expected-error {{pith: a stage must declare template <class In> using output = what it emits}}
+  without_output() | select;
+#elif defined(WITHOUT_ENCODE)
+  // expected-error {{pith: a stage must have void encode(exec, [call,] shape, stream<In const>, encoded<Out>,}}
+  without_encode() | select;
+#elif defined(WITHOUT_DECODE)
+  // expected-error {{pith: a stage must have void decode(exec, [call,] shape, encoded<Out const>, stream<In>,}}
+  without_decode() | select;
+#elif defined(EXPLAINED)
+  // expected-error {{pith: a stage must have void decode(exec, [call,] shape, encoded<Out const>, stream<In>,}}
+  pith::explain_stage<without_decode>();
+#elif defined(ORDER)
+  // expected-error {{pith: these stages do not fit: the right one cannot take the values that the left one emits}}
+  pith::qsgd<4>() | pith::top_k(0.01);
+#elif defined(ORDER_OF_CHAINS)
+  // expected-error {{pith: these stages do not fit: the right one cannot take the values that the left one emits}}
+  pith::qsgd<4>() | (select | pith::cast<pith::half>());
+#elif defined(OTHER_ELEMENTS)
+  // expected-error {{pith: these stages do not fit: the right one cannot take the values that the left one emits}}
+  pith::cast<pith::half>() | complete<float>();
+#elif defined(TOO_FEW_BITS)
+  // expected-error {{pith: qsgd<Bits> needs 2 <= Bits <= 10: a sign and at least one level}}
+  pith::qsgd<1>();
+#elif defined(TOO_MANY_BITS)
+  // expected-error {{pith: packed<Bits> needs 1 <= Bits <= 16}}
+  pith::stream<pith::packed<17>>();
+#elif defined(NO_RULE)
+  // expected-error {{pith: scalar_quantizer<Rule> needs bits, draws, measure, merge, finish, code and value}}
+  pith::scalar_quantizer<stranger>({}, 128);
+#else
+  auto const codec = complete<float>() | select | pith::qsgd<4>();
+  pith::explain_stage<decltype(codec)>();
+  return codec.name().empty() || pith::stream<pith::packed<16>>().capacity != 0;
+#endif
+}

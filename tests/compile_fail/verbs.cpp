@@ -1,0 +1,58 @@
+// tests/compile_fail/verbs.cpp — elements, memory and communicators that the verbs cannot take.
+#ifdef FAST_MATH
+#define __FAST_MATH__ 1
+#endif
+#include <pith/pith.hpp>
+
+#include <vector>
+
+namespace sample {
+
+/// Gathers, and does not sum.
+struct gathers_only {
+  unsigned rank() const { return 0; }
+  unsigned size() const { return 1; }
+  template <pith::executor E>
+  pith::completed all_gather(E const&, pith::span_on<E, std::byte const>, pith::span_on<E, std::byte>) {
+    return {};
+  }
+};
+
+}  // namespace sample
+
+int main() {
+  auto const codec = pith::top_k(0.1);
+  auto const device = pith::device_span<float>();
+  auto x = std::vector<float>(16);
+  auto payload = std::vector<std::byte>(256);
+  auto scratch = std::vector<std::byte>(device.size() + 4096);
+  [[maybe_unused]] auto ws = pith::workspace<>(scratch);
+  [[maybe_unused]] auto comm = pith::self_communicator();
+  auto state = pith::make_state<float>(pith::seq, codec, {16});
+#if defined(FAST_MATH)
+  // expected-error {{pith: -ffast-math breaks NaN handling and equal bytes on all ranks}}
+#elif defined(INTEGERS)
+  // expected-error {{pith: the elements of a gradient are float, double, half or bfloat16}}
+  pith::make_state<int>(pith::seq, codec, {16});
+#elif defined(NO_CODEC)
+  // expected-error {{pith: make_state<In>(exec, c, shape) needs a codec c of In}}
+  pith::make_state<float>(pith::seq, comm, {16});
+#elif defined(COMPRESS_DEVICE_SPAN)
+  // expected-error {{pith: this span lies in another memory space than the executor's: a device_span needs a device executor}}
+  pith::compress(pith::seq, codec, device, payload, state, ws);
+#elif defined(EXCHANGE_DEVICE_SPAN)
+  // expected-error {{all_reduce_mean}}
+  pith::all_reduce_mean(pith::seq, comm, codec, device, state, ws);
+#elif defined(DEVICE_SPAN_FOR_HOST_SPAN)
+  // expected-error {{device_space}}
+  pith::span<float> host = device;
+#elif defined(NO_SUMS)
+  // expected-error {{all_reduce_mean}}
+  auto gatherer = sample::gathers_only();
+  pith::all_reduce_mean(pith::seq, gatherer, codec, pith::span<float>(x), state, ws);
+#else
+  pith::compress(pith::seq, codec, x, payload, state, ws);
+  pith::decompress(pith::seq, codec, payload, x, state, ws);
+  pith::all_reduce_mean(pith::seq, comm, codec, pith::span<float>(x), state, ws);
+#endif
+}

@@ -1,0 +1,229 @@
+// tests/feedback/error_feedback_test.cpp — nothing is lost: what is sent and what is kept add up to the gradients.
+#include <pith/adapt/bypass.hpp>
+#include <pith/adapt/damped.hpp>
+#include <pith/core/chain.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/cast.hpp>
+#include <pith/quantize/identity.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/scaled_sign.hpp>
+#include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/top_k.hpp>
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+
+#include "support/conform.hpp"
+
+using namespace support;
+using pith::error_feedback;
+
+namespace {
+
+template <class State>
+std::vector<double> residual_of(State& state) {
+  auto const view = std::get<1>(state.local().each).residual.view();
+  auto kept = std::vector<double>(view.size());
+  for (std::size_t i = 0; i < view.size(); ++i) kept[i] = static_cast<double>(view[i]);
+  return kept;
+}
+
+/// Sum of sent + residual = sum of gradients over 12 steps, of which some hold NaN and infinity. Where a gradient or what
+/// was sent is not a number, the step counts for nothing and the residual must be the one before.
+template <class In, class C>
+void conserves(C const& codec, pith::shape dims, bool collectively) {
+  CAPTURE(codec.name());
+  CAPTURE(dims.n);
+  CAPTURE(std::string(pith::element_name<In>()));
+  using A = pith::accum<In>;
+  auto const n = static_cast<std::size_t>(dims.n);
+  auto const fed = error_feedback<C, pith::residual, false>(codec, pith::unverified);
+  auto t = trial<In, error_feedback<C, pith::residual, false>>(fed, dims);
+  auto given = std::vector<double>(n), sent = given, kept = given, bound = given;
+  for (std::uint64_t step = 1; step <= 12; ++step) {
+    auto g = narrow<In>(normal_vector(n, step));
+    if (step % 4 == 2) g[n / 3] = pith::element_cast<In>(step % 8 == 2 ? not_a_number : infinity);
+    auto const y = widen(collectively ? t.all_reduce(g) : t.roundtrip(g));
+    auto now = residual_of(t.state());
+    if (fed.is_exact(dims)) now.resize(n);
+    auto const x = widen(g);
+    unsigned changed = 0, lost = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (!std::isfinite(x[i]) || !std::isfinite(y[i])) {
+        changed += now[i] != kept[i];
+        continue;
+      }
+      given[i] += x[i];
+      sent[i] += y[i];
+      // p = e + g and e = p - sent are rounded once each, and what the caller sees of sent is rounded to In. The sums of
+      // this oracle are rounded too, in double.
+      bound[i] += roundoff<A>() * (std::abs(kept[i] + x[i]) + std::abs(now[i])) + roundoff<In>() * std::abs(y[i]) + 0x1p-149;
+      bound[i] += 4 * 0x1p-53 * (std::abs(given[i]) + std::abs(sent[i]));
+      if (sizeof(In) == 2) bound[i] += 0x1p-25;  // subnormal halves
+      lost += !(std::abs(sent[i] + now[i] - given[i]) <= bound[i] * (1 + 0x1p-20));
+    }
+    CHECK(changed == 0);
+    CHECK(lost == 0);
+    kept = now;
+  }
+}
+
+template <class In, class C>
+void conserves_everywhere(C const& codec) {
+  for (auto const& dims : {pith::shape{1}, pith::shape{7}, pith::shape{129}, pith::shape{300, 15}}) {
+    conserves<In>(codec, dims, false);
+    conserves<In>(codec, dims, true);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("two steps of scaled_sign by hand") {
+  auto t = trial<float, error_feedback<pith::scaled_sign>>(error_feedback(pith::scaled_sign()), {2});
+  CHECK(t.roundtrip(of({3, -1})) == of({2, -2}));
+  CHECK(residual_of(t.state()) == std::vector<double>{1, 1});
+  CHECK(t.roundtrip(of({0, 4})) == of({3, 3}));  // of (1, 5)
+  CHECK(residual_of(t.state()) == std::vector<double>{-2, 2});
+}
+
+TEST_CASE("error_feedback takes any input of any size and type") {
+  conforms(error_feedback(pith::top_k(0.1) | pith::qsgd<8>()), {{0}, {1}, {2}, {127}, {128}, {129}, {500}});
+}
+
+TEST_CASE("feedback on zeros sends zeros") {
+  auto t = trial<float, error_feedback<pith::top_k<>>>(error_feedback(pith::top_k(0.1)), {100});
+  for (int step = 0; step < 3; ++step) CHECK(t.roundtrip(std::vector<float>(100)) == std::vector<float>(100));
+}
+
+TEST_CASE_TEMPLATE("quantizers conserve", In, float, double, pith::half, pith::bfloat16) {
+  conserves_everywhere<In>(pith::scaled_sign());
+  conserves_everywhere<In>(pith::scaled_sign(8));
+  conserves_everywhere<In>(pith::qsgd<8>());
+  conserves_everywhere<In>(pith::qsgd<4>(7, 0, pith::norm::max));
+  conserves_everywhere<In>(pith::damped(pith::qsgd<2>()));
+  conserves_everywhere<In>(pith::cast<pith::half>());
+  conserves_everywhere<In>(pith::cast<pith::bfloat16>());
+}
+
+TEST_CASE_TEMPLATE("sparsifiers conserve", In, float, double, pith::half, pith::bfloat16) {
+  conserves_everywhere<In>(pith::top_k(0.1));
+  conserves_everywhere<In>(pith::random_k(0.1));
+  conserves_everywhere<In>(pith::random_k<pith::scaling::unbiased>(0.5));
+}
+
+TEST_CASE_TEMPLATE("chains and low rank conserve", In, float, double, pith::half, pith::bfloat16) {
+  conserves_everywhere<In>(pith::top_k(0.1) | pith::qsgd<8>());
+  conserves_everywhere<In>(pith::top_k(0.1) | pith::scaled_sign());
+  conserves_everywhere<In>(pith::random_k(0.1) | pith::cast<pith::half>());
+  conserves_everywhere<In>(pith::power_sgd(1));
+  conserves_everywhere<In>(pith::power_sgd(1) | pith::qsgd<8>());
+}
+
+TEST_CASE("a step on the stretch between two rates loses nothing") {
+  auto const x = normal_vector(100, 5);
+  auto fine = error_feedback(pith::top_k(0.5));
+  auto t = trial<float, error_feedback<pith::top_k<>>>(fine, {100});
+  auto const coarse = error_feedback(pith::top_k(0.1));
+  auto sum = widen(t.roundtrip(narrow<float>(x)));
+  // The same state, with a codec of another rate.
+  auto payload = std::vector<std::byte>(pith::payload_bytes<float>(coarse, {100}));
+  auto memory = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, coarse, {100}));
+  auto ws = pith::workspace<>(pith::span<std::byte>(memory));
+  auto const g = narrow<float>(x);
+  auto y = std::vector<float>(100);
+  pith::compress(pith::seq, coarse, pith::span<float const>(g), pith::span<std::byte>(payload), t.state(), ws);
+  pith::decompress(pith::seq, coarse, pith::span<std::byte const>(payload), pith::span<float>(y), t.state(), ws);
+  auto const kept = residual_of(t.state());
+  unsigned sent = 0;
+  for (std::size_t i = 0; i < 100; ++i) {
+    sent += y[i] != 0;
+    // Entries are sent as they are: only e + g rounds, once, below 16.
+    CHECK(std::abs(sum[i] + static_cast<double>(y[i]) + kept[i] - 2 * static_cast<double>(g[i])) <= 16 * 0x1p-24);
+  }
+  CHECK(sent == 10);
+}
+
+TEST_CASE("the residual of a contractive codec stays bounded") {
+  // |e| <= G q / (1 - q), q = sqrt(1 - delta), for gradients of norm G and a codec that contracts without chance.
+  auto t = trial<float, error_feedback<pith::top_k<>>>(error_feedback(pith::top_k(0.1)), {200});
+  double largest = 0, most = 0;
+  for (std::uint64_t step = 1; step <= 200; ++step) {
+    auto const g = normal_vector(200, 1000 + step);
+    largest = std::max(largest, std::sqrt(square(g)));
+    t.roundtrip(narrow<float>(g));
+    most = std::max(most, std::sqrt(square(residual_of(t.state()))));
+  }
+  auto const q = std::sqrt(1 - 0.1);
+  CHECK(most <= largest * q / (1 - q));
+}
+
+TEST_CASE("an exact codec keeps no residual") {
+  auto t = trial<float, error_feedback<pith::identity>>(error_feedback(pith::identity()), {10});
+  CHECK(residual_of(t.state()).empty());
+  auto const x = narrow<float>(normal_vector(10, 6));
+  CHECK(t.roundtrip(x) == x);
+  CHECK(t.all_reduce(x) == x);
+  auto small = trial<float, error_feedback<pith::power_sgd>>(error_feedback(pith::power_sgd(4)), {10, 2});
+  CHECK(residual_of(small.state()).empty());
+  CHECK(small.all_reduce(x) == x);
+}
+
+TEST_CASE("ranks that hold the same keep the same residual as one") {
+  auto const check = [](auto const& codec, auto... unchecked) {
+    using C = std::remove_cvref_t<decltype(codec)>;
+    using F = decltype(error_feedback(codec, unchecked...));
+    CAPTURE(codec.name());
+    auto one = trial<float, F>(F(codec, unchecked...), {300, 15});
+    auto four = trial<float, F>(F(codec, unchecked...), {300, 15});
+    static_assert(pith::exchangeable<C, float, pith::seq_executor>);
+    for (std::uint64_t step = 1; step <= 4; ++step) {
+      auto const g = narrow<float>(normal_vector(300, step));
+      one.all_reduce(g);
+      four.all_reduce(g, echo_communicator<4>());
+      CHECK(residual_of(one.state()) == residual_of(four.state()));
+    }
+  };
+  check(pith::top_k(0.1));
+  check(pith::random_k(0.1));
+  check(pith::power_sgd(1));
+  check(pith::scaled_sign());
+  check(pith::cast<pith::bfloat16>());
+  check(pith::qsgd<8>(), pith::unverified);
+}
+
+TEST_CASE("a chain that does not contract at this size is refused with its remedy") {
+  auto const codec = error_feedback(pith::top_k(0.01) | pith::qsgd<3>());
+  CHECK_THROWS_AS(pith::make_state<float>(pith::seq, codec, {100000}), std::invalid_argument);
+  auto message = std::string();
+  try {
+    pith::make_state<float>(pith::seq, codec, {100000});
+  } catch (std::invalid_argument const& e) {
+    message = e.what();
+  }
+  CHECK(message.find("pith::error_feedback: top_k(0.01)|qsgd<3> does not contract at n = 100000 (delta = -0.02") == 0);
+  CHECK(message.find("wrap its unbiased stage as damped(s), or write error_feedback(c, unverified)") != std::string::npos);
+  CHECK_NOTHROW(pith::make_state<float>(pith::seq, codec, {200}));  // two values: omega is 1/18
+  CHECK_NOTHROW(pith::make_state<float>(pith::seq, error_feedback(pith::top_k(0.01) | pith::qsgd<3>(), pith::unverified), {100000}));
+  CHECK_NOTHROW(pith::make_state<float>(pith::seq, error_feedback(pith::top_k(0.01) | pith::damped(pith::qsgd<3>())), {100000}));
+}
+
+TEST_CASE("a policy may settle with the mean") {
+  struct announcing : pith::residual {
+    std::string name() const { return "announcing"; }
+    void settle(pith::seq_executor const& exec, pith::call const&, pith::shape const& dims, pith::stream<float> mean,
+                pith::no_state&, local<float, pith::seq_executor>&, pith::workspace<>&) const {
+      exec.for_each_index(dims.n, pith::detail::scale<float, float>{mean.data, mean.data, 2});
+    }
+  };
+  using codec = error_feedback<pith::scaled_sign, announcing>;
+  auto t = trial<float, codec>(codec(pith::scaled_sign(), announcing()), {2});
+  CHECK(t.all_reduce(of({1, -3})) == of({4, -4}));
+  CHECK(t.codec().name() == "ef(scaled_sign,announcing)");
+}
+
+TEST_CASE("feedback names its codec and what it does not check") {
+  CHECK(error_feedback(pith::top_k(0.01) | pith::qsgd<8>()).name() == "ef(top_k(0.01)|qsgd<8>)");
+  CHECK(error_feedback(pith::qsgd<8>(), pith::unverified).name() == "ef(qsgd<8>,unverified)");
+}

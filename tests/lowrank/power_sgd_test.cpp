@@ -1,0 +1,217 @@
+// tests/lowrank/power_sgd_test.cpp — projections on a few columns, alone and in an exchange.
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/lowrank/power_sgd.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+#include "support/conform.hpp"
+
+using namespace support;
+using pith::power_sgd;
+
+namespace {
+
+/// A rows x columns matrix of singular values `sigma`, by products of normal vectors made orthonormal in double.
+std::vector<std::vector<double>> orthonormal_rows(std::size_t count, std::size_t n, std::uint64_t seed) {
+  auto rows = std::vector<std::vector<double>>();
+  for (std::size_t i = 0; i < count; ++i) {
+    auto v = normal_vector(n, seed + i);
+    for (int pass = 0; pass < 2; ++pass) {
+      for (auto const& u : rows) {
+        auto const along = dot(u, v);
+        for (std::size_t j = 0; j < n; ++j) v[j] -= along * u[j];
+      }
+    }
+    auto const length = std::sqrt(square(v));
+    for (auto& w : v) w /= length;
+    rows.push_back(v);
+  }
+  return rows;
+}
+
+std::vector<double> matrix_of(std::vector<double> const& sigma, std::size_t rows, std::size_t columns) {
+  auto const u = orthonormal_rows(sigma.size(), rows, 100);
+  auto const v = orthonormal_rows(sigma.size(), columns, 200);
+  auto m = std::vector<double>(rows * columns);
+  for (std::size_t s = 0; s < sigma.size(); ++s) {
+    for (std::size_t i = 0; i < m.size(); ++i) m[i] += sigma[s] * u[s][i / columns] * v[s][i % columns];
+  }
+  return m;
+}
+
+/// A^T A - I, its largest entry; A is rows x rank.
+double distance_from_orthonormal(std::vector<double> const& a, std::size_t rank) {
+  double most = 0;
+  for (std::size_t i = 0; i < rank; ++i) {
+    for (std::size_t j = 0; j < rank; ++j) {
+      double sum = i == j ? -1 : 0;
+      for (std::size_t r = 0; r < a.size(); r += rank) sum += a[r + i] * a[r + j];
+      most = std::max(most, std::abs(sum));
+    }
+  }
+  return most;
+}
+
+struct factors {
+  std::vector<double> p, q;
+};
+
+factors factors_of(std::vector<std::byte> const& payload, std::size_t p_size) {
+  auto values = std::vector<float>(payload.size() / sizeof(float));
+  std::memcpy(values.data(), payload.data(), payload.size());
+  auto const all = widen(values);
+  auto const border = all.begin() + static_cast<std::ptrdiff_t>(p_size);
+  return {{all.begin(), border}, {border, all.end()}};
+}
+
+}  // namespace
+
+TEST_CASE("power_sgd takes any input of any size and type") {
+  conforms(power_sgd(2), {{0}, {1}, {7}, {100}, {48, 48}, {16, 4}, {12 * 20, 12}, {20 * 12, 20}, {31 * 17, 31}});
+}
+
+TEST_CASE_TEMPLATE("vectors and small matrices are sent as they are", In, float, double, pith::half, pith::bfloat16) {
+  auto const x = widen(narrow<In>(normal_vector(64, 91)));
+  CHECK(decoded<In>(power_sgd(4), {64}, x) == x);
+  CHECK(decoded<In>(power_sgd(4), {64, 64}, x) == x);
+  CHECK(decoded<In>(power_sgd(4), {64, 8}, x) == x);
+  CHECK(decoded<In>(power_sgd(2), {64, 8}, x) != x);  // two factors of 16 are half of 64
+  auto t = trial<In, power_sgd>(power_sgd(4), {64, 8});
+  CHECK(widen(t.all_reduce(narrow<In>(x))) == x);
+  CHECK(power_sgd(4).delta({64, 8}) == 1);
+  CHECK(power_sgd(2).delta({64, 8}) == 2 / 8.0);
+}
+
+TEST_CASE("P is orthonormal and the error is what Q does not have") {
+  auto const dims = pith::shape{40 * 30, 40};
+  auto const m = widen(narrow<float>(normal_vector(dims.n, 92)));
+  auto t = trial<float, power_sgd>(power_sgd(3), dims);
+  for (int step = 0; step < 5; ++step) {
+    auto const payload = t.compress(narrow<float>(m));
+    REQUIRE(payload.size() == (40 + 30) * 3 * sizeof(float));
+    auto const f = factors_of(payload, 40 * 3);
+    // Seven roundings of 2^-24 of a column, here and there.
+    CHECK(distance_from_orthonormal(f.p, 3) <= 14 * 0x1p-24);
+    auto const error = square(minus(m, widen(t.decompress(payload))));
+    // |M - P Q^T|^2 = |M|^2 - |Q|^2; entries of Q are sums of 40 products in float, those of P Q^T of 3.
+    CHECK(std::abs(error - (square(m) - square(f.q))) <= (2 * 43 + 28) * 0x1p-24 * square(m));
+  }
+}
+
+TEST_CASE("a matrix of rank r is recovered after one step") {
+  auto const m = matrix_of({5, 3, 1}, 24, 36);
+  auto const dims = pith::shape{m.size(), 24};
+  for (unsigned const rank : {3u, 4u}) {
+    auto t = trial<float, power_sgd>(power_sgd(rank), dims);
+    for (auto const& y : {t.roundtrip(narrow<float>(m)), t.all_reduce(narrow<float>(m))}) {
+      // Sums of 36, 24 and 4 products in float, and M itself rounded; the first is made worse by how far Q's image is
+      // from orthogonal, a condition number below 50 here.
+      CHECK(std::sqrt(square(minus(widen(y), m))) <= (50 * 36 + 24 + 4 + 1) * 0x1p-24 * std::sqrt(square(m)));
+    }
+  }
+}
+
+TEST_CASE("a matrix of lower rank than asked for and the zero matrix are recovered in every step") {
+  auto const dims = pith::shape{24 * 36, 24};
+  auto const one = matrix_of({2}, 24, 36);
+  auto const zero = std::vector<double>(dims.n);
+  auto t = trial<float, power_sgd>(power_sgd(4), dims);
+  for (int step = 0; step < 3; ++step) {
+    CHECK(std::sqrt(square(minus(widen(t.all_reduce(narrow<float>(one))), one))) <= 64 * 0x1p-24 * 2);
+    CHECK(widen(t.all_reduce(narrow<float>(zero))) == zero);
+    CHECK(widen(t.roundtrip(narrow<float>(zero))) == zero);
+    CHECK(std::sqrt(square(minus(widen(t.roundtrip(narrow<float>(one))), one))) <= 64 * 0x1p-24 * 2);
+  }
+}
+
+TEST_CASE("after the zero matrix the next one is found again") {
+  auto const m = matrix_of({2, 1}, 24, 36);
+  auto t = trial<float, power_sgd>(power_sgd(2), {m.size(), 24});
+  t.all_reduce(std::vector<float>(m.size()));
+  auto const y = widen(t.all_reduce(narrow<float>(m)));
+  CHECK(std::sqrt(square(minus(y, m))) <= (50 * 36 + 29) * 0x1p-24 * std::sqrt(square(m)));
+}
+
+TEST_CASE_TEMPLATE("warm steps find the best approximation", In, float, double) {
+  // Singular values halve, so an error in the space shrinks by 4 in each step.
+  auto const m = matrix_of({16, 8, 4, 2, 1, 0.5}, 32, 32);
+  auto t = trial<In, power_sgd>(power_sgd(2), {m.size(), 32});
+  auto const best = 16 + 4 + 1 + 0.25;
+  double ratio = 0;
+  for (int step = 0; step < 5; ++step) ratio = square(minus(widen(t.all_reduce(narrow<In>(m))), m)) / best;
+  CHECK(ratio >= 1 - 1e-5);
+  CHECK(ratio <= 1.01);
+}
+
+TEST_CASE("a codec by itself draws a new Q in every step and an exchange goes on with the last") {
+  auto const m = matrix_of({16, 8, 4, 2, 1, 0.5}, 32, 32);
+  auto cold = trial<float, power_sgd>(power_sgd(1), {m.size(), 32});
+  auto const x = narrow<float>(m);
+  auto const error = [&](std::vector<float> const& y) { return square(minus(widen(y), m)); };
+  CHECK(cold.compress(x) != cold.compress(x));
+  auto warm = trial<float, power_sgd>(power_sgd(1), {m.size(), 32});
+  double before = error(warm.all_reduce(x));
+  for (int step = 0; step < 4; ++step) {
+    auto const now = error(warm.all_reduce(x));
+    CHECK(now <= before * (1 + 1e-5));
+    before = now;
+  }
+}
+
+TEST_CASE("an exchange over ranks gives what one rank gives for the mean") {
+  auto const m = widen(narrow<float>(normal_vector(20 * 30, 93)));
+  auto one = trial<float, power_sgd>(power_sgd(2), {m.size(), 20});
+  auto four = trial<float, power_sgd>(power_sgd(2), {m.size(), 20});
+  // Sums of four equal floats and their quarters are exact.
+  for (int step = 0; step < 3; ++step) {
+    CHECK(one.all_reduce(narrow<float>(m)) == four.all_reduce(narrow<float>(m), echo_communicator<4>()));
+  }
+}
+
+TEST_CASE("NaN makes the whole mean NaN and the next step is sound") {
+  auto const m = matrix_of({2, 1}, 24, 36);
+  auto bad = narrow<float>(m);
+  bad[100] = static_cast<float>(not_a_number);
+  auto t = trial<float, power_sgd>(power_sgd(2), {m.size(), 24});
+  for (double const odd : {not_a_number, infinity, -infinity}) {
+    bad[100] = static_cast<float>(odd);
+    unsigned numbers = 0;
+    for (auto const v : t.all_reduce(bad)) numbers += !std::isnan(v);
+    CHECK(numbers == 0);
+    CHECK(std::sqrt(square(minus(widen(t.all_reduce(narrow<float>(m))), m))) <=
+          (50 * 36 + 29) * 0x1p-24 * std::sqrt(square(m)));
+  }
+}
+
+TEST_CASE("feedback keeps what the exchange left") {
+  auto const m = widen(narrow<float>(normal_vector(20 * 30, 94)));
+  auto t = trial<float, pith::error_feedback<power_sgd>>(pith::error_feedback(power_sgd(2)), {m.size(), 20});
+  auto sent = std::vector<double>(m.size());
+  double bound = 0;
+  for (int step = 1; step <= 10; ++step) {
+    auto const y = widen(t.all_reduce(narrow<float>(m)));
+    for (std::size_t i = 0; i < m.size(); ++i) sent[i] += y[i];
+    auto const& kept = std::get<1>(t.state().local().each).residual;
+    double largest = 0;
+    for (std::size_t i = 0; i < m.size(); ++i) {
+      auto const left = step * m[i] - sent[i] - static_cast<double>(kept.view()[i]);
+      largest = std::max(largest, std::abs(left));
+    }
+    // Each step rounds p = e + g and e = p - sent once each; none is above 64 here.
+    bound += 2 * 64 * 0x1p-24;
+    CHECK(largest <= bound);
+  }
+}
+
+TEST_CASE("ranks and shapes that cannot be are refused") {
+  CHECK_THROWS_WITH_AS(power_sgd(0), "pith::power_sgd: rank must be at least 1, got 0", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(pith::make_state<float>(pith::seq, power_sgd(1), {100, 7}),
+                       "pith::power_sgd: a matrix of 100 elements cannot have 7 rows", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(pith::payload_bytes<float>(power_sgd(1), {100, 0}),
+                       "pith::power_sgd: a matrix of 100 elements cannot have 0 rows", std::invalid_argument);
+  CHECK(power_sgd(4).name() == "power_sgd(4)");
+}

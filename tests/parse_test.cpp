@@ -1,0 +1,90 @@
+// tests/parse_test.cpp — a codec from its text, and one clear error for any other text.
+#include <pith/parse.hpp>
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace {
+
+std::string name_of(char const* text) { return pith::parse<float>(text).name(); }
+
+}  // namespace
+
+TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
+  for (auto const* text :
+       {"identity", "cast<half>", "cast<bfloat16>", "scaled_sign", "scaled_sign(256)", "qsgd<8>", "qsgd<4>(3,64)", "qsgd<4>(3,64,max)",
+        "qsgd<10>(256,128)", "top_k(0.01)", "random_k(0.1)", "random_k(0.1,unbiased)", "power_sgd(4)", "damped(qsgd<2>)",
+        "top_k(0.01)|qsgd<8>", "top_k(0.5)|top_k(0.5)|damped(qsgd<2>)", "ef(top_k(0.01)|qsgd<8>)", "ef(power_sgd(2))",
+        "ef(qsgd<2>,unverified)", "ef(top_k(0.1),residual(0.9,0.5))", "ef(qsgd<2>,residual(0.9,1),unverified)",
+        "bypass(ef(scaled_sign),1024)"}) {
+    CHECK(name_of(text) == text);
+  }
+}
+
+TEST_CASE("blanks and defaults may be written or not") {
+  CHECK(name_of(" ef( top_k( 0.010 ) | qsgd< 8 >() ) ") == "ef(top_k(0.01)|qsgd<8>)");
+  CHECK(name_of("qsgd<8>(127, 128, l2)") == "qsgd<8>");
+  CHECK(name_of("random_k(1e-1, none)") == "random_k(0.1)");
+}
+
+TEST_CASE("the name of a type is the name of its text") {
+  CHECK((pith::top_k(0.01) | pith::qsgd<8>()).name() == name_of("top_k(0.01)|qsgd<8>"));
+  CHECK(pith::error_feedback(pith::power_sgd(2)).name() == name_of("ef(power_sgd(2))"));
+  CHECK(pith::bypass(pith::error_feedback(pith::scaled_sign()), 10).name() == name_of("bypass(ef(scaled_sign),10)"));
+}
+
+TEST_CASE("capabilities of parsed codecs are those of their types") {
+  auto const dims = pith::shape{1000, 50};
+  auto const same = [&](auto const& typed, char const* text) {
+    auto const a = pith::capabilities_of(typed, dims), b = pith::capabilities_of(pith::parse<float>(text), dims);
+    CAPTURE(text);
+    CHECK(a.omega == b.omega);
+    CHECK(a.delta == b.delta);
+    CHECK(a.projection == b.projection);
+    CHECK(a.isometric == b.isometric);
+    CHECK(a.reproducible == b.reproducible);
+    CHECK(a.sums == b.sums);
+    CHECK(pith::payload_bytes<float>(typed, dims) == pith::payload_bytes<float>(pith::parse<float>(text), dims));
+  };
+  same(pith::top_k(0.1) | pith::qsgd<8>(), "top_k(0.1)|qsgd<8>");
+  same(pith::random_k<pith::scaling::unbiased>(0.1) | pith::qsgd<8>(), "random_k(0.1,unbiased)|qsgd<8>");
+  same(pith::random_k(0.1) | pith::cast<pith::half>(), "random_k(0.1)|cast<half>");
+  same(pith::top_k(0.1) | pith::scaled_sign(), "top_k(0.1)|scaled_sign");
+  same(pith::power_sgd(2), "power_sgd(2)");
+}
+
+TEST_CASE("wrong text says what stands where what was expected") {
+  auto const refuses = [](char const* text, std::string const& sentence) {
+    CAPTURE(text);
+    CHECK_THROWS_WITH_AS(pith::parse<float>(text), doctest::Contains(sentence.c_str()), std::invalid_argument);
+  };
+  refuses("", "expected a name or a number at column 1 of \"\", got the end");
+  refuses("top_k(0.1", "expected ) at column 10");
+  refuses("top_k(0.1)|", "expected a name or a number at column 12");
+  refuses("top_k(0.1) qsgd<8>", "expected the end or | at column 12");
+  refuses("qsgd<8", "expected > at column 7");
+  refuses("zip", "\"zip\" is no codec; there are identity");
+  refuses("qsgd<1>", "qsgd<Bits> needs 2 <= Bits <= 10, got \"qsgd<1>\"");
+  refuses("qsgd<8>(0)", "qsgd<8>: levels must be in [1, 127], got 0");
+  refuses("qsgd<8>(99999999999999999999)", "a whole number must stand in");
+  refuses("qsgd<8>(127,100)", "bucket must be 0 (whole tensor) or a multiple of 8, got 100");
+  refuses("qsgd<8>(127,128,l3)", "l2 or max must stand in");
+  refuses("top_k(often)", "a number must stand in \"top_k(often)\", not \"often\"");
+  refuses("top_k(1.5)", "top_k: density must be in (0, 1], got 1.5");
+  refuses("top_k(nan)", "top_k: density must be in (0, 1], got nan");
+  refuses("top_k", "top_k takes 1 arguments, got \"top_k\"");
+  refuses("power_sgd(0)", "power_sgd: rank must be at least 1, got 0");
+  refuses("damped(top_k(0.1))", "damped(s) needs an unbiased stage s; top_k(0.1) is not");
+  refuses("qsgd<8>|top_k(0.1)", "qsgd<8> emits no float, which top_k(0.1) needs");
+  refuses("ef(bypass(top_k(0.1),9))", "is no codec");
+  refuses("ef(top_k(0.1),twice)", "unverified or residual(beta, gamma) must follow a codec in ef(...), not \"twice\"");
+}
+
+TEST_CASE("feedback on a codec that does not contract is refused with the remedy") {
+  auto const build = [](char const* text) { pith::make_state<float>(pith::seq, pith::parse<float>(text), {4096}); };
+  CHECK_THROWS_WITH_AS(build("ef(top_k(0.01)|qsgd<2>)"),
+                       doctest::Contains("does not contract at n = 4096 (delta = -"), std::invalid_argument);
+  CHECK_NOTHROW(build("ef(top_k(0.01)|damped(qsgd<2>))"));
+  CHECK_NOTHROW(build("ef(top_k(0.01)|qsgd<2>,unverified)"));
+}

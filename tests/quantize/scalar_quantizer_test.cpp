@@ -1,0 +1,79 @@
+// tests/quantize/scalar_quantizer_test.cpp — the engine, with a rule that a user could have written.
+#include <pith/quantize/scalar_quantizer.hpp>
+
+#include <doctest/doctest.h>
+
+#include "support/conform.hpp"
+
+using namespace support;
+
+namespace {
+
+/// -s, 0 or s: s is the largest magnitude, and the nearest is taken.
+struct ternary_rule {
+  static constexpr int bits = 2;
+  static constexpr bool draws = false;
+
+  template <class A>
+  double measure(A x) const {
+    return std::abs(static_cast<double>(x));
+  }
+  double merge(double a, double b) const { return pith::detail::larger{}(a, b); }
+  template <class A>
+  A finish(double largest, std::uint64_t, A) const {
+    return pith::finite_or_nan(static_cast<A>(largest));
+  }
+  template <class A>
+  std::uint32_t code(A x, A scale, std::uint16_t) const {
+    return 2 * x > scale ? 1 : -2 * x > scale ? 2 : 0;
+  }
+  template <class A>
+  A value(std::uint32_t symbol, A scale) const {
+    return symbol == 1 ? scale : symbol == 2 ? -scale : 0 * scale;
+  }
+};
+static_assert(pith::quantizer_rule<ternary_rule, float> && pith::quantizer_rule<ternary_rule, double>);
+
+struct ternary : pith::scalar_quantizer<ternary_rule> {
+  explicit ternary(std::uint64_t bucket) : scalar_quantizer({}, bucket) {}
+  std::string name() const { return "ternary"; }
+};
+static_assert(pith::stage<ternary, float, pith::seq_executor> && pith::reproducible<ternary>);
+
+}  // namespace
+
+TEST_CASE("a rule of a few lines is a codec") {
+  conforms(ternary(0));
+  conforms(ternary(128));
+  auto const x = std::vector<double>{4, -3, 1, -1, 2, 0, 2.5, -4, 8};
+  CHECK(decoded(ternary(8), x) == std::vector<double>{4, -4, 0, 0, 0, 0, 4, -4, 8});
+  CHECK(decoded(ternary(0), x) == std::vector<double>{0, 0, 0, 0, 0, 0, 0, 0, 8});
+}
+
+TEST_CASE("a group of eight shares a bucket for every bucket size") {
+  for (std::uint64_t const bucket : {8, 16, 24, 128, 136}) {
+    CAPTURE(bucket);
+    auto const x = normal_vector(300, 61);
+    auto const y = decoded(ternary(bucket), x);
+    for (std::size_t i = 0; i < 300; ++i) {
+      double largest = 0;
+      for (auto j = i / bucket * bucket; j < std::min<std::size_t>(300, (i / bucket + 1) * bucket); ++j) {
+        largest = std::max(largest, std::abs(static_cast<double>(static_cast<float>(x[j]))));
+      }
+      auto const v = static_cast<double>(static_cast<float>(x[i]));
+      CHECK(y[i] == (2 * v > largest ? largest : -2 * v > largest ? -largest : 0));
+    }
+  }
+}
+
+TEST_CASE("sizes follow from the bucket") {
+  CHECK(ternary(8).bucket_of(100) == 8);
+  CHECK(ternary(8).bucket_of(3) == 3);
+  CHECK(ternary(0).bucket_of(100) == 100);
+  CHECK(ternary(8).side_bytes<float>({17}) == 12);
+  CHECK(ternary(8).side_bytes<double>({17}) == 24);
+  CHECK(ternary(0).side_bytes<pith::half>({17}) == 4);
+  CHECK(ternary(0).side_bytes<float>({0}) == 0);
+  CHECK(ternary(8).scratch_bytes<float>(pith::seq, {17}) == 0);
+  CHECK(ternary(0).scratch_bytes<float>(pith::seq, {17}) == 128);
+}

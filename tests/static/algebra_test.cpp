@@ -1,0 +1,439 @@
+// tests/static/algebra_test.cpp — the survey's methods as models of pith's concepts: if this builds, they fit.
+#include "models/collectives.hpp"
+#include "models/controllers.hpp"
+#include "models/policies.hpp"
+#include "models/quantizers.hpp"
+#include "models/sparsifiers.hpp"
+#include "models/user.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <type_traits>
+#include <vector>
+
+namespace {
+
+using namespace models;
+using exec = pith::detail::archetype;
+
+/// A row of the table: what a method is, and, left out, what it is not.
+struct row {
+  bool sum = false, unbiased = false, projection = false, contractive = false, absolute = false, variable = false,
+       rate = false, nest = false, collective = false;
+
+  friend constexpr bool operator==(row const&, row const&) = default;
+};
+
+template <class C>
+constexpr row row_of = {.sum = pith::summable<C>,
+                        .unbiased = pith::unbiased<C>,
+                        .projection = pith::projection<C>,
+                        .contractive = pith::contractive<C>,
+                        .absolute = pith::absolute<C>,
+                        .variable = pith::variable_rate<C>,
+                        .rate = pith::rate_adjustable<C>,
+                        .nest = pith::nestable<C>,
+                        .collective = pith::collective<C, float, exec>};
+
+template <class... S>
+constexpr bool stages = (pith::stage<S, float, exec> && ...);
+template <class... C>
+constexpr bool exchangeable = (pith::exchangeable<C, float, exec> && ...);
+
+/// What `a | b | c` is.
+template <class... S>
+using pipe = decltype((... | std::declval<S>()));
+/// What `a | (b | c)` is.
+template <class... S>
+using pipe_from_right = decltype((std::declval<S>() | ...));
+
+template <class C>
+using ef = decltype(pith::error_feedback(std::declval<C>()));
+template <class C, class F>
+using ef_by = decltype(pith::error_feedback(std::declval<C>(), std::declval<F>()));
+template <class C>
+using unverified_ef = decltype(pith::error_feedback(std::declval<C>(), pith::unverified));
+template <class C, class F>
+using unverified_ef_by = decltype(pith::error_feedback(std::declval<C>(), std::declval<F>(), pith::unverified));
+
+template <class... C>
+constexpr bool codecs = ((pith::codec<C, float, exec> && pith::codec<C, pith::half, exec>)&&...);
+
+using unbiased_random_k = pith::random_k<pith::scaling::unbiased>;
+
+// ---- the table, row by row -------------------------------------------------------------------------------
+
+// Dense and casts.
+static_assert(stages<pith::identity, pith::cast<pith::half>, pith::cast<pith::bfloat16>>);
+static_assert(row_of<pith::identity> ==
+              row{.sum = true, .unbiased = true, .projection = true, .contractive = true, .absolute = true});
+static_assert(row_of<pith::cast<pith::half>> == row{.sum = true, .contractive = true});
+
+// Top-k.
+static_assert(stages<pith::top_k<>>);
+static_assert(row_of<pith::top_k<>> == row{.projection = true, .contractive = true, .rate = true, .nest = true});
+
+// Random-k: of a shared seed, unscaled and scaled, and of each rank's own. Nestable in law only.
+static_assert(stages<pith::random_k<>, unbiased_random_k, private_random_k>);
+static_assert(row_of<pith::random_k<>> == row{.sum = true, .projection = true, .contractive = true, .rate = true});
+static_assert(row_of<unbiased_random_k> == row{.sum = true, .unbiased = true, .rate = true});
+static_assert(row_of<private_random_k> == row{.projection = true, .contractive = true, .rate = true});
+
+// Hard threshold: its error is bounded, its gain is not.
+static_assert(stages<hard_threshold>);
+static_assert(row_of<hard_threshold> ==
+              row{.projection = true, .absolute = true, .variable = true, .rate = true, .nest = true});
+
+// DGC: a threshold that promises nothing, and feedback of its own.
+static_assert(stages<sampled_threshold>);
+static_assert(row_of<sampled_threshold> == row{.projection = true, .variable = true, .rate = true, .nest = true});
+static_assert(pith::feedback<dgc, float, exec> && pith::feedback<dgc, pith::half, exec>);
+static_assert(!pith::detail::settles<dgc, float, exec>);
+static_assert(codecs<unverified_ef_by<sampled_threshold, dgc>, ef_by<pith::top_k<>, dgc>>);
+
+// RedSync: by search, trimmed, and quantised, which is two stages.
+using redsync_quantised = pipe<signed_threshold, one_mean>;
+static_assert(stages<searched_threshold, trimmed_top_k, signed_threshold, one_mean, redsync_quantised>);
+static_assert(row_of<searched_threshold> ==
+              row{.projection = true, .contractive = true, .variable = true, .rate = true});
+static_assert(row_of<trimmed_top_k> == row{.projection = true, .contractive = true, .rate = true});
+static_assert(row_of<redsync_quantised> == row{.projection = true, .variable = true, .rate = true});
+static_assert(codecs<unverified_ef<redsync_quantised>, ef_by<searched_threshold, dgc>>);
+
+// SIDCo and Gaussian-k: a stage count is local.
+static_assert(stages<sidco, gaussian_k>);
+static_assert(row_of<sidco> == row{.projection = true, .variable = true, .rate = true} &&
+              row_of<sidco> == row_of<gaussian_k>);
+static_assert(!pith::detail::stateless<pith::local_of<sidco, float, exec>>);
+static_assert(pith::detail::stateless<pith::agreed_of<sidco, float, exec>>);
+static_assert(codecs<unverified_ef<sidco>, unverified_ef<gaussian_k>>);
+
+// Ok-Topk and gTop-k: exchanges, not codecs.
+static_assert(row_of<ok_top_k> == row{.collective = true} && row_of<g_top_k> == row{.collective = true});
+static_assert(exchangeable<ok_top_k, g_top_k> && !pith::codec<ok_top_k, float, exec> && pith::closed<ok_top_k>);
+
+// PowerSGD: two sums; another rank is another start.
+static_assert(stages<pith::power_sgd>);
+static_assert(row_of<pith::power_sgd> == row{.contractive = true, .collective = true});
+static_assert(!pith::detail::knows_contribution<pith::power_sgd, float, exec>);
+
+// GradiVeQ: an agreed basis; affine, and summable.
+static_assert(stages<gradiveq>);
+static_assert(row_of<gradiveq> == row{.sum = true} && gradiveq::sums == pith::sum_form::decode);
+static_assert(!pith::detail::stateless<pith::agreed_of<gradiveq, float, exec>>);
+static_assert(!pith::detail::stateless<pith::local_of<gradiveq, float, exec>>);
+
+// QSGD, gathered and with a shared scale. Bits are a type, so that another rate is another codec.
+static_assert(stages<pith::qsgd<8>> && !stages<shared_scale<8>>);
+static_assert(row_of<pith::qsgd<8>> == row{.unbiased = true});
+static_assert(row_of<shared_scale<8>> == row{.unbiased = true, .collective = true});
+static_assert(pith::detail::knows_contribution<shared_scale<8>, float, exec>);
+
+// CGX: two numbers a bucket, to the nearest and at random.
+static_assert(stages<max_min<4>, stochastic_max_min<4>>);
+static_assert(row_of<max_min<4>> == row{.contractive = true} && row_of<stochastic_max_min<4>> == row{.unbiased = true});
+static_assert(pith::quantizer_rule<max_min_rule<4, true>, float> &&
+              pith::quantizer_rule<max_min_rule<4, true>, double>);
+
+// TernGrad, gathered and with a shared scale.
+static_assert(row_of<decltype(tern_grad())> == row{.unbiased = true});
+static_assert(row_of<shared_scale<2>> == row{.unbiased = true, .collective = true});
+
+// Natural compression.
+static_assert(stages<natural> && row_of<natural> == row{.unbiased = true});
+static_assert(std::same_as<pith::output_of<natural, float>, pith::packed<9>>);
+
+// signSGD: votes are summed, and promise nothing.
+static_assert(row_of<sign_vote> == row{.collective = true} && !stages<sign_vote> && exchangeable<sign_vote>);
+
+// Scaled sign and 1-bit SGD: one scale a bucket, and two.
+static_assert(stages<pith::scaled_sign, one_bit>);
+static_assert(row_of<pith::scaled_sign> == row{.projection = true, .contractive = true});
+static_assert(row_of<one_bit> == row_of<pith::scaled_sign>);
+
+// DeepReduce: index coders, lossy (P1, P2) and of a superset (P0), and a coder of values.
+static_assert(pith::index_coder<pith::packed_indices> && !pith::lossy_coder<pith::packed_indices>);
+static_assert(pith::index_coder<bloom> && pith::lossy_coder<bloom> && !pith::index_coder<int>);
+static_assert(row_of<pith::top_k<bloom>> == row{.projection = true, .rate = true});
+static_assert(row_of<bloom_superset> == row{.projection = true, .contractive = true, .variable = true, .rate = true});
+static_assert(stages<pith::top_k<bloom>, bloom_superset, polynomial, pipe<pith::top_k<bloom>, polynomial>>);
+
+// Accordion, GraVAC, L-GreCo.
+static_assert(pith::rate_controller<accordion> && pith::rate_controller<gravac> && pith::rate_controller<l_greco>);
+static_assert(!pith::rate_controller<restless> && !pith::rate_controller<pith::top_k<>>);
+
+// EF21: an estimate that all agree on.
+static_assert(pith::feedback<ef21, float, exec> && !pith::feedback<impatient, float, exec> &&
+              !pith::feedback<int, float, exec>);
+static_assert(pith::detail::settles<ef21, float, exec>);
+static_assert(!pith::detail::stateless<pith::agreed_of<ef21, float, exec>>);
+static_assert(codecs<ef_by<pith::top_k<>, ef21>>);
+
+// A user's own.
+static_assert(stages<clip, fixed_point>);
+static_assert(row_of<clip> == row{} && row_of<fixed_point> == row{.absolute = true});
+static_assert(pith::quantizer_rule<fixed_point_rule, float> && !pith::quantizer_rule<clip, float>);
+
+// ---- composition -----------------------------------------------------------------------------------------
+
+// What a chain emits.
+static_assert(std::same_as<pith::output_of<pipe<pith::top_k<>, pith::qsgd<4>>, float>, pith::packed<4>>);
+static_assert(std::same_as<pith::output_of<pipe<pith::random_k<>, pith::cast<pith::half>>, float>, pith::half>);
+static_assert(std::same_as<pith::output_of<pipe<pith::power_sgd, pith::cast<pith::half>>, pith::half>, pith::half>);
+static_assert(std::same_as<pith::output_of<pipe<hadamard, pith::top_k<>>, double>, double>);
+
+// One type, however it is bracketed.
+static_assert(std::same_as<pipe<hadamard, pith::top_k<>, pith::qsgd<4>>,
+                           pipe_from_right<hadamard, pith::top_k<>, pith::qsgd<4>>>);
+static_assert(
+    std::same_as<pipe<hadamard, pith::top_k<>, pith::qsgd<4>>, pith::chain<hadamard, pith::top_k<>, pith::qsgd<4>>>);
+static_assert(!std::same_as<pipe<hadamard, pith::top_k<>>, pipe<pith::top_k<>, hadamard>>);
+
+// What fits, and what does not.
+template <class... S>
+constexpr bool fits = pith::detail::fits<float, exec, S...>;
+static_assert(fits<clip, hadamard, pith::top_k<>, natural> && fits<pith::top_k<>, pith::top_k<>, fixed_point>);
+static_assert(fits<gradiveq, pith::qsgd<4>> && fits<sidco, pith::scaled_sign>);
+static_assert(!fits<pith::qsgd<4>, pith::top_k<>> && !fits<natural, hadamard> && !fits<pith::qsgd<8>, pith::qsgd<4>>);
+static_assert(!fits<pith::cast<pith::half>, clip>, "clip takes float only");
+static_assert(!fits<pith::top_k<>, ef<pith::top_k<>>> && !fits<ef<pith::top_k<>>, pith::qsgd<8>> &&
+              !fits<pith::top_k<>, int>);
+// A chain takes no more than its stages do.
+static_assert(pith::composable<pith::top_k<>, pipe<hadamard, pith::qsgd<4>>>);
+static_assert(!pith::composable<pith::qsgd<4>, pipe<hadamard, pith::cast<pith::half>>>);
+static_assert(pith::stage<pipe<clip, pith::qsgd<8>>, float, exec> &&
+              !pith::stage<pipe<clip, pith::qsgd<8>>, double, exec>);
+
+// Sums: all stages or none; one decode form makes the chain's.
+static_assert(pipe<pith::random_k<>, pith::identity>::sums == pith::sum_form::encode);
+static_assert(pipe<pith::random_k<>, pith::cast<pith::half>>::sums == pith::sum_form::decode);
+static_assert(pipe<pith::random_k<>, gradiveq, pith::cast<pith::half>>::sums == pith::sum_form::decode);
+static_assert(!pith::summable<pipe<pith::top_k<>, pith::cast<pith::half>>>);
+static_assert(!pith::summable<pipe<pith::random_k<>, pith::qsgd<8>>>);
+static_assert(pith::summable<pith::damped<unbiased_random_k>> && !pith::summable<pith::damped<pith::qsgd<8>>>);
+
+// Unbiased behind isometric decoders.
+static_assert(pith::unbiased<pipe<hadamard, pith::qsgd<8>>> && pith::unbiased<pipe<unbiased_random_k, natural>>);
+static_assert(!pith::unbiased<pipe<pith::top_k<>, pith::qsgd<8>>> &&
+              !pith::unbiased<pipe<hadamard, pith::scaled_sign>>);
+
+// Contractive behind isometric projections.
+static_assert(pith::contractive<pipe<pith::top_k<>, pith::qsgd<8>>> &&
+              pith::contractive<pipe<pith::top_k<>, max_min<4>>>);
+static_assert(pith::contractive<pipe<hadamard, pith::scaled_sign>> && pith::contractive<pith::damped<natural>>);
+static_assert(!pith::contractive<pipe<pith::power_sgd, pith::qsgd<8>>>, "P Q^T is no isometry");
+static_assert(!pith::contractive<pipe<unbiased_random_k, pith::scaled_sign>> &&
+              !pith::contractive<pipe<clip, pith::top_k<>>>);
+static_assert(pith::projection<pipe<hadamard, pith::top_k<>>> &&
+              pith::projection<pipe<pith::top_k<>, pith::scaled_sign>>);
+static_assert(!pith::projection<pipe<pith::top_k<>, pith::qsgd<8>>>);
+
+// Rates: one stage's, through whatever is around it.
+static_assert(pith::rate_adjustable<pipe<pith::top_k<>, pith::qsgd<8>>> &&
+              pith::rate_adjustable<ef<pipe<hadamard, pith::top_k<>>>>);
+static_assert(pith::rate_adjustable<pith::bypass<ef<pith::top_k<>>>> &&
+              pith::rate_adjustable<pith::damped<unbiased_random_k>>);
+static_assert(!pith::rate_adjustable<pipe<pith::top_k<>, pith::random_k<>>>, "which of the two?");
+static_assert(!pith::rate_adjustable<ef<pith::scaled_sign>>);
+
+// Variable rate shows through.
+static_assert(pith::variable_rate<pipe<hard_threshold, pith::qsgd<8>>> && pith::variable_rate<ef<hard_threshold>>);
+static_assert(pith::fixed_rate<pipe<pith::top_k<>, pith::qsgd<8>>> && pith::fixed_rate<ef<pith::top_k<>>>);
+
+// Reproducible if all are.
+static_assert(pith::reproducible<pipe<pith::top_k<>, pith::qsgd<8>>> &&
+              !pith::reproducible<pipe<pith::power_sgd, pith::qsgd<8>>>);
+
+// Feedback on all that promise to contract.
+static_assert(
+    codecs<ef<pith::identity>, ef<pith::cast<pith::half>>, ef<pith::top_k<>>, ef<pith::random_k<>>,
+           ef<private_random_k>, ef<hard_threshold>, ef<searched_threshold>, ef<trimmed_top_k>, ef<pith::power_sgd>,
+           ef<max_min<4>>, ef<stochastic_max_min<8>>, ef<pith::scaled_sign>, ef<one_bit>, ef<bloom_superset>,
+           ef<pith::qsgd<8>>, ef<pith::damped<pith::qsgd<2>>>, ef<pipe<hadamard, pith::top_k<>, pith::qsgd<8>>>>);
+static_assert(codecs<pith::bypass<ef<pith::power_sgd>>, unverified_ef<clip>>);
+static_assert(pith::closed<ef<pith::top_k<>>> && pith::closed<pith::bypass<pith::top_k<>>> &&
+              !pith::closed<pith::top_k<>>);
+// On an exchange that is no codec, too: then it is no codec either.
+static_assert(exchangeable<ef<shared_scale<8>>> && !pith::codec<ef<shared_scale<8>>, float, exec>);
+
+// Memory spaces do not mix.
+static_assert(!std::is_convertible_v<pith::device_span<float>, pith::span<float>>);
+static_assert(!std::is_convertible_v<pith::span<float>, pith::device_span<float>>);
+static_assert(std::is_convertible_v<std::vector<float>&, pith::span<float>>);
+static_assert(!std::is_convertible_v<std::vector<float>&, pith::device_span<float>>);
+
+// Communicators: what serves an exchange.
+static_assert(pith::communicator<gathers_only> && pith::gathers<gathers_only, exec> &&
+              !pith::reduces<gathers_only, exec>);
+static_assert(pith::exchanges<pith::self_communicator, exec> && !pith::exchanges<gathers_only, exec>);
+
+// ---- numbers ---------------------------------------------------------------------------------------------
+
+/// What remains of x when codec c has encoded and decoded it in one step.
+template <class C>
+std::vector<float> through(C const& c, std::vector<float> x) {
+  auto const dims = shape{x.size()};
+  auto state = pith::make_state<float>(pith::seq, c, dims);
+  auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, c, dims));
+  auto ws = pith::workspace<>(scratch);
+  auto payload = std::vector<std::byte>(pith::payload_bytes<float>(c, dims));
+  pith::compress(pith::seq, c, x, payload, state, ws);
+  pith::decompress(pith::seq, c, payload, x, state, ws);
+  return x;
+}
+
+/// A state, and a group of one that exchanges with it step after step.
+template <class C>
+class alone {
+ public:
+  alone(C codec, std::uint64_t n)
+      : codec_(codec),
+        state_(pith::make_state<float>(pith::seq, codec_, {n})),
+        scratch_(pith::workspace_bytes<float>(pith::seq, codec_, {n}, 1)) {}
+
+  std::vector<float> step(std::vector<float> gradient) {
+    auto comm = pith::self_communicator();
+    auto ws = pith::workspace<>(scratch_);
+    pith::all_reduce_mean(pith::seq, comm, codec_, pith::span<float>(gradient), state_, ws);
+    return gradient;
+  }
+
+ private:
+  C codec_;
+  pith::codec_state<float, C, pith::seq_executor> state_;
+  std::vector<std::byte> scratch_;
+};
+
+}  // namespace
+
+TEST_CASE("omega multiplies and delta multiplies") {
+  auto const n = shape{1024};
+  auto const k = shape{256};
+  auto const quantize = pith::qsgd<8>();
+  auto const select = pith::top_k(0.25);
+  auto const scaled = unbiased_random_k(0.25);
+  CHECK((scaled | quantize).omega(n) == doctest::Approx((1 + 3) * (1 + quantize.omega(k)) - 1));
+  CHECK((select | quantize).delta(n) == doctest::Approx(0.25 * (1 - quantize.omega(k))));
+  CHECK((select | pith::cast<pith::half>()).delta(n) == doctest::Approx(0.25 * (1 - 0x1p-22)));
+  CHECK((select | select).delta(n) == doctest::Approx(0.0625));
+  CHECK((hadamard() | quantize).omega(n) == doctest::Approx(quantize.omega(n)));
+  CHECK(pith::damped(quantize).delta(n) == doctest::Approx(1 / (1 + quantize.omega(n))));
+  CHECK(quantize.omega(n) <= 128 / (4.0 * 127 * 127) * (1 + 0x1p-13));
+}
+
+TEST_CASE("at changes the one rate that there is") {
+  auto const codec = pith::error_feedback(pith::top_k(0.5) | pith::qsgd<8>());
+  CHECK(codec.at(0.25).name() == pith::error_feedback(pith::top_k(0.25) | pith::qsgd<8>()).name());
+  CHECK(pith::bypass(codec, 8).at(0.25).name() == pith::bypass(codec.at(0.25), 8).name());
+}
+
+TEST_CASE("a feedback that cannot contract is refused when its state is made") {
+  auto const loose = pith::error_feedback(pith::top_k(0.25) | pith::qsgd<2>());
+  CHECK_THROWS_AS(pith::make_state<float>(pith::seq, loose, {1024}), std::invalid_argument);
+  CHECK_NOTHROW(pith::make_state<float>(pith::seq, pith::error_feedback(pith::damped(pith::qsgd<2>())), {1024}));
+}
+
+TEST_CASE("a variable-rate stage counts what it emits, wherever it stands") {
+  auto const x = std::vector<float>{0, 3, -1, -4, 0.5f, 2, 0, 0};
+  CHECK(through(hard_threshold(1), x) == std::vector<float>{0, 3, 0, -4, 0, 2, 0, 0});
+  CHECK(through(hard_threshold(1, 2), x) == std::vector<float>{0, 3, 0, -4, 0, 0, 0, 0});
+  CHECK(through(pith::identity() | hard_threshold(1) | pith::identity(), x) == through(hard_threshold(1), x));
+  CHECK(through(hard_threshold(1) | hard_threshold(2.5), x) == through(hard_threshold(2.5), x));
+
+  auto const c = hard_threshold(1) | hard_threshold(2.5);
+  auto state = pith::make_state<float>(pith::seq, c, {8});
+  auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, c, {8}));
+  auto ws = pith::workspace<>(scratch);
+  auto payload = std::vector<std::byte>(pith::payload_bytes<float>(c, {8}));
+  pith::compress(pith::seq, c, x, payload, state, ws);
+  auto const side = pith::span<std::byte const>(payload).subspan(8 * sizeof(float));
+  CHECK(*pith::side_as<std::uint32_t>(side) == 3);
+  CHECK(*pith::side_as<std::uint32_t>(side.subspan(c.count_offset<float>({8}))) == 2);
+}
+
+TEST_CASE("an engine's scale may be two numbers") {
+  CHECK(through(max_min<2>(), {-1, 0.4f, 0.6f, 2}) == std::vector<float>{-1, 0, 1, 2});
+  CHECK(through(max_min<4>(8), std::vector<float>(9, 5)) == std::vector<float>(9, 5));
+  CHECK(through(one_bit(), {-1, -3, 2, 4}) == std::vector<float>{-2, -2, 3, 3});
+  CHECK(through(one_bit(8), {1, 2, 3, 4, 5, 6, 7, 8, -6}) ==
+        std::vector<float>{4.5f, 4.5f, 4.5f, 4.5f, 4.5f, 4.5f, 4.5f, 4.5f, -6});
+}
+
+TEST_CASE("a user's stage and rule") {
+  CHECK(through(clip(1) | fixed_point(0.25f), {0.3f, -7, 0.5f}) == std::vector<float>{0.25f, -1, 0.5f});
+}
+
+TEST_CASE("an affine decoder sums in the decode form") {
+  auto const c = first_of_two();
+  auto const inputs = std::vector<std::vector<float>>{{3, 1}, {7, 2}};
+  auto none = pith::no_state();
+  auto scratch = std::vector<std::byte>(1024);
+  auto ws = pith::workspace<>(scratch);
+  auto sum = 0.0f;
+  for (auto const& x : inputs) {
+    auto z = 0.0f;
+    pith::detail::produce<float>(c, pith::seq, {}, {2}, 2, 0, {x.data(), 2}, {reinterpret_cast<std::byte*>(&z), 4},
+                                 none, none, ws);
+    sum += z;
+  }
+  auto mean = std::vector<float>(2);
+  auto in = pith::span<std::byte const>(reinterpret_cast<std::byte*>(&sum), 4);
+  pith::detail::absorb<float>(c, pith::seq, {}, {2}, 2, 0, {in}, {mean.data(), 2}, none, none, ws);
+  CHECK(mean == std::vector<float>{5, 5});
+}
+
+TEST_CASE("feedback commits once, after the last of two rounds") {
+  auto const n = std::size_t{24};
+  auto plain = std::vector<float>(n), total = std::vector<float>(n);
+  auto rank = alone(pith::error_feedback(shared_scale<4>()), n);
+  auto record = double{0};
+  for (int t = 0; t < 50; ++t) {
+    auto g = std::vector<float>(n);
+    for (std::size_t i = 0; i < n; ++i) g[i] = static_cast<float>((i * 7 + static_cast<std::size_t>(t) * 5) % 11) - 5;
+    auto const sent = rank.step(g);
+    for (std::size_t i = 0; i < n; ++i) {
+      plain[i] += g[i];
+      total[i] += sent[i];
+      record = std::max(record, std::abs(static_cast<double>(plain[i] - total[i])));
+    }
+  }
+  CHECK(record > 0);
+  CHECK(record < 0.84);  // a residual is below a unit u = max|p| / 7 <= (5 + u) / 7
+}
+
+TEST_CASE("DGC accumulates what it does not send, with momentum") {
+  // Of two entries the larger one is sent: v = (1, 3), then v = (1 + (m + 1), 0) with u = (1, 0).
+  auto rank = alone(pith::error_feedback(pith::top_k(0.5), dgc(0.5)), 2);
+  CHECK(rank.step({1, 3}) == std::vector<float>{0, 3});
+  CHECK(rank.step({1, 1}) == std::vector<float>{2.5f, 0});
+  CHECK(rank.step({0, 0}) == std::vector<float>{0, 1.5f});
+}
+
+TEST_CASE("EF21 approaches a constant gradient") {
+  auto rank = alone(pith::error_feedback(pith::top_k(0.5), ef21()), 2);
+  CHECK(rank.step({1, 3}) == std::vector<float>{0, 3});
+  CHECK(rank.step({1, 3}) == std::vector<float>{1, 3});
+  CHECK(rank.step({2, 3}) == std::vector<float>{2, 3});
+}
+
+TEST_CASE("what is exact needs no feedback and is not settled") {
+  auto rank = alone(pith::error_feedback(pith::identity(), ef21()), 2);
+  CHECK(rank.step({1, 3}) == std::vector<float>{1, 3});
+  CHECK(rank.step({2, 3}) == std::vector<float>{2, 3});
+}
+
+TEST_CASE("a controller decides again as it did when it is loaded") {
+  auto first = accordion{};
+  auto report = pith::rate_report{.tensor = 0, .energy = 4};
+  auto seen = pith::step_report{.step = 1, .tensors = {&report, 1}};
+  first.observe(seen);
+  first.observe(seen);
+  auto second = accordion{};
+  second.load(first.save());
+  CHECK(first.decide(2, 0) == 0.01);
+  CHECK(second.decide(2, 0) == 0.01);
+  report.energy = 7;
+  second.observe(seen);
+  CHECK(second.decide(3, 0) == 0.1);
+}

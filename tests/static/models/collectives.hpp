@@ -1,0 +1,220 @@
+// tests/static/models/collectives.hpp — exchanges of several rounds, and a summable affine stage.
+#pragma once
+
+#include "declared.hpp"
+
+namespace models {
+
+/// GradiVeQ: z = U^T x is summed, and U z + (1 - U U^T) mu is decoded: affine, which the decode form allows. The
+/// basis is agreed, samples for the next one are a rank's own.
+struct gradiveq : pith::pipeable {
+  template <class In>
+  using output = pith::accum<In>;
+
+  static constexpr sum_form sums = sum_form::decode;
+
+  template <class A, executor E>
+  struct basis {
+    pith::buffer<A, E> vectors, mean;
+    void fields(pith::field_visitor& f) { f(vectors), f(mean); }
+  };
+
+  std::string name() const;
+  shape output_shape(shape const&) const;
+  template <real In, executor E>
+  basis<pith::accum<In>, E> make_agreed(E const&, call const&, shape const&) const;
+  template <real In, executor E>
+  numbers<pith::accum<In>, E> make_local(E const&, shape const&) const;
+
+  template <real In, executor E>
+  void encode(E const&, shape const&, stream_on<E, In const>, encoded_on<E, pith::accum<In>>,
+              basis<pith::accum<In>, E> const&, numbers<pith::accum<In>, E>&, workspace_on<E>&) const;
+  template <real In, executor E>
+  void decode(E const&, shape const&, encoded_on<E, pith::accum<In> const>, stream_on<E, In>,
+              basis<pith::accum<In>, E> const&, workspace_on<E>&) const;
+};
+
+/// Of GradiVeQ, what can be computed by hand: basis (1, 0), mean (0, 5). It runs.
+struct first_of_two : pith::pipeable {
+  template <class In>
+  using output = float;
+
+  static constexpr sum_form sums = sum_form::decode;
+
+  std::string name() const { return "first_of_two"; }
+  shape output_shape(shape const&) const { return {1}; }
+
+  template <executor E>
+  void encode(E const&, shape const&, stream_on<E, float const> x, encoded_on<E, float> y, workspace_on<E>&) const {
+    y.values.data[0] = x.data[0];
+  }
+  template <executor E>
+  void decode(E const&, shape const&, encoded_on<E, float const> y, stream_on<E, float> x, workspace_on<E>&) const {
+    x.data[0] = y.values.data[0];
+    x.data[1] = 5;
+  }
+};
+
+/// QSGD and TernGrad with a scale that all share: the maximum, then a sum of whole levels. It runs.
+template <int Bits>
+class shared_scale {
+ public:
+  template <executor E>
+  using state = numbers<float, E>;
+
+  std::string name() const { return "shared_scale"; }
+  double omega(shape const& dims) const { return static_cast<double>(dims.n) / (4.0 * rule().levels * rule().levels); }
+
+  template <real In, executor E>
+  state<E> make_agreed(E const& exec, call const&, shape const&) const {
+    return {{exec, 1}};
+  }
+
+  unsigned rounds(shape const&) const { return 2; }
+  template <real In>
+  transfer round(unsigned r, shape const& dims) const {
+    return r == 0 ? transfer{transport::max, pith::element_kind::f32, 1}
+                  : transfer{transport::sum, pith::element_kind::i32, dims.n};
+  }
+  template <real In, executor E>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims) const {
+    return pith::scratch_for<double>(1) + exec.template reduce_scratch_bytes<double>(dims.n);
+  }
+
+  template <real In, executor E>
+  void produce(E const& exec, call const& id, shape const& dims, unsigned, unsigned round, stream_on<E, In const> x,
+               span_on<E, std::byte> out, state<E> const& agreed, pith::no_state&, workspace_on<E>& ws) const {
+    if (round == 1) {
+      auto* const levels = pith::side_as<std::int32_t>(out);
+      return exec.for_each_index(dims.n, count<In>{rule(), pith::draws(id), x.data, agreed.values.data(), levels});
+    }
+    auto* const most = ws.template take<double>(1).data;
+    exec.reduce_into(most, dims.n, size<In>{x.data}, pith::detail::larger{}, 0.0, ws);
+    exec.for_each_index(1, pith::detail::convert<float, double>{most, pith::side_as<float>(out)});
+  }
+  template <real In, executor E>
+  void absorb(E const& exec, call const&, shape const& dims, unsigned ranks, unsigned round, pith::received_on<E> in,
+              stream_on<E, In> x, state<E>& agreed, pith::no_state&, workspace_on<E>&) const {
+    auto* const unit = agreed.values.data();
+    if (round == 0) return exec.for_each_index(1, finish{rule(), pith::side_as<float>(in.bytes), unit});
+    exec.for_each_index(dims.n,
+                        value<In>{pith::side_as<std::int32_t>(in.bytes), unit, x.data, 1 / static_cast<float>(ranks)});
+  }
+  template <real In, executor E>
+  void contribution(E const& exec, call const&, shape const& dims, unsigned, span_on<E, std::byte const> produced,
+                    stream_on<E, In> sent, state<E> const& agreed, workspace_on<E>&) const {
+    exec.for_each_index(dims.n, value<In>{pith::side_as<std::int32_t>(produced), agreed.values.data(), sent.data, 1});
+  }
+
+ private:
+  using rule_type = pith::detail::qsgd_rule<Bits>;
+  static rule_type rule() { return {pith::qsgd<Bits>::most_levels, pith::norm::max}; }
+
+  template <class In>
+  struct size {
+    In const* x;
+    PITH_HD double operator()(std::uint64_t i) const {
+      return rule().measure(pith::element_cast<pith::accum<In>>(x[i]));
+    }
+    PITH_HD static rule_type rule() { return {1, pith::norm::max}; }
+  };
+  struct finish {
+    rule_type rule;
+    float const* most;
+    float* unit;
+    PITH_HD void operator()(std::uint64_t) const { *unit = rule.finish(static_cast<double>(*most), 1, 0.0f); }
+  };
+  template <class In>
+  struct count {
+    rule_type rule;
+    pith::draws random;
+    In const* x;
+    float const* unit;
+    std::int32_t* levels;
+    PITH_HD void operator()(std::uint64_t i) const {
+      auto const symbol =
+          rule.code(pith::element_cast<float>(x[i]), *unit, random(i / 8).lane(static_cast<unsigned>(i % 8)));
+      levels[i] = static_cast<std::int32_t>(symbol << (32 - Bits)) >> (32 - Bits);
+    }
+  };
+  template <class In>
+  struct value {
+    std::int32_t const* levels;
+    float const* unit;
+    In* x;
+    float share;
+    PITH_HD void operator()(std::uint64_t i) const {
+      x[i] = pith::element_cast<In>(static_cast<float>(levels[i]) * *unit * share);
+    }
+  };
+};
+
+/// A collective that is declared only, with `Agreed` and `Local` numbers.
+template <class Agreed, class Local>
+struct declared_collective : pith::pipeable {
+  static constexpr bool is_closed = true;
+
+  std::string name() const;
+  template <real In, executor E>
+  numbers<Agreed, E> make_agreed(E const&, call const&, shape const&) const;
+  template <real In, executor E>
+  numbers<Local, E> make_local(E const&, shape const&) const;
+
+  template <real In, executor E>
+  std::size_t exchange_scratch_bytes(E const&, shape const&) const;
+  template <real In, executor E>
+  void produce(E const&, call const&, shape const&, unsigned, unsigned, stream_on<E, In const>, span_on<E, std::byte>,
+               numbers<Agreed, E> const&, numbers<Local, E>&, workspace_on<E>&) const;
+  template <real In, executor E>
+  void absorb(E const&, call const&, shape const&, unsigned, unsigned, pith::received_on<E>, stream_on<E, In>,
+              numbers<Agreed, E>&, numbers<Local, E>&, workspace_on<E>&) const;
+};
+
+/// Ok-Topk: boundaries are averaged, parts are exchanged, the largest of the sums are gathered. The global threshold,
+/// the boundaries and a counter are agreed; the local threshold and the residual, kept by a rule of its own, are not.
+/// The second round stands for an all-to-all, which rounds do not have.
+struct ok_top_k : declared_collective<float, float> {
+  unsigned rounds(shape const&) const { return 3; }
+  template <real In>
+  transfer round(unsigned r, shape const& dims) const {
+    return r == 0 ? transfer{transport::sum, pith::element_kind::f32, 32}
+                  : transfer{transport::all_gather, {}, dims.n / 25};
+  }
+};
+
+/// gTop-k: log2(ranks) rounds of pairs. Rounds know neither ranks nor pairs, so one gathering stands for all of them.
+struct g_top_k : declared_collective<std::uint32_t, float> {
+  unsigned rounds(shape const&) const { return 1; }
+  template <real In>
+  transfer round(unsigned, shape const& dims) const {
+    return {transport::all_gather, {}, dims.n / 25};
+  }
+};
+
+/// signSGD with majority vote: a sum of signs; the mean is the sign of the sum.
+struct sign_vote {
+  std::string name() const { return "sign_vote"; }
+  unsigned rounds(shape const&) const { return 1; }
+  template <real In>
+  transfer round(unsigned, shape const& dims) const {
+    return {transport::sum, pith::element_kind::i32, dims.n};
+  }
+  template <real In, executor E>
+  std::size_t exchange_scratch_bytes(E const&, shape const&) const;
+  template <real In, executor E>
+  void produce(E const&, call const&, shape const&, unsigned, unsigned, stream_on<E, In const>, span_on<E, std::byte>,
+               pith::no_state const&, pith::no_state&, workspace_on<E>&) const;
+  template <real In, executor E>
+  void absorb(E const&, call const&, shape const&, unsigned, unsigned, pith::received_on<E>, stream_on<E, In>,
+              pith::no_state&, pith::no_state&, workspace_on<E>&) const;
+};
+
+/// A communicator that gathers and does not sum.
+struct gathers_only {
+  unsigned rank() const;
+  unsigned size() const;
+  template <class E>
+  pith::completed all_gather(E const&, span_on<E, std::byte const>, span_on<E, std::byte>);
+};
+
+}  // namespace models

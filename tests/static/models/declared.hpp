@@ -1,0 +1,49 @@
+// tests/static/models/declared.hpp — stages that are declared only: they are asked about, never run.
+#pragma once
+
+#include <pith/pith.hpp>
+
+#include <string>
+
+namespace models {
+
+using pith::call;
+using pith::encoded_on;
+using pith::executor;
+using pith::real;
+using pith::shape;
+using pith::span_on;
+using pith::stream_on;
+using pith::sum_form;
+using pith::transfer;
+using pith::transport;
+using pith::workspace_on;
+
+/// Neither draws nor remembers. What it emits and promises is said by those that derive from it.
+struct declared : pith::pipeable {
+  std::string name() const;
+
+  template <real In, class Out, executor E>
+  void encode(E const&, shape const&, stream_on<E, In const>, encoded_on<E, Out>, workspace_on<E>&) const;
+  template <real In, class Out, executor E>
+  void decode(E const&, shape const&, encoded_on<E, Out const>, stream_on<E, In>, workspace_on<E>&) const;
+};
+
+/// Draws random numbers when it encodes.
+struct declared_random : pith::pipeable {
+  std::string name() const;
+
+  template <real In, class Out, executor E>
+  void encode(E const&, call const&, shape const&, stream_on<E, In const>, encoded_on<E, Out>, workspace_on<E>&) const;
+  template <real In, class Out, executor E>
+  void decode(E const&, call const&, shape const&, encoded_on<E, Out const>, stream_on<E, In>, workspace_on<E>&) const;
+};
+
+/// The state of one buffer of numbers.
+template <class A, executor E>
+struct numbers {
+  pith::buffer<A, E> values;
+  void fields(pith::field_visitor& f) { f(values); }
+};
+
+}  // namespace models

@@ -1,0 +1,217 @@
+// tests/static/models/sparsifiers.hpp — the survey's sparsifiers that pith does not have, and DeepReduce's coders.
+#pragma once
+
+#include "declared.hpp"
+
+namespace models {
+
+/// Every rank draws indices of its own. They need not travel: the decoder's call names the encoder's rank.
+struct private_random_k : declared_random {
+  template <class In>
+  using output = In;
+
+  static constexpr bool is_projection = true;
+  static constexpr bool is_isometric = true;
+
+  private_random_k at(double) const;
+  shape output_shape(shape const&) const;
+  double delta(shape const&) const;
+};
+
+/// Sends entries above a threshold, at most `most` of them, and their indices: small enough to run on one thread.
+class hard_threshold : public pith::pipeable {
+ public:
+  template <class In>
+  using output = In;
+
+  static constexpr bool is_projection = true;
+  static constexpr bool is_isometric = true;
+  static constexpr bool is_variable_rate = true;
+  static constexpr bool is_nestable = true;
+
+  explicit hard_threshold(double tau, std::uint64_t most = ~0ull) : tau_(tau), most_(most) {}
+
+  std::string name() const { return "hard_threshold"; }
+  hard_threshold at(double tau) const { return hard_threshold(tau, most_); }
+  double error_bound(shape const&) const { return tau_; }
+
+  shape output_shape(shape const& dims) const { return {std::min(dims.n, most_)}; }
+  std::size_t side_bytes(shape const& dims) const { return 4 + 4 * output_shape(dims).n; }
+
+  template <real In, executor E>
+  void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y, workspace_on<E>&) const {
+    exec.for_each_index(
+        1, compact<In>{x.data, y.values.data, y.values.count, indices(y.side), dims.n, output_shape(dims).n, tau_});
+  }
+  template <real In, executor E>
+  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x, workspace_on<E>&) const {
+    exec.fill(x.data, std::byte{}, pith::stream_bytes<In>(dims.n));
+    exec.for_each_index(
+        1, spread<In>{y.values.data, y.values.count, indices(y.side), x.data, dims.n, output_shape(dims).n});
+  }
+
+ private:
+  static auto* indices(auto side) { return pith::side_as<std::uint32_t>(side.subspan(4)); }
+
+  template <class In>
+  struct compact {
+    In const* x;
+    In* values;
+    std::uint32_t* count;
+    std::uint32_t* indices;
+    std::uint64_t n, most;
+    double tau;
+    PITH_HD void operator()(std::uint64_t) const {
+      std::uint32_t m = 0;
+      for (std::uint32_t i = 0; i < n && m < most; ++i) {
+        auto const v = static_cast<double>(pith::element_cast<pith::accum<In>>(x[i]));
+        if (v > tau || v < -tau) values[m] = x[i], indices[m++] = i;
+      }
+      *count = m;
+      for (auto i = m; i < most; ++i) values[i] = In(0.0f), indices[i] = 0;
+    }
+  };
+  template <class In>
+  struct spread {
+    In const* values;
+    std::uint32_t const* count;
+    std::uint32_t const* indices;
+    In* x;
+    std::uint64_t n, most;
+    PITH_HD void operator()(std::uint64_t) const {
+      for (std::uint32_t i = 0; i < *count && i < most; ++i) {
+        if (indices[i] < n) x[indices[i]] = values[i];
+      }
+    }
+  };
+
+  double tau_;
+  std::uint64_t most_;
+};
+
+/// Any sparsifier that finds its own threshold at every call.
+struct estimated_threshold : declared {
+  template <class In>
+  using output = In;
+
+  static constexpr bool is_projection = true;
+  static constexpr bool is_isometric = true;
+  static constexpr bool is_variable_rate = true;
+
+  shape output_shape(shape const&) const;
+  std::size_t side_bytes(shape const&) const;
+};
+
+/// DGC: the threshold of a sample. It may keep nothing, so that it promises no delta.
+struct sampled_threshold : estimated_threshold {
+  static constexpr bool is_nestable = true;
+  sampled_threshold at(double) const;
+};
+
+/// RedSync by threshold search: between k and 2 k entries, so delta >= k / n.
+struct searched_threshold : estimated_threshold {
+  searched_threshold at(double) const;
+  double delta(shape const&) const;
+};
+
+/// RedSync trimmed: exactly k entries.
+struct trimmed_top_k : declared {
+  template <class In>
+  using output = In;
+
+  static constexpr bool is_projection = true;
+  static constexpr bool is_isometric = true;
+
+  trimmed_top_k at(double) const;
+  shape output_shape(shape const&) const;
+  std::size_t side_bytes(shape const&) const;
+  double delta(shape const&) const;
+};
+
+/// RedSync quantised, first half: entries of one sign, whose turn it is by the step.
+struct signed_threshold : pith::pipeable {
+  template <class In>
+  using output = In;
+
+  static constexpr bool is_projection = true;
+  static constexpr bool is_isometric = true;
+  static constexpr bool is_variable_rate = true;
+
+  std::string name() const;
+  signed_threshold at(double) const;
+  shape output_shape(shape const&) const;
+  std::size_t side_bytes(shape const&) const;
+  template <real In, executor E>
+  void encode(E const&, call const&, shape const&, stream_on<E, In const>, encoded_on<E, In>, workspace_on<E>&) const;
+  template <real In, executor E>
+  void decode(E const&, shape const&, encoded_on<E, In const>, stream_on<E, In>, workspace_on<E>&) const;
+};
+
+/// RedSync quantised, second half: the mean of those that x.count counts.
+struct one_mean : declared {
+  template <class In>
+  using output = In;
+
+  static constexpr bool is_projection = true;
+
+  shape output_shape(shape const&) const { return {1}; }
+};
+
+/// SIDCo: the number of fitted stages is a rank's own and adapts.
+struct sidco : pith::pipeable {
+  template <class In>
+  using output = In;
+
+  static constexpr bool is_projection = true;
+  static constexpr bool is_isometric = true;
+  static constexpr bool is_variable_rate = true;
+
+  std::string name() const;
+  sidco at(double) const;
+  shape output_shape(shape const&) const;
+  std::size_t side_bytes(shape const&) const;
+  template <real In, executor E>
+  numbers<std::uint32_t, E> make_local(E const&, shape const&) const;
+  template <real In, executor E>
+  void encode(E const&, shape const&, stream_on<E, In const>, encoded_on<E, In>, numbers<std::uint32_t, E>&,
+              workspace_on<E>&) const;
+  template <real In, executor E>
+  void decode(E const&, shape const&, encoded_on<E, In const>, stream_on<E, In>, workspace_on<E>&) const;
+};
+
+struct gaussian_k : estimated_threshold {
+  gaussian_k at(double) const;
+};
+
+/// DeepReduce, policies P1 and P2: a Bloom filter says which indices there are; k of its positives are taken.
+struct bloom {
+  static constexpr bool is_lossy = true;
+
+  std::string name() const;
+  std::size_t side_bytes(std::uint64_t n, std::uint64_t k) const;
+  template <executor E>
+  std::size_t scratch_bytes(E const&, std::uint64_t n, std::uint64_t k) const;
+  template <executor E>
+  void encode(E const&, std::uint64_t, std::uint64_t, std::uint32_t*, span_on<E, std::byte>, workspace_on<E>&) const;
+  template <executor E>
+  void decode(E const&, std::uint64_t, std::uint64_t, span_on<E, std::byte const>, std::uint32_t*,
+              workspace_on<E>&) const;
+};
+
+/// DeepReduce, policy P0: the values of all positives are sent, so that there are at least the k largest.
+struct bloom_superset : estimated_threshold {
+  static constexpr bool is_nestable = false;
+  bloom_superset at(double) const;
+  double delta(shape const&) const;
+};
+
+/// DeepReduce's value coder: a polynomial through the sorted values; their order is a side record.
+struct polynomial : declared {
+  template <class In>
+  using output = float;
+
+  shape output_shape(shape const&) const;
+  std::size_t side_bytes(shape const&) const;
+};
+
+}  // namespace models
