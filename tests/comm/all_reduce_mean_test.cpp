@@ -18,7 +18,8 @@ using namespace support;
 
 namespace {
 
-/// At all sizes, so that payloads of any number of bytes follow each other in a gathering. Four is a power of two, so that
+/// At all sizes, so that payloads of any number of bytes follow each other in a gathering. Four is a power of two, so
+/// that
 /// sums of equal numbers, and their quarter, are exact.
 template <class In, class C>
 void echoes(C const& codec) {

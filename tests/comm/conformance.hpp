@@ -18,7 +18,7 @@ inline int held(unsigned r, std::size_t i) { return static_cast<int>((7 * r + i)
 template <class T>
 T to(int value) {
   if constexpr (std::integral<T>) {
-    return value;
+    return static_cast<T>(value);
   } else {
     return pith::element_cast<T>(static_cast<float>(value));
   }
@@ -43,7 +43,7 @@ void reduces(Comm& comm, std::size_t n) {
       total += held(r, i);
       largest = std::max(largest, held(r, i));
     }
-    auto const same = [](T a, T b) { return pith::element_cast<double>(a) == pith::element_cast<double>(b); };
+    auto const same = [](T a, T b) { return pith::element_cast<float>(a) == pith::element_cast<float>(b); };
     wrong += !same(sum[i], to<T>(total)) + !same(most[i], to<T>(largest));
   }
   CHECK(wrong == 0);
@@ -80,6 +80,7 @@ void check(Comm& comm) {
     reduces<pith::half>(comm, n);
     reduces<pith::bfloat16>(comm, n);
     reduces<std::int32_t>(comm, n);
+    reduces<std::int8_t>(comm, n);
     gathers(comm, n);
     broadcasts(comm, n);
   }

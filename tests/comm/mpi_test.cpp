@@ -44,7 +44,7 @@ TEST_CASE("a gathered codec gives the bits that threads give, a summed one the s
     auto const got = three_steps(comm, codec);
     // Sums of N floats of magnitude <= 1 in another order differ by at most N roundings; what follows multiplies by
     // at most the matrix's side.
-    auto const slack = pith::parse<float>(codec).round<float>(0, {48 * 32, 48}).how == pith::transport::all_gather
+    auto const slack = pith::parse<float>(codec).round<float>(0, {48 * 32, 48}, comm.size()).how == pith::transport::all_gather
                            ? 0.0
                            : 48.0 * 48.0 * comm.size() * 0x1p-24;
     for (std::size_t i = 0; i < got.size(); ++i) REQUIRE(std::abs(got[i] - expected[i]) <= slack);

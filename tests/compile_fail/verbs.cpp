@@ -41,13 +41,13 @@ int main() {
   // expected-error {{pith: this span lies in another memory space than the executor's: a device_span needs a device executor}}
   pith::compress(pith::seq, codec, device, payload, state, ws);
 #elif defined(EXCHANGE_DEVICE_SPAN)
-  // expected-error {{all_reduce_mean}}
+  // expected-error {{pith: this span lies in another memory space than the executor's}}
   pith::all_reduce_mean(pith::seq, comm, codec, device, state, ws);
 #elif defined(DEVICE_SPAN_FOR_HOST_SPAN)
   // expected-error {{device_space}}
   pith::span<float> host = device;
 #elif defined(NO_SUMS)
-  // expected-error {{all_reduce_mean}}
+  // expected-error {{pith: this communicator lacks all_reduce}}
   auto gatherer = sample::gathers_only();
   pith::all_reduce_mean(pith::seq, gatherer, codec, pith::span<float>(x), state, ws);
 #else

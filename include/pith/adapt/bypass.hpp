@@ -68,14 +68,14 @@ class bypass : public pipeable {
     detail::decode_payload<In>(codec_, exec, id, dims, payload, x, only(agreed), ws);
   }
 
-  unsigned rounds(shape const& dims) const { return dense(dims) ? 1 : detail::rounds(codec_, dims); }
+  unsigned rounds(shape const& dims, unsigned ranks) const { return dense(dims) ? 1 : detail::rounds(codec_, dims, ranks); }
   template <class In>
-  transfer round(unsigned r, shape const& dims) const {
-    return dense(dims) ? transfer{transport::sum, kind_of<In>(), dims.n} : detail::transfer_of<In>(codec_, r, dims);
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    return dense(dims) ? transfer{transport::sum, kind_of<In>(), dims.n} : detail::transfer_of<In>(codec_, r, dims, ranks);
   }
   template <class In, executor E>
-  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims) const {
-    return dense(dims) ? 0 : detail::exchange_scratch_bytes<In>(codec_, exec, dims);
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
+    return dense(dims) ? 0 : detail::exchange_scratch_bytes<In>(codec_, exec, dims, ranks);
   }
   template <class In, executor E>
     requires exchangeable<C, In, E>

@@ -22,6 +22,7 @@ void reduce(E const& exec, Comm& comm, element_kind kind, span_on<E, std::byte> 
     case element_kind::f16: return reduce_as<half>(exec, comm, bytes, how);
     case element_kind::bf16: return reduce_as<bfloat16>(exec, comm, bytes, how);
     case element_kind::i32: return reduce_as<std::int32_t>(exec, comm, bytes, how);
+    case element_kind::i8: return reduce_as<std::int8_t>(exec, comm, bytes, how);
     case element_kind::bytes: break;
   }
   throw std::logic_error(sentence("all_reduce_mean: a codec asked for a sum of bytes that are no numbers"));
@@ -31,11 +32,13 @@ void reduce(E const& exec, Comm& comm, element_kind kind, span_on<E, std::byte> 
 template <class Comm, class E>
 received_on<E> move_bytes(E const& exec, Comm& comm, transport how, element_kind kind, span_on<E, std::byte> out,
                           span_on<E, std::byte> gathered) {
-  if (how == transport::all_gather) {
-    comm.all_gather(exec, span_on<E, std::byte const>(out), gathered).wait(exec);
-    return {gathered, out.size()};
+  switch (how) {
+    case transport::all_gather:
+      comm.all_gather(exec, span_on<E, std::byte const>(out), gathered).wait(exec);
+      return {gathered, out.size()};
+    case transport::sum: reduce(exec, comm, kind, out, reduction::sum); break;
+    case transport::max: reduce(exec, comm, kind, out, reduction::max); break;
   }
-  reduce(exec, comm, kind, out, how == transport::sum ? reduction::sum : reduction::max);
   return {out};
 }
 
@@ -46,16 +49,17 @@ received_on<E> move_bytes(E const& exec, Comm& comm, transport how, element_kind
 ///
 ///   needs    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes
 ///   cost     one transfer a round: a sum if the codec is summable or collective, else one gathering
-template <real In, executor E, exchanges<E> Comm, class C>
-void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, In> gradient, codec_state<In, C, E>& state,
-                     workspace_on<E>& ws) {
+template <class In, executor E, class Comm, class C>
+void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, std::type_identity_t<In>> gradient,
+                     codec_state<In, C, E>& state, workspace_on<E>& ws) {
+  explain_communicator<Comm, E>();
   auto const& dims = state.dims();
   auto const  x    = stream_on<E, In>{gradient.data(), dims.n};
   detail::require_size("all_reduce_mean", "the elements of the gradient", dims.n, gradient.size());
   state.advance(exec);
-  for (unsigned round = 0; round < detail::rounds(codec, dims); ++round) {
+  for (unsigned round = 0; round < detail::rounds(codec, dims, comm.size()); ++round) {
     auto const scope    = ws.mark();
-    auto const moves    = detail::transfer_of<In>(codec, round, dims);
+    auto const moves    = detail::transfer_of<In>(codec, round, dims, comm.size());
     auto const take     = [&](std::size_t n) { return span_on<E, std::byte>(ws.template take<std::byte>(n).data, n); };
     auto const sent     = take(detail::padded_bytes(moves));
     auto const out      = sent.first(moves.bytes());
@@ -66,6 +70,13 @@ void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, In> g
     auto const in = detail::move_bytes(exec, comm, moves.how, moves.kind, sent, gathered);
     detail::absorb<In>(codec, exec, state.id(), dims, comm.size(), round, in, x, state.agreed(), state.local(), ws);
   }
+}
+
+/// A gradient in another memory space says so.
+template <class In, executor E, class Comm, class C, class T, memory_space Space>
+  requires(!std::same_as<Space, space_of<E>>)
+void all_reduce_mean(E const&, Comm&, C const&, span<T, Space>, codec_state<In, C, E>&, workspace_on<E>&) {
+  explain_space<E, Space>();
 }
 
 }  // namespace pith::inline v0

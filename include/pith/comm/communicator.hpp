@@ -34,7 +34,7 @@ concept gathers = communicator<Comm> && requires(Comm& comm, E const& exec, span
   { comm.all_gather(exec, mine, all) } -> request_of<E>;
 };
 
-/// In place: every rank has the elementwise sum or maximum, of float, double, half, bfloat16 or int32.
+/// In place: every rank has the elementwise sum or maximum, of float, double, half, bfloat16, int32 or int8.
 template <class Comm, class E, class T = float>
 concept reduces = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, T> x) {
   { comm.all_reduce(exec, x, reduction::sum) } -> request_of<E>;
@@ -49,6 +49,17 @@ concept broadcasts = communicator<Comm> && requires(Comm& comm, E const& exec, s
 /// What an exchange needs.
 template <class Comm, class E>
 concept exchanges = gathers<Comm, E> && reduces<Comm, E, float> && reduces<Comm, E, double> && reduces<Comm, E, half> &&
-                    reduces<Comm, E, bfloat16> && reduces<Comm, E, std::int32_t>;
+                    reduces<Comm, E, bfloat16> && reduces<Comm, E, std::int32_t> && reduces<Comm, E, std::int8_t>;
+
+/// Fails to compile with the first thing that `Comm` lacks to exchange gradients.
+template <class Comm, class E>
+constexpr void explain_communicator() {
+  static_assert(communicator<Comm>, "pith: a communicator must have unsigned rank() const and unsigned size() const");
+  static_assert(gathers<Comm, E>, "pith: this communicator lacks all_gather(exec, span<std::byte const>, span<std::byte>), which an "
+                                  "exchange needs");
+  static_assert(exchanges<Comm, E> || !gathers<Comm, E>,
+                "pith: this communicator lacks all_reduce(exec, span<T>, reduction) of float, double, half, bfloat16, int32 or int8, which "
+                "an exchange needs");
+}
 
 }  // namespace pith::inline v0

@@ -149,8 +149,8 @@ class gradient_exchange {
     std::size_t scratch = 0, out = 0, gathered = 0;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       auto const& dims = tensors_[i].dims;
-      scratch          = std::max(scratch, detail::exchange_scratch_bytes<In>(codecs_[i], exec_, dims));
-      for (unsigned r = 0; r < detail::rounds(codecs_[i], dims); ++r) add_slot(i, r);
+      scratch          = std::max(scratch, detail::exchange_scratch_bytes<In>(codecs_[i], exec_, dims, comm_->size()));
+      for (unsigned r = 0; r < detail::rounds(codecs_[i], dims, comm_->size()); ++r) add_slot(i, r);
     }
     for (auto const& round : plan_) {
       for (auto const& g : round) {
@@ -165,7 +165,7 @@ class gradient_exchange {
 
   void add_slot(std::size_t tensor, unsigned round) {
     if (plan_.size() <= round) plan_.resize(round + 1);
-    auto const moves = detail::transfer_of<In>(codecs_[tensor], round, tensors_[tensor].dims);
+    auto const moves = detail::transfer_of<In>(codecs_[tensor], round, tensors_[tensor].dims, comm_->size());
     auto&      g     = group_of(plan_[round], moves);
     g.slots.push_back({tensor, g.bytes, moves.bytes()});
     g.bytes += detail::align_up(moves.bytes(), detail::section_alignment);

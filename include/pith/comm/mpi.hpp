@@ -45,6 +45,7 @@ MPI_Datatype mpi_type() {
   if constexpr (std::same_as<T, float>) return MPI_FLOAT;
   if constexpr (std::same_as<T, double>) return MPI_DOUBLE;
   if constexpr (std::same_as<T, std::int32_t>) return MPI_INT32_T;
+  if constexpr (std::same_as<T, std::int8_t>) return MPI_INT8_T;
   return MPI_UINT16_T;
 }
 

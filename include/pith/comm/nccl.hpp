@@ -22,6 +22,7 @@ constexpr ncclDataType_t nccl_type() {
   if constexpr (std::same_as<T, double>) return ncclFloat64;
   if constexpr (std::same_as<T, half>) return ncclFloat16;
   if constexpr (std::same_as<T, bfloat16>) return ncclBfloat16;
+  if constexpr (std::same_as<T, std::int8_t>) return ncclInt8;
   return ncclInt32;
 }
 

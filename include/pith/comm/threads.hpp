@@ -116,7 +116,7 @@ class thread_communicator {
     A   total = element_cast<A>(shown<T>(0)[i]);
     for (unsigned r = 1; r < size(); ++r) {
       A const next = element_cast<A>(shown<T>(r)[i]);
-      total        = how == reduction::sum ? total + next : std::max(total, next);
+      total        = how == reduction::sum ? static_cast<A>(total + next) : std::max(total, next);
     }
     return element_cast<T>(total);
   }

@@ -36,8 +36,8 @@ class any_codec : public pipeable {
   }
   template <class T>
     requires std::same_as<T, In>
-  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims) const {
-    return self_->exchange_scratch_bytes(exec, dims);
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
+    return self_->exchange_scratch_bytes(exec, dims, ranks);
   }
   template <class T>
     requires std::same_as<T, In>
@@ -59,11 +59,11 @@ class any_codec : public pipeable {
     self_->decode(exec, id, dims, payload, x, agreed, ws);
   }
 
-  unsigned rounds(shape const& dims) const { return self_->rounds(dims); }
+  unsigned rounds(shape const& dims, unsigned ranks) const { return self_->rounds(dims, ranks); }
   template <class T>
     requires std::same_as<T, In>
-  transfer round(unsigned r, shape const& dims) const {
-    return self_->round(r, dims);
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    return self_->round(r, dims, ranks);
   }
   void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, stream_on<E, In const> x,
                span_on<E, std::byte> out, any_state const& agreed, any_state& local, workspace_on<E>& ws) const {
@@ -82,11 +82,11 @@ class any_codec : public pipeable {
     virtual bool         is_exact(shape const&) const                                           = 0;
     virtual std::size_t  payload_bytes(shape const&) const                                      = 0;
     virtual std::size_t  scratch_bytes(E const&, shape const&) const                            = 0;
-    virtual std::size_t  exchange_scratch_bytes(E const&, shape const&) const                   = 0;
+    virtual std::size_t  exchange_scratch_bytes(E const&, shape const&, unsigned) const = 0;
     virtual any_state    make_agreed(E const&, call const&, shape const&) const                 = 0;
     virtual any_state    make_local(E const&, shape const&) const                               = 0;
-    virtual unsigned     rounds(shape const&) const                                             = 0;
-    virtual transfer     round(unsigned, shape const&) const                                    = 0;
+    virtual unsigned     rounds(shape const&, unsigned) const = 0;
+    virtual transfer     round(unsigned, shape const&, unsigned) const = 0;
     virtual void encode(E const&, call const&, shape const&, stream_on<E, In const>, span_on<E, std::byte>, any_state const&,
                         any_state&, workspace_on<E>&) const                                     = 0;
     virtual void decode(E const&, call const&, shape const&, span_on<E, std::byte const>, stream_on<E, In>, any_state const&,
@@ -111,8 +111,8 @@ class any_codec : public pipeable {
     std::size_t  scratch_bytes(E const& exec, shape const& dims) const override {
       return detail::scratch_bytes<In>(codec, exec, dims);
     }
-    std::size_t exchange_scratch_bytes(E const& exec, shape const& dims) const override {
-      return detail::exchange_scratch_bytes<In>(codec, exec, dims);
+    std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const override {
+      return detail::exchange_scratch_bytes<In>(codec, exec, dims, ranks);
     }
     any_state make_agreed(E const& exec, call const& id, shape const& dims) const override {
       return any_state(pith::make_agreed<In>(exec, codec, id, dims));
@@ -120,8 +120,8 @@ class any_codec : public pipeable {
     any_state make_local(E const& exec, shape const& dims) const override {
       return any_state(pith::make_local<In>(exec, codec, dims));
     }
-    unsigned rounds(shape const& dims) const override { return detail::rounds(codec, dims); }
-    transfer round(unsigned r, shape const& dims) const override { return detail::transfer_of<In>(codec, r, dims); }
+    unsigned rounds(shape const& dims, unsigned ranks) const override { return detail::rounds(codec, dims, ranks); }
+    transfer round(unsigned r, shape const& dims, unsigned ranks) const override { return detail::transfer_of<In>(codec, r, dims, ranks); }
 
     void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, span_on<E, std::byte> payload,
                 any_state const& a, any_state& l, workspace_on<E>& ws) const override {

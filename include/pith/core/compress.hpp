@@ -78,10 +78,10 @@ template <class In, class C, executor E>
 std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims, unsigned ranks = 0) {
   auto most = detail::scratch_bytes<In>(codec, exec, dims);
   if (ranks > 0) {
-    most               = std::max(most, detail::exchange_scratch_bytes<In>(codec, exec, dims));
+    most               = std::max(most, detail::exchange_scratch_bytes<In>(codec, exec, dims, ranks));
     std::size_t moving = 0;
-    for (unsigned r = 0; r < detail::rounds(codec, dims); ++r) {
-      auto const moves = detail::transfer_of<In>(codec, r, dims);
+    for (unsigned r = 0; r < detail::rounds(codec, dims, ranks); ++r) {
+      auto const moves = detail::transfer_of<In>(codec, r, dims, ranks);
       auto const out   = detail::padded_bytes(moves);
       auto const in    = moves.how == transport::all_gather ? out * ranks : 0;
       moving           = std::max(moving, scratch_for<std::byte>(out) + scratch_for<std::byte>(in));

@@ -18,7 +18,7 @@ enum class transport : std::uint8_t {
 };
 
 /// What a round's bytes are, for a communicator that adds them.
-enum class element_kind : std::uint8_t { bytes, f32, f64, f16, bf16, i32 };
+enum class element_kind : std::uint8_t { bytes, f32, f64, f16, bf16, i32, i8 };
 
 template <class T>
 constexpr element_kind kind_of() {
@@ -27,6 +27,7 @@ constexpr element_kind kind_of() {
   if constexpr (std::same_as<T, half>) return element_kind::f16;
   if constexpr (std::same_as<T, bfloat16>) return element_kind::bf16;
   if constexpr (std::same_as<T, std::int32_t>) return element_kind::i32;
+  if constexpr (std::same_as<T, std::int8_t>) return element_kind::i8;
   return element_kind::bytes;
 }
 
@@ -71,9 +72,9 @@ concept collective = requires(C const& c, E const& exec, call const& id, shape c
                               stream_on<E, In const> g, stream_on<E, In> x, span_on<E, std::byte> out,
                               received_on<E> in, agreed_of<C, In, E>& agreed, local_of<C, In, E>& local,
                               workspace_on<E>& ws) {
-  { c.rounds(dims) } -> std::same_as<unsigned>;
-  { c.template round<In>(round, dims) } -> std::same_as<transfer>;
-  { c.template exchange_scratch_bytes<In>(exec, dims) } -> std::same_as<std::size_t>;
+  { c.rounds(dims, ranks) } -> std::same_as<unsigned>;
+  { c.template round<In>(round, dims, ranks) } -> std::same_as<transfer>;
+  { c.template exchange_scratch_bytes<In>(exec, dims, ranks) } -> std::same_as<std::size_t>;
   { c.produce(exec, id, dims, ranks, round, g, out, std::as_const(agreed), local, ws) } -> std::same_as<void>;
   { c.absorb(exec, id, dims, ranks, round, in, x, agreed, local, ws) } -> std::same_as<void>;
 };
@@ -85,9 +86,9 @@ concept exchangeable = collective<C, In, E> || codec<C, In, E>;
 namespace detail {
 
 template <class C>
-unsigned rounds(C const& c, shape const& dims) {
-  if constexpr (requires { c.rounds(dims); }) {
-    return c.rounds(dims);
+unsigned rounds(C const& c, shape const& dims, unsigned ranks) {
+  if constexpr (requires { c.rounds(dims, ranks); }) {
+    return c.rounds(dims, ranks);
   } else {
     return 1;
   }
@@ -116,9 +117,9 @@ constexpr element_kind value_kind(C const& c) {
 }
 
 template <class In, class C>
-transfer transfer_of(C const& c, unsigned round, shape const& dims) {
-  if constexpr (requires { c.template round<In>(round, dims); }) {
-    return c.template round<In>(round, dims);
+transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ranks) {
+  if constexpr (requires { c.template round<In>(round, dims, ranks); }) {
+    return c.template round<In>(round, dims, ranks);
   } else {
     if (sums(c) == sum_form::none) return {transport::all_gather, element_kind::bytes, payload_bytes<In>(c, dims)};
     if constexpr (summable<C>) require(side_bytes<In>(c, dims) == 0, c.name(), ": a summable stage has no side record");
@@ -132,9 +133,9 @@ constexpr std::size_t padded_bytes(transfer const& moves) {
 }
 
 template <class In, class C, class E>
-std::size_t exchange_scratch_bytes(C const& c, E const& exec, shape const& dims) {
+std::size_t exchange_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
   if constexpr (collective<C, In, E>) {
-    return c.template exchange_scratch_bytes<In>(exec, dims);
+    return c.template exchange_scratch_bytes<In>(exec, dims, ranks);
   } else {
     return scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n) + scratch_bytes<In>(c, exec, dims);
   }

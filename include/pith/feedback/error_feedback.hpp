@@ -105,14 +105,14 @@ class error_feedback : public pipeable {
     exec.for_each_index(dims.n, detail::convert<In, accum<In>>{wide.data, x.data});
   }
 
-  unsigned rounds(shape const& dims) const { return detail::rounds(codec_, dims); }
+  unsigned rounds(shape const& dims, unsigned ranks) const { return detail::rounds(codec_, dims, ranks); }
   template <class In>
-  transfer round(unsigned r, shape const& dims) const {
-    return detail::transfer_of<accum<In>>(codec_, r, dims);
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    return detail::transfer_of<accum<In>>(codec_, r, dims, ranks);
   }
   template <class In, executor E>
-  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims) const {
-    return 2 * scratch_for<accum<In>>(dims.n) + detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims) +
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
+    return 2 * scratch_for<accum<In>>(dims.n) + detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks) +
            detail::scratch_bytes<In>(policy_, exec, dims);
   }
 
@@ -123,7 +123,7 @@ class error_feedback : public pipeable {
     auto const p = compensated<In>(exec, id, dims, g, local, ws);
     detail::produce<accum<In>>(codec_, exec, id, dims, ranks, round, p, out, codec_part(agreed), codec_part(local), ws);
     if constexpr (detail::knows_contribution<C, accum<In>, E>) {
-      if (is_exact(dims) || round + 1 < rounds(dims)) return;
+      if (is_exact(dims) || round + 1 < rounds(dims, ranks)) return;
       auto const sent = ws.template take<accum<In>>(dims.n);
       detail::contribution<accum<In>>(codec_, exec, id, dims, ranks, out, sent, codec_part(agreed), ws);
       policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(sent), policy_part(local), ws);
@@ -133,7 +133,7 @@ class error_feedback : public pipeable {
     requires exchangeable<C, accum<In>, E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
               stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
-    if (round + 1 < rounds(dims)) {
+    if (round + 1 < rounds(dims, ranks)) {
       auto const none = stream_on<E, accum<In>>();
       detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, none, codec_part(agreed), codec_part(local), ws);
       return;

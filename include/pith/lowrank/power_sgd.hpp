@@ -88,14 +88,14 @@ class power_sgd : public pipeable {
     return is_exact(dims) ? 0 : detail::orthonormalize_scratch_bytes(exec, dims.rows, rank(dims));
   }
 
-  unsigned rounds(shape const& dims) const { return is_exact(dims) ? 1 : 2; }
+  unsigned rounds(shape const& dims, unsigned) const { return is_exact(dims) ? 1 : 2; }
   template <real In>
-  transfer round(unsigned r, shape const& dims) const {
+  transfer round(unsigned r, shape const& dims, unsigned) const {
     auto const count = is_exact(dims) ? dims.n : r == 0 ? p_size(dims) : q_size(dims);
     return {transport::sum, kind_of<accum<In>>(), count};
   }
   template <real In, executor E>
-  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims) const {
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned) const {
     return scratch_bytes<In>(exec, dims);
   }
 

@@ -178,8 +178,9 @@ class scalar_quantizer : public pipeable {
   }
   template <real In, executor E>
   void decode(E const& exec, shape const& dims, encoded_on<E, output<In> const> y, stream_on<E, In> x, workspace_on<E>&) const {
-    exec.for_each_index(detail::groups(dims.n), detail::decode_group<Rule, In>{rule_, y.values.data, side_as<detail::scale_for<Rule, In>>(y.side),
-                                                                               x.data, dims.n, stride(dims.n)});
+    auto* const scales = side_as<detail::scale_for<Rule, In>>(y.side);
+    exec.for_each_index(detail::groups(dims.n), detail::decode_group<Rule, In>{rule_, y.values.data, scales, x.data, dims.n,
+                                                                               stride(dims.n)});
   }
 
  private:

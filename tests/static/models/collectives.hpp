@@ -3,6 +3,8 @@
 
 #include "declared.hpp"
 
+#include <bit>
+
 namespace models {
 
 /// GradiVeQ: z = U^T x is summed, and U z + (1 - U U^T) mu is decoded: affine, which the decode form allows. The
@@ -70,14 +72,14 @@ class shared_scale {
     return {{exec, 1}};
   }
 
-  unsigned rounds(shape const&) const { return 2; }
+  unsigned rounds(shape const&, unsigned) const { return 2; }
   template <real In>
-  transfer round(unsigned r, shape const& dims) const {
+  transfer round(unsigned r, shape const& dims, unsigned) const {
     return r == 0 ? transfer{transport::max, pith::element_kind::f32, 1}
                   : transfer{transport::sum, pith::element_kind::i32, dims.n};
   }
   template <real In, executor E>
-  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims) const {
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned) const {
     return pith::scratch_for<double>(1) + exec.template reduce_scratch_bytes<double>(dims.n);
   }
 
@@ -161,7 +163,7 @@ struct declared_collective : pith::pipeable {
   numbers<Local, E> make_local(E const&, shape const&) const;
 
   template <real In, executor E>
-  std::size_t exchange_scratch_bytes(E const&, shape const&) const;
+  std::size_t exchange_scratch_bytes(E const&, shape const&, unsigned) const;
   template <real In, executor E>
   void produce(E const&, call const&, shape const&, unsigned, unsigned, stream_on<E, In const>, span_on<E, std::byte>,
                numbers<Agreed, E> const&, numbers<Local, E>&, workspace_on<E>&) const;
@@ -174,33 +176,33 @@ struct declared_collective : pith::pipeable {
 /// the boundaries and a counter are agreed; the local threshold and the residual, kept by a rule of its own, are not.
 /// The second round stands for an all-to-all, which rounds do not have.
 struct ok_top_k : declared_collective<float, float> {
-  unsigned rounds(shape const&) const { return 3; }
+  unsigned rounds(shape const&, unsigned) const { return 3; }
   template <real In>
-  transfer round(unsigned r, shape const& dims) const {
+  transfer round(unsigned r, shape const& dims, unsigned) const {
     return r == 0 ? transfer{transport::sum, pith::element_kind::f32, 32}
                   : transfer{transport::all_gather, {}, dims.n / 25};
   }
 };
 
-/// gTop-k: log2(ranks) rounds of pairs. Rounds know neither ranks nor pairs, so one gathering stands for all of them.
+/// gTop-k: log2(ranks) rounds of pairs. A gathering stands for a round of pairs, which rounds do not have.
 struct g_top_k : declared_collective<std::uint32_t, float> {
-  unsigned rounds(shape const&) const { return 1; }
+  unsigned rounds(shape const&, unsigned ranks) const { return static_cast<unsigned>(std::bit_width(ranks - 1)); }
   template <real In>
-  transfer round(unsigned, shape const& dims) const {
+  transfer round(unsigned, shape const& dims, unsigned) const {
     return {transport::all_gather, {}, dims.n / 25};
   }
 };
 
-/// signSGD with majority vote: a sum of signs; the mean is the sign of the sum.
+/// signSGD with majority vote, of up to 127 ranks in a byte: a sum of signs; the mean is the sign of the sum.
 struct sign_vote {
   std::string name() const { return "sign_vote"; }
-  unsigned rounds(shape const&) const { return 1; }
+  unsigned rounds(shape const&, unsigned) const { return 1; }
   template <real In>
-  transfer round(unsigned, shape const& dims) const {
-    return {transport::sum, pith::element_kind::i32, dims.n};
+  transfer round(unsigned, shape const& dims, unsigned ranks) const {
+    return {transport::sum, ranks <= 127 ? pith::element_kind::i8 : pith::element_kind::i32, dims.n};
   }
   template <real In, executor E>
-  std::size_t exchange_scratch_bytes(E const&, shape const&) const;
+  std::size_t exchange_scratch_bytes(E const&, shape const&, unsigned) const;
   template <real In, executor E>
   void produce(E const&, call const&, shape const&, unsigned, unsigned, stream_on<E, In const>, span_on<E, std::byte>,
                pith::no_state const&, pith::no_state&, workspace_on<E>&) const;
