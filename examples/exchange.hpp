@@ -2,7 +2,7 @@
 #pragma once
 
 #include <pith/comm/gradient_exchange.hpp>
-#include <pith/parse.hpp>
+#include <pith/pith.hpp>
 
 #include <cmath>
 #include <cstdio>
@@ -12,15 +12,10 @@
 /// compressed descent at a distance that shrinks with the learning rate.
 inline float target(std::size_t i, float r) { return std::sin(static_cast<float>(i)) + r; }
 
-/// Matrices travel compressed, the bias as it is.
-inline pith::any_codec<float, pith::seq_executor> policy(pith::tensor_spec const& tensor) {
-  if (tensor.dims.rows == 1) return pith::identity();
-  return pith::error_feedback(pith::top_k(0.1) | pith::qsgd<8>());
-}
-
 template <class Comm>
 void train(Comm& comm) {
-  auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"weight", {10'000, 100}}, {"bias", {100}}}, policy);
+  auto const codec    = pith::error_feedback(pith::top_k(0.1) | pith::qsgd<8>());
+  auto       exchange = pith::make_exchange<float>(pith::seq, comm, {{"weight", {10'000, 100}}, {"bias", {100}}}, pith::matrices(codec));
 
   auto const rank = static_cast<float>(comm.rank());
   auto const mean = static_cast<float>(comm.size() - 1) / 2;

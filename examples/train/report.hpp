@@ -58,13 +58,13 @@ inline void print_prediction(std::FILE* out, std::vector<trial> const& trials) {
 inline double dense_bytes(task const& job) { return traffic{0, job.net.size() * sizeof(float)}.sent(job.ranks); }
 
 inline constexpr auto learning_notes =
-    R"(payload: all bytes that a rank hands over. sent: those that leave it, 2(N-1)/N payload for a sum and (N-1) payload for
-a gathering. ratio: of dense float's bytes sent to these. +-: deviation over the seeds. Times are means over the steps
-by the wall clock, of {} threads that share this machine's cores; exchange includes waiting for each other.
+    R"(payload: all bytes that a rank hands over. sent: those that leave it, 2(N-1)/N payload for a sum, (N-1) payload
+for a gathering. ratio: dense float's bytes sent to these. +-: deviation over the seeds. Times are means over the
+steps, by the wall clock, of {} threads that share this machine's cores; exchange includes waiting for each other.
 )";
 
 inline constexpr auto prediction_notes = R"(compute, encode and decode: alone on one thread, the median of 101 steps.
-step: their sum + bytes sent / rate + 2(N-1) 20 us of latency; nothing overlaps.
+step: their sum + bytes sent / rate + 2(N-1) 20 us of latency, once a step; nothing overlaps.
 )";
 
 inline void print_report(std::FILE* out, task const& job, options const& o, std::vector<trial> const& trials) {

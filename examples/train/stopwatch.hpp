@@ -2,11 +2,9 @@
 #pragma once
 
 #include <pith/comm/communicator.hpp>
-#include <pith/core/rounds.hpp>
 
 #include <chrono>
 #include <cstddef>
-#include <optional>
 #include <utility>
 
 namespace train {
@@ -49,19 +47,18 @@ class stopwatch_communicator {
 
   template <pith::executor E>
   pith::completed all_gather(E const& exec, pith::span_on<E, std::byte const> mine, pith::span_on<E, std::byte> all) {
-    return timed(pith::element_kind::bytes, [&] { comm_.all_gather(exec, mine, all).wait(exec); });
+    return timed([&] { comm_.all_gather(exec, mine, all).wait(exec); });
   }
 
   template <pith::executor E, class T>
   pith::completed all_reduce(E const& exec, pith::span<T, pith::space_of<E>> x, pith::reduction how) {
-    return timed(pith::kind_of<T>(), [&] { comm_.all_reduce(exec, x, how).wait(exec); });
+    return timed([&] { comm_.all_reduce(exec, x, how).wait(exec); });
   }
 
   /// The phases, compute aside, of an exchange that `f` does over this communicator.
   template <class F>
   phases of(F const& f) {
     spent_ = {};
-    last_.reset();
     watch_.lap();
     f();
     spent_.decode += watch_.lap();
@@ -69,22 +66,18 @@ class stopwatch_communicator {
   }
 
  private:
-  /// Between transfers of two kinds the first is decoded. Between two of one kind lies what a collective codec, such as
-  /// power_sgd, computes for its next round: that is encoding, as all is before the first transfer.
+  /// What lies before the last transfer is encoding: a collective codec, such as power_sgd, computes between its own.
   template <class F>
-  pith::completed timed(pith::element_kind kind, F const& transfer) {
-    bool const decoded = last_ && *last_ != kind;
-    (decoded ? spent_.decode : spent_.encode) += watch_.lap();
+  pith::completed timed(F const& transfer) {
+    spent_.encode += watch_.lap();
     transfer();
     spent_.exchange += watch_.lap();
-    last_ = kind;
     return {};
   }
 
   Comm comm_;
   stopwatch watch_;
   phases spent_;
-  std::optional<pith::element_kind> last_;  // of this exchange's transfers
 };
 
 }  // namespace train

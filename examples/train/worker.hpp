@@ -54,13 +54,6 @@ inline std::vector<pith::tensor_spec> specs(network const& net) {
 
 inline bool is_compressed(pith::tensor_spec const& tensor) { return tensor.dims.rows > 1; }
 
-/// Weights are compressed; biases are so few that they travel as they are.
-inline auto compress_weights(any_codec const& chosen) {
-  return [chosen, dense = any_codec(pith::identity())](pith::tensor_spec const& t) {
-    return is_compressed(t) ? chosen : dense;
-  };
-}
-
 /// The share of the parameters that are compressed.
 inline double compressed_share(network const& net) {
   std::size_t n = 0;
@@ -80,7 +73,7 @@ class worker {
         parameters_(initial_parameters(net_, seed)),
         gradient_(net_.size()),
         comm_(std::move(comm)),
-        exchange_(pith::seq, comm_, specs(net_), compress_weights(pith::parse<float>(codec)), seed) {}
+        exchange_(pith::seq, comm_, specs(net_), pith::matrices(pith::parse<float>(codec)), seed) {}
 
   worker(worker const&) = delete;  // exchange_ has the address of comm_
   worker& operator=(worker const&) = delete;

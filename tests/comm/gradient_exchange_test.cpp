@@ -77,12 +77,8 @@ TEST_CASE("a type known at compile time and its text exchange the same bits") {
 }
 
 TEST_CASE("a policy gives each tensor its codec, and transfers are counted") {
-  auto comm   = pith::self_communicator();
-  auto policy = [](pith::tensor_spec const& t) -> pith::any_codec<float, pith::seq_executor> {
-    if (t.dims.rows > 1) return pith::error_feedback(pith::scaled_sign());
-    return pith::identity();
-  };
-  auto const ex = pith::gradient_exchange<float, pith::seq_executor, pith::self_communicator>(pith::seq, comm, tensors, policy);
+  auto       comm = pith::self_communicator();
+  auto const ex   = pith::make_exchange<float>(pith::seq, comm, tensors, pith::matrices(pith::error_feedback(pith::scaled_sign())));
   CHECK(ex.codecs()[0].name() == "ef(scaled_sign)");
   CHECK(ex.codecs()[1].name() == "identity");
   // 960 / 8 + 4 and 168 / 8 + 4 (+ 3 to align the scale), each rounded up to 8; 40 floats.

@@ -3,7 +3,7 @@
 #include <pith/core/chain.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
-#include <pith/quantize/identity.hpp>
+#include <pith/core/identity.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/random_k.hpp>
@@ -60,7 +60,7 @@ TEST_CASE("chains are flat however they are grouped") {
 }
 
 TEST_CASE("side records follow each other at multiples of 8 bytes") {
-  for (std::uint64_t const n : {1, 2, 6, 10, 127, 128, 129, 1000}) {
+  for (std::uint64_t const n : {1u, 2u, 6u, 10u, 127u, 128u, 129u, 1000u}) {
     CAPTURE(n);
     auto const k = std::max<std::uint64_t>(1, n / 2);
     auto const indices = pith::packed_indices().side_bytes(n, k);
@@ -86,8 +86,8 @@ TEST_CASE("stages of a chain draw different numbers") {
   auto const a = alone.compress(x);
   auto const b = behind.compress(x);
   REQUIRE(a.size() == b.size());
-  CHECK(std::equal(a.end() - 16, a.end(), b.end() - 16));      // the same scales
-  CHECK(!std::equal(a.begin(), a.begin() + 256, b.begin()));   // other symbols
+  CHECK(std::equal(a.end() - 16, a.end(), b.end() - 16));     // the same scales
+  CHECK(!std::equal(a.begin(), a.begin() + 256, b.begin()));  // other symbols
 }
 
 TEST_CASE("a chain of a stage with state carries it") {

@@ -27,12 +27,12 @@ struct fixture {
   pith::workspace<> ws = pith::workspace<>(pith::span<std::byte>(memory));
 
   void compress(std::size_t n, std::size_t bytes) {
-    pith::compress(pith::seq, codec, pith::span<float const>(x.data(), n), pith::span<std::byte>(payload.data(), bytes), state,
-                   ws);
+    pith::compress(pith::seq, codec, pith::span<float const>(x.data(), n), pith::span<std::byte>(payload.data(), bytes),
+                   state, ws);
   }
   void decompress(std::size_t n, std::size_t bytes) {
-    pith::decompress(pith::seq, codec, pith::span<std::byte const>(payload.data(), bytes), pith::span<float>(x.data(), n),
-                     state, ws);
+    pith::decompress(pith::seq, codec, pith::span<std::byte const>(payload.data(), bytes),
+                     pith::span<float>(x.data(), n), state, ws);
   }
 };
 
@@ -42,7 +42,8 @@ TEST_CASE("a payload one byte short is refused") {
   auto f = fixture();
   REQUIRE(pith::payload_bytes<float>(f.codec, {8}) == 12);
   CHECK_NOTHROW(f.compress(8, 12));
-  CHECK_THROWS_WITH_AS(f.compress(8, 11), "pith::compress: the payload must have 12 bytes, got 11", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(f.compress(8, 11), "pith::compress: the payload must have 12 bytes, got 11",
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(f.decompress(8, 11), "pith::decompress: the payload must have 12 bytes, got 11",
                        std::invalid_argument);
 }
@@ -50,11 +51,11 @@ TEST_CASE("a payload one byte short is refused") {
 TEST_CASE("a gradient of another size is refused") {
   auto f = fixture();
   CHECK_THROWS_WITH_AS(f.compress(7, 12), "pith::compress: the elements of x must be 8, got 7", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(f.decompress(7, 12), "pith::decompress: the elements of x must be 8, got 7", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(f.decompress(7, 12), "pith::decompress: the elements of x must be 8, got 7",
+                       std::invalid_argument);
   auto comm = pith::self_communicator();
-  CHECK_THROWS_WITH_AS(
-      pith::all_reduce_mean(pith::seq, comm, f.codec, pith::span<float>(f.x.data(), 5), f.state, f.ws),
-      "pith::all_reduce_mean: the elements of the gradient must be 8, got 5", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(pith::all_reduce_mean(pith::seq, comm, f.codec, pith::span<float>(f.x.data(), 5), f.state, f.ws),
+                       "pith::all_reduce_mean: the elements of the gradient must be 8, got 5", std::invalid_argument);
 }
 
 TEST_CASE("what is refused does not begin a step") {
@@ -72,8 +73,9 @@ TEST_CASE("a workspace that is too small is refused") {
   auto const x = std::vector<float>(100, 1);
   auto payload = std::vector<std::byte>(pith::payload_bytes<float>(codec, {100}));
   auto ws = pith::workspace<>(pith::span<std::byte>());
-  CHECK_THROWS_AS(pith::compress(pith::seq, codec, pith::span<float const>(x), pith::span<std::byte>(payload), state, ws),
-                  pith::workspace_exhausted);
+  CHECK_THROWS_AS(
+      pith::compress(pith::seq, codec, pith::span<float const>(x), pith::span<std::byte>(payload), state, ws),
+      pith::workspace_exhausted);
 }
 
 TEST_CASE("a payload may be longer than needed and its tail stays") {

@@ -78,9 +78,8 @@ TEST_CASE_TEMPLATE("every midpoint between neighbours goes to the even one and i
     auto const high = low + 1;
     // Above the largest finite value the next would have been one unit further.
     auto const here = value_of<Format>(static_cast<std::uint16_t>(low));
-    auto const next = high == infinity_bits<Format>
-                          ? 2 * here - value_of<Format>(static_cast<std::uint16_t>(low - 1))
-                          : value_of<Format>(static_cast<std::uint16_t>(high));
+    auto const next = high == infinity_bits<Format> ? 2 * here - value_of<Format>(static_cast<std::uint16_t>(low - 1))
+                                                    : value_of<Format>(static_cast<std::uint16_t>(high));
     auto const middle = static_cast<float>((here + next) / 2);
     REQUIRE(static_cast<double>(middle) == (here + next) / 2);
     auto const even = low % 2 == 0 ? low : high;

@@ -30,7 +30,12 @@ static_assert(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa40938
 words draw(pith::call const& id, std::uint64_t block = 0) { return words_of(pith::draws(id)(block)); }
 
 pith::call call_of(std::uint64_t const& step, unsigned tensor, unsigned rank, unsigned hop, unsigned stage) {
-  return {&step, 9, 0, tensor, static_cast<std::uint16_t>(rank), static_cast<std::uint8_t>(hop),
+  return {&step,
+          9,
+          0,
+          tensor,
+          static_cast<std::uint16_t>(rank),
+          static_cast<std::uint8_t>(hop),
           static_cast<std::uint8_t>(stage)};
 }
 
@@ -70,7 +75,8 @@ TEST_CASE("every field of a call changes the draw and no two draws are alike") {
   }
   auto seen = std::set<words>();
   for (auto const& id : calls) {
-    for (std::uint64_t const block : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 32}) seen.insert(draw(id, block));
+    for (std::uint64_t const block : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 32})
+      seen.insert(draw(id, block));
   }
   CHECK(seen.size() == 3 * calls.size());
   auto other_seed = calls[0];

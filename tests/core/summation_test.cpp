@@ -24,26 +24,32 @@ std::vector<double> rough(std::uint64_t n) {
 }
 
 /// The pairwise sum of leaf(i), first <= i < first + n: the left half is the largest power of two below n.
-template <class Leaf>
-double pairwise(std::uint64_t first, std::uint64_t n, Leaf const& leaf) {
+template <class Leaf, class Merge>
+double pairwise(std::uint64_t first, std::uint64_t n, Leaf const& leaf, Merge merge) {
   if (n == 1) return leaf(first);
   auto const left = std::bit_floor(n - 1);
-  return pairwise(first, left, leaf) + pairwise(first + left, n - left, leaf);
+  return merge(pairwise(first, left, leaf, merge), pairwise(first + left, n - left, leaf, merge));
 }
 
-double tree_sum(std::vector<double> const& x) {
+/// Tells left from right.
+struct lopsided {
+  double operator()(double a, double b) const { return a - 0.5 * b; }
+};
+
+template <class Merge = pith::detail::plus>
+double tree_sum(std::vector<double> const& x, Merge merge = {}) {
   if (x.empty()) return 0;
   auto const tile_sum = [&](std::uint64_t tile) {
     auto const first = tile * 16384;
     auto const count = std::min<std::uint64_t>(16384, x.size() - first);
     auto const lane_sum = [&](std::uint64_t lane) {
       double sum = x[first + lane];
-      for (auto i = lane + 2048; i < count; i += 2048) sum += x[first + i];
+      for (auto i = lane + 2048; i < count; i += 2048) sum = merge(sum, x[first + i]);
       return sum;
     };
-    return pairwise(0, std::min<std::uint64_t>(2048, count), lane_sum);
+    return pairwise(0, std::min<std::uint64_t>(2048, count), lane_sum, merge);
   };
-  return pairwise(0, (x.size() + 16383) / 16384, tile_sum);
+  return pairwise(0, (x.size() + 16383) / 16384, tile_sum, merge);
 }
 
 struct at {
@@ -51,11 +57,12 @@ struct at {
   double operator()(std::uint64_t i) const { return x[i]; }
 };
 
-double seq_sum(std::vector<double> const& x) {
+template <class Merge = pith::detail::plus>
+double seq_sum(std::vector<double> const& x, Merge merge = {}) {
   auto memory = std::vector<std::byte>(pith::seq.reduce_scratch_bytes<double>(x.size()));
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
   double sum = -1;
-  pith::seq.reduce_into(&sum, x.size(), at{x.data()}, pith::detail::plus{}, 0.0, ws);
+  pith::seq.reduce_into(&sum, x.size(), at{x.data()}, merge, 0.0, ws);
   return sum;
 }
 
@@ -68,6 +75,8 @@ TEST_CASE("a reduction has the bits of the tree at every border") {
     auto const expected = tree_sum(x);
     CHECK(pith::detail::reduce_tree(0, n, at{x.data()}, pith::detail::plus{}, 0.0) == expected);
     CHECK(seq_sum(x) == expected);
+    CHECK(seq_sum(x, lopsided()) == tree_sum(x, lopsided()));
+    CHECK(pith::detail::reduce_tree(0, n, at{x.data()}, lopsided(), 0.0) == tree_sum(x, lopsided()));
   }
 }
 

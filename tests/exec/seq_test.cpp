@@ -40,7 +40,8 @@ std::vector<std::uint32_t> sorted_prefix(std::vector<Key> const& keys, std::size
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("the largest are selected as a stable sort would", Key, std::uint16_t, std::uint32_t, std::uint64_t) {
+TEST_CASE_TEMPLATE("the largest are selected as a stable sort would", Key, std::uint16_t, std::uint32_t,
+                   std::uint64_t) {
   auto random = std::mt19937_64(21);
   for (std::size_t const n : {1u, 2u, 3u, 17u, 1000u, 4099u}) {
     for (std::uint64_t const distinct : {std::uint64_t{1}, std::uint64_t{3}, std::uint64_t{60000}}) {

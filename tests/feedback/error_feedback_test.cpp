@@ -5,7 +5,7 @@
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
-#include <pith/quantize/identity.hpp>
+#include <pith/core/identity.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/random_k.hpp>
@@ -30,7 +30,8 @@ std::vector<double> residual_of(State& state) {
   return kept;
 }
 
-/// Sum of sent + residual = sum of gradients over 12 steps, of which some hold NaN and infinity. Where a gradient or what
+/// Sum of sent + residual = sum of gradients over 12 steps, of which some hold NaN and infinity. Where a gradient or
+/// what
 /// was sent is not a number, the step counts for nothing and the residual must be the one before.
 template <class In, class C>
 void conserves(C const& codec, pith::shape dims, bool collectively) {
@@ -57,9 +58,11 @@ void conserves(C const& codec, pith::shape dims, bool collectively) {
       }
       given[i] += x[i];
       sent[i] += y[i];
-      // p = e + g and e = p - sent are rounded once each, and what the caller sees of sent is rounded to In. The sums of
+      // p = e + g and e = p - sent are rounded once each, and what the caller sees of sent is rounded to In. The sums
+      // of
       // this oracle are rounded too, in double.
-      bound[i] += roundoff<A>() * (std::abs(kept[i] + x[i]) + std::abs(now[i])) + roundoff<In>() * std::abs(y[i]) + 0x1p-149;
+      bound[i] +=
+          roundoff<A>() * (std::abs(kept[i] + x[i]) + std::abs(now[i])) + roundoff<In>() * std::abs(y[i]) + 0x1p-149;
       bound[i] += 4 * 0x1p-53 * (std::abs(given[i]) + std::abs(sent[i]));
       if (sizeof(In) == 2) bound[i] += 0x1p-25;  // subnormal halves
       lost += !(std::abs(sent[i] + now[i] - given[i]) <= bound[i] * (1 + 0x1p-20));
@@ -203,10 +206,13 @@ TEST_CASE("a chain that does not contract at this size is refused with its remed
     message = e.what();
   }
   CHECK(message.find("pith::error_feedback: top_k(0.01)|qsgd<3> does not contract at n = 100000 (delta = -0.02") == 0);
-  CHECK(message.find("wrap its unbiased stage as damped(s), or write error_feedback(c, unverified)") != std::string::npos);
+  CHECK(message.find("wrap its unbiased stage as damped(s), or write error_feedback(c, unverified)") !=
+        std::string::npos);
   CHECK_NOTHROW(pith::make_state<float>(pith::seq, codec, {200}));  // two values: omega is 1/18
-  CHECK_NOTHROW(pith::make_state<float>(pith::seq, error_feedback(pith::top_k(0.01) | pith::qsgd<3>(), pith::unverified), {100000}));
-  CHECK_NOTHROW(pith::make_state<float>(pith::seq, error_feedback(pith::top_k(0.01) | pith::damped(pith::qsgd<3>())), {100000}));
+  CHECK_NOTHROW(pith::make_state<float>(
+      pith::seq, error_feedback(pith::top_k(0.01) | pith::qsgd<3>(), pith::unverified), {100000}));
+  CHECK_NOTHROW(
+      pith::make_state<float>(pith::seq, error_feedback(pith::top_k(0.01) | pith::damped(pith::qsgd<3>())), {100000}));
 }
 
 TEST_CASE("a policy may settle with the mean") {

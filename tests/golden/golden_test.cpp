@@ -59,7 +59,8 @@ void agrees_with(C const& codec, std::string const& name, std::vector<double> co
   for (std::size_t i = 0; i < 64; ++i) {
     auto const error = std::sqrt(variance[i] * (1.0 / draws + 1.0 / 2000));
     // An event of a probability below 10 / 2000 may not have been seen by either: its part of the mean is then lost.
-    CHECK(std::abs(mean[i] - their_mean[i]) <= 5 * error + 10.0 / 2000 * std::sqrt(variance[i]) + 1e-4 * std::abs(x[i]));
+    CHECK(std::abs(mean[i] - their_mean[i]) <=
+          5 * error + 10.0 / 2000 * std::sqrt(variance[i]) + 1e-4 * std::abs(x[i]));
     ours += square[i] - mean[i] * mean[i], theirs += their_variance[i], exact += variance[i];
   }
   // 64 independent elements, of which no fewer than a quarter matter: 5 sqrt(kurtosis / (16 draws)) with kurtosis 8.
@@ -101,9 +102,11 @@ TEST_CASE("halves are the same") {
 TEST_CASE("scaled signs are the same but for the order of a sum") {
   for (std::string const input : {"gauss1000", "mat64x48"}) {
     auto const ours = decoded(pith::scaled_sign(), golden("in_" + input)), theirs = golden("det_efsignsgd__" + input);
-    // Ours is rounded once; theirs is a sum in float, in a tree of eight lanes or more: log2(3072) + 3 roundings at most
+    // Ours is rounded once; theirs is a sum in float, in a tree of eight lanes or more: log2(3072) + 3 roundings at
+    // most
     // to expect, and no more than in a row of 3072 / 8.
-    for (std::size_t i = 0; i < ours.size(); ++i) CHECK(std::abs(ours[i] - theirs[i]) <= 384 * 0x1p-24 * std::abs(theirs[i]));
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      CHECK(std::abs(ours[i] - theirs[i]) <= 384 * 0x1p-24 * std::abs(theirs[i]));
   }
   CHECK(decoded(pith::scaled_sign(), golden("in_zeros257")) == golden("in_zeros257"));
 }
@@ -127,7 +130,8 @@ TEST_CASE("one power step from a given start is the same") {
     std::memcpy(q.data(), start.values.data(), q.size_bytes());
     auto const ours = widen(t.all_reduce(narrow<float>(m)));
     auto const theirs = golden("det_powersgd_r" + std::to_string(rank) + "__mat64x48");
-    // They make Q orthonormal first, which changes P's columns but not their span: M Q differs by 48 roundings a column,
+    // They make Q orthonormal first, which changes P's columns but not their span: M Q differs by 48 roundings a
+    // column,
     // and its condition, below 100 here, multiplies them; then sums of 64 and `rank` products on both sides.
     auto const bound = (100 * 48 + 64 + rank) * 2 * 0x1p-24;
     CHECK(std::sqrt(square(minus(ours, theirs))) <= bound * std::sqrt(square(m)));
@@ -157,7 +161,8 @@ TEST_CASE("random entries have the same mean and variance") {
 }
 
 TEST_CASE("power iteration from random starts has the same mean error") {
-  // Their 2,000 draws left this part of |x|^2: 0.7563 (rank 1) and 0.5447 (rank 2). Ours draws from a bell, not a normal.
+  // Their 2,000 draws left this part of |x|^2: 0.7563 (rank 1) and 0.5447 (rank 2). Ours draws from a bell, not a
+  // normal.
   auto const x = golden("in_rnd64");
   for (auto const& [rank, theirs] : {std::pair{1u, 0.75629}, std::pair{2u, 0.54468}}) {
     auto t = trial<float, pith::power_sgd>(pith::power_sgd(rank), {64, 8});
@@ -173,7 +178,8 @@ TEST_CASE("power iteration from random starts has the same mean error") {
 }
 
 TEST_CASE("five steps of top_k with a residual are the same") {
-  auto const g = golden("in_seq5x256"), sent = golden("seq_topk_0.05_residual"), kept = golden("seq_topk_0.05_residual_residual");
+  auto const g = golden("in_seq5x256"), sent = golden("seq_topk_0.05_residual"),
+             kept = golden("seq_topk_0.05_residual_residual");
   auto t = trial<float, pith::error_feedback<pith::top_k<>>>(pith::error_feedback(pith::top_k(0.05)), {256});
   for (int step = 0; step < 5; ++step) {
     CHECK(widen(t.roundtrip(narrow<float>(row(g, step)))) == row(sent, step));
@@ -182,10 +188,13 @@ TEST_CASE("five steps of top_k with a residual are the same") {
 }
 
 TEST_CASE("five steps of scaled_sign with a learning rate are right where the reference errs in its first") {
-  // p = e + lr g is encoded and e = p - D(C(p)); what is decoded is divided by lr. The reference forgets lr in its first
-  // step (p = g), so that its first update is 1 / lr too large and its residual too: it is no target. Here lr g is encoded
+  // p = e + lr g is encoded and e = p - D(C(p)); what is decoded is divided by lr. The reference forgets lr in its
+  // first
+  // step (p = g), so that its first update is 1 / lr too large and its residual too: it is no target. Here lr g is
+  // encoded
   // from the start, and an oracle in double says what must come out.
-  auto const g = golden("in_seq5x256"), theirs = golden("seq_efsignsgd_lr0.1"), their_residual = golden("seq_efsignsgd_lr0.1_residual");
+  auto const g = golden("in_seq5x256"), theirs = golden("seq_efsignsgd_lr0.1"),
+             their_residual = golden("seq_efsignsgd_lr0.1_residual");
   using codec = pith::error_feedback<pith::scaled_sign>;
   auto t = trial<float, codec>(codec(pith::scaled_sign(), pith::residual(1, 0.1)), {256});
   auto e = std::vector<double>(256);
@@ -214,7 +223,8 @@ TEST_CASE("five steps of scaled_sign with a learning rate are right where the re
 }
 
 TEST_CASE("from its second step on the reference is reproduced when its first residual is given") {
-  auto const g = golden("in_seq5x256"), theirs = golden("seq_efsignsgd_lr0.1"), their_residual = golden("seq_efsignsgd_lr0.1_residual");
+  auto const g = golden("in_seq5x256"), theirs = golden("seq_efsignsgd_lr0.1"),
+             their_residual = golden("seq_efsignsgd_lr0.1_residual");
   using codec = pith::error_feedback<pith::scaled_sign>;
   auto t = trial<float, codec>(codec(pith::scaled_sign(), pith::residual(1, 0.1)), {256});
   auto const first = narrow<float>(row(their_residual, 0));

@@ -171,13 +171,14 @@ class inspection {
     auto a = fresh(), b = fresh();
     for (int step = 0; step < 2; ++step) {
       a.step(), b.step();
-      expect(a.encode(s.x, std::byte{0x00}) == b.encode(s.x, std::byte{0xff}), "equal calls gave other bytes on ", s.name);
+      expect(a.encode(s.x, std::byte{0x00}) == b.encode(s.x, std::byte{0xff}), "equal calls gave other bytes on ",
+             s.name);
     }
   }
 
   unsigned steps() const {
     auto const fair = std::max<double>(how_.draws / static_cast<double>(dims_.n), 50);
-    return static_cast<unsigned>(std::min(4000.0, std::max(fair, 50 * (1 + claimed_omega()))));
+    return static_cast<unsigned>(std::min(how_.draws / 25.0, std::max(fair, 50 * (1 + claimed_omega()))));
   }
   double claimed_omega() const {
     if constexpr (pith::unbiased<C>) {
@@ -222,14 +223,14 @@ class inspection {
     auto const slack = 5 * error.error() + rounding;
     if constexpr (pith::contractive<C>) {
       auto const left = 1 - codec_.delta(dims_);
-      expect(error.mean() <= left + slack, "delta does not hold on ", name, ": error ", error.mean(), " > 1 - delta = ", left,
-             " + ", slack);
+      expect(error.mean() <= left + slack, "delta does not hold on ", name, ": error ", error.mean(),
+             " > 1 - delta = ", left, " + ", slack);
       if (left > 0) report_.contraction = std::max(report_.contraction, error.mean() / left);
     }
     if constexpr (pith::unbiased<C>) {
       auto const omega = codec_.omega(dims_);
-      expect(error.mean() <= omega + slack, "omega does not hold on ", name, ": error ", error.mean(), " > omega = ", omega,
-             " + ", slack);
+      expect(error.mean() <= omega + slack, "omega does not hold on ", name, ": error ", error.mean(),
+             " > omega = ", omega, " + ", slack);
       if (omega > 0) report_.variance = std::max(report_.variance, error.mean() / omega);
     }
   }
@@ -301,7 +302,8 @@ class inspection {
     auto const miss = support::minus(t.roundtrip(s.x), support::widen(support::narrow<float>(s.x)));
     for (auto const v : miss) {
       if (!(std::abs(v) <= codec_.error_bound(dims_))) {
-        return expect(false, "error_bound does not hold on ", s.name, ": ", std::abs(v), " > ", codec_.error_bound(dims_));
+        return expect(false, "error_bound does not hold on ", s.name, ": ", std::abs(v), " > ",
+                      codec_.error_bound(dims_));
       }
     }
   }
@@ -313,8 +315,8 @@ class inspection {
     auto const x = support::widen(support::narrow<float>(s.x));
     auto const y = t.roundtrip(x);
     auto const off = support::square(x) - support::square(y) - support::square(support::minus(x, y));
-    expect(std::abs(off) <= rounding * support::square(x), "no orthogonal projection of ", s.name, ": Pythagoras is off by ",
-           off / support::square(x), " |x|^2");
+    expect(std::abs(off) <= rounding * support::square(x), "no orthogonal projection of ", s.name,
+           ": Pythagoras is off by ", off / support::square(x), " |x|^2");
     auto const again = support::square(support::minus(t.roundtrip(y), y));
     expect(again <= rounding * rounding * support::square(y), "not idempotent on ", s.name);
   }
@@ -333,7 +335,8 @@ class inspection {
       auto t = fresh();
       t.step();
       auto payload = t.encode(samples(dims_.n, how_.seed)[0].x);
-      auto const y = support::normal_vector(t.values(), how_.seed + 1), z = support::normal_vector(t.values(), how_.seed + 2);
+      auto const y = support::normal_vector(t.values(), how_.seed + 1),
+                 z = support::normal_vector(t.values(), how_.seed + 2);
       auto const decoded = [&](vector const& values) {
         auto const narrow = support::narrow<float>(values);
         std::memcpy(payload.data(), narrow.data(), narrow.size() * sizeof(float));
@@ -363,11 +366,13 @@ class inspection {
       auto const payload = t.encode(shared);
       auto values = std::vector<value>(t.values());
       std::memcpy(values.data(), payload.data(), values.size() * sizeof(value));
-      auto const rest = std::vector<std::byte>(payload.begin() + static_cast<std::ptrdiff_t>(values.size() * sizeof(value)), payload.end());
+      auto const rest = std::vector<std::byte>(
+          payload.begin() + static_cast<std::ptrdiff_t>(values.size() * sizeof(value)), payload.end());
       if (rank == 0) summed.resize(values.size(), pith::element_cast<value>(0.0)), side = rest;
       expect(rest == side, "side records differ between ranks, so payloads cannot be summed");
       for (std::size_t i = 0; i < values.size(); ++i) {
-        summed[i] = pith::element_cast<value>(pith::element_cast<double>(summed[i]) + pith::element_cast<double>(values[i]));
+        summed[i] =
+            pith::element_cast<value>(pith::element_cast<double>(summed[i]) + pith::element_cast<double>(values[i]));
       }
       auto const alone = t.roundtrip(x);
       for (std::size_t i = 0; i < x.size(); ++i) {

@@ -19,8 +19,8 @@ using unbiased_k = pith::random_k<pith::scaling::unbiased>;
 /// `levels`: as many as the quantizer in it has, if it truncates 2^-16 of one.
 template <class C>
 void lawful(C const& codec, double levels = 0) {
-  for (std::uint64_t const n : {2, 3, 9, 16, 63, 136, 257}) {
-    auto how = laws::options{.draws = 1000000, .search = 2000, .seed = 40 + n};
+  for (std::uint64_t const n : {2u, 3u, 9u, 16u, 63u, 136u, 257u}) {
+    auto how = laws::options{.draws = 1000000, .search = 10000, .seed = 40 + n};
     if (levels > 0) how.bias = 1.5 * 0x1p-16 * std::sqrt(static_cast<double>(n)) / levels;
     auto const found = laws::check(codec, {n}, how);
     INFO(found.text());

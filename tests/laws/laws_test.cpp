@@ -5,7 +5,7 @@
 #include <pith/core/chain.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
-#include <pith/quantize/identity.hpp>
+#include <pith/core/identity.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/random_k.hpp>
@@ -20,7 +20,7 @@ using unbiased_k = pith::random_k<pith::scaling::unbiased>;
 /// At small, odd and bucket-sized tensors, and, with fewer searches, at a larger one.
 template <class C>
 void lawful(C const& codec, laws::options how = {}) {
-  for (std::uint64_t const n : {1, 7, 128, 129, 1000}) {
+  for (std::uint64_t const n : {1u, 7u, 128u, 129u, 1000u}) {
     auto at = how;
     at.search = n < 100 ? how.search : n < 200 ? how.search / 10 : 0;
     auto const found = laws::check(codec, {n}, at);
@@ -177,11 +177,13 @@ struct element_wise : pith::pipeable {
   std::string name() const { return "element_wise"; }
 
   template <pith::real In, pith::executor E>
-  void encode(E const&, pith::shape const& dims, pith::stream<In const> x, pith::encoded<float> y, pith::workspace<>&) const {
+  void encode(E const&, pith::shape const& dims, pith::stream<In const> x, pith::encoded<float> y,
+              pith::workspace<>&) const {
     for (std::uint64_t i = 0; i < dims.n; ++i) y.values.data[i] = F()(pith::element_cast<float>(x.data[i]));
   }
   template <pith::real In, pith::executor E>
-  void decode(E const&, pith::shape const& dims, pith::encoded<float const> y, pith::stream<In> x, pith::workspace<>&) const {
+  void decode(E const&, pith::shape const& dims, pith::encoded<float const> y, pith::stream<In> x,
+              pith::workspace<>&) const {
     for (std::uint64_t i = 0; i < dims.n; ++i) x.data[i] = pith::element_cast<In>(y.values.data[i]);
   }
 };
@@ -211,8 +213,10 @@ struct remembering : element_wise<counted> {};
 /// Decodes twice what it was given.
 struct stretching : pith::identity {
   template <pith::real In, pith::executor E>
-  void decode(E const&, pith::shape const& dims, pith::encoded<In const> y, pith::stream<In> x, pith::workspace<>&) const {
-    for (std::uint64_t i = 0; i < dims.n; ++i) x.data[i] = pith::element_cast<In>(2 * pith::element_cast<float>(y.values.data[i]));
+  void decode(E const&, pith::shape const& dims, pith::encoded<In const> y, pith::stream<In> x,
+              pith::workspace<>&) const {
+    for (std::uint64_t i = 0; i < dims.n; ++i)
+      x.data[i] = pith::element_cast<In>(2 * pith::element_cast<float>(y.values.data[i]));
   }
 };
 
@@ -247,8 +251,12 @@ TEST_CASE("random_k does not nest and a claim of it is caught") {
   CHECK(!pith::nestable<pith::random_k<>>);
 }
 
-TEST_CASE("an error bound that does not hold is caught") { CHECK(blames(laws::check(exact_half(), {100}), "error_bound")); }
+TEST_CASE("an error bound that does not hold is caught") {
+  CHECK(blames(laws::check(exact_half(), {100}), "error_bound"));
+}
 
-TEST_CASE("a codec with a memory of its own is caught") { CHECK(blames(laws::check(remembering(), {7}), "other bytes")); }
+TEST_CASE("a codec with a memory of its own is caught") {
+  CHECK(blames(laws::check(remembering(), {7}), "other bytes"));
+}
 
 TEST_CASE("a decoder that stretches is no isometry") { CHECK(blames(laws::check(stretching(), {7}), "not isometric")); }

@@ -22,7 +22,8 @@ std::vector<double> orthonormal(std::vector<double> const& p, std::size_t rank) 
   return widen(q);
 }
 
-double column_dot(std::vector<double> const& a, std::size_t i, std::vector<double> const& b, std::size_t j, std::size_t rank) {
+double column_dot(std::vector<double> const& a, std::size_t i, std::vector<double> const& b, std::size_t j,
+                  std::size_t rank) {
   double sum = 0;
   for (std::size_t r = 0; r < a.size() / rank; ++r) sum += a[r * rank + i] * b[r * rank + j];
   return sum;

@@ -30,7 +30,8 @@ TEST_CASE("bfloat16 by hand") {
         std::vector<double>{1, 1, 1 + 0x1p-6, -2.5, 65536, 4 * 0x1p-134, 8 * 0x1p-134});
 }
 
-TEST_CASE_TEMPLATE("the relative error of normal values is below the unit roundoff", T, float, pith::half, pith::bfloat16) {
+TEST_CASE_TEMPLATE("the relative error of normal values is below the unit roundoff", T, float, pith::half,
+                   pith::bfloat16) {
   auto x = normal_vector(1000, 31);
   for (auto& v : x) v = v < 0 ? v - 1 : v + 1;
   auto const y = decoded<double>(pith::cast<T>(), x);

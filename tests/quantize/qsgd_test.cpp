@@ -50,8 +50,8 @@ TEST_CASE_TEMPLATE("whole levels of a maximum norm by hand", In, float, double, 
   for (int step = 0; step < 50; ++step) CHECK(widen(t.roundtrip(x)) == widen(x));
 }
 
-TEST_CASE_TEMPLATE("a unit is norm over levels rounded up to so many digits that products with symbols are exact", Codec,
-                   qsgd<2>, qsgd<8>, qsgd<9>, qsgd<10>) {
+TEST_CASE_TEMPLATE("a unit is norm over levels rounded up to so many digits that products with symbols are exact",
+                   Codec, qsgd<2>, qsgd<8>, qsgd<9>, qsgd<10>) {
   auto const digits = std::is_same_v<Codec, qsgd<10>> ? 15 : 16;
   auto const levels = Codec::most_levels;
   for (std::uint64_t seed = 1; seed < 60; ++seed) {
@@ -71,8 +71,8 @@ TEST_CASE_TEMPLATE("a unit is norm over levels rounded up to so many digits that
   }
 }
 
-TEST_CASE_TEMPLATE("decoded values are exact multiples of the unit beside the element", Codec, qsgd<2>, qsgd<3>, qsgd<4>,
-                   qsgd<5>, qsgd<8>, qsgd<9>, qsgd<10>) {
+TEST_CASE_TEMPLATE("decoded values are exact multiples of the unit beside the element", Codec, qsgd<2>, qsgd<3>,
+                   qsgd<4>, qsgd<5>, qsgd<8>, qsgd<9>, qsgd<10>) {
   for (auto const of : {norm::l2, norm::max}) {
     auto const codec = Codec(Codec::most_levels, 64, of);
     auto t = trial<float, Codec>(codec, {200});

@@ -51,7 +51,7 @@ TEST_CASE("a rule of a few lines is a codec") {
 }
 
 TEST_CASE("a group of eight shares a bucket for every bucket size") {
-  for (std::uint64_t const bucket : {8, 16, 24, 128, 136}) {
+  for (std::uint64_t const bucket : {8u, 16u, 24u, 128u, 136u}) {
     CAPTURE(bucket);
     auto const x = normal_vector(300, 61);
     auto const y = decoded(ternary(bucket), x);

@@ -33,7 +33,8 @@ TEST_CASE("a tensor of 2 to the 32 is refused") {
 }
 
 TEST_CASE("the text reads back as the same number") {
-  for (double const d : {0.01, 1.0, 0.1, 1.0 / 3, 1e-5, 0.30000000000000004}) CHECK(std::stod(density("m", d).text()) == d);
+  for (double const d : {0.01, 1.0, 0.1, 1.0 / 3, 1e-5, 0.30000000000000004})
+    CHECK(std::stod(density("m", d).text()) == d);
   CHECK(density("m", 0.01).text() == "0.01");
   CHECK(density("m", 1).text() == "1");
 }

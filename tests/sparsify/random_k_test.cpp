@@ -95,7 +95,8 @@ TEST_CASE("all ranks draw alike and steps and tensors do not") {
   CHECK(t.roundtrip(x) != t.roundtrip(x));
 }
 
-TEST_CASE_TEMPLATE("unbiased random_k multiplies by the width of the stratum", In, float, double, pith::half, pith::bfloat16) {
+TEST_CASE_TEMPLATE("unbiased random_k multiplies by the width of the stratum", In, float, double, pith::half,
+                   pith::bfloat16) {
   auto t = trial<In, unbiased_k>(unbiased_k(0.3), {10});  // strata of 3, 3 and 4
   auto const y = widen(t.roundtrip(std::vector<In>(10, pith::element_cast<In>(-2))));
   double sums[3] = {};

@@ -42,7 +42,8 @@ struct plain_indices {
   void decode(E const& exec, std::uint64_t n, std::uint64_t k, pith::span<std::byte const> side, std::uint32_t* indices,
               pith::workspace<>&) const {
     exec.copy(indices, side.data(), 4 * k);
-    for (std::uint64_t i = 0; i < k; ++i) indices[i] = static_cast<std::uint32_t>(std::min<std::uint64_t>(indices[i], n - 1));
+    for (std::uint64_t i = 0; i < k; ++i)
+      indices[i] = static_cast<std::uint32_t>(std::min<std::uint64_t>(indices[i], n - 1));
   }
 };
 

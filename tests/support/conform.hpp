@@ -1,4 +1,5 @@
-// tests/support/conform.hpp — what every codec owes to every input: no wrong write, no undefined behaviour, equal bytes.
+// tests/support/conform.hpp — what every codec owes to every input: no wrong write, no undefined behaviour, equal
+// bytes.
 #pragma once
 
 #include <algorithm>

@@ -26,7 +26,8 @@ inline array read_npy(std::string const& path) {
   auto const bytes = std::string(std::istreambuf_iterator<char>(file), {});
   need(bytes.size() >= 10 && bytes.compare(0, 6, "\x93NUMPY") == 0, "is no .npy file");
   need(bytes[6] == 1, "is not of format 1.0");
-  auto const header_size = static_cast<std::size_t>(static_cast<unsigned char>(bytes[8]) + 256 * static_cast<unsigned char>(bytes[9]));
+  auto const header_size =
+      static_cast<std::size_t>(static_cast<unsigned char>(bytes[8]) + 256 * static_cast<unsigned char>(bytes[9]));
   need(bytes.size() >= 10 + header_size, "ends in its header");
   auto const header = bytes.substr(10, header_size);
   need(header.find("'descr': '<f4'") != std::string::npos, "does not hold float32");

@@ -58,8 +58,7 @@ class trial {
   template <class Comm = pith::self_communicator>
   std::vector<In> all_reduce(std::vector<In> x, Comm comm = {}) {
     memory_.resize(pith::workspace_bytes<In>(pith::seq, codec_, state_.dims(), comm.size()));
-    with_workspace(
-        [&](auto& ws) { pith::all_reduce_mean(pith::seq, comm, codec_, pith::span<In>(x), state_, ws); });
+    with_workspace([&](auto& ws) { pith::all_reduce_mean(pith::seq, comm, codec_, pith::span<In>(x), state_, ws); });
     return x;
   }
 

@@ -28,8 +28,9 @@ constexpr double roundoff() {
 
 template <class T>
 std::vector<T> narrow(std::vector<double> const& x) {
-  auto y = std::vector<T>(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) y[i] = pith::element_cast<T>(x[i]);
+  auto y = std::vector<T>();
+  y.reserve(x.size());
+  for (auto const v : x) y.push_back(pith::element_cast<T>(v));
   return y;
 }
 template <class T = float>

@@ -3,23 +3,20 @@
 
 #include <pith/comm/agreement.hpp>
 #include <pith/comm/all_reduce_mean.hpp>
+#include <pith/comm/exchange_plan.hpp>
+#include <pith/comm/policy.hpp>
 #include <pith/core/any_codec.hpp>
+#include <pith/core/saving.hpp>
 #include <pith/version.hpp>
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace pith::inline v0 {
-
-/// A tensor of a model.
-struct tensor_spec {
-  std::string name;
-  shape       dims;
-};
 
 /// Owns everything that exchanging a model's gradients takes: a codec and its state for each tensor, memory, and the
 /// plan by which all tensors' payloads travel together, one transfer a round and kind.
@@ -33,11 +30,10 @@ class gradient_exchange {
   using codec_type = any_codec<In, E>;
 
   /// `policy(tensor)` is the codec of a tensor.
-  template <class Policy>
-    requires std::convertible_to<std::invoke_result_t<Policy const&, tensor_spec const&>, codec_type>
+  template <policy_for<In, E> Policy>
   gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy, std::uint64_t seed = 0)
       : exec_(exec), comm_(&comm), tensors_(std::move(tensors)) {
-    for (auto const& t : tensors_) codecs_.push_back(policy(t));
+    for (auto const& t : tensors_) codecs_.push_back(static_cast<codec_type>(policy(t)));
     detail::require_agreement(exec_, comm, agreement(seed));
     make_states(seed);
     make_plan();
@@ -54,72 +50,44 @@ class gradient_exchange {
   std::uint64_t size() const { return size_; }
 
   /// The bytes that a rank hands to the communicator in a step, padding included; gathered ones travel to all others.
-  std::size_t gathered_bytes() const { return sent_by(true); }
-  std::size_t summed_bytes() const { return sent_by(false); }
+  std::size_t gathered_bytes() const { return plan_.sent_bytes(true); }
+  std::size_t summed_bytes() const { return plan_.sent_bytes(false); }
 
   /// Replaces gradients, all tensors one after another, by their means over the ranks, as far as the codecs keep them.
   void all_reduce_mean(span_on<E, In> gradients) {
     detail::require_size("gradient_exchange", "the elements of all gradients", size_, gradients.size());
     auto ws = workspace_on<E>(scratch_.view());
     for (auto& state : states_) state.advance(exec_);
-    for (unsigned round = 0; round < plan_.size(); ++round) {
-      for (auto const& g : plan_[round]) move_group(g, round, gradients, ws);
+    for (unsigned round = 0; round < plan_.rounds().size(); ++round) {
+      auto const& groups = plan_.rounds()[round];
+      for (auto const& g : groups) produce(g, round, gradients, ws);
+      for (auto const& g : groups) detail::move_bytes(exec_, *comm_, g.how, g.kind, out(g), gathered(g));
+      for (auto const& g : groups) absorb(g, round, gradients, ws);
     }
   }
 
   /// The bytes of all states of this rank.
   std::vector<std::byte> export_state() const {
-    auto saved = save(exec_, std::vector<std::byte>(sizeof identity_));
-    std::copy_n(reinterpret_cast<std::byte const*>(&identity_), sizeof identity_, saved.bytes.data());
+    auto saved = detail::field_saver<E>(exec_);
+    saved.bytes.resize(sizeof identity_);
+    std::memcpy(saved.bytes.data(), &identity_, sizeof identity_);
     for (auto& state : states_) state.fields(saved);
     return std::move(saved.bytes);
   }
 
   /// Puts back what export_state of an equal exchange returned.
   void import_state(span<std::byte const> bytes) {
-    auto size = count();
+    auto size = detail::field_counter();
     for (auto& state : states_) state.fields(size);
     detail::require_size("import_state", "the bytes of the state", sizeof identity_ + size.bytes, bytes.size());
-    detail::require(std::equal(bytes.begin(), bytes.begin() + sizeof identity_, reinterpret_cast<std::byte const*>(&identity_)),
+    detail::require(std::memcmp(bytes.data(), &identity_, sizeof identity_) == 0,
                     "import_state: the state is of other tensors, codecs or another seed");
-    auto loaded = load(exec_, bytes.data() + sizeof identity_);
+    auto loaded = detail::field_loader<E>(exec_, bytes.data() + sizeof identity_);
     for (auto& state : states_) state.fields(loaded);
   }
 
  private:
-  /// The tensors whose bytes travel together in one round.
-  struct slot {
-    std::size_t tensor, offset, bytes;
-  };
-  struct group {
-    transport         how;
-    element_kind      kind;
-    std::size_t       bytes = 0;
-    std::vector<slot> slots;
-  };
-
-  struct count final : field_visitor {
-    std::size_t bytes = 0;
-    void        visit(void*, std::size_t n) override { bytes += n; }
-  };
-  struct save final : field_visitor {
-    save(E const& e, std::vector<std::byte> b) : exec(e), bytes(std::move(b)) {}
-    void visit(void* data, std::size_t n) override {
-      bytes.resize(bytes.size() + n);
-      exec.download(bytes.data() + bytes.size() - n, data, n);
-    }
-    E const&               exec;
-    std::vector<std::byte> bytes;
-  };
-  struct load final : field_visitor {
-    load(E const& e, std::byte const* b) : exec(e), from(b) {}
-    void visit(void* data, std::size_t n) override {
-      exec.upload(data, from, n);
-      from += n;
-    }
-    E const&         exec;
-    std::byte const* from;
-  };
+  using group = detail::exchange_plan::group;
 
   detail::agreement agreement(std::uint64_t seed) {
     auto kind = digest(), tensors = digest(), codecs = digest();
@@ -146,61 +114,44 @@ class gradient_exchange {
   }
 
   void make_plan() {
-    std::size_t scratch = 0, out = 0, gathered = 0;
+    std::size_t scratch = 0;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       auto const& dims = tensors_[i].dims;
       scratch          = std::max(scratch, detail::exchange_scratch_bytes<In>(codecs_[i], exec_, dims, comm_->size()));
-      for (unsigned r = 0; r < detail::rounds(codecs_[i], dims, comm_->size()); ++r) add_slot(i, r);
-    }
-    for (auto const& round : plan_) {
-      for (auto const& g : round) {
-        out = std::max(out, g.bytes);
-        if (g.how == transport::all_gather) gathered = std::max(gathered, g.bytes * comm_->size());
+      for (unsigned r = 0; r < detail::rounds(codecs_[i], dims, comm_->size()); ++r) {
+        plan_.add(i, r, detail::transfer_of<In>(codecs_[i], r, dims, comm_->size()));
       }
     }
+    plan_.place(comm_->size());
     scratch_  = buffer<std::byte, E>(exec_, scratch + detail::scratch_alignment);
-    out_      = buffer<std::byte, E>(exec_, out);
-    gathered_ = buffer<std::byte, E>(exec_, gathered);
+    out_      = buffer<std::byte, E>(exec_, plan_.out_bytes());
+    gathered_ = buffer<std::byte, E>(exec_, plan_.gathered_bytes());
   }
 
-  void add_slot(std::size_t tensor, unsigned round) {
-    if (plan_.size() <= round) plan_.resize(round + 1);
-    auto const moves = detail::transfer_of<In>(codecs_[tensor], round, tensors_[tensor].dims, comm_->size());
-    auto&      g     = group_of(plan_[round], moves);
-    g.slots.push_back({tensor, g.bytes, moves.bytes()});
-    g.bytes += detail::align_up(moves.bytes(), detail::section_alignment);
-  }
-  static group& group_of(std::vector<group>& round, transfer const& moves) {
-    auto const found = std::find_if(round.begin(), round.end(), [&](group const& g) { return g.how == moves.how && g.kind == moves.kind; });
-    return found != round.end() ? *found : round.emplace_back(group{moves.how, moves.kind, 0, {}});
-  }
-
-  std::size_t sent_by(bool gathering) const {
-    std::size_t bytes = 0;
-    for (auto const& round : plan_) {
-      for (auto const& g : round) bytes += (g.how == transport::all_gather) == gathering ? g.bytes : 0;
-    }
-    return bytes;
+  span_on<E, std::byte> out(group const& g) const { return out_.view().subspan(g.out, g.bytes); }
+  span_on<E, std::byte> gathered(group const& g) const {
+    return g.how == transport::all_gather ? gathered_.view().subspan(g.gathered, g.bytes * comm_->size()) : span_on<E, std::byte>();
   }
 
   stream_on<E, In> gradient(span_on<E, In> all, std::size_t tensor) const {
     return {all.data() + offsets_[tensor], tensors_[tensor].dims.n};
   }
 
-  void move_group(group const& g, unsigned round, span_on<E, In> gradients, workspace_on<E>& ws) {
-    auto const out = out_.view().first(g.bytes);
+  void produce(group const& g, unsigned round, span_on<E, In> gradients, workspace_on<E>& ws) {
     for (auto const& s : g.slots) {
       auto& state = states_[s.tensor];
       detail::produce<In>(codecs_[s.tensor], exec_, state.id(), state.dims(), comm_->size(), round,
-                          stream_on<E, In const>(gradient(gradients, s.tensor)), out.subspan(s.offset, s.bytes), state.agreed(),
+                          stream_on<E, In const>(gradient(gradients, s.tensor)), out(g).subspan(s.offset, s.bytes), state.agreed(),
                           state.local(), ws);
     }
-    auto const in = detail::move_bytes(exec_, *comm_, g.how, g.kind, out, gathered_.view());
+  }
+  void absorb(group const& g, unsigned round, span_on<E, In> gradients, workspace_on<E>& ws) {
+    auto const all = g.how == transport::all_gather ? gathered(g) : out(g);
     for (auto const& s : g.slots) {
-      auto& state = states_[s.tensor];
-      detail::absorb<In>(codecs_[s.tensor], exec_, state.id(), state.dims(), comm_->size(), round,
-                         received_on<E>{in.bytes.subspan(s.offset), in.stride}, gradient(gradients, s.tensor), state.agreed(),
-                         state.local(), ws);
+      auto&      state = states_[s.tensor];
+      auto const in    = received_on<E>{all.subspan(s.offset), g.bytes};
+      detail::absorb<In>(codecs_[s.tensor], exec_, state.id(), state.dims(), comm_->size(), round, in, gradient(gradients, s.tensor),
+                         state.agreed(), state.local(), ws);
     }
   }
 
@@ -211,7 +162,7 @@ class gradient_exchange {
   std::uint64_t            identity_ = 0, size_ = 0;
   std::vector<std::uint64_t>                      offsets_;
   mutable std::vector<codec_state<In, codec_type, E>> states_;
-  std::vector<std::vector<group>>                 plan_;
+  detail::exchange_plan                           plan_;
   buffer<std::byte, E>                            scratch_, out_, gathered_;
 };
 

@@ -48,7 +48,7 @@ template <real In, executor E>
 class any_stage {
  public:
   template <class S>
-    requires stage<S, In, E>
+    requires(!std::same_as<S, any_stage>) && stage<S, In, E>
   explicit any_stage(S stage) : self_(std::make_shared<model<S>>(std::move(stage))) {}
 
   std::string  name() const { return self_->name(); }

@@ -1,4 +1,4 @@
-// pith/quantize/identity.hpp — the values as they are: the dense baseline.
+// pith/core/identity.hpp — the values as they are: the dense baseline.
 #pragma once
 
 #include <pith/core/capability.hpp>

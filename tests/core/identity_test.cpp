@@ -1,5 +1,5 @@
-// tests/quantize/identity_test.cpp — every bit arrives.
-#include <pith/quantize/identity.hpp>
+// tests/core/identity_test.cpp — every bit arrives.
+#include <pith/core/identity.hpp>
 
 #include <doctest/doctest.h>
 

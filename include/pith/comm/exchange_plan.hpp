@@ -1,0 +1,73 @@
+// pith/comm/exchange_plan.hpp — which tensors' bytes travel together, and where they lie.
+#pragma once
+
+#include <pith/core/rounds.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// The buffers of many tensors, round by round. Those that travel alike in a round form a group and travel at once.
+class exchange_plan {
+ public:
+  /// One tensor's buffer in its group.
+  struct slot {
+    std::size_t tensor, offset, bytes;
+  };
+  /// A group's buffer lies at `out` in what a rank produces, and its gathering at `gathered`.
+  struct group {
+    transport         how;
+    element_kind      kind;
+    std::size_t       bytes = 0, out = 0, gathered = 0;
+    std::vector<slot> slots = {};
+  };
+  using round = std::vector<group>;
+
+  void add(std::size_t tensor, std::size_t in_round, transfer const& moves) {
+    if (rounds_.size() <= in_round) rounds_.resize(in_round + 1);
+    auto& to = group_of(rounds_[in_round], moves);
+    to.slots.push_back({tensor, to.bytes, moves.bytes()});
+    to.bytes += align_up(moves.bytes(), section_alignment);
+  }
+
+  /// Gives each group of a round its place; rounds use the same memory one after another.
+  void place(unsigned ranks) {
+    for (auto& r : rounds_) {
+      std::size_t out = 0, gathered = 0;
+      for (auto& g : r) {
+        g.out      = out;
+        g.gathered = gathered;
+        out += align_up(g.bytes, scratch_alignment);
+        if (g.how == transport::all_gather) gathered += align_up(g.bytes * ranks, scratch_alignment);
+      }
+      out_bytes_      = std::max(out_bytes_, out);
+      gathered_bytes_ = std::max(gathered_bytes_, gathered);
+    }
+  }
+
+  std::vector<round> const& rounds() const { return rounds_; }
+  std::size_t               out_bytes() const { return out_bytes_; }
+  std::size_t               gathered_bytes() const { return gathered_bytes_; }
+
+  /// The bytes that a rank hands to its communicator in a step, to be gathered or to be reduced.
+  std::size_t sent_bytes(bool to_gather) const {
+    std::size_t bytes = 0;
+    for (auto const& r : rounds_) {
+      for (auto const& g : r) bytes += (g.how == transport::all_gather) == to_gather ? g.bytes : 0;
+    }
+    return bytes;
+  }
+
+ private:
+  static group& group_of(round& r, transfer const& moves) {
+    auto const found = std::find_if(r.begin(), r.end(), [&](group const& g) { return g.how == moves.how && g.kind == moves.kind; });
+    return found != r.end() ? *found : r.emplace_back(group{moves.how, moves.kind});
+  }
+
+  std::vector<round> rounds_;
+  std::size_t        out_bytes_ = 0, gathered_bytes_ = 0;
+};
+
+}  // namespace pith::inline v0::detail
