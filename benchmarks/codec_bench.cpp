@@ -22,8 +22,8 @@ constexpr std::uint64_t n = std::uint64_t{1} << 22;
 std::vector<float> const& normal_values() {
   static auto const values = [] {
     auto random = std::mt19937(1);
-    auto draw   = std::normal_distribution<float>();
-    auto x      = std::vector<float>(n);
+    auto draw = std::normal_distribution<float>();
+    auto x = std::vector<float>(n);
     for (auto& v : x) v = draw(random);
     return x;
   }();
@@ -38,7 +38,7 @@ double seconds(auto const& run) {
 
 double memcpy_seconds() {
   static double const best = [] {
-    auto   to   = normal_values();
+    auto to = normal_values();
     double time = 1;
     for (int round = 0; round < 31; ++round) {
       time = std::min(time, seconds([&] { std::memcpy(to.data(), normal_values().data(), n * sizeof(float)); }));
@@ -70,12 +70,12 @@ struct bench {
   void encode() { pith::compress(pith::seq, codec, pith::span(normal_values()), pith::span(payload), state, ws); }
   void decode() { pith::decompress(pith::seq, codec, pith::span(payload), pith::span(y), state, ws); }
 
-  pith::shape                                                                            dims{n, 2048};
-  pith::any_codec<float, pith::seq_executor>                                             codec;
+  pith::shape dims{n, 2048};
+  pith::any_codec<float, pith::seq_executor> codec;
   pith::codec_state<float, pith::any_codec<float, pith::seq_executor>, pith::seq_executor> state;
-  std::vector<std::byte>                                                                 payload, scratch;
-  std::vector<float>                                                                     y;
-  pith::workspace<>                                                                      ws{pith::span(scratch)};
+  std::vector<std::byte> payload, scratch;
+  std::vector<float> y;
+  pith::workspace<> ws{pith::span(scratch)};
 };
 
 void measure(benchmark::State& rounds, std::string const& text, bool decoding) {
@@ -83,19 +83,20 @@ void measure(benchmark::State& rounds, std::string const& text, bool decoding) {
   b.encode();
   b.decode();
   auto const error = relative_error(normal_values(), b.y);
-  double     best  = 1e9;
+  double best = 1e9;
   for (auto _ : rounds) best = std::min(best, seconds([&] { decoding ? b.decode() : b.encode(); }));
   rounds.SetBytesProcessed(rounds.iterations() * static_cast<std::int64_t>(n * sizeof(float)));
   rounds.counters["x_memcpy"] = best / memcpy_seconds();
-  rounds.counters["ratio"]    = static_cast<double>(n * sizeof(float)) / static_cast<double>(b.payload.size());
-  rounds.counters["error"]    = error;
+  rounds.counters["ratio"] = static_cast<double>(n * sizeof(float)) / static_cast<double>(b.payload.size());
+  rounds.counters["error"] = error;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (std::string const text : {"identity", "cast<half>", "cast<bfloat16>", "scaled_sign", "qsgd<8>", "qsgd<4>", "top_k(0.01)",
-                                 "random_k(0.1)", "power_sgd(2)", "top_k(0.01)|qsgd<8>", "ef(scaled_sign)", "ef(qsgd<8>)", "ef(top_k(0.01)|qsgd<8>)"}) {
+  for (std::string const text :
+       {"identity", "cast<half>", "cast<bfloat16>", "scaled_sign", "qsgd<8>", "qsgd<4>", "top_k(0.01)", "random_k(0.1)",
+        "power_sgd(2)", "top_k(0.01)|qsgd<8>", "ef(scaled_sign)", "ef(qsgd<8>)", "ef(top_k(0.01)|qsgd<8>)"}) {
     benchmark::RegisterBenchmark((text + "/encode").c_str(), measure, text, false)->Unit(benchmark::kMillisecond);
     benchmark::RegisterBenchmark((text + "/decode").c_str(), measure, text, true)->Unit(benchmark::kMillisecond);
   }

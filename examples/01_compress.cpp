@@ -20,13 +20,13 @@ double length(std::vector<float> const& x) {
 int main() {
   // What to send, and the promise that the rest is sent later.
   auto const codec = pith::error_feedback(pith::top_k(0.01) | pith::qsgd<8>());
-  auto const dims  = pith::shape{10'000};
+  auto const dims = pith::shape{10'000};
 
   // All memory, once.
-  auto state   = pith::make_state<float>(pith::seq, codec, dims);
+  auto state = pith::make_state<float>(pith::seq, codec, dims);
   auto payload = std::vector<std::byte>(pith::payload_bytes<float>(codec, dims));
   auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, dims));
-  auto ws      = pith::workspace(pith::span(scratch));
+  auto ws = pith::workspace(pith::span(scratch));
   std::printf("%s makes %zu bytes %zu\n", codec.name().c_str(), 4 * dims.n, payload.size());
 
   auto gradient = std::vector<float>(dims.n), received = gradient, unsent = gradient;

@@ -13,7 +13,7 @@
 
 /// Rounds to the nearest of 15 multiples of a bucket's largest magnitude / 7.
 struct nearest4_rule {
-  static constexpr int  bits  = 4;
+  static constexpr int bits = 4;
   static constexpr bool draws = false;
 
   PITH_HD double measure(auto x) const { return x < 0 ? -static_cast<double>(x) : static_cast<double>(x); }
@@ -39,20 +39,22 @@ class nearest4 : public pith::scalar_quantizer<nearest4_rule> {
 
   std::string name() const { return "nearest4"; }
   /// No error exceeds its element, and the largest of a bucket has next to none.
-  double delta(pith::shape const& dims) const { return 0.99 / static_cast<double>(std::max<std::uint64_t>(bucket_of(dims.n), 1)); }
+  double delta(pith::shape const& dims) const {
+    return 0.99 / static_cast<double>(std::max<std::uint64_t>(bucket_of(dims.n), 1));
+  }
 };
 static_assert(pith::stage<nearest4, float, pith::seq_executor> && pith::contractive<nearest4>);
 
 int main() {
   auto const codec = pith::error_feedback(pith::top_k(0.25) | nearest4());
-  auto       x     = std::vector<float>(1024);
+  auto x = std::vector<float>(1024);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i * i));
 
-  auto state   = pith::make_state<float>(pith::seq, codec, {x.size()});
+  auto state = pith::make_state<float>(pith::seq, codec, {x.size()});
   auto payload = std::vector<std::byte>(pith::payload_bytes<float>(codec, {x.size()}));
   auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, {x.size()}));
-  auto ws      = pith::workspace(pith::span(scratch));
-  auto y       = x;
+  auto ws = pith::workspace(pith::span(scratch));
+  auto y = x;
   pith::compress(pith::seq, codec, pith::span(x), pith::span(payload), state, ws);
   pith::decompress(pith::seq, codec, pith::span(payload), pith::span(y), state, ws);
 

@@ -10,4 +10,6 @@
 
 #include "exchange.hpp"
 
-int main() { pith::run_ranks(4, [](pith::thread_communicator comm) { train(comm); }); }
+int main() {
+  pith::run_ranks(4, [](pith::thread_communicator comm) { train(comm); });
+}

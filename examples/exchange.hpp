@@ -14,12 +14,13 @@ inline float target(std::size_t i, float r) { return std::sin(static_cast<float>
 
 template <class Comm>
 void train(Comm& comm) {
-  auto const codec    = pith::error_feedback(pith::top_k(0.1) | pith::qsgd<8>());
-  auto       exchange = pith::make_exchange<float>(pith::seq, comm, {{"weight", {10'000, 100}}, {"bias", {100}}}, pith::matrices(codec));
+  auto const codec = pith::error_feedback(pith::top_k(0.1) | pith::qsgd<8>());
+  auto exchange =
+      pith::make_exchange<float>(pith::seq, comm, {{"weight", {10'000, 100}}, {"bias", {100}}}, pith::matrices(codec));
 
   auto const rank = static_cast<float>(comm.rank());
   auto const mean = static_cast<float>(comm.size() - 1) / 2;
-  auto       w = std::vector<float>(exchange.size()), gradient = w;
+  auto w = std::vector<float>(exchange.size()), gradient = w;
   for (int step = 0; step <= 2000; ++step) {
     double squared = 0;
     for (std::size_t i = 0; i < w.size(); ++i) {
@@ -31,5 +32,6 @@ void train(Comm& comm) {
     for (std::size_t i = 0; i < w.size(); ++i) w[i] -= 0.005f * gradient[i];
   }
   if (comm.rank() != 0) return;
-  std::printf("%zu bytes gathered and %zu summed a step, not %zu\n", exchange.gathered_bytes(), exchange.summed_bytes(), 4 * w.size());
+  std::printf("%zu bytes gathered and %zu summed a step, not %zu\n", exchange.gathered_bytes(), exchange.summed_bytes(),
+              4 * w.size());
 }

@@ -12,12 +12,28 @@ std::string name_of(char const* text) { return pith::parse<float>(text).name(); 
 }  // namespace
 
 TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
-  for (auto const* text :
-       {"identity", "cast<half>", "cast<bfloat16>", "scaled_sign", "scaled_sign(256)", "qsgd<8>", "qsgd<4>(3,64)", "qsgd<4>(3,64,max)",
-        "qsgd<10>(256,128)", "top_k(0.01)", "random_k(0.1)", "random_k(0.1,unbiased)", "power_sgd(4)", "damped(qsgd<2>)",
-        "top_k(0.01)|qsgd<8>", "top_k(0.5)|top_k(0.5)|damped(qsgd<2>)", "ef(top_k(0.01)|qsgd<8>)", "ef(power_sgd(2))",
-        "ef(qsgd<2>,unverified)", "ef(top_k(0.1),residual(0.9,0.5))", "ef(qsgd<2>,residual(0.9,1),unverified)",
-        "bypass(ef(scaled_sign),1024)"}) {
+  for (auto const* text : {"identity",
+                           "cast<half>",
+                           "cast<bfloat16>",
+                           "scaled_sign",
+                           "scaled_sign(256)",
+                           "qsgd<8>",
+                           "qsgd<4>(3,64)",
+                           "qsgd<4>(3,64,max)",
+                           "qsgd<10>(256,128)",
+                           "top_k(0.01)",
+                           "random_k(0.1)",
+                           "random_k(0.1,unbiased)",
+                           "power_sgd(4)",
+                           "damped(qsgd<2>)",
+                           "top_k(0.01)|qsgd<8>",
+                           "top_k(0.5)|top_k(0.5)|damped(qsgd<2>)",
+                           "ef(top_k(0.01)|qsgd<8>)",
+                           "ef(power_sgd(2))",
+                           "ef(qsgd<2>,unverified)",
+                           "ef(top_k(0.1),residual(0.9,0.5))",
+                           "ef(qsgd<2>,residual(0.9,1),unverified)",
+                           "bypass(ef(scaled_sign),1024)"}) {
     CHECK(name_of(text) == text);
   }
 }
@@ -83,8 +99,8 @@ TEST_CASE("wrong text says what stands where what was expected") {
 
 TEST_CASE("feedback on a codec that does not contract is refused with the remedy") {
   auto const build = [](char const* text) { pith::make_state<float>(pith::seq, pith::parse<float>(text), {4096}); };
-  CHECK_THROWS_WITH_AS(build("ef(top_k(0.01)|qsgd<2>)"),
-                       doctest::Contains("does not contract at n = 4096 (delta = -"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(build("ef(top_k(0.01)|qsgd<2>)"), doctest::Contains("does not contract at n = 4096 (delta = -"),
+                       std::invalid_argument);
   CHECK_NOTHROW(build("ef(top_k(0.01)|damped(qsgd<2>))"));
   CHECK_NOTHROW(build("ef(top_k(0.01)|qsgd<2>,unverified)"));
 }

@@ -8,7 +8,8 @@
 #endif
 
 #if defined(__FAST_MATH__) && !defined(PITH_ALLOW_FAST_MATH)
-#error "pith: -ffast-math breaks NaN handling and equal bytes on all ranks; define PITH_ALLOW_FAST_MATH to go on without them"
+#error \
+    "pith: -ffast-math breaks NaN handling and equal bytes on all ranks; define PITH_ALLOW_FAST_MATH to go on without them"
 #endif
 
 #if defined(__CUDACC__)
@@ -17,4 +18,5 @@
 #define PITH_HD
 #endif
 
-static_assert(std::endian::native == std::endian::little, "pith: payloads are little-endian and so must the machine be");
+static_assert(std::endian::native == std::endian::little,
+              "pith: payloads are little-endian and so must the machine be");

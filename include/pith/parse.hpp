@@ -19,12 +19,14 @@ namespace detail {
 template <class F, int... Bits>
 auto with_qsgd(syntax::term const& t, F const& f, std::integer_sequence<int, Bits...>) {
   t.takes(0, 3);
-  auto const bits   = t.angle_count();
+  auto const bits = t.angle_count();
   auto const bucket = t.count(1, 128);
-  auto const of     = t.is_second(2, "l2", "max") ? norm::max : norm::l2;
-  auto       made   = std::optional<decltype(f(identity()))>();
-  auto const match  = [&]<int B>(std::integral_constant<int, B>) {
-    if (bits == B) made = f(qsgd<B>(static_cast<int>(std::min(t.count(0, qsgd<B>::most_levels), std::uint64_t{1} << B)), bucket, of));
+  auto const of = t.is_second(2, "l2", "max") ? norm::max : norm::l2;
+  auto made = std::optional<decltype(f(identity()))>();
+  auto const match = [&]<int B>(std::integral_constant<int, B>) {
+    if (bits == B)
+      made =
+          f(qsgd<B>(static_cast<int>(std::min(t.count(0, qsgd<B>::most_levels), std::uint64_t{1} << B)), bucket, of));
   };
   (match(std::integral_constant<int, Bits + 2>()), ...);
   require(made.has_value(), "parse: qsgd<Bits> needs 2 <= Bits <= 10, got \"", t.text, "\"");
@@ -44,8 +46,10 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
     t.takes(1, 2);
     return t.is_second(1, "none", "unbiased") ? f(random_k<scaling::unbiased>(t.number(0))) : f(random_k(t.number(0)));
   }
-  if (t.name == "power_sgd") return t.takes(1, 1), f(power_sgd(static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20))));
-  throw std::invalid_argument(sentence("parse: \"", t.text, "\" is no codec; there are identity, cast<half>, cast<bfloat16>, "
+  if (t.name == "power_sgd")
+    return t.takes(1, 1), f(power_sgd(static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20))));
+  throw std::invalid_argument(sentence("parse: \"", t.text,
+                                       "\" is no codec; there are identity, cast<half>, cast<bfloat16>, "
                                        "scaled_sign, qsgd<Bits>, top_k, random_k, power_sgd, damped, ef and bypass"));
 }
 
@@ -66,7 +70,8 @@ auto with_stage(syntax::term const& t, F const& f) {
 template <class T, class E>
 any_chain<T, E> chain_from(syntax::pipeline const& p) {
   auto stages = std::vector<any_stage<T, E>>();
-  for (auto const& t : p.terms) stages.push_back(with_stage(t, [](auto const& stage) { return any_stage<T, E>(stage); }));
+  for (auto const& t : p.terms)
+    stages.push_back(with_stage(t, [](auto const& stage) { return any_stage<T, E>(stage); }));
   return any_chain<T, E>(std::move(stages));
 }
 
@@ -86,7 +91,8 @@ auto with_chain(syntax::pipeline const& p, F const& f) {
 
 inline residual residual_from(syntax::pipeline const& p) {
   auto const& t = p.only();
-  require(t.name == "residual", "parse: unverified or residual(beta, gamma) must follow a codec in ef(...), not \"", p.text, "\"");
+  require(t.name == "residual", "parse: unverified or residual(beta, gamma) must follow a codec in ef(...), not \"",
+          p.text, "\"");
   t.takes(2, 2);
   return residual(t.number(0), t.number(1));
 }

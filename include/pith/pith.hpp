@@ -8,11 +8,11 @@
 #include <pith/core/any_codec.hpp>
 #include <pith/core/chain.hpp>
 #include <pith/core/compress.hpp>
+#include <pith/core/identity.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
-#include <pith/core/identity.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/random_k.hpp>

@@ -1,10 +1,10 @@
 // tests/comm/all_reduce_mean_test.cpp — ranks that all hold the same: their mean is what one of them would send.
 #include <pith/adapt/damped.hpp>
 #include <pith/core/chain.hpp>
+#include <pith/core/identity.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
-#include <pith/core/identity.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/random_k.hpp>

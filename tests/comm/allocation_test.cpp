@@ -22,11 +22,13 @@ void* counted(std::size_t bytes, std::size_t alignment) {
 }  // namespace
 
 void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<std::size_t>(alignment)); }
-void  operator delete(void* memory) noexcept { std::free(memory); }
-void  operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void  operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void  operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 TEST_CASE("the counter counts") {
   auto const before = allocations.load();
@@ -35,29 +37,29 @@ TEST_CASE("the counter counts") {
 }
 
 TEST_CASE("a step of an exchange allocates nothing, whatever the codec") {
-  for (auto const* text : {"identity", "cast<half>", "scaled_sign", "scaled_sign(64)", "qsgd<8>", "qsgd<4>(7,0,max)", "top_k(0.1)",
-                           "ef(top_k(0.1)|qsgd<8>)", "random_k(0.1)", "ef(power_sgd(2))", "power_sgd(2)|qsgd<8>", "damped(qsgd<2>)",
-                           "bypass(ef(scaled_sign),100)"}) {
+  for (auto const* text : {"identity", "cast<half>", "scaled_sign", "scaled_sign(64)", "qsgd<8>", "qsgd<4>(7,0,max)",
+                           "top_k(0.1)", "ef(top_k(0.1)|qsgd<8>)", "random_k(0.1)", "ef(power_sgd(2))",
+                           "power_sgd(2)|qsgd<8>", "damped(qsgd<2>)", "bypass(ef(scaled_sign),100)"}) {
     CAPTURE(text);
-    auto comm     = pith::self_communicator();
+    auto comm = pith::self_communicator();
     auto exchange = pith::gradient_exchange<float, pith::seq_executor, pith::self_communicator>(
         pith::seq, comm, {{"weight", {64 * 32, 64}}, {"bias", {64}}}, pith::parse<float>(text));
-    auto       gradient = std::vector<float>(exchange.size(), 1.5f);
-    auto const before   = allocations.load();
+    auto gradient = std::vector<float>(exchange.size(), 1.5f);
+    auto const before = allocations.load();
     exchange.all_reduce_mean(pith::span(gradient));
     CHECK(allocations.load() == before);
   }
 }
 
 TEST_CASE("compress and decompress allocate nothing") {
-  auto const codec   = pith::error_feedback(pith::top_k(0.1) | pith::qsgd<8>());
-  auto const dims    = pith::shape{1000};
-  auto       state   = pith::make_state<float>(pith::seq, codec, dims);
-  auto       payload = std::vector<std::byte>(pith::payload_bytes<float>(codec, dims));
-  auto       scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, dims));
-  auto       ws      = pith::workspace(pith::span(scratch));
-  auto       x       = std::vector<float>(dims.n, 2.0f);
-  auto const before  = allocations.load();
+  auto const codec = pith::error_feedback(pith::top_k(0.1) | pith::qsgd<8>());
+  auto const dims = pith::shape{1000};
+  auto state = pith::make_state<float>(pith::seq, codec, dims);
+  auto payload = std::vector<std::byte>(pith::payload_bytes<float>(codec, dims));
+  auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, dims));
+  auto ws = pith::workspace(pith::span(scratch));
+  auto x = std::vector<float>(dims.n, 2.0f);
+  auto const before = allocations.load();
   pith::compress(pith::seq, codec, pith::span(x), pith::span(payload), state, ws);
   pith::decompress(pith::seq, codec, pith::span(payload), pith::span(x), state, ws);
   CHECK(allocations.load() == before);

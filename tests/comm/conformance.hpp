@@ -52,8 +52,8 @@ void reduces(Comm& comm, std::size_t n) {
 template <class Comm>
 void gathers(Comm& comm, std::size_t n) {
   auto const sent = mine<std::int32_t>(comm.rank(), n);
-  auto       all  = std::vector<std::int32_t>(n * comm.size(), 99);
-  auto const in   = pith::span(reinterpret_cast<std::byte const*>(sent.data()), 4 * n);
+  auto all = std::vector<std::int32_t>(n * comm.size(), 99);
+  auto const in = pith::span(reinterpret_cast<std::byte const*>(sent.data()), 4 * n);
   comm.all_gather(pith::seq, in, pith::span(reinterpret_cast<std::byte*>(all.data()), 4 * all.size())).wait(pith::seq);
   for (unsigned r = 0; r < comm.size(); ++r) {
     CHECK(std::equal(all.begin() + static_cast<long>(r * n), all.begin() + static_cast<long>((r + 1) * n),

@@ -14,7 +14,8 @@ namespace {
 
 using exchange = pith::gradient_exchange<float, pith::seq_executor, pith::thread_communicator>;
 
-std::vector<pith::tensor_spec> const tensors = {{"weight", {40 * 24, 40}}, {"bias", {40}}, {"none", {0}}, {"head", {24 * 7, 24}}};
+std::vector<pith::tensor_spec> const tensors = {
+    {"weight", {40 * 24, 40}}, {"bias", {40}}, {"none", {0}}, {"head", {24 * 7, 24}}};
 
 /// A gradient of rank r in step t; whole sixteenths, so that sums of a few are exact.
 std::vector<float> gradient(std::size_t n, unsigned rank, int step) {
@@ -27,10 +28,10 @@ std::vector<float> gradient(std::size_t n, unsigned rank, int step) {
 
 /// The sum over steps of what one rank received.
 std::vector<double> received(unsigned ranks, pith::any_codec<float, pith::seq_executor> const& codec, int steps) {
-  auto sum   = std::vector<double>();
+  auto sum = std::vector<double>();
   auto guard = std::mutex();
   pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
-    auto ex  = exchange(pith::seq, comm, tensors, codec, 3);
+    auto ex = exchange(pith::seq, comm, tensors, codec, 3);
     auto own = std::vector<double>(ex.size());
     for (int step = 0; step < steps; ++step) {
       auto g = gradient(ex.size(), comm.rank(), step);
@@ -62,8 +63,9 @@ TEST_CASE("identity gives the exact mean") {
 }
 
 TEST_CASE("all ranks receive the same bits, whatever the codec") {
-  for (auto const* text : {"identity", "cast<half>", "cast<bfloat16>", "scaled_sign", "qsgd<8>", "ef(top_k(0.1)|qsgd<4>)",
-                           "random_k(0.25)", "ef(random_k(0.25)|cast<half>)", "ef(power_sgd(2))", "bypass(ef(scaled_sign),64)"}) {
+  for (auto const* text :
+       {"identity", "cast<half>", "cast<bfloat16>", "scaled_sign", "qsgd<8>", "ef(top_k(0.1)|qsgd<4>)",
+        "random_k(0.25)", "ef(random_k(0.25)|cast<half>)", "ef(power_sgd(2))", "bypass(ef(scaled_sign),64)"}) {
     CAPTURE(text);
     CHECK(received(3, pith::parse<float>(text), 5).size() == 40 * 24 + 40 + 24 * 7);
   }
@@ -77,8 +79,9 @@ TEST_CASE("a type known at compile time and its text exchange the same bits") {
 }
 
 TEST_CASE("a policy gives each tensor its codec, and transfers are counted") {
-  auto       comm = pith::self_communicator();
-  auto const ex   = pith::make_exchange<float>(pith::seq, comm, tensors, pith::matrices(pith::error_feedback(pith::scaled_sign())));
+  auto comm = pith::self_communicator();
+  auto const ex =
+      pith::make_exchange<float>(pith::seq, comm, tensors, pith::matrices(pith::error_feedback(pith::scaled_sign())));
   CHECK(ex.codecs()[0].name() == "ef(scaled_sign)");
   CHECK(ex.codecs()[1].name() == "identity");
   // 960 / 8 + 4 and 168 / 8 + 4 (+ 3 to align the scale), each rounded up to 8; 40 floats.
@@ -89,10 +92,10 @@ TEST_CASE("a policy gives each tensor its codec, and transfers are counted") {
 TEST_CASE("a run that is cut, saved and restored goes on as one that was not") {
   auto const codec = pith::parse<float>("ef(top_k(0.05)|qsgd<4>)");
   auto const whole = received(2, codec, 6);
-  auto       sums  = std::vector<std::vector<double>>(2);
+  auto sums = std::vector<std::vector<double>>(2);
   pith::run_ranks(2, [&](pith::thread_communicator comm) {
     auto saved = std::vector<std::byte>();
-    auto own   = std::vector<double>(whole.size());
+    auto own = std::vector<double>(whole.size());
     for (int step = 0; step < 6; ++step) {
       auto ex = exchange(pith::seq, comm, tensors, codec, 3);
       if (step > 0) ex.import_state(pith::span<std::byte const>(saved));
@@ -110,10 +113,10 @@ TEST_CASE("a run that is cut, saved and restored goes on as one that was not") {
 TEST_CASE("a NaN on one rank reaches all and leaves no trace in the residuals") {
   pith::run_ranks(2, [](pith::thread_communicator comm) {
     auto ex = exchange(pith::seq, comm, tensors, pith::parse<float>("ef(scaled_sign)"), 3);
-    auto g  = gradient(ex.size(), comm.rank(), 0);
+    auto g = gradient(ex.size(), comm.rank(), 0);
     ex.all_reduce_mean(pith::span<float>(g));
     auto const before = ex.export_state();
-    g                 = gradient(ex.size(), comm.rank(), 1);
+    g = gradient(ex.size(), comm.rank(), 1);
     if (comm.rank() == 1) g[3] = std::numeric_limits<float>::quiet_NaN();
     ex.all_reduce_mean(pith::span<float>(g));
     CHECK(std::isnan(g[0]));
@@ -131,29 +134,38 @@ TEST_CASE("what ranks disagree on is named") {
     });
   };
   auto const one_tensor = [](unsigned) { return pith::tensor_spec{"w", {64, 8}}; };
-  auto const one_codec  = [](unsigned) { return "ef(top_k(0.1))"; };
-  auto const one_seed   = [](unsigned) { return std::uint64_t{1}; };
+  auto const one_codec = [](unsigned) { return "ef(top_k(0.1))"; };
+  auto const one_seed = [](unsigned) { return std::uint64_t{1}; };
   CHECK_NOTHROW(build(one_tensor, one_codec, one_seed));
-  CHECK_THROWS_WITH_AS(build(one_tensor, [](unsigned r) { return r == 2 ? "ef(top_k(0.2))" : "ef(top_k(0.1))"; }, one_seed),
-                       "pith::gradient_exchange: rank 2 differs from rank 0 in codecs: \"1 tensors, seed 1, ef(top_k(0.2))\", "
-                       "not \"1 tensors, seed 1, ef(top_k(0.1))\"",
-                       pith::agreement_error);
-  CHECK_THROWS_WITH_AS(build([](unsigned r) { return pith::tensor_spec{"w", {r == 1 ? 72u : 64u, 8}}; }, one_codec, one_seed),
+  CHECK_THROWS_WITH_AS(
+      build(
+          one_tensor, [](unsigned r) { return r == 2 ? "ef(top_k(0.2))" : "ef(top_k(0.1))"; }, one_seed),
+      "pith::gradient_exchange: rank 2 differs from rank 0 in codecs: \"1 tensors, seed 1, ef(top_k(0.2))\", "
+      "not \"1 tensors, seed 1, ef(top_k(0.1))\"",
+      pith::agreement_error);
+  CHECK_THROWS_WITH_AS(build(
+                           [](unsigned r) {
+                             return pith::tensor_spec{"w", {r == 1 ? 72u : 64u, 8}};
+                           },
+                           one_codec, one_seed),
                        doctest::Contains("rank 1 differs from rank 0 in the list of tensors"), pith::agreement_error);
   CHECK_THROWS_WITH_AS(build(one_tensor, one_codec, [](unsigned r) { return std::uint64_t{r}; }),
                        doctest::Contains("rank 1 differs from rank 0 in the seed"), pith::agreement_error);
 }
 
 TEST_CASE("bad sizes and foreign states are refused in words") {
-  auto comm  = pith::self_communicator();
+  auto comm = pith::self_communicator();
   using solo = pith::gradient_exchange<float, pith::seq_executor, pith::self_communicator>;
-  auto ex    = solo(pith::seq, comm, tensors, pith::identity());
-  auto g     = std::vector<float>(ex.size() - 1);
+  auto ex = solo(pith::seq, comm, tensors, pith::identity());
+  auto g = std::vector<float>(ex.size() - 1);
   CHECK_THROWS_WITH_AS(ex.all_reduce_mean(pith::span<float>(g)),
-                       "pith::gradient_exchange: the elements of all gradients must be 1168, got 1167", std::invalid_argument);
+                       "pith::gradient_exchange: the elements of all gradients must be 1168, got 1167",
+                       std::invalid_argument);
   auto state = solo(pith::seq, comm, tensors, pith::identity(), 9).export_state();
   CHECK_THROWS_WITH_AS(ex.import_state(pith::span<std::byte const>(state)),
-                       "pith::import_state: the state is of other tensors, codecs or another seed", std::invalid_argument);
+                       "pith::import_state: the state is of other tensors, codecs or another seed",
+                       std::invalid_argument);
   state.pop_back();
-  CHECK_THROWS_WITH_AS(ex.import_state(pith::span<std::byte const>(state)), doctest::Contains("must be 40, got 39"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(ex.import_state(pith::span<std::byte const>(state)), doctest::Contains("must be 40, got 39"),
+                       std::invalid_argument);
 }

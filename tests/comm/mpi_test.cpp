@@ -32,21 +32,23 @@ TEST_CASE("MPI ranks conform") {
 
 TEST_CASE("a gathered codec gives the bits that threads give, a summed one the same numbers") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
-  for (auto const* codec : {"ef(top_k(0.05)|qsgd<8>)", "ef(scaled_sign)", "qsgd<4>", "ef(power_sgd(2))", "random_k(0.1)"}) {
+  for (auto const* codec :
+       {"ef(top_k(0.05)|qsgd<8>)", "ef(scaled_sign)", "qsgd<4>", "ef(power_sgd(2))", "random_k(0.1)"}) {
     CAPTURE(codec);
     auto expected = std::vector<float>();
-    auto guard    = std::mutex();
+    auto guard = std::mutex();
     pith::run_ranks(comm.size(), [&](pith::thread_communicator threads) {
-      auto       got  = three_steps(threads, codec);
+      auto got = three_steps(threads, codec);
       auto const lock = std::lock_guard(guard);
       if (threads.rank() == comm.rank()) expected = std::move(got);
     });
     auto const got = three_steps(comm, codec);
     // Sums of N floats of magnitude <= 1 in another order differ by at most N roundings; what follows multiplies by
     // at most the matrix's side.
-    auto const slack = pith::parse<float>(codec).round<float>(0, {48 * 32, 48}, comm.size()).how == pith::transport::all_gather
-                           ? 0.0
-                           : 48.0 * 48.0 * comm.size() * 0x1p-24;
+    auto const slack =
+        pith::parse<float>(codec).round<float>(0, {48 * 32, 48}, comm.size()).how == pith::transport::all_gather
+            ? 0.0
+            : 48.0 * 48.0 * comm.size() * 0x1p-24;
     for (std::size_t i = 0; i < got.size(); ++i) REQUIRE(std::abs(got[i] - expected[i]) <= slack);
   }
 }
@@ -58,7 +60,7 @@ TEST_CASE("different codecs on two ranks are an error on all, not a hang") {
 
 TEST_CASE("an error of MPI is thrown with its text") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
-  auto x    = std::vector<std::byte>(8);
+  auto x = std::vector<std::byte>(8);
   CHECK_THROWS_WITH_AS(comm.broadcast(pith::seq, pith::span<std::byte>(x), 99),
                        doctest::Contains("pith::mpi: MPI_Ibcast: MPI_ERR_ROOT"), pith::communication_error);
 }

@@ -1,9 +1,9 @@
 // tests/core/chain_test.cpp — stages in a row: bytes by hand, types, sizes, capabilities.
 #include <pith/adapt/damped.hpp>
 #include <pith/core/chain.hpp>
+#include <pith/core/identity.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
-#include <pith/core/identity.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/random_k.hpp>

@@ -133,3 +133,9 @@ TEST_CASE("a state shows its buffers in one order") {
   state.fields(seen);
   CHECK(seen.sizes == std::vector<std::size_t>{8, 40});  // the step, the residual
 }
+
+TEST_CASE("a tensor number that randomness has no room for is refused") {
+  CHECK_NOTHROW(pith::make_state<float>(pith::seq, pith::qsgd<4>(), {8}, {0, (1u << 24) - 1, 0}));
+  CHECK_THROWS_WITH_AS(pith::make_state<float>(pith::seq, pith::qsgd<4>(), {8}, {0, 1u << 24, 0}),
+                       "pith::make_state: a tensor's number must be below 2^24, got 16777216", std::invalid_argument);
+}

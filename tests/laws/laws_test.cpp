@@ -3,9 +3,9 @@
 
 #include <pith/adapt/damped.hpp>
 #include <pith/core/chain.hpp>
+#include <pith/core/identity.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
-#include <pith/core/identity.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/random_k.hpp>

@@ -17,32 +17,26 @@ namespace pith::inline v0 {
 template <class C>
 class bypass : public pipeable {
  public:
-  static constexpr bool is_closed        = true;
-  static constexpr bool is_reproducible  = reproducible<C>;
+  static constexpr bool is_closed = true;
+  static constexpr bool is_reproducible = reproducible<C>;
   static constexpr bool is_variable_rate = variable_rate<C>;
 
   bypass(C codec, std::uint64_t least) : codec_(std::move(codec)), least_(least) {}
 
   std::string name() const { return detail::text("bypass(", codec_.name(), ",", least_, ")"); }
-  bool        is_exact(shape const& dims) const { return dense(dims) || detail::is_exact(codec_, dims); }
-  bypass      at(double rate) const
-    requires rate_adjustable<C>
-  {
-    return bypass(codec_.at(rate), least_);
-  }
-  double delta(shape const& dims) const
-    requires contractive<C>
-  {
-    return dense(dims) ? 1 : codec_.delta(dims);
-  }
+  bool is_exact(shape const& dims) const { return dense(dims) || detail::is_exact(codec_, dims); }
+  bypass at(double rate) const requires rate_adjustable<C> { return bypass(codec_.at(rate), least_); }
+  double delta(shape const& dims) const requires contractive<C> { return dense(dims) ? 1 : codec_.delta(dims); }
 
   template <class In, executor E>
   auto make_agreed(E const& exec, call const& id, shape const& dims) const {
-    return detail::states<detail::agreed_part, agreed_of<C, In, E>>{{pith::make_agreed<In>(exec, codec_, id, unless_dense(dims))}};
+    return detail::states<detail::agreed_part, agreed_of<C, In, E>>{
+        {pith::make_agreed<In>(exec, codec_, id, unless_dense(dims))}};
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
-    return detail::states<detail::local_part, local_of<C, In, E>>{{pith::make_local<In>(exec, codec_, unless_dense(dims))}};
+    return detail::states<detail::local_part, local_of<C, In, E>>{
+        {pith::make_local<In>(exec, codec_, unless_dense(dims))}};
   }
 
   template <class In>
@@ -55,8 +49,8 @@ class bypass : public pipeable {
   }
   template <class In, executor E>
     requires codec<C, In, E>
-  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, span_on<E, std::byte> payload,
-                      auto const& agreed, auto& local, workspace_on<E>& ws) const {
+  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
+                      span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
     if (dense(dims)) return exec.copy(payload.data(), x.data, payload.size());
     detail::encode_payload<In>(codec_, exec, id, dims, x, payload, only(agreed), only(local), ws);
   }
@@ -68,10 +62,13 @@ class bypass : public pipeable {
     detail::decode_payload<In>(codec_, exec, id, dims, payload, x, only(agreed), ws);
   }
 
-  unsigned rounds(shape const& dims, unsigned ranks) const { return dense(dims) ? 1 : detail::rounds(codec_, dims, ranks); }
+  unsigned rounds(shape const& dims, unsigned ranks) const {
+    return dense(dims) ? 1 : detail::rounds(codec_, dims, ranks);
+  }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
-    return dense(dims) ? transfer{transport::sum, kind_of<In>(), dims.n} : detail::transfer_of<In>(codec_, r, dims, ranks);
+    return dense(dims) ? transfer{transport::sum, kind_of<In>(), dims.n}
+                       : detail::transfer_of<In>(codec_, r, dims, ranks);
   }
   template <class In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
@@ -79,8 +76,9 @@ class bypass : public pipeable {
   }
   template <class In, executor E>
     requires exchangeable<C, In, E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, stream_on<E, In const> x,
-               span_on<E, std::byte> out, auto const& agreed, auto& local, workspace_on<E>& ws) const {
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               stream_on<E, In const> x, span_on<E, std::byte> out, auto const& agreed, auto& local,
+               workspace_on<E>& ws) const {
     if (dense(dims)) return exec.copy(out.data(), x.data, out.size());
     detail::produce<In>(codec_, exec, id, dims, ranks, round, x, out, only(agreed), only(local), ws);
   }
@@ -88,17 +86,18 @@ class bypass : public pipeable {
     requires exchangeable<C, In, E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
               stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
-    if (!dense(dims)) return detail::absorb<In>(codec_, exec, id, dims, ranks, round, in, x, only(agreed), only(local), ws);
+    if (!dense(dims))
+      return detail::absorb<In>(codec_, exec, id, dims, ranks, round, in, x, only(agreed), only(local), ws);
     auto const* sum = reinterpret_cast<In const*>(in.bytes.data());
     exec.for_each_index(dims.n, detail::scale<In, In>{sum, x.data, accum<In>{1} / static_cast<accum<In>>(ranks)});
   }
 
  private:
-  bool         dense(shape const& dims) const { return dims.n < least_; }
-  shape        unless_dense(shape const& dims) const { return dense(dims) ? shape{} : dims; }
+  bool dense(shape const& dims) const { return dims.n < least_; }
+  shape unless_dense(shape const& dims) const { return dense(dims) ? shape{} : dims; }
   static auto& only(auto& states) { return std::get<0>(states.each); }
 
-  C             codec_;
+  C codec_;
   std::uint64_t least_;
 };
 

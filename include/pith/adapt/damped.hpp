@@ -20,25 +20,23 @@ namespace pith::inline v0 {
 ///   source   Beznosikov, Horvath, Richtarik and Safaryan, On Biased Compression, JMLR 2023
 template <class S>
 class damped : public pipeable {
-  static_assert(unbiased<S>, "pith: damped(s) needs an unbiased stage s (one with omega(shape)); a contractive one needs no damping");
+  static_assert(
+      unbiased<S>,
+      "pith: damped(s) needs an unbiased stage s (one with omega(shape)); a contractive one needs no damping");
 
  public:
   template <class In>
   using output = output_of<S, In>;
 
-  static constexpr bool     is_reproducible  = reproducible<S>;
-  static constexpr bool     is_variable_rate = variable_rate<S>;
-  static constexpr sum_form sums             = sum_form_of<S>();
+  static constexpr bool is_reproducible = reproducible<S>;
+  static constexpr bool is_variable_rate = variable_rate<S>;
+  static constexpr sum_form sums = sum_form_of<S>();
 
   explicit constexpr damped(S stage) : stage_(std::move(stage)) {}
 
   std::string name() const { return detail::text("damped(", stage_.name(), ")"); }
-  double      delta(shape const& dims) const { return factor(dims); }
-  damped      at(double rate) const
-    requires rate_adjustable<S>
-  {
-    return damped(stage_.at(rate));
-  }
+  double delta(shape const& dims) const { return factor(dims); }
+  damped at(double rate) const requires rate_adjustable<S> { return damped(stage_.at(rate)); }
 
   constexpr shape output_shape(shape const& dims) const { return detail::output_shape(stage_, dims); }
   template <class In>
@@ -52,9 +50,7 @@ class damped : public pipeable {
 
   template <class In>
     requires variable_rate<S>
-  constexpr std::size_t count_offset(shape const& dims) const {
-    return detail::count_offset<In>(stage_, dims);
-  }
+  constexpr std::size_t count_offset(shape const& dims) const { return detail::count_offset<In>(stage_, dims); }
 
   template <class In, executor E>
     requires(!detail::stateless<agreed_of<S, In, E>>)
@@ -63,16 +59,14 @@ class damped : public pipeable {
   }
   template <class In, executor E>
     requires(!detail::stateless<local_of<S, In, E>>)
-  auto make_local(E const& exec, shape const& dims) const {
-    return stage_.template make_local<In>(exec, dims);
-  }
+  auto make_local(E const& exec, shape const& dims) const { return stage_.template make_local<In>(exec, dims); }
 
   template <class In, executor E, class... Rest>
     requires stage<S, In, E>
   void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, output<In>> y,
               Rest&... rest) const {
     auto const& agreed = detail::pick<agreed_of<S, In, E>>(rest...);
-    auto&       local  = detail::pick<local_of<S, In, E>>(rest...);
+    auto& local = detail::pick<local_of<S, In, E>>(rest...);
     detail::encode<In>(stage_, exec, id, dims, x, y, agreed, local, detail::pick<workspace_on<E>>(rest...));
   }
   template <class In, executor E, class... Rest>

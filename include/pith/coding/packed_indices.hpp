@@ -14,9 +14,9 @@ namespace pith::inline v0 {
 /// Writes k ascending indices below n to a side record, and back. It is a sparsifier's parameter. What it reads back
 /// is below n whatever the bytes are; a lossy coder replaces the indices by those that it will read back.
 template <class C, class E = detail::archetype>
-concept index_coder = std::copyable<C> && requires(C const& c, E const& exec, std::uint64_t n, std::uint64_t k,
-                                                    std::uint32_t* indices, span_on<E, std::byte> side,
-                                                    span_on<E, std::byte const> coded, workspace_on<E>& ws) {
+concept index_coder = std::copyable<C> &&
+    requires(C const& c, E const& exec, std::uint64_t n, std::uint64_t k, std::uint32_t* indices,
+             span_on<E, std::byte> side, span_on<E, std::byte const> coded, workspace_on<E>& ws) {
   { c.name() } -> std::convertible_to<std::string>;
   { c.side_bytes(n, k) } -> std::same_as<std::size_t>;
   { c.scratch_bytes(exec, n, k) } -> std::same_as<std::size_t>;
@@ -26,24 +26,28 @@ concept index_coder = std::copyable<C> && requires(C const& c, E const& exec, st
 
 /// It may read back other indices than it was given.
 template <class C>
-concept lossy_coder = requires { requires C::is_lossy; };
+concept lossy_coder = requires {
+  requires C::is_lossy;
+};
 
 namespace detail {
 
 struct pack_indices {
   std::uint32_t const* indices;
-  std::uint8_t*        bytes;
-  std::uint64_t        k;
-  unsigned             bits;
-  PITH_HD void operator()(std::uint64_t g) const { pack(indices + g * group, group_size(g, k), bits, bytes + g * bits); }
+  std::uint8_t* bytes;
+  std::uint64_t k;
+  unsigned bits;
+  PITH_HD void operator()(std::uint64_t g) const {
+    pack(indices + g * group, group_size(g, k), bits, bytes + g * bits);
+  }
 };
 
 struct unpack_indices {
   std::uint8_t const* bytes;
-  std::uint32_t*      indices;
-  std::uint64_t       k;
-  std::uint64_t       n;
-  unsigned            bits;
+  std::uint32_t* indices;
+  std::uint64_t k;
+  std::uint64_t n;
+  unsigned bits;
   PITH_HD void operator()(std::uint64_t g) const {
     auto* const to = indices + g * group;
     unpack(bytes + g * bits, group_size(g, k), bits, to);
@@ -77,7 +81,8 @@ class packed_indices {
   template <executor E>
   void decode(E const& exec, std::uint64_t n, std::uint64_t k, span_on<E, std::byte const> side, std::uint32_t* indices,
               workspace_on<E>&) const {
-    exec.for_each_index(detail::groups(k), detail::unpack_indices{side_as<std::uint8_t>(side), indices, k, n, width(n)});
+    exec.for_each_index(detail::groups(k),
+                        detail::unpack_indices{side_as<std::uint8_t>(side), indices, k, n, width(n)});
   }
 
  private:

@@ -16,7 +16,7 @@ namespace pith::inline v0::detail {
 
 /// What a rank is about to exchange: one hash for each thing that must agree, and its codecs in words.
 struct agreement {
-  std::uint64_t         kind = 0, seed = 0, tensors = 0, codecs = 0;
+  std::uint64_t kind = 0, seed = 0, tensors = 0, codecs = 0;
   std::array<char, 224> words = {};
 
   void say(std::string const& text) { std::copy_n(text.data(), std::min(text.size(), words.size() - 1), words.data()); }
@@ -35,8 +35,8 @@ inline char const* difference(agreement const& a, agreement const& b) {
 template <class Comm, executor E>
 void require_agreement(E const& exec, Comm& comm, agreement const& mine) {
   auto const sent = buffer<std::byte, E>(exec, sizeof mine);
-  auto const all  = buffer<std::byte, E>(exec, sizeof mine * comm.size());
-  auto       each = std::vector<agreement>(comm.size());
+  auto const all = buffer<std::byte, E>(exec, sizeof mine * comm.size());
+  auto each = std::vector<agreement>(comm.size());
   exec.upload(sent.data(), &mine, sizeof mine);
   comm.all_gather(exec, span_on<E, std::byte const>(sent.view()), all.view()).wait(exec);
   exec.download(each.data(), all.data(), all.size());

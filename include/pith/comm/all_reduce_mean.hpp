@@ -54,19 +54,19 @@ void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, std::
                      codec_state<In, C, E>& state, workspace_on<E>& ws) {
   explain_communicator<Comm, E>();
   auto const& dims = state.dims();
-  auto const  x    = stream_on<E, In>{gradient.data(), dims.n};
+  auto const x = stream_on<E, In>{gradient.data(), dims.n};
   detail::require_size("all_reduce_mean", "the elements of the gradient", dims.n, gradient.size());
   state.advance(exec);
   for (unsigned round = 0; round < detail::rounds(codec, dims, comm.size()); ++round) {
-    auto const scope    = ws.mark();
-    auto const moves    = detail::transfer_of<In>(codec, round, dims, comm.size());
-    auto const take     = [&](std::size_t n) { return span_on<E, std::byte>(ws.template take<std::byte>(n).data, n); };
-    auto const sent     = take(detail::padded_bytes(moves));
-    auto const out      = sent.first(moves.bytes());
+    auto const scope = ws.mark();
+    auto const moves = detail::transfer_of<In>(codec, round, dims, comm.size());
+    auto const take = [&](std::size_t n) { return span_on<E, std::byte>(ws.template take<std::byte>(n).data, n); };
+    auto const sent = take(detail::padded_bytes(moves));
+    auto const out = sent.first(moves.bytes());
     auto const gathered = take(moves.how == transport::all_gather ? sent.size() * comm.size() : 0);
     detail::clear_padding<E>(exec, sent, out.size());
-    detail::produce<In>(codec, exec, state.id(), dims, comm.size(), round, stream_on<E, In const>(x), out, state.agreed(),
-                        state.local(), ws);
+    detail::produce<In>(codec, exec, state.id(), dims, comm.size(), round, stream_on<E, In const>(x), out,
+                        state.agreed(), state.local(), ws);
     auto const in = detail::move_bytes(exec, comm, moves.how, moves.kind, sent, gathered);
     detail::absorb<In>(codec, exec, state.id(), dims, comm.size(), round, in, x, state.agreed(), state.local(), ws);
   }

@@ -13,7 +13,9 @@ enum class reduction : std::uint8_t { sum, max };
 
 /// What an asynchronous call returns: waiting is in the executor's order (a host wait on the CPU, stream order on CUDA).
 template <class R, class E>
-concept request_of = requires(R& r, E const& exec) { r.wait(exec); };
+concept request_of = requires(R& r, E const& exec) {
+  r.wait(exec);
+};
 
 /// A call that is done when it returns.
 struct completed {
@@ -30,7 +32,8 @@ concept communicator = requires(Comm const& comm) {
 
 /// Every rank's `mine` lies in every rank's `all`, in rank order; sizes are equal on all ranks.
 template <class Comm, class E>
-concept gathers = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+concept gathers = communicator<Comm> &&
+    requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
   { comm.all_gather(exec, mine, all) } -> request_of<E>;
 };
 
@@ -49,16 +52,18 @@ concept broadcasts = communicator<Comm> && requires(Comm& comm, E const& exec, s
 /// What an exchange needs.
 template <class Comm, class E>
 concept exchanges = gathers<Comm, E> && reduces<Comm, E, float> && reduces<Comm, E, double> && reduces<Comm, E, half> &&
-                    reduces<Comm, E, bfloat16> && reduces<Comm, E, std::int32_t> && reduces<Comm, E, std::int8_t>;
+    reduces<Comm, E, bfloat16> && reduces<Comm, E, std::int32_t> && reduces<Comm, E, std::int8_t>;
 
 /// Fails to compile with the first thing that `Comm` lacks to exchange gradients.
 template <class Comm, class E>
 constexpr void explain_communicator() {
   static_assert(communicator<Comm>, "pith: a communicator must have unsigned rank() const and unsigned size() const");
-  static_assert(gathers<Comm, E>, "pith: this communicator lacks all_gather(exec, span<std::byte const>, span<std::byte>), which an "
-                                  "exchange needs");
+  static_assert(gathers<Comm, E>,
+                "pith: this communicator lacks all_gather(exec, span<std::byte const>, span<std::byte>), which an "
+                "exchange needs");
   static_assert(exchanges<Comm, E> || !gathers<Comm, E>,
-                "pith: this communicator lacks all_reduce(exec, span<T>, reduction) of float, double, half, bfloat16, int32 or int8, which "
+                "pith: this communicator lacks all_reduce(exec, span<T>, reduction) of float, double, half, bfloat16, "
+                "int32 or int8, which "
                 "an exchange needs");
 }
 

@@ -18,9 +18,9 @@ class exchange_plan {
   };
   /// A group's buffer lies at `out` in what a rank produces, and its gathering at `gathered`.
   struct group {
-    transport         how;
-    element_kind      kind;
-    std::size_t       bytes = 0, out = 0, gathered = 0;
+    transport how;
+    element_kind kind;
+    std::size_t bytes = 0, out = 0, gathered = 0;
     std::vector<slot> slots = {};
   };
   using round = std::vector<group>;
@@ -37,19 +37,19 @@ class exchange_plan {
     for (auto& r : rounds_) {
       std::size_t out = 0, gathered = 0;
       for (auto& g : r) {
-        g.out      = out;
+        g.out = out;
         g.gathered = gathered;
         out += align_up(g.bytes, scratch_alignment);
         if (g.how == transport::all_gather) gathered += align_up(g.bytes * ranks, scratch_alignment);
       }
-      out_bytes_      = std::max(out_bytes_, out);
+      out_bytes_ = std::max(out_bytes_, out);
       gathered_bytes_ = std::max(gathered_bytes_, gathered);
     }
   }
 
   std::vector<round> const& rounds() const { return rounds_; }
-  std::size_t               out_bytes() const { return out_bytes_; }
-  std::size_t               gathered_bytes() const { return gathered_bytes_; }
+  std::size_t out_bytes() const { return out_bytes_; }
+  std::size_t gathered_bytes() const { return gathered_bytes_; }
 
   /// The bytes that a rank hands to its communicator in a step, to be gathered or to be reduced.
   std::size_t sent_bytes(bool to_gather) const {
@@ -62,12 +62,13 @@ class exchange_plan {
 
  private:
   static group& group_of(round& r, transfer const& moves) {
-    auto const found = std::find_if(r.begin(), r.end(), [&](group const& g) { return g.how == moves.how && g.kind == moves.kind; });
+    auto const found =
+        std::find_if(r.begin(), r.end(), [&](group const& g) { return g.how == moves.how && g.kind == moves.kind; });
     return found != r.end() ? *found : r.emplace_back(group{moves.how, moves.kind});
   }
 
   std::vector<round> rounds_;
-  std::size_t        out_bytes_ = 0, gathered_bytes_ = 0;
+  std::size_t out_bytes_ = 0, gathered_bytes_ = 0;
 };
 
 }  // namespace pith::inline v0::detail

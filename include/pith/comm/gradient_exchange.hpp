@@ -31,7 +31,8 @@ class gradient_exchange {
 
   /// `policy(tensor)` is the codec of a tensor.
   template <policy_for<In, E> Policy>
-  gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy, std::uint64_t seed = 0)
+  gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
+                    std::uint64_t seed = 0)
       : exec_(exec), comm_(&comm), tensors_(std::move(tensors)) {
     for (auto const& t : tensors_) codecs_.push_back(static_cast<codec_type>(policy(t)));
     detail::require_agreement(exec_, comm, agreement(seed));
@@ -40,11 +41,13 @@ class gradient_exchange {
   }
 
   /// One codec for all tensors.
-  gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, codec_type const& codec, std::uint64_t seed = 0)
-      : gradient_exchange(exec, comm, std::move(tensors), [&codec](tensor_spec const&) { return codec; }, seed) {}
+  gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, codec_type const& codec,
+                    std::uint64_t seed = 0)
+      : gradient_exchange(
+            exec, comm, std::move(tensors), [&codec](tensor_spec const&) { return codec; }, seed) {}
 
   std::vector<tensor_spec> const& tensors() const { return tensors_; }
-  std::vector<codec_type> const&  codecs() const { return codecs_; }
+  std::vector<codec_type> const& codecs() const { return codecs_; }
 
   /// The elements of all tensors.
   std::uint64_t size() const { return size_; }
@@ -99,7 +102,7 @@ class gradient_exchange {
       if (i == 0 || codecs_[i].name() != codecs_[i - 1].name()) words.append(", ").append(codecs_[i].name());
     }
     identity_ = (digest() << kind.value() << tensors.value() << codecs.value() << seed).value();
-    auto all  = detail::agreement{kind.value(), seed, tensors.value(), codecs.value(), {}};
+    auto all = detail::agreement{kind.value(), seed, tensors.value(), codecs.value(), {}};
     all.say(detail::text(tensors_.size(), " tensors, seed ", seed, words));
     return all;
   }
@@ -109,7 +112,8 @@ class gradient_exchange {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       offsets_.push_back(size_);
       size_ += tensors_[i].dims.n;
-      states_.push_back(make_state<In>(exec_, codecs_[i], tensors_[i].dims, {seed, static_cast<std::uint32_t>(i), rank}));
+      states_.push_back(
+          make_state<In>(exec_, codecs_[i], tensors_[i].dims, {seed, static_cast<std::uint32_t>(i), rank}));
     }
   }
 
@@ -117,20 +121,21 @@ class gradient_exchange {
     std::size_t scratch = 0;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       auto const& dims = tensors_[i].dims;
-      scratch          = std::max(scratch, detail::exchange_scratch_bytes<In>(codecs_[i], exec_, dims, comm_->size()));
+      scratch = std::max(scratch, detail::exchange_scratch_bytes<In>(codecs_[i], exec_, dims, comm_->size()));
       for (unsigned r = 0; r < detail::rounds(codecs_[i], dims, comm_->size()); ++r) {
         plan_.add(i, r, detail::transfer_of<In>(codecs_[i], r, dims, comm_->size()));
       }
     }
     plan_.place(comm_->size());
-    scratch_  = buffer<std::byte, E>(exec_, scratch + detail::scratch_alignment);
-    out_      = buffer<std::byte, E>(exec_, plan_.out_bytes());
+    scratch_ = buffer<std::byte, E>(exec_, scratch + detail::scratch_alignment);
+    out_ = buffer<std::byte, E>(exec_, plan_.out_bytes());
     gathered_ = buffer<std::byte, E>(exec_, plan_.gathered_bytes());
   }
 
   span_on<E, std::byte> out(group const& g) const { return out_.view().subspan(g.out, g.bytes); }
   span_on<E, std::byte> gathered(group const& g) const {
-    return g.how == transport::all_gather ? gathered_.view().subspan(g.gathered, g.bytes * comm_->size()) : span_on<E, std::byte>();
+    return g.how == transport::all_gather ? gathered_.view().subspan(g.gathered, g.bytes * comm_->size())
+                                          : span_on<E, std::byte>();
   }
 
   stream_on<E, In> gradient(span_on<E, In> all, std::size_t tensor) const {
@@ -141,35 +146,35 @@ class gradient_exchange {
     for (auto const& s : g.slots) {
       auto& state = states_[s.tensor];
       detail::produce<In>(codecs_[s.tensor], exec_, state.id(), state.dims(), comm_->size(), round,
-                          stream_on<E, In const>(gradient(gradients, s.tensor)), out(g).subspan(s.offset, s.bytes), state.agreed(),
-                          state.local(), ws);
+                          stream_on<E, In const>(gradient(gradients, s.tensor)), out(g).subspan(s.offset, s.bytes),
+                          state.agreed(), state.local(), ws);
     }
   }
   void absorb(group const& g, unsigned round, span_on<E, In> gradients, workspace_on<E>& ws) {
     auto const all = g.how == transport::all_gather ? gathered(g) : out(g);
     for (auto const& s : g.slots) {
-      auto&      state = states_[s.tensor];
-      auto const in    = received_on<E>{all.subspan(s.offset), g.bytes};
-      detail::absorb<In>(codecs_[s.tensor], exec_, state.id(), state.dims(), comm_->size(), round, in, gradient(gradients, s.tensor),
-                         state.agreed(), state.local(), ws);
+      auto& state = states_[s.tensor];
+      auto const in = received_on<E>{all.subspan(s.offset), g.bytes};
+      detail::absorb<In>(codecs_[s.tensor], exec_, state.id(), state.dims(), comm_->size(), round, in,
+                         gradient(gradients, s.tensor), state.agreed(), state.local(), ws);
     }
   }
 
-  E                        exec_;
-  Comm*                    comm_;
+  E exec_;
+  Comm* comm_;
   std::vector<tensor_spec> tensors_;
-  std::vector<codec_type>  codecs_;
-  std::uint64_t            identity_ = 0, size_ = 0;
-  std::vector<std::uint64_t>                      offsets_;
+  std::vector<codec_type> codecs_;
+  std::uint64_t identity_ = 0, size_ = 0;
+  std::vector<std::uint64_t> offsets_;
   mutable std::vector<codec_state<In, codec_type, E>> states_;
-  detail::exchange_plan                           plan_;
-  buffer<std::byte, E>                            scratch_, out_, gathered_;
+  detail::exchange_plan plan_;
+  buffer<std::byte, E> scratch_, out_, gathered_;
 };
 
 /// A gradient_exchange of values of `In`: with a policy or one codec, and a seed.
 template <real In, executor E, exchanges<E> Comm, class Policy>
-gradient_exchange<In, E, Comm> make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
-                                             std::uint64_t seed = 0) {
+gradient_exchange<In, E, Comm> make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors,
+                                             Policy const& policy, std::uint64_t seed = 0) {
   return gradient_exchange<In, E, Comm>(exec, comm, std::move(tensors), policy, seed);
 }
 

@@ -19,7 +19,7 @@ namespace detail {
 inline void check_mpi(int code, char const* what) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};
-  int  length                     = 0;
+  int length = 0;
   MPI_Error_string(code, text, &length);
   throw communication_error(sentence("mpi: ", what, ": ", std::string(text, static_cast<std::size_t>(length))));
 }
@@ -33,7 +33,7 @@ inline int mpi_count(std::size_t n, char const* what) {
 template <class T, reduction How>
 void reduce_narrow(void* in, void* inout, int* length, MPI_Datatype*) {
   auto const* const a = static_cast<T const*>(in);
-  auto* const       b = static_cast<T*>(inout);
+  auto* const b = static_cast<T*>(inout);
   for (int i = 0; i < *length; ++i) {
     auto const x = static_cast<float>(a[i]), y = static_cast<float>(b[i]);
     b[i] = T(How == reduction::sum ? x + y : std::max(x, y));
@@ -103,7 +103,7 @@ class mpi_communicator {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
   }
-  mpi_communicator(mpi_communicator const&)            = delete;
+  mpi_communicator(mpi_communicator const&) = delete;
   mpi_communicator& operator=(mpi_communicator const&) = delete;
   ~mpi_communicator() { MPI_Comm_free(&comm_); }
 
@@ -111,32 +111,37 @@ class mpi_communicator {
   unsigned size() const { return static_cast<unsigned>(size_); }
 
   template <executor E>
-    requires std::same_as<space_of<E>, host_space>
-  mpi_request all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
-    detail::require(all.size() == mine.size() * size(), "mpi: all_gather needs room for ", mine.size() * size(), " bytes, got ", all.size());
-    auto const n       = detail::mpi_count(mine.size(), "all_gather");
-    auto       request = begin(exec);
-    detail::check_mpi(MPI_Iallgather(mine.data(), n, MPI_BYTE, all.data(), n, MPI_BYTE, comm_, &request), "MPI_Iallgather");
-    return mpi_request(request);
-  }
+    requires std::same_as<space_of<E>, host_space> mpi_request all_gather(E const& exec,
+                                                                          span_on<E, std::byte const> mine,
+                                                                          span_on<E, std::byte> all) {
+      detail::require(all.size() == mine.size() * size(), "mpi: all_gather needs room for ", mine.size() * size(),
+                      " bytes, got ", all.size());
+      auto const n = detail::mpi_count(mine.size(), "all_gather");
+      auto request = begin(exec);
+      detail::check_mpi(MPI_Iallgather(mine.data(), n, MPI_BYTE, all.data(), n, MPI_BYTE, comm_, &request),
+                        "MPI_Iallgather");
+      return mpi_request(request);
+    }
 
   template <executor E, class T>
-    requires std::same_as<space_of<E>, host_space>
-  mpi_request all_reduce(E const& exec, span<T, host_space> x, reduction how) {
-    auto const n       = detail::mpi_count(x.size(), "all_reduce");
-    auto       request = begin(exec);
-    detail::check_mpi(MPI_Iallreduce(MPI_IN_PLACE, x.data(), n, detail::mpi_type<T>(), operation<T>(how), comm_, &request), "MPI_Iallreduce");
-    return mpi_request(request);
-  }
+    requires std::same_as<space_of<E>, host_space> mpi_request all_reduce(E const& exec, span<T, host_space> x,
+                                                                          reduction how) {
+      auto const n = detail::mpi_count(x.size(), "all_reduce");
+      auto request = begin(exec);
+      detail::check_mpi(
+          MPI_Iallreduce(MPI_IN_PLACE, x.data(), n, detail::mpi_type<T>(), operation<T>(how), comm_, &request),
+          "MPI_Iallreduce");
+      return mpi_request(request);
+    }
 
   template <executor E>
-    requires std::same_as<space_of<E>, host_space>
-  mpi_request broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
-    auto const n       = detail::mpi_count(x.size(), "broadcast");
-    auto       request = begin(exec);
-    detail::check_mpi(MPI_Ibcast(x.data(), n, MPI_BYTE, static_cast<int>(root), comm_, &request), "MPI_Ibcast");
-    return mpi_request(request);
-  }
+    requires std::same_as<space_of<E>, host_space> mpi_request broadcast(E const& exec, span_on<E, std::byte> x,
+                                                                         unsigned root) {
+      auto const n = detail::mpi_count(x.size(), "broadcast");
+      auto request = begin(exec);
+      detail::check_mpi(MPI_Ibcast(x.data(), n, MPI_BYTE, static_cast<int>(root), comm_, &request), "MPI_Ibcast");
+      return mpi_request(request);
+    }
 
  private:
   /// MPI reads host memory at once, so what the executor was asked for must be done.
@@ -155,8 +160,8 @@ class mpi_communicator {
   }
 
   detail::mpi_operation half_sum_, half_max_, bfloat16_sum_, bfloat16_max_;
-  MPI_Comm              comm_ = MPI_COMM_NULL;
-  int                   rank_ = 0, size_ = 0;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 0;
 };
 
 static_assert(exchanges<mpi_communicator, detail::archetype>);

@@ -50,27 +50,32 @@ class nccl_communicator {
 
   template <streamed E>
   completed all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
-    detail::require(all.size() == mine.size() * size(), "nccl: all_gather needs room for ", mine.size() * size(), " bytes, got ", all.size());
-    detail::check_nccl(ncclAllGather(mine.data(), all.data(), mine.size(), ncclUint8, comm_, exec.stream()), "ncclAllGather");
+    detail::require(all.size() == mine.size() * size(), "nccl: all_gather needs room for ", mine.size() * size(),
+                    " bytes, got ", all.size());
+    detail::check_nccl(ncclAllGather(mine.data(), all.data(), mine.size(), ncclUint8, comm_, exec.stream()),
+                       "ncclAllGather");
     return {};
   }
 
   template <streamed E, class T>
   completed all_reduce(E const& exec, span<T, device_space> x, reduction how) {
     auto const op = how == reduction::sum ? ncclSum : ncclMax;
-    detail::check_nccl(ncclAllReduce(x.data(), x.data(), x.size(), detail::nccl_type<T>(), op, comm_, exec.stream()), "ncclAllReduce");
+    detail::check_nccl(ncclAllReduce(x.data(), x.data(), x.size(), detail::nccl_type<T>(), op, comm_, exec.stream()),
+                       "ncclAllReduce");
     return {};
   }
 
   template <streamed E>
   completed broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
-    detail::check_nccl(ncclBroadcast(x.data(), x.data(), x.size(), ncclUint8, static_cast<int>(root), comm_, exec.stream()), "ncclBroadcast");
+    detail::check_nccl(
+        ncclBroadcast(x.data(), x.data(), x.size(), ncclUint8, static_cast<int>(root), comm_, exec.stream()),
+        "ncclBroadcast");
     return {};
   }
 
  private:
   ncclComm_t comm_;
-  unsigned   rank_ = 0, size_ = 0;
+  unsigned rank_ = 0, size_ = 0;
 };
 
 }  // namespace pith::inline v0

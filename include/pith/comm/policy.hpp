@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 /// A tensor of a model.
 struct tensor_spec {
   std::string name;
-  shape       dims;
+  shape dims;
 };
 
 /// A function of a tensor whose result is, or converts to, the codec that exchanges it.
@@ -34,7 +34,7 @@ class matrices {
       if (dense) return identity();
       return codec;
     }
-    bool     dense;
+    bool dense;
     C const& codec;
   };
   choice operator()(tensor_spec const& tensor) const { return {tensor.dims.rows <= 1, codec_}; }

@@ -22,7 +22,7 @@ class leavable_barrier {
   explicit leavable_barrier(unsigned ranks) : ranks_(ranks) {}
 
   void arrive_and_wait() {
-    auto       lock  = std::unique_lock(mutex_);
+    auto lock = std::unique_lock(mutex_);
     auto const phase = phase_;
     if (++arrived_ == ranks_) {
       arrived_ = 0;
@@ -35,24 +35,24 @@ class leavable_barrier {
 
   void leave() {
     auto const lock = std::lock_guard(mutex_);
-    left_           = true;
+    left_ = true;
     changed_.notify_all();
   }
 
  private:
-  std::mutex              mutex_;
+  std::mutex mutex_;
   std::condition_variable changed_;
-  unsigned                ranks_;
-  unsigned                arrived_ = 0;
-  std::uint64_t           phase_   = 0;
-  bool                    left_    = false;
+  unsigned ranks_;
+  unsigned arrived_ = 0;
+  std::uint64_t phase_ = 0;
+  bool left_ = false;
 };
 
 /// What ranks show one another.
 struct thread_group {
   explicit thread_group(unsigned ranks) : barrier(ranks), shown(ranks) {}
 
-  leavable_barrier   barrier;
+  leavable_barrier barrier;
   std::vector<void*> shown;
 };
 
@@ -69,8 +69,8 @@ class thread_communicator {
 
   template <executor E>
   completed all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
-    detail::require(all.size() == mine.size() * size(), "threads: all_gather needs room for ", mine.size() * size(), " bytes, got ",
-                    all.size());
+    detail::require(all.size() == mine.size() * size(), "threads: all_gather needs room for ", mine.size() * size(),
+                    " bytes, got ", all.size());
     show(const_cast<std::byte*>(mine.data()));
     for (unsigned r = 0; r < size(); ++r) exec.copy(all.data() + r * mine.size(), shown<std::byte>(r), mine.size());
     group_->barrier.arrive_and_wait();
@@ -79,18 +79,18 @@ class thread_communicator {
 
   /// Rank r reduces the r-th part of all ranks' elements in its own memory; then all copy all parts.
   template <executor E, class T>
-    requires std::same_as<space_of<E>, host_space>
-  completed all_reduce(E const& exec, span<T, host_space> x, reduction how) {
-    show(x.data());
-    auto const part = [&](unsigned r) { return x.size() * r / size(); };
-    for (auto i = part(rank_); i < part(rank_ + 1); ++i) x.data()[i] = reduced<T>(i, how);
-    group_->barrier.arrive_and_wait();
-    for (unsigned r = 0; r < size(); ++r) {
-      if (r != rank_) exec.copy(x.data() + part(r), shown<T>(r) + part(r), (part(r + 1) - part(r)) * sizeof(T));
+    requires std::same_as<space_of<E>, host_space> completed all_reduce(E const& exec, span<T, host_space> x,
+                                                                        reduction how) {
+      show(x.data());
+      auto const part = [&](unsigned r) { return x.size() * r / size(); };
+      for (auto i = part(rank_); i < part(rank_ + 1); ++i) x.data()[i] = reduced<T>(i, how);
+      group_->barrier.arrive_and_wait();
+      for (unsigned r = 0; r < size(); ++r) {
+        if (r != rank_) exec.copy(x.data() + part(r), shown<T>(r) + part(r), (part(r + 1) - part(r)) * sizeof(T));
+      }
+      group_->barrier.arrive_and_wait();
+      return {};
     }
-    group_->barrier.arrive_and_wait();
-    return {};
-  }
 
   template <executor E>
   completed broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
@@ -112,17 +112,17 @@ class thread_communicator {
 
   template <class T>
   T reduced(std::size_t i, reduction how) const {
-    using A   = std::conditional_t<std::integral<T>, T, accum<T>>;
-    A   total = element_cast<A>(shown<T>(0)[i]);
+    using A = std::conditional_t<std::integral<T>, T, accum<T>>;
+    A total = element_cast<A>(shown<T>(0)[i]);
     for (unsigned r = 1; r < size(); ++r) {
       A const next = element_cast<A>(shown<T>(r)[i]);
-      total        = how == reduction::sum ? static_cast<A>(total + next) : std::max(total, next);
+      total = how == reduction::sum ? static_cast<A>(total + next) : std::max(total, next);
     }
     return element_cast<T>(total);
   }
 
   detail::thread_group* group_;
-  unsigned              rank_;
+  unsigned rank_;
 };
 
 static_assert(exchanges<thread_communicator, detail::archetype>);
@@ -132,10 +132,10 @@ static_assert(exchanges<thread_communicator, detail::archetype>);
 template <class F>
 void run_ranks(unsigned ranks, F const& f) {
   detail::require(ranks >= 1 && ranks < shared_rank, "run_ranks: ranks must be in [1, 65534], got ", ranks);
-  auto group    = detail::thread_group(ranks);
-  auto own      = std::vector<std::exception_ptr>(ranks);
+  auto group = detail::thread_group(ranks);
+  auto own = std::vector<std::exception_ptr>(ranks);
   auto followed = std::vector<std::exception_ptr>(ranks);
-  auto run      = [&](unsigned rank) {
+  auto run = [&](unsigned rank) {
     try {
       f(thread_communicator(group, rank));
     } catch (communication_error const&) {

@@ -20,14 +20,15 @@ class any_chain {
     detail::require(!stages_.empty(), "any_chain: a chain needs at least one stage");
     for (std::size_t i = 0; i + 1 < stages_.size(); ++i) {
       detail::require(stages_[i].output_kind() == kind_of<In>(), "any_chain: ", stages_[i].name(), " emits no ",
-                      element_name<In>(), ", which ", stages_[i + 1].name(), " needs (sparsifiers go before quantizers)");
+                      element_name<In>(), ", which ", stages_[i + 1].name(),
+                      " needs (sparsifiers go before quantizers)");
     }
   }
 
   /// One state per stage.
   struct states {
     std::vector<any_state> each;
-    void                   fields(field_visitor& f) {
+    void fields(field_visitor& f) {
       for (auto& state : each) state.fields(f);
     }
   };
@@ -39,7 +40,8 @@ class any_chain {
   }
 
   capabilities capabilities_for(shape dims) const {
-    auto all = capabilities{.omega = 0, .delta = 1, .error_bound = {}, .projection = true, .isometric = true, .reproducible = true};
+    auto all = capabilities{
+        .omega = 0, .delta = 1, .error_bound = {}, .projection = true, .isometric = true, .reproducible = true};
     all.sums = sums_as();
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       join(all, stages_[i].capabilities_for(dims), i + 1 == stages_.size());
@@ -65,8 +67,8 @@ class any_chain {
     return dims;
   }
   template <class T>
-    requires std::same_as<T, In>
-  std::size_t payload_bytes(shape dims) const {
+    requires std::same_as<T, In> std::size_t payload_bytes(shape dims)
+  const {
     std::size_t side = 0;
     for (auto const& s : stages_) {
       side = detail::align_up(side, detail::section_alignment) + s.side_bytes(dims);
@@ -76,8 +78,8 @@ class any_chain {
     return side == 0 ? values : detail::align_up(values, detail::section_alignment) + side;
   }
   template <class T>
-    requires std::same_as<T, In>
-  std::size_t scratch_bytes(E const& exec, shape dims) const {
+    requires std::same_as<T, In> std::size_t scratch_bytes(E const& exec, shape dims)
+  const {
     std::size_t kept = 0, most = 0;
     for (auto const& s : stages_) {
       auto const rest = s.output_shape(dims);
@@ -89,19 +91,19 @@ class any_chain {
   }
 
   template <class T>
-    requires std::same_as<T, In>
-  states make_agreed(E const& exec, call id, shape dims) const {
+    requires std::same_as<T, In> states make_agreed(E const& exec, call id, shape dims)
+  const {
     auto made = states();
     for (auto const& s : stages_) {
       made.each.push_back(s.make_agreed(exec, id, dims));
       dims = s.output_shape(dims);
-      id   = next_stage(id);
+      id = next_stage(id);
     }
     return made;
   }
   template <class T>
-    requires std::same_as<T, In>
-  states make_local(E const& exec, shape dims) const {
+    requires std::same_as<T, In> states make_local(E const& exec, shape dims)
+  const {
     auto made = states();
     for (auto const& s : stages_) {
       made.each.push_back(s.make_local(exec, dims));
@@ -110,8 +112,8 @@ class any_chain {
     return made;
   }
 
-  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, span_on<E, std::byte> payload,
-                      states const& agreed, states& local, workspace_on<E>& ws) const {
+  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
+                      span_on<E, std::byte> payload, states const& agreed, states& local, workspace_on<E>& ws) const {
     encode_from(0, exec, id, dims, x, payload, values_section(dims), agreed, local, ws);
   }
   void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
@@ -122,17 +124,18 @@ class any_chain {
  private:
   /// What chain's capabilities say, stage after stage.
   static void join(capabilities& all, capabilities const& next, bool is_last) {
-    all.omega = all.omega && next.omega && (is_last || next.isometric) ? std::optional((1 + *all.omega) * (1 + *next.omega) - 1)
-                                                                       : std::nullopt;
+    all.omega = all.omega && next.omega && (is_last || next.isometric)
+                    ? std::optional((1 + *all.omega) * (1 + *next.omega) - 1)
+                    : std::nullopt;
     auto const kept = is_last ? next.contraction() : next.delta;
     auto const fits = is_last || (next.isometric && next.projection);
-    all.delta       = all.delta && kept && fits ? std::optional(*all.delta * *kept) : std::nullopt;
-    all.projection  = all.projection && next.projection && fits;
-    all.isometric   = all.isometric && next.isometric;
+    all.delta = all.delta && kept && fits ? std::optional(*all.delta * *kept) : std::nullopt;
+    all.projection = all.projection && next.projection && fits;
+    all.isometric = all.isometric && next.isometric;
     all.reproducible = all.reproducible && next.reproducible;
   }
 
-  bool        is_last(std::size_t i) const { return i + 1 == stages_.size(); }
+  bool is_last(std::size_t i) const { return i + 1 == stages_.size(); }
   std::size_t values_section(shape const& dims) const {
     return detail::align_up(stages_.back().values_bytes(output_shape(dims).n), detail::section_alignment);
   }
@@ -141,29 +144,29 @@ class any_chain {
   void encode_from(std::size_t i, E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
                    span_on<E, std::byte> payload, std::size_t side, states const& agreed, states& local,
                    workspace_on<E>& ws) const {
-    auto const& s       = stages_[i];
-    auto const  scope   = ws.mark();
-    auto const  own     = s.side_bytes(dims);
-    auto const  record  = own == 0 ? span_on<E, std::byte>() : payload.subspan(side, own);
-    auto const  rest    = s.output_shape(dims);
-    auto const  mid     = is_last(i) ? stream_on<E, In>() : ws.template take<In>(rest.n);
-    auto* const values  = is_last(i) ? payload.data() : reinterpret_cast<std::byte*>(mid.data);
+    auto const& s = stages_[i];
+    auto const scope = ws.mark();
+    auto const own = s.side_bytes(dims);
+    auto const record = own == 0 ? span_on<E, std::byte>() : payload.subspan(side, own);
+    auto const rest = s.output_shape(dims);
+    auto const mid = is_last(i) ? stream_on<E, In>() : ws.template take<In>(rest.n);
+    auto* const values = is_last(i) ? payload.data() : reinterpret_cast<std::byte*>(mid.data);
     s.encode(exec, id, dims, x, values, record, agreed.each[i], local.each[i], ws);
     if (is_last(i)) return;
-    encode_from(i + 1, exec, next_stage(id), rest, mid, payload, detail::align_up(side + own, detail::section_alignment), agreed,
-                local, ws);
+    encode_from(i + 1, exec, next_stage(id), rest, mid, payload,
+                detail::align_up(side + own, detail::section_alignment), agreed, local, ws);
   }
   void decode_from(std::size_t i, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
                    std::size_t side, stream_on<E, In> x, states const& agreed, workspace_on<E>& ws) const {
-    auto const& s      = stages_[i];
-    auto const  scope  = ws.mark();
-    auto const  own    = s.side_bytes(dims);
-    auto const  record = own == 0 ? span_on<E, std::byte const>() : payload.subspan(side, own);
+    auto const& s = stages_[i];
+    auto const scope = ws.mark();
+    auto const own = s.side_bytes(dims);
+    auto const record = own == 0 ? span_on<E, std::byte const>() : payload.subspan(side, own);
     if (is_last(i)) return s.decode(exec, id, dims, payload.data(), record, x, agreed.each[i], ws);
     auto const rest = s.output_shape(dims);
-    auto const mid  = ws.template take<In>(rest.n);
-    decode_from(i + 1, exec, next_stage(id), rest, payload, detail::align_up(side + own, detail::section_alignment), mid, agreed,
-                ws);
+    auto const mid = ws.template take<In>(rest.n);
+    decode_from(i + 1, exec, next_stage(id), rest, payload, detail::align_up(side + own, detail::section_alignment),
+                mid, agreed, ws);
     s.decode(exec, id, dims, reinterpret_cast<std::byte const*>(mid.data), record, x, agreed.each[i], ws);
   }
 

@@ -17,41 +17,32 @@ class any_codec : public pipeable {
   static constexpr bool is_closed = true;
 
   template <class C>
-    requires(!std::same_as<C, any_codec>) && codec<C, In, E>
-  any_codec(C codec) : self_(std::make_shared<model<C>>(std::move(codec))) {}
+    requires(!std::same_as<C, any_codec>)
+  &&codec<C, In, E> any_codec(C codec) : self_(std::make_shared<model<C>>(std::move(codec))) {}
 
-  std::string  name() const { return self_->name(); }
+  std::string name() const { return self_->name(); }
   capabilities capabilities_for(shape const& dims) const { return self_->capabilities_for(dims); }
-  bool         is_exact(shape const& dims) const { return self_->is_exact(dims); }
+  bool is_exact(shape const& dims) const { return self_->is_exact(dims); }
 
   template <class T>
-    requires std::same_as<T, In>
-  std::size_t payload_bytes(shape const& dims) const {
-    return self_->payload_bytes(dims);
-  }
+    requires std::same_as<T, In> std::size_t payload_bytes(shape const& dims)
+  const { return self_->payload_bytes(dims); }
   template <class T>
-    requires std::same_as<T, In>
-  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
-    return self_->scratch_bytes(exec, dims);
-  }
+    requires std::same_as<T, In> std::size_t scratch_bytes(E const& exec, shape const& dims)
+  const { return self_->scratch_bytes(exec, dims); }
   template <class T>
-    requires std::same_as<T, In>
-  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
-    return self_->exchange_scratch_bytes(exec, dims, ranks);
-  }
+    requires std::same_as<T, In> std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks)
+  const { return self_->exchange_scratch_bytes(exec, dims, ranks); }
   template <class T>
-    requires std::same_as<T, In>
-  any_state make_agreed(E const& exec, call const& id, shape const& dims) const {
-    return self_->make_agreed(exec, id, dims);
-  }
+    requires std::same_as<T, In> any_state make_agreed(E const& exec, call const& id, shape const& dims)
+  const { return self_->make_agreed(exec, id, dims); }
   template <class T>
-    requires std::same_as<T, In>
-  any_state make_local(E const& exec, shape const& dims) const {
-    return self_->make_local(exec, dims);
-  }
+    requires std::same_as<T, In> any_state make_local(E const& exec, shape const& dims)
+  const { return self_->make_local(exec, dims); }
 
-  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, span_on<E, std::byte> payload,
-                      any_state const& agreed, any_state& local, workspace_on<E>& ws) const {
+  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
+                      span_on<E, std::byte> payload, any_state const& agreed, any_state& local,
+                      workspace_on<E>& ws) const {
     self_->encode(exec, id, dims, x, payload, agreed, local, ws);
   }
   void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
@@ -61,12 +52,11 @@ class any_codec : public pipeable {
 
   unsigned rounds(shape const& dims, unsigned ranks) const { return self_->rounds(dims, ranks); }
   template <class T>
-    requires std::same_as<T, In>
-  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
-    return self_->round(r, dims, ranks);
-  }
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, stream_on<E, In const> x,
-               span_on<E, std::byte> out, any_state const& agreed, any_state& local, workspace_on<E>& ws) const {
+    requires std::same_as<T, In> transfer round(unsigned r, shape const& dims, unsigned ranks)
+  const { return self_->round(r, dims, ranks); }
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               stream_on<E, In const> x, span_on<E, std::byte> out, any_state const& agreed, any_state& local,
+               workspace_on<E>& ws) const {
     self_->produce(exec, id, dims, ranks, round, x, out, agreed, local, ws);
   }
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
@@ -76,39 +66,39 @@ class any_codec : public pipeable {
 
  private:
   struct base {
-    virtual ~base()                                                                             = default;
-    virtual std::string  name() const                                                           = 0;
-    virtual capabilities capabilities_for(shape const&) const                                   = 0;
-    virtual bool         is_exact(shape const&) const                                           = 0;
-    virtual std::size_t  payload_bytes(shape const&) const                                      = 0;
-    virtual std::size_t  scratch_bytes(E const&, shape const&) const                            = 0;
-    virtual std::size_t  exchange_scratch_bytes(E const&, shape const&, unsigned) const = 0;
-    virtual any_state    make_agreed(E const&, call const&, shape const&) const                 = 0;
-    virtual any_state    make_local(E const&, shape const&) const                               = 0;
-    virtual unsigned     rounds(shape const&, unsigned) const = 0;
-    virtual transfer     round(unsigned, shape const&, unsigned) const = 0;
-    virtual void encode(E const&, call const&, shape const&, stream_on<E, In const>, span_on<E, std::byte>, any_state const&,
-                        any_state&, workspace_on<E>&) const                                     = 0;
-    virtual void decode(E const&, call const&, shape const&, span_on<E, std::byte const>, stream_on<E, In>, any_state const&,
-                        workspace_on<E>&) const                                                 = 0;
-    virtual void produce(E const&, call const&, shape const&, unsigned, unsigned, stream_on<E, In const>, span_on<E, std::byte>,
-                         any_state const&, any_state&, workspace_on<E>&) const                  = 0;
+    virtual ~base() = default;
+    virtual std::string name() const = 0;
+    virtual capabilities capabilities_for(shape const&) const = 0;
+    virtual bool is_exact(shape const&) const = 0;
+    virtual std::size_t payload_bytes(shape const&) const = 0;
+    virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
+    virtual std::size_t exchange_scratch_bytes(E const&, shape const&, unsigned) const = 0;
+    virtual any_state make_agreed(E const&, call const&, shape const&) const = 0;
+    virtual any_state make_local(E const&, shape const&) const = 0;
+    virtual unsigned rounds(shape const&, unsigned) const = 0;
+    virtual transfer round(unsigned, shape const&, unsigned) const = 0;
+    virtual void encode(E const&, call const&, shape const&, stream_on<E, In const>, span_on<E, std::byte>,
+                        any_state const&, any_state&, workspace_on<E>&) const = 0;
+    virtual void decode(E const&, call const&, shape const&, span_on<E, std::byte const>, stream_on<E, In>,
+                        any_state const&, workspace_on<E>&) const = 0;
+    virtual void produce(E const&, call const&, shape const&, unsigned, unsigned, stream_on<E, In const>,
+                         span_on<E, std::byte>, any_state const&, any_state&, workspace_on<E>&) const = 0;
     virtual void absorb(E const&, call const&, shape const&, unsigned, unsigned, received_on<E>, stream_on<E, In>,
-                        any_state&, any_state&, workspace_on<E>&) const                         = 0;
+                        any_state&, any_state&, workspace_on<E>&) const = 0;
   };
 
   template <class C>
   struct model final : base {
     using agreed = agreed_of<C, In, E>;
-    using local  = local_of<C, In, E>;
+    using local = local_of<C, In, E>;
 
     explicit model(C c) : codec(std::move(c)) {}
 
-    std::string  name() const override { return codec.name(); }
+    std::string name() const override { return codec.name(); }
     capabilities capabilities_for(shape const& dims) const override { return capabilities_of(codec, dims); }
-    bool         is_exact(shape const& dims) const override { return detail::is_exact(codec, dims); }
-    std::size_t  payload_bytes(shape const& dims) const override { return pith::payload_bytes<In>(codec, dims); }
-    std::size_t  scratch_bytes(E const& exec, shape const& dims) const override {
+    bool is_exact(shape const& dims) const override { return detail::is_exact(codec, dims); }
+    std::size_t payload_bytes(shape const& dims) const override { return pith::payload_bytes<In>(codec, dims); }
+    std::size_t scratch_bytes(E const& exec, shape const& dims) const override {
       return detail::scratch_bytes<In>(codec, exec, dims);
     }
     std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const override {
@@ -121,14 +111,16 @@ class any_codec : public pipeable {
       return any_state(pith::make_local<In>(exec, codec, dims));
     }
     unsigned rounds(shape const& dims, unsigned ranks) const override { return detail::rounds(codec, dims, ranks); }
-    transfer round(unsigned r, shape const& dims, unsigned ranks) const override { return detail::transfer_of<In>(codec, r, dims, ranks); }
+    transfer round(unsigned r, shape const& dims, unsigned ranks) const override {
+      return detail::transfer_of<In>(codec, r, dims, ranks);
+    }
 
-    void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, span_on<E, std::byte> payload,
-                any_state const& a, any_state& l, workspace_on<E>& ws) const override {
+    void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
+                span_on<E, std::byte> payload, any_state const& a, any_state& l, workspace_on<E>& ws) const override {
       detail::encode_payload<In>(codec, exec, id, dims, x, payload, a.as<agreed>(), l.as<local>(), ws);
     }
-    void decode(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload, stream_on<E, In> x,
-                any_state const& a, workspace_on<E>& ws) const override {
+    void decode(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                stream_on<E, In> x, any_state const& a, workspace_on<E>& ws) const override {
       detail::decode_payload<In>(codec, exec, id, dims, payload, x, a.as<agreed>(), ws);
     }
     void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned r, stream_on<E, In const> x,

@@ -15,8 +15,8 @@ class any_state {
  public:
   any_state() = default;
   template <class S>
-    requires(!std::same_as<S, any_state>) && codec_state_part<S>
-  explicit any_state(S state) : self_(std::make_unique<model<S>>(std::move(state))) {}
+    requires(!std::same_as<S, any_state>)
+  &&codec_state_part<S> explicit any_state(S state) : self_(std::make_unique<model<S>>(std::move(state))) {}
 
   void fields(field_visitor& f) {
     if (self_) self_->fields(f);
@@ -30,14 +30,14 @@ class any_state {
 
  private:
   struct base {
-    virtual ~base()                      = default;
+    virtual ~base() = default;
     virtual void fields(field_visitor&) = 0;
   };
   template <class S>
   struct model final : base {
     explicit model(S s) : state(std::move(s)) {}
     void fields(field_visitor& f) override { state.fields(f); }
-    S    state;
+    S state;
   };
 
   std::unique_ptr<base> self_;
@@ -48,64 +48,67 @@ template <real In, executor E>
 class any_stage {
  public:
   template <class S>
-    requires(!std::same_as<S, any_stage>) && stage<S, In, E>
-  explicit any_stage(S stage) : self_(std::make_shared<model<S>>(std::move(stage))) {}
+    requires(!std::same_as<S, any_stage>)
+  &&stage<S, In, E> explicit any_stage(S stage) : self_(std::make_shared<model<S>>(std::move(stage))) {}
 
-  std::string  name() const { return self_->name(); }
-  shape        output_shape(shape const& dims) const { return self_->output_shape(dims); }
+  std::string name() const { return self_->name(); }
+  shape output_shape(shape const& dims) const { return self_->output_shape(dims); }
   element_kind output_kind() const { return self_->output_kind(); }
-  std::size_t  values_bytes(std::uint64_t n) const { return self_->values_bytes(n); }
-  std::size_t  side_bytes(shape const& dims) const { return self_->side_bytes(dims); }
-  std::size_t  scratch_bytes(E const& exec, shape const& dims) const { return self_->scratch_bytes(exec, dims); }
+  std::size_t values_bytes(std::uint64_t n) const { return self_->values_bytes(n); }
+  std::size_t side_bytes(shape const& dims) const { return self_->side_bytes(dims); }
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const { return self_->scratch_bytes(exec, dims); }
   capabilities capabilities_for(shape const& dims) const { return self_->capabilities_for(dims); }
-  any_state    make_agreed(E const& exec, call const& id, shape const& dims) const { return self_->make_agreed(exec, id, dims); }
-  any_state    make_local(E const& exec, shape const& dims) const { return self_->make_local(exec, dims); }
+  any_state make_agreed(E const& exec, call const& id, shape const& dims) const {
+    return self_->make_agreed(exec, id, dims);
+  }
+  any_state make_local(E const& exec, shape const& dims) const { return self_->make_local(exec, dims); }
 
   void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, std::byte* values,
               span_on<E, std::byte> side, any_state const& agreed, any_state& local, workspace_on<E>& ws) const {
     self_->encode(exec, id, dims, x, values, side, agreed, local, ws);
   }
-  void decode(E const& exec, call const& id, shape const& dims, std::byte const* values, span_on<E, std::byte const> side,
-              stream_on<E, In> x, any_state const& agreed, workspace_on<E>& ws) const {
+  void decode(E const& exec, call const& id, shape const& dims, std::byte const* values,
+              span_on<E, std::byte const> side, stream_on<E, In> x, any_state const& agreed,
+              workspace_on<E>& ws) const {
     self_->decode(exec, id, dims, values, side, x, agreed, ws);
   }
 
  private:
   struct base {
-    virtual ~base()                                                                                = default;
-    virtual std::string  name() const                                                              = 0;
-    virtual shape        output_shape(shape const&) const                                          = 0;
-    virtual element_kind output_kind() const                                                       = 0;
-    virtual std::size_t  values_bytes(std::uint64_t) const                                         = 0;
-    virtual std::size_t  side_bytes(shape const&) const                                            = 0;
-    virtual std::size_t  scratch_bytes(E const&, shape const&) const                               = 0;
-    virtual capabilities capabilities_for(shape const&) const                                      = 0;
-    virtual any_state    make_agreed(E const&, call const&, shape const&) const                    = 0;
-    virtual any_state    make_local(E const&, shape const&) const                                  = 0;
-    virtual void         encode(E const&, call const&, shape const&, stream_on<E, In const>, std::byte*, span_on<E, std::byte>,
-                                any_state const&, any_state&, workspace_on<E>&) const               = 0;
-    virtual void         decode(E const&, call const&, shape const&, std::byte const*, span_on<E, std::byte const>,
-                                stream_on<E, In>, any_state const&, workspace_on<E>&) const         = 0;
+    virtual ~base() = default;
+    virtual std::string name() const = 0;
+    virtual shape output_shape(shape const&) const = 0;
+    virtual element_kind output_kind() const = 0;
+    virtual std::size_t values_bytes(std::uint64_t) const = 0;
+    virtual std::size_t side_bytes(shape const&) const = 0;
+    virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
+    virtual capabilities capabilities_for(shape const&) const = 0;
+    virtual any_state make_agreed(E const&, call const&, shape const&) const = 0;
+    virtual any_state make_local(E const&, shape const&) const = 0;
+    virtual void encode(E const&, call const&, shape const&, stream_on<E, In const>, std::byte*, span_on<E, std::byte>,
+                        any_state const&, any_state&, workspace_on<E>&) const = 0;
+    virtual void decode(E const&, call const&, shape const&, std::byte const*, span_on<E, std::byte const>,
+                        stream_on<E, In>, any_state const&, workspace_on<E>&) const = 0;
   };
 
   template <class S>
   struct model final : base {
-    using out    = output_of<S, In>;
+    using out = output_of<S, In>;
     using agreed = agreed_of<S, In, E>;
-    using local  = local_of<S, In, E>;
+    using local = local_of<S, In, E>;
 
     explicit model(S s) : stage(std::move(s)) {}
 
-    std::string  name() const override { return stage.name(); }
-    shape        output_shape(shape const& dims) const override { return detail::output_shape(stage, dims); }
+    std::string name() const override { return stage.name(); }
+    shape output_shape(shape const& dims) const override { return detail::output_shape(stage, dims); }
     element_kind output_kind() const override { return kind_of<out>(); }
-    std::size_t  values_bytes(std::uint64_t n) const override { return stream_bytes<out>(n); }
-    std::size_t  side_bytes(shape const& dims) const override { return detail::side_bytes<In>(stage, dims); }
-    std::size_t  scratch_bytes(E const& exec, shape const& dims) const override {
+    std::size_t values_bytes(std::uint64_t n) const override { return stream_bytes<out>(n); }
+    std::size_t side_bytes(shape const& dims) const override { return detail::side_bytes<In>(stage, dims); }
+    std::size_t scratch_bytes(E const& exec, shape const& dims) const override {
       return detail::scratch_bytes<In>(stage, exec, dims);
     }
     capabilities capabilities_for(shape const& dims) const override { return capabilities_of(stage, dims); }
-    any_state    make_agreed(E const& exec, call const& id, shape const& dims) const override {
+    any_state make_agreed(E const& exec, call const& id, shape const& dims) const override {
       return any_state(pith::make_agreed<In>(exec, stage, id, dims));
     }
     any_state make_local(E const& exec, shape const& dims) const override {
@@ -115,13 +118,14 @@ class any_stage {
     void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, std::byte* values,
                 span_on<E, std::byte> side, any_state const& a, any_state& l, workspace_on<E>& ws) const override {
       auto* words = reinterpret_cast<typename storage<out>::word*>(values);
-      auto  y     = encoded_on<E, out>{{words, output_shape(dims).n, nullptr}, side};
+      auto y = encoded_on<E, out>{{words, output_shape(dims).n, nullptr}, side};
       detail::encode<In>(stage, exec, id, dims, x, y, a.as<agreed>(), l.as<local>(), ws);
     }
-    void decode(E const& exec, call const& id, shape const& dims, std::byte const* values, span_on<E, std::byte const> side,
-                stream_on<E, In> x, any_state const& a, workspace_on<E>& ws) const override {
+    void decode(E const& exec, call const& id, shape const& dims, std::byte const* values,
+                span_on<E, std::byte const> side, stream_on<E, In> x, any_state const& a,
+                workspace_on<E>& ws) const override {
       auto* words = reinterpret_cast<typename storage<out const>::word*>(values);
-      auto  y     = encoded_on<E, out const>{{words, output_shape(dims).n, nullptr}, side};
+      auto y = encoded_on<E, out const>{{words, output_shape(dims).n, nullptr}, side};
       detail::decode<In>(stage, exec, id, dims, y, x, a.as<agreed>(), ws);
     }
 

@@ -30,14 +30,14 @@ class buffer {
     if (data_ != nullptr) exec_.deallocate(data_, size_ * sizeof(T));
   }
 
-  T*            data() const { return data_; }
-  std::size_t   size() const { return size_; }
-  std::size_t   size_bytes() const { return size_ * sizeof(T); }
+  T* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  std::size_t size_bytes() const { return size_ * sizeof(T); }
   span_on<E, T> view() const { return {data_, size_}; }
 
  private:
-  E           exec_{};
-  T*          data_ = nullptr;
+  E exec_{};
+  T* data_ = nullptr;
   std::size_t size_ = 0;
 };
 

@@ -9,11 +9,11 @@ namespace pith::inline v0 {
 
 /// `n` elements; a matrix is `rows` x `n / rows`, row by row.
 struct shape {
-  std::uint64_t n    = 0;
+  std::uint64_t n = 0;
   std::uint64_t rows = 1;
 
   constexpr std::uint64_t columns() const { return rows == 0 ? 0 : n / rows; }
-  friend constexpr bool   operator==(shape const&, shape const&) = default;
+  friend constexpr bool operator==(shape const&, shape const&) = default;
 };
 
 /// The rank in calls whose randomness all ranks share.
@@ -21,13 +21,13 @@ inline constexpr std::uint16_t shared_rank = 0xffff;
 
 /// Who is encoding what, when. A draw is a pure function of these: equal on every executor, thread count and grid.
 struct call {
-  std::uint64_t const* step   = nullptr;  ///< in the executor's memory, so that a replayed graph sees it advance
-  std::uint64_t        seed   = 0;
-  std::uint64_t        first  = 0;  ///< offset of the first element in its tensor, a multiple of 8
-  std::uint32_t        tensor = 0;  ///< 24 bits
-  std::uint16_t        rank   = 0;  ///< the encoder's, also at decode
-  std::uint8_t         hop    = 0;  ///< 3 bits
-  std::uint8_t         stage  = 0;  ///< 5 bits
+  std::uint64_t const* step = nullptr;  ///< in the executor's memory, so that a replayed graph sees it advance
+  std::uint64_t seed = 0;
+  std::uint64_t first = 0;   ///< offset of the first element in its tensor, a multiple of 8
+  std::uint32_t tensor = 0;  ///< 24 bits
+  std::uint16_t rank = 0;    ///< the encoder's, also at decode
+  std::uint8_t hop = 0;      ///< 3 bits
+  std::uint8_t stage = 0;    ///< 5 bits
 };
 
 constexpr call shared(call id) {
@@ -48,23 +48,25 @@ class draws {
         first_block_(id.first / 8),
         key_{{static_cast<std::uint32_t>(id.seed), static_cast<std::uint32_t>(id.seed >> 32)}},
         tensor_(id.tensor << 8),
-        place_(static_cast<std::uint32_t>(id.rank) << 8 | (id.hop & 7u) << 24 | static_cast<std::uint32_t>(id.stage) << 27) {}
+        place_(static_cast<std::uint32_t>(id.rank) << 8 | (id.hop & 7u) << 24 |
+               static_cast<std::uint32_t>(id.stage) << 27) {}
 
   /// The block for elements 8 i .. 8 i + 7.
   PITH_HD constexpr random_block operator()(std::uint64_t i) const {
     auto const block = first_block_ + i;
-    auto const step  = *step_;
-    return philox4x32_10({{static_cast<std::uint32_t>(block), (static_cast<std::uint32_t>(block >> 32) & 0xffu) | tensor_,
-                           static_cast<std::uint32_t>(step), (static_cast<std::uint32_t>(step >> 32) & 0xffu) | place_}},
-                         key_);
+    auto const step = *step_;
+    return philox4x32_10(
+        {{static_cast<std::uint32_t>(block), (static_cast<std::uint32_t>(block >> 32) & 0xffu) | tensor_,
+          static_cast<std::uint32_t>(step), (static_cast<std::uint32_t>(step >> 32) & 0xffu) | place_}},
+        key_);
   }
 
  private:
   std::uint64_t const* step_;
-  std::uint64_t        first_block_;
-  philox_key           key_;
-  std::uint32_t        tensor_;
-  std::uint32_t        place_;
+  std::uint64_t first_block_;
+  philox_key key_;
+  std::uint32_t tensor_;
+  std::uint32_t place_;
 };
 
 }  // namespace pith::inline v0

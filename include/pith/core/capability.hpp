@@ -36,19 +36,27 @@ concept absolute = requires(S const& s, shape const& dims) {
 
 /// D(C(x)) is the orthogonal projection of x on a subspace that x may choose: |x|^2 = |D(C(x))|^2 + |x - D(C(x))|^2.
 template <class S>
-concept projection = requires { requires std::remove_cvref_t<S>::is_projection; };
+concept projection = requires {
+  requires std::remove_cvref_t<S>::is_projection;
+};
 
 /// D embeds values isometrically, |D(y) - D(z)| = |y - z|, so that the errors of a stage behind it keep their size.
 template <class S>
-concept isometric = requires { requires std::remove_cvref_t<S>::is_isometric; };
+concept isometric = requires {
+  requires std::remove_cvref_t<S>::is_isometric;
+};
 
 /// Values may be summed in flight; there is no side record.
 template <class S>
-concept summable = requires { requires std::remove_cvref_t<S>::sums != sum_form::none; };
+concept summable = requires {
+  requires std::remove_cvref_t<S>::sums != sum_form::none;
+};
 
 /// The count of emitted values depends on the data; it begins the side record, and the output shape bounds it.
 template <class S>
-concept variable_rate = requires { requires std::remove_cvref_t<S>::is_variable_rate; };
+concept variable_rate = requires {
+  requires std::remove_cvref_t<S>::is_variable_rate;
+};
 
 template <class S>
 concept fixed_rate = !variable_rate<S>;
@@ -61,22 +69,24 @@ concept rate_adjustable = requires(S const& s, double rate) {
 
 /// C_b(C_a(x)) = C_b(x) for b of a smaller rate: a payload can be compressed further.
 template <class S>
-concept nestable = requires { requires std::remove_cvref_t<S>::is_nestable; };
+concept nestable = requires {
+  requires std::remove_cvref_t<S>::is_nestable;
+};
 
 /// Equal payload and state bytes on all executors, instruction sets and compilers.
 template <class S>
-concept reproducible = requires { requires std::remove_cvref_t<S>::is_reproducible; };
+concept reproducible = requires {
+  requires std::remove_cvref_t<S>::is_reproducible;
+};
 
 /// Capabilities of a codec whose type is known at run time only.
 struct capabilities {
   std::optional<double> omega, delta, error_bound;
-  bool                  projection = false, isometric = false, reproducible = false;
-  sum_form              sums       = sum_form::none;
+  bool projection = false, isometric = false, reproducible = false;
+  sum_form sums = sum_form::none;
 
   /// delta, which an unbiased codec has too where omega < 1: it is 1 - omega.
-  std::optional<double> contraction() const {
-    return delta ? delta : omega ? std::optional(1 - *omega) : std::nullopt;
-  }
+  std::optional<double> contraction() const { return delta ? delta : omega ? std::optional(1 - *omega) : std::nullopt; }
 };
 
 /// Its capabilities are found by asking.
@@ -104,10 +114,10 @@ capabilities capabilities_of(S const& s, shape const& dims) {
     if constexpr (unbiased<S>) of.omega = s.omega(dims);
     if constexpr (contractive<S>) of.delta = s.delta(dims);
     if constexpr (absolute<S>) of.error_bound = s.error_bound(dims);
-    of.projection   = projection<S>;
-    of.isometric    = isometric<S>;
+    of.projection = projection<S>;
+    of.isometric = isometric<S>;
     of.reproducible = reproducible<S>;
-    of.sums         = sum_form_of<S>();
+    of.sums = sum_form_of<S>();
     return of;
   }
 }

@@ -34,7 +34,8 @@ template <class In, class E, class First, class... Rest>
 struct joined<In, E, First, Rest...> : std::false_type {};
 template <class In, class E, class First, class... Rest>
   requires stage<First, In, E>
-struct joined<In, E, First, Rest...> : joined<output_of<First, In>, E, Rest...> {};
+struct joined<In, E, First, Rest...> : joined<output_of<First, In>, E, Rest...> {
+};
 
 template <class In, class E, class... S>
 concept fits = joined<In, E, S...>::value;
@@ -57,12 +58,12 @@ struct chain_states;
 template <class In, class E, std::size_t... I, class... S>
 struct chain_states<In, E, std::index_sequence<I...>, S...> {
   template <std::size_t J>
-  using input  = typename input_at<J, In, S...>::type;
+  using input = typename input_at<J, In, S...>::type;
   using agreed = states<agreed_part, agreed_of<S, input<I>, E>...>;
-  using local  = states<local_part, local_of<S, input<I>, E>...>;
+  using local = states<local_part, local_of<S, input<I>, E>...>;
 
   static constexpr bool any_agreed = any_state<agreed_of<S, input<I>, E>...>;
-  static constexpr bool any_local  = any_state<local_of<S, input<I>, E>...>;
+  static constexpr bool any_local = any_state<local_of<S, input<I>, E>...>;
 };
 template <class In, class E, class... S>
 using states_of = chain_states<In, E, std::index_sequence_for<S...>, S...>;
@@ -134,11 +135,11 @@ class chain : public pipeable {
   template <class In>
   using output = typename detail::chained<In, S...>::type;
 
-  static constexpr bool     is_projection   = (projection<S> && ...) && detail::heads_isometric<S...>;
-  static constexpr bool     is_isometric    = (isometric<S> && ...);
-  static constexpr bool     is_reproducible = (reproducible<S> && ...);
-  static constexpr bool     is_variable_rate = (variable_rate<S> || ...);
-  static constexpr sum_form sums            = detail::chain_sum_form<S...>();
+  static constexpr bool is_projection = (projection<S> && ...) && detail::heads_isometric<S...>;
+  static constexpr bool is_isometric = (isometric<S> && ...);
+  static constexpr bool is_reproducible = (reproducible<S> && ...);
+  static constexpr bool is_variable_rate = (variable_rate<S> || ...);
+  static constexpr sum_form sums = detail::chain_sum_form<S...>();
 
   explicit constexpr chain(std::tuple<S...> stages) : stages_(std::move(stages)) {}
 
@@ -166,20 +167,14 @@ class chain : public pipeable {
   /// The count of the last variable-rate stage is the chain's.
   template <class In>
     requires(variable_rate<S> || ...)
-  constexpr std::size_t count_offset(shape const& dims) const {
-    return count_from<0, In>(dims);
-  }
+  constexpr std::size_t count_offset(shape const& dims) const { return count_from<0, In>(dims); }
 
   /// The stage whose rate can be adjusted, at `rate`; the others as they are.
-  chain at(double rate) const
-    requires((rate_adjustable<S> + ...) == 1)
-  {
+  chain at(double rate) const requires((rate_adjustable<S> + ...) == 1) {
     return std::apply([rate](auto const&... s) { return chain(std::tuple<S...>(detail::at(s, rate)...)); }, stages_);
   }
 
-  double omega(shape dims) const
-    requires(unbiased<S> && ...) && detail::heads_isometric<S...>
-  {
+  double omega(shape dims) const requires(unbiased<S>&&...) && detail::heads_isometric<S...> {
     double grown = 1;
     each([&](auto const& s) {
       grown *= 1 + s.omega(dims);
@@ -188,10 +183,8 @@ class chain : public pipeable {
     return grown - 1;
   }
 
-  double delta(shape dims) const
-    requires detail::heads_project<S...> &&
-            (contractive<detail::last_of<S...>> || unbiased<detail::last_of<S...>>)
-  {
+  double delta(shape dims) const requires detail::heads_project<S...> &&
+      (contractive<detail::last_of<S...>> || unbiased<detail::last_of<S...>>) {
     double kept = 1;
     each([&](auto const& s) {
       if constexpr (contractive<decltype(s)>) {
@@ -210,7 +203,8 @@ class chain : public pipeable {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return typename detail::states_of<In, E, S...>::agreed{
           {pith::make_agreed<input<In, I>>(exec, get<I>(), at<I>(id), before<I>(dims))...}};
-    }(std::index_sequence_for<S...>());
+    }
+    (std::index_sequence_for<S...>());
   }
   template <class In, executor E>
     requires(detail::states_of<In, E, S...>::any_local)
@@ -218,7 +212,8 @@ class chain : public pipeable {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return typename detail::states_of<In, E, S...>::local{
           {pith::make_local<input<In, I>>(exec, get<I>(), before<I>(dims))...}};
-    }(std::index_sequence_for<S...>());
+    }
+    (std::index_sequence_for<S...>());
   }
 
   template <class In, executor E, class... Rest>
@@ -226,7 +221,7 @@ class chain : public pipeable {
   void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, output<In>> y,
               Rest&... rest) const {
     auto const& agreed = detail::pick<agreed_of<chain, In, E>>(rest...);
-    auto&       local  = detail::pick<local_of<chain, In, E>>(rest...);
+    auto& local = detail::pick<local_of<chain, In, E>>(rest...);
     encode_from<0, In>(exec, id, dims, x, y, agreed, local, detail::pick<workspace_on<E>>(rest...));
   }
   template <class In, executor E, class... Rest>
@@ -276,7 +271,8 @@ class chain : public pipeable {
     if constexpr (I == last) {
       return detail::side_bytes<In>(get<I>(), dims);
     } else {
-      return own_side<I, In>(dims) + side_from<I + 1, output_of<decltype(get<I>()), In>>(detail::output_shape(get<I>(), dims));
+      return own_side<I, In>(dims) +
+             side_from<I + 1, output_of<decltype(get<I>()), In>>(detail::output_shape(get<I>(), dims));
     }
   }
   template <std::size_t I, class In>
@@ -284,7 +280,8 @@ class chain : public pipeable {
     if constexpr (I == detail::last_variable<S...>) {
       return detail::count_offset<In>(get<I>(), dims);
     } else {
-      return own_side<I, In>(dims) + count_from<I + 1, output_of<decltype(get<I>()), In>>(detail::output_shape(get<I>(), dims));
+      return own_side<I, In>(dims) +
+             count_from<I + 1, output_of<decltype(get<I>()), In>>(detail::output_shape(get<I>(), dims));
     }
   }
   template <std::size_t I, class In, class E>
@@ -293,25 +290,25 @@ class chain : public pipeable {
     if constexpr (I == last) {
       return own;
     } else {
-      using out       = output_of<decltype(get<I>()), In>;
+      using out = output_of<decltype(get<I>()), In>;
       auto const rest = detail::output_shape(get<I>(), dims);
       return scratch_for<out>(rest.n) + std::max(own, scratch_from<I + 1, out>(exec, rest));
     }
   }
 
   template <std::size_t I, class In, class E, class Y, class Agreed, class Local>
-  void encode_from(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, Y y, Agreed const& agreed,
-                   Local& local, workspace_on<E>& ws) const {
+  void encode_from(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, Y y,
+                   Agreed const& agreed, Local& local, workspace_on<E>& ws) const {
     auto const& stage = get<I>();
     if constexpr (I == last) {
       detail::encode<In>(stage, exec, id, dims, x, y, detail::part<I>(agreed), detail::part<I>(local), ws);
     } else {
-      using out        = output_of<decltype(stage), In>;
+      using out = output_of<decltype(stage), In>;
       auto const scope = ws.mark();
-      auto const rest  = detail::output_shape(stage, dims);
-      auto const mid   = ws.template take<out>(rest.n);
-      auto const own   = detail::side_bytes<In>(stage, dims);
-      auto const to    = detail::counted<In>(stage, dims, encoded_on<E, out>{mid, y.side.first(own)});
+      auto const rest = detail::output_shape(stage, dims);
+      auto const mid = ws.template take<out>(rest.n);
+      auto const own = detail::side_bytes<In>(stage, dims);
+      auto const to = detail::counted<In>(stage, dims, encoded_on<E, out>{mid, y.side.first(own)});
       detail::encode<In>(stage, exec, id, dims, x, to, detail::part<I>(agreed), detail::part<I>(local), ws);
       detail::clear_padding<E>(exec, y.side.first(own_side<I, In>(dims)), own);
       encode_from<I + 1, out>(exec, next_stage(id), rest, stream_on<E, out const>(to.values),
@@ -325,13 +322,15 @@ class chain : public pipeable {
     if constexpr (I == last) {
       detail::decode<In>(stage, exec, id, dims, y, x, detail::part<I>(agreed), ws);
     } else {
-      using out        = output_of<decltype(stage), In>;
+      using out = output_of<decltype(stage), In>;
       auto const scope = ws.mark();
-      auto const rest  = detail::output_shape(stage, dims);
-      auto const mid   = ws.template take<out>(rest.n);
-      decode_from<I + 1, out>(exec, next_stage(id), rest, Y{y.values, y.side.subspan(own_side<I, In>(dims))}, mid, agreed, ws);
-      detail::decode<In>(stage, exec, id, dims, encoded_on<E, out const>{mid, y.side.first(detail::side_bytes<In>(stage, dims))},
-                         x, detail::part<I>(agreed), ws);
+      auto const rest = detail::output_shape(stage, dims);
+      auto const mid = ws.template take<out>(rest.n);
+      decode_from<I + 1, out>(exec, next_stage(id), rest, Y{y.values, y.side.subspan(own_side<I, In>(dims))}, mid,
+                              agreed, ws);
+      detail::decode<In>(stage, exec, id, dims,
+                         encoded_on<E, out const>{mid, y.side.first(detail::side_bytes<In>(stage, dims))}, x,
+                         detail::part<I>(agreed), ws);
     }
   }
 
@@ -366,9 +365,10 @@ constexpr auto operator|(A a, B b) {
   } else if constexpr (!std::derived_from<B, pipeable> || closed<B>) {
     explain_stage<B>();
   } else {
-    static_assert(composable<A, B>,
-                  "pith: these stages do not fit: the right one cannot take the values that the left one emits (sparsifiers "
-                  "and transforms go before quantizers), or is no stage: ask pith::explain_stage<B>()");
+    static_assert(
+        composable<A, B>,
+        "pith: these stages do not fit: the right one cannot take the values that the left one emits (sparsifiers "
+        "and transforms go before quantizers), or is no stage: ask pith::explain_stage<B>()");
   }
 }
 

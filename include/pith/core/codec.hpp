@@ -26,7 +26,7 @@ concept has_payload = requires(C const& c, E const& exec, call const& id, shape 
 
 /// Sizes, encode and decode in bytes. A stage is a codec whose payload is its values and then its side record.
 template <class C, class In, class E>
-concept codec = executor<E> && (stage<C, In, E> || detail::has_payload<std::remove_cvref_t<C>, In, E>);
+concept codec = executor<E> &&(stage<C, In, E> || detail::has_payload<std::remove_cvref_t<C>, In, E>);
 
 /// The bytes of a payload: a bound that is known on the host.
 template <class In, class C>
@@ -35,7 +35,7 @@ constexpr std::size_t payload_bytes(C const& c, shape const& dims) {
     return c.template payload_bytes<In>(dims);
   } else {
     auto const values = stream_bytes<output_of<C, In>>(detail::output_shape(c, dims).n);
-    auto const side   = detail::side_bytes<In>(c, dims);
+    auto const side = detail::side_bytes<In>(c, dims);
     return side == 0 ? values : detail::align_up(values, detail::section_alignment) + side;
   }
 }
@@ -45,9 +45,9 @@ namespace detail {
 /// The sections of a stage's payload.
 template <class Out, class E, class Byte>
 auto sections(std::uint64_t n, span_on<E, Byte> payload) {
-  using element     = std::conditional_t<std::is_const_v<Byte>, Out const, Out>;
+  using element = std::conditional_t<std::is_const_v<Byte>, Out const, Out>;
   auto const values = std::min(payload.size(), align_up(stream_bytes<Out>(n), section_alignment));
-  auto*      words  = reinterpret_cast<typename storage<element>::word*>(payload.data());
+  auto* words = reinterpret_cast<typename storage<element>::word*>(payload.data());
   return encoded_on<E, element>{{words, n, nullptr}, payload.subspan(values)};
 }
 
@@ -86,7 +86,9 @@ void decode_payload(C const& c, E const& exec, call const& id, shape const& dims
 /// Whether what is decoded is what was encoded, for this shape: then there is nothing to feed back.
 template <class C>
 constexpr bool is_exact(C const& c, shape const& dims) {
-  if constexpr (requires { { c.is_exact(dims) } -> std::same_as<bool>; }) {
+  if constexpr (requires {
+                  { c.is_exact(dims) } -> std::same_as<bool>;
+                }) {
     return c.is_exact(dims);
   } else {
     return false;

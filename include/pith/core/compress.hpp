@@ -13,16 +13,16 @@ namespace pith::inline v0 {
 
 /// Whose tensor a state belongs to: all that randomness depends on but the step.
 struct identity_of_tensor {
-  std::uint64_t seed   = 0;
-  std::uint32_t tensor = 0;
-  std::uint16_t rank   = 0;
+  std::uint64_t seed = 0;
+  std::uint32_t tensor = 0;  ///< below 2^24
+  std::uint16_t rank = 0;
 };
 
 namespace detail {
 
 struct advance {
   std::uint64_t* step;
-  PITH_HD void   operator()(std::uint64_t) const { ++*step; }
+  PITH_HD void operator()(std::uint64_t) const { ++*step; }
 };
 
 }  // namespace detail
@@ -36,11 +36,13 @@ class codec_state {
         whose_(whose),
         step_(exec, 1),
         agreed_(make_agreed<In>(exec, codec, id(), dims)),
-        local_(make_local<In>(exec, codec, dims)) {}
+        local_(make_local<In>(exec, codec, dims)) {
+    detail::require(whose.tensor < 1u << 24, "make_state: a tensor's number must be below 2^24, got ", whose.tensor);
+  }
 
   shape const& dims() const { return dims_; }
-  auto&        agreed() { return agreed_; }
-  auto&        local() { return local_; }
+  auto& agreed() { return agreed_; }
+  auto& local() { return local_; }
 
   /// The call of this rank in this step.
   call id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0}; }
@@ -55,20 +57,22 @@ class codec_state {
   }
 
  private:
-  shape                    dims_;
-  identity_of_tensor       whose_;
+  shape dims_;
+  identity_of_tensor whose_;
   buffer<std::uint64_t, E> step_;
-  agreed_of<C, In, E>      agreed_;
-  local_of<C, In, E>       local_;
+  agreed_of<C, In, E> agreed_;
+  local_of<C, In, E> local_;
 };
 
 /// Everything that `codec` must remember for a tensor of shape `dims`; allocates, so do it once.
 template <class In, executor E, class C>
-codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dims, identity_of_tensor const& whose = {}) {
+codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dims,
+                                 identity_of_tensor const& whose = {}) {
   static_assert(real<In>, "pith: the elements of a gradient are float, double, half or bfloat16");
-  static_assert(!real<In> || exchangeable<C, In, E>,
-                "pith: make_state<In>(exec, c, shape) needs a codec c of In: a stage (ask pith::explain_stage<C, In>()), "
-                "error_feedback(c), bypass(c, n) or a collective");
+  static_assert(
+      !real<In> || exchangeable<C, In, E>,
+      "pith: make_state<In>(exec, c, shape) needs a codec c of In: a stage (ask pith::explain_stage<C, In>()), "
+      "error_feedback(c), bypass(c, n) or a collective");
   return {exec, codec, dims, whose};
 }
 
@@ -78,13 +82,13 @@ template <class In, class C, executor E>
 std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims, unsigned ranks = 0) {
   auto most = detail::scratch_bytes<In>(codec, exec, dims);
   if (ranks > 0) {
-    most               = std::max(most, detail::exchange_scratch_bytes<In>(codec, exec, dims, ranks));
+    most = std::max(most, detail::exchange_scratch_bytes<In>(codec, exec, dims, ranks));
     std::size_t moving = 0;
     for (unsigned r = 0; r < detail::rounds(codec, dims, ranks); ++r) {
       auto const moves = detail::transfer_of<In>(codec, r, dims, ranks);
-      auto const out   = detail::padded_bytes(moves);
-      auto const in    = moves.how == transport::all_gather ? out * ranks : 0;
-      moving           = std::max(moving, scratch_for<std::byte>(out) + scratch_for<std::byte>(in));
+      auto const out = detail::padded_bytes(moves);
+      auto const in = moves.how == transport::all_gather ? out * ranks : 0;
+      moving = std::max(moving, scratch_for<std::byte>(out) + scratch_for<std::byte>(in));
     }
     most += moving;
   }
@@ -104,15 +108,15 @@ inline void require_room(char const* verb, std::size_t expected, std::size_t got
 
 /// Begins the state's next step and encodes `x` into the first payload_bytes<In>(codec, dims) bytes of `payload`.
 template <class In, executor E, class C>
-void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> const> x, span_on<E, std::byte> payload,
-              codec_state<In, C, E>& state, workspace_on<E>& ws) {
+void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> const> x,
+              span_on<E, std::byte> payload, codec_state<In, C, E>& state, workspace_on<E>& ws) {
   auto const& dims = state.dims();
-  auto const  size = payload_bytes<In>(codec, dims);
+  auto const size = payload_bytes<In>(codec, dims);
   detail::require_size("compress", "the elements of x", dims.n, x.size());
   detail::require_room("compress", size, payload.size());
   state.advance(exec);
-  detail::encode_payload<In>(codec, exec, state.id(), dims, stream_on<E, In const>{x.data(), dims.n}, payload.first(size),
-                             state.agreed(), state.local(), ws);
+  detail::encode_payload<In>(codec, exec, state.id(), dims, stream_on<E, In const>{x.data(), dims.n},
+                             payload.first(size), state.agreed(), state.local(), ws);
 }
 
 /// A span of another space says so.
@@ -124,21 +128,23 @@ void compress(E const&, C const&, span<T, Space>, span_on<E, std::byte>, codec_s
 
 /// Decodes into `x` what rank `from` compressed in the state's current step.
 template <class In, executor E, class C>
-void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload, span_on<E, std::type_identity_t<In>> x,
-                codec_state<In, C, E>& state, workspace_on<E>& ws, std::uint16_t from) {
+void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload,
+                span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws,
+                std::uint16_t from) {
   auto const& dims = state.dims();
-  auto const  size = payload_bytes<In>(codec, dims);
+  auto const size = payload_bytes<In>(codec, dims);
   detail::require_size("decompress", "the elements of x", dims.n, x.size());
   detail::require_room("decompress", size, payload.size());
   auto id = state.id();
   id.rank = from;
-  detail::decode_payload<In>(codec, exec, id, dims, payload.first(size), stream_on<E, In>{x.data(), dims.n}, state.agreed(), ws);
+  detail::decode_payload<In>(codec, exec, id, dims, payload.first(size), stream_on<E, In>{x.data(), dims.n},
+                             state.agreed(), ws);
 }
 
 /// Decodes what this rank compressed.
 template <class In, executor E, class C>
-void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload, span_on<E, std::type_identity_t<In>> x,
-                codec_state<In, C, E>& state, workspace_on<E>& ws) {
+void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload,
+                span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws) {
   decompress(exec, codec, payload, x, state, ws, state.id().rank);
 }
 

@@ -12,7 +12,7 @@ namespace pith::inline v0::detail {
 template <class To, class From>
 struct convert {
   From const* from;
-  To*         to;
+  To* to;
   PITH_HD void operator()(std::uint64_t i) const { to[i] = element_cast<To>(from[i]); }
 };
 
@@ -20,16 +20,18 @@ struct convert {
 template <class To, class From>
 struct scale {
   From const* from;
-  To*         to;
-  accum<To>   factor;
-  PITH_HD void operator()(std::uint64_t i) const { to[i] = element_cast<To>(factor * element_cast<accum<To>>(from[i])); }
+  To* to;
+  accum<To> factor;
+  PITH_HD void operator()(std::uint64_t i) const {
+    to[i] = element_cast<To>(factor * element_cast<accum<To>>(from[i]));
+  }
 };
 
 /// to[i] += from[i].
 template <class To, class From>
 struct add {
   From const* from;
-  To*         to;
+  To* to;
   PITH_HD void operator()(std::uint64_t i) const { to[i] += element_cast<To>(from[i]); }
 };
 

@@ -23,25 +23,25 @@ PITH_HD inline To bits_as(From const& from) {
 /// Drops the low `shift` bits of `v`, rounding to nearest, ties to even.
 PITH_HD constexpr std::uint32_t round_off(std::uint32_t v, unsigned shift) {
   auto const half_unit = 1u << (shift - 1);
-  auto const odd       = (v >> shift) & 1u;
+  auto const odd = (v >> shift) & 1u;
   return (v + half_unit - 1 + odd) >> shift;
 }
 
 PITH_HD inline std::uint16_t half_bits(float value) {
-  auto const bits      = bits_as<std::uint32_t>(value);
-  auto const sign      = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
+  auto const bits = bits_as<std::uint32_t>(value);
+  auto const sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
   auto const magnitude = bits & 0x7fffffffu;
   auto const signed_as = [sign](std::uint32_t m) { return static_cast<std::uint16_t>(sign | m); };
-  if (magnitude > 0x7f800000u) return signed_as(0x7e00u);                     // NaN
-  if (magnitude >= 0x47800000u) return signed_as(0x7c00u);                    // 65536 and above
+  if (magnitude > 0x7f800000u) return signed_as(0x7e00u);   // NaN
+  if (magnitude >= 0x47800000u) return signed_as(0x7c00u);  // 65536 and above
   if (magnitude >= 0x38800000u) return signed_as(round_off(magnitude - 0x38000000u, 13));
-  if (magnitude < 0x33000000u) return signed_as(0);                           // below half of the least subnormal
+  if (magnitude < 0x33000000u) return signed_as(0);  // below half of the least subnormal
   auto const exponent = magnitude >> 23;
   return signed_as(round_off((magnitude & 0x7fffffu) | 0x800000u, 126 - exponent));
 }
 
 PITH_HD inline float half_value(std::uint16_t bits) {
-  auto const sign     = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
+  auto const sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
   auto const exponent = static_cast<std::uint32_t>(bits >> 10) & 0x1fu;
   auto const mantissa = static_cast<std::uint32_t>(bits) & 0x3ffu;
   if (exponent == 31) return bits_as<float>(sign | 0x7f800000u | (mantissa << 13));

@@ -48,22 +48,22 @@ struct first_of {
 ///   wait                                     until all is done
 template <class E>
 concept executor = std::copyable<std::remove_cvref_t<E>> && memory_space<space_of<E>> &&
-                   requires(E const& exec, std::uint64_t n, std::size_t bytes, workspace_on<E>& ws, double* sum,
-                            std::uint32_t* indices, void* to, void const* from) {
-                     exec.for_each_index(n, detail::noop{});
-                     exec.reduce_into(sum, n, detail::zero{}, detail::first_of{}, 0.0, ws);
-                     exec.select_largest(indices, n, n, detail::zero_key{}, ws);
-                     { exec.template reduce_scratch_bytes<double>(n) } -> std::same_as<std::size_t>;
-                     { exec.template select_scratch_bytes<std::uint32_t>(n) } -> std::same_as<std::size_t>;
-                     exec.copy(to, from, bytes);
-                     exec.fill(to, std::byte{}, bytes);
-                     exec.upload(to, from, bytes);
-                     exec.download(to, from, bytes);
-                     exec.wait();
-                     { exec.allocate(bytes) } -> std::same_as<void*>;
-                     exec.deallocate(to, bytes);
-                     { E::name() } -> std::convertible_to<char const*>;
-                   };
+    requires(E const& exec, std::uint64_t n, std::size_t bytes, workspace_on<E>& ws, double* sum,
+             std::uint32_t* indices, void* to, void const* from) {
+  exec.for_each_index(n, detail::noop{});
+  exec.reduce_into(sum, n, detail::zero{}, detail::first_of{}, 0.0, ws);
+  exec.select_largest(indices, n, n, detail::zero_key{}, ws);
+  { exec.template reduce_scratch_bytes<double>(n) } -> std::same_as<std::size_t>;
+  { exec.template select_scratch_bytes<std::uint32_t>(n) } -> std::same_as<std::size_t>;
+  exec.copy(to, from, bytes);
+  exec.fill(to, std::byte{}, bytes);
+  exec.upload(to, from, bytes);
+  exec.download(to, from, bytes);
+  exec.wait();
+  { exec.allocate(bytes) } -> std::same_as<void*>;
+  exec.deallocate(to, bytes);
+  { E::name() } -> std::convertible_to<char const*>;
+};
 
 namespace detail {
 
@@ -83,13 +83,13 @@ struct archetype {
   template <class Key>
   std::size_t select_scratch_bytes(std::uint64_t) const;
 
-  void  copy(void*, void const*, std::size_t) const;
-  void  fill(void*, std::byte, std::size_t) const;
-  void  upload(void*, void const*, std::size_t) const;
-  void  download(void*, void const*, std::size_t) const;
-  void  wait() const;
+  void copy(void*, void const*, std::size_t) const;
+  void fill(void*, std::byte, std::size_t) const;
+  void upload(void*, void const*, std::size_t) const;
+  void download(void*, void const*, std::size_t) const;
+  void wait() const;
   void* allocate(std::size_t) const;
-  void  deallocate(void*, std::size_t) const noexcept;
+  void deallocate(void*, std::size_t) const noexcept;
 };
 static_assert(executor<archetype>);
 

@@ -11,22 +11,23 @@ namespace pith::inline v0 {
 /// Sends every value unchanged.
 ///
 ///   emits    n values of In; no side record
+///   errors   values of half are summed as half: a sum above 65504 is infinite
 ///   is       unbiased (omega 0), contractive (delta 1), summable, reproducible
 class identity : public pipeable {
  public:
   template <class In>
   using output = In;
 
-  static constexpr bool     is_projection   = true;
-  static constexpr bool     is_isometric    = true;
-  static constexpr bool     is_reproducible = true;
-  static constexpr sum_form sums            = sum_form::encode;
+  static constexpr bool is_projection = true;
+  static constexpr bool is_isometric = true;
+  static constexpr bool is_reproducible = true;
+  static constexpr sum_form sums = sum_form::encode;
 
   std::string name() const { return "identity"; }
-  double      omega(shape const&) const { return 0; }
-  double      delta(shape const&) const { return 1; }
-  double      error_bound(shape const&) const { return 0; }
-  bool        is_exact(shape const&) const { return true; }
+  double omega(shape const&) const { return 0; }
+  double delta(shape const&) const { return 1; }
+  double error_bound(shape const&) const { return 0; }
+  bool is_exact(shape const&) const { return true; }
 
   template <real In, executor E>
   void encode(E const& exec, shape const&, stream_on<E, In const> x, encoded_on<E, In> y, workspace_on<E>&) const {
@@ -38,6 +39,7 @@ class identity : public pipeable {
   }
 };
 
-static_assert(stage<identity, float, detail::archetype> && projection<identity> && isometric<identity> && summable<identity>);
+static_assert(stage<identity, float, detail::archetype> && projection<identity> && isometric<identity> &&
+              summable<identity>);
 
 }  // namespace pith::inline v0

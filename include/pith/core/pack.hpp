@@ -18,7 +18,7 @@ PITH_HD constexpr std::uint64_t group_size(std::uint64_t g, std::uint64_t n) {
 /// Writes `count` symbols of `bits` <= 32 bits, least significant bit first; the last byte's spare bits are zero.
 PITH_HD constexpr void pack(std::uint32_t const* symbols, std::uint64_t count, unsigned bits, std::uint8_t* bytes) {
   std::uint64_t pending = 0;
-  unsigned      held    = 0;
+  unsigned held = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     pending |= static_cast<std::uint64_t>(symbols[i]) << held;
     for (held += bits; held >= 8; held -= 8, pending >>= 8) *bytes++ = static_cast<std::uint8_t>(pending);
@@ -27,9 +27,9 @@ PITH_HD constexpr void pack(std::uint32_t const* symbols, std::uint64_t count, u
 }
 
 PITH_HD constexpr void unpack(std::uint8_t const* bytes, std::uint64_t count, unsigned bits, std::uint32_t* symbols) {
-  auto const    mask    = (std::uint64_t{1} << bits) - 1;
+  auto const mask = (std::uint64_t{1} << bits) - 1;
   std::uint64_t pending = 0;
-  unsigned      held    = 0;
+  unsigned held = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     for (; held < bits; held += 8) pending |= static_cast<std::uint64_t>(*bytes++) << held;
     symbols[i] = static_cast<std::uint32_t>(pending & mask);

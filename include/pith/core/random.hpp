@@ -25,9 +25,9 @@ PITH_HD constexpr random_block philox4x32_10(random_block counter, philox_key ke
   for (int round = 0; round < 10; ++round) {
     auto const p0 = std::uint64_t{0xD2511F53u} * counter.word[0];
     auto const p1 = std::uint64_t{0xCD9E8D57u} * counter.word[2];
-    counter       = {{static_cast<std::uint32_t>(p1 >> 32) ^ counter.word[1] ^ key.word[0], static_cast<std::uint32_t>(p1),
-                      static_cast<std::uint32_t>(p0 >> 32) ^ counter.word[3] ^ key.word[1], static_cast<std::uint32_t>(p0)}};
-    key           = {{key.word[0] + 0x9E3779B9u, key.word[1] + 0xBB67AE85u}};
+    counter = {{static_cast<std::uint32_t>(p1 >> 32) ^ counter.word[1] ^ key.word[0], static_cast<std::uint32_t>(p1),
+                static_cast<std::uint32_t>(p0 >> 32) ^ counter.word[3] ^ key.word[1], static_cast<std::uint32_t>(p0)}};
+    key = {{key.word[0] + 0x9E3779B9u, key.word[1] + 0xBB67AE85u}};
   }
   return counter;
 }

@@ -44,8 +44,8 @@ constexpr std::size_t kind_bytes(element_kind kind) {
 
 /// What every rank sends in one round: `count` elements of a kind.
 struct transfer {
-  transport     how   = transport::all_gather;
-  element_kind  kind  = element_kind::bytes;
+  transport how = transport::all_gather;
+  element_kind kind = element_kind::bytes;
   std::uint64_t count = 0;
 
   constexpr std::size_t bytes() const { return count * kind_bytes(kind); }
@@ -56,7 +56,7 @@ struct transfer {
 template <memory_space Space = host_space>
 struct received {
   span<std::byte const, Space> bytes;
-  std::size_t                  stride = 0;
+  std::size_t stride = 0;
 
   constexpr span<std::byte const, Space> from(unsigned rank, std::size_t size) const {
     return bytes.subspan(rank * stride, size);
@@ -68,8 +68,8 @@ using received_on = received<space_of<E>>;
 /// An exchange of its own: rounds that each produce a buffer on every rank and absorb its sum, maximum or gathering.
 /// `x` holds the gradient until the last round absorbs: then it holds the mean over the ranks.
 template <class C, class In, class E>
-concept collective = requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
-                              stream_on<E, In const> g, stream_on<E, In> x, span_on<E, std::byte> out,
+concept collective = requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
+                              unsigned round, stream_on<E, In const> g, stream_on<E, In> x, span_on<E, std::byte> out,
                               received_on<E> in, agreed_of<C, In, E>& agreed, local_of<C, In, E>& local,
                               workspace_on<E>& ws) {
   { c.rounds(dims, ranks) } -> std::same_as<unsigned>;
@@ -97,7 +97,9 @@ unsigned rounds(C const& c, shape const& dims, unsigned ranks) {
 /// The form of a codec's sums, which an erased one knows at run time only.
 template <class C>
 constexpr sum_form sums(C const& c) {
-  if constexpr (requires { { c.sums_as() } -> std::same_as<sum_form>; }) {
+  if constexpr (requires {
+                  { c.sums_as() } -> std::same_as<sum_form>;
+                }) {
     return c.sums_as();
   } else {
     return sum_form_of<C>();
@@ -107,7 +109,9 @@ constexpr sum_form sums(C const& c) {
 /// The kind of the values that a summable codec emits.
 template <class In, class C>
 constexpr element_kind value_kind(C const& c) {
-  if constexpr (requires { { c.value_kind() } -> std::same_as<element_kind>; }) {
+  if constexpr (requires {
+                  { c.value_kind() } -> std::same_as<element_kind>;
+                }) {
     return c.value_kind();
   } else if constexpr (summable<C>) {
     return kind_of<output_of<C, In>>();
@@ -158,12 +162,12 @@ stream_on<E, In const> scaled(E const& exec, stream_on<E, In const> x, double fa
 
 /// The mean of all ranks' payloads, decoded and added in rank order.
 template <class In, class C, class E, class Agreed>
-void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in, stream_on<E, In> x,
-                 Agreed const& agreed, workspace_on<E>& ws) {
+void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in,
+                 stream_on<E, In> x, Agreed const& agreed, workspace_on<E>& ws) {
   auto const scope = ws.mark();
-  auto const one   = ws.template take<In>(dims.n);
-  auto const sum   = ws.template take<accum<In>>(dims.n);
-  auto const size  = payload_bytes<In>(c, dims);
+  auto const one = ws.template take<In>(dims.n);
+  auto const sum = ws.template take<accum<In>>(dims.n);
+  auto const size = payload_bytes<In>(c, dims);
   exec.fill(sum.data, std::byte{}, stream_bytes<accum<In>>(dims.n));
   for (unsigned rank = 0; rank < ranks; ++rank) {
     id.rank = static_cast<std::uint16_t>(rank);
@@ -174,8 +178,9 @@ void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned
 }
 
 template <class In, class C, class E, class Agreed, class Local>
-void produce(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, [[maybe_unused]] unsigned round,
-             stream_on<E, In const> x, span_on<E, std::byte> out, Agreed const& agreed, Local& local, workspace_on<E>& ws) {
+void produce(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
+             [[maybe_unused]] unsigned round, stream_on<E, In const> x, span_on<E, std::byte> out, Agreed const& agreed,
+             Local& local, workspace_on<E>& ws) {
   auto const scope = ws.mark();
   if constexpr (collective<C, In, E>) {
     c.produce(exec, id, dims, ranks, round, x, out, agreed, local, ws);
@@ -186,9 +191,9 @@ void produce(C const& c, E const& exec, call const& id, shape const& dims, unsig
 }
 
 template <class In, class C, class E, class Agreed, class Local>
-void absorb(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, [[maybe_unused]] unsigned round,
-            received_on<E> in, stream_on<E, In> x, Agreed& agreed, [[maybe_unused]] Local& local,
-            workspace_on<E>& ws) {
+void absorb(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
+            [[maybe_unused]] unsigned round, received_on<E> in, stream_on<E, In> x, Agreed& agreed,
+            [[maybe_unused]] Local& local, workspace_on<E>& ws) {
   auto const scope = ws.mark();
   if constexpr (collective<C, In, E>) {
     c.absorb(exec, id, dims, ranks, round, in, x, agreed, local, ws);
@@ -202,16 +207,17 @@ void absorb(C const& c, E const& exec, call const& id, shape const& dims, unsign
 
 /// Whether what a rank contributed is known once it has produced its last round. Else it is the mean that all receive.
 template <class C, class In, class E>
-concept knows_contribution = !collective<C, In, E> || requires(C const& c, E const& exec, call const& id, shape const& dims,
-                                                               unsigned ranks, span_on<E, std::byte const> produced,
-                                                               stream_on<E, In> sent, agreed_of<C, In, E> const& agreed,
-                                                               workspace_on<E>& ws) {
+concept knows_contribution =
+    !collective<C, In, E> || requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
+                                      span_on<E, std::byte const> produced, stream_on<E, In> sent,
+                                      agreed_of<C, In, E> const& agreed, workspace_on<E>& ws) {
   c.contribution(exec, id, dims, ranks, produced, sent, agreed, ws);
 };
 
 template <class In, class C, class E, class Agreed>
 void contribution(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
-                  span_on<E, std::byte const> produced, stream_on<E, In> sent, Agreed const& agreed, workspace_on<E>& ws) {
+                  span_on<E, std::byte const> produced, stream_on<E, In> sent, Agreed const& agreed,
+                  workspace_on<E>& ws) {
   if constexpr (collective<C, In, E>) {
     c.contribution(exec, id, dims, ranks, produced, sent, agreed, ws);
   } else {

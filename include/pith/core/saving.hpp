@@ -25,7 +25,7 @@ struct field_saver final : field_visitor {
     exec.download(bytes.data() + bytes.size() - n, data, n);
   }
 
-  E const&               exec;
+  E const& exec;
   std::vector<std::byte> bytes;
 };
 
@@ -39,7 +39,7 @@ struct field_loader final : field_visitor {
     from += n;
   }
 
-  E const&         exec;
+  E const& exec;
   std::byte const* from;
 };
 

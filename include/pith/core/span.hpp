@@ -20,52 +20,40 @@ template <class T, memory_space Space = host_space>
 class span {
  public:
   using element_type = T;
-  using value_type   = std::remove_cv_t<T>;
-  using space        = Space;
+  using value_type = std::remove_cv_t<T>;
+  using space = Space;
 
   constexpr span() = default;
   PITH_HD constexpr span(T* data, std::size_t size) : data_(data), size_(size) {}
 
   template <class U>
-    requires std::same_as<U const, T>
-  PITH_HD constexpr span(span<U, Space> other) : data_(other.data()), size_(other.size()) {}
+  requires std::same_as<U const, T> PITH_HD constexpr span(span<U, Space> other)
+      : data_(other.data()), size_(other.size()) {}
 
   template <class R>
-    requires std::same_as<Space, host_space> && (!std::same_as<std::remove_cvref_t<R>, span>) && requires(R& r) {
+    requires std::same_as<Space, host_space> &&(!std::same_as<std::remove_cvref_t<R>, span>)&&requires(R& r) {
       { r.data() } -> std::convertible_to<T*>;
       { r.size() } -> std::convertible_to<std::size_t>;
       r.begin();
     }
-  constexpr span(R&& range) : data_(range.data()), size_(range.size()) {}
+    constexpr span(R&& range) : data_(range.data()), size_(range.size()) {}
 
-  PITH_HD constexpr T*          data() const { return data_; }
-  PITH_HD constexpr std::size_t size() const { return size_; }
-  PITH_HD constexpr std::size_t size_bytes() const { return size_ * sizeof(T); }
-  PITH_HD constexpr bool        empty() const { return size_ == 0; }
+    PITH_HD constexpr T* data() const { return data_; }
+    PITH_HD constexpr std::size_t size() const { return size_; }
+    PITH_HD constexpr std::size_t size_bytes() const { return size_ * sizeof(T); }
+    PITH_HD constexpr bool empty() const { return size_ == 0; }
 
-  PITH_HD constexpr span first(std::size_t n) const { return span(data_, n); }
-  PITH_HD constexpr span subspan(std::size_t from) const { return span(data_ + from, size_ - from); }
-  PITH_HD constexpr span subspan(std::size_t from, std::size_t n) const { return span(data_ + from, n); }
+    PITH_HD constexpr span first(std::size_t n) const { return span(data_, n); }
+    PITH_HD constexpr span subspan(std::size_t from) const { return span(data_ + from, size_ - from); }
+    PITH_HD constexpr span subspan(std::size_t from, std::size_t n) const { return span(data_ + from, n); }
 
-  constexpr T* begin() const
-    requires std::same_as<Space, host_space>
-  {
-    return data_;
-  }
-  constexpr T* end() const
-    requires std::same_as<Space, host_space>
-  {
-    return data_ + size_;
-  }
-  constexpr T& operator[](std::size_t i) const
-    requires std::same_as<Space, host_space>
-  {
-    return data_[i];
-  }
+    constexpr T* begin() const requires std::same_as<Space, host_space> { return data_; }
+    constexpr T* end() const requires std::same_as<Space, host_space> { return data_ + size_; }
+    constexpr T& operator[](std::size_t i) const requires std::same_as<Space, host_space> { return data_[i]; }
 
- private:
-  T*          data_ = nullptr;
-  std::size_t size_ = 0;
+   private:
+    T* data_ = nullptr;
+    std::size_t size_ = 0;
 };
 
 template <class R>

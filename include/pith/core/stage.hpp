@@ -56,31 +56,39 @@ constexpr std::size_t scratch_bytes(S const& s, E const& exec, shape const& dims
 
 /// Whether `s.encode` takes these, in front of the states and the workspace.
 template <class S, class Agreed, class Local, class Ws, class... Head>
-concept takes_encode =
-    (stateless<Agreed> && stateless<Local> &&
-     requires(S const& s, Head... head, Ws& ws) { { s.encode(head..., ws) } -> std::same_as<void>; }) ||
-    (stateless<Agreed> && !stateless<Local> &&
-     requires(S const& s, Head... head, Local& local, Ws& ws) { { s.encode(head..., local, ws) } -> std::same_as<void>; }) ||
-    (!stateless<Agreed> && stateless<Local> && requires(S const& s, Head... head, Agreed const& agreed, Ws& ws) {
-      { s.encode(head..., agreed, ws) } -> std::same_as<void>;
-    }) ||
-    (!stateless<Agreed> && !stateless<Local> && requires(S const& s, Head... head, Agreed const& agreed, Local& local, Ws& ws) {
-      { s.encode(head..., agreed, local, ws) } -> std::same_as<void>;
-    });
+concept takes_encode = (stateless<Agreed> && stateless<Local> &&
+                        requires(S const& s, Head... head, Ws& ws) {
+                          { s.encode(head..., ws) } -> std::same_as<void>;
+                        }) ||
+                       (stateless<Agreed> && !stateless<Local> &&
+                        requires(S const& s, Head... head, Local& local, Ws& ws) {
+                          { s.encode(head..., local, ws) } -> std::same_as<void>;
+                        }) ||
+                       (!stateless<Agreed> && stateless<Local> &&
+                        requires(S const& s, Head... head, Agreed const& agreed, Ws& ws) {
+                          { s.encode(head..., agreed, ws) } -> std::same_as<void>;
+                        }) ||
+                       (!stateless<Agreed> && !stateless<Local> &&
+                        requires(S const& s, Head... head, Agreed const& agreed, Local& local, Ws& ws) {
+                          { s.encode(head..., agreed, local, ws) } -> std::same_as<void>;
+                        });
 
 template <class S, class Agreed, class Ws, class... Head>
-concept takes_decode =
-    (stateless<Agreed> && requires(S const& s, Head... head, Ws& ws) { { s.decode(head..., ws) } -> std::same_as<void>; }) ||
-    (!stateless<Agreed> && requires(S const& s, Head... head, Agreed const& agreed, Ws& ws) {
-      { s.decode(head..., agreed, ws) } -> std::same_as<void>;
-    });
+concept takes_decode = (stateless<Agreed> &&
+                        requires(S const& s, Head... head, Ws& ws) {
+                          { s.decode(head..., ws) } -> std::same_as<void>;
+                        }) ||
+                       (!stateless<Agreed> && requires(S const& s, Head... head, Agreed const& agreed, Ws& ws) {
+                         { s.decode(head..., agreed, ws) } -> std::same_as<void>;
+                       });
 
 template <class S, class In, class E>
-concept encodes_unseeded = takes_encode<S, agreed_of<S, In, E>, local_of<S, In, E>, workspace_on<E>, E const&, shape const&,
-                                        stream_on<E, In const>, encoded_on<E, output_of<S, In>>>;
+concept encodes_unseeded = takes_encode<S, agreed_of<S, In, E>, local_of<S, In, E>, workspace_on<E>, E const&,
+                                        shape const&, stream_on<E, In const>, encoded_on<E, output_of<S, In>>>;
 template <class S, class In, class E>
-concept encodes_seeded = takes_encode<S, agreed_of<S, In, E>, local_of<S, In, E>, workspace_on<E>, E const&, call const&,
-                                      shape const&, stream_on<E, In const>, encoded_on<E, output_of<S, In>>>;
+concept encodes_seeded =
+    takes_encode<S, agreed_of<S, In, E>, local_of<S, In, E>, workspace_on<E>, E const&, call const&, shape const&,
+                 stream_on<E, In const>, encoded_on<E, output_of<S, In>>>;
 template <class S, class In, class E>
 concept decodes_unseeded = takes_decode<S, agreed_of<S, In, E>, workspace_on<E>, E const&, shape const&,
                                         encoded_on<E, output_of<S, In> const>, stream_on<E, In>>;
@@ -89,7 +97,8 @@ concept decodes_seeded = takes_decode<S, agreed_of<S, In, E>, workspace_on<E>, E
                                       encoded_on<E, output_of<S, In> const>, stream_on<E, In>>;
 
 template <class S, class Agreed, class Local, class Ws, class... Head>
-void encode_with(S const& s, [[maybe_unused]] Agreed const& agreed, [[maybe_unused]] Local& local, Ws& ws, Head const&... head) {
+void encode_with(S const& s, [[maybe_unused]] Agreed const& agreed, [[maybe_unused]] Local& local, Ws& ws,
+                 Head const&... head) {
   if constexpr (stateless<Agreed> && stateless<Local>) {
     s.encode(head..., ws);
   } else if constexpr (stateless<Agreed>) {
@@ -129,7 +138,8 @@ concept decodes = detail::decodes_seeded<S, In, E> || detail::decodes_unseeded<S
 namespace detail {
 
 template <class S, class In, class E>
-concept stage_on = std::copyable<S> && std::derived_from<S, pipeable> && sized<S, In> && encodes<S, In, E> && decodes<S, In, E>;
+concept stage_on =
+    std::derived_from<S, pipeable> && std::copyable<S> && sized<S, In> && encodes<S, In, E> && decodes<S, In, E>;
 
 }  // namespace detail
 

@@ -27,7 +27,9 @@ class field_visitor {
 
 /// A state shows its buffers, always in the same order, and can be moved.
 template <class S>
-concept codec_state_part = std::movable<S> && requires(S& state, field_visitor& f) { state.fields(f); };
+concept codec_state_part = std::movable<S> && requires(S& state, field_visitor& f) {
+  state.fields(f);
+};
 
 /// The state of a stage that has none.
 struct no_state {
@@ -71,7 +73,9 @@ concept has_agreed = requires(S const& s, E const& exec, call const& id, shape c
   s.template make_agreed<In>(exec, id, dims);
 };
 template <class S, class In, class E>
-concept has_local = requires(S const& s, E const& exec, shape const& dims) { s.template make_local<In>(exec, dims); };
+concept has_local = requires(S const& s, E const& exec, shape const& dims) {
+  s.template make_local<In>(exec, dims);
+};
 
 }  // namespace detail
 

@@ -38,15 +38,13 @@ template <class T, memory_space Space = host_space>
 struct stream {
   using count_type = std::conditional_t<std::is_const_v<T>, std::uint32_t const, std::uint32_t>;
 
-  typename storage<T>::word* data     = nullptr;
-  std::uint64_t              capacity = 0;        ///< known on the host
-  count_type*                count    = nullptr;  ///< in the space, or null: all of capacity
+  typename storage<T>::word* data = nullptr;
+  std::uint64_t capacity = 0;   ///< known on the host
+  count_type* count = nullptr;  ///< in the space, or null: all of capacity
 
   template <class U>
     requires(!std::is_const_v<T> && std::same_as<U, T const>)
-  constexpr operator stream<U, Space>() const {
-    return {data, capacity, count};
-  }
+  constexpr operator stream<U, Space>() const { return {data, capacity, count}; }
 };
 
 /// The bytes that `n` values of `T` take.
@@ -60,14 +58,12 @@ template <class T, memory_space Space = host_space>
 struct encoded {
   using byte_type = std::conditional_t<std::is_const_v<T>, std::byte const, std::byte>;
 
-  stream<T, Space>       values;
+  stream<T, Space> values;
   span<byte_type, Space> side;
 
   template <class U>
     requires(!std::is_const_v<T> && std::same_as<U, T const>)
-  constexpr operator encoded<U, Space>() const {
-    return {values, side};
-  }
+  constexpr operator encoded<U, Space>() const { return {values, side}; }
 };
 
 /// A side record, read as an array.

@@ -9,8 +9,8 @@ namespace pith::inline v0::detail {
 
 /// A tile is 8 rows of 2,048 lanes: rows in order, lanes pairwise from the low bit, tiles pairwise from the low bit.
 inline constexpr std::uint64_t tile_lanes = 2048;
-inline constexpr std::uint64_t tile_rows  = 8;
-inline constexpr std::uint64_t tile       = tile_lanes * tile_rows;
+inline constexpr std::uint64_t tile_rows = 8;
+inline constexpr std::uint64_t tile = tile_lanes * tile_rows;
 
 /// Merges what it is given pairwise: the tree that a binary counter draws. Absent right siblings leave the left as it is.
 template <class T, class Merge>
@@ -37,15 +37,15 @@ class pairwise {
   }
 
  private:
-  Merge         merge_;
-  T             partial_[48] = {};
-  std::uint64_t count_       = 0;
+  Merge merge_;
+  T partial_[48] = {};
+  std::uint64_t count_ = 0;
 };
 
 /// The merge of f(i) over one tile's elements [from, from + count), 1 <= count <= tile.
 template <class T, class F, class Merge>
 PITH_HD constexpr T reduce_tile(std::uint64_t from, std::uint64_t count, F const& f, Merge merge) {
-  auto       total = pairwise<T, Merge>(merge);
+  auto total = pairwise<T, Merge>(merge);
   auto const lanes = count < tile_lanes ? count : tile_lanes;
   for (std::uint64_t lane = 0; lane < lanes; ++lane) {
     T value = f(from + lane);

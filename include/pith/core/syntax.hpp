@@ -17,14 +17,14 @@ struct term;
 /// Terms from left to right.
 struct pipeline {
   std::vector<term> terms;
-  std::string       text;
+  std::string text;
 
   term const& only() const;
 };
 
 /// name<angle>(arguments); a number or a word is a term without either.
 struct term {
-  std::string           name, angle, text;
+  std::string name, angle, text;
   std::vector<pipeline> arguments;
 
   void takes(std::size_t least, std::size_t most) const {
@@ -33,27 +33,28 @@ struct term {
   }
   bool has(std::size_t i) const { return i < arguments.size(); }
 
-  double        number(std::size_t i) const { return read<double>("a number", arguments.at(i).text); }
+  double number(std::size_t i) const { return read<double>("a number", arguments.at(i).text); }
   std::uint64_t count(std::size_t i) const { return read<std::uint64_t>("a whole number", arguments.at(i).text); }
   std::uint64_t count(std::size_t i, std::uint64_t otherwise) const { return has(i) ? count(i) : otherwise; }
-  int           angle_count() const { return read<int>("a whole number", angle); }
+  int angle_count() const { return read<int>("a whole number", angle); }
 
   /// Whether argument i is one of two words; the first if it is absent.
   bool is_second(std::size_t i, std::string_view first, std::string_view second) const {
     if (!has(i)) return false;
     auto const& word = arguments[i].text;
-    detail::require(word == first || word == second, "parse: ", first, " or ", second, " must stand in \"", text, "\", not \"", word,
-                    "\"");
+    detail::require(word == first || word == second, "parse: ", first, " or ", second, " must stand in \"", text,
+                    "\", not \"", word, "\"");
     return word == second;
   }
 
  private:
   template <class T>
   T read(char const* what, std::string_view digits) const {
-    T          value = 0;
-    auto const end   = digits.data() + digits.size();
-    auto const got   = std::from_chars(digits.data(), end, value);
-    detail::require(got.ec == std::errc() && got.ptr == end, "parse: ", what, " must stand in \"", text, "\", not \"", digits, "\"");
+    T value = 0;
+    auto const end = digits.data() + digits.size();
+    auto const got = std::from_chars(digits.data(), end, value);
+    detail::require(got.ec == std::errc() && got.ptr == end, "parse: ", what, " must stand in \"", text, "\", not \"",
+                    digits, "\"");
     return value;
   }
 };
@@ -67,7 +68,7 @@ inline term const& pipeline::only() const {
 class reader {
  public:
   static pipeline read(std::string_view text) {
-    auto from  = reader(text);
+    auto from = reader(text);
     auto whole = from.read_pipeline();
     if (from.at_ < text.size()) from.fail("the end or |");
     return whole;
@@ -78,7 +79,7 @@ class reader {
 
   pipeline read_pipeline() {
     auto const first = skip_blanks();
-    auto       made  = pipeline();
+    auto made = pipeline();
     do {
       made.terms.push_back(read_term());
     } while (accept('|'));
@@ -88,8 +89,8 @@ class reader {
 
   term read_term() {
     auto const first = skip_blanks();
-    auto       made  = term();
-    made.name        = read_name();
+    auto made = term();
+    made.name = read_name();
     if (accept('<')) {
       made.angle = read_name();
       expect('>');
@@ -107,7 +108,8 @@ class reader {
   /// A name, a word or a number.
   std::string read_name() {
     auto const first = skip_blanks();
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || one_of(text_[at_], "_.+-"))) ++at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || one_of(text_[at_], "_.+-")))
+      ++at_;
     if (at_ == first) fail("a name or a number");
     return std::string(text_.substr(first, at_ - first));
   }
@@ -124,8 +126,9 @@ class reader {
     if (!accept(c)) fail(std::string_view(&c, 1));
   }
   [[noreturn]] void fail(std::string_view expected) const {
-    throw std::invalid_argument(detail::sentence("parse: expected ", expected, " at column ", at_ + 1, " of \"", text_, "\", got ",
-                                                 at_ < text_.size() ? detail::text("\"", text_.substr(at_), "\"") : "the end"));
+    throw std::invalid_argument(
+        detail::sentence("parse: expected ", expected, " at column ", at_ + 1, " of \"", text_, "\", got ",
+                         at_ < text_.size() ? detail::text("\"", text_.substr(at_), "\"") : "the end"));
   }
   std::size_t skip_blanks() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
@@ -138,7 +141,7 @@ class reader {
   }
 
   std::string_view text_;
-  std::size_t      at_ = 0;
+  std::size_t at_ = 0;
 };
 
 }  // namespace pith::inline v0::syntax

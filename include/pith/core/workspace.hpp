@@ -35,7 +35,7 @@ class workspace {
     if (misaligned != 0) used_ = std::min(memory.size(), detail::scratch_alignment - misaligned);
     start_ = used_;
   }
-  workspace(workspace const&)            = delete;
+  workspace(workspace const&) = delete;
   workspace& operator=(workspace const&) = delete;
 
   /// Uninitialised room for `n` values of `T`, aligned to 128 bytes, until the enclosing mark ends.
@@ -43,8 +43,8 @@ class workspace {
   stream<T, Space> take(std::uint64_t n) {
     auto const size = scratch_for<T>(n);
     if (size > memory_.size() - used_) {
-      throw workspace_exhausted(detail::sentence("workspace: ", size, " bytes wanted, ", memory_.size() - used_, " left of ",
-                                                 memory_.size(), "; size it with workspace_bytes"));
+      throw workspace_exhausted(detail::sentence("workspace: ", size, " bytes wanted, ", memory_.size() - used_,
+                                                 " left of ", memory_.size(), "; size it with workspace_bytes"));
     }
     auto* const data = reinterpret_cast<typename storage<T>::word*>(memory_.data() + used_);
     used_ += size;
@@ -56,12 +56,12 @@ class workspace {
   class [[nodiscard]] scope {
    public:
     explicit scope(workspace& ws) : ws_(ws), used_(ws.used_) {}
-    scope(scope const&)            = delete;
+    scope(scope const&) = delete;
     scope& operator=(scope const&) = delete;
     ~scope() { ws_.used_ = used_; }
 
    private:
-    workspace&  ws_;
+    workspace& ws_;
     std::size_t used_;
   };
   scope mark() { return scope(*this); }
@@ -71,9 +71,9 @@ class workspace {
 
  private:
   span<std::byte, Space> memory_;
-  std::size_t            start_      = 0;
-  std::size_t            used_       = 0;
-  std::size_t            high_water_ = 0;
+  std::size_t start_ = 0;
+  std::size_t used_ = 0;
+  std::size_t high_water_ = 0;
 };
 
 }  // namespace pith::inline v0

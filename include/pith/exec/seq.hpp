@@ -46,11 +46,12 @@ class seq_executor {
     using key_type = std::remove_cvref_t<decltype(key(0))>;
     if (k == 0) return;
     auto const scope = ws.mark();
-    auto*      keys  = ws.take<key_type>(n).data;
+    auto* keys = ws.take<key_type>(n).data;
     for (std::uint64_t i = 0; i < n; ++i) keys[i] = key(i);
     std::nth_element(keys, keys + (k - 1), keys + n, std::greater<>());
     auto const least = keys[k - 1];
-    auto       ties  = k - static_cast<std::uint64_t>(std::count_if(keys, keys + (k - 1), [least](auto v) { return v > least; }));
+    auto ties =
+        k - static_cast<std::uint64_t>(std::count_if(keys, keys + (k - 1), [least](auto v) { return v > least; }));
     for (std::uint64_t i = 0; i < n; ++i) {
       auto const v = key(i);
       if (v > least || (v == least && ties > 0 && ties-- > 0)) *out++ = static_cast<std::uint32_t>(i);
@@ -72,7 +73,7 @@ class seq_executor {
   void wait() const {}
 
   void* allocate(std::size_t bytes) const { return ::operator new(bytes, std::align_val_t(detail::scratch_alignment)); }
-  void  deallocate(void* memory, std::size_t) const noexcept {
+  void deallocate(void* memory, std::size_t) const noexcept {
     ::operator delete(memory, std::align_val_t(detail::scratch_alignment));
   }
 
@@ -84,7 +85,8 @@ class seq_executor {
     T lane[detail::tile_lanes];
     for (std::uint64_t i = 0; i < detail::tile_lanes; ++i) lane[i] = f(from + i);
     for (std::uint64_t row = 1; row < detail::tile_rows; ++row) {
-      for (std::uint64_t i = 0; i < detail::tile_lanes; ++i) lane[i] = merge(lane[i], f(from + row * detail::tile_lanes + i));
+      for (std::uint64_t i = 0; i < detail::tile_lanes; ++i)
+        lane[i] = merge(lane[i], f(from + row * detail::tile_lanes + i));
     }
     for (auto width = detail::tile_lanes / 2; width > 0; width /= 2) {
       for (std::uint64_t i = 0; i < width; ++i) lane[i] = merge(lane[2 * i], lane[2 * i + 1]);

@@ -28,24 +28,24 @@ inline constexpr unverified_t unverified{};
 template <class C, class F = residual, bool Verified = true>
 class error_feedback : public pipeable {
   static_assert(!Verified || contractive<C> || unbiased<C> || absolute<C> || erased<C>,
-                "pith: error_feedback(c) needs a c that promises to contract: one with delta, omega or error_bound; for any other "
+                "pith: error_feedback(c) needs a c that promises to contract: one with delta, omega or error_bound; "
+                "for any other "
                 "write error_feedback(c, unverified)");
-  static_assert(!closed<C>, "pith: error_feedback(c) needs a stage or a chain of them: write bypass(error_feedback(c), n), not "
-                            "error_feedback(bypass(c, n))");
+  static_assert(!closed<C>,
+                "pith: error_feedback(c) needs a stage or a chain of them: write bypass(error_feedback(c), n), not "
+                "error_feedback(bypass(c, n))");
   static_assert(feedback<F, float, detail::archetype>,
-                "pith: error_feedback(c, f) needs a feedback policy f: name, compensate (which changes no state), commit and rescale");
+                "pith: error_feedback(c, f) needs a feedback policy f: name, compensate (which changes no state), "
+                "commit and rescale");
 
  public:
-  static constexpr bool is_closed        = true;
-  static constexpr bool is_reproducible  = reproducible<C>;
+  static constexpr bool is_closed = true;
+  static constexpr bool is_reproducible = reproducible<C>;
   static constexpr bool is_variable_rate = variable_rate<C>;
 
   explicit error_feedback(C codec, F policy = F()) : codec_(std::move(codec)), policy_(std::move(policy)) {}
-  error_feedback(C codec, unverified_t)
-    requires(!Verified)
-      : codec_(std::move(codec)) {}
-  error_feedback(C codec, F policy, unverified_t)
-    requires(!Verified)
+  error_feedback(C codec, unverified_t) requires(!Verified) : codec_(std::move(codec)) {}
+  error_feedback(C codec, F policy, unverified_t) requires(!Verified)
       : codec_(std::move(codec)), policy_(std::move(policy)) {}
 
   C const& codec() const { return codec_; }
@@ -55,24 +55,24 @@ class error_feedback : public pipeable {
     auto const how = policy_.name() == "residual" ? "" : detail::text(",", policy_.name());
     return detail::text("ef(", codec_.name(), how, Verified ? ")" : ",unverified)");
   }
-  bool           is_exact(shape const& dims) const { return detail::is_exact(codec_, dims); }
-  error_feedback at(double rate) const
-    requires rate_adjustable<C>
-  {
-    auto other   = *this;
+  bool is_exact(shape const& dims) const { return detail::is_exact(codec_, dims); }
+  error_feedback at(double rate) const requires rate_adjustable<C> {
+    auto other = *this;
     other.codec_ = codec_.at(rate);
     return other;
   }
 
   template <class In, executor E>
   auto make_agreed(E const& exec, call const& id, shape const& dims) const {
-    return agreed_states<In, E>{{pith::make_agreed<accum<In>>(exec, codec_, id, dims), pith::make_agreed<In>(exec, policy_, id, dims)}};
+    return agreed_states<In, E>{
+        {pith::make_agreed<accum<In>>(exec, codec_, id, dims), pith::make_agreed<In>(exec, policy_, id, dims)}};
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
     if constexpr (Verified) verify(dims);
     auto const kept = is_exact(dims) ? shape{} : dims;
-    return local_states<In, E>{{pith::make_local<accum<In>>(exec, codec_, dims), pith::make_local<In>(exec, policy_, kept)}};
+    return local_states<In, E>{
+        {pith::make_local<accum<In>>(exec, codec_, dims), pith::make_local<In>(exec, policy_, kept)}};
   }
 
   template <class In>
@@ -118,8 +118,9 @@ class error_feedback : public pipeable {
 
   template <real In, executor E>
     requires exchangeable<C, accum<In>, E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, stream_on<E, In const> g,
-               span_on<E, std::byte> out, auto const& agreed, auto& local, workspace_on<E>& ws) const {
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               stream_on<E, In const> g, span_on<E, std::byte> out, auto const& agreed, auto& local,
+               workspace_on<E>& ws) const {
     auto const p = compensated<In>(exec, id, dims, g, local, ws);
     detail::produce<accum<In>>(codec_, exec, id, dims, ranks, round, p, out, codec_part(agreed), codec_part(local), ws);
     if constexpr (detail::knows_contribution<C, accum<In>, E>) {
@@ -135,14 +136,17 @@ class error_feedback : public pipeable {
               stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
     if (round + 1 < rounds(dims, ranks)) {
       auto const none = stream_on<E, accum<In>>();
-      detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, none, codec_part(agreed), codec_part(local), ws);
+      detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, none, codec_part(agreed), codec_part(local),
+                                ws);
       return;
     }
     auto const mean = ws.template take<accum<In>>(dims.n);
-    detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, mean, codec_part(agreed), codec_part(local), ws);
+    detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, mean, codec_part(agreed), codec_part(local),
+                              ws);
     if constexpr (!detail::knows_contribution<C, accum<In>, E>) {
       auto const p = compensated<In>(exec, id, dims, stream_on<E, In const>(x), local, ws);
-      if (!is_exact(dims)) policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(mean), policy_part(local), ws);
+      if (!is_exact(dims))
+        policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(mean), policy_part(local), ws);
     }
     if constexpr (detail::settles<F, In, E>) {
       if (!is_exact(dims)) policy_.settle(exec, id, dims, mean, policy_part(agreed), policy_part(local), ws);
@@ -165,8 +169,8 @@ class error_feedback : public pipeable {
     if (dims.n == 0 || is.error_bound || detail::is_exact(codec_, dims)) return;
     auto const delta = is.contraction();
     detail::require(delta && *delta > 0, "error_feedback: ", codec_.name(), " does not contract at n = ", dims.n,
-                    delta ? detail::text(" (delta = ", *delta, ")") : "", ": wrap its unbiased stage as damped(s), or write ",
-                    "error_feedback(c, unverified)");
+                    delta ? detail::text(" (delta = ", *delta, ")") : "",
+                    ": wrap its unbiased stage as damped(s), or write ", "error_feedback(c, unverified)");
   }
 
   template <class In, class E>
@@ -181,7 +185,7 @@ class error_feedback : public pipeable {
     return p;
   }
 
-  C                       codec_;
+  C codec_;
   [[no_unique_address]] F policy_;
 };
 

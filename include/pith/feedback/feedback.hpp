@@ -16,14 +16,14 @@ namespace pith::inline v0 {
 ///     rescale(exec, factor, local)                          loss scale or learning rate changed
 template <class F, class In, class E>
 concept feedback = std::copyable<F> && real<In> && executor<E> &&
-                   requires(F const& f, E const& exec, call const& id, shape const& dims, stream_on<E, In const> g,
-                            stream_on<E, accum<In>> p, stream_on<E, accum<In> const> sent, local_of<F, In, E>& local,
-                            workspace_on<E>& ws) {
-                     { f.name() } -> std::convertible_to<std::string>;
-                     { f.compensate(exec, id, dims, g, p, std::as_const(local), ws) } -> std::same_as<void>;
-                     { f.commit(exec, id, dims, sent, sent, local, ws) } -> std::same_as<void>;
-                     { f.rescale(exec, 2.0, local) } -> std::same_as<void>;
-                   };
+    requires(F const& f, E const& exec, call const& id, shape const& dims, stream_on<E, In const> g,
+             stream_on<E, accum<In>> p, stream_on<E, accum<In> const> sent, local_of<F, In, E>& local,
+             workspace_on<E>& ws) {
+  { f.name() } -> std::convertible_to<std::string>;
+  { f.compensate(exec, id, dims, g, p, std::as_const(local), ws) } -> std::same_as<void>;
+  { f.commit(exec, id, dims, sent, sent, local, ws) } -> std::same_as<void>;
+  { f.rescale(exec, 2.0, local) } -> std::same_as<void>;
+};
 
 namespace detail {
 

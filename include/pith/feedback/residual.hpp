@@ -14,20 +14,20 @@ namespace detail {
 /// p = residual + gamma g.
 template <class In>
 struct add_residual {
-  In const*        g;
+  In const* g;
   accum<In> const* residual;
-  accum<In>*       p;
-  accum<In>        gamma;
-  PITH_HD void     operator()(std::uint64_t i) const { p[i] = residual[i] + gamma * element_cast<accum<In>>(g[i]); }
+  accum<In>* p;
+  accum<In> gamma;
+  PITH_HD void operator()(std::uint64_t i) const { p[i] = residual[i] + gamma * element_cast<accum<In>>(g[i]); }
 };
 
 /// residual = beta (p - sent), where that is a number; elsewhere the residual stays.
 template <class A>
 struct keep_unsent {
-  A const*     p;
-  A const*     sent;
-  A*           residual;
-  A            beta;
+  A const* p;
+  A const* sent;
+  A* residual;
+  A beta;
   PITH_HD void operator()(std::uint64_t i) const {
     auto const unsent = p[i] - sent[i];
     if (is_finite(unsent)) residual[i] = beta * unsent;
@@ -49,7 +49,7 @@ class residual {
   template <class A, executor E>
   struct local {
     buffer<A, E> residual;
-    void         fields(field_visitor& f) { f(residual); }
+    void fields(field_visitor& f) { f(residual); }
   };
 
   std::string name() const {
@@ -65,7 +65,8 @@ class residual {
   template <real In, executor E>
   void compensate(E const& exec, call const&, shape const& dims, stream_on<E, In const> g, stream_on<E, accum<In>> p,
                   local<accum<In>, E> const& mine, workspace_on<E>&) const {
-    exec.for_each_index(dims.n, detail::add_residual<In>{g.data, mine.residual.data(), p.data, static_cast<accum<In>>(gamma_)});
+    exec.for_each_index(dims.n,
+                        detail::add_residual<In>{g.data, mine.residual.data(), p.data, static_cast<accum<In>>(gamma_)});
   }
   template <class A, executor E>
   void commit(E const& exec, call const&, shape const& dims, stream_on<E, A const> p, stream_on<E, A const> sent,

@@ -38,7 +38,7 @@ class power_sgd : public pipeable {
   template <class A, executor E>
   struct factors {
     buffer<A, E> p, q;
-    void         fields(field_visitor& f) {
+    void fields(field_visitor& f) {
       f(p);
       f(q);
     }
@@ -46,9 +46,10 @@ class power_sgd : public pipeable {
 
   std::string name() const { return detail::text("power_sgd(", rank_, ")"); }
   /// Two thin factors must be at most half of the matrix.
-  bool   is_exact(shape const& dims) const { return 2 * rank(dims) * (dims.rows + dims.columns()) > dims.n; }
+  bool is_exact(shape const& dims) const { return 2 * rank(dims) * (dims.rows + dims.columns()) > dims.n; }
   double delta(shape const& dims) const {
-    return is_exact(dims) ? 1 : static_cast<double>(rank(dims)) / static_cast<double>(std::min(dims.rows, dims.columns()));
+    return is_exact(dims) ? 1
+                          : static_cast<double>(rank(dims)) / static_cast<double>(std::min(dims.rows, dims.columns()));
   }
 
   shape output_shape(shape const& dims) const {
@@ -114,9 +115,9 @@ class power_sgd : public pipeable {
   template <real In, executor E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
               stream_on<E, In> x, factors<accum<In>, E>& agreed, no_state&, workspace_on<E>& ws) const {
-    using A           = accum<In>;
-    auto const* const sum   = side_as<A>(in.bytes);
-    auto const        share = A{1} / static_cast<A>(ranks);
+    using A = accum<In>;
+    auto const* const sum = side_as<A>(in.bytes);
+    auto const share = A{1} / static_cast<A>(ranks);
     if (is_exact(dims)) {
       exec.for_each_index(dims.n, detail::scale<In, A>{sum, x.data, share});
     } else if (round == 0) {
@@ -131,14 +132,15 @@ class power_sgd : public pipeable {
 
  private:
   std::uint64_t rank(shape const& dims) const {
-    return std::min<std::uint64_t>({rank_, std::max<std::uint64_t>(dims.rows, 1), std::max<std::uint64_t>(dims.columns(), 1)});
+    return std::min<std::uint64_t>(
+        {rank_, std::max<std::uint64_t>(dims.rows, 1), std::max<std::uint64_t>(dims.columns(), 1)});
   }
   std::uint64_t p_size(shape const& dims) const { return dims.rows * rank(dims); }
   std::uint64_t q_size(shape const& dims) const { return dims.columns() * rank(dims); }
 
   static void check(shape const& dims) {
-    detail::require(dims.rows >= 1 && dims.n % dims.rows == 0, "power_sgd: a matrix of ", dims.n, " elements cannot have ",
-                    dims.rows, " rows");
+    detail::require(dims.rows >= 1 && dims.n % dims.rows == 0, "power_sgd: a matrix of ", dims.n,
+                    " elements cannot have ", dims.rows, " rows");
   }
 
   template <class E, class A>
@@ -151,7 +153,8 @@ class power_sgd : public pipeable {
   }
   template <class E, class In>
   void back_project(E const& exec, shape const& dims, In const* m, accum<In> const* p, accum<In>* q) const {
-    exec.for_each_index(q_size(dims), detail::transposed_times_thin<In>{m, p, q, dims.rows, dims.columns(), rank(dims)});
+    exec.for_each_index(q_size(dims),
+                        detail::transposed_times_thin<In>{m, p, q, dims.rows, dims.columns(), rank(dims)});
   }
   template <class E, class In>
   void expand(E const& exec, shape const& dims, accum<In> const* p, accum<In> const* q, In* m) const {

@@ -12,11 +12,11 @@ namespace pith::inline v0::detail {
 template <class A>
 struct bell {
   draws random;
-  A*    to;
+  A* to;
 
   PITH_HD static A at(draws const& random, std::uint64_t i) {
-    auto const   block = random(i);
-    std::int32_t sum   = 0;
+    auto const block = random(i);
+    std::int32_t sum = 0;
     for (unsigned lane = 0; lane < 8; ++lane) sum += block.lane(lane);
     return static_cast<A>(2 * sum - 8 * 65535) * static_cast<A>(0x1.3988e1409212ep-17);  // 1 / (2 65536 sqrt(8 / 12))
   }
@@ -26,14 +26,14 @@ struct bell {
 /// P = M Q: M rows x columns, Q columns x rank.
 template <class In>
 struct times_thin {
-  In const*        m;
+  In const* m;
   accum<In> const* q;
-  accum<In>*       p;
-  std::uint64_t    columns, rank;
+  accum<In>* p;
+  std::uint64_t columns, rank;
 
   PITH_HD void operator()(std::uint64_t i) const {
     auto const* const row = m + i / rank * columns;
-    accum<In>         sum = 0;
+    accum<In> sum = 0;
     for (std::uint64_t j = 0; j < columns; ++j) sum += element_cast<accum<In>>(row[j]) * q[j * rank + i % rank];
     p[i] = sum;
   }
@@ -42,14 +42,15 @@ struct times_thin {
 /// Q = M^T P: P rows x rank.
 template <class In>
 struct transposed_times_thin {
-  In const*        m;
+  In const* m;
   accum<In> const* p;
-  accum<In>*       q;
-  std::uint64_t    rows, columns, rank;
+  accum<In>* q;
+  std::uint64_t rows, columns, rank;
 
   PITH_HD void operator()(std::uint64_t i) const {
     accum<In> sum = 0;
-    for (std::uint64_t j = 0; j < rows; ++j) sum += element_cast<accum<In>>(m[j * columns + i / rank]) * p[j * rank + i % rank];
+    for (std::uint64_t j = 0; j < rows; ++j)
+      sum += element_cast<accum<In>>(m[j * columns + i / rank]) * p[j * rank + i % rank];
     q[i] = sum;
   }
 };
@@ -59,8 +60,8 @@ template <class In>
 struct thin_times_thin {
   accum<In> const* p;
   accum<In> const* q;
-  In*              m;
-  std::uint64_t    columns, rank;
+  In* m;
+  std::uint64_t columns, rank;
 
   PITH_HD void operator()(std::uint64_t i) const {
     accum<In> sum = 0;
@@ -72,8 +73,8 @@ struct thin_times_thin {
 /// Draws column c of Q anew if it is zero or not finite.
 template <class A>
 struct renew_column {
-  draws         random;
-  A*            q;
+  draws random;
+  A* q;
   std::uint64_t columns, rank;
 
   PITH_HD void operator()(std::uint64_t c) const {

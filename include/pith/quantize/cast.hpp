@@ -20,11 +20,11 @@ class cast : public pipeable {
   template <class In>
   using output = T;
 
-  static constexpr bool     is_reproducible = true;
-  static constexpr sum_form sums            = sum_form::decode;
+  static constexpr bool is_reproducible = true;
+  static constexpr sum_form sums = sum_form::decode;
 
   std::string name() const { return detail::text("cast<", element_name<T>(), ">"); }
-  double      delta(shape const&) const { return 1 - unit_roundoff() * unit_roundoff(); }
+  double delta(shape const&) const { return 1 - unit_roundoff() * unit_roundoff(); }
 
   template <real In, executor E>
   void encode(E const& exec, shape const&, stream_on<E, In const> x, encoded_on<E, T> y, workspace_on<E>&) const {

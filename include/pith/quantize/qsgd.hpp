@@ -17,11 +17,11 @@ namespace detail {
 /// The least value >= v of so many significant bits; what is not finite stays so.
 template <int Digits, class A>
 PITH_HD inline A round_up(double v) {
-  using word            = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
-  constexpr int  spare  = (sizeof(A) == 8 ? 53 : 24) - Digits;
-  constexpr auto mask   = (word{1} << spare) - 1;
-  auto const     near   = static_cast<A>(v);
-  auto           bits   = bits_as<word>(near);
+  using word = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
+  constexpr int spare = (sizeof(A) == 8 ? 53 : 24) - Digits;
+  constexpr auto mask = (word{1} << spare) - 1;
+  auto const near = static_cast<A>(v);
+  auto bits = bits_as<word>(near);
   if (!is_finite(near)) return near;
   if (static_cast<double>(near) < v) ++bits;
   return bits_as<A>(static_cast<word>((bits + mask) & ~mask));
@@ -30,13 +30,13 @@ PITH_HD inline A round_up(double v) {
 /// A level is a unit wide: unit = norm / levels, and a symbol counts units, in two's complement.
 template <int Bits>
 struct qsgd_rule {
-  static constexpr int  bits  = Bits;
+  static constexpr int bits = Bits;
   static constexpr bool draws = true;
   /// Of a unit: a symbol's Bits - 1 and these fit in a float, so that a fused multiply-add cannot change a residual.
-  static constexpr int  digits = Bits < 10 ? 16 : 15;
+  static constexpr int digits = Bits < 10 ? 16 : 15;
 
   std::int32_t levels;
-  norm         of;
+  norm of;
 
   template <class A>
   PITH_HD double measure(A x) const {
@@ -48,14 +48,14 @@ struct qsgd_rule {
   template <class A>
   PITH_HD A finish(double statistic, std::uint64_t, A) const {
     auto const length = of == norm::l2 ? sqrt(statistic) : statistic;
-    auto const unit   = round_up<digits, A>(length / levels);
+    auto const unit = round_up<digits, A>(length / levels);
     return is_finite(unit * static_cast<A>(levels)) ? unit : finite_or_nan(unit * static_cast<A>(levels));
   }
 
   /// floor(|x| / unit + r) in 16.16 fixed point, r = random / 2^16; clamped as a float, since int(NaN) is undefined.
   template <class A>
   PITH_HD std::uint32_t code(A x, A unit, std::uint16_t random) const {
-    auto const most  = static_cast<A>(levels) * 65536;
+    auto const most = static_cast<A>(levels) * 65536;
     auto const ratio = (x < 0 ? -x : x) / unit * 65536;
     auto const fixed = static_cast<std::int32_t>(ratio > 0 ? (ratio < most ? ratio : most) : 0);
     auto const level = (fixed + random) >> 16;
@@ -75,7 +75,8 @@ struct qsgd_rule {
 ///   emits    n symbols of Bits bits, two's complement; side record: norm / levels, rounded up to 16 bits (qsgd<10>: 15), per bucket
 ///   needs    1 <= levels <= 2^(Bits-1) - 1 (the default), a bucket of 0 or a multiple of 8 (128)
 ///   cost     16 random bits an element
-///   errors   a bucket that holds NaN or infinity, or whose norm overflows, decodes to NaN
+///   errors   a bucket that holds NaN or infinity, or whose norm overflows, decodes to NaN; half values within a level of
+///            65504 may be rounded up to infinity
 ///   is       unbiased up to 2^-16 of a level, omega = min(b / (4 s^2), sqrt(b) / s) for b elements a bucket, s levels
 ///   source   Alistarh, Grubic, Li, Tomioka and Vojnovic, QSGD, NeurIPS 2017; no entropy coding here
 template <int Bits>
@@ -87,12 +88,13 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
 
   explicit qsgd(int levels = most_levels, std::uint64_t bucket = 128, norm of = norm::l2)
       : scalar_quantizer<detail::qsgd_rule<Bits>>({levels, of}, bucket) {
-    detail::require(1 <= levels && levels <= most_levels, "qsgd<", Bits, ">: levels must be in [1, ", most_levels, "], got ", levels);
+    detail::require(1 <= levels && levels <= most_levels, "qsgd<", Bits, ">: levels must be in [1, ", most_levels,
+                    "], got ", levels);
   }
 
   std::string name() const {
     auto const& rule = this->rule();
-    auto const  text = detail::text("qsgd<", Bits, ">");
+    auto const text = detail::text("qsgd<", Bits, ">");
     if (rule.levels == most_levels && this->bucket() == 128 && rule.of == norm::l2) return text;
     return detail::text(text, "(", rule.levels, ",", this->bucket(), rule.of == norm::max ? ",max)" : ")");
   }
@@ -105,6 +107,7 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
   }
 };
 
-static_assert(stage<qsgd<8>, float, detail::archetype> && unbiased<qsgd<8>> && !contractive<qsgd<8>> && !summable<qsgd<8>>);
+static_assert(stage<qsgd<8>, float, detail::archetype> && unbiased<qsgd<8>> && !contractive<qsgd<8>> &&
+              !summable<qsgd<8>>);
 
 }  // namespace pith::inline v0

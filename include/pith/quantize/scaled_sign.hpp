@@ -10,7 +10,7 @@ namespace pith::inline v0 {
 namespace detail {
 
 struct scaled_sign_rule {
-  static constexpr int  bits  = 1;
+  static constexpr int bits = 1;
   static constexpr bool draws = false;
 
   template <class A>
@@ -38,6 +38,7 @@ struct scaled_sign_rule {
 ///
 ///   emits    n symbols of 1 bit; side record: one scale per bucket
 ///   needs    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
+///   errors   a bucket that holds NaN or infinity, or (double only) whose sum of magnitudes overflows, decodes to NaN
 ///   is       a projection on the element's own signs, contractive with delta = 1 / bucket (|x|_1^2 / (n |x|^2) in fact);
 ///            use it with error feedback
 ///   source   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019
@@ -48,7 +49,7 @@ class scaled_sign : public scalar_quantizer<detail::scaled_sign_rule> {
   explicit constexpr scaled_sign(std::uint64_t bucket = 0) : scalar_quantizer({}, bucket) {}
 
   std::string name() const { return bucket() == 0 ? "scaled_sign" : detail::text("scaled_sign(", bucket(), ")"); }
-  double      delta(shape const& dims) const { return dims.n == 0 ? 1 : 1 / static_cast<double>(bucket_of(dims.n)); }
+  double delta(shape const& dims) const { return dims.n == 0 ? 1 : 1 / static_cast<double>(bucket_of(dims.n)); }
 };
 
 static_assert(stage<scaled_sign, float, detail::archetype> && projection<scaled_sign> && !isometric<scaled_sign>);

@@ -16,21 +16,19 @@ namespace detail {
 
 /// Stratum j of k is [j n / k, (j+1) n / k): one index is drawn from each, so that indices are distinct and ascend.
 struct strata {
-  draws         random;
+  draws random;
   std::uint64_t n, k;
 
   PITH_HD std::uint64_t first(std::uint64_t j) const { return j * n / k; }
   PITH_HD std::uint64_t width(std::uint64_t j) const { return first(j + 1) - first(j); }
-  PITH_HD std::uint64_t index(std::uint64_t j) const {
-    return first(j) + (random(j / 4).word[j % 4] * width(j) >> 32);
-  }
+  PITH_HD std::uint64_t index(std::uint64_t j) const { return first(j) + (random(j / 4).word[j % 4] * width(j) >> 32); }
 };
 
 template <class In, scaling Scaling>
 struct gather_strata {
-  strata    from;
+  strata from;
   In const* x;
-  In*       values;
+  In* values;
 
   PITH_HD void operator()(std::uint64_t j) const {
     auto const kept = x[from.index(j)];
@@ -44,9 +42,9 @@ struct gather_strata {
 
 template <class In>
 struct scatter_strata {
-  strata       to;
-  In const*    values;
-  In*          x;
+  strata to;
+  In const* values;
+  In* x;
   PITH_HD void operator()(std::uint64_t j) const { x[to.index(j)] = values[j]; }
 };
 
@@ -68,29 +66,21 @@ class random_k : public pipeable {
   template <class In>
   using output = In;
 
-  static constexpr bool     is_projection   = Scaling == scaling::none;
-  static constexpr bool     is_isometric    = true;
-  static constexpr bool     is_reproducible = true;
-  static constexpr sum_form sums            = sum_form::encode;
+  static constexpr bool is_projection = Scaling == scaling::none;
+  static constexpr bool is_isometric = true;
+  static constexpr bool is_reproducible = true;
+  static constexpr sum_form sums = sum_form::encode;
 
   explicit random_k(double density) : density_("random_k", density) {}
 
   std::string name() const {
     return detail::text("random_k(", density_.text(), Scaling == scaling::none ? ")" : ",unbiased)");
   }
-  random_k      at(double density) const { return random_k(density); }
+  random_k at(double density) const { return random_k(density); }
   std::uint64_t kept(std::uint64_t n) const { return density_.of(n); }
 
-  double delta(shape const& dims) const
-    requires(Scaling == scaling::none)
-  {
-    return 1 / widest(dims.n);
-  }
-  double omega(shape const& dims) const
-    requires(Scaling == scaling::unbiased)
-  {
-    return widest(dims.n) - 1;
-  }
+  double delta(shape const& dims) const requires(Scaling == scaling::none) { return 1 / widest(dims.n); }
+  double omega(shape const& dims) const requires(Scaling == scaling::unbiased) { return widest(dims.n) - 1; }
 
   shape output_shape(shape const& dims) const { return {kept(dims.n)}; }
 
@@ -119,6 +109,7 @@ class random_k : public pipeable {
 };
 
 static_assert(stage<random_k<>, float, detail::archetype> && projection<random_k<>> && summable<random_k<>>);
-static_assert(unbiased<random_k<scaling::unbiased>> && !contractive<random_k<scaling::unbiased>> && !unbiased<random_k<>>);
+static_assert(unbiased<random_k<scaling::unbiased>> && !contractive<random_k<scaling::unbiased>> &&
+              !unbiased<random_k<>>);
 
 }  // namespace pith::inline v0

@@ -9,18 +9,18 @@ namespace pith::inline v0::detail {
 
 template <class In>
 struct gather_at {
-  In const*            x;
+  In const* x;
   std::uint32_t const* indices;
-  In*                  values;
-  PITH_HD void         operator()(std::uint64_t i) const { values[i] = x[indices[i]]; }
+  In* values;
+  PITH_HD void operator()(std::uint64_t i) const { values[i] = x[indices[i]]; }
 };
 
 template <class In>
 struct scatter_at {
-  In const*            values;
+  In const* values;
   std::uint32_t const* indices;
-  In*                  x;
-  PITH_HD void         operator()(std::uint64_t i) const { x[indices[i]] = values[i]; }
+  In* x;
+  PITH_HD void operator()(std::uint64_t i) const { x[indices[i]] = values[i]; }
 };
 
 }  // namespace pith::inline v0::detail

@@ -17,9 +17,10 @@ namespace detail {
 /// The bits of |x|: they order magnitudes, infinity above all numbers and NaN above infinity.
 template <class In>
 struct magnitude_key {
-  using word = std::conditional_t<sizeof(In) == 8, std::uint64_t, std::conditional_t<sizeof(In) == 4, std::uint32_t, std::uint16_t>>;
+  using word = std::conditional_t<sizeof(In) == 8, std::uint64_t,
+                                  std::conditional_t<sizeof(In) == 4, std::uint32_t, std::uint16_t>>;
 
-  In const*    x;
+  In const* x;
   PITH_HD word operator()(std::uint64_t i) const {
     return static_cast<word>(bits_as<word>(x[i]) & static_cast<word>(~(word{1} << (8 * sizeof(In) - 1))));
   }
@@ -41,9 +42,9 @@ class top_k : public pipeable {
   template <class In>
   using output = In;
 
-  static constexpr bool is_projection   = true;
-  static constexpr bool is_isometric    = true;
-  static constexpr bool is_nestable     = !lossy_coder<Coder>;
+  static constexpr bool is_projection = true;
+  static constexpr bool is_isometric = true;
+  static constexpr bool is_nestable = !lossy_coder<Coder>;
   static constexpr bool is_reproducible = true;
 
   explicit top_k(double density, Coder coder = {}) : density_("top_k", density), coder_(coder) {}
@@ -52,15 +53,13 @@ class top_k : public pipeable {
     auto const coder = std::same_as<Coder, packed_indices> ? "" : detail::text(",", coder_.name());
     return detail::text("top_k(", density_.text(), coder, ")");
   }
-  top_k         at(double density) const { return top_k(density, coder_); }
+  top_k at(double density) const { return top_k(density, coder_); }
   std::uint64_t kept(std::uint64_t n) const { return density_.of(n); }
-  double        delta(shape const& dims) const
-    requires(!lossy_coder<Coder>)
-  {
+  double delta(shape const& dims) const requires(!lossy_coder<Coder>) {
     return dims.n == 0 ? 1 : static_cast<double>(kept(dims.n)) / static_cast<double>(dims.n);
   }
 
-  shape       output_shape(shape const& dims) const { return {kept(dims.n)}; }
+  shape output_shape(shape const& dims) const { return {kept(dims.n)}; }
   std::size_t side_bytes(shape const& dims) const { return coder_.side_bytes(dims.n, kept(dims.n)); }
   template <real In, executor E>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {
@@ -71,16 +70,18 @@ class top_k : public pipeable {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y, workspace_on<E>& ws) const {
-    auto const  k       = kept(dims.n);
+  void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y,
+              workspace_on<E>& ws) const {
+    auto const k = kept(dims.n);
     auto* const indices = ws.template take<std::uint32_t>(k).data;
     exec.select_largest(indices, k, dims.n, detail::magnitude_key<In>{x.data}, ws);
     coder_.encode(exec, dims.n, k, indices, y.side, ws);
     exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x, workspace_on<E>& ws) const {
-    auto const  k       = kept(dims.n);
+  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
+              workspace_on<E>& ws) const {
+    auto const k = kept(dims.n);
     auto* const indices = ws.template take<std::uint32_t>(k).data;
     coder_.decode(exec, dims.n, k, y.side, indices, ws);
     exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n));
@@ -88,11 +89,12 @@ class top_k : public pipeable {
   }
 
  private:
-  detail::density              density_;
+  detail::density density_;
   [[no_unique_address]] Coder coder_;
 };
 
-static_assert(stage<top_k<>, float, detail::archetype> && projection<top_k<>> && isometric<top_k<>> && nestable<top_k<>>);
+static_assert(stage<top_k<>, float, detail::archetype> && projection<top_k<>> && isometric<top_k<>> &&
+              nestable<top_k<>>);
 static_assert(!unbiased<top_k<>> && !summable<top_k<>> && rate_adjustable<top_k<>>);
 
 }  // namespace pith::inline v0
