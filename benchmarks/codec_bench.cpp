@@ -2,8 +2,8 @@
 //
 //   codec_bench [--benchmark_filter=REGEX] [--benchmark_format=json]
 //
-// x_memcpy is the time over that of copying the same values in the same process; ratio is dense bytes over payload bytes;
-// error is |D(C(x)) - x|^2 / |x|^2 on normal values.
+// x_memcpy is the time over that of copying the same values in the same process; ratio is dense bytes over payload
+// bytes; error is |D(C(x)) - x|^2 / |x|^2 on normal values.
 #include <pith/parse.hpp>
 
 #include <benchmark/benchmark.h>

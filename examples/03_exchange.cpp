@@ -5,7 +5,7 @@
 //   step 2000  |w - w*| = 0.81
 //   2784 bytes gathered and 400 summed a step, not 40400
 //
-// The ranks are threads; over MPI the same program takes pith::mpi_communicator(MPI_COMM_WORLD), as 04_exchange_mpi does.
+// The ranks are threads; 04_exchange_mpi is the same program over MPI.
 #include <pith/comm/threads.hpp>
 
 #include "exchange.hpp"

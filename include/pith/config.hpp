@@ -9,7 +9,7 @@
 
 #if defined(__FAST_MATH__) && !defined(PITH_ALLOW_FAST_MATH)
 #error \
-    "pith: -ffast-math breaks NaN handling and equal bytes on all ranks; define PITH_ALLOW_FAST_MATH to go on without them"
+    "pith: -ffast-math breaks NaN handling and equal bytes on all ranks; PITH_ALLOW_FAST_MATH goes on without them"
 #endif
 
 #if defined(__CUDACC__)

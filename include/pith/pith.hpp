@@ -1,4 +1,4 @@
-// pith/pith.hpp — the core, the calling thread, everyday codecs and feedback. Communicators and parse are included by name.
+// pith/pith.hpp — the core, the calling thread, everyday codecs and feedback; the rest is included by name.
 #pragma once
 
 #include <pith/adapt/bypass.hpp>

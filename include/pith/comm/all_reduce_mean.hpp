@@ -44,8 +44,8 @@ received_on<E> move_bytes(E const& exec, Comm& comm, transport how, element_kind
 
 }  // namespace detail
 
-/// Replaces `gradient` by the mean of all ranks' gradients, as far as `codec` keeps them. Every rank calls it with an equal
-/// codec, shape and seed: gradient_exchange checks that, this function does not.
+/// Replaces `gradient` by the mean of all ranks' gradients, as far as `codec` keeps them. Every rank calls it with an
+/// equal codec, shape and seed: gradient_exchange checks that, this function does not.
 ///
 ///   needs    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes
 ///   cost     one transfer a round: a sum if the codec is summable or collective, else one gathering

@@ -11,7 +11,7 @@ namespace pith::inline v0 {
 
 enum class reduction : std::uint8_t { sum, max };
 
-/// What an asynchronous call returns: waiting is in the executor's order (a host wait on the CPU, stream order on CUDA).
+/// What an asynchronous call returns. Waiting is in the executor's order: a host wait on the CPU, stream order on CUDA.
 template <class R, class E>
 concept request_of = requires(R& r, E const& exec) {
   r.wait(exec);

@@ -11,8 +11,8 @@
 
 namespace pith::inline v0 {
 
-/// Stages from left to right; all but the last emit `In` again. A codec, fused with nothing: write `a | b` where the types
-/// are known.
+/// Stages from left to right; all but the last emit `In` again. A codec, with nothing fused: where the types are known,
+/// write `a | b`.
 template <real In, executor E>
 class any_chain {
  public:

@@ -12,7 +12,8 @@ inline constexpr std::uint64_t tile_lanes = 2048;
 inline constexpr std::uint64_t tile_rows = 8;
 inline constexpr std::uint64_t tile = tile_lanes * tile_rows;
 
-/// Merges what it is given pairwise: the tree that a binary counter draws. Absent right siblings leave the left as it is.
+/// Merges what it is given pairwise: the tree that a binary counter draws. A left sibling without a right one goes up
+/// as it is.
 template <class T, class Merge>
 class pairwise {
  public:

@@ -19,8 +19,8 @@ inline constexpr unverified_t unverified{};
 
 /// Encodes the compensated gradient with `C` and feeds back what was lost, by policy `F`.
 ///
-///   needs    a C that contracts for the tensor's shape, delta > 0 or omega < 1, or has an absolute bound: with others the
-///            residual can grow without bound (std::invalid_argument when the state is made)
+///   needs    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute bound: with others
+///            the residual can grow without bound (std::invalid_argument when the state is made)
 ///   keeps    what F keeps (residual: n elements of accum<In>, a rank's own) and what C keeps
 ///   cost     scratch 2 n elements of accum<In> beside C's
 ///   is       the end of a pipeline; sum of sent + residual = sum of gradients

@@ -1,4 +1,4 @@
-// pith/feedback/feedback.hpp — what a feedback policy does before a gradient is encoded, after it, and after the exchange.
+// pith/feedback/feedback.hpp — what a feedback policy does before encoding, after it, and after the exchange.
 #pragma once
 
 #include <pith/core/stage.hpp>

@@ -25,7 +25,7 @@ namespace pith::inline v0 {
 ///   errors   a NaN anywhere makes the mean NaN on all ranks; the warm start is drawn anew
 ///   is       exact where it would not halve the tensor (vectors, small matrices: sent as they are); else contractive
 ///            with delta = r / min(rows, columns) in the mean over Q; use it with error feedback
-///   source   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019; columns that vanish are drawn anew, not divided by 0
+///   source   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019; a column that vanishes is drawn anew
 class power_sgd : public pipeable {
  public:
   template <class In>

@@ -13,7 +13,8 @@ namespace pith::inline v0 {
 ///
 ///   emits    n values of T; no side record
 ///   needs    values in T's normal range for delta to hold: smaller ones lose digits, larger ones become infinite
-///   is       contractive with delta = 1 - 2^-22 (half), 1 - 2^-16 (bfloat16), 1 - 2^-48 (float); summable; reproducible
+///   is       contractive with delta = 1 - 2^-22 (half), 1 - 2^-16 (bfloat16), 1 - 2^-48 (float); summable;
+///            reproducible
 template <real T>
 class cast : public pipeable {
  public:

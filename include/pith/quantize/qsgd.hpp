@@ -72,11 +72,12 @@ struct qsgd_rule {
 
 /// Rounds each element to a multiple of norm / levels, up or down at random so that its mean is the element.
 ///
-///   emits    n symbols of Bits bits, two's complement; side record: norm / levels, rounded up to 16 bits (qsgd<10>: 15), per bucket
+///   emits    n symbols of Bits bits, two's complement; side record: norm / levels per bucket, rounded up to 16 digits
+///            (15 for Bits = 10)
 ///   needs    1 <= levels <= 2^(Bits-1) - 1 (the default), a bucket of 0 or a multiple of 8 (128)
 ///   cost     16 random bits an element
-///   errors   a bucket that holds NaN or infinity, or whose norm overflows, decodes to NaN; half values within a level of
-///            65504 may be rounded up to infinity
+///   errors   a bucket that holds NaN or infinity, or whose norm overflows, decodes to NaN; half values within a level
+///            of 65504 may be rounded up to infinity
 ///   is       unbiased up to 2^-16 of a level, omega = min(b / (4 s^2), sqrt(b) / s) for b elements a bucket, s levels
 ///   source   Alistarh, Grubic, Li, Tomioka and Vojnovic, QSGD, NeurIPS 2017; no entropy coding here
 template <int Bits>

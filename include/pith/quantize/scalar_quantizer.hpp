@@ -17,7 +17,7 @@ namespace pith::inline v0 {
 ///
 ///     statistic measure(A x)                            what x adds to its bucket's statistic: a double or a few
 ///     statistic merge(statistic, statistic)             joins two
-///     scale     finish(statistic, uint64 count, A{})    the scale, a number or a few of A; NaN if the statistic is not finite
+///     scale     finish(statistic, uint64 count, A{})    the scale, a number or a few of A; NaN if it is not finite
 ///     uint32    code(A x, scale, uint16 random)         the symbol, below 2^bits
 ///     A         value(uint32 symbol, scale)             what it stands for; NaN for a NaN scale
 template <class R, class A>

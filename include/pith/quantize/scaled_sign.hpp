@@ -39,7 +39,7 @@ struct scaled_sign_rule {
 ///   emits    n symbols of 1 bit; side record: one scale per bucket
 ///   needs    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
 ///   errors   a bucket that holds NaN or infinity, or (double only) whose sum of magnitudes overflows, decodes to NaN
-///   is       a projection on the element's own signs, contractive with delta = 1 / bucket (|x|_1^2 / (n |x|^2) in fact);
+///   is       a projection on the signs of x, contractive with delta = 1 / bucket (in fact |x|_1^2 / (n |x|^2));
 ///            use it with error feedback
 ///   source   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019
 class scaled_sign : public scalar_quantizer<detail::scaled_sign_rule> {

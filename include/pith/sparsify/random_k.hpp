@@ -50,7 +50,7 @@ struct scatter_strata {
 
 }  // namespace detail
 
-/// Keeps k = max(1, floor(density n)) entries, one at random from each of k equal strata, the same on all ranks in a step;
+/// Keeps k = max(1, floor(density n)) entries, one drawn from each of k equal strata, the same on all ranks in a step;
 /// the others become zero. `random_k<scaling::unbiased>` multiplies what it keeps by the width of its stratum.
 ///
 ///   emits    k values of In; no side record: the indices follow from seed, tensor and step

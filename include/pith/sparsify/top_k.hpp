@@ -34,7 +34,8 @@ struct magnitude_key {
 ///   needs    0 < density <= 1 (std::invalid_argument), n < 2^32
 ///   cost     a selection over n keys; scratch n keys and k indices
 ///   errors   NaN, then infinity, count as largest, so that they reach the other ranks
-///   is       a projection; with a lossless coder contractive with delta = k / n, and nestable; ties go to the smaller index
+///   is       a projection; with a lossless coder contractive with delta = k / n, and nestable; ties go to the smaller
+///            index
 ///   source   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017
 template <index_coder Coder = packed_indices>
 class top_k : public pipeable {
