@@ -1,14 +1,7 @@
 # Passes if a compiler refuses a source and says the expected text.
 #
 #   cmake -DEXPECTED=text -P expect-compile-error.cmake -- compiler argument...
-set(command)
-foreach(i RANGE 1 ${CMAKE_ARGC})
-  if(DEFINED separator)
-    list(APPEND command ${CMAKE_ARGV${i}})
-  elseif(CMAKE_ARGV${i} STREQUAL "--")
-    set(separator ${i})
-  endif()
-endforeach()
+include(${CMAKE_CURRENT_LIST_DIR}/trailing-command.cmake)
 
 set(ENV{LC_ALL} C)
 execute_process(COMMAND ${command} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
