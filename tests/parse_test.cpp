@@ -3,7 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -70,6 +72,42 @@ TEST_CASE("capabilities of parsed codecs are those of their types") {
   same(pith::power_sgd(2), "power_sgd(2)");
 }
 
+TEST_CASE("a chain made at run time has the bytes of its type whatever lay in the payload") {
+  auto const same = [](auto const& typed, char const* text, std::uint64_t n) {
+    auto const bytes = [n](auto const& codec, std::byte before) {
+      auto x = std::vector<float>(n);
+      for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<float>((i * 37) % 101) - 50;
+      auto state = pith::make_state<float>(pith::seq, codec, {n});
+      auto payload = std::vector<std::byte>(pith::payload_bytes<float>(codec, {n}), before);
+      auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, {n}));
+      auto ws = pith::workspace(pith::span(scratch));
+      pith::compress(pith::seq, codec, x, payload, state, ws);
+      return payload;
+    };
+    CHECK(bytes(typed, std::byte{0}) == bytes(pith::parse<float>(text), std::byte{0xff}));
+  };
+  same(pith::qsgd<8>(), "qsgd<8>", 13);
+  same(pith::top_k(0.5) | pith::qsgd<4>(), "top_k(0.5)|qsgd<4>", 26);
+  same(pith::top_k(0.5) | pith::top_k(0.5) | pith::scaled_sign(), "top_k(0.5)|top_k(0.5)|scaled_sign", 101);
+  same(pith::random_k(0.3) | pith::damped(pith::qsgd<2>()), "random_k(0.3)|damped(qsgd<2>)", 77);
+}
+
+TEST_CASE("what is exact keeps no residual") {
+  CHECK(pith::parse<float>("identity|identity").is_exact({9}));
+  CHECK_FALSE(pith::parse<float>("identity|top_k(0.5)").is_exact({9}));
+}
+
+TEST_CASE("a state of another codec is refused") {
+  auto const codec = pith::parse<float>("ef(top_k(0.5))");
+  auto other = pith::make_state<float>(pith::seq, pith::parse<float>("power_sgd(1)"), {64, 8});
+  auto x = std::vector<float>(64);
+  auto payload = std::vector<std::byte>(pith::payload_bytes<float>(codec, {64, 8}));
+  auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, {64, 8}));
+  auto ws = pith::workspace(pith::span(scratch));
+  CHECK_THROWS_WITH_AS(pith::compress(pith::seq, codec, x, payload, other, ws),
+                       "pith::any_codec: this state was made for another codec", std::invalid_argument);
+}
+
 TEST_CASE("wrong text says what stands where what was expected") {
   auto const refuses = [](char const* text, std::string const& sentence) {
     CAPTURE(text);
@@ -80,7 +118,7 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("top_k(0.1)|", "expected a name or a number at column 12");
   refuses("top_k(0.1) qsgd<8>", "expected the end or | at column 12");
   refuses("qsgd<8", "expected > at column 7");
-  refuses("zip", "\"zip\" is no codec; there are identity");
+  refuses("zip", "\"zip\" is no stage; stages are identity");
   refuses("qsgd<1>", "qsgd<Bits> needs 2 <= Bits <= 10, got \"qsgd<1>\"");
   refuses("qsgd<8>(0)", "qsgd<8>: levels must be in [1, 127], got 0");
   refuses("qsgd<8>(99999999999999999999)", "a whole number must stand in");
@@ -93,7 +131,11 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("power_sgd(0)", "power_sgd: rank must be at least 1, got 0");
   refuses("damped(top_k(0.1))", "damped(s) needs an unbiased stage s; top_k(0.1) is not");
   refuses("qsgd<8>|top_k(0.1)", "qsgd<8> emits no float, which top_k(0.1) needs");
-  refuses("ef(bypass(top_k(0.1),9))", "is no codec");
+  refuses("ef(bypass(top_k(0.1),9))", "ef and bypass go around a whole chain: bypass(ef(a|b),n)");
+  refuses("top_k<77>(0.1)", "top_k takes no <77>, got \"top_k<77>(0.1)\"");
+  refuses("ef<3>(top_k(0.1))", "ef takes no <3>");
+  refuses("ef(top_k(0.1),unverified,residual(0.5,1))", "ef takes 1 to 2 arguments");
+  refuses("ef(top_k(0.1),residual(0.5,1),rubbish)", "ef takes 1 to 2 arguments");
   refuses("ef(top_k(0.1),twice)", "unverified or residual(beta, gamma) must follow a codec in ef(...), not \"twice\"");
 }
 

@@ -34,30 +34,31 @@ auto with_qsgd(syntax::term const& t, F const& f, std::integer_sequence<int, Bit
 }
 
 /// Calls f with the stage that a term says, damped ones aside.
+/// Calls f with the stage that a term says, damped ones aside.
 template <class F>
 auto with_plain_stage(syntax::term const& t, F const& f) {
-  if (t.name == "identity") return t.takes(0, 0), f(identity());
   if (t.name == "cast" && t.angle == "half") return t.takes(0, 0), f(cast<half>());
   if (t.name == "cast" && t.angle == "bfloat16") return t.takes(0, 0), f(cast<bfloat16>());
-  if (t.name == "scaled_sign") return t.takes(0, 1), f(scaled_sign(t.count(0, 0)));
   if (t.name == "qsgd") return with_qsgd(t, f, std::make_integer_sequence<int, 9>());
-  if (t.name == "top_k") return t.takes(1, 1), f(top_k(t.number(0)));
-  if (t.name == "random_k") {
-    t.takes(1, 2);
+  if (t.is_plain("identity", 0, 0)) return f(identity());
+  if (t.is_plain("scaled_sign", 0, 1)) return f(scaled_sign(t.count(0, 0)));
+  if (t.is_plain("top_k", 1, 1)) return f(top_k(t.number(0)));
+  if (t.is_plain("random_k", 1, 2)) {
     return t.is_second(1, "none", "unbiased") ? f(random_k<scaling::unbiased>(t.number(0))) : f(random_k(t.number(0)));
   }
-  if (t.name == "power_sgd")
-    return t.takes(1, 1), f(power_sgd(static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20))));
+  if (t.is_plain("power_sgd", 1, 1)) {
+    return f(power_sgd(static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20))));
+  }
   throw std::invalid_argument(sentence("parse: \"", t.text,
-                                       "\" is no codec; there are identity, cast<half>, cast<bfloat16>, "
-                                       "scaled_sign, qsgd<Bits>, top_k, random_k, power_sgd, damped, ef and bypass"));
+                                       "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
+                                       "qsgd<Bits>, top_k, random_k, power_sgd and damped(stage); ef and bypass go "
+                                       "around a whole chain: bypass(ef(a|b),n)"));
 }
 
 template <class F>
 auto with_stage(syntax::term const& t, F const& f) {
   using result = decltype(f(identity()));
-  if (t.name != "damped") return with_plain_stage(t, f);
-  t.takes(1, 1);
+  if (!t.is_plain("damped", 1, 1)) return with_plain_stage(t, f);
   return with_plain_stage(t.arguments[0].only(), [&]<class S>(S const& stage) -> result {
     if constexpr (unbiased<S>) {
       return f(damped(stage));
@@ -91,17 +92,16 @@ auto with_chain(syntax::pipeline const& p, F const& f) {
 
 inline residual residual_from(syntax::pipeline const& p) {
   auto const& t = p.only();
-  require(t.name == "residual", "parse: unverified or residual(beta, gamma) must follow a codec in ef(...), not \"",
-          p.text, "\"");
-  t.takes(2, 2);
+  require(t.is_plain("residual", 2, 2),
+          "parse: unverified or residual(beta, gamma) must follow a codec in ef(...), not \"", p.text, "\"");
   return residual(t.number(0), t.number(1));
 }
 
 template <class In, class E>
 any_codec<In, E> feedback_from(syntax::term const& t) {
-  t.takes(1, 3);
-  auto const loose = t.arguments.back().text == "unverified";
-  auto const tuned = t.arguments.size() == (loose ? 3 : 2);
+  auto const loose = t.arguments.back().text == "unverified" && t.arguments.size() > 1;
+  t.takes(1, loose ? 3 : 2);
+  auto const tuned = t.arguments.size() > (loose ? 2u : 1u);
   auto const keeps = tuned ? residual_from(t.arguments[1]) : residual();
   return with_chain<accum<In>, E>(t.arguments[0], [&]<class C>(C const& codec) {
     return loose ? any_codec<In, E>(error_feedback<C, residual, false>(codec, keeps))
@@ -112,12 +112,11 @@ any_codec<In, E> feedback_from(syntax::term const& t) {
 template <class In, class E>
 any_codec<In, E> codec_from(syntax::pipeline const& p) {
   auto const& t = p.terms.front();
-  if (p.terms.size() > 1 || (t.name != "ef" && t.name != "bypass")) {
-    return with_chain<In, E>(p, [](auto const& codec) { return any_codec<In, E>(codec); });
+  if (p.terms.size() == 1 && t.is_plain("ef", 1, 3)) return feedback_from<In, E>(t);
+  if (p.terms.size() == 1 && t.is_plain("bypass", 2, 2)) {
+    return bypass(codec_from<In, E>(t.arguments[0]), t.count(1));
   }
-  if (t.name == "ef") return feedback_from<In, E>(t);
-  t.takes(2, 2);
-  return bypass(codec_from<In, E>(t.arguments[0]), t.count(1));
+  return with_chain<In, E>(p, [](auto const& codec) { return any_codec<In, E>(codec); });
 }
 
 }  // namespace detail
@@ -127,7 +126,8 @@ any_codec<In, E> codec_from(syntax::pipeline const& p) {
 ///     parse<float>("bypass(ef(top_k(0.01)|qsgd<8>), 1024)")
 ///
 ///   errors   std::invalid_argument says what stands where what was expected
-///   is       the bytes and states of the codec of that name; any_codec::name() can be parsed again
+///   is       the bytes of the codec of that name; any_codec::name() can be parsed again. A chain made at run time keeps
+///            its element type: nothing follows a cast
 template <real In, executor E = seq_executor>
 any_codec<In, E> parse(std::string_view text) {
   return detail::codec_from<In, E>(syntax::reader::read(text));

@@ -110,6 +110,36 @@ TEST_CASE("a run that is cut, saved and restored goes on as one that was not") {
   CHECK(sums[1] == whole);
 }
 
+TEST_CASE("residuals are rescaled for a new loss scale") {
+  auto comm = pith::self_communicator();
+  auto const codec = pith::parse<float>("ef(top_k(0.1))");
+  auto one = pith::make_exchange<float>(pith::seq, comm, tensors, codec);
+  auto two = pith::make_exchange<float>(pith::seq, comm, tensors, codec);
+  auto a = gradient(one.size(), 0, 0), b = a, zero = std::vector<float>(one.size());
+  for (auto& v : b) v *= 2;
+  one.all_reduce_mean(a);
+  two.all_reduce_mean(b);
+  one.rescale(2);
+  a = b = zero;
+  one.all_reduce_mean(a);
+  two.all_reduce_mean(b);
+  CHECK(a == b);  // powers of two scale floats exactly
+  CHECK(a != zero);
+}
+
+TEST_CASE("a group that would be too large for one transfer is opened anew") {
+  auto plan = pith::detail::exchange_plan(100);
+  for (std::size_t t = 0; t < 3; ++t) plan.add(t, 0, {pith::transport::sum, pith::element_kind::f32, 10}, 4);
+  for (std::size_t t = 3; t < 5; ++t) plan.add(t, 0, {pith::transport::all_gather, {}, 16}, 4);
+  plan.place(4);
+  auto const& groups = plan.rounds()[0];
+  CHECK(groups.size() == 4);
+  CHECK(groups[0].slots.size() == 2);
+  CHECK(groups[1].slots.size() == 1);
+  CHECK(groups[2].gathered + 4 * groups[2].bytes <= groups[3].gathered);
+  CHECK(plan.sent_bytes(pith::transport::sum) == 120);
+}
+
 TEST_CASE("a NaN on one rank reaches all and leaves no trace in the residuals") {
   pith::run_ranks(2, [](pith::thread_communicator comm) {
     auto ex = exchange(pith::seq, comm, tensors, pith::parse<float>("ef(scaled_sign)"), 3);
@@ -162,9 +192,10 @@ TEST_CASE("bad sizes and foreign states are refused in words") {
                        "pith::gradient_exchange: the elements of all gradients must be 1168, got 1167",
                        std::invalid_argument);
   auto state = solo(pith::seq, comm, tensors, pith::identity(), 9).export_state();
-  CHECK_THROWS_WITH_AS(ex.import_state(pith::span<std::byte const>(state)),
-                       "pith::import_state: the state is of other tensors, codecs or another seed",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      ex.import_state(pith::span<std::byte const>(state)),
+      "pith::import_state: the state is of another rank or other tensors, codecs, seed or number of ranks",
+      std::invalid_argument);
   state.pop_back();
   CHECK_THROWS_WITH_AS(ex.import_state(pith::span<std::byte const>(state)), doctest::Contains("must be 40, got 39"),
                        std::invalid_argument);

@@ -42,6 +42,21 @@ TEST_CASE("a rank that returns early does not leave the others waiting") {
   CHECK_THROWS_WITH_AS(run(), "pith::threads: another rank left the group", pith::communication_error);
 }
 
+TEST_CASE("a group that a rank left stays broken however often the others try") {
+  std::atomic<int> refused = 0;
+  pith::run_ranks(3, [&](pith::thread_communicator comm) {
+    if (comm.rank() == 2) return;
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      try {
+        conformance::gathers(comm, 5);
+      } catch (pith::communication_error const&) {
+        ++refused;
+      }
+    }
+  });
+  CHECK(refused == 8);
+}
+
 TEST_CASE("bad arguments are refused in words") {
   CHECK_THROWS_WITH_AS(pith::run_ranks(0, [](pith::thread_communicator) {}),
                        "pith::run_ranks: ranks must be in [1, 65534], got 0", std::invalid_argument);

@@ -3,6 +3,7 @@
 
 #include <pith/core/capability.hpp>
 #include <pith/core/error.hpp>
+#include <pith/core/identity.hpp>
 #include <pith/core/rounds.hpp>
 
 #include <string>
@@ -27,6 +28,15 @@ class bypass : public pipeable {
   bool is_exact(shape const& dims) const { return dense(dims) || detail::is_exact(codec_, dims); }
   bypass at(double rate) const requires rate_adjustable<C> { return bypass(codec_.at(rate), least_); }
   double delta(shape const& dims) const requires contractive<C> { return dense(dims) ? 1 : codec_.delta(dims); }
+  double omega(shape const& dims) const requires unbiased<C> { return dense(dims) ? 0 : codec_.omega(dims); }
+  capabilities capabilities_for(shape const& dims) const requires erased<C> {
+    return dense(dims) ? capabilities_of(identity(), dims) : codec_.capabilities_for(dims);
+  }
+
+  template <executor E>
+  void rescale(E const& exec, double factor, auto& local) const {
+    detail::rescale_state(codec_, exec, factor, only(local));
+  }
 
   template <class In, executor E>
   auto make_agreed(E const& exec, call const& id, shape const& dims) const {

@@ -25,9 +25,12 @@ class exchange_plan {
   };
   using round = std::vector<group>;
 
-  void add(std::size_t tensor, std::size_t in_round, transfer const& moves) {
+  /// A group of more bytes, in a gathering those of all ranks, is opened anew: what MPI counts with an int.
+  explicit exchange_plan(std::size_t most_bytes = std::size_t{1} << 30) : most_bytes_(most_bytes) {}
+
+  void add(std::size_t tensor, std::size_t in_round, transfer const& moves, unsigned ranks) {
     if (rounds_.size() <= in_round) rounds_.resize(in_round + 1);
-    auto& to = group_of(rounds_[in_round], moves);
+    auto& to = group_of(rounds_[in_round], moves, ranks);
     to.slots.push_back({tensor, to.bytes, moves.bytes()});
     to.bytes += align_up(moves.bytes(), section_alignment);
   }
@@ -51,22 +54,26 @@ class exchange_plan {
   std::size_t out_bytes() const { return out_bytes_; }
   std::size_t gathered_bytes() const { return gathered_bytes_; }
 
-  /// The bytes that a rank hands to its communicator in a step, to be gathered or to be reduced.
-  std::size_t sent_bytes(bool to_gather) const {
+  /// The bytes that a rank hands to its communicator in a step, to travel so.
+  std::size_t sent_bytes(transport how) const {
     std::size_t bytes = 0;
     for (auto const& r : rounds_) {
-      for (auto const& g : r) bytes += (g.how == transport::all_gather) == to_gather ? g.bytes : 0;
+      for (auto const& g : r) bytes += g.how == how ? g.bytes : 0;
     }
     return bytes;
   }
 
  private:
-  static group& group_of(round& r, transfer const& moves) {
-    auto const found =
-        std::find_if(r.begin(), r.end(), [&](group const& g) { return g.how == moves.how && g.kind == moves.kind; });
+  group& group_of(round& r, transfer const& moves, unsigned ranks) const {
+    auto const copies = moves.how == transport::all_gather ? ranks : 1;
+    auto const takes = [&](group const& g) {
+      return g.how == moves.how && g.kind == moves.kind && (g.bytes + moves.bytes()) * copies <= most_bytes_;
+    };
+    auto const found = std::find_if(r.begin(), r.end(), takes);
     return found != r.end() ? *found : r.emplace_back(group{moves.how, moves.kind});
   }
 
+  std::size_t most_bytes_;
   std::vector<round> rounds_;
   std::size_t out_bytes_ = 0, gathered_bytes_ = 0;
 };

@@ -24,7 +24,7 @@ namespace pith::inline v0 {
 ///   needs    equal tensors, codecs and seed on all ranks (agreement_error when it is built)
 ///   keeps    the codecs' states; export_state saves them, import_state puts them back
 ///   cost     memory for one payload of all tensors and `size()` gathered ones; a step allocates nothing
-template <real In, executor E, exchanges<E> Comm>
+template <real In, executor E, class Comm>
 class gradient_exchange {
  public:
   using codec_type = any_codec<In, E>;
@@ -34,6 +34,7 @@ class gradient_exchange {
   gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
                     std::uint64_t seed = 0)
       : exec_(exec), comm_(&comm), tensors_(std::move(tensors)) {
+    explain_communicator<Comm, E>();
     for (auto const& t : tensors_) codecs_.push_back(static_cast<codec_type>(policy(t)));
     detail::require_agreement(exec_, comm, agreement(seed));
     make_states(seed);
@@ -53,8 +54,8 @@ class gradient_exchange {
   std::uint64_t size() const { return size_; }
 
   /// The bytes that a rank hands to the communicator in a step, padding included; gathered ones travel to all others.
-  std::size_t gathered_bytes() const { return plan_.sent_bytes(true); }
-  std::size_t summed_bytes() const { return plan_.sent_bytes(false); }
+  std::size_t gathered_bytes() const { return plan_.sent_bytes(transport::all_gather); }
+  std::size_t summed_bytes() const { return plan_.sent_bytes(transport::sum) + plan_.sent_bytes(transport::max); }
 
   /// Replaces gradients, all tensors one after another, by their means over the ranks, as far as the codecs keep them.
   void all_reduce_mean(span_on<E, In> gradients) {
@@ -69,11 +70,16 @@ class gradient_exchange {
     }
   }
 
+  /// Multiplies all residuals by a factor: the loss scale or the learning rate changed.
+  void rescale(double factor) {
+    for (std::size_t i = 0; i < states_.size(); ++i) codecs_[i].rescale(exec_, factor, states_[i].local());
+  }
+
   /// The bytes of all states of this rank.
   std::vector<std::byte> export_state() const {
     auto saved = detail::field_saver<E>(exec_);
-    saved.bytes.resize(sizeof identity_);
-    std::memcpy(saved.bytes.data(), &identity_, sizeof identity_);
+    saved.bytes.resize(sizeof fingerprint_);
+    std::memcpy(saved.bytes.data(), &fingerprint_, sizeof fingerprint_);
     for (auto& state : states_) state.fields(saved);
     return std::move(saved.bytes);
   }
@@ -82,10 +88,10 @@ class gradient_exchange {
   void import_state(span<std::byte const> bytes) {
     auto size = detail::field_counter();
     for (auto& state : states_) state.fields(size);
-    detail::require_size("import_state", "the bytes of the state", sizeof identity_ + size.bytes, bytes.size());
-    detail::require(std::memcmp(bytes.data(), &identity_, sizeof identity_) == 0,
-                    "import_state: the state is of other tensors, codecs or another seed");
-    auto loaded = detail::field_loader<E>(exec_, bytes.data() + sizeof identity_);
+    detail::require_size("import_state", "the bytes of the state", sizeof fingerprint_ + size.bytes, bytes.size());
+    detail::require(std::memcmp(bytes.data(), &fingerprint_, sizeof fingerprint_) == 0,
+                    "import_state: the state is of another rank or other tensors, codecs, seed or number of ranks");
+    auto loaded = detail::field_loader<E>(exec_, bytes.data() + sizeof fingerprint_);
     for (auto& state : states_) state.fields(loaded);
   }
 
@@ -101,7 +107,9 @@ class gradient_exchange {
       codecs << codecs_[i].name();
       if (i == 0 || codecs_[i].name() != codecs_[i - 1].name()) words.append(", ").append(codecs_[i].name());
     }
-    identity_ = (digest() << kind.value() << tensors.value() << codecs.value() << seed).value();
+    fingerprint_ =
+        (digest() << kind.value() << tensors.value() << codecs.value() << seed << comm_->rank() << comm_->size())
+            .value();
     auto all = detail::agreement{kind.value(), seed, tensors.value(), codecs.value(), {}};
     all.say(detail::text(tensors_.size(), " tensors, seed ", seed, words));
     return all;
@@ -123,7 +131,7 @@ class gradient_exchange {
       auto const& dims = tensors_[i].dims;
       scratch = std::max(scratch, detail::exchange_scratch_bytes<In>(codecs_[i], exec_, dims, comm_->size()));
       for (unsigned r = 0; r < detail::rounds(codecs_[i], dims, comm_->size()); ++r) {
-        plan_.add(i, r, detail::transfer_of<In>(codecs_[i], r, dims, comm_->size()));
+        plan_.add(i, r, detail::transfer_of<In>(codecs_[i], r, dims, comm_->size()), comm_->size());
       }
     }
     plan_.place(comm_->size());
@@ -151,10 +159,10 @@ class gradient_exchange {
     }
   }
   void absorb(group const& g, unsigned round, span_on<E, In> gradients, workspace_on<E>& ws) {
-    auto const all = g.how == transport::all_gather ? gathered(g) : out(g);
     for (auto const& s : g.slots) {
       auto& state = states_[s.tensor];
-      auto const in = received_on<E>{all.subspan(s.offset), g.bytes};
+      auto const in = g.how == transport::all_gather ? received_on<E>{gathered(g).subspan(s.offset), g.bytes}
+                                                     : received_on<E>{out(g).subspan(s.offset, s.bytes)};
       detail::absorb<In>(codecs_[s.tensor], exec_, state.id(), state.dims(), comm_->size(), round, in,
                          gradient(gradients, s.tensor), state.agreed(), state.local(), ws);
     }
@@ -164,7 +172,7 @@ class gradient_exchange {
   Comm* comm_;
   std::vector<tensor_spec> tensors_;
   std::vector<codec_type> codecs_;
-  std::uint64_t identity_ = 0, size_ = 0;
+  std::uint64_t fingerprint_ = 0, size_ = 0;
   std::vector<std::uint64_t> offsets_;
   mutable std::vector<codec_state<In, codec_type, E>> states_;
   detail::exchange_plan plan_;
@@ -172,7 +180,7 @@ class gradient_exchange {
 };
 
 /// A gradient_exchange of values of `In`: with a policy or one codec, and a seed.
-template <real In, executor E, exchanges<E> Comm, class Policy>
+template <real In, executor E, class Comm, class Policy>
 gradient_exchange<In, E, Comm> make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors,
                                              Policy const& policy, std::uint64_t seed = 0) {
   return gradient_exchange<In, E, Comm>(exec, comm, std::move(tensors), policy, seed);

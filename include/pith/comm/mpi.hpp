@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <climits>
 #include <concepts>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -99,9 +100,9 @@ class mpi_communicator {
         bfloat16_sum_(detail::mpi_operation::narrow<bfloat16, reduction::sum>()),
         bfloat16_max_(detail::mpi_operation::narrow<bfloat16, reduction::max>()) {
     detail::check_mpi(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(comm_, &rank_);
-    MPI_Comm_size(comm_, &size_);
+    detail::check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    detail::check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+    detail::check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
   }
   mpi_communicator(mpi_communicator const&) = delete;
   mpi_communicator& operator=(mpi_communicator const&) = delete;

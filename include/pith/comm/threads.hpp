@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -24,13 +25,14 @@ class leavable_barrier {
   void arrive_and_wait() {
     auto lock = std::unique_lock(mutex_);
     auto const phase = phase_;
+    if (left_) fail();
     if (++arrived_ == ranks_) {
       arrived_ = 0;
       ++phase_;
       changed_.notify_all();
     }
     changed_.wait(lock, [&] { return phase_ != phase || left_; });
-    if (phase_ == phase) throw communication_error("pith::threads: another rank left the group");
+    if (phase_ == phase) fail();
   }
 
   void leave() {
@@ -40,6 +42,8 @@ class leavable_barrier {
   }
 
  private:
+  [[noreturn]] static void fail() { throw communication_error("pith::threads: another rank left the group"); }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   unsigned ranks_;
@@ -127,32 +131,62 @@ class thread_communicator {
 
 static_assert(exchanges<thread_communicator, detail::archetype>);
 
+namespace detail {
+
+/// How ranks end: by themselves, or because another one did.
+class rank_errors {
+ public:
+  explicit rank_errors(unsigned ranks) : own_(ranks), followed_(ranks) {}
+
+  template <class F>
+  void catch_from(unsigned rank, F const& f) {
+    try {
+      f();
+    } catch (communication_error const&) {
+      followed_[rank] = std::current_exception();
+    } catch (...) {
+      own_[rank] = std::current_exception();
+    }
+  }
+
+  void rethrow_first() const {
+    for (auto const* errors : {&own_, &followed_}) {
+      for (auto const& error : *errors) {
+        if (error) std::rethrow_exception(error);
+      }
+    }
+  }
+
+ private:
+  std::vector<std::exception_ptr> own_, followed_;
+};
+
+/// Starts run(rank) on `ranks` threads and joins them; if one cannot be started, the others hear of it.
+template <class F>
+void join_threads(unsigned ranks, leavable_barrier& barrier, F const& run) {
+  auto threads = std::vector<std::jthread>();
+  try {
+    for (unsigned r = 0; r < ranks; ++r) threads.emplace_back(run, r);
+  } catch (...) {
+    barrier.leave();
+    throw;
+  }
+}
+
+}  // namespace detail
+
 /// Calls f(communicator) on `ranks` threads and waits for them. If some throw, the others' next call throws too, and
 /// the error of the first rank that failed by itself is thrown here.
 template <class F>
 void run_ranks(unsigned ranks, F const& f) {
   detail::require(ranks >= 1 && ranks < shared_rank, "run_ranks: ranks must be in [1, 65534], got ", ranks);
   auto group = detail::thread_group(ranks);
-  auto own = std::vector<std::exception_ptr>(ranks);
-  auto followed = std::vector<std::exception_ptr>(ranks);
-  auto run = [&](unsigned rank) {
-    try {
-      f(thread_communicator(group, rank));
-    } catch (communication_error const&) {
-      followed[rank] = std::current_exception();
-    } catch (...) {
-      own[rank] = std::current_exception();
-    }
+  auto errors = detail::rank_errors(ranks);
+  detail::join_threads(ranks, group.barrier, [&](unsigned rank) {
+    errors.catch_from(rank, [&] { f(thread_communicator(group, rank)); });
     group.barrier.leave();
-  };
-  {
-    auto threads = std::vector<std::jthread>();
-    for (unsigned r = 0; r < ranks; ++r) threads.emplace_back(run, r);
-  }
-  own.insert(own.end(), followed.begin(), followed.end());
-  for (auto const& error : own) {
-    if (error) std::rethrow_exception(error);
-  }
+  });
+  errors.rethrow_first();
 }
 
 }  // namespace pith::inline v0

@@ -43,13 +43,20 @@ class any_chain {
     auto all = capabilities{
         .omega = 0, .delta = 1, .error_bound = {}, .projection = true, .isometric = true, .reproducible = true};
     all.sums = sums_as();
+    if (stages_.size() == 1) all.error_bound = stages_[0].capabilities_for(dims).error_bound;
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       join(all, stages_[i].capabilities_for(dims), i + 1 == stages_.size());
       dims = stages_[i].output_shape(dims);
     }
     return all;
   }
-  bool is_exact(shape const&) const { return false; }
+  bool is_exact(shape dims) const {
+    for (auto const& s : stages_) {
+      if (!s.is_exact(dims)) return false;
+      dims = s.output_shape(dims);
+    }
+    return true;
+  }
 
   sum_form sums_as() const {
     auto form = sum_form::encode;
@@ -114,6 +121,8 @@ class any_chain {
 
   void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
                       span_on<E, std::byte> payload, states const& agreed, states& local, workspace_on<E>& ws) const {
+    auto const section = std::min(payload.size(), values_section(dims));
+    detail::clear_padding<E>(exec, payload.first(section), stages_.back().values_bytes(output_shape(dims).n));
     encode_from(0, exec, id, dims, x, payload, values_section(dims), agreed, local, ws);
   }
   void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
@@ -129,7 +138,7 @@ class any_chain {
                     : std::nullopt;
     auto const kept = is_last ? next.contraction() : next.delta;
     auto const fits = is_last || (next.isometric && next.projection);
-    all.delta = all.delta && kept && fits ? std::optional(*all.delta * *kept) : std::nullopt;
+    all.delta = all.delta && kept && fits ? std::optional(detail::joined_delta(*all.delta, *kept)) : std::nullopt;
     all.projection = all.projection && next.projection && fits;
     all.isometric = all.isometric && next.isometric;
     all.reproducible = all.reproducible && next.reproducible;
@@ -153,8 +162,9 @@ class any_chain {
     auto* const values = is_last(i) ? payload.data() : reinterpret_cast<std::byte*>(mid.data);
     s.encode(exec, id, dims, x, values, record, agreed.each[i], local.each[i], ws);
     if (is_last(i)) return;
-    encode_from(i + 1, exec, next_stage(id), rest, mid, payload,
-                detail::align_up(side + own, detail::section_alignment), agreed, local, ws);
+    auto const next = detail::align_up(side + own, detail::section_alignment);
+    if (next <= payload.size()) detail::clear_padding<E>(exec, payload.subspan(side, next - side), own);
+    encode_from(i + 1, exec, next_stage(id), rest, mid, payload, next, agreed, local, ws);
   }
   void decode_from(std::size_t i, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
                    std::size_t side, stream_on<E, In> x, states const& agreed, workspace_on<E>& ws) const {

@@ -17,12 +17,13 @@ class any_codec : public pipeable {
   static constexpr bool is_closed = true;
 
   template <class C>
-    requires(!std::same_as<C, any_codec>)
-  &&codec<C, In, E> any_codec(C codec) : self_(std::make_shared<model<C>>(std::move(codec))) {}
+    requires(!std::same_as<C, any_codec> && codec<C, In, E>)
+  any_codec(C codec) : self_(std::make_shared<model<C>>(std::move(codec))) {}
 
   std::string name() const { return self_->name(); }
   capabilities capabilities_for(shape const& dims) const { return self_->capabilities_for(dims); }
   bool is_exact(shape const& dims) const { return self_->is_exact(dims); }
+  void rescale(E const& exec, double factor, any_state& local) const { self_->rescale(exec, factor, local); }
 
   template <class T>
     requires std::same_as<T, In> std::size_t payload_bytes(shape const& dims)
@@ -70,6 +71,7 @@ class any_codec : public pipeable {
     virtual std::string name() const = 0;
     virtual capabilities capabilities_for(shape const&) const = 0;
     virtual bool is_exact(shape const&) const = 0;
+    virtual void rescale(E const&, double, any_state&) const = 0;
     virtual std::size_t payload_bytes(shape const&) const = 0;
     virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
     virtual std::size_t exchange_scratch_bytes(E const&, shape const&, unsigned) const = 0;
@@ -97,6 +99,9 @@ class any_codec : public pipeable {
     std::string name() const override { return codec.name(); }
     capabilities capabilities_for(shape const& dims) const override { return capabilities_of(codec, dims); }
     bool is_exact(shape const& dims) const override { return detail::is_exact(codec, dims); }
+    void rescale(E const& exec, double factor, any_state& l) const override {
+      detail::rescale_state(codec, exec, factor, l.as<local>());
+    }
     std::size_t payload_bytes(shape const& dims) const override { return pith::payload_bytes<In>(codec, dims); }
     std::size_t scratch_bytes(E const& exec, shape const& dims) const override {
       return detail::scratch_bytes<In>(codec, exec, dims);

@@ -15,30 +15,48 @@ class any_state {
  public:
   any_state() = default;
   template <class S>
-    requires(!std::same_as<S, any_state>)
-  &&codec_state_part<S> explicit any_state(S state) : self_(std::make_unique<model<S>>(std::move(state))) {}
+    requires(!std::same_as<S, any_state> && codec_state_part<S>)
+  explicit any_state(S state) : self_(std::make_unique<model<S>>(std::move(state))) {}
 
   void fields(field_visitor& f) {
     if (self_) self_->fields(f);
   }
 
-  /// The state that this was made of.
+  /// The state that this was made of; std::invalid_argument if it was made of another.
   template <class S>
-  S& as() const {
-    return static_cast<model<S>&>(*self_).state;
+  S& as() {
+    return *checked<S>();
+  }
+  template <class S>
+  S const& as() const {
+    return *checked<S>();
   }
 
  private:
+  /// A tag instead of dynamic_cast, so that engines without run-time type information can use it.
+  template <class S>
+  static constexpr char tag = 0;
+
   struct base {
     virtual ~base() = default;
     virtual void fields(field_visitor&) = 0;
+    virtual void const* type() const = 0;
   };
   template <class S>
   struct model final : base {
     explicit model(S s) : state(std::move(s)) {}
     void fields(field_visitor& f) override { state.fields(f); }
+    void const* type() const override { return &tag<S>; }
     S state;
   };
+
+  template <class S>
+  S* checked() const {
+    if (!self_ || self_->type() != &tag<S>) {
+      throw std::invalid_argument(detail::sentence("any_codec: this state was made for another codec"));
+    }
+    return &static_cast<model<S>&>(*self_).state;
+  }
 
   std::unique_ptr<base> self_;
 };
@@ -48,8 +66,8 @@ template <real In, executor E>
 class any_stage {
  public:
   template <class S>
-    requires(!std::same_as<S, any_stage>)
-  &&stage<S, In, E> explicit any_stage(S stage) : self_(std::make_shared<model<S>>(std::move(stage))) {}
+    requires(!std::same_as<S, any_stage> && stage<S, In, E>)
+  explicit any_stage(S stage) : self_(std::make_shared<model<S>>(std::move(stage))) {}
 
   std::string name() const { return self_->name(); }
   shape output_shape(shape const& dims) const { return self_->output_shape(dims); }
@@ -58,6 +76,7 @@ class any_stage {
   std::size_t side_bytes(shape const& dims) const { return self_->side_bytes(dims); }
   std::size_t scratch_bytes(E const& exec, shape const& dims) const { return self_->scratch_bytes(exec, dims); }
   capabilities capabilities_for(shape const& dims) const { return self_->capabilities_for(dims); }
+  bool is_exact(shape const& dims) const { return self_->is_exact(dims); }
   any_state make_agreed(E const& exec, call const& id, shape const& dims) const {
     return self_->make_agreed(exec, id, dims);
   }
@@ -83,6 +102,7 @@ class any_stage {
     virtual std::size_t side_bytes(shape const&) const = 0;
     virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
     virtual capabilities capabilities_for(shape const&) const = 0;
+    virtual bool is_exact(shape const&) const = 0;
     virtual any_state make_agreed(E const&, call const&, shape const&) const = 0;
     virtual any_state make_local(E const&, shape const&) const = 0;
     virtual void encode(E const&, call const&, shape const&, stream_on<E, In const>, std::byte*, span_on<E, std::byte>,
@@ -108,6 +128,7 @@ class any_stage {
       return detail::scratch_bytes<In>(stage, exec, dims);
     }
     capabilities capabilities_for(shape const& dims) const override { return capabilities_of(stage, dims); }
+    bool is_exact(shape const& dims) const override { return detail::is_exact(stage, dims); }
     any_state make_agreed(E const& exec, call const& id, shape const& dims) const override {
       return any_state(pith::make_agreed<In>(exec, stage, id, dims));
     }

@@ -89,6 +89,14 @@ struct capabilities {
   std::optional<double> contraction() const { return delta ? delta : omega ? std::optional(1 - *omega) : std::nullopt; }
 };
 
+namespace detail {
+
+/// delta of a | b behind an isometric projection of delta a. Where b does not contract, the worst x lies within what a
+/// keeps.
+constexpr double joined_delta(double a, double b) { return b < 0 ? b : a * b; }
+
+}  // namespace detail
+
 /// Its capabilities are found by asking.
 template <class S>
 concept erased = requires(S const& s, shape const& dims) {

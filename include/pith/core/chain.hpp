@@ -50,7 +50,7 @@ template <std::size_t I, class In, class First, class... Rest>
 struct input_at<I, In, First, Rest...> : input_at<I - 1, output_of<First, In>, Rest...> {};
 
 template <class... State>
-inline constexpr bool any_state = (!stateless<State> || ...);
+inline constexpr bool keeps_state = (!stateless<State> || ...);
 
 /// The states that a chain of `S...` keeps for values of `In`.
 template <class In, class E, class Indices, class... S>
@@ -62,8 +62,8 @@ struct chain_states<In, E, std::index_sequence<I...>, S...> {
   using agreed = states<agreed_part, agreed_of<S, input<I>, E>...>;
   using local = states<local_part, local_of<S, input<I>, E>...>;
 
-  static constexpr bool any_agreed = any_state<agreed_of<S, input<I>, E>...>;
-  static constexpr bool any_local = any_state<local_of<S, input<I>, E>...>;
+  static constexpr bool any_agreed = keeps_state<agreed_of<S, input<I>, E>...>;
+  static constexpr bool any_local = keeps_state<local_of<S, input<I>, E>...>;
 };
 template <class In, class E, class... S>
 using states_of = chain_states<In, E, std::index_sequence_for<S...>, S...>;
@@ -77,7 +77,6 @@ constexpr auto& part(States& states) {
   }
 }
 
-/// All but the last embed isometrically.
 constexpr bool all_but_last(std::initializer_list<bool> holds) {
   for (auto i = holds.begin(); i + 1 < holds.end(); ++i) {
     if (!*i) return false;
@@ -85,6 +84,7 @@ constexpr bool all_but_last(std::initializer_list<bool> holds) {
   return true;
 }
 
+/// All but the last embed isometrically.
 template <class... S>
 inline constexpr bool heads_isometric = all_but_last({isometric<S>...});
 /// All but the last are isometric projections of a known delta.
@@ -93,7 +93,6 @@ inline constexpr bool heads_project = all_but_last({isometric<S> && projection<S
 template <class... S>
 using last_of = std::tuple_element_t<sizeof...(S) - 1, std::tuple<S...>>;
 
-/// The last stage whose count varies.
 constexpr std::size_t last_of_true(std::initializer_list<bool> holds) {
   std::size_t last = 0;
   for (auto i = holds.begin(); i != holds.end(); ++i) {
@@ -101,6 +100,7 @@ constexpr std::size_t last_of_true(std::initializer_list<bool> holds) {
   }
   return last;
 }
+/// The last stage whose count varies.
 template <class... S>
 inline constexpr std::size_t last_variable = last_of_true({variable_rate<S>...});
 
@@ -188,9 +188,9 @@ class chain : public pipeable {
     double kept = 1;
     each([&](auto const& s) {
       if constexpr (contractive<decltype(s)>) {
-        kept *= s.delta(dims);
+        kept = detail::joined_delta(kept, s.delta(dims));
       } else {
-        kept *= 1 - s.omega(dims);
+        kept = detail::joined_delta(kept, 1 - s.omega(dims));
       }
       dims = detail::output_shape(s, dims);
     });

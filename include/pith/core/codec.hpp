@@ -3,6 +3,7 @@
 
 #include <pith/core/stage.hpp>
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 
@@ -81,6 +82,12 @@ void decode_payload(C const& c, E const& exec, call const& id, shape const& dims
     auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, dims).n, payload);
     decode<In>(c, exec, id, dims, y, x, agreed, ws);
   }
+}
+
+/// Multiplies what a codec feeds back, if it does, by a factor: the loss scale or the learning rate changed.
+template <class C, class E, class Local>
+void rescale_state(C const& c, E const& exec, double factor, Local& local) {
+  if constexpr (requires { c.rescale(exec, factor, local); }) c.rescale(exec, factor, local);
 }
 
 /// Whether what is decoded is what was encoded, for this shape: then there is nothing to feed back.

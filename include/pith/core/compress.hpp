@@ -4,15 +4,15 @@
 #include <pith/core/explain.hpp>
 #include <pith/core/rounds.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <vector>
 
 namespace pith::inline v0 {
 
 /// Whose tensor a state belongs to: all that randomness depends on but the step.
-struct identity_of_tensor {
+struct tensor_id {
   std::uint64_t seed = 0;
   std::uint32_t tensor = 0;  ///< below 2^24
   std::uint16_t rank = 0;
@@ -31,7 +31,7 @@ struct advance {
 template <class In, class C, executor E>
 class codec_state {
  public:
-  codec_state(E const& exec, C const& codec, shape const& dims, identity_of_tensor const& whose)
+  codec_state(E const& exec, C const& codec, shape const& dims, tensor_id const& whose)
       : dims_(dims),
         whose_(whose),
         step_(exec, 1),
@@ -58,7 +58,7 @@ class codec_state {
 
  private:
   shape dims_;
-  identity_of_tensor whose_;
+  tensor_id whose_;
   buffer<std::uint64_t, E> step_;
   agreed_of<C, In, E> agreed_;
   local_of<C, In, E> local_;
@@ -66,8 +66,7 @@ class codec_state {
 
 /// Everything that `codec` must remember for a tensor of shape `dims`; allocates, so do it once.
 template <class In, executor E, class C>
-codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dims,
-                                 identity_of_tensor const& whose = {}) {
+codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dims, tensor_id const& whose = {}) {
   static_assert(real<In>, "pith: the elements of a gradient are float, double, half or bfloat16");
   static_assert(
       !real<In> || exchangeable<C, In, E>,

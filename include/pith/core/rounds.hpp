@@ -7,6 +7,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <utility>
 
 namespace pith::inline v0 {
 
@@ -126,7 +127,10 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
     return c.template round<In>(round, dims, ranks);
   } else {
     if (sums(c) == sum_form::none) return {transport::all_gather, element_kind::bytes, payload_bytes<In>(c, dims)};
-    if constexpr (summable<C>) require(side_bytes<In>(c, dims) == 0, c.name(), ": a summable stage has no side record");
+    if constexpr (summable<C>) {
+      if (side_bytes<In>(c, dims) != 0)
+        throw std::invalid_argument(sentence(c.name(), ": a summable stage has no side record"));
+    }
     return {transport::sum, value_kind<In>(c), output_shape(c, dims).n};
   }
 }

@@ -31,6 +31,13 @@ struct term {
     detail::require(least <= arguments.size() && arguments.size() <= most, "parse: ", name, " takes ", least,
                     least == most ? "" : detail::text(" to ", most), " arguments, got \"", text, "\"");
   }
+  /// Whether it is a term of this name, which then takes no <angle> and so many arguments.
+  bool is_plain(std::string_view word, std::size_t least, std::size_t most) const {
+    if (name != word) return false;
+    detail::require(angle.empty(), "parse: ", name, " takes no <", angle, ">, got \"", text, "\"");
+    takes(least, most);
+    return true;
+  }
   bool has(std::size_t i) const { return i < arguments.size(); }
 
   double number(std::size_t i) const { return read<double>("a number", arguments.at(i).text); }

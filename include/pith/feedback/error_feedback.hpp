@@ -40,7 +40,7 @@ class error_feedback : public pipeable {
 
  public:
   static constexpr bool is_closed = true;
-  static constexpr bool is_reproducible = reproducible<C>;
+  static constexpr bool is_reproducible = reproducible<C> && reproducible<F>;
   static constexpr bool is_variable_rate = variable_rate<C>;
 
   explicit error_feedback(C codec, F policy = F()) : codec_(std::move(codec)), policy_(std::move(policy)) {}
@@ -56,6 +56,17 @@ class error_feedback : public pipeable {
     return detail::text("ef(", codec_.name(), how, Verified ? ")" : ",unverified)");
   }
   bool is_exact(shape const& dims) const { return detail::is_exact(codec_, dims); }
+  capabilities capabilities_for(shape const& dims) const requires erased<C> {
+    auto of = capabilities();
+    of.reproducible = codec_.capabilities_for(dims).reproducible && reproducible<F>;
+    return of;
+  }
+
+  /// For a new loss scale or learning rate: the policy's state, times factor.
+  template <executor E>
+  void rescale(E const& exec, double factor, auto& local) const {
+    policy_.rescale(exec, factor, policy_part(local));
+  }
   error_feedback at(double rate) const requires rate_adjustable<C> {
     auto other = *this;
     other.codec_ = codec_.at(rate);

@@ -11,14 +11,13 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// p = residual + gamma g.
+/// p = residual + g.
 template <class In>
 struct add_residual {
   In const* g;
   accum<In> const* residual;
   accum<In>* p;
-  accum<In> gamma;
-  PITH_HD void operator()(std::uint64_t i) const { p[i] = residual[i] + gamma * element_cast<accum<In>>(g[i]); }
+  PITH_HD void operator()(std::uint64_t i) const { p[i] = residual[i] + element_cast<accum<In>>(g[i]); }
 };
 
 /// residual = beta (p - sent), where that is a number; elsewhere the residual stays.
@@ -43,7 +42,9 @@ struct keep_unsent {
 ///   source   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014; beta and gamma as in GRACE
 class residual {
  public:
-  /// The decay is applied when the residual is stored, so that p is one rounding and has the same bits everywhere.
+  /// Products are stored before anything is added to them, so that p has the same bits everywhere.
+  static constexpr bool is_reproducible = true;
+
   explicit constexpr residual(double beta = 1, double gamma = 1) : beta_(beta), gamma_(gamma) {}
 
   template <class A, executor E>
@@ -65,8 +66,12 @@ class residual {
   template <real In, executor E>
   void compensate(E const& exec, call const&, shape const& dims, stream_on<E, In const> g, stream_on<E, accum<In>> p,
                   local<accum<In>, E> const& mine, workspace_on<E>&) const {
-    exec.for_each_index(dims.n,
-                        detail::add_residual<In>{g.data, mine.residual.data(), p.data, static_cast<accum<In>>(gamma_)});
+    using A = accum<In>;
+    if (gamma_ == 1) {
+      return exec.for_each_index(dims.n, detail::add_residual<In>{g.data, mine.residual.data(), p.data});
+    }
+    exec.for_each_index(dims.n, detail::scale<A, In>{g.data, p.data, static_cast<A>(gamma_)});
+    exec.for_each_index(dims.n, detail::add<A, A>{mine.residual.data(), p.data});
   }
   template <class A, executor E>
   void commit(E const& exec, call const&, shape const& dims, stream_on<E, A const> p, stream_on<E, A const> sent,

@@ -46,7 +46,7 @@ struct normalize {
 };
 
 template <class E>
-std::size_t orthonormalize_scratch_bytes(E const& exec, std::uint64_t rows, std::uint64_t) {
+std::size_t orthonormalize_scratch_bytes(E const& exec, std::uint64_t rows) {
   return scratch_for<double>(3) + exec.template reduce_scratch_bytes<double>(rows);
 }
 

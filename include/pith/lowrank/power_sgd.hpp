@@ -21,7 +21,7 @@ namespace pith::inline v0 {
 ///   emits    rows r + columns r values of accum<In>: P, then Q, row by row
 ///   needs    rank >= 1 (std::invalid_argument); a matrix shape: rows divide n (std::invalid_argument)
 ///   keeps    P and Q, equal on all ranks
-///   cost     4 r flop an element and r^2 sums; scratch 0
+///   cost     4 r flop an element and r^2 sums; scratch a few sums
 ///   errors   a NaN anywhere makes the mean NaN on all ranks; the warm start is drawn anew
 ///   is       exact where it would not halve the tensor (vectors, small matrices: sent as they are); else contractive
 ///            with delta = r / min(rows, columns) in the mean over Q; use it with error feedback
@@ -86,7 +86,7 @@ class power_sgd : public pipeable {
   }
   template <real In, executor E>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {
-    return is_exact(dims) ? 0 : detail::orthonormalize_scratch_bytes(exec, dims.rows, rank(dims));
+    return is_exact(dims) ? 0 : detail::orthonormalize_scratch_bytes(exec, dims.rows);
   }
 
   unsigned rounds(shape const& dims, unsigned) const { return is_exact(dims) ? 1 : 2; }

@@ -32,6 +32,7 @@ template <int Bits>
 struct qsgd_rule {
   static constexpr int bits = Bits;
   static constexpr bool draws = true;
+  static constexpr bool is_reproducible = true;
   /// Of a unit: a symbol's Bits - 1 and these fit in a float, so that a fused multiply-add cannot change a residual.
   static constexpr int digits = Bits < 10 ? 16 : 15;
 
@@ -79,6 +80,7 @@ struct qsgd_rule {
 ///   errors   a bucket that holds NaN or infinity, or whose norm overflows, decodes to NaN; half values within a level
 ///            of 65504 may be rounded up to infinity
 ///   is       unbiased up to 2^-16 of a level, omega = min(b / (4 s^2), sqrt(b) / s) for b elements a bucket, s levels
+///            reproducible; in double, squares are inexact, so only where sums are not contracted
 ///   source   Alistarh, Grubic, Li, Tomioka and Vojnovic, QSGD, NeurIPS 2017; no entropy coding here
 template <int Bits>
 class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {

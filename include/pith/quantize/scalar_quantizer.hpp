@@ -26,15 +26,16 @@ template <class R, class A>
 using scale_of = decltype(std::declval<R const&>().finish(statistic_of<R, A>(), std::uint64_t{}, A{}));
 
 template <class R, class A>
-concept quantizer_rule = requires(R const& r, A x, statistic_of<R, A> statistic, scale_of<R, A> scale,
-                                  std::uint32_t symbol, std::uint16_t random) {
+concept quantizer_rule = std::is_trivially_copyable_v<statistic_of<R, A>> &&
+    std::is_trivially_copyable_v<scale_of<R, A>> &&
+    requires(R const& r, A x, statistic_of<R, A> statistic, scale_of<R, A> scale, std::uint32_t symbol,
+             std::uint16_t random) {
   { R::bits } -> std::convertible_to<int>;
   { R::draws } -> std::convertible_to<bool>;
   { r.merge(statistic, statistic) } -> std::same_as<statistic_of<R, A>>;
   { r.code(x, scale, random) } -> std::same_as<std::uint32_t>;
   { r.value(symbol, scale) } -> std::same_as<A>;
-}
-&&std::is_trivially_copyable_v<statistic_of<R, A>>&& std::is_trivially_copyable_v<scale_of<R, A>>;
+};
 
 namespace detail {
 
@@ -133,6 +134,7 @@ struct decode_group {
 ///   emits    n symbols of Rule::bits bits; side record: one scale (of float, double for double) per bucket
 ///   needs    a bucket of 0 (the whole tensor) or a multiple of 8 elements (std::invalid_argument)
 ///   keeps    nothing
+///   is       reproducible if the rule says so: no product and sum that a fused multiply-add could round otherwise
 ///   cost     two reads of x; scratch 128 bytes for a whole-tensor bucket
 ///   errors   a bucket that holds NaN or infinity decodes to NaN
 template <class Rule>
@@ -145,7 +147,7 @@ class scalar_quantizer : public pipeable {
   template <class In>
   using output = packed<Rule::bits>;
 
-  static constexpr bool is_reproducible = true;
+  static constexpr bool is_reproducible = requires { requires Rule::is_reproducible; };
 
   explicit constexpr scalar_quantizer(Rule rule, std::uint64_t bucket) : rule_(rule), bucket_(bucket) {
     detail::require(bucket % detail::group == 0,

@@ -12,6 +12,7 @@ namespace detail {
 struct scaled_sign_rule {
   static constexpr int bits = 1;
   static constexpr bool draws = false;
+  static constexpr bool is_reproducible = true;
 
   template <class A>
   PITH_HD double measure(A x) const {
