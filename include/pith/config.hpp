@@ -8,8 +8,7 @@
 #endif
 
 #if defined(__FAST_MATH__) && !defined(PITH_ALLOW_FAST_MATH)
-#error \
-    "pith: -ffast-math breaks NaN handling and equal bytes on all ranks; PITH_ALLOW_FAST_MATH goes on without them"
+#error "pith: -ffast-math breaks NaN handling and equal bytes on all ranks; PITH_ALLOW_FAST_MATH goes on without them"
 #endif
 
 #if defined(__CUDACC__)

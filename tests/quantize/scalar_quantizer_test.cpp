@@ -13,6 +13,7 @@ namespace {
 struct ternary_rule {
   static constexpr int bits = 2;
   static constexpr bool draws = false;
+  static constexpr bool is_reproducible = true;
 
   template <class A>
   double measure(A x) const {

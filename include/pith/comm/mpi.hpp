@@ -6,11 +6,9 @@
 
 #include <mpi.h>
 
-#include <algorithm>
 #include <climits>
 #include <concepts>
 #include <cstdint>
-#include <string>
 #include <utility>
 
 namespace pith::inline v0 {
@@ -22,7 +20,7 @@ inline void check_mpi(int code, char const* what) {
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
   MPI_Error_string(code, text, &length);
-  throw communication_error(sentence("mpi: ", what, ": ", std::string(text, static_cast<std::size_t>(length))));
+  throw communication_error(sentence("mpi: ", what, ": ", text));
 }
 
 inline int mpi_count(std::size_t n, char const* what) {
@@ -37,7 +35,7 @@ void reduce_narrow(void* in, void* inout, int* length, MPI_Datatype*) {
   auto* const b = static_cast<T*>(inout);
   for (int i = 0; i < *length; ++i) {
     auto const x = static_cast<float>(a[i]), y = static_cast<float>(b[i]);
-    b[i] = T(How == reduction::sum ? x + y : std::max(x, y));
+    b[i] = T(How == reduction::sum ? x + y : (x > y ? x : y));
   }
 }
 
@@ -49,27 +47,6 @@ MPI_Datatype mpi_type() {
   if constexpr (std::same_as<T, std::int8_t>) return MPI_INT8_T;
   return MPI_UINT16_T;
 }
-
-/// An MPI operation, freed at its end.
-class mpi_operation {
- public:
-  template <class T, reduction How>
-  static mpi_operation narrow() {
-    auto made = mpi_operation();
-    check_mpi(MPI_Op_create(&reduce_narrow<T, How>, 1, &made.op_), "MPI_Op_create");
-    return made;
-  }
-  mpi_operation() = default;
-  mpi_operation(mpi_operation&& other) noexcept : op_(std::exchange(other.op_, MPI_OP_NULL)) {}
-  mpi_operation& operator=(mpi_operation&&) = delete;
-  ~mpi_operation() {
-    if (op_ != MPI_OP_NULL) MPI_Op_free(&op_);
-  }
-  MPI_Op get() const { return op_; }
-
- private:
-  MPI_Op op_ = MPI_OP_NULL;
-};
 
 }  // namespace detail
 
@@ -94,55 +71,52 @@ class mpi_request {
 /// MPI_Finalize after its life; executors of host memory.
 class mpi_communicator {
  public:
-  explicit mpi_communicator(MPI_Comm comm)
-      : half_sum_(detail::mpi_operation::narrow<half, reduction::sum>()),
-        half_max_(detail::mpi_operation::narrow<half, reduction::max>()),
-        bfloat16_sum_(detail::mpi_operation::narrow<bfloat16, reduction::sum>()),
-        bfloat16_max_(detail::mpi_operation::narrow<bfloat16, reduction::max>()) {
+  explicit mpi_communicator(MPI_Comm comm) {
     detail::check_mpi(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
     detail::check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     detail::check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     detail::check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    narrow<half>(half_);
+    narrow<bfloat16>(bfloat16_);
   }
   mpi_communicator(mpi_communicator const&) = delete;
   mpi_communicator& operator=(mpi_communicator const&) = delete;
-  ~mpi_communicator() { MPI_Comm_free(&comm_); }
+  ~mpi_communicator() {
+    for (auto* op : {&half_.sum, &half_.max, &bfloat16_.sum, &bfloat16_.max}) MPI_Op_free(op);
+    MPI_Comm_free(&comm_);
+  }
 
   unsigned rank() const { return static_cast<unsigned>(rank_); }
   unsigned size() const { return static_cast<unsigned>(size_); }
 
-  template <executor E>
-    requires std::same_as<space_of<E>, host_space> mpi_request all_gather(E const& exec,
-                                                                          span_on<E, std::byte const> mine,
-                                                                          span_on<E, std::byte> all) {
-      detail::require(all.size() == mine.size() * size(), "mpi: all_gather needs room for ", mine.size() * size(),
-                      " bytes, got ", all.size());
-      auto const n = detail::mpi_count(mine.size(), "all_gather");
-      auto request = begin(exec);
-      detail::check_mpi(MPI_Iallgather(mine.data(), n, MPI_BYTE, all.data(), n, MPI_BYTE, comm_, &request),
-                        "MPI_Iallgather");
-      return mpi_request(request);
-    }
+  template <host_executor E>
+  mpi_request all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+    detail::require(all.size() == mine.size() * size(), "mpi: all_gather needs room for ", mine.size() * size(),
+                    " bytes, got ", all.size());
+    auto const n = detail::mpi_count(mine.size(), "all_gather");
+    auto request = begin(exec);
+    detail::check_mpi(MPI_Iallgather(mine.data(), n, MPI_BYTE, all.data(), n, MPI_BYTE, comm_, &request),
+                      "MPI_Iallgather");
+    return mpi_request(request);
+  }
 
-  template <executor E, class T>
-    requires std::same_as<space_of<E>, host_space> mpi_request all_reduce(E const& exec, span<T, host_space> x,
-                                                                          reduction how) {
-      auto const n = detail::mpi_count(x.size(), "all_reduce");
-      auto request = begin(exec);
-      detail::check_mpi(
-          MPI_Iallreduce(MPI_IN_PLACE, x.data(), n, detail::mpi_type<T>(), operation<T>(how), comm_, &request),
-          "MPI_Iallreduce");
-      return mpi_request(request);
-    }
+  template <host_executor E, class T>
+  mpi_request all_reduce(E const& exec, span<T, host_space> x, reduction how) {
+    auto const n = detail::mpi_count(x.size(), "all_reduce");
+    auto request = begin(exec);
+    detail::check_mpi(
+        MPI_Iallreduce(MPI_IN_PLACE, x.data(), n, detail::mpi_type<T>(), operation<T>(how), comm_, &request),
+        "MPI_Iallreduce");
+    return mpi_request(request);
+  }
 
-  template <executor E>
-    requires std::same_as<space_of<E>, host_space> mpi_request broadcast(E const& exec, span_on<E, std::byte> x,
-                                                                         unsigned root) {
-      auto const n = detail::mpi_count(x.size(), "broadcast");
-      auto request = begin(exec);
-      detail::check_mpi(MPI_Ibcast(x.data(), n, MPI_BYTE, static_cast<int>(root), comm_, &request), "MPI_Ibcast");
-      return mpi_request(request);
-    }
+  template <host_executor E>
+  mpi_request broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
+    auto const n = detail::mpi_count(x.size(), "broadcast");
+    auto request = begin(exec);
+    detail::check_mpi(MPI_Ibcast(x.data(), n, MPI_BYTE, static_cast<int>(root), comm_, &request), "MPI_Ibcast");
+    return mpi_request(request);
+  }
 
  private:
   /// MPI reads host memory at once, so what the executor was asked for must be done.
@@ -152,15 +126,21 @@ class mpi_communicator {
     return MPI_REQUEST_NULL;
   }
 
+  struct operations {
+    MPI_Op sum = MPI_SUM, max = MPI_MAX;
+  };
+  template <class T>
+  static void narrow(operations& ops) {
+    detail::check_mpi(MPI_Op_create(&detail::reduce_narrow<T, reduction::sum>, 1, &ops.sum), "MPI_Op_create");
+    detail::check_mpi(MPI_Op_create(&detail::reduce_narrow<T, reduction::max>, 1, &ops.max), "MPI_Op_create");
+  }
   template <class T>
   MPI_Op operation(reduction how) const {
-    auto const sum = how == reduction::sum;
-    if constexpr (std::same_as<T, half>) return sum ? half_sum_.get() : half_max_.get();
-    if constexpr (std::same_as<T, bfloat16>) return sum ? bfloat16_sum_.get() : bfloat16_max_.get();
-    return sum ? MPI_SUM : MPI_MAX;
+    auto const ops = std::same_as<T, half> ? half_ : std::same_as<T, bfloat16> ? bfloat16_ : operations();
+    return how == reduction::sum ? ops.sum : ops.max;
   }
 
-  detail::mpi_operation half_sum_, half_max_, bfloat16_sum_, bfloat16_max_;
+  operations half_, bfloat16_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 0;
 };

@@ -82,19 +82,18 @@ class thread_communicator {
   }
 
   /// Rank r reduces the r-th part of all ranks' elements in its own memory; then all copy all parts.
-  template <executor E, class T>
-    requires std::same_as<space_of<E>, host_space> completed all_reduce(E const& exec, span<T, host_space> x,
-                                                                        reduction how) {
-      show(x.data());
-      auto const part = [&](unsigned r) { return x.size() * r / size(); };
-      for (auto i = part(rank_); i < part(rank_ + 1); ++i) x.data()[i] = reduced<T>(i, how);
-      group_->barrier.arrive_and_wait();
-      for (unsigned r = 0; r < size(); ++r) {
-        if (r != rank_) exec.copy(x.data() + part(r), shown<T>(r) + part(r), (part(r + 1) - part(r)) * sizeof(T));
-      }
-      group_->barrier.arrive_and_wait();
-      return {};
+  template <host_executor E, class T>
+  completed all_reduce(E const& exec, span<T, host_space> x, reduction how) {
+    show(x.data());
+    auto const part = [&](unsigned r) { return x.size() * r / size(); };
+    for (auto i = part(rank_); i < part(rank_ + 1); ++i) x.data()[i] = reduced<T>(i, how);
+    group_->barrier.arrive_and_wait();
+    for (unsigned r = 0; r < size(); ++r) {
+      if (r != rank_) exec.copy(x.data() + part(r), shown<T>(r) + part(r), (part(r + 1) - part(r)) * sizeof(T));
     }
+    group_->barrier.arrive_and_wait();
+    return {};
+  }
 
   template <executor E>
   completed broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {

@@ -73,9 +73,8 @@ class any_chain {
     for (auto const& s : stages_) dims = s.output_shape(dims);
     return dims;
   }
-  template <class T>
-    requires std::same_as<T, In> std::size_t payload_bytes(shape dims)
-  const {
+  template <std::same_as<In> T>
+  std::size_t payload_bytes(shape dims) const {
     std::size_t side = 0;
     for (auto const& s : stages_) {
       side = detail::align_up(side, detail::section_alignment) + s.side_bytes(dims);
@@ -84,9 +83,8 @@ class any_chain {
     auto const values = stages_.back().values_bytes(dims.n);
     return side == 0 ? values : detail::align_up(values, detail::section_alignment) + side;
   }
-  template <class T>
-    requires std::same_as<T, In> std::size_t scratch_bytes(E const& exec, shape dims)
-  const {
+  template <std::same_as<In> T>
+  std::size_t scratch_bytes(E const& exec, shape dims) const {
     std::size_t kept = 0, most = 0;
     for (auto const& s : stages_) {
       auto const rest = s.output_shape(dims);
@@ -97,9 +95,8 @@ class any_chain {
     return kept + most;
   }
 
-  template <class T>
-    requires std::same_as<T, In> states make_agreed(E const& exec, call id, shape dims)
-  const {
+  template <std::same_as<In> T>
+  states make_agreed(E const& exec, call id, shape dims) const {
     auto made = states();
     for (auto const& s : stages_) {
       made.each.push_back(s.make_agreed(exec, id, dims));
@@ -108,9 +105,8 @@ class any_chain {
     }
     return made;
   }
-  template <class T>
-    requires std::same_as<T, In> states make_local(E const& exec, shape dims)
-  const {
+  template <std::same_as<In> T>
+  states make_local(E const& exec, shape dims) const {
     auto made = states();
     for (auto const& s : stages_) {
       made.each.push_back(s.make_local(exec, dims));

@@ -25,21 +25,26 @@ class any_codec : public pipeable {
   bool is_exact(shape const& dims) const { return self_->is_exact(dims); }
   void rescale(E const& exec, double factor, any_state& local) const { self_->rescale(exec, factor, local); }
 
-  template <class T>
-    requires std::same_as<T, In> std::size_t payload_bytes(shape const& dims)
-  const { return self_->payload_bytes(dims); }
-  template <class T>
-    requires std::same_as<T, In> std::size_t scratch_bytes(E const& exec, shape const& dims)
-  const { return self_->scratch_bytes(exec, dims); }
-  template <class T>
-    requires std::same_as<T, In> std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks)
-  const { return self_->exchange_scratch_bytes(exec, dims, ranks); }
-  template <class T>
-    requires std::same_as<T, In> any_state make_agreed(E const& exec, call const& id, shape const& dims)
-  const { return self_->make_agreed(exec, id, dims); }
-  template <class T>
-    requires std::same_as<T, In> any_state make_local(E const& exec, shape const& dims)
-  const { return self_->make_local(exec, dims); }
+  template <std::same_as<In> T>
+  std::size_t payload_bytes(shape const& dims) const {
+    return self_->payload_bytes(dims);
+  }
+  template <std::same_as<In> T>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return self_->scratch_bytes(exec, dims);
+  }
+  template <std::same_as<In> T>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
+    return self_->exchange_scratch_bytes(exec, dims, ranks);
+  }
+  template <std::same_as<In> T>
+  any_state make_agreed(E const& exec, call const& id, shape const& dims) const {
+    return self_->make_agreed(exec, id, dims);
+  }
+  template <std::same_as<In> T>
+  any_state make_local(E const& exec, shape const& dims) const {
+    return self_->make_local(exec, dims);
+  }
 
   void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
                       span_on<E, std::byte> payload, any_state const& agreed, any_state& local,
@@ -52,9 +57,10 @@ class any_codec : public pipeable {
   }
 
   unsigned rounds(shape const& dims, unsigned ranks) const { return self_->rounds(dims, ranks); }
-  template <class T>
-    requires std::same_as<T, In> transfer round(unsigned r, shape const& dims, unsigned ranks)
-  const { return self_->round(r, dims, ranks); }
+  template <std::same_as<In> T>
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    return self_->round(r, dims, ranks);
+  }
   void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
                stream_on<E, In const> x, span_on<E, std::byte> out, any_state const& agreed, any_state& local,
                workspace_on<E>& ws) const {

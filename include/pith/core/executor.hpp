@@ -65,6 +65,10 @@ concept executor = std::copyable<std::remove_cvref_t<E>> && memory_space<space_o
   { E::name() } -> std::convertible_to<char const*>;
 };
 
+/// One whose memory the host can touch.
+template <class E>
+concept host_executor = executor<E> && std::same_as<space_of<E>, host_space>;
+
 namespace detail {
 
 /// The least executor there is, declared only: what a stage is checked against before a real executor is known.

@@ -28,8 +28,8 @@ class span {
   PITH_HD constexpr span(T* data, std::size_t size) : data_(data), size_(size) {}
 
   template <class U>
-  requires std::same_as<U const, T> PITH_HD constexpr span(span<U, Space> other)
-      : data_(other.data()), size_(other.size()) {}
+    requires(std::same_as<U const, T>)
+  PITH_HD constexpr span(span<U, Space> other) : data_(other.data()), size_(other.size()) {}
 
   template <class R>
     requires std::same_as<Space, host_space> &&(!std::same_as<std::remove_cvref_t<R>, span>)&&requires(R& r) {
