@@ -119,12 +119,12 @@ std::ptrdiff_t lines(std::string const& text) { return std::count(text.begin(), 
 
 /// One line on the log that contains `words`, and nothing else.
 void check_refused(std::vector<std::string> const& arguments, std::string const& words) {
-  auto const [code, out, log] = train_command(arguments);
-  CAPTURE(log);
-  CHECK(code == 1);
-  CHECK(out.empty());
-  CHECK(lines(log) == 1);
-  CHECK(has(log, words));
+  auto const end = train_command(arguments);
+  CAPTURE(end.log);
+  CHECK(end.code == 1);
+  CHECK(end.out.empty());
+  CHECK(lines(end.log) == 1);
+  CHECK(has(end.log, words));
 }
 
 train::trial trial_with(std::string const& codec, double accuracy) {
