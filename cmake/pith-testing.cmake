@@ -5,7 +5,8 @@
 #   pith_add_cuda_test(exec/cuda_test)               of a .cu file; label gpu; skipped without a device
 #   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi
 #
-# LIBRARIES adds libraries to a program. Without nvcc and MPI the last two do nothing.
+# DISPATCH compiles the loops of host executors for every instruction set, as users have them; without it a test builds
+# in a third of the time and runs the baseline. LIBRARIES adds libraries to a program. Without nvcc and MPI the last two do nothing.
 
 function(pith_add_test name)
   pith_test_program(${name} .cpp ${ARGN})
@@ -52,11 +53,14 @@ set(pith_mpi_environment
 
 # A doctest program; sets target, labels and ranks for the caller.
 macro(pith_test_program name ending)
-  cmake_parse_arguments(arg "" "" "LABELS;LIBRARIES;RANKS" ${ARGN})
+  cmake_parse_arguments(arg "DISPATCH" "" "LABELS;LIBRARIES;RANKS" ${ARGN})
   string(REPLACE / _ target ${name})
   set(labels ${arg_LABELS})
   set(ranks ${arg_RANKS})
   add_executable(${target} ${name}${ending} ${arg_UNPARSED_ARGUMENTS})
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE pith::pith doctest::doctest pith_test_main ${arg_LIBRARIES})
+  if(NOT arg_DISPATCH)
+    target_compile_definitions(${target} PRIVATE PITH_NO_ISA_DISPATCH)
+  endif()
 endmacro()

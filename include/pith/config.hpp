@@ -17,5 +17,12 @@
 #define PITH_HD
 #endif
 
+/// For host code that runs seldom: not to be copied into the loops that call it.
+#if defined(__CUDACC__)
+#define PITH_SELDOM
+#else
+#define PITH_SELDOM __attribute__((noinline))
+#endif
+
 static_assert(std::endian::native == std::endian::little,
               "pith: payloads are little-endian and so must the machine be");

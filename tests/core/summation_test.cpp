@@ -23,12 +23,15 @@ std::vector<double> rough(std::uint64_t n) {
   return x;
 }
 
-/// The pairwise sum of leaf(i), first <= i < first + n: the left half is the largest power of two below n.
-template <class Leaf, class Merge>
-double pairwise(std::uint64_t first, std::uint64_t n, Leaf const& leaf, Merge merge) {
-  if (n == 1) return leaf(first);
-  auto const left = std::bit_floor(n - 1);
-  return merge(pairwise(first, left, leaf, merge), pairwise(first + left, n - left, leaf, merge));
+/// Folds the upper half of the values onto the lower: the half is the largest power of two below their number.
+template <class Merge>
+double folded(std::vector<double> v, Merge merge) {
+  while (v.size() > 1) {
+    auto const half = std::bit_floor(v.size() - 1);
+    for (auto i = half; i < v.size(); ++i) v[i - half] = merge(v[i - half], v[i]);
+    v.resize(half);
+  }
+  return v[0];
 }
 
 /// Tells left from right.
@@ -39,17 +42,16 @@ struct lopsided {
 template <class Merge = pith::detail::plus>
 double tree_sum(std::vector<double> const& x, Merge merge = {}) {
   if (x.empty()) return 0;
-  auto const tile_sum = [&](std::uint64_t tile) {
-    auto const first = tile * 16384;
-    auto const count = std::min<std::uint64_t>(16384, x.size() - first);
-    auto const lane_sum = [&](std::uint64_t lane) {
-      double sum = x[first + lane];
-      for (auto i = lane + 2048; i < count; i += 2048) sum = merge(sum, x[first + i]);
-      return sum;
-    };
-    return pairwise(0, std::min<std::uint64_t>(2048, count), lane_sum, merge);
-  };
-  return pairwise(0, (x.size() + 16383) / 16384, tile_sum, merge);
+  if (x.size() == 1) return x[0];
+  auto tiles = std::vector<double>();
+  for (std::size_t first = 0; first < x.size(); first += 16384) {
+    auto const count = std::min<std::size_t>(16384, x.size() - first);
+    auto const at = x.begin() + static_cast<std::ptrdiff_t>(first);
+    auto lanes = std::vector<double>(at, at + static_cast<std::ptrdiff_t>(std::min<std::size_t>(2048, count)));
+    for (std::size_t i = 2048; i < count; ++i) lanes[i % 2048] = merge(lanes[i % 2048], x[first + i]);
+    tiles.push_back(folded(lanes, merge));
+  }
+  return tree_sum(tiles, merge);
 }
 
 struct at {
@@ -59,10 +61,10 @@ struct at {
 
 template <class Merge = pith::detail::plus>
 double seq_sum(std::vector<double> const& x, Merge merge = {}) {
-  auto memory = std::vector<std::byte>(pith::seq.reduce_scratch_bytes<double>(x.size()));
+  auto memory = std::vector<std::byte>(pith::detail::reduce_scratch_bytes<double>(x.size()));
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
   double sum = -1;
-  pith::seq.reduce_into(&sum, x.size(), at{x.data()}, merge, 0.0, ws);
+  pith::detail::reduce_into(pith::seq, &sum, x.size(), at{x.data()}, merge, 0.0, ws);
   return sum;
 }
 
@@ -73,10 +75,8 @@ TEST_CASE("a reduction has the bits of the tree at every border") {
     CAPTURE(n);
     auto const x = rough(n);
     auto const expected = tree_sum(x);
-    CHECK(pith::detail::reduce_tree(0, n, at{x.data()}, pith::detail::plus{}, 0.0) == expected);
     CHECK(seq_sum(x) == expected);
     CHECK(seq_sum(x, lopsided()) == tree_sum(x, lopsided()));
-    CHECK(pith::detail::reduce_tree(0, n, at{x.data()}, lopsided(), 0.0) == tree_sum(x, lopsided()));
   }
 }
 
@@ -87,10 +87,24 @@ TEST_CASE("the order of the tree is not the order of the elements") {
   CHECK(in_order != seq_sum(x));
 }
 
-TEST_CASE("a tree may begin anywhere") {
-  auto const x = rough(5000);
-  auto const tail = std::vector<double>(x.begin() + 700, x.end());
-  CHECK(pith::detail::reduce_tree(700, 4300, at{x.data()}, pith::detail::plus{}, 0.0) == tree_sum(tail));
+TEST_CASE("rows that are merged side by side have the bits of each alone") {
+  for (std::uint32_t const width : {1u, 2u, 3u, 7u, 8u, 24u, 128u, 136u}) {
+    CAPTURE(width);
+    auto const x = rough(3 * width);
+    auto lanes = std::vector<double>(3 * width);
+    auto const f = [&](std::uint32_t i) { return x[i]; };
+    pith::detail::merge_rows(pith::lone_thread(), lanes.data(), 3, width, f, lopsided());
+    for (std::uint32_t r = 0; r < 3; ++r) {
+      auto const row = std::vector<double>(x.begin() + r * width, x.begin() + (r + 1) * width);
+      CHECK(lanes[r * pith::detail::row_stride(width)] == folded(row, lopsided()));
+    }
+  }
+  auto const x = rough(512);
+  auto lanes = std::vector<double>(256), known = lanes;
+  auto const f = [&](std::uint32_t i) { return x[i]; };
+  pith::detail::merge_rows(pith::lone_thread(), lanes.data(), 4, 128u, f, lopsided());
+  pith::detail::merge_rows(pith::lone_thread(), known.data(), 4, pith::detail::constant<128>(), f, lopsided());
+  for (std::size_t r = 0; r < 4; ++r) CHECK(lanes[64 * r] == known[64 * r]);
 }
 
 TEST_CASE("the larger of two numbers is NaN if either is") {

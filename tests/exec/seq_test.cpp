@@ -1,5 +1,6 @@
 // tests/exec/seq_test.cpp — the reference executor's selection, against a sort.
 #include <pith/exec/seq.hpp>
+#include <pith/sparsify/select.hpp>
 
 #include <doctest/doctest.h>
 
@@ -20,11 +21,11 @@ struct key_at {
 template <class Key>
 std::vector<std::uint32_t> selected(std::vector<Key> const& keys, std::size_t k) {
   auto out = std::vector<std::uint32_t>(k);
-  auto const bytes = pith::seq.select_scratch_bytes<Key>(keys.size()) + 128;
+  auto const bytes = pith::detail::select_scratch_bytes<Key>(keys.size()) + 128;
   auto memory = std::vector<std::byte>(bytes);
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
-  pith::seq.select_largest(out.data(), k, keys.size(), key_at<Key>{keys.data()}, ws);
-  CHECK(ws.high_water() <= pith::seq.select_scratch_bytes<Key>(keys.size()));
+  pith::detail::select_largest(pith::seq, out.data(), k, keys.size(), key_at<Key>{keys.data()}, ws);
+  CHECK(ws.high_water() <= pith::detail::select_scratch_bytes<Key>(keys.size()));
   return out;
 }
 

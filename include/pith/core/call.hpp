@@ -52,13 +52,19 @@ class draws {
                static_cast<std::uint32_t>(id.stage) << 27) {}
 
   /// The block for elements 8 i .. 8 i + 7.
-  PITH_HD constexpr random_block operator()(std::uint64_t i) const {
+  PITH_HD constexpr random_block operator()(std::uint64_t i) const { return philox4x32_10(counter(i), key_); }
+
+  PITH_HD constexpr random_block counter(std::uint64_t i) const {
     auto const block = first_block_ + i;
     auto const step = *step_;
-    return philox4x32_10(
-        {{static_cast<std::uint32_t>(block), (static_cast<std::uint32_t>(block >> 32) & 0xffu) | tensor_,
-          static_cast<std::uint32_t>(step), (static_cast<std::uint32_t>(step >> 32) & 0xffu) | place_}},
-        key_);
+    return {{static_cast<std::uint32_t>(block), (static_cast<std::uint32_t>(block >> 32) & 0xffu) | tensor_,
+             static_cast<std::uint32_t>(step), (static_cast<std::uint32_t>(step >> 32) & 0xffu) | place_}};
+  }
+  PITH_HD constexpr philox_key key() const { return key_; }
+
+  /// Whether the counters of blocks i .. i + count - 1 differ in their first word only.
+  PITH_HD constexpr bool in_one_word(std::uint64_t i, std::uint32_t count) const {
+    return static_cast<std::uint32_t>(first_block_ + i) <= 0xffffffffu - (count - 1);
   }
 
  private:

@@ -20,40 +20,31 @@ PITH_HD inline To bits_as(From const& from) {
   return to;
 }
 
-/// Drops the low `shift` bits of `v`, rounding to nearest, ties to even.
-PITH_HD constexpr std::uint32_t round_off(std::uint32_t v, unsigned shift) {
-  auto const half_unit = 1u << (shift - 1);
-  auto const odd = (v >> shift) & 1u;
-  return (v + half_unit - 1 + odd) >> shift;
-}
-
+/// Selections instead of branches, so that loops over conversions are vectorised.
 PITH_HD inline std::uint16_t half_bits(float value) {
   auto const bits = bits_as<std::uint32_t>(value);
-  auto const sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
   auto const magnitude = bits & 0x7fffffffu;
-  auto const signed_as = [sign](std::uint32_t m) { return static_cast<std::uint16_t>(sign | m); };
-  if (magnitude > 0x7f800000u) return signed_as(0x7e00u);   // NaN
-  if (magnitude >= 0x47800000u) return signed_as(0x7c00u);  // 65536 and above
-  if (magnitude >= 0x38800000u) return signed_as(round_off(magnitude - 0x38000000u, 13));
-  if (magnitude < 0x33000000u) return signed_as(0);  // below half of the least subnormal
-  auto const exponent = magnitude >> 23;
-  return signed_as(round_off((magnitude & 0x7fffffu) | 0x800000u, 126 - exponent));
+  // Below the least normal half: the unit of 0.5f is that of subnormal halves, so that the addition rounds.
+  auto const subnormal = bits_as<std::uint32_t>(bits_as<float>(magnitude) + 0.5f) - 0x3f000000u;
+  auto const normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  auto const special = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  auto const finite = magnitude < 0x38800000u ? subnormal : normal;
+  return static_cast<std::uint16_t>(((bits >> 16) & 0x8000u) | (magnitude >= 0x47800000u ? special : finite));
 }
 
 PITH_HD inline float half_value(std::uint16_t bits) {
   auto const sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
-  auto const exponent = static_cast<std::uint32_t>(bits >> 10) & 0x1fu;
-  auto const mantissa = static_cast<std::uint32_t>(bits) & 0x3ffu;
-  if (exponent == 31) return bits_as<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent != 0) return bits_as<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
-  auto const subnormal = static_cast<float>(mantissa) * 0x1p-24f;
-  return bits_as<float>(sign | bits_as<std::uint32_t>(subnormal));
+  auto const magnitude = static_cast<std::uint32_t>(bits & 0x7fffu) << 13;
+  auto const subnormal = bits_as<std::uint32_t>(bits_as<float>(magnitude + 0x38800000u) - 0x1p-14f);
+  auto const normal = magnitude + (magnitude >= 0x0f800000u ? 0x70000000u : 0x38000000u);
+  return bits_as<float>(sign | (magnitude < 0x00800000u ? subnormal : normal));
 }
 
 PITH_HD inline std::uint16_t bfloat16_bits(float value) {
   auto const bits = bits_as<std::uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16) | 0x40u);  // a quiet NaN
-  return static_cast<std::uint16_t>(round_off(bits, 16));
+  auto const nearest = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  auto const quiet = (bits >> 16) | 0x40u;
+  return static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : nearest);
 }
 
 }  // namespace detail
@@ -120,6 +111,29 @@ PITH_HD inline bool is_finite(T value) {
   auto const wide = element_cast<accum<T>>(value);
   return wide - wide == 0;
 }
+
+namespace detail {
+
+template <class A>
+using bits_of = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
+
+/// |x| and the sign bit of x without a branch, which would keep loops from being vectorised.
+template <std::floating_point A>
+PITH_HD inline A magnitude(A x) {
+  return bits_as<A>(bits_as<bits_of<A>>(x) << 1 >> 1);
+}
+template <std::floating_point A>
+PITH_HD inline std::int32_t sign_bit(A x) {
+  return static_cast<std::int32_t>(bits_as<bits_of<A>>(x) >> (8 * sizeof(A) - 1));
+}
+/// The smaller of two that are not negative; `most` for NaN.
+template <std::floating_point A>
+PITH_HD inline A at_most(A x, A most) {
+  auto const a = bits_as<bits_of<A>>(x), b = bits_as<bits_of<A>>(most);
+  return bits_as<A>(a < b ? a : b);
+}
+
+}  // namespace detail
 
 /// A scale that is infinite says nothing about its bucket: such a bucket is NaN as a whole.
 template <class A>

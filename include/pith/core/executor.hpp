@@ -3,6 +3,7 @@
 
 #include <pith/core/span.hpp>
 #include <pith/core/stream.hpp>
+#include <pith/core/team.hpp>
 #include <pith/core/workspace.hpp>
 
 #include <concepts>
@@ -19,6 +20,8 @@ template <class E, class T>
 using stream_on = stream<T, space_of<E>>;
 template <class E, class T>
 using encoded_on = encoded<T, space_of<E>>;
+template <class E, class T>
+using parts_on = parts<T, space_of<E>>;
 template <class E>
 using workspace_on = workspace<space_of<E>>;
 
@@ -27,34 +30,24 @@ namespace detail {
 struct noop {
   PITH_HD void operator()(std::uint64_t) const {}
 };
-struct zero {
-  PITH_HD double operator()(std::uint64_t) const { return 0; }
-};
-struct zero_key {
-  PITH_HD std::uint32_t operator()(std::uint64_t) const { return 0; }
-};
-struct first_of {
-  PITH_HD double operator()(double a, double) const { return a; }
-};
 
 }  // namespace detail
 
-/// A place where work runs. Function objects are PITH_HD aggregates; a primitive may return before its work is done.
+/// A place where work runs. Function objects are PITH_HD aggregates; a primitive may return before its work is done, and
+/// the next one sees what it did.
 ///
-///   for_each_index(n, f)                     f(i) for i < n, in any order
-///   reduce_into(out, n, f, merge, none, ws)  *out = the merge of f(i) in the tree's order (core/summation.hpp)
-///   select_largest(out, k, n, key, ws)       the k indices of largest key(i), ascending; ties to the smaller index
-///   copy, fill, upload, download             bytes inside the space, to it and from it; download waits
-///   wait                                     until all is done
+///   for_each_index(n, f)                   f(i) for i < n, in any order
+///   for_each_block(blocks, body)           body(team, memory, b) for b < blocks, in any order: `team` are the threads
+///                                          that share the block, `memory` its fast memory, a Body::memory
+///   block_span                             the elements of a tensor that a block should take, a multiple of 512
+///   copy, fill, upload, download           bytes inside the space, to it and from it; download waits
+///   wait                                   until all is done
 template <class E>
 concept executor = std::copyable<std::remove_cvref_t<E>> && memory_space<space_of<E>> &&
-    requires(E const& exec, std::uint64_t n, std::size_t bytes, workspace_on<E>& ws, double* sum,
-             std::uint32_t* indices, void* to, void const* from) {
+    requires(E const& exec, std::uint64_t n, std::size_t bytes, void* to, void const* from) {
   exec.for_each_index(n, detail::noop{});
-  exec.reduce_into(sum, n, detail::zero{}, detail::first_of{}, 0.0, ws);
-  exec.select_largest(indices, n, n, detail::zero_key{}, ws);
-  { exec.template reduce_scratch_bytes<double>(n) } -> std::same_as<std::size_t>;
-  { exec.template select_scratch_bytes<std::uint32_t>(n) } -> std::same_as<std::size_t>;
+  exec.for_each_block(n, detail::idle_block{});
+  requires std::remove_cvref_t<E>::block_span % 512 == 0;
   exec.copy(to, from, bytes);
   exec.fill(to, std::byte{}, bytes);
   exec.upload(to, from, bytes);
@@ -76,16 +69,12 @@ struct archetype {
   using space = host_space;
   static constexpr char const* name() { return "archetype"; }
 
+  static constexpr std::uint32_t block_span = 512;
+
   template <class F>
   void for_each_index(std::uint64_t, F const&) const;
-  template <class T, class F, class Merge>
-  void reduce_into(T*, std::uint64_t, F const&, Merge, T, workspace<>&) const;
-  template <class F>
-  void select_largest(std::uint32_t*, std::uint64_t, std::uint64_t, F const&, workspace<>&) const;
-  template <class T>
-  std::size_t reduce_scratch_bytes(std::uint64_t) const;
-  template <class Key>
-  std::size_t select_scratch_bytes(std::uint64_t) const;
+  template <class Body>
+  void for_each_block(std::uint64_t, Body const&) const;
 
   void copy(void*, void const*, std::size_t) const;
   void fill(void*, std::byte, std::size_t) const;

@@ -4,6 +4,7 @@
 #include <pith/config.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace pith::inline v0::detail {
 
@@ -16,7 +17,8 @@ PITH_HD constexpr std::uint64_t group_size(std::uint64_t g, std::uint64_t n) {
 }
 
 /// Writes `count` symbols of `bits` <= 32 bits, least significant bit first; the last byte's spare bits are zero.
-PITH_HD constexpr void pack(std::uint32_t const* symbols, std::uint64_t count, unsigned bits, std::uint8_t* bytes) {
+PITH_SELDOM PITH_HD constexpr void pack(std::uint32_t const* symbols, std::uint64_t count, unsigned bits,
+                                        std::uint8_t* bytes) {
   std::uint64_t pending = 0;
   unsigned held = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -26,7 +28,8 @@ PITH_HD constexpr void pack(std::uint32_t const* symbols, std::uint64_t count, u
   if (held > 0) *bytes = static_cast<std::uint8_t>(pending);
 }
 
-PITH_HD constexpr void unpack(std::uint8_t const* bytes, std::uint64_t count, unsigned bits, std::uint32_t* symbols) {
+PITH_SELDOM PITH_HD constexpr void unpack(std::uint8_t const* bytes, std::uint64_t count, unsigned bits,
+                                          std::uint32_t* symbols) {
   auto const mask = (std::uint64_t{1} << bits) - 1;
   std::uint64_t pending = 0;
   unsigned held = 0;
@@ -36,6 +39,84 @@ PITH_HD constexpr void unpack(std::uint8_t const* bytes, std::uint64_t count, un
     pending >>= bits;
     held -= bits;
   }
+}
+
+/// The low `width` bits of every field of `Field` bits.
+template <unsigned Field>
+PITH_HD constexpr std::uint64_t low_bits(unsigned width) {
+  std::uint64_t mask = 0;
+  for (unsigned at = 0; at < 64; at += Field) mask |= ((std::uint64_t{1} << width) - 1) << at;
+  return mask;
+}
+
+/// Eight symbols of Bits <= 8 bits, one a byte, moved together: neighbours join, then pairs, then fours.
+template <unsigned Bits>
+PITH_HD constexpr std::uint64_t close_up(std::uint64_t v) {
+  constexpr auto one = low_bits<16>(Bits), two = low_bits<32>(2 * Bits), four = low_bits<64>(4 * Bits);
+  if constexpr (Bits == 8) return v;
+  v = (v & one) | ((v >> (8 - Bits)) & (one << Bits));
+  v = (v & two) | ((v >> (16 - 2 * Bits)) & (two << 2 * Bits));
+  return (v & four) | ((v >> (32 - 4 * Bits)) & (four << 4 * Bits % 64));
+}
+template <unsigned Bits>
+PITH_HD constexpr std::uint64_t spread_out(std::uint64_t v) {
+  constexpr auto one = low_bits<16>(Bits), two = low_bits<32>(2 * Bits), four = low_bits<64>(4 * Bits);
+  if constexpr (Bits == 8) return v;
+  v = (v & four) | ((v & (four << 4 * Bits % 64)) << (32 - 4 * Bits));
+  v = (v & two) | ((v & (two << 2 * Bits)) << (16 - 2 * Bits));
+  return (v & one) | ((v & (one << Bits)) << (8 - Bits));
+}
+
+/// What a symbol of Bits bits lies in before it is packed.
+template <unsigned Bits>
+using symbol_word = std::conditional_t<(Bits <= 8), std::uint8_t, std::uint16_t>;
+
+template <unsigned Bits>
+PITH_HD void pack_group(symbol_word<Bits> const* symbols, std::uint64_t count, std::uint8_t* bytes) {
+  if constexpr (Bits <= 8) {
+    if (count == group) {
+      std::uint64_t v;
+      __builtin_memcpy(&v, symbols, 8);
+      v = close_up<Bits>(v);
+      __builtin_memcpy(bytes, &v, Bits);
+      return;
+    }
+  }
+  std::uint32_t wide[group] = {};
+  for (std::uint64_t i = 0; i < count; ++i) wide[i] = symbols[i];
+  pack(wide, count, Bits, bytes);
+}
+
+template <unsigned Bits>
+PITH_HD void unpack_group(std::uint8_t const* bytes, std::uint64_t count, symbol_word<Bits>* symbols) {
+  if constexpr (Bits <= 8) {
+    if (count == group) {
+      std::uint64_t v = 0;
+      __builtin_memcpy(&v, bytes, Bits);
+      v = spread_out<Bits>(v);
+      __builtin_memcpy(symbols, &v, 8);
+      return;
+    }
+  }
+  std::uint32_t wide[group] = {};
+  unpack(bytes, count, Bits, wide);
+  for (std::uint64_t i = 0; i < count; ++i) symbols[i] = static_cast<symbol_word<Bits>>(wide[i]);
+}
+
+/// The symbols of a block, packed by its team, and back. The block begins at a whole group.
+template <unsigned Bits, class Team, class Count>
+PITH_HD void pack_symbols(Team const& team, symbol_word<Bits> const* symbols, Count count, std::uint8_t* bytes) {
+  auto const full = count / static_cast<std::uint32_t>(group), rest = count % static_cast<std::uint32_t>(group);
+  team.for_each(full, [=](std::uint32_t g) { pack_group<Bits>(symbols + g * group, group, bytes + g * Bits); });
+  if (rest == 0) return;
+  team.for_each(1u, [=](std::uint32_t) { pack_group<Bits>(symbols + full * group, rest, bytes + full * Bits); });
+}
+template <unsigned Bits, class Team, class Count>
+PITH_HD void unpack_symbols(Team const& team, std::uint8_t const* bytes, Count count, symbol_word<Bits>* symbols) {
+  auto const full = count / static_cast<std::uint32_t>(group), rest = count % static_cast<std::uint32_t>(group);
+  team.for_each(full, [=](std::uint32_t g) { unpack_group<Bits>(bytes + g * Bits, group, symbols + g * group); });
+  if (rest == 0) return;
+  team.for_each(1u, [=](std::uint32_t) { unpack_group<Bits>(bytes + full * Bits, rest, symbols + full * group); });
 }
 
 }  // namespace pith::inline v0::detail

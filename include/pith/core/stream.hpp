@@ -66,6 +66,13 @@ struct encoded {
   constexpr operator encoded<U, Space>() const { return {values, side}; }
 };
 
+/// What `ranks` ranks emitted, equal in size, `stride` bytes apart: values and side record are the first rank's.
+template <class T, memory_space Space = host_space>
+struct parts : encoded<T const, Space> {
+  std::size_t stride = 0;
+  unsigned ranks = 1;
+};
+
 /// A side record, read as an array.
 template <class T, class Byte, memory_space Space>
 auto side_as(span<Byte, Space> side) {

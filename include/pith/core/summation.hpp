@@ -1,70 +1,168 @@
 // pith/core/summation.hpp — the one order in which anything is summed, so that sums have the same bits everywhere.
 #pragma once
 
-#include <pith/config.hpp>
+#include <pith/core/executor.hpp>
+#include <pith/core/team.hpp>
 
 #include <cstdint>
 
 namespace pith::inline v0::detail {
 
-/// A tile is 8 rows of 2,048 lanes: rows in order, lanes pairwise from the low bit, tiles pairwise from the low bit.
-inline constexpr std::uint64_t tile_lanes = 2048;
-inline constexpr std::uint64_t tile_rows = 8;
-inline constexpr std::uint64_t tile = tile_lanes * tile_rows;
+/// A tile is 8 rows of 2,048 lanes. A lane's rows are merged in order, then the upper half of the lanes is merged into
+/// the lower half until one is left. The values of the tiles are reduced in the same way.
+inline constexpr std::uint32_t tile_lanes = 2048;
+inline constexpr std::uint32_t tile_rows = 8;
+inline constexpr std::uint32_t tile = tile_lanes * tile_rows;
 
-/// Merges what it is given pairwise: the tree that a binary counter draws. A left sibling without a right one goes up
-/// as it is.
-template <class T, class Merge>
-class pairwise {
- public:
-  PITH_HD constexpr explicit pairwise(Merge merge) : merge_(merge) {}
-
-  PITH_HD constexpr void add(T value) {
-    unsigned level = 0;
-    for (; (count_ >> level) & 1u; ++level) value = merge_(partial_[level], value);
-    partial_[level] = value;
-    ++count_;
-  }
-
-  /// The merge of all that was added, at least one value.
-  PITH_HD constexpr T result() const {
-    unsigned level = 0;
-    while (!((count_ >> level) & 1u)) ++level;
-    T total = partial_[level];
-    for (++level; (count_ >> level) != 0; ++level) {
-      if ((count_ >> level) & 1u) total = merge_(partial_[level], total);
-    }
-    return total;
-  }
-
- private:
-  Merge merge_;
-  T partial_[48] = {};
-  std::uint64_t count_ = 0;
-};
-
-/// The merge of f(i) over one tile's elements [from, from + count), 1 <= count <= tile.
-template <class T, class F, class Merge>
-PITH_HD constexpr T reduce_tile(std::uint64_t from, std::uint64_t count, F const& f, Merge merge) {
-  auto total = pairwise<T, Merge>(merge);
-  auto const lanes = count < tile_lanes ? count : tile_lanes;
-  for (std::uint64_t lane = 0; lane < lanes; ++lane) {
-    T value = f(from + lane);
-    for (auto i = lane + tile_lanes; i < count; i += tile_lanes) value = merge(value, f(from + i));
-    total.add(value);
-  }
-  return total.result();
+/// The largest power of two below n, and 0 for n < 2.
+PITH_HD constexpr std::uint32_t half_of(std::uint32_t n) {
+  std::uint32_t half = n < 2 ? 0 : 1;
+  while (n > 2 && half < n - half) half *= 2;
+  return half;
 }
 
-/// The merge of f(i) for i in [first, first + n) in the tree's order; `none` if n is 0.
-template <class T, class F, class Merge>
-PITH_HD constexpr T reduce_tree(std::uint64_t first, std::uint64_t n, F const& f, Merge merge, T none) {
-  if (n == 0) return none;
-  auto total = pairwise<T, Merge>(merge);
-  for (std::uint64_t from = 0; from < n; from += tile) {
-    total.add(reduce_tile<T>(first + from, n - from < tile ? n - from : tile, f, merge));
+/// Merges `count` lanes into lane[0].
+template <team Team, class T, class Merge>
+PITH_HD void merge_lanes(Team const& team, T* lane, std::uint32_t count, Merge merge) {
+  for (auto half = half_of(count); half > 0; count = half, half /= 2) {
+    team.for_each(count - half, [=](std::uint32_t i) { lane[i] = merge(lane[i], lane[i + half]); });
   }
-  return total.result();
+}
+template <team Team, class T, class Merge, std::uint32_t Count>
+PITH_HD void merge_lanes(Team const& team, T* lane, constant<Count>, Merge merge) {
+  if constexpr (Count > 1) {
+    constexpr auto half = Count / 2;
+    static_assert(Count % 2 == 0);
+    team.for_each(constant<half>(), [=](std::uint32_t i) { lane[i] = merge(lane[i], lane[i + half]); });
+    merge_lanes(team, lane, constant<half>(), merge);
+  }
+}
+
+/// lane[0] = the merge of f(i) for i < count, 1 <= count <= tile. Lanes are room for min(count, tile_lanes) values.
+template <team Team, class T, class F, class Merge>
+PITH_HD void reduce_tile(Team const& team, T* lane, std::uint32_t count, F const& f, Merge merge) {
+  auto const lanes = count < tile_lanes ? count : tile_lanes;
+  team.for_each(lanes, [&](std::uint32_t i) { lane[i] = f(i); });
+  for (auto row = tile_lanes; row < count; row += tile_lanes) {
+    auto const width = count - row < tile_lanes ? count - row : tile_lanes;
+    team.for_each(width, [&](std::uint32_t i) { lane[i] = merge(lane[i], f(row + i)); });
+  }
+  merge_lanes(team, lane, lanes, merge);
+}
+/// Where the merge of a row of `width` values is found: lanes[row_stride(width) r].
+PITH_HD constexpr std::uint32_t row_stride(std::uint32_t width) { return width < 2 ? 1 : half_of(width); }
+template <std::uint32_t Width>
+PITH_HD constexpr auto row_stride(constant<Width>) {
+  return constant<row_stride(Width)>();
+}
+
+/// Merges the lanes of rows that lie `stride` apart: `half` onto `half`.
+template <team Team, class T, class Stride, class Merge>
+PITH_HD void fold_rows(Team const& team, T* lanes, std::uint32_t rows, Stride stride, std::uint32_t half, Merge merge) {
+  for (; half > 0; half /= 2) {
+    team.for_each_in(rows * half, half, [=](std::uint32_t r) {
+      auto* const lane = lanes + r * stride - r * half;
+      return [=](std::uint32_t i) { lane[i] = merge(lane[i], lane[i + half]); };
+    });
+  }
+}
+template <team Team, class T, class Stride, std::uint32_t Half, class Merge>
+PITH_HD void fold_rows(Team const& team, T* lanes, std::uint32_t rows, Stride stride, constant<Half> half,
+                       Merge merge) {
+  if constexpr (Half > 0) {
+    team.for_each_in(rows * Half, half, [=](std::uint32_t r) {
+      auto* const lane = lanes + r * stride - r * Half;
+      return [=](std::uint32_t i) { lane[i] = merge(lane[i], lane[i + Half]); };
+    });
+    fold_rows(team, lanes, rows, stride, constant<Half / 2>(), merge);
+  }
+}
+
+PITH_HD constexpr std::uint32_t halved(std::uint32_t n) { return n / 2; }
+template <std::uint32_t N>
+PITH_HD constexpr auto halved(constant<N>) {
+  return constant<N / 2>();
+}
+
+/// Merges each of `rows` rows of `width` <= tile_lanes values, side by side.
+template <team Team, class T, class Width, class F, class Merge>
+PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, Width width, F const& f, Merge merge) {
+  auto const half = row_stride(width);
+  auto const upper = width - half;
+  team.for_each_in(rows * half, half, [=](std::uint32_t r) {
+    auto const skip = r * (width - half), last = r * half + upper;
+    return [=](std::uint32_t i) { lanes[i] = i < last ? merge(f(i + skip), f(i + skip + half)) : f(i + skip); };
+  });
+  fold_rows(team, lanes, rows, half, halved(half), merge);
+}
+
+PITH_HD constexpr std::uint64_t tiles(std::uint64_t n) { return n / tile + (n % tile != 0); }
+
+/// values[0] = the merge of values[0 .. n), tile by tile and in place.
+template <team Team, class T, class Merge>
+PITH_HD void reduce_values(Team const& team, T* lane, T* values, std::uint64_t n, Merge merge) {
+  while (n > 1) {
+    std::uint64_t done = 0;
+    for (std::uint64_t first = 0; first < n; first += tile, ++done) {
+      auto const count = static_cast<std::uint32_t>(n - first < tile ? n - first : tile);
+      reduce_tile(
+          team, lane, count, [=](std::uint32_t i) { return values[first + i]; }, merge);
+      team.for_each(1u, [=](std::uint32_t) { values[done] = lane[0]; });
+    }
+    n = done;
+  }
+}
+
+/// partial[t] = the merge of f over tile t.
+template <class T, class F, class Merge>
+struct reduce_tiles {
+  using memory = fast_array<T, tile_lanes>;
+  F f;
+  Merge merge;
+  T* partial;
+  std::uint64_t n;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t t) const {
+    auto const first = t * tile;
+    auto const count = static_cast<std::uint32_t>(n - first < tile ? n - first : tile);
+    auto* const lane = fast.data();
+    auto const term = f;
+    reduce_tile(
+        team, lane, count, [=](std::uint32_t i) { return term(first + i); }, merge);
+    team.for_each(1u, [&](std::uint32_t) { partial[t] = lane[0]; });
+  }
+};
+
+/// *out = the merge of the tiles' values.
+template <class T, class Merge>
+struct reduce_partials {
+  using memory = fast_array<T, tile_lanes>;
+  T* partial;
+  T* out;
+  Merge merge;
+  T none;
+  std::uint64_t n;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
+    reduce_values(team, fast.data(), partial, n, merge);
+    team.for_each(1u, [&](std::uint32_t) { *out = n == 0 ? none : partial[0]; });
+  }
+};
+
+template <class T>
+constexpr std::size_t reduce_scratch_bytes(std::uint64_t n) {
+  return scratch_for<T>(tiles(n));
+}
+
+/// *out = the merge of f(i) for i < n, in the one order; `none` if n is 0.
+template <class T, executor E, class F, class Merge>
+void reduce_into(E const& exec, T* out, std::uint64_t n, F const& f, Merge merge, T none, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  auto* const partial = ws.template take<T>(tiles(n)).data;
+  exec.for_each_block(tiles(n), reduce_tiles<T, F, Merge>{f, merge, partial, n});
+  exec.for_each_block(1, reduce_partials<T, Merge>{partial, out, merge, none, tiles(n)});
 }
 
 struct plus {

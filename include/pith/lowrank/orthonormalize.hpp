@@ -46,8 +46,8 @@ struct normalize {
 };
 
 template <class E>
-std::size_t orthonormalize_scratch_bytes(E const& exec, std::uint64_t rows) {
-  return scratch_for<double>(3) + exec.template reduce_scratch_bytes<double>(rows);
+std::size_t orthonormalize_scratch_bytes(E const&, std::uint64_t rows) {
+  return scratch_for<double>(3) + detail::reduce_scratch_bytes<double>(rows);
 }
 
 /// Makes the columns of P (rows x rank, row by row) orthonormal. A column that depends on those before it becomes zero;
@@ -60,14 +60,14 @@ void orthonormalize(E const& exec, A* p, std::uint64_t rows, std::uint64_t rank,
   double* const after = numbers + 1;
   double* const product = numbers + 2;
   for (std::uint64_t c = 0; c < rank; ++c) {
-    exec.reduce_into(before, rows, column_product<A>{p, rank, c, c}, plus{}, 0.0, ws);
+    detail::reduce_into(exec, before, rows, column_product<A>{p, rank, c, c}, plus{}, 0.0, ws);
     for (int pass = 0; pass < 2; ++pass) {
       for (std::uint64_t a = 0; a < c; ++a) {
-        exec.reduce_into(product, rows, column_product<A>{p, rank, a, c}, plus{}, 0.0, ws);
+        detail::reduce_into(exec, product, rows, column_product<A>{p, rank, a, c}, plus{}, 0.0, ws);
         exec.for_each_index(rows, subtract_projection<A>{p, product, rank, a, c});
       }
     }
-    exec.reduce_into(after, rows, column_product<A>{p, rank, c, c}, plus{}, 0.0, ws);
+    detail::reduce_into(exec, after, rows, column_product<A>{p, rank, c, c}, plus{}, 0.0, ws);
     exec.for_each_index(rows, normalize<A>{p, before, after, rank, c});
   }
 }

@@ -42,7 +42,7 @@ struct qsgd_rule {
   template <class A>
   PITH_HD double measure(A x) const {
     auto const v = static_cast<double>(x);
-    return of == norm::l2 ? v * v : v < 0 ? -v : v;
+    return of == norm::l2 ? v * v : magnitude(v);
   }
   PITH_HD double merge(double a, double b) const { return of == norm::l2 ? a + b : larger{}(a, b); }
 
@@ -53,14 +53,25 @@ struct qsgd_rule {
     return is_finite(unit * static_cast<A>(levels)) ? unit : finite_or_nan(unit * static_cast<A>(levels));
   }
 
-  /// floor(|x| / unit + r) in 16.16 fixed point, r = random / 2^16; clamped as a float, since int(NaN) is undefined.
+  /// |x| * near * inverse is |x| / unit in 16.16 fixed point; `near` keeps the inverse of a tiny unit finite.
   template <class A>
-  PITH_HD std::uint32_t code(A x, A unit, std::uint16_t random) const {
+  struct inverse_unit {
+    A near, inverse;
+  };
+  template <class A>
+  PITH_HD inverse_unit<A> refine(A unit) const {
+    auto const near = unit < A{0x1p-60f} ? A{0x1p60f} : A{1};
+    return {near, unit > 0 ? 65536 / (unit * near) : A{0}};
+  }
+
+  /// floor(|x| / unit + r) in fixed point, r = random / 2^16; clamped as a float, since int(NaN) is undefined.
+  template <class A>
+  PITH_HD std::uint32_t code(A x, inverse_unit<A> unit, std::uint16_t random) const {
     auto const most = static_cast<A>(levels) * 65536;
-    auto const ratio = (x < 0 ? -x : x) / unit * 65536;
-    auto const fixed = static_cast<std::int32_t>(ratio > 0 ? (ratio < most ? ratio : most) : 0);
+    auto const fixed = static_cast<std::int32_t>(at_most(magnitude(x) * unit.near * unit.inverse, most));
     auto const level = (fixed + random) >> 16;
-    return static_cast<std::uint32_t>(x < 0 ? -level : level) & ((1u << Bits) - 1);
+    auto const sign = -sign_bit(x);
+    return static_cast<std::uint32_t>((level ^ sign) - sign) & ((1u << Bits) - 1);
   }
   template <class A>
   PITH_HD A value(std::uint32_t symbol, A unit) const {

@@ -13,10 +13,11 @@ struct scaled_sign_rule {
   static constexpr int bits = 1;
   static constexpr bool draws = false;
   static constexpr bool is_reproducible = true;
+  static constexpr bool is_scale_free = true;
 
   template <class A>
   PITH_HD double measure(A x) const {
-    return x < 0 ? -static_cast<double>(x) : static_cast<double>(x);
+    return magnitude(static_cast<double>(x));
   }
   PITH_HD double merge(double a, double b) const { return a + b; }
   template <class A>
@@ -29,7 +30,7 @@ struct scaled_sign_rule {
   }
   template <class A>
   PITH_HD A value(std::uint32_t symbol, A scale) const {
-    return symbol != 0 ? -scale : scale;
+    return bits_as<A>(bits_as<bits_of<A>>(scale) ^ (static_cast<bits_of<A>>(symbol) << (8 * sizeof(A) - 1)));
   }
 };
 

@@ -6,6 +6,7 @@
 #include <pith/core/stage.hpp>
 #include <pith/sparsify/density.hpp>
 #include <pith/sparsify/scatter.hpp>
+#include <pith/sparsify/select.hpp>
 
 #include <algorithm>
 #include <string>
@@ -67,7 +68,7 @@ class top_k : public pipeable {
     using key = typename detail::magnitude_key<In>::word;
     auto const k = kept(dims.n);
     return scratch_for<std::uint32_t>(k) +
-           std::max(exec.template select_scratch_bytes<key>(dims.n), coder_.scratch_bytes(exec, dims.n, k));
+           std::max(detail::select_scratch_bytes<key>(dims.n), coder_.scratch_bytes(exec, dims.n, k));
   }
 
   template <real In, executor E>
@@ -75,7 +76,7 @@ class top_k : public pipeable {
               workspace_on<E>& ws) const {
     auto const k = kept(dims.n);
     auto* const indices = ws.template take<std::uint32_t>(k).data;
-    exec.select_largest(indices, k, dims.n, detail::magnitude_key<In>{x.data}, ws);
+    detail::select_largest(exec, indices, k, dims.n, detail::magnitude_key<In>{x.data}, ws);
     coder_.encode(exec, dims.n, k, indices, y.side, ws);
     exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
   }

@@ -79,8 +79,8 @@ class shared_scale {
                   : transfer{transport::sum, pith::element_kind::i32, dims.n};
   }
   template <real In, executor E>
-  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned) const {
-    return pith::scratch_for<double>(1) + exec.template reduce_scratch_bytes<double>(dims.n);
+  std::size_t exchange_scratch_bytes(E const&, shape const& dims, unsigned) const {
+    return pith::scratch_for<double>(1) + pith::detail::reduce_scratch_bytes<double>(dims.n);
   }
 
   template <real In, executor E>
@@ -91,7 +91,7 @@ class shared_scale {
       return exec.for_each_index(dims.n, count<In>{rule(), pith::draws(id), x.data, agreed.values.data(), levels});
     }
     auto* const most = ws.template take<double>(1).data;
-    exec.reduce_into(most, dims.n, size<In>{x.data}, pith::detail::larger{}, 0.0, ws);
+    pith::detail::reduce_into(exec, most, dims.n, size<In>{x.data}, pith::detail::larger{}, 0.0, ws);
     exec.for_each_index(1, pith::detail::convert<float, double>{most, pith::side_as<float>(out)});
   }
   template <real In, executor E>
@@ -134,8 +134,8 @@ class shared_scale {
     float const* unit;
     std::int32_t* levels;
     PITH_HD void operator()(std::uint64_t i) const {
-      auto const symbol =
-          rule.code(pith::element_cast<float>(x[i]), *unit, random(i / 8).lane(static_cast<unsigned>(i % 8)));
+      auto const symbol = rule.code(pith::element_cast<float>(x[i]), rule.refine(*unit),
+                                    random(i / 8).lane(static_cast<unsigned>(i % 8)));
       levels[i] = static_cast<std::int32_t>(symbol << (32 - Bits)) >> (32 - Bits);
     }
   };

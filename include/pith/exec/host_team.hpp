@@ -1,0 +1,78 @@
+// pith/exec/host_team.hpp — blocks on a host thread, their loops compiled for the instruction set of the CPU.
+#pragma once
+
+#include <pith/core/team.hpp>
+#include <pith/exec/isa.hpp>
+#include <pith/exec/philox.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail::inline PITH_ISA_NAMESPACE {
+
+/// One thread whose loops are compiled for `Level`.
+template <isa Level>
+struct host_team : lone_thread {
+  void random(draws const& from, std::uint64_t first, std::uint32_t groups, std::uint16_t* to) const {
+    std::uint32_t done = 0;
+#if PITH_ISA_DISPATCH
+    if constexpr (Level == isa::avx512) {
+      for (; done + 16 <= groups && from.in_one_word(first + done, 16); done += 16) {
+        philox_16_avx512(from.counter(first + done), from.key(), to + 8 * done);
+      }
+    } else if constexpr (Level == isa::avx2) {
+      for (; done + 8 <= groups && from.in_one_word(first + done, 8); done += 8) {
+        philox_8_avx2(from.counter(first + done), from.key(), to + 8 * done);
+      }
+    }
+#endif
+    if (done < groups) lone_thread::random(from, first + done, groups - done, to + 8 * done);
+  }
+};
+
+template <isa Level, class Body>
+inline void run_blocks_on(Body const& given, std::uint64_t first, std::uint64_t last) {
+  auto const body = given;  // a copy of its own, which stores of bytes cannot alias
+  typename Body::memory fast;
+  for (auto b = first; b < last; ++b) body(host_team<Level>(), fast, b);
+}
+
+#if PITH_ISA_DISPATCH
+template <class Body>
+PITH_TARGET_AVX512 __attribute__((flatten, noinline)) void run_blocks_avx512(Body const& body, std::uint64_t first,
+                                                                             std::uint64_t last) {
+  run_blocks_on<isa::avx512>(body, first, last);
+}
+template <class Body>
+PITH_TARGET_AVX2 __attribute__((flatten, noinline)) void run_blocks_avx2(Body const& body, std::uint64_t first,
+                                                                         std::uint64_t last) {
+  run_blocks_on<isa::avx2>(body, first, last);
+}
+#endif
+
+/// Runs blocks [first, last) of a body on this thread.
+template <class Body>
+void run_blocks([[maybe_unused]] isa level, Body const& body, std::uint64_t first, std::uint64_t last) {
+#if PITH_ISA_DISPATCH
+  if (level == isa::avx512) return run_blocks_avx512(body, first, last);
+  if (level == isa::avx2) return run_blocks_avx2(body, first, last);
+#endif
+  run_blocks_on<isa::baseline>(body, first, last);
+}
+
+/// f(i) for the indices of a block, so that one driver runs both.
+template <class F>
+struct index_block {
+  static constexpr std::uint64_t span = 4096;
+  struct memory {};
+  F f;
+  std::uint64_t n;
+
+  template <class Team>
+  void operator()(Team const&, memory&, std::uint64_t block) const {
+    auto const own = f;
+    auto const last = n - block * span < span ? n : (block + 1) * span;
+    for (auto i = block * span; i < last; ++i) own(i);
+  }
+};
+
+}  // namespace pith::inline v0::detail::inline PITH_ISA_NAMESPACE

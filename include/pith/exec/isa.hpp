@@ -1,0 +1,74 @@
+// pith/exec/isa.hpp — which vector instructions a host loop may use, chosen when the program runs.
+#pragma once
+
+#include <pith/core/error.hpp>
+
+#include <cstdint>
+
+/// Without optimisation vector instructions gain nothing.
+#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(PITH_NO_ISA_DISPATCH)
+#define PITH_ISA_DISPATCH 1
+#define PITH_TARGET_AVX2 __attribute__((target("avx2,fma,bmi,bmi2,lzcnt,popcnt,f16c")))
+#define PITH_AVX512_FEATURES "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,lzcnt,popcnt,f16c"
+#if defined(__clang__)
+#define PITH_TARGET_AVX512 __attribute__((target(PITH_AVX512_FEATURES)))
+#else
+#define PITH_TARGET_AVX512 __attribute__((target(PITH_AVX512_FEATURES ",prefer-vector-width=512")))
+#endif
+#else
+#define PITH_ISA_DISPATCH 0
+#endif
+
+/// What the translation unit itself is compiled for names a namespace, so that functions of units with other flags are
+/// other functions: a linker that kept one for both could keep what a CPU cannot run.
+#if !PITH_ISA_DISPATCH
+#define PITH_ISA_NAMESPACE compiled_as_it_is
+#elif defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define PITH_ISA_NAMESPACE compiled_for_avx512
+#elif defined(__AVX2__) && defined(__FMA__)
+#define PITH_ISA_NAMESPACE compiled_for_avx2
+#else
+#define PITH_ISA_NAMESPACE compiled_for_baseline
+#endif
+
+namespace pith::inline v0 {
+
+/// What host loops are compiled for: the flags of the translation unit, or more.
+enum class isa : std::uint8_t { baseline, avx2, avx512 };
+
+constexpr char const* isa_name(isa level) {
+  return level == isa::avx512 ? "avx512" : level == isa::avx2 ? "avx2" : "baseline";
+}
+
+inline namespace PITH_ISA_NAMESPACE {
+
+/// The most that this CPU can run and this translation unit was built to choose.
+inline isa best_isa() {
+#if PITH_ISA_DISPATCH
+  static isa const best = [] {
+    __builtin_cpu_init();
+    auto const has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                          __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+    auto const has_avx512 = has_avx2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                            __builtin_cpu_supports("avx512vl");
+    return has_avx512 ? isa::avx512 : has_avx2 ? isa::avx2 : isa::baseline;
+  }();
+  return best;
+#else
+  return isa::baseline;
+#endif
+}
+
+}  // namespace PITH_ISA_NAMESPACE
+
+namespace detail {
+
+/// `level`, if it can run here (std::invalid_argument).
+inline isa runnable(isa level) {
+  require(level <= best_isa(), "isa: this CPU, or this build, runs ", isa_name(best_isa()), " at most, not ",
+          isa_name(level));
+  return level;
+}
+
+}  // namespace detail
+}  // namespace pith::inline v0

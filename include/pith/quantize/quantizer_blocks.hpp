@@ -1,0 +1,300 @@
+// pith/quantize/quantizer_blocks.hpp — the work of a scalar quantizer on one block, for any executor's team.
+#pragma once
+
+#include <pith/core/element.hpp>
+#include <pith/core/pack.hpp>
+#include <pith/core/summation.hpp>
+#include <pith/quantize/bucket_blocks.hpp>
+#include <pith/quantize/quantizer_rule.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// A rule's merge as a function object.
+template <class Rule>
+struct merged {
+  Rule rule;
+  template <class T>
+  PITH_HD T operator()(T const& a, T const& b) const {
+    return rule.merge(a, b);
+  }
+};
+
+/// What encoding writes.
+template <class Rule, class A>
+struct quantized {
+  Rule rule;
+  bucket_blocks over;
+  std::uint8_t* bytes;
+  scale_of<Rule, A>* scales;
+};
+
+/// A block's fast memory.
+template <class Rule, class A, std::uint32_t Span>
+struct quantizer_memory {
+  fast_array<A, Span> p;
+  fast_array<symbol_word<Rule::bits>, Span> symbols;
+  fast_array<std::uint16_t, Rule::draws ? Span : 1> random;
+  fast_array<refined_of<Rule, A>, Span / group> refined;
+  fast_array<scale_of<Rule, A>, Span / group> scales;
+  fast_array<statistic_of<Rule, A>, Span / 2> lanes;
+};
+
+/// Symbols of a block whose scales are known: coded, packed, and told to the source as the values they stand for.
+template <class Rule, class Source, class Team, class Memory, class A, class Count, class Width>
+PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,
+                        Memory& fast, std::uint64_t first, Count count, Width width) {
+  auto* const p = fast.p.data();
+  auto* const symbols = fast.symbols.data();
+  auto* const lots = fast.random.data();
+  auto const* const refined = fast.refined.data();
+  auto const* const scales = fast.scales.data();
+  auto const rule = to.rule;
+  if constexpr (Rule::draws) team.random(random, first / group, static_cast<std::uint32_t>(groups(count)), lots);
+  team.for_each_in(count, width, [=](std::uint32_t j) {
+    auto const scale = refined[j];
+    return [=](std::uint32_t i) {
+      symbols[i] = static_cast<symbol_word<Rule::bits>>(rule.code(p[i], scale, Rule::draws ? lots[i] : 0));
+    };
+  });
+  pack_symbols<Rule::bits>(team, symbols, count, to.bytes + first / group * Rule::bits);
+  if constexpr (Source::keeps) {
+    team.for_each_in(count, width, [=](std::uint32_t j) {
+      auto const scale = scales[j];
+      return [=](std::uint32_t i) { p[i] = rule.value(symbols[i], scale); };
+    });
+    from.keep(team, first, count, p);
+  }
+}
+
+/// Buckets that a block holds whole: measured, coded and packed in one pass.
+template <class Rule, class Source, class A, std::uint32_t Span>
+struct quantize_buckets {
+  using memory = quantizer_memory<Rule, A, Span>;
+
+  quantized<Rule, A> to;
+  Source from;
+  draws random;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
+    auto const run = to.over.at(block);
+    if (run.count == Span && run.width == 128) {
+      encode(team, fast, run, constant<Span>(), constant<128>());
+    } else {
+      encode(team, fast, run, run.count, run.width);
+    }
+  }
+
+ private:
+  template <class Team, class Count, class Width>
+  PITH_HD void encode(Team const& team, memory& fast, bucket_run const& run, Count count, Width width) const {
+    from.load(team, run.first, count, fast.p.data());
+    measure(team, fast, count / width, width);
+    if (count % width != 0) measure_rest(team, fast, count / width, count, width);
+    auto const buckets = (count + width - 1) / width;
+    auto* const scales = fast.scales.data();
+    auto* const refined = fast.refined.data();
+    auto* const out = to.scales + run.bucket;
+    auto const rule = to.rule;
+    team.for_each(buckets, [=](std::uint32_t j) {
+      out[j] = scales[j];
+      refined[j] = refine(rule, scales[j]);
+    });
+    code_block(to, from, random, team, fast, run.first, count, width);
+  }
+
+  /// The scales of whole buckets, whose lanes are merged side by side.
+  template <class Team, class Width>
+  PITH_HD void measure(Team const& team, memory& fast, std::uint32_t buckets, Width width) const {
+    auto const* const p = fast.p.data();
+    auto* const lanes = fast.lanes.data();
+    auto* const scales = fast.scales.data();
+    auto const rule = to.rule;
+    merge_rows(
+        team, lanes, buckets, width, [=](std::uint32_t i) { return rule.measure(p[i]); }, merged<Rule>{rule});
+    auto const stride = row_stride(width);
+    team.for_each(buckets, [=](std::uint32_t j) { scales[j] = rule.finish(lanes[j * stride], width, A{}); });
+  }
+
+  /// The scale of a last bucket that is not full.
+  template <class Team>
+  PITH_SELDOM PITH_HD void measure_rest(Team const& team, memory& fast, std::uint32_t bucket, std::uint32_t count,
+                                        std::uint32_t width) const {
+    auto const* const p = fast.p.data() + bucket * width;
+    auto* const lanes = fast.lanes.data();
+    auto* const scales = fast.scales.data();
+    auto const rule = to.rule;
+    auto const rest = count - bucket * width;
+    merge_rows(
+        team, lanes, 1u, rest, [=](std::uint32_t i) { return rule.measure(p[i]); }, merged<Rule>{rule});
+    team.for_each(1u, [=](std::uint32_t) { scales[bucket] = rule.finish(lanes[0], rest, A{}); });
+  }
+};
+
+/// The statistic of one tile of a bucket; symbols too, where they need no scale.
+template <class Rule, class Source, class A>
+struct measure_tiles {
+  struct memory {
+    fast_array<A, tile_lanes> p;
+    fast_array<symbol_word<Rule::bits>, scale_free<Rule> ? tile_lanes : 1> symbols;
+    fast_array<statistic_of<Rule, A>, tile_lanes> lanes;
+  };
+
+  quantized<Rule, A> to;
+  Source from;
+  statistic_of<Rule, A>* partial;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t t) const {
+    auto const run = to.over.tile_at(t);
+    if (run.count == tile) {
+      for (std::uint32_t row = 0; row < tile; row += tile_lanes) add_row(team, fast, run, row, constant<tile_lanes>());
+      merge_lanes(team, fast.lanes.data(), constant<tile_lanes>(), merged<Rule>{to.rule});
+    } else {
+      for (std::uint32_t row = 0; row < run.count; row += tile_lanes) {
+        add_row(team, fast, run, row, run.count - row < tile_lanes ? run.count - row : tile_lanes);
+      }
+      merge_lanes(team, fast.lanes.data(), run.count < tile_lanes ? run.count : tile_lanes, merged<Rule>{to.rule});
+    }
+    auto const* const lanes = fast.lanes.data();
+    auto* const out = partial + t;
+    if (run.count > 0) team.for_each(1u, [=](std::uint32_t) { *out = lanes[0]; });
+  }
+
+ private:
+  template <class Team, class Count>
+  PITH_HD void add_row(Team const& team, memory& fast, bucket_run const& run, std::uint32_t row, Count count) const {
+    auto* const p = fast.p.data();
+    auto* const lanes = fast.lanes.data();
+    auto const rule = to.rule;
+    from.load(team, run.first + row, count, p);
+    if (row == 0) {
+      team.for_each(count, [=](std::uint32_t i) { lanes[i] = rule.measure(p[i]); });
+    } else {
+      team.for_each(count, [=](std::uint32_t i) { lanes[i] = rule.merge(lanes[i], rule.measure(p[i])); });
+    }
+    if constexpr (scale_free<Rule>) {
+      auto* const symbols = fast.symbols.data();
+      team.for_each(count, [=](std::uint32_t i) {
+        symbols[i] = static_cast<symbol_word<Rule::bits>>(rule.code(p[i], refined_of<Rule, A>(), 0));
+      });
+      pack_symbols<Rule::bits>(team, symbols, count, to.bytes + (run.first + row) / group * Rule::bits);
+    }
+  }
+};
+
+/// The scale of a bucket from its tiles' statistics.
+template <class Rule, class A>
+struct finish_buckets {
+  using memory = fast_array<statistic_of<Rule, A>, tile_lanes>;
+
+  quantized<Rule, A> to;
+  statistic_of<Rule, A>* partial;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t b) const {
+    auto const width = to.over.width(b);
+    auto* const mine = partial + b * to.over.tiles();
+    auto* const out = to.scales + b;
+    auto const rule = to.rule;
+    reduce_values(team, fast.data(), mine, tiles(width), merged<Rule>{rule});
+    team.for_each(1u, [=](std::uint32_t) { *out = rule.finish(mine[0], width, A{}); });
+  }
+};
+
+/// A part of a bucket whose scale is known.
+template <class Rule, class Source, class A, std::uint32_t Span>
+struct quantize_part {
+  using memory = quantizer_memory<Rule, A, Span>;
+
+  quantized<Rule, A> to;
+  Source from;
+  draws random;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
+    auto const run = to.over.at(block);
+    auto const* const scale = to.scales + run.bucket;
+    auto* const scales = fast.scales.data();
+    auto* const refined = fast.refined.data();
+    auto const rule = to.rule;
+    team.for_each(1u, [=](std::uint32_t) {
+      scales[0] = *scale;
+      refined[0] = refine(rule, *scale);
+    });
+    if (run.count == Span) {
+      encode(team, fast, run.first, constant<Span>());
+    } else {
+      encode(team, fast, run.first, run.count);
+    }
+  }
+
+ private:
+  template <class Team, class Count>
+  PITH_HD void encode(Team const& team, memory& fast, std::uint64_t first, Count count) const {
+    from.load(team, first, count, fast.p.data());
+    code_block(to, from, random, team, fast, first, count, count);
+  }
+};
+
+/// What decoding reads: the symbols and scales of `ranks` payloads, `stride` bytes apart.
+template <class Rule, class A>
+struct parts_of {
+  Rule rule;
+  bucket_blocks over;
+  std::uint8_t const* bytes;
+  scale_of<Rule, A> const* scales;
+  std::size_t stride;
+  unsigned ranks;
+
+  PITH_HD std::uint8_t const* bytes_of(unsigned rank) const { return bytes + rank * stride; }
+  PITH_HD scale_of<Rule, A> const* scales_of(unsigned rank) const {
+    return reinterpret_cast<scale_of<Rule, A> const*>(reinterpret_cast<std::uint8_t const*>(scales) + rank * stride);
+  }
+};
+
+/// x = factor times the sum of the parts' values, in order.
+template <class Rule, class Sink, class A, std::uint32_t Span>
+struct dequantize_block {
+  struct memory {
+    fast_array<A, Span> sum;
+    fast_array<symbol_word<Rule::bits>, Span> symbols;
+  };
+
+  parts_of<Rule, A> from;
+  Sink to;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
+    auto const run = from.over.at(block);
+    if (run.count == Span && run.width == 128) {
+      decode(team, fast, run, constant<Span>(), constant<128>());
+    } else {
+      decode(team, fast, run, run.count, run.width);
+    }
+  }
+
+ private:
+  template <class Team, class Count, class Width>
+  PITH_HD void decode(Team const& team, memory& fast, bucket_run const& run, Count count, Width width) const {
+    auto* const sum = fast.sum.data();
+    auto* const symbols = fast.symbols.data();
+    auto const rule = from.rule;
+    for (unsigned rank = 0; rank < from.ranks; ++rank) {
+      auto const* const scales = from.scales_of(rank) + run.bucket;
+      unpack_symbols<Rule::bits>(team, from.bytes_of(rank) + run.first / group * Rule::bits, count, symbols);
+      team.for_each_in(count, width, [=](std::uint32_t j) {
+        auto const scale = scales[j];
+        return [=](std::uint32_t i) {
+          auto const value = Sink::rounded(rule.value(symbols[i], scale));
+          sum[i] = rank == 0 ? value : sum[i] + value;
+        };
+      });
+    }
+    to.store(team, run.first, count, sum);
+  }
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,63 @@
+// pith/quantize/quantizer_rule.hpp — what the mathematics of a scalar quantizer is.
+#pragma once
+
+#include <pith/config.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace pith::inline v0 {
+
+/// The mathematics of a scalar quantizer, all PITH_HD: a statistic per bucket, a scale from it, a symbol per element.
+///
+///     statistic measure(A x)                            what x adds to its bucket's statistic: a double or a few
+///     statistic merge(statistic, statistic)             joins two
+///     scale     finish(statistic, uint64 count, A{})    the scale, a number or a few of A; NaN if it is not finite
+///     uint32    code(A x, scale, uint16 random)         the symbol, below 2^bits
+///     A         value(uint32 symbol, scale)             what it stands for; NaN for a NaN scale
+///
+/// It may leave out:
+///
+///     refined   refine(scale)                           what `code` takes in place of the scale, such as its inverse
+///     bool      is_scale_free                           `code` needs no scale: symbols are written while measuring
+template <class R, class A>
+using statistic_of = decltype(std::declval<R const&>().measure(A{}));
+template <class R, class A>
+using scale_of = decltype(std::declval<R const&>().finish(statistic_of<R, A>(), std::uint64_t{}, A{}));
+
+namespace detail {
+
+template <class R, class Scale>
+PITH_HD auto refine(R const& rule, Scale scale) {
+  if constexpr (requires { rule.refine(scale); }) {
+    return rule.refine(scale);
+  } else {
+    return scale;
+  }
+}
+
+template <class R>
+concept scale_free = requires {
+  requires R::is_scale_free;
+};
+
+}  // namespace detail
+
+template <class R, class A>
+using refined_of = decltype(detail::refine(std::declval<R const&>(), std::declval<scale_of<R, A>>()));
+
+template <class R, class A>
+concept quantizer_rule = std::is_trivially_copyable_v<statistic_of<R, A>> &&
+    std::is_trivially_copyable_v<scale_of<R, A>> && std::is_trivially_copyable_v<refined_of<R, A>> &&
+    requires(R const& r, A x, statistic_of<R, A> statistic, scale_of<R, A> scale, refined_of<R, A> refined,
+             std::uint32_t symbol, std::uint16_t random) {
+  { R::bits } -> std::convertible_to<int>;
+  { R::draws } -> std::convertible_to<bool>;
+  { r.merge(statistic, statistic) } -> std::same_as<statistic_of<R, A>>;
+  { r.code(x, refined, random) } -> std::same_as<std::uint32_t>;
+  { r.value(symbol, scale) } -> std::same_as<A>;
+};
+
+}  // namespace pith::inline v0
