@@ -2,10 +2,12 @@
 #
 #   pith_add_test(core/random_test)                  a doctest program of tests/core/random_test.cpp; label cpu
 #   pith_add_test(laws/unbiased_test LABELS long)    ... which only the long tier runs
+#   pith_add_test(comm/threads_test LABELS threads)  ... which the thread sanitizer runs too
 #   pith_add_cuda_test(exec/cuda_test)               of a .cu file; label gpu; skipped without a device
 #   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi
 #
-# LIBRARIES adds libraries to a program. Without nvcc and MPI the last two do nothing.
+# LIBRARIES adds libraries to a program, LABELS puts it into the target <label>_tests too. Without nvcc and MPI the
+# last two do nothing.
 
 function(pith_add_test name)
   pith_test_program(${name} .cpp ${ARGN})
@@ -59,4 +61,10 @@ macro(pith_test_program name ending)
   add_executable(${target} ${name}${ending} ${arg_UNPARSED_ARGUMENTS})
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE pith::pith doctest::doctest pith_test_main ${arg_LIBRARIES})
+  foreach(label IN LISTS labels)
+    if(NOT TARGET ${label}_tests)
+      add_custom_target(${label}_tests)
+    endif()
+    add_dependencies(${label}_tests ${target})
+  endforeach()
 endmacro()
