@@ -1,105 +1,168 @@
-// benchmarks/codec_bench.cpp — encode and decode of each codec beside memcpy, with payload and error.
+// benchmarks/codec_bench.cpp — what encoding and decoding cost beside what memory allows.
 //
-//   codec_bench [--benchmark_filter=REGEX] [--benchmark_format=json]
+//   codec_bench [--codec TEXT]... [--type TYPE]... [--log2n N]... [--rounds N] [--benchmark_format=json]
 //
-// x_memcpy is the time over that of copying the same values in the same process; ratio is dense bytes over payload
-// bytes; error is |D(C(x)) - x|^2 / |x|^2 on normal values.
-#include <pith/parse.hpp>
+// All rows of a type and size are timed side by side (yardstick.hpp). A row, an operation of a codec, says
+//
+//   ns_per_element, q10    the median over the rounds, and the tenth percentile
+//   x_memcpy               its time over that of copying the values; x_memcpy_q10: of the tenth percentiles
+//   bytes_per_element      what it moves at least: by the sizes of values, payload and state
+//   of_memcpy              bytes_per_element a second, over those of memcpy
+//   of_bound               (bytes read / rate of reading + bytes written / rate of writing) / time
+//   ratio, error           bytes of values / bytes of payload; |D(C(x)) - x|^2 / |x|^2 in the first step
+#include "report.hpp"
+#include "subject.hpp"
 
-#include <benchmark/benchmark.h>
+#include <CLI/CLI.hpp>
 
-#include <chrono>
-#include <cmath>
-#include <cstring>
-#include <random>
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
 
-constexpr std::uint64_t n = std::uint64_t{1} << 22;
-
-std::vector<float> const& normal_values() {
-  static auto const values = [] {
-    auto random = std::mt19937(1);
-    auto draw = std::normal_distribution<float>();
-    auto x = std::vector<float>(n);
-    for (auto& v : x) v = draw(random);
-    return x;
-  }();
-  return values;
-}
-
-double seconds(auto const& run) {
-  auto const begin = std::chrono::steady_clock::now();
-  run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double memcpy_seconds() {
-  static double const best = [] {
-    auto to = normal_values();
-    double time = 1;
-    for (int round = 0; round < 31; ++round) {
-      time = std::min(time, seconds([&] { std::memcpy(to.data(), normal_values().data(), n * sizeof(float)); }));
-      benchmark::DoNotOptimize(to.data());
-    }
-    return time;
-  }();
-  return best;
-}
-
-double relative_error(std::vector<float> const& x, std::vector<float> const& y) {
-  double error = 0, energy = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    error += std::pow(static_cast<double>(x[i]) - static_cast<double>(y[i]), 2);
-    energy += std::pow(static_cast<double>(x[i]), 2);
-  }
-  return error / energy;
-}
-
-/// All that a codec needs to run.
-struct bench {
-  explicit bench(std::string const& text)
-      : codec(pith::parse<float>(text)),
-        state(pith::make_state<float>(pith::seq, codec, dims)),
-        payload(pith::payload_bytes<float>(codec, dims)),
-        scratch(pith::workspace_bytes<float>(pith::seq, codec, dims)),
-        y(n) {}
-
-  void encode() { pith::compress(pith::seq, codec, pith::span(normal_values()), pith::span(payload), state, ws); }
-  void decode() { pith::decompress(pith::seq, codec, pith::span(payload), pith::span(y), state, ws); }
-
-  pith::shape dims{n, 2048};
-  pith::any_codec<float, pith::seq_executor> codec;
-  pith::codec_state<float, pith::any_codec<float, pith::seq_executor>, pith::seq_executor> state;
-  std::vector<std::byte> payload, scratch;
-  std::vector<float> y;
-  pith::workspace<> ws{pith::span(scratch)};
+struct options {
+  std::vector<std::string> codecs{std::begin(bench::default_codecs), std::end(bench::default_codecs)};
+  std::vector<std::string> types{"float"}, executors{"seq"};
+  std::vector<unsigned> sizes{22};
+  std::size_t rounds = 31;
 };
 
-void measure(benchmark::State& rounds, std::string const& text, bool decoding) {
-  auto b = bench(text);
-  b.encode();
-  b.decode();
-  auto const error = relative_error(normal_values(), b.y);
-  double best = 1e9;
-  for (auto _ : rounds) best = std::min(best, seconds([&] { decoding ? b.decode() : b.encode(); }));
-  rounds.SetBytesProcessed(rounds.iterations() * static_cast<std::int64_t>(n * sizeof(float)));
-  rounds.counters["x_memcpy"] = best / memcpy_seconds();
-  rounds.counters["ratio"] = static_cast<double>(n * sizeof(float)) / static_cast<double>(b.payload.size());
-  rounds.counters["error"] = error;
+void add_options(CLI::App& app, options& o) {
+  app.add_option("--codec", o.codecs, "what to measure, such as 'ef(qsgd<8>)'; repeatable")->allow_extra_args(false);
+  app.add_option("--type", o.types, "elements; repeatable")
+      ->check(CLI::IsMember({"float", "double", "half", "bfloat16"}))
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  app.add_option("--executor", o.executors)
+      ->check(CLI::IsMember({"seq"}))
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  app.add_option("--log2n", o.sizes, "2^N elements; repeatable")
+      ->check(CLI::Range(12, 24))
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  app.add_option("--rounds", o.rounds)->check(CLI::Range(31, 100'000))->capture_default_str();
+}
+
+/// One element type, executor and size: values, and the codecs that encode them.
+template <pith::real In, pith::executor E>
+class group {
+ public:
+  group(E const& exec, unsigned log2n, options const& o)
+      : dims_(bench::matrix_of(log2n)),
+        bytes_(dims_.n * sizeof(In)),
+        sets_(bench::sets_for(bytes_)),
+        name_("/" + std::string(pith::element_name<In>()) + "/" + E::name() + "/2^" + std::to_string(log2n)),
+        x_(exec, dims_.n, sets_),
+        y_(exec, dims_.n, sets_),
+        memory_(exec, bytes_, sets_) {
+    auto const values = bench::normal_values<In>(dims_.n);
+    for (std::size_t set = 0; set < sets_; ++set) exec.upload(x_[set].data(), values.data(), bytes_);
+    for (auto const& text : o.codecs) add(exec, text);
+  }
+
+  std::vector<bench::row> measure(std::size_t rounds) {
+    benchmark::AddCustomContext("huge_pages" + name_, bench::huge_pages());
+    auto const [times, memory] = bench::measure(things_, memory_, bytes_, sets_, rounds);
+    auto rows = memory_rows(memory);
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      auto const& of = operations_[i];
+      rows.push_back(row_of(of.name, times[i], of.least, memory));
+      rows.back().counters.insert(rows.back().counters.end(), {{"ratio", of.ratio}, {"error", of.error}});
+    }
+    return rows;
+  }
+
+ private:
+  struct operation {
+    std::string name;
+    bench::traffic least;
+    double ratio, error;
+  };
+
+  void add(E const& exec, std::string const& text) {
+    auto& s = subjects_.emplace_back(exec, text, dims_, sets_);
+    for (std::size_t set = 0; set < sets_; ++set) s.encode(set, x_[set]);
+    s.decode(0, y_[0]);
+    auto const ratio = static_cast<double>(bytes_) / static_cast<double>(s.payload_bytes());
+    auto const error = error_of_first(exec);
+    add({text + "/encode", s.encoding(), ratio, error}, [this, &s](std::size_t set) { s.encode(set, x_[set]); });
+    add({text + "/decode", s.decoding(), ratio, error}, [this, &s](std::size_t set) { s.decode(set, y_[set]); });
+  }
+  void add(operation const& what, std::function<void(std::size_t)> run) {
+    operations_.push_back(what);
+    things_.push_back({std::move(run)});
+  }
+
+  double error_of_first(E const& exec) const {
+    auto x = std::vector<In>(dims_.n), y = x;
+    exec.download(x.data(), x_[0].data(), bytes_);
+    exec.download(y.data(), y_[0].data(), bytes_);
+    return bench::relative_error<In>(x, y);
+  }
+
+  bench::row row_of(std::string const& name, bench::timing const& time, bench::traffic const& least,
+                    bench::rates const& memory) const {
+    auto const n = static_cast<double>(dims_.n);
+    return {name + name_,
+            time.median,
+            {{"ns_per_element", time.median / n * 1e9},
+             {"q10", time.q10 / n * 1e9},
+             {"x_memcpy", time.median / memory.copy.median},
+             {"x_memcpy_q10", time.q10 / memory.copy.q10},
+             {"bytes_per_element", least.total() / n},
+             {"of_memcpy", memory.of_memcpy(least, time.median)},
+             {"of_bound", memory.bound(least) / time.median}}};
+  }
+  std::vector<bench::row> memory_rows(bench::rates const& memory) const {
+    auto const b = memory.bytes;
+    return {row_of("memory/memcpy", memory.copy, {b, b}, memory), row_of("memory/read", memory.read, {b, 0}, memory),
+            row_of("memory/write", memory.write, {0, b}, memory)};
+  }
+
+  pith::shape dims_;
+  std::size_t bytes_, sets_;
+  std::string name_;
+  bench::rotated<In, E> x_, y_;
+  bench::yardstick<E> memory_;
+  std::deque<bench::subject<In, E>> subjects_;
+  std::vector<operation> operations_;
+  std::vector<bench::thing> things_;
+};
+
+/// One line an executor.
+template <pith::real In>
+std::vector<bench::row> measure(std::string const& executor, unsigned log2n, options const& o) {
+  if (executor == "seq") return group<In, pith::seq_executor>(pith::seq, log2n, o).measure(o.rounds);
+  throw std::invalid_argument("no executor of the name " + executor);
+}
+
+std::vector<bench::row> measure(std::string const& type, std::string const& executor, unsigned log2n,
+                                options const& o) {
+  if (type == "double") return measure<double>(executor, log2n, o);
+  if (type == "half") return measure<pith::half>(executor, log2n, o);
+  if (type == "bfloat16") return measure<pith::bfloat16>(executor, log2n, o);
+  return measure<float>(executor, log2n, o);
+}
+
+void measure_all(options const& o) {
+  for (auto const& type : o.types) {
+    for (auto const& executor : o.executors) {
+      for (auto const log2n : o.sizes) bench::print(measure(type, executor, log2n, o));
+    }
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (std::string const text :
-       {"identity", "cast<half>", "cast<bfloat16>", "scaled_sign", "qsgd<8>", "qsgd<4>", "top_k(0.01)", "random_k(0.1)",
-        "power_sgd(2)", "top_k(0.01)|qsgd<8>", "ef(scaled_sign)", "ef(qsgd<8>)", "ef(top_k(0.01)|qsgd<8>)"}) {
-    benchmark::RegisterBenchmark((text + "/encode").c_str(), measure, text, false)->Unit(benchmark::kMillisecond);
-    benchmark::RegisterBenchmark((text + "/decode").c_str(), measure, text, true)->Unit(benchmark::kMillisecond);
-  }
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
+  auto app = CLI::App("Times codecs beside memcpy.", "codec_bench");
+  auto o = options();
+  add_options(app, o);
+  return bench::command(app, argc, argv, [&] { measure_all(o); });
 }

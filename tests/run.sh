@@ -29,7 +29,7 @@ for argument in "$@"; do
   esac
 done
 
-provide $install "${packages[@]}" clang libbenchmark-dev
+provide $install "${packages[@]}" clang libbenchmark-dev valgrind
 look_for_cuda
 
 build host

@@ -1,0 +1,43 @@
+// benchmarks/instructions.cpp — runs each operation of each codec once, for callgrind to count (instructions.sh).
+//
+//   instructions [CODEC]...     prints the compiler, then "elements operation codec" for each call of measured()
+#include "subject.hpp"
+
+#include <cstdio>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <vector>
+
+/// Only what happens in here is counted; a dump is written each time it ends.
+extern "C" void measured(std::function<void()> const& operation) { operation(); }
+
+namespace {
+
+constexpr unsigned log2n = 16;
+
+/// Volatile, so that no compiler calls a copy of another name.
+void (*volatile const count)(std::function<void()> const&) = measured;
+
+void run(std::string const& text, std::vector<float> const& x) {
+  auto y = x;
+  auto codec = bench::subject<float, pith::seq_executor>(pith::seq, text, bench::matrix_of(log2n), 1);
+  auto const encode = [&] { codec.encode(0, x); };
+  auto const decode = [&] { codec.decode(0, y); };
+  encode();
+  decode();
+  count(encode);
+  std::printf("%zu encode %s\n", x.size(), text.c_str());
+  count(decode);
+  std::printf("%zu decode %s\n", x.size(), text.c_str());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto codecs = std::vector<std::string>(argv + 1, argv + argc);
+  if (codecs.empty()) codecs.assign(std::begin(bench::default_codecs), std::end(bench::default_codecs));
+  std::printf("%s\n", PITH_COMPILER);
+  auto const x = bench::normal_values<float>(std::size_t{1} << log2n);
+  for (auto const& text : codecs) run(text, x);
+}

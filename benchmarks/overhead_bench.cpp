@@ -1,0 +1,148 @@
+// benchmarks/overhead_bench.cpp — what is paid for each call, each tensor and each exchange, beside the work itself.
+//
+//   overhead_bench [--codec TEXT]... [--rounds N] [--benchmark_format=json]
+//
+//   call/CODEC        compressing 8 elements
+//   resnet50/CODEC    gradient_exchange of ResNet-50's 161 tensors alone; x_one: over that of one tensor of their size
+//   mean/CODEC        all_reduce_mean of 2^22 elements alone; x_parts: over compressing and decompressing them
+//   memory/CODEC      bytes an element of 2^22, of workspace, state and payload
+#include "report.hpp"
+#include "resnet50.hpp"
+#include "subject.hpp"
+
+#include <pith/comm/gradient_exchange.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace {
+
+using gradient = pith::buffer<float, pith::seq_executor>;
+constexpr unsigned log2n = 22;
+
+struct options {
+  std::vector<std::string> codecs;
+  std::size_t rounds = 31;
+};
+
+void add_options(CLI::App& app, options& o) {
+  app.add_option("--codec", o.codecs, "instead of the usual ones; repeatable")->allow_extra_args(false);
+  app.add_option("--rounds", o.rounds)->check(CLI::Range(1, 100'000))->capture_default_str();
+}
+
+std::vector<std::string> codecs(options const& o) {
+  if (!o.codecs.empty()) return o.codecs;
+  return {std::begin(bench::default_codecs), std::end(bench::default_codecs)};
+}
+/// Those that are quick enough for a model's size.
+std::vector<std::string> model_codecs(options const& o) {
+  if (!o.codecs.empty()) return o.codecs;
+  return {"identity", "cast<bfloat16>", "scaled_sign", "qsgd<8>"};
+}
+
+void compress_eight(benchmark::State& rounds, std::string const& text) {
+  auto const x = bench::normal_values<float>(8);
+  auto codec = bench::subject<float, pith::seq_executor>(pith::seq, text, {8, 2}, 1);
+  for (auto _ : rounds) codec.encode(0, x);
+}
+
+gradient normal_gradient(std::size_t n) {
+  auto made = gradient(pith::seq, n);
+  auto const values = bench::normal_values<float>(n);
+  pith::seq.upload(made.data(), values.data(), n * sizeof(float));
+  return made;
+}
+
+/// Exchanges a gradient in place, which is made anew each time.
+template <class Exchange>
+bench::thing in_place(gradient& to, gradient const& from, Exchange const& exchange) {
+  return {[&to, exchange](std::size_t) { exchange(to.view()); },
+          [&to, &from](std::size_t) { pith::seq.copy(to.data(), from.data(), from.size_bytes()); }};
+}
+
+std::vector<pith::tensor_spec> resnet50_specs() {
+  auto specs = std::vector<pith::tensor_spec>();
+  for (auto const& dims : bench::resnet50.shapes()) specs.push_back({"tensor " + std::to_string(specs.size()), dims});
+  return specs;
+}
+
+/// A model's gradient is larger than a cache, so one buffer will do.
+bench::row exchange_model(std::string const& text, gradient const& values, std::size_t rounds) {
+  auto comm = pith::self_communicator();
+  auto work = gradient(pith::seq, values.size());
+  auto const codec = pith::parse<float>(text);
+  auto many = pith::make_exchange<float>(pith::seq, comm, resnet50_specs(), codec);
+  auto one = pith::make_exchange<float>(pith::seq, comm, {{"all", {values.size()}}}, codec);
+  auto const times = bench::interleave({in_place(work, values, [&](auto x) { many.all_reduce_mean(x); }),
+                                        in_place(work, values, [&](auto x) { one.all_reduce_mean(x); })},
+                                       1, rounds);
+  return {"resnet50/" + text, times[0].median, {{"x_one", times[0].median / times[1].median}}};
+}
+
+/// all_reduce_mean of one tensor, with what it needs.
+class mean_of_one {
+ public:
+  mean_of_one(std::string const& text, pith::shape const& dims)
+      : codec_(pith::parse<float>(text)),
+        state_(pith::make_state<float>(pith::seq, codec_, dims)),
+        scratch_(pith::seq, pith::workspace_bytes<float>(pith::seq, codec_, dims, comm_.size())) {}
+
+  void operator()(pith::span<float> x) {
+    auto ws = pith::workspace(scratch_.view());
+    pith::all_reduce_mean(pith::seq, comm_, codec_, x, state_, ws);
+  }
+
+ private:
+  using codec_type = pith::any_codec<float, pith::seq_executor>;
+
+  pith::self_communicator comm_;
+  codec_type codec_;
+  pith::codec_state<float, codec_type, pith::seq_executor> state_;
+  pith::buffer<std::byte, pith::seq_executor> scratch_;
+};
+
+bench::row exchange_tensor(std::string const& text, gradient const& values, std::size_t rounds) {
+  auto const dims = bench::matrix_of(log2n);
+  auto mean = mean_of_one(text, dims);
+  auto parts = bench::subject<float, pith::seq_executor>(pith::seq, text, dims, 1);
+  auto work = gradient(pith::seq, values.size());
+  auto const both = [&](auto x) {
+    parts.encode(0, x);
+    parts.decode(0, x);
+  };
+  auto const times =
+      bench::interleave({in_place(work, values, [&](auto x) { mean(x); }), in_place(work, values, both)}, 1, rounds);
+  return {"mean/" + text, times[0].median, {{"x_parts", times[0].median / times[1].median}}};
+}
+
+bench::row memory(std::string const& text) {
+  auto const dims = bench::matrix_of(log2n);
+  auto codec = bench::subject<float, pith::seq_executor>(pith::seq, text, dims, 1);
+  auto const an_element = [&](std::size_t bytes) { return static_cast<double>(bytes) / static_cast<double>(dims.n); };
+  return {"memory/" + text,
+          0,
+          {{"workspace", an_element(codec.workspace_bytes())},
+           {"state", an_element(codec.agreed_bytes() + codec.local_bytes())},
+           {"payload", an_element(codec.payload_bytes())}}};
+}
+
+void measure_all(options const& o) {
+  for (auto const& text : codecs(o)) benchmark::RegisterBenchmark(("call/" + text).c_str(), compress_eight, text);
+  auto const model = normal_gradient(bench::resnet50.parameters());
+  for (auto const& text : model_codecs(o)) bench::print(exchange_model(text, model, o.rounds));
+  auto const tensor = normal_gradient(std::size_t{1} << log2n);
+  for (auto const& text : codecs(o)) bench::print(exchange_tensor(text, tensor, o.rounds));
+  for (auto const& text : codecs(o)) bench::print(memory(text));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto app = CLI::App("Times what calls, tensors and exchanges cost beside their work.", "overhead_bench");
+  auto o = options();
+  add_options(app, o);
+  return bench::command(app, argc, argv, [&] { measure_all(o); });
+}

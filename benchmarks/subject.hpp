@@ -1,0 +1,109 @@
+// benchmarks/subject.hpp — a codec with all that it needs to run, and the bytes that it moves at least.
+#pragma once
+
+#include "yardstick.hpp"
+
+#include <pith/core/saving.hpp>
+#include <pith/parse.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+/// What is measured by default.
+inline constexpr char const* default_codecs[] = {"scaled_sign",
+                                                 "ef(scaled_sign)",
+                                                 "qsgd<8>",
+                                                 "ef(qsgd<8>)",
+                                                 "top_k(0.01)",
+                                                 "ef(top_k(0.01))",
+                                                 "cast<half>",
+                                                 "cast<bfloat16>",
+                                                 "random_k(0.1)",
+                                                 "power_sgd(4)",
+                                                 "ef(power_sgd(4))",
+                                                 "top_k(0.01)|qsgd<8>",
+                                                 "ef(top_k(0.01)|qsgd<8>)"};
+
+/// 2^log2n elements, as close to a square matrix as they go.
+inline pith::shape matrix_of(unsigned log2n) { return {std::uint64_t{1} << log2n, std::uint64_t{1} << log2n / 2}; }
+
+/// Normal values, always the same.
+template <pith::real In>
+std::vector<In> normal_values(std::size_t n) {
+  auto random = std::mt19937(1);
+  auto draw = std::normal_distribution<float>();
+  auto x = std::vector<In>(n);
+  for (auto& v : x) v = pith::element_cast<In>(draw(random));
+  return x;
+}
+
+/// |y - x|^2 / |x|^2.
+template <pith::real In>
+double relative_error(pith::span<In const> x, pith::span<In const> y) {
+  double error = 0, energy = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    auto const value = pith::element_cast<double>(x[i]);
+    error += std::pow(pith::element_cast<double>(y[i]) - value, 2);
+    energy += std::pow(value, 2);
+  }
+  return error / energy;
+}
+
+/// The codec of a text with `sets` payloads and states, and one workspace.
+template <pith::real In, pith::executor E>
+class subject {
+ public:
+  using codec_type = pith::any_codec<In, E>;
+
+  subject(E const& exec, std::string const& text, pith::shape const& dims, std::size_t sets)
+      : exec_(exec),
+        codec_(pith::parse<In, E>(text)),
+        payload_(exec, pith::payload_bytes<In>(codec_, dims), sets),
+        scratch_(exec, pith::workspace_bytes<In>(exec, codec_, dims)) {
+    for (std::size_t i = 0; i < sets; ++i) states_.push_back(pith::make_state<In>(exec, codec_, dims));
+  }
+
+  void encode(std::size_t set, pith::span_on<E, In const> x) {
+    auto ws = pith::workspace_on<E>(scratch_.view());
+    pith::compress(exec_, codec_, x, payload_[set], states_[set], ws);
+    exec_.wait();
+  }
+  void decode(std::size_t set, pith::span_on<E, In> x) {
+    auto ws = pith::workspace_on<E>(scratch_.view());
+    pith::decompress(exec_, codec_, payload_[set], x, states_[set], ws);
+    exec_.wait();
+  }
+
+  std::size_t payload_bytes() const { return payload_[0].size(); }
+  std::size_t workspace_bytes() const { return scratch_.size(); }
+  std::size_t agreed_bytes() { return bytes_of(states_[0].agreed()); }
+  std::size_t local_bytes() { return bytes_of(states_[0].local()); }
+
+  /// Values and what is agreed are read, what is a rank's own (a residual) is read and written anew.
+  traffic encoding() {
+    return {sizes(values_bytes() + agreed_bytes() + local_bytes()), sizes(payload_bytes() + local_bytes())};
+  }
+  traffic decoding() { return {sizes(payload_bytes() + agreed_bytes()), sizes(values_bytes())}; }
+
+ private:
+  static double sizes(std::size_t bytes) { return static_cast<double>(bytes); }
+  static std::size_t bytes_of(auto& state) {
+    auto count = pith::detail::field_counter();
+    state.fields(count);
+    return count.bytes;
+  }
+  std::size_t values_bytes() const { return states_[0].dims().n * sizeof(In); }
+
+  E exec_;
+  codec_type codec_;
+  rotated<std::byte, E> payload_;
+  pith::buffer<std::byte, E> scratch_;
+  std::vector<pith::codec_state<In, codec_type, E>> states_;
+};
+
+}  // namespace bench

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""benchmarks/table.py — what codec_bench and overhead_bench printed as JSON, as Markdown tables.
+
+    codec_bench --benchmark_format=json > codecs.json
+    table.py codecs.json overheads.json                          prints the tables
+    table.py --update docs/performance.md codecs.json ...        puts each between <!-- NAME --> and <!-- end -->
+"""
+import argparse
+import json
+import re
+
+OVERHEADS = {
+    "call": ("compressing 8 elements, ns", ["time"]),
+    "resnet50": ("161 tensors, ms | over one tensor", ["ms", "x_one"]),
+    "mean": ("`all_reduce_mean`, ms | over compress and decompress", ["ms", "x_parts"]),
+    "memory": ("workspace, bytes an element | state | payload", ["workspace", "state", "payload"]),
+}
+TO_NS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+
+
+def read_rows(path):
+    """Where and when it was measured; rows by name, in order, with their time in ns and ms."""
+    with open(path, encoding="utf-8") as file:
+        result = json.load(file)
+    context = result["context"]
+    machine = f"{context['cpu']}, {context['compiler']}, {context['date'][:10]}."
+    rows = {}
+    for row in result["benchmarks"]:
+        row["time"] = row["real_time"] * TO_NS[row["time_unit"]]
+        row["ms"] = row["time"] / 1e6
+        rows[re.sub(r"/iterations:.*", "", row["name"])] = row
+    return machine, rows
+
+
+def number(value):
+    return f"{value:.0f}" if value >= 99.5 else f"{value:.2g}"
+
+
+def code(text):
+    return "`" + text.replace("|", "\\|") + "`"
+
+
+def line(cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+def heading(titles):
+    return [line(titles), "|---" * len(titles) + "|"]
+
+
+def operation_cells(row):
+    return [
+        f"{row['bytes_per_element']:.3g}",
+        number(row["x_memcpy"]),
+        number(100 * row["of_memcpy"]),
+        number(100 * row["of_bound"]),
+    ]
+
+
+def memory_line(group, rows):
+    speeds = []
+    for what in ("memcpy", "read", "write"):
+        row = rows[f"memory/{what}/{group}"]
+        speeds.append(f"{what} {row['bytes_per_element'] / row['ns_per_element']:.1f} GB/s")
+    return f"{group}: " + ", ".join(speeds) + "."
+
+
+def codec_tables(machine, rows):
+    """A table for each type, executor and size."""
+    groups = {name.removeprefix("memory/memcpy/"): None for name in rows if name.startswith("memory/memcpy/")}
+    lines = []
+    for group in groups:
+        titles = ["codec", "ratio", "error"]
+        for verb in ("encode", "decode"):
+            titles += [f"{verb}: B/el", "x memcpy", "% memcpy", "% bound"]
+        lines += [f"{machine} {memory_line(group, rows)}", "", *heading(titles)]
+        for name, row in rows.items():
+            if not name.endswith("/encode/" + group):
+                continue
+            codec = name.removesuffix("/encode/" + group)
+            both = operation_cells(row) + operation_cells(rows[f"{codec}/decode/{group}"])
+            lines.append(line([code(codec), f"{row['ratio']:.1f}", number(row["error"]), *both]))
+        lines.append("")
+    return lines[:-1]
+
+
+def overhead_table(kind, machine, rows):
+    titles, columns = OVERHEADS[kind]
+    lines = [machine, "", *heading(["codec", *titles.split(" | ")])]
+    for name, row in rows.items():
+        if name.startswith(kind + "/"):
+            lines.append(line([code(name.removeprefix(kind + "/")), *(number(row[c]) for c in columns)]))
+    return lines
+
+
+def tables(machine, rows):
+    """Lines by the name of their table."""
+    made = {}
+    if any(name.startswith("memory/memcpy/") for name in rows):
+        made["codecs"] = codec_tables(machine, rows)
+        return made
+    for kind in OVERHEADS:
+        if any(name.startswith(kind + "/") for name in rows):
+            made[kind] = overhead_table(kind, machine, rows)
+    return made
+
+
+def replace(text, name, lines):
+    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+    if not pattern.search(text):
+        raise SystemExit(f"table.py: no <!-- {name} --> in the document")
+    return pattern.sub(lambda found: found[1] + "\n".join(["", *lines, "", found[2]]), text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--update", metavar="DOCUMENT")
+    parser.add_argument("json", nargs="+")
+    arguments = parser.parse_args()
+    made = {}
+    for path in arguments.json:
+        made.update(tables(*read_rows(path)))
+    if not arguments.update:
+        print("\n\n".join("\n".join(lines) for lines in made.values()))
+        return
+    with open(arguments.update, encoding="utf-8") as file:
+        text = file.read()
+    for name, lines in made.items():
+        text = replace(text, name, lines)
+    with open(arguments.update, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+// benchmarks/yardstick.hpp — what memory can do, measured in the same rounds as what uses it.
+#pragma once
+
+#include <pith/core/buffer.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace bench {
+
+inline constexpr std::size_t huge_page = std::size_t{1} << 21;
+
+/// The last cache before memory, of which Linux knows this core's share; where it does not, a large one.
+inline std::size_t last_level_cache() {
+  std::size_t kib = 0;
+  std::ifstream("/sys/devices/system/cpu/cpu0/cache/index3/size") >> kib;
+  return (kib > 0 ? kib : 65'536) << 10;
+}
+
+/// So many buffers of `bytes` that each has left the cache when its turn comes again.
+inline std::size_t sets_for(std::size_t bytes) { return std::max<std::size_t>(8, 2 * last_level_cache() / bytes + 1); }
+
+/// `sets` equal blocks of `n` elements in one allocation, those of at least 2 MiB aligned to it.
+template <class T, pith::executor E>
+class rotated {
+ public:
+  rotated(E const& exec, std::size_t n, std::size_t sets)
+      : n_(n),
+        stride_(pith::detail::align_up(n * sizeof(T), n * sizeof(T) < huge_page ? 128 : huge_page) / sizeof(T)),
+        all_(exec, stride_ * sets) {}
+
+  pith::span_on<E, T> operator[](std::size_t set) const { return all_.view().subspan(set * stride_, n_); }
+
+ private:
+  std::size_t n_, stride_;
+  pith::buffer<T, E> all_;
+};
+
+/// The value below which a share q of the times lies; the upper one of two candidates.
+inline double quantile(std::vector<double> times, double q) {
+  auto const at = static_cast<std::ptrdiff_t>(q * static_cast<double>(times.size()));
+  std::nth_element(times.begin(), times.begin() + at, times.end());
+  return times[static_cast<std::size_t>(at)];
+}
+
+/// Seconds.
+struct timing {
+  double median, q10;
+};
+
+/// What is timed, on one set of buffers, and what must be done before and is not.
+struct thing {
+  std::function<void(std::size_t set)> run;
+  std::function<void(std::size_t set)> prepare = [](std::size_t) {};
+
+  double seconds(std::size_t set) const {
+    prepare(set);
+    auto const begin = std::chrono::steady_clock::now();
+    run(set);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+};
+
+/// Times all things side by side. In a round each runs once, in an order drawn anew, so that what one leaves in the
+/// caches burdens all alike; each call takes the next set of buffers. A first round is not counted.
+inline std::vector<timing> interleave(std::vector<thing> const& things, std::size_t sets, std::size_t rounds) {
+  auto times = std::vector<std::vector<double>>(things.size());
+  auto order = std::vector<std::size_t>(things.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  auto random = std::mt19937(1);
+  std::size_t call = 0;
+  for (std::size_t round = 0; round <= rounds; ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (auto const i : order) {
+      auto const time = things[i].seconds(call++ % sets);
+      if (round > 0) times[i].push_back(time);
+    }
+  }
+  auto result = std::vector<timing>();
+  for (auto const& t : times) result.push_back({quantile(t, 0.5), quantile(t, 0.1)});
+  return result;
+}
+
+inline constexpr std::size_t piece_words = 1024;
+
+/// Reads a piece: sixteen sums side by side, which any compiler keeps in vector registers.
+struct read_piece {
+  std::uint64_t const* from;
+  std::uint64_t* sums;
+  void operator()(std::uint64_t piece) const {
+    auto const* const words = from + piece * piece_words;
+    std::uint64_t lane[16] = {};
+    for (std::size_t i = 0; i < piece_words; i += 16) {
+      for (std::size_t j = 0; j < 16; ++j) lane[j] += words[i + j];
+    }
+    sums[piece] = std::accumulate(std::begin(lane), std::end(lane), std::uint64_t{0});
+  }
+};
+
+/// Writes a piece. The bytes of `value` differ, or it would become a call of memset.
+struct write_piece {
+  std::uint64_t* to;
+  std::uint64_t value;
+  void operator()(std::uint64_t piece) const {
+    for (std::size_t i = 0; i < piece_words; ++i) to[piece * piece_words + i] = value;
+  }
+};
+
+/// Bytes that an operation moves at least.
+struct traffic {
+  double read, written;
+  double total() const { return read + written; }
+};
+
+/// Reads, writes and copies blocks of `bytes`, a multiple of 8 KiB, on executor E.
+template <pith::executor E>
+class yardstick {
+ public:
+  yardstick(E const& exec, std::size_t bytes, std::size_t sets)
+      : exec_(exec),
+        bytes_(bytes),
+        pieces_(bytes / sizeof(std::uint64_t) / piece_words),
+        blocks_(exec, pieces_ * piece_words, sets),
+        copies_(exec, pieces_ * piece_words, sets),
+        sums_(exec, pieces_) {}
+
+  static constexpr std::uint64_t word(std::size_t set) { return 0x0123'4567'89ab'cdef + set; }
+
+  void read(std::size_t set) const { run(read_piece{blocks_[set].data(), sums_.data()}); }
+  void write(std::size_t set) const { run(write_piece{blocks_[set].data(), word(set)}); }
+  void copy(std::size_t set) const {
+    exec_.copy(copies_[set].data(), blocks_[set].data(), bytes_);
+    exec_.wait();
+  }
+
+  /// What was read last, for a test.
+  std::uint64_t sum() const { return std::accumulate(sums_.data(), sums_.data() + pieces_, std::uint64_t{0}); }
+
+ private:
+  void run(auto const& piece) const {
+    exec_.for_each_index(pieces_, piece);
+    exec_.wait();
+  }
+
+  E exec_;
+  std::size_t bytes_, pieces_;
+  rotated<std::uint64_t, E> blocks_, copies_;
+  pith::buffer<std::uint64_t, E> sums_;
+};
+
+/// What the memory did for blocks of `bytes`.
+struct rates {
+  double bytes;
+  timing copy, read, write;
+
+  /// Seconds that no operation of this traffic stays below.
+  double bound(traffic const& least) const { return (least.read * read.median + least.written * write.median) / bytes; }
+  /// The speed of an operation over that of memcpy, in bytes that had to move.
+  double of_memcpy(traffic const& least, double seconds) const {
+    return least.total() / seconds / (2 * bytes / copy.median);
+  }
+};
+
+/// Times all things and the yardstick side by side; the times of things, then the rates.
+template <pith::executor E>
+std::pair<std::vector<timing>, rates> measure(std::vector<thing> things, yardstick<E> const& memory, std::size_t bytes,
+                                              std::size_t sets, std::size_t rounds) {
+  things.push_back({[&](std::size_t set) { memory.copy(set); }});
+  things.push_back({[&](std::size_t set) { memory.read(set); }});
+  things.push_back({[&](std::size_t set) { memory.write(set); }});
+  auto times = interleave(things, sets, rounds);
+  auto const last = times.end();
+  auto const memory_rates = rates{static_cast<double>(bytes), last[-3], last[-2], last[-1]};
+  times.resize(times.size() - 3);
+  return {times, memory_rates};
+}
+
+}  // namespace bench
