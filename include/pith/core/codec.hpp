@@ -72,6 +72,23 @@ void encode_payload(C const& c, E const& exec, call const& id, shape const& dims
   }
 }
 
+/// An engine that takes its values from a source, and tells it what was sent.
+template <class C, class In, class E, class Source>
+concept encodes_from = requires(C const& c, E const& exec, call const& id, shape const& dims, Source const& from,
+                                encoded_on<E, output_of<C, In>> y, workspace_on<E>& ws) {
+  { c.template encode_from<In>(exec, id, dims, from, y, ws) } -> std::same_as<void>;
+};
+
+template <class In, class C, class E, class Source>
+void encode_payload_from(C const& c, E const& exec, call const& id, shape const& dims, Source const& from,
+                         span_on<E, std::byte> payload, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  auto const n = output_shape(c, dims).n;
+  auto const y = sections<output_of<C, In>, E, std::byte>(n, payload);
+  clear_padding<E>(exec, payload.first(payload.size() - y.side.size()), stream_bytes<output_of<C, In>>(n));
+  c.template encode_from<In>(exec, id, dims, from, y, ws);
+}
+
 template <class In, class C, class E, class Agreed>
 void decode_payload(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
                     stream_on<E, In> x, Agreed const& agreed, workspace_on<E>& ws) {
@@ -83,6 +100,14 @@ void decode_payload(C const& c, E const& exec, call const& id, shape const& dims
     decode<In>(c, exec, id, dims, y, x, agreed, ws);
   }
 }
+
+/// It adds up the payloads of all ranks in one pass.
+template <class C, class In, class E>
+concept sums_parts = requires(C const& c, E const& exec, call const& id, shape const& dims,
+                              parts_on<E, output_of<C, In>> in, accum<In> factor, stream_on<E, In> x,
+                              workspace_on<E>& ws) {
+  { c.decode_sum(exec, id, dims, in, factor, x, ws) } -> std::same_as<void>;
+};
 
 /// Multiplies what a codec feeds back, if it does, by a factor: the loss scale or the learning rate changed.
 template <class C, class E, class Local>

@@ -144,6 +144,8 @@ template <class In, class C, class E>
 std::size_t exchange_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
   if constexpr (collective<C, In, E>) {
     return c.template exchange_scratch_bytes<In>(exec, dims, ranks);
+  } else if constexpr (sums_parts<C, In, E>) {
+    return scratch_bytes<In>(c, exec, dims);
   } else {
     return scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n) + scratch_bytes<In>(c, exec, dims);
   }
@@ -172,13 +174,27 @@ void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned
   auto const one = ws.template take<In>(dims.n);
   auto const sum = ws.template take<accum<In>>(dims.n);
   auto const size = payload_bytes<In>(c, dims);
-  exec.fill(sum.data, std::byte{}, stream_bytes<accum<In>>(dims.n));
   for (unsigned rank = 0; rank < ranks; ++rank) {
     id.rank = static_cast<std::uint16_t>(rank);
     decode_payload<In>(c, exec, id, dims, in.from(rank, size), one, agreed, ws);
-    exec.for_each_index(dims.n, add<accum<In>, In>{one.data, sum.data});
+    if (rank == 0) {
+      exec.for_each_index(dims.n, convert<accum<In>, In>{one.data, sum.data});
+    } else {
+      exec.for_each_index(dims.n, add<accum<In>, In>{one.data, sum.data});
+    }
   }
   exec.for_each_index(dims.n, scale<In, accum<In>>{sum.data, x.data, accum<In>{1} / static_cast<accum<In>>(ranks)});
+}
+
+/// The same by an engine that reads all payloads in one pass: the same bits.
+template <class In, class C, class E>
+  requires sums_parts<C, In, E>
+void decode_mean(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, received_on<E> in,
+                 stream_on<E, In> x, auto const&, workspace_on<E>& ws) {
+  auto const y =
+      sections<output_of<C, In>, E, std::byte const>(output_shape(c, dims).n, in.from(0, payload_bytes<In>(c, dims)));
+  c.decode_sum(exec, id, dims, parts_on<E, output_of<C, In>>{y, in.stride, ranks},
+               accum<In>{1} / static_cast<accum<In>>(ranks), x, ws);
 }
 
 template <class In, class C, class E, class Agreed, class Local>

@@ -22,7 +22,8 @@ inline constexpr unverified_t unverified{};
 ///   needs    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute bound: with others
 ///            the residual can grow without bound (std::invalid_argument when the state is made)
 ///   keeps    what F keeps (residual: n elements of accum<In>, a rank's own) and what C keeps
-///   cost     scratch 2 n elements of accum<In> beside C's
+///   cost     with an engine that takes its values from a source (quantizers, top_k) one pass over g and the residual;
+///            else scratch of 2 n elements of accum<In> beside C's, and a decoding
 ///   is       the end of a pipeline; sum of sent + residual = sum of gradients
 ///   source   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
 template <class C, class F = residual, bool Verified = true>
@@ -92,14 +93,21 @@ class error_feedback : public pipeable {
   }
   template <class In, executor E>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {
-    return 2 * scratch_for<accum<In>>(dims.n) + detail::scratch_bytes<accum<In>>(codec_, exec, dims) +
-           detail::scratch_bytes<In>(policy_, exec, dims);
+    auto const own =
+        detail::scratch_bytes<accum<In>>(codec_, exec, dims) + detail::scratch_bytes<In>(policy_, exec, dims);
+    return own + (is_fused<In, E>(dims) ? wide_bytes<In>(dims) : 2 * scratch_for<accum<In>>(dims.n));
   }
 
   template <real In, executor E>
     requires pith::codec<C, accum<In>, E>
   void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> g,
                       span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
+    if constexpr (fuses<In, E>) {
+      if (is_fused<In, E>(dims)) {
+        auto const from = policy_.template source<In, E>(g, policy_part(local));
+        return detail::encode_payload_from<accum<In>>(codec_, exec, id, dims, from, payload, ws);
+      }
+    }
     auto const p = compensated<In>(exec, id, dims, g, local, ws);
     detail::encode_payload<accum<In>>(codec_, exec, id, dims, p, payload, codec_part(agreed), codec_part(local), ws);
     if (is_exact(dims)) return;
@@ -111,9 +119,9 @@ class error_feedback : public pipeable {
     requires pith::codec<C, accum<In>, E>
   void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
                       stream_on<E, In> x, auto const& agreed, workspace_on<E>& ws) const {
-    auto const wide = ws.template take<accum<In>>(dims.n);
-    detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, wide, codec_part(agreed), ws);
-    exec.for_each_index(dims.n, detail::convert<In, accum<In>>{wide.data, x.data});
+    auto const y = wide<In, E>(x, ws);
+    detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, y, codec_part(agreed), ws);
+    narrow<In>(exec, y, x);
   }
 
   unsigned rounds(shape const& dims, unsigned ranks) const { return detail::rounds(codec_, dims, ranks); }
@@ -132,6 +140,9 @@ class error_feedback : public pipeable {
   void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
                stream_on<E, In const> g, span_on<E, std::byte> out, auto const& agreed, auto& local,
                workspace_on<E>& ws) const {
+    if constexpr (fuses<In, E>) {
+      if (is_fused<In, E>(dims)) return encode_payload<In>(exec, id, dims, g, out, agreed, local, ws);
+    }
     auto const p = compensated<In>(exec, id, dims, g, local, ws);
     detail::produce<accum<In>>(codec_, exec, id, dims, ranks, round, p, out, codec_part(agreed), codec_part(local), ws);
     if constexpr (detail::knows_contribution<C, accum<In>, E>) {
@@ -151,10 +162,11 @@ class error_feedback : public pipeable {
                                 ws);
       return;
     }
-    auto const mean = ws.template take<accum<In>>(dims.n);
+    constexpr auto knows = detail::knows_contribution<C, accum<In>, E>;
+    auto const mean = knows ? wide<In, E>(x, ws) : ws.template take<accum<In>>(dims.n);
     detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, mean, codec_part(agreed), codec_part(local),
                               ws);
-    if constexpr (!detail::knows_contribution<C, accum<In>, E>) {
+    if constexpr (!knows) {
       auto const p = compensated<In>(exec, id, dims, stream_on<E, In const>(x), local, ws);
       if (!is_exact(dims))
         policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(mean), policy_part(local), ws);
@@ -162,7 +174,7 @@ class error_feedback : public pipeable {
     if constexpr (detail::settles<F, In, E>) {
       if (!is_exact(dims)) policy_.settle(exec, id, dims, mean, policy_part(agreed), policy_part(local), ws);
     }
-    exec.for_each_index(dims.n, detail::convert<In, accum<In>>{mean.data, x.data});
+    narrow<In>(exec, mean, x);
   }
 
  private:
@@ -170,6 +182,47 @@ class error_feedback : public pipeable {
   using agreed_states = detail::states<detail::agreed_part, agreed_of<C, accum<In>, E>, agreed_of<F, In, E>>;
   template <class In, class E>
   using local_states = detail::states<detail::local_part, local_of<C, accum<In>, E>, local_of<F, In, E>>;
+
+  /// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass.
+  template <class In, class E>
+  static constexpr bool fuses = [] {
+    if constexpr (requires(F const& f, stream_on<E, In const> g, local_of<F, In, E>& l) {
+                    f.template source<In, E>(g, l);
+                  }) {
+      using source = decltype(std::declval<F const&>().template source<In, E>(stream_on<E, In const>(),
+                                                                              std::declval<local_of<F, In, E>&>()));
+      return detail::encodes_from<C, accum<In>, E, source> && sum_form_of<C>() == sum_form::none;
+    } else {
+      return false;
+    }
+  }();
+  template <class In, class E>
+  bool is_fused([[maybe_unused]] shape const& dims) const {
+    if constexpr (fuses<In, E>) {
+      return policy_.has_source() && !is_exact(dims);
+    } else {
+      return false;
+    }
+  }
+
+  /// x itself where its type is wide enough for sums, else scratch.
+  template <class In, class E>
+  static stream_on<E, accum<In>> wide(stream_on<E, In> x, workspace_on<E>& ws) {
+    if constexpr (std::same_as<In, accum<In>>) {
+      return x;
+    } else {
+      return ws.template take<accum<In>>(x.capacity);
+    }
+  }
+  template <class In>
+  static std::size_t wide_bytes(shape const& dims) {
+    return std::same_as<In, accum<In>> ? 0 : scratch_for<accum<In>>(dims.n);
+  }
+  template <class In, class E>
+  static void narrow(E const& exec, stream_on<E, accum<In>> y, stream_on<E, In> x) {
+    if (static_cast<void const*>(y.data) == x.data) return;
+    exec.for_each_index(x.capacity, detail::convert<In, accum<In>>{y.data, x.data});
+  }
 
   static auto& codec_part(auto& states) { return std::get<0>(states.each); }
   static auto& policy_part(auto& states) { return std::get<1>(states.each); }

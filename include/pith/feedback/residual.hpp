@@ -29,7 +29,34 @@ struct keep_unsent {
   A beta;
   PITH_HD void operator()(std::uint64_t i) const {
     auto const unsent = p[i] - sent[i];
-    if (is_finite(unsent)) residual[i] = beta * unsent;
+    residual[i] = is_finite(unsent) ? beta * unsent : residual[i];
+  }
+};
+
+/// p = residual + g, taken and kept by an engine in the pass that encodes it.
+template <class In>
+struct residual_source {
+  static constexpr bool keeps = true;
+
+  In const* g;
+  accum<In>* residual;
+  accum<In> beta;
+
+  template <class Team, class Count>
+  PITH_HD void load(Team const& team, std::uint64_t first, Count count, accum<In>* p) const {
+    auto const* const gradient = g + first;
+    auto const* const kept = residual + first;
+    team.for_each(count, [=](std::uint32_t i) { p[i] = kept[i] + element_cast<accum<In>>(gradient[i]); });
+  }
+  template <class Team, class Count>
+  PITH_HD void keep(Team const& team, std::uint64_t first, Count count, accum<In> const* sent) const {
+    auto const* const gradient = g + first;
+    auto* const kept = residual + first;
+    auto const times = beta;
+    team.for_each(count, [=](std::uint32_t i) {
+      auto const unsent = (kept[i] + element_cast<accum<In>>(gradient[i])) - sent[i];
+      kept[i] = is_finite(unsent) ? times * unsent : kept[i];
+    });
   }
 };
 
@@ -61,6 +88,13 @@ class residual {
   template <real In, executor E>
   local<accum<In>, E> make_local(E const& exec, shape const& dims) const {
     return {buffer<accum<In>, E>(exec, dims.n)};
+  }
+
+  /// The same in the pass of an engine that encodes: for gamma = 1.
+  bool has_source() const { return gamma_ == 1; }
+  template <real In, executor E>
+  detail::residual_source<In> source(stream_on<E, In const> g, local<accum<In>, E>& mine) const {
+    return {g.data, mine.residual.data(), static_cast<accum<In>>(beta_)};
   }
 
   template <real In, executor E>
