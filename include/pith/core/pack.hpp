@@ -54,6 +54,7 @@ template <unsigned Bits>
 PITH_HD constexpr std::uint64_t close_up(std::uint64_t v) {
   constexpr auto one = low_bits<16>(Bits), two = low_bits<32>(2 * Bits), four = low_bits<64>(4 * Bits);
   if constexpr (Bits == 8) return v;
+  if constexpr (Bits == 1) return (v * 0x0102040810204080u) >> 56;
   v = (v & one) | ((v >> (8 - Bits)) & (one << Bits));
   v = (v & two) | ((v >> (16 - 2 * Bits)) & (two << 2 * Bits));
   return (v & four) | ((v >> (32 - 4 * Bits)) & (four << 4 * Bits % 64));
@@ -62,6 +63,8 @@ template <unsigned Bits>
 PITH_HD constexpr std::uint64_t spread_out(std::uint64_t v) {
   constexpr auto one = low_bits<16>(Bits), two = low_bits<32>(2 * Bits), four = low_bits<64>(4 * Bits);
   if constexpr (Bits == 8) return v;
+  if constexpr (Bits == 1)
+    return (((v * low_bits<8>(1)) & 0x8040201008040201u) + 0x00406070787c7e7fu) >> 7 & low_bits<8>(1);
   v = (v & four) | ((v & (four << 4 * Bits % 64)) << (32 - 4 * Bits));
   v = (v & two) | ((v & (two << 2 * Bits)) << (16 - 2 * Bits));
   return (v & one) | ((v & (one << Bits)) << (8 - Bits));

@@ -10,7 +10,7 @@ namespace pith::inline v0::detail {
 
 /// A tensor as it is.
 ///
-///   load(team, first, count, p)      p[i] = the value at first + i
+///   load(team, first, count, room)   values first .. first + count - 1, where they lie or in the room for them
 ///   keep(team, first, count, sent)   if `keeps`: what was sent of it; `sent` may be changed
 template <class In>
 struct plain_source {
@@ -21,13 +21,18 @@ struct plain_source {
   PITH_HD accum<In> operator()(std::uint64_t i) const { return element_cast<accum<In>>(x[i]); }
 
   template <class Team, class Count>
-  PITH_HD void load(Team const& team, std::uint64_t first, Count count, accum<In>* p) const {
+  PITH_HD accum<In> const* load(Team const& team, std::uint64_t first, Count count, accum<In>* room) const {
     auto const* const from = x + first;
-    team.for_each(count, [=](std::uint32_t i) { p[i] = element_cast<accum<In>>(from[i]); });
+    if constexpr (std::same_as<In, accum<In>>) {
+      return from;
+    } else {
+      team.for_each(count, [=](std::uint32_t i) { room[i] = element_cast<accum<In>>(from[i]); });
+      return room;
+    }
   }
 };
 
-/// A tensor that decoding writes: the sum of `ranks` payloads, times a factor.
+/// A tensor that decoding writes: the sum of the ranks' values, times a factor.
 template <class In>
 struct tensor_sink {
   In* x;
@@ -36,12 +41,7 @@ struct tensor_sink {
   /// A rank's value, as it would have been decoded alone.
   PITH_HD static accum<In> rounded(accum<In> value) { return element_cast<accum<In>>(element_cast<In>(value)); }
 
-  template <class Team, class Count>
-  PITH_HD void store(Team const& team, std::uint64_t first, Count count, accum<In> const* sum) const {
-    auto* const to = x + first;
-    auto const times = factor;
-    team.for_each(count, [=](std::uint32_t i) { to[i] = element_cast<In>(times * sum[i]); });
-  }
+  PITH_HD void put(std::uint64_t i, accum<In> sum) const { x[i] = element_cast<In>(factor * sum); }
 };
 
 }  // namespace pith::inline v0::detail

@@ -84,15 +84,34 @@ PITH_HD constexpr auto halved(constant<N>) {
   return constant<N / 2>();
 }
 
+/// Merges what lies above `half` in each row into the lanes below it.
+template <team Team, class T, class F, class Merge>
+PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::uint32_t half, std::uint32_t upper,
+                         F const& f, Merge merge) {
+  team.for_each_in(rows * upper, upper, [=](std::uint32_t r) {
+    auto* const lane = lanes + r * (half - upper);
+    auto const skip = (r + 1) * half;
+    return [=](std::uint32_t i) { lane[i] = merge(lane[i], f(i + skip)); };
+  });
+}
+
 /// Merges each of `rows` rows of `width` <= tile_lanes values, side by side.
 template <team Team, class T, class Width, class F, class Merge>
 PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, Width width, F const& f, Merge merge) {
   auto const half = row_stride(width);
   auto const upper = width - half;
-  team.for_each_in(rows * half, half, [=](std::uint32_t r) {
-    auto const skip = r * (width - half), last = r * half + upper;
-    return [=](std::uint32_t i) { lanes[i] = i < last ? merge(f(i + skip), f(i + skip + half)) : f(i + skip); };
-  });
+  if (upper == half) {
+    team.for_each_in(rows * half, half, [=](std::uint32_t r) {
+      auto const skip = r * half;
+      return [=](std::uint32_t i) { lanes[i] = merge(f(i + skip), f(i + skip + half)); };
+    });
+  } else {
+    team.for_each_in(rows * half, half, [=](std::uint32_t r) {
+      auto const skip = r * upper;
+      return [=](std::uint32_t i) { lanes[i] = f(i + skip); };
+    });
+    if (upper > 0) merge_upper(team, lanes, rows, half, upper, f, merge);
+  }
   fold_rows(team, lanes, rows, half, halved(half), merge);
 }
 

@@ -43,10 +43,11 @@ struct residual_source {
   accum<In> beta;
 
   template <class Team, class Count>
-  PITH_HD void load(Team const& team, std::uint64_t first, Count count, accum<In>* p) const {
+  PITH_HD accum<In> const* load(Team const& team, std::uint64_t first, Count count, accum<In>* p) const {
     auto const* const gradient = g + first;
     auto const* const kept = residual + first;
     team.for_each(count, [=](std::uint32_t i) { p[i] = kept[i] + element_cast<accum<In>>(gradient[i]); });
+    return p;
   }
   template <class Team, class Count>
   PITH_HD void keep(Team const& team, std::uint64_t first, Count count, accum<In> const* sent) const {

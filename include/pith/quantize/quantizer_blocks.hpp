@@ -33,7 +33,7 @@ struct quantized {
 /// A block's fast memory.
 template <class Rule, class A, std::uint32_t Span>
 struct quantizer_memory {
-  fast_array<A, Span> p;
+  fast_array<A, Span> room;
   fast_array<symbol_word<Rule::bits>, Span> symbols;
   fast_array<std::uint16_t, Rule::draws ? Span : 1> random;
   fast_array<refined_of<Rule, A>, Span / group> refined;
@@ -44,8 +44,7 @@ struct quantizer_memory {
 /// Symbols of a block whose scales are known: coded, packed, and told to the source as the values they stand for.
 template <class Rule, class Source, class Team, class Memory, class A, class Count, class Width>
 PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,
-                        Memory& fast, std::uint64_t first, Count count, Width width) {
-  auto* const p = fast.p.data();
+                        Memory& fast, std::uint64_t first, A const* p, Count count, Width width) {
   auto* const symbols = fast.symbols.data();
   auto* const lots = fast.random.data();
   auto const* const refined = fast.refined.data();
@@ -60,11 +59,12 @@ PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws 
   });
   pack_symbols<Rule::bits>(team, symbols, count, to.bytes + first / group * Rule::bits);
   if constexpr (Source::keeps) {
+    auto* const sent = fast.room.data();
     team.for_each_in(count, width, [=](std::uint32_t j) {
       auto const scale = scales[j];
-      return [=](std::uint32_t i) { p[i] = rule.value(symbols[i], scale); };
+      return [=](std::uint32_t i) { sent[i] = rule.value(symbols[i], scale); };
     });
-    from.keep(team, first, count, p);
+    from.keep(team, first, count, sent);
   }
 }
 
@@ -90,9 +90,9 @@ struct quantize_buckets {
  private:
   template <class Team, class Count, class Width>
   PITH_HD void encode(Team const& team, memory& fast, bucket_run const& run, Count count, Width width) const {
-    from.load(team, run.first, count, fast.p.data());
-    measure(team, fast, count / width, width);
-    if (count % width != 0) measure_rest(team, fast, count / width, count, width);
+    auto const* const p = from.load(team, run.first, count, fast.room.data());
+    measure(team, fast, p, count / width, width);
+    if (count % width != 0) measure_rest(team, fast, p, count / width, count, width);
     auto const buckets = (count + width - 1) / width;
     auto* const scales = fast.scales.data();
     auto* const refined = fast.refined.data();
@@ -102,13 +102,12 @@ struct quantize_buckets {
       out[j] = scales[j];
       refined[j] = refine(rule, scales[j]);
     });
-    code_block(to, from, random, team, fast, run.first, count, width);
+    code_block(to, from, random, team, fast, run.first, p, count, width);
   }
 
   /// The scales of whole buckets, whose lanes are merged side by side.
   template <class Team, class Width>
-  PITH_HD void measure(Team const& team, memory& fast, std::uint32_t buckets, Width width) const {
-    auto const* const p = fast.p.data();
+  PITH_HD void measure(Team const& team, memory& fast, A const* p, std::uint32_t buckets, Width width) const {
     auto* const lanes = fast.lanes.data();
     auto* const scales = fast.scales.data();
     auto const rule = to.rule;
@@ -120,9 +119,9 @@ struct quantize_buckets {
 
   /// The scale of a last bucket that is not full.
   template <class Team>
-  PITH_SELDOM PITH_HD void measure_rest(Team const& team, memory& fast, std::uint32_t bucket, std::uint32_t count,
-                                        std::uint32_t width) const {
-    auto const* const p = fast.p.data() + bucket * width;
+  PITH_SELDOM PITH_HD void measure_rest(Team const& team, memory& fast, A const* all, std::uint32_t bucket,
+                                        std::uint32_t count, std::uint32_t width) const {
+    auto const* const p = all + bucket * width;
     auto* const lanes = fast.lanes.data();
     auto* const scales = fast.scales.data();
     auto const rule = to.rule;
@@ -137,7 +136,7 @@ struct quantize_buckets {
 template <class Rule, class Source, class A>
 struct measure_tiles {
   struct memory {
-    fast_array<A, tile_lanes> p;
+    fast_array<A, tile_lanes> room;
     fast_array<symbol_word<Rule::bits>, scale_free<Rule> ? tile_lanes : 1> symbols;
     fast_array<statistic_of<Rule, A>, tile_lanes> lanes;
   };
@@ -166,10 +165,9 @@ struct measure_tiles {
  private:
   template <class Team, class Count>
   PITH_HD void add_row(Team const& team, memory& fast, bucket_run const& run, std::uint32_t row, Count count) const {
-    auto* const p = fast.p.data();
     auto* const lanes = fast.lanes.data();
     auto const rule = to.rule;
-    from.load(team, run.first + row, count, p);
+    auto const* const p = from.load(team, run.first + row, count, fast.room.data());
     if (row == 0) {
       team.for_each(count, [=](std::uint32_t i) { lanes[i] = rule.measure(p[i]); });
     } else {
@@ -234,8 +232,8 @@ struct quantize_part {
  private:
   template <class Team, class Count>
   PITH_HD void encode(Team const& team, memory& fast, std::uint64_t first, Count count) const {
-    from.load(team, first, count, fast.p.data());
-    code_block(to, from, random, team, fast, first, count, count);
+    auto const* const p = from.load(team, first, count, fast.room.data());
+    code_block(to, from, random, team, fast, first, p, count, count);
   }
 };
 
@@ -271,6 +269,8 @@ struct dequantize_block {
     auto const run = from.over.at(block);
     if (run.count == Span && run.width == 128) {
       decode(team, fast, run, constant<Span>(), constant<128>());
+    } else if (run.count == Span && run.width >= Span) {
+      decode(team, fast, run, constant<Span>(), constant<Span>());
     } else {
       decode(team, fast, run, run.count, run.width);
     }
@@ -280,20 +280,28 @@ struct dequantize_block {
   template <class Team, class Count, class Width>
   PITH_HD void decode(Team const& team, memory& fast, bucket_run const& run, Count count, Width width) const {
     auto* const sum = fast.sum.data();
-    auto* const symbols = fast.symbols.data();
-    auto const rule = from.rule;
-    for (unsigned rank = 0; rank < from.ranks; ++rank) {
-      auto const* const scales = from.scales_of(rank) + run.bucket;
-      unpack_symbols<Rule::bits>(team, from.bytes_of(rank) + run.first / group * Rule::bits, count, symbols);
-      team.for_each_in(count, width, [=](std::uint32_t j) {
-        auto const scale = scales[j];
-        return [=](std::uint32_t i) {
-          auto const value = Sink::rounded(rule.value(symbols[i], scale));
-          sum[i] = rank == 0 ? value : sum[i] + value;
-        };
-      });
+    team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, of either sign of zero
+    for (unsigned rank = 0; rank + 1 < from.ranks; ++rank) {
+      each_value(team, fast, run, count, width, rank, [=](std::uint32_t i, A value) { sum[i] += value; });
     }
-    to.store(team, run.first, count, sum);
+    auto const sink = to;
+    auto const first = run.first;
+    each_value(team, fast, run, count, width, from.ranks - 1,
+               [=](std::uint32_t i, A value) { sink.put(first + i, sum[i] + value); });
+  }
+
+  /// use(i, value) for what a rank sent.
+  template <class Team, class Count, class Width, class Use>
+  PITH_HD void each_value(Team const& team, memory& fast, bucket_run const& run, Count count, Width width,
+                          unsigned rank, Use const& use) const {
+    auto* const symbols = fast.symbols.data();
+    auto const* const scales = from.scales_of(rank) + run.bucket;
+    auto const rule = from.rule;
+    unpack_symbols<Rule::bits>(team, from.bytes_of(rank) + run.first / group * Rule::bits, count, symbols);
+    team.for_each_in(count, width, [=](std::uint32_t j) {
+      auto const scale = scales[j];
+      return [=](std::uint32_t i) { use(i, Sink::rounded(rule.value(symbols[i], scale))); };
+    });
   }
 };
 
