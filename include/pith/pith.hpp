@@ -17,4 +17,5 @@
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/top_k.hpp>
+#include <pith/transform/hadamard.hpp>
 #include <pith/version.hpp>

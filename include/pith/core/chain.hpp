@@ -4,6 +4,7 @@
 #include <pith/core/capability.hpp>
 #include <pith/core/codec.hpp>
 #include <pith/core/explain.hpp>
+#include <pith/core/source.hpp>
 #include <pith/core/stage.hpp>
 
 #include <algorithm>
@@ -122,6 +123,24 @@ constexpr sum_form chain_sum_form() {
   }
 }
 
+/// A transform of tiles, which a quantizer can take from fast memory ...
+template <class S, class In>
+concept transforms_tiles = requires(S const& s, call const& id, shape const& dims) {
+  s.template transformed<In>(id, dims, plain_source<In>());
+};
+/// ... and the quantizer: both together are one pass.
+template <class S, class In, class E>
+concept takes_tiles = std::same_as<In, accum<In>> && encodes_from<S, In, E, plain_source<In>> &&
+    requires(S const& s, std::uint64_t n) {
+  { s.holds_tiles(n, E::block_span, 1u) } -> std::same_as<bool>;
+};
+
+template <class In, class E, class... S>
+inline constexpr bool fuses_tiles = false;
+template <class In, class E, class First, class Second>
+  requires transforms_tiles<First, In> && takes_tiles<Second, In, E>
+inline constexpr bool fuses_tiles<In, E, First, Second> = true;
+
 }  // namespace detail
 
 /// Stages from left to right. Flat: (a | b) | c and a | (b | c) are one type with the same bytes.
@@ -220,16 +239,39 @@ class chain : public pipeable {
     requires detail::fits<In, E, S...>
   void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, output<In>> y,
               Rest&... rest) const {
+    if constexpr (detail::fuses_tiles<In, E, S...>) {
+      auto const from = detail::plain_source<In>{x.data};
+      if (can_encode_from<E>(dims)) {
+        return encode_from<In>(exec, id, dims, from, y, detail::pick<workspace_on<E>>(rest...));
+      }
+    }
     auto const& agreed = detail::pick<agreed_of<chain, In, E>>(rest...);
     auto& local = detail::pick<local_of<chain, In, E>>(rest...);
-    encode_from<0, In>(exec, id, dims, x, y, agreed, local, detail::pick<workspace_on<E>>(rest...));
+    encode_stages<0, In>(exec, id, dims, x, y, agreed, local, detail::pick<workspace_on<E>>(rest...));
   }
   template <class In, executor E, class... Rest>
     requires detail::fits<In, E, S...>
   void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, output<In> const> y, stream_on<E, In> x,
               Rest&... rest) const {
+    if constexpr (detail::fuses_tiles<In, E, S...>) {
+      auto const to = get<0>().template restored<In>(id, dims, detail::tensor_sink<In>{x.data, 1});
+      if (can_encode_from<E>(dims)) return get<1>().template decode_to<In>(exec, before<1>(dims), y, to);
+    }
     auto const& agreed = detail::pick<agreed_of<chain, In, E>>(rest...);
-    decode_from<0, In>(exec, id, dims, y, x, agreed, detail::pick<workspace_on<E>>(rest...));
+    decode_stages<0, In>(exec, id, dims, y, x, agreed, detail::pick<workspace_on<E>>(rest...));
+  }
+
+  /// A transform and a quantizer in one pass.
+  template <class In, executor E, class Source>
+    requires detail::fuses_tiles<In, E, S...>
+  void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, output<In>> y,
+                   workspace_on<E>& ws) const {
+    auto const through = get<0>().template transformed<In>(id, dims, from);
+    get<1>().template encode_from<In>(exec, at<1>(id), before<1>(dims), through, y, ws);
+  }
+  template <executor E>
+  bool can_encode_from(shape const& dims) const {
+    return get<1>().holds_tiles(before<1>(dims).n, E::block_span, get<0>().tile());
   }
 
  private:
@@ -297,8 +339,8 @@ class chain : public pipeable {
   }
 
   template <std::size_t I, class In, class E, class Y, class Agreed, class Local>
-  void encode_from(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, Y y,
-                   Agreed const& agreed, Local& local, workspace_on<E>& ws) const {
+  void encode_stages(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, Y y,
+                     Agreed const& agreed, Local& local, workspace_on<E>& ws) const {
     auto const& stage = get<I>();
     if constexpr (I == last) {
       detail::encode<In>(stage, exec, id, dims, x, y, detail::part<I>(agreed), detail::part<I>(local), ws);
@@ -311,13 +353,13 @@ class chain : public pipeable {
       auto const to = detail::counted<In>(stage, dims, encoded_on<E, out>{mid, y.side.first(own)});
       detail::encode<In>(stage, exec, id, dims, x, to, detail::part<I>(agreed), detail::part<I>(local), ws);
       detail::clear_padding<E>(exec, y.side.first(own_side<I, In>(dims)), own);
-      encode_from<I + 1, out>(exec, next_stage(id), rest, stream_on<E, out const>(to.values),
-                              Y{y.values, y.side.subspan(own_side<I, In>(dims))}, agreed, local, ws);
+      encode_stages<I + 1, out>(exec, next_stage(id), rest, stream_on<E, out const>(to.values),
+                                Y{y.values, y.side.subspan(own_side<I, In>(dims))}, agreed, local, ws);
     }
   }
   template <std::size_t I, class In, class E, class Y, class Agreed>
-  void decode_from(E const& exec, call const& id, shape const& dims, Y y, stream_on<E, In> x, Agreed const& agreed,
-                   workspace_on<E>& ws) const {
+  void decode_stages(E const& exec, call const& id, shape const& dims, Y y, stream_on<E, In> x, Agreed const& agreed,
+                     workspace_on<E>& ws) const {
     auto const& stage = get<I>();
     if constexpr (I == last) {
       detail::decode<In>(stage, exec, id, dims, y, x, detail::part<I>(agreed), ws);
@@ -326,8 +368,8 @@ class chain : public pipeable {
       auto const scope = ws.mark();
       auto const rest = detail::output_shape(stage, dims);
       auto const mid = ws.template take<out>(rest.n);
-      decode_from<I + 1, out>(exec, next_stage(id), rest, Y{y.values, y.side.subspan(own_side<I, In>(dims))}, mid,
-                              agreed, ws);
+      decode_stages<I + 1, out>(exec, next_stage(id), rest, Y{y.values, y.side.subspan(own_side<I, In>(dims))}, mid,
+                                agreed, ws);
       detail::decode<In>(stage, exec, id, dims,
                          encoded_on<E, out const>{mid, y.side.first(detail::side_bytes<In>(stage, dims))}, x,
                          detail::part<I>(agreed), ws);

@@ -79,6 +79,16 @@ concept encodes_from = requires(C const& c, E const& exec, call const& id, shape
   { c.template encode_from<In>(exec, id, dims, from, y, ws) } -> std::same_as<void>;
 };
 
+/// Whether it can for this shape: a chain cannot where blocks would cut its tiles.
+template <class E, class C>
+constexpr bool can_encode_from(C const& c, shape const& dims) {
+  if constexpr (requires { c.template can_encode_from<E>(dims); }) {
+    return c.template can_encode_from<E>(dims);
+  } else {
+    return true;
+  }
+}
+
 template <class In, class C, class E, class Source>
 void encode_payload_from(C const& c, E const& exec, call const& id, shape const& dims, Source const& from,
                          span_on<E, std::byte> payload, workspace_on<E>& ws) {

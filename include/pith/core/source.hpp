@@ -33,8 +33,13 @@ struct plain_source {
 };
 
 /// A tensor that decoding writes: the sum of the ranks' values, times a factor.
+///
+///   put(i, sum)                      one value; or, if it `takes_blocks`,
+///   store(team, first, count, sum)   those of a block, which it may change
 template <class In>
 struct tensor_sink {
+  static constexpr bool takes_blocks = false;
+
   In* x;
   accum<In> factor;
 

@@ -199,7 +199,7 @@ class error_feedback : public pipeable {
   template <class In, class E>
   bool is_fused([[maybe_unused]] shape const& dims) const {
     if constexpr (fuses<In, E>) {
-      return policy_.has_source() && !is_exact(dims);
+      return policy_.has_source() && !is_exact(dims) && detail::can_encode_from<E>(codec_, dims);
     } else {
       return false;
     }

@@ -39,6 +39,12 @@ struct bucket_blocks {
     return {b * bucket + inside, b, size, size};
   }
 
+  /// Whether no block cuts a tile of so many elements.
+  constexpr bool hold(std::uint32_t tile_size) const {
+    auto const step = are_small() ? whole() : bucket;
+    return span % tile_size == 0 && (n <= step || step % tile_size == 0);
+  }
+
   /// The tiles by which the statistic of a bucket is measured.
   PITH_HD constexpr std::uint64_t tiles() const { return (bucket + tile - 1) / tile; }
 

@@ -281,13 +281,18 @@ struct dequantize_block {
   PITH_HD void decode(Team const& team, memory& fast, bucket_run const& run, Count count, Width width) const {
     auto* const sum = fast.sum.data();
     team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, of either sign of zero
-    for (unsigned rank = 0; rank + 1 < from.ranks; ++rank) {
+    auto const last = Sink::takes_blocks ? from.ranks : from.ranks - 1;
+    for (unsigned rank = 0; rank < last; ++rank) {
       each_value(team, fast, run, count, width, rank, [=](std::uint32_t i, A value) { sum[i] += value; });
     }
-    auto const sink = to;
-    auto const first = run.first;
-    each_value(team, fast, run, count, width, from.ranks - 1,
-               [=](std::uint32_t i, A value) { sink.put(first + i, sum[i] + value); });
+    if constexpr (Sink::takes_blocks) {
+      to.store(team, run.first, count, sum);
+    } else {
+      auto const sink = to;
+      auto const first = run.first;
+      each_value(team, fast, run, count, width, last,
+                 [=](std::uint32_t i, A value) { sink.put(first + i, sum[i] + value); });
+    }
   }
 
   /// use(i, value) for what a rank sent.

@@ -59,6 +59,10 @@ class scalar_quantizer : public pipeable {
               workspace_on<E>& ws) const {
     encode_from<In>(exec, id, dims, detail::plain_source<In>{x.data}, y, ws);
   }
+  /// Whether blocks of an executor's span hold whole tiles.
+  constexpr bool holds_tiles(std::uint64_t n, std::uint32_t span, std::uint32_t tile) const {
+    return blocks(n, span).hold(tile);
+  }
   /// Encodes what a source yields, and tells it what was sent if it keeps that.
   template <real In, executor E, class Source>
   void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, output<In>> y,
@@ -82,14 +86,18 @@ class scalar_quantizer : public pipeable {
   template <real In, executor E>
   void decode(E const& exec, shape const& dims, encoded_on<E, output<In> const> y, stream_on<E, In> x,
               workspace_on<E>&) const {
-    decode_to<In>(exec, dims, {y.values.data, side_as<scale<In>>(y.side), 0, 1}, detail::tensor_sink<In>{x.data, 1});
+    decode_to<In>(exec, dims, y, detail::tensor_sink<In>{x.data, 1});
+  }
+  template <real In, executor E, class Sink>
+  void decode_to(E const& exec, shape const& dims, encoded_on<E, output<In> const> y, Sink const& to) const {
+    decode_parts<In>(exec, dims, {y.values.data, side_as<scale<In>>(y.side), 0, 1}, to);
   }
   /// x = factor times the sum of the ranks' values, added in rank order, in one pass.
   template <real In, executor E>
   void decode_sum(E const& exec, call const&, shape const& dims, parts_on<E, output<In>> in, accum<In> factor,
                   stream_on<E, In> x, workspace_on<E>&) const {
-    decode_to<In>(exec, dims, {in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks},
-                  detail::tensor_sink<In>{x.data, factor});
+    decode_parts<In>(exec, dims, {in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks},
+                     detail::tensor_sink<In>{x.data, factor});
   }
 
  private:
@@ -110,7 +118,7 @@ class scalar_quantizer : public pipeable {
     unsigned ranks;
   };
   template <class In, class E, class Sink>
-  void decode_to(E const& exec, shape const& dims, payloads<In> const& in, Sink const& to) const {
+  void decode_parts(E const& exec, shape const& dims, payloads<In> const& in, Sink const& to) const {
     constexpr auto span = E::block_span;
     auto const over = blocks(dims.n, span);
     auto const from = detail::parts_of<Rule, accum<In>>{rule_, over, in.bytes, in.scales, in.stride, in.ranks};

@@ -1,0 +1,174 @@
+// pith/transform/tile_transform.hpp — the engine of transforms that work tile by tile, fused with what follows.
+#pragma once
+
+#include <pith/core/capability.hpp>
+#include <pith/core/source.hpp>
+#include <pith/core/stage.hpp>
+
+#include <concepts>
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+/// The mathematics of an orthogonal transform of tiles, PITH_HD, in fast memory:
+///
+///     tile                                        elements, a power of two of at most 512
+///     forward(team, draws, first, count, A* p)    whole tiles of values that begin at element `first`
+///     inverse(team, draws, first, count, A* p)    its inverse and transpose
+template <class R>
+concept tile_rule = requires(R const& r, draws const& random, lone_thread const& team, std::uint64_t first, float* p) {
+  { r.tile } -> std::convertible_to<std::uint32_t>;
+  r.forward(team, random, first, 1u, p);
+  r.inverse(team, random, first, 1u, p);
+};
+
+namespace detail {
+
+/// The transform of what another source yields, with zeros behind its `n` elements.
+template <class Rule, class Source, class A>
+struct transformed_source {
+  static constexpr bool keeps = Source::keeps;
+
+  Rule rule;
+  Source from;
+  draws random;
+  std::uint64_t n;
+
+  PITH_HD std::uint32_t real_count(std::uint64_t first, std::uint32_t count) const {
+    return first >= n ? 0 : n - first < count ? static_cast<std::uint32_t>(n - first) : count;
+  }
+  template <class Team, class Count>
+  PITH_HD A const* load(Team const& team, std::uint64_t first, Count count, A* room) const {
+    auto const there = real_count(first, count);
+    auto const* const x = from.load(team, first, there, room);
+    team.for_each(count, [=](std::uint32_t i) { room[i] = i < there ? x[i] : A{0}; });
+    rule.forward(team, random, first, count, room);
+    return room;
+  }
+  template <class Team, class Count>
+  PITH_HD void keep(Team const& team, std::uint64_t first, Count count, A* sent) const {
+    rule.inverse(team, random, first, count, sent);
+    from.keep(team, first, real_count(first, count), sent);
+  }
+};
+
+/// Takes transformed values, and gives another sink what they were made of.
+template <class Rule, class Sink, class A>
+struct inverse_sink {
+  static constexpr bool takes_blocks = true;
+
+  Rule rule;
+  Sink to;
+  draws random;
+  std::uint64_t n;
+
+  PITH_HD static A rounded(A value) { return value; }
+
+  template <class Team, class Count>
+  PITH_HD void store(Team const& team, std::uint64_t first, Count count, A* p) const {
+    rule.inverse(team, random, first, count, p);
+    auto const there = first >= n ? 0 : n - first < count ? static_cast<std::uint32_t>(n - first) : count;
+    auto const sink = to;
+    team.for_each(there, [=](std::uint32_t i) { sink.put(first + i, p[i]); });
+  }
+};
+
+/// One block of whole tiles, there and back.
+template <class Source, class In, std::uint32_t Span>
+struct transform_block {
+  using A = accum<In>;
+  using memory = fast_array<A, Span>;
+  Source from;
+  In* y;
+  std::uint64_t n;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
+    auto const first = block * Span;
+    auto const count = n - first < Span ? static_cast<std::uint32_t>(n - first) : Span;
+    auto const* const p = from.load(team, first, count, fast.data());
+    auto* const to = y + first;
+    team.for_each(count, [=](std::uint32_t i) { to[i] = element_cast<In>(p[i]); });
+  }
+};
+template <class Sink, class In, std::uint32_t Span>
+struct restore_block {
+  using A = accum<In>;
+  using memory = fast_array<A, Span>;
+  Sink to;
+  In const* y;
+  std::uint64_t n;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
+    auto const first = block * Span;
+    auto const count = n - first < Span ? static_cast<std::uint32_t>(n - first) : Span;
+    auto const* const from = y + first;
+    auto* const p = fast.data();
+    team.for_each(count, [=](std::uint32_t i) { p[i] = element_cast<A>(from[i]); });
+    to.store(team, first, count, p);
+  }
+};
+
+}  // namespace detail
+
+/// A stage from a rule. A quantizer that follows in a chain takes the transformed tiles from fast memory.
+///
+///   emits    n values of In, zeros added up to whole tiles; no side record
+///   cost     one read and one write of x; none of its own where it is fused; no scratch
+///   is       an isometry: omega = 0, delta = 1, up to rounding
+template <tile_rule Rule>
+class tile_transform : public pipeable {
+ public:
+  template <class In>
+  using output = In;
+
+  static constexpr bool is_projection = true;
+  static constexpr bool is_isometric = true;
+  static constexpr bool is_reproducible = requires { requires Rule::is_reproducible; };
+
+  explicit constexpr tile_transform(Rule rule) : rule_(rule) {}
+
+  constexpr Rule const& rule() const { return rule_; }
+  constexpr std::uint32_t tile() const { return rule_.tile; }
+  constexpr double omega(shape const&) const { return 0; }
+  constexpr double delta(shape const&) const { return 1; }
+
+  constexpr shape output_shape(shape const& dims) const { return {(dims.n + tile() - 1) / tile() * tile()}; }
+
+  template <real In, executor E>
+  void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y,
+              workspace_on<E>&) const {
+    using source = decltype(transformed<In>(id, dims, detail::plain_source<In>()));
+    auto const n = output_shape(dims).n;
+    exec.for_each_block(blocks(n, E::block_span),
+                        detail::transform_block<source, In, E::block_span>{
+                            transformed<In>(id, dims, detail::plain_source<In>{x.data}), y.values.data, n});
+  }
+  template <real In, executor E>
+  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
+              workspace_on<E>&) const {
+    using sink = decltype(restored<In>(id, dims, detail::tensor_sink<In>()));
+    auto const n = output_shape(dims).n;
+    exec.for_each_block(blocks(n, E::block_span),
+                        detail::restore_block<sink, In, E::block_span>{
+                            restored<In>(id, dims, detail::tensor_sink<In>{x.data, 1}), y.values.data, n});
+  }
+
+  /// What a quantizer behind it takes and gives back.
+  template <real In, class Source>
+  auto transformed(call const& id, shape const& dims, Source const& from) const {
+    return detail::transformed_source<Rule, Source, accum<In>>{rule_, from, draws(shared(id)), dims.n};
+  }
+  template <real In, class Sink>
+  auto restored(call const& id, shape const& dims, Sink const& to) const {
+    return detail::inverse_sink<Rule, Sink, accum<In>>{rule_, to, draws(shared(id)), dims.n};
+  }
+
+ private:
+  static constexpr std::uint64_t blocks(std::uint64_t n, std::uint32_t span) { return n / span + (n % span != 0); }
+
+  Rule rule_;
+};
+
+}  // namespace pith::inline v0
