@@ -69,6 +69,9 @@ TEST_CASE("the header is the format, the step, the identity and the checksum") {
   std::memcpy(&h, payload.data(), sizeof h);
   CHECK(h.format == 'p');
   CHECK(h.step == 2);
+  auto const name = (pith::digest() << "identity").value();
+  auto const all = (pith::digest() << name << "float" << 4 << 1 << 0x5eed << 1 << 0).value();
+  CHECK(h.identity == static_cast<std::uint32_t>(all ^ all >> 32));
   CHECK(h.checksum == pith::wire::checksum({payload.data() + 16, 16}));
 }
 

@@ -164,6 +164,8 @@ class Stage:
         return x
 
     def omega(self):
+        if self.name == "identity":
+            return 0.0
         if self.name == "random_k":
             return -(-self.n // self.out_n) - 1.0 if self.n else 0.0
         levels = self.levels / (1 + 2.0 / (1 << (16 if self.bits < 10 else 15)))

@@ -95,6 +95,7 @@ int main(int count, char** arguments) {
                              {"ef_half", "ef(top_k(0.2)|qsgd<4>)", {61}, 3}});
   write_all<pith::bfloat16>(to, {{"identity_bfloat16", "identity", {6}},
                                  {"qsgd3_bfloat16", "qsgd<3>", {15}},
+                                 {"damped_identity", "damped(identity)", {3}},
                                  {"damped_bfloat16", "damped(random_k(0.4,unbiased))", {11}},
                                  {"ef_bfloat16", "ef(qsgd<7>,residual(0.9,1))", {23}, 2}});
 }

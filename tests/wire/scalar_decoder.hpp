@@ -245,6 +245,7 @@ struct stage {
     return x;
   }
   double omega() const {
+    if (t.name == "identity") return 0;
     if (t.name == "random_k") return n == 0 ? 0 : static_cast<double>((n + out_n - 1) / out_n) - 1;
     auto const s = static_cast<double>(levels) / (1 + std::ldexp(2.0, bits < 10 ? -16 : -15));
     auto const b = static_cast<double>(std::min(bucket, n));

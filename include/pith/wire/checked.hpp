@@ -55,6 +55,8 @@ class error_flag {
 
 namespace detail {
 
+static_assert(device_format == ('p' | wire::version << 8));
+
 /// Makes x NaN if the verdict is not zero; a chunk tests it once.
 template <class In>
 struct spoil {

@@ -29,7 +29,7 @@ struct device_header {
 };
 static_assert(sizeof(device_header) == 16);
 
-inline constexpr std::uint16_t device_format = 'p';  // version 0 in the high byte
+inline constexpr std::uint16_t device_format = 'p';  ///< and the version in the high byte: 0
 
 PITH_HD constexpr device_header make_device_header(std::uint32_t identity, std::uint64_t step, std::uint64_t checksum) {
   return {device_format, static_cast<std::uint16_t>(step), identity, checksum};
