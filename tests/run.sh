@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # tests/run.sh — installs what is missing, builds pith and tests it.
 #
-#   tests/run.sh                the optimised build, then the sanitizers
-#   tests/run.sh --long         the long tests and clang++ too
+#   tests/run.sh                the optimised build, then the sanitizers, then a minute of fuzzing
+#   tests/run.sh --long         the long tests, clang++ and ten million runs of each fuzzer too
 #   tests/run.sh --no-install   installs nothing: names what is missing, and fails
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,6 +19,11 @@ check() {
   ctest --preset "$1"
 }
 
+fuzz() {
+  say "fuzz: $*"
+  tests/fuzz/run.sh "$@"
+}
+
 install=yes
 long=no
 for argument in "$@"; do
@@ -29,13 +34,14 @@ for argument in "$@"; do
   esac
 done
 
-provide $install "${packages[@]}" clang libbenchmark-dev
+provide $install "${packages[@]}" clang libbenchmark-dev libclang-rt-14-dev llvm-14 python3
 look_for_cuda
 
 build host
 check host
 build asan
 check asan
+if [[ $long == yes ]]; then fuzz --runs 10000000; else fuzz --seconds 30; fi
 if [[ $long == yes ]]; then
   build clang
   check clang
