@@ -13,8 +13,8 @@
 
 namespace pith::inline v0 {
 
-/// Where checked codecs note what was wrong, in E's memory. One serves any number of codecs and tensors of one executor;
-/// it outlives them.
+/// Where checked codecs note what was wrong, in E's memory. One serves all codecs and tensors of an executor, and
+/// outlives them.
 template <executor E>
 class error_flag {
  public:

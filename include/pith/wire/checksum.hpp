@@ -82,7 +82,7 @@ namespace wire {
 
 /// The checksum of `bytes`, which lie at a multiple of 8: the sum of their blocks' hashes, modulo 2^64.
 ///
-///   is       different whenever one aligned word of 8 bytes differs and the rest is equal: each step permutes the words
+///   is       different whenever one aligned word of 8 bytes differs and no other: each step permutes the words
 ///   errors   it finds accidents, not forgeries: anyone can compute it
 inline std::uint64_t checksum(span<std::byte const> bytes) {
   auto const term = detail::hash_block_at{bytes.data(), bytes.size()};

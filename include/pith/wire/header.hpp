@@ -21,8 +21,8 @@ struct wire_error : std::runtime_error {
 
 namespace detail {
 
-/// A header as it lies in a frame, little-endian: this, the codec's name padded with zeros to a multiple of 8 bytes, and
-/// the checksum of both.
+/// A header as it lies in a frame, little-endian: this, the codec's name padded with zeros to a multiple of 8 bytes,
+/// and the checksum of both.
 struct header_fields {
   char magic[4];                   //  0  "pith"
   std::uint16_t version;           //  4
