@@ -5,10 +5,12 @@
 #   pith_add_test(comm/threads_test LABELS threads)  ... which the thread sanitizer runs too
 #   pith_add_cuda_test(exec/cuda_test)               of a .cu file; label gpu; skipped without a device
 #   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi
+#   pith_add_python_test(wire/decode "data/*.frame") a Python script on the files that match; label cpu
 #
 # DISPATCH compiles the loops of host executors for every instruction set, as users have them; without it a test builds
 # in a third of the time and runs the baseline. LIBRARIES adds libraries to a program, LABELS puts it into the target
-# <label>_tests too. Without nvcc and MPI the last two do nothing.
+# <label>_tests too. Without nvcc and MPI the tests for them are left out; a Python test is skipped without an
+# interpreter.
 
 function(pith_add_test name)
   pith_test_program(${name} .cpp ${ARGN})
@@ -40,6 +42,18 @@ function(pith_add_mpi_test name)
     set_tests_properties(${name}/${n} PROPERTIES LABELS "mpi;${labels}" PROCESSORS ${n} TIMEOUT 120
                                                  ENVIRONMENT "${pith_mpi_environment}")
   endforeach()
+endfunction()
+
+function(pith_add_python_test name files)
+  find_package(Python3 COMPONENTS Interpreter QUIET)
+  file(GLOB found CONFIGURE_DEPENDS ${files})
+  if(Python3_Interpreter_FOUND)
+    add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py ${found})
+  else()
+    add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "skipped: Python 3 was not found")
+    set_tests_properties(${name} PROPERTIES SKIP_REGULAR_EXPRESSION "^skipped")
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS cpu)
 endfunction()
 
 # Open MPI as root, with more ranks than cores, on one machine that may forbid ptrace and has no ssh.

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # tests/run.sh — installs what is missing, builds pith and tests it.
 #
-#   tests/run.sh                the optimised build, then the sanitizers: address, undefined behaviour, threads
-#   tests/run.sh --long         the long tests and clang++ too
+#   tests/run.sh                the optimised build, the sanitizers (addresses, undefined behaviour, threads), a minute
+#                               of fuzzing
+#   tests/run.sh --long         the long tests, clang++ and ten million runs of each fuzzer too
 #   tests/run.sh --no-install   installs nothing: names what is missing, and fails
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,6 +20,11 @@ check() {
   ctest --preset "$1"
 }
 
+fuzz() {
+  say "fuzz: $*"
+  tests/fuzz/run.sh "$@"
+}
+
 install=yes
 long=no
 for argument in "$@"; do
@@ -29,7 +35,7 @@ for argument in "$@"; do
   esac
 done
 
-provide $install "${packages[@]}" clang libbenchmark-dev valgrind
+provide $install "${packages[@]}" clang libbenchmark-dev libclang-rt-14-dev llvm-14 python3 valgrind
 look_for_cuda
 
 build host
@@ -38,6 +44,7 @@ build asan
 check asan
 build tsan
 check tsan
+if [[ $long == yes ]]; then fuzz --runs 10000000; else fuzz --seconds 30; fi
 if [[ $long == yes ]]; then
   build clang
   check clang

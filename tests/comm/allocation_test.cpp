@@ -1,6 +1,7 @@
 // tests/comm/allocation_test.cpp — a step allocates nothing.
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/parse.hpp>
+#include <pith/wire/checked.hpp>
 
 #include <doctest/doctest.h>
 
@@ -29,6 +30,17 @@ TEST_CASE("a step of an exchange allocates nothing, whatever the codec") {
     exchange.all_reduce_mean(pith::span(gradient));
     CHECK(allocations.load() == before);
   }
+}
+
+TEST_CASE("checked allocates nothing in a step") {
+  auto comm = pith::self_communicator();
+  auto const flag = pith::error_flag(pith::seq);
+  auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"weight", {64 * 32, 64}}, {"bias", {64}}},
+                                             pith::matrices(pith::checked(pith::top_k(0.1) | pith::qsgd<8>(), flag)));
+  auto gradient = std::vector<float>(exchange.size(), 1.5f);
+  auto const before = allocations.load();
+  exchange.all_reduce_mean(pith::span(gradient));
+  CHECK(allocations.load() == before);
 }
 
 TEST_CASE("compress and decompress allocate nothing") {

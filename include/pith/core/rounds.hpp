@@ -188,9 +188,8 @@ void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned
 
 /// The same by an engine that reads all payloads in one pass: the same bits.
 template <class In, class C, class E>
-  requires sums_parts<C, In, E>
-void decode_mean(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, received_on<E> in,
-                 stream_on<E, In> x, auto const&, workspace_on<E>& ws) {
+void decode_parts_mean(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, received_on<E> in,
+                       stream_on<E, In> x, workspace_on<E>& ws) {
   auto const y =
       sections<output_of<C, In>, E, std::byte const>(output_shape(c, dims).n, in.from(0, payload_bytes<In>(c, dims)));
   c.decode_sum(exec, id, dims, parts_on<E, output_of<C, In>>{y, in.stride, ranks},
@@ -217,6 +216,8 @@ void absorb(C const& c, E const& exec, call const& id, shape const& dims, unsign
   auto const scope = ws.mark();
   if constexpr (collective<C, In, E>) {
     c.absorb(exec, id, dims, ranks, round, in, x, agreed, local, ws);
+  } else if constexpr (sums_parts<C, In, E>) {
+    decode_parts_mean<In>(c, exec, id, dims, ranks, in, x, ws);
   } else if (sums(c) == sum_form::none) {
     decode_mean<In>(c, exec, id, dims, ranks, in, x, agreed, ws);
   } else {

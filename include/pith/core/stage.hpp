@@ -45,12 +45,14 @@ constexpr std::size_t side_bytes(S const& s, shape const& dims) {
   }
 }
 
+/// A variable-rate stage is given a count of its own to read.
 template <class In, class S, class E>
 constexpr std::size_t scratch_bytes(S const& s, E const& exec, shape const& dims) {
+  constexpr auto count = variable_rate<S> ? scratch_for<std::uint32_t>(1) : 0;
   if constexpr (requires { s.template scratch_bytes<In>(exec, dims); }) {
-    return s.template scratch_bytes<In>(exec, dims);
+    return s.template scratch_bytes<In>(exec, dims) + count;
   } else {
-    return 0;
+    return count;
   }
 }
 
@@ -150,7 +152,7 @@ concept stage_on =
 ///
 /// A stage without randomness leaves out `call`, one without state the states. A variable-rate stage writes
 /// *y.values.count, the first 4 bytes of its side record, and zeros into the slots behind its values; the count that it
-/// decodes may be any number.
+/// decodes is at most the capacity, whatever the payload says.
 template <class S, class In, class E>
 concept stage = executor<E> && detail::stage_on<std::remove_cvref_t<S>, In, E>;
 
@@ -173,6 +175,24 @@ Encoded counted(S const& s, shape const& dims, Encoded y) {
   return y;
 }
 
+struct clamp_count {
+  std::uint32_t const* from;
+  std::uint32_t* to;
+  std::uint64_t most;
+  PITH_HD void operator()(std::uint64_t) const { *to = *from < most ? *from : static_cast<std::uint32_t>(most); }
+};
+
+/// `y` as it came in a payload: a count beyond the capacity reads as the capacity.
+template <class In, class S, class E, class Encoded>
+Encoded trusted(S const& s, E const& exec, shape const& dims, Encoded y, [[maybe_unused]] workspace_on<E>& ws) {
+  if constexpr (variable_rate<S>) {
+    auto* const count = ws.template take<std::uint32_t>(1).data;
+    exec.for_each_index(1, clamp_count{counted<In>(s, dims, y).values.count, count, y.values.capacity});
+    y.values.count = count;
+  }
+  return y;
+}
+
 /// Both give back the scratch that the stage takes.
 template <class In, class S, class E, class Agreed, class Local>
 void encode(S const& s, E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
@@ -189,10 +209,11 @@ template <class In, class S, class E, class Agreed>
 void decode(S const& s, E const& exec, call const& id, shape const& dims, encoded_on<E, output_of<S, In> const> y,
             stream_on<E, In> x, Agreed const& agreed, workspace_on<E>& ws) {
   auto const scope = ws.mark();
+  auto const safe = trusted<In>(s, exec, dims, y, ws);
   if constexpr (decodes_seeded<S, In, E>) {
-    decode_with(s, agreed, ws, exec, id, dims, counted<In>(s, dims, y), x);
+    decode_with(s, agreed, ws, exec, id, dims, safe, x);
   } else {
-    decode_with(s, agreed, ws, exec, dims, counted<In>(s, dims, y), x);
+    decode_with(s, agreed, ws, exec, dims, safe, x);
   }
 }
 

@@ -1,0 +1,263 @@
+// pith/wire/checked.hpp — a codec whose gathered payloads are verified where they are decoded, without a host wait.
+#pragma once
+
+#include <pith/core/digest.hpp>
+#include <pith/core/explain.hpp>
+#include <pith/core/rounds.hpp>
+#include <pith/wire/checksum.hpp>
+#include <pith/wire/device_header.hpp>
+#include <pith/wire/header.hpp>
+
+#include <string>
+#include <utility>
+
+namespace pith::inline v0 {
+
+/// Where checked codecs note what was wrong, in E's memory. One serves all codecs and tensors of an executor, and
+/// outlives them.
+template <executor E>
+class error_flag {
+ public:
+  explicit error_flag(E const& exec) : exec_(exec), bits_(exec, 1) {}
+
+  std::uint32_t* data() const { return bits_.data(); }
+
+  /// The union of all faults since it was made or cleared; waits.
+  std::uint32_t faults() const {
+    std::uint32_t found = 0;
+    exec_.download(&found, bits_.data(), sizeof found);
+    exec_.wait();
+    return found;
+  }
+  void clear() { exec_.fill(bits_.data(), std::byte{}, bits_.size_bytes()); }
+
+  /// Throws wire_error if a payload was wrong; waits.
+  void require_none() const {
+    if (auto const found = faults(); found != 0) throw wire_error(detail::sentence("checked: ", describe(found)));
+  }
+
+ private:
+  static std::string describe(std::uint32_t found) {
+    auto text = std::string("a payload");
+    auto const add = [&](std::uint32_t bit, char const* words) {
+      if ((found & bit) != 0) text.append(text.size() > 9 ? ", " : " ").append(words);
+    };
+    add(fault::format, "is none of this version");
+    add(fault::identity, "is of another codec, tensor, shape, seed or rank");
+    add(fault::step, "is of another step");
+    add(fault::checksum, "has a wrong checksum");
+    return text;
+  }
+
+  E exec_;
+  buffer<std::uint32_t, E> bits_;
+};
+
+namespace detail {
+
+static_assert(device_format == ('p' | wire::version << 8));
+
+/// Makes x NaN if the verdict is not zero; a chunk tests it once.
+template <class In>
+struct spoil {
+  static constexpr std::uint64_t chunk = 1024;
+
+  std::uint32_t const* verdict;
+  In* x;
+  std::uint64_t n;
+  PITH_HD void operator()(std::uint64_t c) const {
+    if (*verdict == 0) return;
+    for (auto i = c * chunk; i < n && i < (c + 1) * chunk; ++i) x[i] = element_cast<In>(bits_as<float>(0x7fc00000u));
+  }
+};
+
+}  // namespace detail
+
+/// What `C` sends, with 16 bytes before each payload that is gathered: version, identity, step and checksum. Where they
+/// are wrong, the flag is raised and what is decoded is NaN. What is summed in flight travels bare.
+///
+///     auto flag = pith::error_flag(pith::seq);
+///     auto codec = pith::checked(pith::error_feedback(pith::top_k(0.01)), flag);
+///     ...
+///     flag.require_none();   // throws if any payload was wrong since
+///
+///   needs    a flag of the same memory that outlives it
+///   keeps    what C keeps
+///   cost     one read of each payload; no host wait; scratch a few words beside C's
+///   errors   wrong bytes are a raised flag and NaN, on the rank that received them
+///   is       the end of a pipeline, else what C is; bypass(checked(c, flag), n) goes around it
+template <class C, memory_space Space = host_space>
+class checked : public pipeable {
+ public:
+  static constexpr bool is_closed = true;
+  static constexpr bool is_reproducible = reproducible<C>;
+  static constexpr bool is_variable_rate = variable_rate<C>;
+
+  template <executor E>
+    requires(std::same_as<Space, space_of<E>>)
+  checked(C codec, error_flag<E> const& flag) : checked(std::move(codec), flag.data()) {}
+
+  std::string name() const { return detail::text("checked(", codec_.name(), ")"); }
+  bool is_exact(shape const& dims) const { return detail::is_exact(codec_, dims); }
+  checked at(double rate) const requires rate_adjustable<C> { return checked(codec_.at(rate), flag_); }
+  double delta(shape const& dims) const requires contractive<C> { return codec_.delta(dims); }
+  double omega(shape const& dims) const requires unbiased<C> { return codec_.omega(dims); }
+  double error_bound(shape const& dims) const requires absolute<C> { return codec_.error_bound(dims); }
+  capabilities capabilities_for(shape const& dims) const requires erased<C> { return codec_.capabilities_for(dims); }
+
+  template <executor E>
+  void rescale(E const& exec, double factor, auto& local) const {
+    detail::rescale_state(codec_, exec, factor, only(local));
+  }
+
+  template <class In, executor E>
+  auto make_agreed(E const& exec, call const& id, shape const& dims) const {
+    return detail::states<detail::agreed_part, agreed_of<C, In, E>>{{pith::make_agreed<In>(exec, codec_, id, dims)}};
+  }
+  template <class In, executor E>
+  auto make_local(E const& exec, shape const& dims) const {
+    return detail::states<detail::local_part, local_of<C, In, E>>{{pith::make_local<In>(exec, codec_, dims)}};
+  }
+
+  template <class In>
+  std::size_t payload_bytes(shape const& dims) const {
+    return head + pith::payload_bytes<In>(codec_, dims);
+  }
+  template <class In, executor E>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return detail::scratch_bytes<In>(codec_, exec, dims) + own_scratch(exec, payload_bytes<In>(dims));
+  }
+
+  template <class In, executor E>
+    requires codec<C, In, E>
+  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
+                      span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
+    explain_space<E, Space>();
+    detail::encode_payload<In>(codec_, exec, id, dims, x, payload.subspan(head), only(agreed), only(local), ws);
+    sign<In>(exec, id, dims, payload, ws);
+  }
+  template <class In, executor E>
+    requires codec<C, In, E>
+  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                      stream_on<E, In> x, auto const& agreed, workspace_on<E>& ws) const {
+    explain_space<E, Space>();
+    auto const verdict = fresh_verdict(exec, ws);
+    verify<In>(exec, id, dims, payload, verdict, ws);
+    detail::decode_payload<In>(codec_, exec, id, dims, payload.subspan(head), x, only(agreed), ws);
+    spoil(exec, verdict, x);
+  }
+
+  unsigned rounds(shape const& dims, unsigned ranks) const { return detail::rounds(codec_, dims, ranks); }
+  template <class In>
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    auto const moves = detail::transfer_of<In>(codec_, r, dims, ranks);
+    if (moves.how != transport::all_gather) return moves;
+    return {transport::all_gather, element_kind::bytes, head + moves.bytes()};
+  }
+  template <class In, executor E>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
+    std::size_t most = 0;
+    for (unsigned r = 0; r < rounds(dims, ranks); ++r) most = std::max(most, round<In>(r, dims, ranks).bytes());
+    return detail::exchange_scratch_bytes<In>(codec_, exec, dims, ranks) + own_scratch(exec, most);
+  }
+
+  template <class In, executor E>
+    requires exchangeable<C, In, E>
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned r, stream_on<E, In const> x,
+               span_on<E, std::byte> out, auto const& agreed, auto& local, workspace_on<E>& ws) const {
+    explain_space<E, Space>();
+    auto const before = head_in<In>(r, dims, ranks);
+    detail::produce<In>(codec_, exec, id, dims, ranks, r, x, out.subspan(before), only(agreed), only(local), ws);
+    if (before > 0) sign<In>(exec, id, dims, out, ws);
+  }
+  /// A wrong payload in a round that is not the last makes the gradient NaN, and so what follows.
+  template <class In, executor E>
+    requires exchangeable<C, In, E>
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned r, received_on<E> in,
+              stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
+    auto const before = head_in<In>(r, dims, ranks);
+    auto const inner = received_on<E>{in.bytes.subspan(before), in.stride};
+    if (before == 0)
+      return detail::absorb<In>(codec_, exec, id, dims, ranks, r, inner, x, only(agreed), only(local), ws);
+    auto const verdict = fresh_verdict(exec, ws);
+    verify_all<In>(exec, id, dims, ranks, in, round<In>(r, dims, ranks).bytes(), verdict, ws);
+    detail::absorb<In>(codec_, exec, id, dims, ranks, r, inner, x, only(agreed), only(local), ws);
+    spoil(exec, verdict, x);
+  }
+
+ private:
+  static constexpr std::size_t head = sizeof(detail::device_header);
+
+  checked(C codec, std::uint32_t* flag)
+      : codec_(std::move(codec)), flag_(flag), name_digest_((digest() << codec_.name()).value()) {}
+
+  static auto& only(auto& states) { return std::get<0>(states.each); }
+
+  template <class In>
+  std::size_t head_in(unsigned r, shape const& dims, unsigned ranks) const {
+    return detail::transfer_of<In>(codec_, r, dims, ranks).how == transport::all_gather ? head : 0;
+  }
+
+  /// A verdict, a checksum and what it takes.
+  template <class E>
+  static std::size_t own_scratch(E const& exec, std::size_t bytes) {
+    return scratch_for<std::uint32_t>(1) + scratch_for<std::uint64_t>(1) + wire::checksum_scratch_bytes(exec, bytes);
+  }
+
+  /// What both sides know but the step, which lies in the executor's memory.
+  template <class In>
+  std::uint32_t identity(call const& id, shape const& dims) const {
+    auto const all =
+        (digest() << name_digest_ << element_name<In>() << dims.n << dims.rows << id.seed << id.tensor << id.rank)
+            .value();
+    return static_cast<std::uint32_t>(all ^ all >> 32);
+  }
+
+  template <class In, class E>
+  void sign(E const& exec, call const& id, shape const& dims, span_on<E, std::byte> payload,
+            workspace_on<E>& ws) const {
+    auto const scope = ws.mark();
+    auto* const sum = ws.template take<std::uint64_t>(1).data;
+    wire::checksum_into(exec, sum, span_on<E, std::byte const>(payload.subspan(head)), ws);
+    exec.for_each_index(1, detail::write_device_header{identity<In>(id, dims), id.step, sum, payload.data()});
+  }
+
+  template <class E>
+  static std::uint32_t* fresh_verdict(E const& exec, workspace_on<E>& ws) {
+    auto* const verdict = ws.template take<std::uint32_t>(1).data;
+    exec.fill(verdict, std::byte{}, sizeof *verdict);
+    return verdict;
+  }
+  template <class In, class E>
+  void verify(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+              std::uint32_t* verdict, workspace_on<E>& ws) const {
+    auto const scope = ws.mark();
+    auto* const sum = ws.template take<std::uint64_t>(1).data;
+    wire::checksum_into(exec, sum, payload.subspan(head), ws);
+    exec.for_each_index(
+        1, detail::check_device_header{identity<In>(id, dims), id.step, sum, payload.data(), verdict, flag_});
+  }
+  template <class In, class E>
+  void verify_all(E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in, std::size_t size,
+                  std::uint32_t* verdict, workspace_on<E>& ws) const {
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      id.rank = static_cast<std::uint16_t>(rank);
+      verify<In>(exec, id, dims, in.from(rank, size), verdict, ws);
+    }
+  }
+  template <class E, class In>
+  static void spoil(E const& exec, std::uint32_t const* verdict, stream_on<E, In> x) {
+    using chunks = detail::spoil<In>;
+    auto const n = x.capacity;
+    exec.for_each_index(n / chunks::chunk + (n % chunks::chunk != 0), chunks{verdict, x.data, n});
+  }
+
+  C codec_;
+  std::uint32_t* flag_;
+  std::uint64_t name_digest_;
+};
+
+template <class C, executor E>
+checked(C, error_flag<E> const&) -> checked<C, space_of<E>>;
+
+}  // namespace pith::inline v0

@@ -1,0 +1,108 @@
+// pith/wire/checksum.hpp — a 64-bit hash of a payload, block by block and in any order.
+#pragma once
+
+#include <pith/core/executor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+inline constexpr std::uint64_t hash_block = 16384;  ///< bytes that are hashed by one thread
+inline constexpr std::uint64_t hash_lanes = 8;      ///< words of a row, each mixed into a lane of its own
+inline constexpr std::uint64_t hash_row = 8 * hash_lanes;
+
+inline constexpr std::uint64_t hash_factor = 0x9e3779b97f4a7c15u;  // 2^64 / golden ratio, odd
+inline constexpr std::uint64_t hash_second = 0xbb67ae8584caa73bu;  // 2^64 (sqrt 3 - 1), odd
+
+/// A permutation of the words of 64 bits: an odd product spreads a bit upwards, the shift brings it back down.
+PITH_HD constexpr std::uint64_t stir(std::uint64_t word) {
+  word *= hash_factor;
+  return (word ^ word >> 32) * hash_second;
+}
+
+/// A word of the payload, which lies at a multiple of 8 bytes.
+PITH_HD inline std::uint64_t load_word(std::byte const* at) {
+  std::uint64_t word;
+  __builtin_memcpy(&word, __builtin_assume_aligned(at, 8), 8);
+  return word;
+}
+
+/// Up to 8 bytes, and zeros behind them.
+PITH_HD inline std::uint64_t load_part(std::byte const* at, std::uint64_t bytes) {
+  std::uint64_t word = 0;
+  for (std::uint64_t i = 0; i < bytes && i < 8; ++i) word |= static_cast<std::uint64_t>(at[i]) << (8 * i);
+  return word;
+}
+
+/// The hash of the lanes: a permutation of each of them, the others held.
+PITH_HD constexpr std::uint64_t join_lanes(std::uint64_t const* lanes, std::uint64_t bytes) {
+  auto hash = stir(bytes);
+  for (std::uint64_t i = 0; i < hash_lanes; ++i) hash = stir((hash ^ lanes[i]) + i);
+  return hash ^ hash >> 32;
+}
+
+/// The hash of one block: lane i, which begins as stir(i + 1), is stirred with word i of each row. Zeros fill the last
+/// row.
+PITH_HD inline std::uint64_t hash_of(std::byte const* from, std::uint64_t bytes) {
+  std::uint64_t lanes[hash_lanes], at = 0;
+  for (std::uint64_t i = 0; i < hash_lanes; ++i) lanes[i] = stir(i + 1);
+  for (; at + hash_row <= bytes; at += hash_row) {
+    for (std::uint64_t i = 0; i < hash_lanes; ++i) lanes[i] = stir(lanes[i] ^ load_word(from + at + 8 * i));
+  }
+  if (at == bytes) return join_lanes(lanes, bytes);
+  for (std::uint64_t i = 0; i < hash_lanes; ++i) {
+    auto const first = at + 8 * i;
+    lanes[i] = stir(lanes[i] ^ (first < bytes ? load_part(from + first, bytes - first) : 0));
+  }
+  return join_lanes(lanes, bytes);
+}
+
+/// What block b adds to the checksum: its hash, stirred with its place.
+struct hash_block_at {
+  std::byte const* from;
+  std::uint64_t bytes;
+  PITH_HD std::uint64_t operator()(std::uint64_t b) const {
+    auto const first = b * hash_block;
+    return stir(hash_of(from + first, bytes - first < hash_block ? bytes - first : hash_block) + b);
+  }
+};
+
+struct wrapping_plus {
+  PITH_HD std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const { return a + b; }
+};
+
+constexpr std::uint64_t hash_blocks(std::uint64_t bytes) { return bytes / hash_block + (bytes % hash_block != 0); }
+
+}  // namespace detail
+
+namespace wire {
+
+/// The checksum of `bytes`, which lie at a multiple of 8: the sum of their blocks' hashes, modulo 2^64.
+///
+///   is       different whenever one aligned word of 8 bytes differs and no other: each step permutes the words
+///   errors   it finds accidents, not forgeries: anyone can compute it
+inline std::uint64_t checksum(span<std::byte const> bytes) {
+  auto const term = detail::hash_block_at{bytes.data(), bytes.size()};
+  std::uint64_t sum = 0;
+  for (std::uint64_t b = 0; b < detail::hash_blocks(bytes.size()); ++b) sum += term(b);
+  return sum;
+}
+
+/// The same, to `to` in the executor's memory: no wait.
+template <executor E>
+void checksum_into(E const& exec, std::uint64_t* to, span_on<E, std::byte const> bytes, workspace_on<E>& ws) {
+  detail::reduce_into(exec, to, detail::hash_blocks(bytes.size()), detail::hash_block_at{bytes.data(), bytes.size()},
+                   detail::wrapping_plus{}, std::uint64_t{0}, ws);
+}
+
+/// The workspace bytes that checksum_into takes for so many bytes.
+template <executor E>
+std::size_t checksum_scratch_bytes(E const& exec, std::uint64_t bytes) {
+  return detail::reduce_scratch_bytes<std::uint64_t>(detail::hash_blocks(bytes));
+}
+
+}  // namespace wire
+}  // namespace pith::inline v0

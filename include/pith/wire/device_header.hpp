@@ -1,0 +1,74 @@
+// pith/wire/device_header.hpp — 16 bytes before a payload inside a job, written and checked where the payload lies.
+#pragma once
+
+#include <pith/core/executor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+/// What is wrong with a checked payload; an error flag is a union of these bits.
+namespace fault {
+
+inline constexpr std::uint32_t format = 1;    ///< no payload of this version
+inline constexpr std::uint32_t identity = 2;  ///< of another codec, tensor, shape, seed or rank
+inline constexpr std::uint32_t step = 4;      ///< of another step
+inline constexpr std::uint32_t checksum = 8;  ///< changed on its way
+
+}  // namespace fault
+
+namespace detail {
+
+/// As it lies before a payload, little-endian.
+struct device_header {
+  std::uint16_t format;    //  0  'p', version
+  std::uint16_t step;      //  2  low bits
+  std::uint32_t identity;  //  4  of what the two sides must agree on
+  std::uint64_t checksum;  //  8  of the payload
+};
+static_assert(sizeof(device_header) == 16);
+
+inline constexpr std::uint16_t device_format = 'p';  ///< and the version in the high byte: 0
+
+PITH_HD constexpr device_header make_device_header(std::uint32_t identity, std::uint64_t step, std::uint64_t checksum) {
+  return {device_format, static_cast<std::uint16_t>(step), identity, checksum};
+}
+
+PITH_HD constexpr std::uint32_t faults_of(device_header const& expected, device_header const& found) {
+  return (expected.format == found.format ? 0 : fault::format) |
+         (expected.identity == found.identity ? 0 : fault::identity) | (expected.step == found.step ? 0 : fault::step) |
+         (expected.checksum == found.checksum ? 0 : fault::checksum);
+}
+
+/// Writes the header of a payload whose checksum is known.
+struct write_device_header {
+  std::uint32_t identity;
+  std::uint64_t const* step;
+  std::uint64_t const* checksum;
+  std::byte* to;
+  PITH_HD void operator()(std::uint64_t) const {
+    auto const header = make_device_header(identity, *step, *checksum);
+    __builtin_memcpy(to, &header, sizeof header);
+  }
+};
+
+/// Adds to `verdict` and to `flag` what is wrong with a payload. Both are one executor's own, so no atomics.
+struct check_device_header {
+  std::uint32_t identity;
+  std::uint64_t const* step;
+  std::uint64_t const* checksum;
+  std::byte const* from;
+  std::uint32_t* verdict;
+  std::uint32_t* flag;
+  PITH_HD void operator()(std::uint64_t) const {
+    device_header found;
+    __builtin_memcpy(&found, from, sizeof found);
+    auto const wrong = faults_of(make_device_header(identity, *step, *checksum), found);
+    *verdict |= wrong;
+    *flag |= wrong;
+  }
+};
+
+}  // namespace detail
+}  // namespace pith::inline v0

@@ -1,0 +1,119 @@
+// pith/wire/frame.hpp — a payload for storage and untrusted peers: sealed, and opened only if it is whole.
+#pragma once
+
+#include <pith/wire/header.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// Frames are a matter of the host, and of codecs that have a payload.
+template <class In, class C, class E>
+constexpr void explain_frame() {
+  static_assert(host_executor<E>,
+                "pith: frames are sealed and opened in host memory: download the payload first, or inside a job use "
+                "checked(codec, flag)");
+  static_assert(codec<C, In, E>,
+                "pith: a frame needs a codec with a payload; this collective has only rounds of an exchange");
+}
+
+inline void require_aligned(char const* verb, void const* frame) {
+  require(reinterpret_cast<std::uintptr_t>(frame) % section_alignment == 0, verb,
+          ": the frame must lie at a multiple of 8 bytes");
+}
+
+template <class E>
+std::uint64_t payload_checksum(E const& exec, span<std::byte const> payload, workspace_on<E>& ws) {
+  std::uint64_t sum = 0;
+  wire::checksum_into(exec, &sum, payload, ws);
+  exec.wait();
+  return sum;
+}
+
+/// Refuses a frame of another codec, element type, shape or size.
+template <class In, class C>
+void require_same(C const& codec, shape const& dims, wire::header const& h, std::size_t frame_bytes) {
+  auto const name = codec.name();
+  require_wire(h.codec == name, "open: expected codec ", name, ", found ", printable(h.codec));
+  require_wire(h.element == kind_of<In>(), "open: expected elements of ", element_name(kind_of<In>()), ", found ",
+               element_name(h.element));
+  require_wire(h.dims == dims, "open: expected ", dims.n, " elements in ", dims.rows, " rows, found ", h.dims.n, " in ",
+               h.dims.rows);
+  auto const size = payload_bytes<In>(codec, dims);
+  require_wire(h.payload_bytes == size, "open: expected a payload of ", size, " bytes, found one of ", h.payload_bytes);
+  require_wire(frame_bytes == h.bytes() + size, "open: expected a frame of ", h.bytes() + size, " bytes, found ",
+               frame_bytes);
+}
+
+}  // namespace detail
+
+namespace wire {
+
+/// The bytes of a frame: its header and a payload.
+template <class In, class C>
+std::size_t frame_bytes(C const& codec, shape const& dims) {
+  return detail::header_bytes(codec.name().size()) + payload_bytes<In>(codec, dims);
+}
+
+/// The workspace bytes that seal and open need.
+template <class In, class C, executor E>
+std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims) {
+  return std::max(pith::workspace_bytes<In>(exec, codec, dims),
+                  checksum_scratch_bytes(exec, payload_bytes<In>(codec, dims)) + detail::scratch_alignment);
+}
+
+/// Compresses `gradient` straight into `frame`, as the state's next step, and writes the header before it.
+///
+///   needs    a frame of frame_bytes<In>(codec, dims) bytes at a multiple of 8 (std::invalid_argument), ws of
+///            wire::workspace_bytes<In>(exec, codec, dims) bytes
+///   cost     that of compress and one read of the payload; waits
+template <class In, executor E, class C>
+void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> const> gradient,
+          span_on<E, std::byte> frame, codec_state<In, C, E>& state, workspace_on<E>& ws) {
+  detail::explain_frame<In, C, E>();
+  auto const id = state.id();
+  auto h = header{codec.name(), kind_of<In>(), state.dims(), 0, {id.seed, id.tensor, id.rank}, 0, 0};
+  h.payload_bytes = payload_bytes<In>(codec, h.dims);
+  detail::require_size("wire::seal", "the bytes of the frame", h.bytes() + h.payload_bytes, frame.size());
+  detail::require_aligned("wire::seal", frame.data());
+  auto const payload = frame.subspan(h.bytes());
+  compress(exec, codec, gradient, payload, state, ws);
+  h.payload_checksum = detail::payload_checksum(exec, span<std::byte const>(payload), ws);
+  h.step = *id.step;
+  write_header(h, frame);
+}
+
+/// Decodes into `gradient` what `frame` holds, whoever sealed it and in whichever step, and returns its header. `state`
+/// gives the shape and the agreed part of the codec; its step stays.
+///
+///   needs    a frame at a multiple of 8 bytes (std::invalid_argument), ws as for seal
+///   errors   wire_error says what was expected and what was found: no frame, another version, codec, element type,
+///            shape or length, a wrong checksum. The gradient is then as it was
+///   cost     that of decompress and one read of the payload before it; waits
+template <class In, executor E, class C>
+header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,
+            span_on<E, std::type_identity_t<In>> gradient, codec_state<In, C, E>& state, workspace_on<E>& ws) {
+  detail::explain_frame<In, C, E>();
+  auto const& dims = state.dims();
+  detail::require_size("wire::open", "the elements of the gradient", dims.n, gradient.size());
+  detail::require_aligned("wire::open", frame.data());
+  auto h = read_header(frame);
+  detail::require_same<In>(codec, dims, h, frame.size());
+  auto const payload = frame.subspan(h.bytes());
+  auto const sum = detail::payload_checksum(exec, payload, ws);
+  detail::require_wire(sum == h.payload_checksum, "open: expected the payload's checksum ", h.payload_checksum,
+                       ", found ", sum);
+  auto const id = call{&h.step, h.whose.seed, 0, h.whose.tensor, h.whose.rank, 0, 0};
+  detail::decode_payload<In>(codec, exec, id, dims, payload, stream_on<E, In>{gradient.data(), dims.n}, state.agreed(),
+                             ws);
+  exec.wait();
+  return h;
+}
+
+}  // namespace wire
+}  // namespace pith::inline v0

@@ -1,0 +1,196 @@
+// pith/wire/header.hpp — what a frame says of itself: the codec, the tensor, the step, and the payload's checksum.
+#pragma once
+
+#include <pith/core/compress.hpp>
+#include <pith/wire/checksum.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace pith::inline v0 {
+
+/// Bytes are not what their reader expected.
+struct wire_error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+namespace detail {
+
+/// A header as it lies in a frame, little-endian: this, the codec's name padded with zeros to a multiple of 8 bytes,
+/// and the checksum of both.
+struct header_fields {
+  char magic[4];                   //  0  "pith"
+  std::uint16_t version;           //  4
+  std::uint8_t element;            //  6  an element_kind
+  std::uint8_t reserved_byte;      //  7  zero
+  std::uint32_t name_bytes;        //  8  of the codec's name
+  std::uint32_t tensor;            // 12  below 2^24
+  std::uint64_t n;                 // 16
+  std::uint64_t rows;              // 24
+  std::uint64_t step;              // 32
+  std::uint64_t seed;              // 40
+  std::uint16_t rank;              // 48  the encoder's
+  std::uint16_t reserved[3];       // 50  zero
+  std::uint64_t payload_bytes;     // 56
+  std::uint64_t payload_checksum;  // 64
+};
+static_assert(sizeof(header_fields) == 72 && alignof(header_fields) == 8);
+static_assert(element_kind::f32 == element_kind{1} && element_kind::f64 == element_kind{2} &&
+                  element_kind::f16 == element_kind{3} && element_kind::bf16 == element_kind{4},
+              "pith: these numbers are on the wire");
+
+inline constexpr std::size_t longest_name = 1024;  ///< of a codec: what a reader parses is bounded
+
+/// The bytes of a header of a codec's name, hence where the payload begins.
+constexpr std::size_t header_bytes(std::size_t name_bytes) {
+  return sizeof(header_fields) + align_up(name_bytes, 8) + sizeof(std::uint64_t);
+}
+
+template <class... Parts>
+void require_wire(bool holds, Parts const&... parts) {
+  if (!holds) throw wire_error(sentence("wire::", parts...));
+}
+
+inline char const* element_name(element_kind kind) {
+  switch (kind) {
+    case element_kind::f32: return pith::element_name<float>();
+    case element_kind::f64: return pith::element_name<double>();
+    case element_kind::f16: return pith::element_name<half>();
+    case element_kind::bf16: return pith::element_name<bfloat16>();
+    default: return "unknown";
+  }
+}
+
+/// Foreign bytes as they may stand in a message: short, and nothing that a terminal obeys.
+inline std::string printable(std::string_view bytes) {
+  auto shown = std::string(bytes.substr(0, 80));
+  std::replace_if(
+      shown.begin(), shown.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return bytes.size() > shown.size() ? shown.append("...") : shown;
+}
+
+}  // namespace detail
+
+namespace wire {
+
+/// Of the layout of frames and payloads: a reader refuses any other.
+inline constexpr std::uint16_t version = 0;
+
+/// What a frame holds.
+struct header {
+  std::string codec;
+  element_kind element = element_kind::f32;
+  shape dims;
+  std::uint64_t step = 0;
+  tensor_id whose;
+  std::uint64_t payload_bytes = 0;
+  std::uint64_t payload_checksum = 0;
+
+  /// Where the payload begins in the frame.
+  std::size_t bytes() const { return detail::header_bytes(codec.size()); }
+
+  friend bool operator==(header const& a, header const& b) {
+    return a.codec == b.codec && a.element == b.element && a.dims == b.dims && a.step == b.step &&
+           a.whose.seed == b.whose.seed && a.whose.tensor == b.whose.tensor && a.whose.rank == b.whose.rank &&
+           a.payload_bytes == b.payload_bytes && a.payload_checksum == b.payload_checksum;
+  }
+};
+
+}  // namespace wire
+
+namespace detail {
+
+inline header_fields fields_of(wire::header const& h) {
+  return {{'p', 'i', 't', 'h'},
+          wire::version,
+          static_cast<std::uint8_t>(h.element),
+          0,
+          static_cast<std::uint32_t>(h.codec.size()),
+          h.whose.tensor,
+          h.dims.n,
+          h.dims.rows,
+          h.step,
+          h.whose.seed,
+          h.whose.rank,
+          {},
+          h.payload_bytes,
+          h.payload_checksum};
+}
+
+/// Refuses what is no header of this version, from the first byte on.
+inline void check_fields(header_fields const& f, std::size_t available) {
+  require_wire(std::memcmp(f.magic, "pith", 4) == 0,
+               "read_header: expected a frame, which begins with \"pith\", found \"", printable({f.magic, 4}), "\"");
+  require_wire(f.version == wire::version, "read_header: expected version ", wire::version, ", found ", f.version);
+  require_wire(f.name_bytes <= longest_name, "read_header: expected a codec's name of at most ", longest_name,
+               " bytes, found ", f.name_bytes);
+  auto const size = header_bytes(f.name_bytes);
+  require_wire(available >= size, "read_header: expected a header of ", size, " bytes, found ", available);
+}
+
+/// Refuses a header whose last word is not its checksum. Its bytes may lie anywhere.
+inline void check_sum(span<std::byte const> bytes) {
+  alignas(8) std::byte copy[header_bytes(longest_name)];
+  std::uint64_t said = 0;
+  auto const size = bytes.size() - sizeof said;
+  std::memcpy(copy, bytes.data(), size);
+  std::memcpy(&said, bytes.data() + size, sizeof said);
+  auto const sum = wire::checksum({copy, size});
+  require_wire(said == sum, "read_header: expected the header's checksum ", said, ", found ", sum);
+}
+
+/// Refuses what a header with a right checksum cannot say.
+inline void check_values(header_fields const& f) {
+  auto const is_known = 1 <= f.element && f.element <= 4;
+  require_wire(is_known, "read_header: expected elements of kind 1 to 4, found ", unsigned{f.element});
+  require_wire(f.tensor < 1u << 24, "read_header: expected a tensor's number below 2^24, found ", f.tensor);
+  auto const spare = f.reserved_byte | f.reserved[0] | f.reserved[1] | f.reserved[2];
+  require_wire(spare == 0, "read_header: expected zeros in reserved bytes, found ", spare);
+}
+
+}  // namespace detail
+
+namespace wire {
+
+/// Writes the header into the first `h.bytes()` bytes, which lie at a multiple of 8.
+inline void write_header(header const& h, span<std::byte> to) {
+  auto const size = h.bytes();
+  detail::require(h.codec.size() <= detail::longest_name, "wire::write_header: a codec's name must have at most ",
+                  detail::longest_name, " bytes, got ", h.codec.size());
+  detail::require(to.size() >= size, "wire::write_header: the header needs ", size, " bytes, got ", to.size());
+  auto const fields = detail::fields_of(h);
+  std::memset(to.data(), 0, size);
+  std::memcpy(to.data(), &fields, sizeof fields);
+  std::memcpy(to.data() + sizeof fields, h.codec.data(), h.codec.size());
+  auto const sum = checksum(to.first(size - 8));
+  std::memcpy(to.data() + size - 8, &sum, sizeof sum);
+}
+
+/// What the frame that begins with `bytes` holds; the payload need not be there.
+///
+///     auto const h = pith::wire::read_header(bytes);
+///     auto const codec = pith::parse<float>(h.codec);
+///     auto state = pith::make_state<float>(pith::seq, codec, h.dims, h.whose);
+///
+///   errors   wire_error says what was expected and what was found. A header may be forged: look at dims before you
+///            allocate so much
+inline header read_header(span<std::byte const> bytes) {
+  auto f = detail::header_fields();
+  detail::require_wire(bytes.size() >= detail::header_bytes(0), "read_header: expected a header of at least ",
+                       detail::header_bytes(0), " bytes, found ", bytes.size());
+  std::memcpy(&f, bytes.data(), sizeof f);
+  detail::check_fields(f, bytes.size());
+  detail::check_sum(bytes.first(detail::header_bytes(f.name_bytes)));
+  detail::check_values(f);
+  auto const* const name = reinterpret_cast<char const*>(bytes.data() + sizeof f);
+  return {std::string(name, f.name_bytes), element_kind{f.element}, {f.n, f.rows},     f.step,
+          {f.seed, f.tensor, f.rank},      f.payload_bytes,         f.payload_checksum};
+}
+
+}  // namespace wire
+}  // namespace pith::inline v0

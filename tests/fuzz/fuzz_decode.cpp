@@ -1,0 +1,76 @@
+// tests/fuzz/fuzz_decode.cpp — every decoder on any payload. The first byte chooses the codec, the rest is the payload.
+#include "harness.hpp"
+
+namespace {
+
+struct target {
+  char const* codec;
+  pith::shape dims;
+};
+
+constexpr target targets[] = {{"identity", {13}},
+                              {"cast<half>", {17}},
+                              {"cast<bfloat16>", {9}},
+                              {"scaled_sign", {43}},
+                              {"scaled_sign(8)", {43}},
+                              {"qsgd<2>", {130}},
+                              {"qsgd<3>", {35}},
+                              {"qsgd<4>(3,64,max)", {71}},
+                              {"qsgd<5>(15,0)", {19}},
+                              {"qsgd<6>", {25}},
+                              {"qsgd<7>", {27}},
+                              {"qsgd<8>", {129}},
+                              {"qsgd<9>", {21}},
+                              {"qsgd<10>", {23}},
+                              {"damped(qsgd<2>)", {29}},
+                              {"top_k(0.25)", {43}},
+                              {"top_k(0.1)", {1}},
+                              {"top_k(0.5)", {64}},
+                              {"random_k(0.3)", {37}},
+                              {"random_k(0.3,unbiased)", {37}},
+                              {"damped(random_k(0.5,unbiased))", {11}},
+                              {"power_sgd(1)", {72, 8}},
+                              {"power_sgd(3)", {144, 12}},
+                              {"power_sgd(2)", {20, 4}},
+                              {"top_k(0.5)|qsgd<4>", {45}},
+                              {"top_k(0.5)|top_k(0.5)|scaled_sign(8)", {77}},
+                              {"random_k(0.5)|cast<half>", {31}},
+                              {"power_sgd(1)|qsgd<8>", {72, 8}},
+                              {"ef(top_k(0.2)|qsgd<8>)", {50}},
+                              {"bypass(ef(scaled_sign),64)", {63}},
+                              {"bypass(ef(scaled_sign),64)", {65}},
+                              {"identity", {0}},
+                              {"top_k(0.1)|qsgd<8>", {0}}};
+
+/// The last one has a header of its own before the payload, whose errors are a flag and NaN.
+std::vector<fuzz::opener> make_openers() {
+  static auto const flag = pith::error_flag(pith::seq);
+  auto made = std::vector<fuzz::opener>();
+  for (auto const& t : targets) made.emplace_back(pith::parse<float>(t.codec), t.dims);
+  made.emplace_back(pith::checked(pith::parse<float>("top_k(0.25)|qsgd<4>"), flag), pith::shape{43});
+  return made;
+}
+
+/// A frame of this payload, cut or filled up with zeros, that the codec must accept. The step is any number.
+std::vector<std::byte> framed(fuzz::opener const& o, pith::span<std::byte const> payload) {
+  auto h = fuzz::wire::header{o.codec().name(), pith::element_kind::f32, o.dims(), 0, {0x5eed, 1, 0}, 0, 0};
+  h.payload_bytes = pith::payload_bytes<float>(o.codec(), o.dims());
+  auto frame = std::vector<std::byte>(h.bytes() + h.payload_bytes);
+  auto const size = std::min<std::size_t>(payload.size(), h.payload_bytes);
+  if (size > 0) std::memcpy(frame.data() + h.bytes(), payload.data(), size);
+  h.payload_checksum = fuzz::wire::checksum(pith::span<std::byte const>(frame).subspan(h.bytes()));
+  h.step = h.payload_checksum;
+  fuzz::wire::write_header(h, pith::span<std::byte>(frame));
+  return frame;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
+  static auto openers = make_openers();
+  if (size == 0) return 0;
+  auto& o = openers[data[0] % openers.size()];
+  auto const frame = framed(o, {reinterpret_cast<std::byte const*>(data + 1), size - 1});
+  fuzz::require(o.open(pith::span<std::byte const>(frame)), "a good frame was refused");
+  return 0;
+}

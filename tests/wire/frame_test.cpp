@@ -1,0 +1,235 @@
+// tests/wire/frame_test.cpp — a frame gives back what was sealed, and anything else is an error that says why.
+#include <pith/lowrank/power_sgd.hpp>
+#include <pith/parse.hpp>
+#include <pith/wire/frame.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "support/roundtrip.hpp"
+
+using namespace support;
+namespace wire = pith::wire;
+
+namespace {
+
+/// A codec with all that frames of one tensor take.
+template <class In, class C = pith::any_codec<In, pith::seq_executor>>
+struct desk {
+  desk(C c, pith::shape d, pith::tensor_id whose = {7, 5, 3})
+      : codec(std::move(c)),
+        dims(d),
+        state(pith::make_state<In>(pith::seq, codec, dims, whose)),
+        memory(wire::workspace_bytes<In>(pith::seq, codec, dims)) {}
+  desk(char const* text, pith::shape d, pith::tensor_id whose = {7, 5, 3}) : desk(pith::parse<In>(text), d, whose) {}
+
+  std::vector<std::byte> seal(std::vector<In> const& x) {
+    auto frame = std::vector<std::byte>(wire::frame_bytes<In>(codec, dims), std::byte{0xa5});
+    seal(x, frame);
+    return frame;
+  }
+  void seal(std::vector<In> const& x, pith::span<std::byte> frame) {
+    auto ws = pith::workspace<>(memory);
+    wire::seal(pith::seq, codec, pith::span<In const>(x), frame, state, ws);
+  }
+  wire::header open(pith::span<std::byte const> frame, std::vector<In>& x) {
+    auto ws = pith::workspace<>(memory);
+    return wire::open(pith::seq, codec, frame, pith::span<In>(x), state, ws);
+  }
+  std::vector<In> open(std::vector<std::byte> const& frame) {
+    auto x = std::vector<In>(dims.n);
+    open(frame, x);
+    return x;
+  }
+
+  /// Opening throws this, and leaves the gradient alone.
+  void refuses(pith::span<std::byte const> frame, std::string const& message) {
+    auto const before = std::vector<In>(dims.n, pith::element_cast<In>(0.625));
+    auto x = before;
+    CHECK_THROWS_WITH_AS(open(frame, x), doctest::Contains(message.c_str()), pith::wire_error);
+    CHECK(same_bytes(x, before));
+  }
+
+  C codec;
+  pith::shape dims;
+  pith::codec_state<In, C, pith::seq_executor> state;
+  std::vector<std::byte> memory;
+};
+
+template <class In = float>
+std::vector<In> gradient(std::size_t n) {
+  return narrow<In>(normal_vector(n, 31));
+}
+
+/// The frame with another header, whose checksum is right.
+std::vector<std::byte> forged(std::vector<std::byte> frame, auto change) {
+  auto h = wire::read_header(pith::span<std::byte const>(frame));
+  auto const payload = std::vector<std::byte>(frame.begin() + static_cast<std::ptrdiff_t>(h.bytes()), frame.end());
+  change(h);
+  frame.assign(h.bytes() + payload.size(), std::byte{});
+  wire::write_header(h, pith::span<std::byte>(frame));
+  std::copy(payload.begin(), payload.end(), frame.begin() + static_cast<std::ptrdiff_t>(h.bytes()));
+  return frame;
+}
+
+/// The frame with a byte of its fixed part changed, and the checksum of its header made right.
+std::vector<std::byte> patched(std::vector<std::byte> frame, std::size_t at, int value) {
+  auto const size = wire::read_header(pith::span<std::byte const>(frame)).bytes();
+  frame[at] = static_cast<std::byte>(value);
+  auto const sum = wire::checksum({frame.data(), size - 8});
+  std::memcpy(frame.data() + size - 8, &sum, sizeof sum);
+  return frame;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("what is opened is what decompress gives", In, float, double, pith::half, pith::bfloat16) {
+  for (auto const* text :
+       {"identity", "cast<half>", "scaled_sign", "qsgd<4>", "top_k(0.1)", "random_k(0.2)", "power_sgd(2)",
+        "top_k(0.2)|qsgd<8>", "ef(top_k(0.1)|qsgd<4>)", "bypass(ef(scaled_sign),1000)"}) {
+    for (auto const dims : {pith::shape{0}, pith::shape{1}, pith::shape{129}, pith::shape{600, 20}}) {
+      CAPTURE(text);
+      CAPTURE(dims.n);
+      auto frames = desk<In>(text, dims);
+      auto plain = trial<In, pith::any_codec<In, pith::seq_executor>>(pith::parse<In>(text), dims, {7, 5, 3});
+      for (int step = 0; step < 2; ++step) {
+        auto const x = gradient<In>(dims.n);
+        auto const frame = frames.seal(x);
+        auto const payload = plain.compress(x);
+        REQUIRE(frame.size() >= payload.size());
+        CHECK(std::equal(payload.begin(), payload.end(), frame.end() - static_cast<std::ptrdiff_t>(payload.size())));
+        CHECK(same_bytes(frames.open(frame), plain.decompress(payload)));
+      }
+    }
+  }
+}
+
+TEST_CASE("the header tells a reader all that it needs") {
+  auto sender = desk<double>("random_k(0.1)", {60, 6}, {42, 9, 2});
+  sender.seal(gradient<double>(60));
+  auto const frame = sender.seal(gradient<double>(60));
+  auto const h = wire::read_header(pith::span<std::byte const>(frame));
+  CHECK(h.codec == "random_k(0.1)");
+  CHECK(h.element == pith::element_kind::f64);
+  CHECK(h.dims == pith::shape{60, 6});
+  CHECK(h.step == 2);
+  CHECK(h.whose.seed == 42);
+  CHECK(h.whose.tensor == 9);
+  CHECK(h.whose.rank == 2);
+  CHECK(h.payload_bytes == 6 * sizeof(double));
+
+  auto receiver = desk<double>(h.codec.c_str(), h.dims, h.whose);  // its state is at step 0
+  CHECK(same_bytes(receiver.open(frame), sender.open(frame)));
+  auto stranger = desk<double>(h.codec.c_str(), h.dims, {1, 1, 1});
+  auto x = std::vector<double>(60);
+  CHECK(stranger.open(frame, x) == h);
+  CHECK(same_bytes(x, sender.open(frame)));
+}
+
+TEST_CASE("the header is read from the beginning of a frame, wherever it lies") {
+  auto sender = desk<float>("qsgd<8>", {100});
+  auto const frame = sender.seal(gradient(100));
+  auto const size = wire::read_header(pith::span<std::byte const>(frame)).bytes();
+  CHECK(size == 88);
+  auto moved = std::vector<std::byte>(size + 1);
+  std::copy_n(frame.begin(), size, moved.begin() + 1);
+  CHECK(wire::read_header({moved.data() + 1, size}).codec == "qsgd<8>");
+  CHECK_THROWS_WITH_AS(wire::read_header({frame.data(), size - 1}),
+                       "pith::wire::read_header: expected a header of 88 bytes, found 87", pith::wire_error);
+  CHECK_THROWS_WITH_AS(wire::read_header({frame.data(), 79}),
+                       "pith::wire::read_header: expected a header of at least 80 bytes, found 79", pith::wire_error);
+}
+
+TEST_CASE("every single-bit flip of a frame is an error and leaves the gradient alone") {
+  auto d = desk<float>("qsgd<8>", {3800});
+  auto frame = d.seal(gradient(3800));
+  REQUIRE(frame.size() > 3 * 1024);
+  REQUIRE(frame.size() <= 4096);
+  auto const before = std::vector<float>(3800, 0.625f);
+  auto x = before;
+  std::size_t caught = 0;
+  for (std::size_t bit = 0; bit < 8 * frame.size(); ++bit) {
+    auto const flipped = static_cast<std::byte>(1u << bit % 8);
+    frame[bit / 8] ^= flipped;
+    try {
+      d.open(frame, x);
+    } catch (pith::wire_error const&) {
+      ++caught;
+    }
+    frame[bit / 8] ^= flipped;
+  }
+  CHECK(caught == 8 * frame.size());
+  CHECK(same_bytes(x, before));
+  d.open(frame, x);
+  CHECK(!same_bytes(x, before));
+}
+
+TEST_CASE("each thing that can be wrong is named with what was expected and what was found") {
+  auto d = desk<float>("qsgd<8>", {100});
+  auto const frame = d.seal(gradient(100));
+  auto longer = frame, shorter = frame, other = frame;
+  longer.push_back(std::byte{});
+  shorter.pop_back();
+  other.back() ^= std::byte{1};
+  d.refuses(longer, "pith::wire::open: expected a frame of 196 bytes, found 197");
+  d.refuses(shorter, "pith::wire::open: expected a frame of 196 bytes, found 195");
+  d.refuses(other, "pith::wire::open: expected the payload's checksum ");
+  d.refuses({frame.data(), 10}, "pith::wire::read_header: expected a header of at least 80 bytes, found 10");
+
+  d.refuses(desk<float>("top_k(0.01)", {100}).seal(gradient(100)),
+            "pith::wire::open: expected codec qsgd<8>, found top_k(0.01)");
+  d.refuses(desk<double>("qsgd<8>", {100}).seal(gradient<double>(100)),
+            "pith::wire::open: expected elements of float, found double");
+  d.refuses(desk<float>("qsgd<8>", {99}).seal(gradient(99)),
+            "pith::wire::open: expected 100 elements in 1 rows, found 99 in 1");
+  d.refuses(desk<float>("qsgd<8>", {100, 10}).seal(gradient(100)),
+            "pith::wire::open: expected 100 elements in 1 rows, found 100 in 10");
+  d.refuses(forged(frame, [](auto& h) { h.payload_bytes = 12; }),
+            "pith::wire::open: expected a payload of 108 bytes, found one of 12");
+}
+
+TEST_CASE("a header that is none says so, even if its checksum is right") {
+  auto d = desk<float>("qsgd<8>", {100});
+  auto const frame = d.seal(gradient(100));
+  auto flipped = frame;
+  flipped[20] ^= std::byte{1};
+  d.refuses(flipped, "pith::wire::read_header: expected the header's checksum ");
+  d.refuses(patched(frame, 0, 'x'),
+            "pith::wire::read_header: expected a frame, which begins with \"pith\", found \"xith\"");
+  d.refuses(patched(frame, 0, 7), "found \"?ith\"");
+  d.refuses(patched(frame, 4, 1), "pith::wire::read_header: expected version 0, found 1");
+  d.refuses(patched(frame, 6, 0), "pith::wire::read_header: expected elements of kind 1 to 4, found 0");
+  d.refuses(patched(frame, 6, 5), "pith::wire::read_header: expected elements of kind 1 to 4, found 5");
+  d.refuses(patched(frame, 7, 2), "pith::wire::read_header: expected zeros in reserved bytes, found 2");
+  d.refuses(patched(frame, 9, 4), "pith::wire::read_header: expected a codec's name of at most 1024 bytes, found 1031");
+  d.refuses(patched(frame, 15, 1), "pith::wire::read_header: expected a tensor's number below 2^24, found 16777221");
+  d.refuses(patched(frame, 53, 3), "pith::wire::read_header: expected zeros in reserved bytes, found 768");
+  d.refuses(forged(frame, [](auto& h) { h.codec = "\x1b[31m" + std::string(90, 'a'); }),
+            "found ?[31m" + std::string(75, 'a') + "...");
+}
+
+TEST_CASE("wrong use is refused before anything is written and does not begin a step") {
+  auto d = desk<float>("top_k(0.1)", {100});
+  auto room = std::vector<std::byte>(wire::frame_bytes<float>(d.codec, {100}) + 8, std::byte{0x77});
+  auto const size = room.size() - 8;
+  auto const x = gradient(100);
+  CHECK_THROWS_WITH_AS(d.seal(x, {room.data(), size - 1}),
+                       "pith::wire::seal: the bytes of the frame must be 145, got 144", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(d.seal(x, {room.data() + 1, size}),
+                       "pith::wire::seal: the frame must lie at a multiple of 8 bytes", std::invalid_argument);
+  CHECK_THROWS_AS(d.seal(gradient(99), {room.data(), size}), std::invalid_argument);
+  CHECK(room == std::vector<std::byte>(size + 8, std::byte{0x77}));
+  CHECK(*d.state.id().step == 0);
+
+  auto verbose = wire::header();
+  verbose.codec = std::string(1025, 'a');
+  auto y = std::vector<float>(100);
+  auto short_one = std::vector<float>(99);
+  d.seal(x, {room.data(), size});
+  CHECK_NOTHROW(d.open({room.data(), size}, y));
+  CHECK_THROWS_AS(d.open({room.data() + 1, size}, y), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(d.open({room.data(), size}, short_one),
+                       "pith::wire::open: the elements of the gradient must be 100, got 99", std::invalid_argument);
+  CHECK_THROWS_AS(wire::write_header(verbose, pith::span<std::byte>(room)), std::invalid_argument);
+}

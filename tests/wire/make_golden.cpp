@@ -1,0 +1,101 @@
+// tests/wire/make_golden.cpp — writes the golden frames of this wire version. Run by hand, once for a version:
+//
+//     make_golden tests/data/wire/v0
+#include <pith/parse.hpp>
+#include <pith/wire/frame.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "support/vectors.hpp"
+
+namespace {
+
+struct golden {
+  char const* file;
+  char const* codec;
+  pith::shape dims;
+  int steps = 1;
+};
+
+void write_file(std::string const& path, void const* data, std::size_t bytes) {
+  auto file = std::ofstream(path, std::ios::binary);
+  file.write(static_cast<char const*>(data), static_cast<std::streamsize>(bytes));
+  if (!file.flush()) throw std::runtime_error("cannot write " + path);
+}
+
+/// FILE.in has the gradients of all steps, FILE.frame the last one sealed, FILE.out what it decodes to.
+template <class In>
+void write_as(std::string const& path, golden const& g, std::vector<double> const& values) {
+  auto const codec = pith::parse<In>(g.codec);
+  auto state = pith::make_state<In>(pith::seq, codec, g.dims, {0x123456789abcdef0u, 0xabcdefu, 2});
+  auto memory = std::vector<std::byte>(pith::wire::workspace_bytes<In>(pith::seq, codec, g.dims));
+  auto ws = pith::workspace<>(memory);
+  auto const all = support::narrow<In>(values);
+  auto frame = std::vector<std::byte>(pith::wire::frame_bytes<In>(codec, g.dims));
+  for (int step = 0; step < g.steps; ++step) {
+    auto const x = pith::span<In const>(all).subspan(static_cast<std::size_t>(step) * g.dims.n, g.dims.n);
+    pith::wire::seal(pith::seq, codec, x, pith::span<std::byte>(frame), state, ws);
+  }
+  auto decoded = std::vector<In>(g.dims.n);
+  pith::wire::open(pith::seq, codec, frame, decoded, state, ws);
+  write_file(path + ".in", all.data(), all.size() * sizeof(In));
+  write_file(path + ".frame", frame.data(), frame.size());
+  write_file(path + ".out", decoded.data(), decoded.size() * sizeof(In));
+}
+
+template <class In>
+void write_all(std::string const& directory, std::initializer_list<golden> list) {
+  for (auto const& g : list) {
+    auto values = support::normal_vector(g.dims.n * static_cast<std::size_t>(g.steps), g.dims.n);
+    if (std::string(g.codec) == "identity" && g.dims.n > 4) {
+      values = {support::infinity, -0.0, -support::infinity, 1e-40, 6e4};
+      values.resize(g.dims.n, 0.1);
+    }
+    write_as<In>(directory + "/" + g.file, g, values);
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 2) return std::fputs("usage: make_golden DIRECTORY\n", stderr), 2;
+  auto const to = std::string(arguments[1]);
+  write_all<float>(to, {{"identity_float", "identity", {7}},
+                        {"identity_empty", "identity", {0}},
+                        {"cast_half", "cast<half>", {9}},
+                        {"scaled_sign", "scaled_sign", {13}},
+                        {"qsgd8", "qsgd<8>", {129}},
+                        {"qsgd4_max", "qsgd<4>(3,64,max)", {71}},
+                        {"qsgd5_whole", "qsgd<5>(15,0)", {19}},
+                        {"qsgd_empty", "qsgd<8>", {0}},
+                        {"top_k", "top_k(0.1)", {43}},
+                        {"top_k_one", "top_k(0.5)", {1}},
+                        {"random_k", "random_k(0.2)", {37}, 3},
+                        {"power_sgd1", "power_sgd(1)", {72, 8}},
+                        {"power_sgd_exact", "power_sgd(4)", {20, 4}},
+                        {"chain_top_k_qsgd", "top_k(0.25)|qsgd<8>", {131}},
+                        {"chain_random_k_cast", "random_k(0.25)|cast<half>", {50}},
+                        {"chain_power_sgd_qsgd", "power_sgd(1)|qsgd<6>(31,16)", {88, 8}},
+                        {"chain_random_k_qsgd", "random_k(0.5)|qsgd<4>", {47}},
+                        {"bypass_dense", "bypass(ef(scaled_sign),64)", {63}, 2},
+                        {"bypass_through", "bypass(ef(scaled_sign),64)", {65}, 2}});
+  write_all<double>(to, {{"identity_double", "identity", {5}},
+                         {"cast_bfloat16", "cast<bfloat16>", {7}},
+                         {"scaled_sign8_double", "scaled_sign(8)", {21}},
+                         {"qsgd10_double", "qsgd<10>", {17}},
+                         {"top_k_double", "top_k(0.25)", {9}},
+                         {"chain_double", "top_k(0.5)|top_k(0.5)|damped(qsgd<2>)", {45}}});
+  write_all<pith::half>(to, {{"identity_half", "identity", {6}},
+                             {"qsgd2_half", "qsgd<2>", {33}},
+                             {"random_k_unbiased_half", "random_k(0.3,unbiased)", {29}},
+                             {"power_sgd2_half", "power_sgd(2)", {180, 12}},
+                             {"ef_half", "ef(top_k(0.2)|qsgd<4>)", {61}, 3}});
+  write_all<pith::bfloat16>(to, {{"identity_bfloat16", "identity", {6}},
+                                 {"qsgd3_bfloat16", "qsgd<3>", {15}},
+                                 {"damped_identity", "damped(identity)", {3}},
+                                 {"damped_bfloat16", "damped(random_k(0.4,unbiased))", {11}},
+                                 {"ef_bfloat16", "ef(qsgd<7>,residual(0.9,1))", {23}, 2}});
+}
