@@ -35,7 +35,7 @@ struct rank {
     pith::compress(pith::seq, codec, pith::span(gradient), pith::span(payload), state, ws);
     CHECK(ws.high_water() <= scratch.size());
   }
-  auto residual() const {
+  auto residual() {
     auto const& kept = std::get<1>(state.local().each).residual;
     return std::vector<pith::accum<In>>(kept.data(), kept.data() + kept.size());
   }

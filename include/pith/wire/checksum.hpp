@@ -95,12 +95,12 @@ inline std::uint64_t checksum(span<std::byte const> bytes) {
 template <executor E>
 void checksum_into(E const& exec, std::uint64_t* to, span_on<E, std::byte const> bytes, workspace_on<E>& ws) {
   detail::reduce_into(exec, to, detail::hash_blocks(bytes.size()), detail::hash_block_at{bytes.data(), bytes.size()},
-                   detail::wrapping_plus{}, std::uint64_t{0}, ws);
+                      detail::wrapping_plus{}, std::uint64_t{0}, ws);
 }
 
 /// The workspace bytes that checksum_into takes for so many bytes.
 template <executor E>
-std::size_t checksum_scratch_bytes(E const& exec, std::uint64_t bytes) {
+std::size_t checksum_scratch_bytes(E const&, std::uint64_t bytes) {
   return detail::reduce_scratch_bytes<std::uint64_t>(detail::hash_blocks(bytes));
 }
 
