@@ -126,6 +126,25 @@ class any_chain {
     decode_from(0, exec, id, dims, payload, values_section(dims), x, agreed, ws);
   }
 
+  /// A single engine is fused with feedback, and adds up what all ranks sent.
+  template <std::same_as<E> On>
+  bool can_encode_from(shape const& dims) const {
+    return stages_.size() == 1 && stages_[0].encodes_from(dims);
+  }
+  void encode_payload_from(E const& exec, call const& id, shape const& dims, detail::residual_source<In> const& from,
+                           span_on<E, std::byte> payload, workspace_on<E>& ws) const {
+    auto const section = std::min(payload.size(), values_section(dims));
+    detail::clear_padding<E>(exec, payload.first(section), stages_[0].values_bytes(output_shape(dims).n));
+    stages_[0].encode_from(exec, id, dims, from, payload.data(), payload.subspan(section), ws);
+  }
+  bool sums_payloads() const { return stages_.size() == 1 && stages_[0].sums_parts(); }
+  void decode_sum_payloads(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
+                           std::size_t stride, unsigned ranks, accum<In> factor, stream_on<E, In> x,
+                           workspace_on<E>& ws) const {
+    auto const section = std::min(in.size(), values_section(dims));
+    stages_[0].decode_sum(exec, id, dims, in.data(), in.subspan(section), stride, ranks, factor, x, ws);
+  }
+
  private:
   /// What chain's capabilities say, stage after stage.
   static void join(capabilities& all, capabilities const& next, bool is_last) {

@@ -3,6 +3,7 @@
 
 #include <pith/core/capability.hpp>
 #include <pith/core/rounds.hpp>
+#include <pith/core/source.hpp>
 
 #include <memory>
 #include <string>
@@ -92,6 +93,19 @@ class any_stage {
     self_->decode(exec, id, dims, values, side, x, agreed, ws);
   }
 
+  /// Whether it is an engine that takes its values from a source, and one that adds up what all ranks sent.
+  bool encodes_from(shape const& dims) const { return self_->encodes_from(dims); }
+  bool sums_parts() const { return self_->sums_parts(); }
+  void encode_from(E const& exec, call const& id, shape const& dims, detail::residual_source<In> const& from,
+                   std::byte* values, span_on<E, std::byte> side, workspace_on<E>& ws) const {
+    self_->encode_from(exec, id, dims, from, values, side, ws);
+  }
+  void decode_sum(E const& exec, call const& id, shape const& dims, std::byte const* values,
+                  span_on<E, std::byte const> side, std::size_t stride, unsigned ranks, accum<In> factor,
+                  stream_on<E, In> x, workspace_on<E>& ws) const {
+    self_->decode_sum(exec, id, dims, values, side, stride, ranks, factor, x, ws);
+  }
+
  private:
   struct base {
     virtual ~base() = default;
@@ -109,6 +123,12 @@ class any_stage {
                         any_state const&, any_state&, workspace_on<E>&) const = 0;
     virtual void decode(E const&, call const&, shape const&, std::byte const*, span_on<E, std::byte const>,
                         stream_on<E, In>, any_state const&, workspace_on<E>&) const = 0;
+    virtual bool encodes_from(shape const&) const = 0;
+    virtual bool sums_parts() const = 0;
+    virtual void encode_from(E const&, call const&, shape const&, detail::residual_source<In> const&, std::byte*,
+                             span_on<E, std::byte>, workspace_on<E>&) const = 0;
+    virtual void decode_sum(E const&, call const&, shape const&, std::byte const*, span_on<E, std::byte const>,
+                            std::size_t, unsigned, accum<In>, stream_on<E, In>, workspace_on<E>&) const = 0;
   };
 
   template <class S>
@@ -148,6 +168,33 @@ class any_stage {
       auto* words = reinterpret_cast<typename storage<out const>::word*>(values);
       auto y = encoded_on<E, out const>{{words, output_shape(dims).n, nullptr}, side};
       detail::decode<In>(stage, exec, id, dims, y, x, a.as<agreed>(), ws);
+    }
+
+    static constexpr bool fuses = detail::encodes_from<S, In, E, detail::residual_source<In>>;
+    static constexpr bool sums = detail::sums_parts<S, In, E>;
+
+    bool encodes_from(shape const& dims) const override { return fuses && detail::can_encode_from<E>(stage, dims); }
+    bool sums_parts() const override { return sums; }
+    void encode_from([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
+                     [[maybe_unused]] shape const& dims, [[maybe_unused]] detail::residual_source<In> const& from,
+                     [[maybe_unused]] std::byte* values, [[maybe_unused]] span_on<E, std::byte> side,
+                     [[maybe_unused]] workspace_on<E>& ws) const override {
+      if constexpr (fuses) {
+        auto* words = reinterpret_cast<typename storage<out>::word*>(values);
+        auto const y = encoded_on<E, out>{{words, output_shape(dims).n, nullptr}, side};
+        stage.template encode_from<In>(exec, id, dims, from, y, ws);
+      }
+    }
+    void decode_sum([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id, [[maybe_unused]] shape const& dims,
+                    [[maybe_unused]] std::byte const* values, [[maybe_unused]] span_on<E, std::byte const> side,
+                    [[maybe_unused]] std::size_t stride, [[maybe_unused]] unsigned ranks,
+                    [[maybe_unused]] accum<In> factor, [[maybe_unused]] stream_on<E, In> x,
+                    [[maybe_unused]] workspace_on<E>& ws) const override {
+      if constexpr (sums) {
+        auto* words = reinterpret_cast<typename storage<out const>::word*>(values);
+        auto const y = encoded_on<E, out const>{{words, output_shape(dims).n, nullptr}, side};
+        stage.decode_sum(exec, id, dims, parts_on<E, out>{y, stride, ranks}, factor, x, ws);
+      }
     }
 
     S stage;

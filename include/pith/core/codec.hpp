@@ -72,11 +72,17 @@ void encode_payload(C const& c, E const& exec, call const& id, shape const& dims
   }
 }
 
-/// An engine that takes its values from a source, and tells it what was sent.
+/// An engine that takes its values from a source, and tells it what was sent. A chain of stages that are known at run
+/// time only says so for its payload.
 template <class C, class In, class E, class Source>
 concept encodes_from = requires(C const& c, E const& exec, call const& id, shape const& dims, Source const& from,
                                 encoded_on<E, output_of<C, In>> y, workspace_on<E>& ws) {
   { c.template encode_from<In>(exec, id, dims, from, y, ws) } -> std::same_as<void>;
+};
+template <class C, class E, class Source>
+concept encodes_payload_from = requires(C const& c, E const& exec, call const& id, shape const& dims,
+                                        Source const& from, span_on<E, std::byte> payload, workspace_on<E>& ws) {
+  { c.encode_payload_from(exec, id, dims, from, payload, ws) } -> std::same_as<void>;
 };
 
 /// Whether it can for this shape: a chain cannot where blocks would cut its tiles.
@@ -93,10 +99,14 @@ template <class In, class C, class E, class Source>
 void encode_payload_from(C const& c, E const& exec, call const& id, shape const& dims, Source const& from,
                          span_on<E, std::byte> payload, workspace_on<E>& ws) {
   auto const scope = ws.mark();
-  auto const n = output_shape(c, dims).n;
-  auto const y = sections<output_of<C, In>, E, std::byte>(n, payload);
-  clear_padding<E>(exec, payload.first(payload.size() - y.side.size()), stream_bytes<output_of<C, In>>(n));
-  c.template encode_from<In>(exec, id, dims, from, y, ws);
+  if constexpr (encodes_payload_from<C, E, Source>) {
+    c.encode_payload_from(exec, id, dims, from, payload, ws);
+  } else {
+    auto const n = output_shape(c, dims).n;
+    auto const y = sections<output_of<C, In>, E, std::byte>(n, payload);
+    clear_padding<E>(exec, payload.first(payload.size() - y.side.size()), stream_bytes<output_of<C, In>>(n));
+    c.template encode_from<In>(exec, id, dims, from, y, ws);
+  }
 }
 
 template <class In, class C, class E, class Agreed>
@@ -111,13 +121,42 @@ void decode_payload(C const& c, E const& exec, call const& id, shape const& dims
   }
 }
 
-/// It adds up the payloads of all ranks in one pass.
+/// An engine that adds up the values of all ranks in one pass; a chain known at run time does so for payloads.
 template <class C, class In, class E>
 concept sums_parts = requires(C const& c, E const& exec, call const& id, shape const& dims,
                               parts_on<E, output_of<C, In>> in, accum<In> factor, stream_on<E, In> x,
                               workspace_on<E>& ws) {
   { c.decode_sum(exec, id, dims, in, factor, x, ws) } -> std::same_as<void>;
 };
+template <class C, class In, class E>
+concept sums_payloads = requires(C const& c, E const& exec, call const& id, shape const& dims,
+                                 span_on<E, std::byte const> in, accum<In> factor, stream_on<E, In> x,
+                                 workspace_on<E>& ws) {
+  { c.sums_payloads() } -> std::same_as<bool>;
+  { c.decode_sum_payloads(exec, id, dims, in, std::size_t{}, 1u, factor, x, ws) } -> std::same_as<void>;
+};
+
+/// Whether decode_sum does it.
+template <class In, class E, class C>
+bool has_decode_sum(C const& c) {
+  if constexpr (sums_payloads<C, In, E>) {
+    return c.sums_payloads();
+  } else {
+    return sums_parts<C, In, E>;
+  }
+}
+
+/// x = factor times the sum of the ranks' payloads, which lie `stride` bytes apart, added in rank order.
+template <class In, class C, class E>
+void decode_sum(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
+                std::size_t stride, unsigned ranks, accum<In> factor, stream_on<E, In> x, workspace_on<E>& ws) {
+  if constexpr (sums_payloads<C, In, E>) {
+    c.decode_sum_payloads(exec, id, dims, in, stride, ranks, factor, x, ws);
+  } else {
+    auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, dims).n, in);
+    c.decode_sum(exec, id, dims, parts_on<E, output_of<C, In>>{y, stride, ranks}, factor, x, ws);
+  }
+}
 
 /// Multiplies what a codec feeds back, if it does, by a factor: the loss scale or the learning rate changed.
 template <class C, class E, class Local>

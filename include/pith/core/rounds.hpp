@@ -144,9 +144,8 @@ template <class In, class C, class E>
 std::size_t exchange_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
   if constexpr (collective<C, In, E>) {
     return c.template exchange_scratch_bytes<In>(exec, dims, ranks);
-  } else if constexpr (sums_parts<C, In, E>) {
-    return scratch_bytes<In>(c, exec, dims);
   } else {
+    if (has_decode_sum<In, E>(c)) return scratch_bytes<In>(c, exec, dims);
     return scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n) + scratch_bytes<In>(c, exec, dims);
   }
 }
@@ -166,11 +165,16 @@ stream_on<E, In const> scaled(E const& exec, stream_on<E, In const> x, double fa
   return y;
 }
 
-/// The mean of all ranks' payloads, decoded and added in rank order.
+/// The mean of all ranks' payloads, decoded and added in rank order: by an engine in one pass, with the same bits.
 template <class In, class C, class E, class Agreed>
 void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in,
                  stream_on<E, In> x, Agreed const& agreed, workspace_on<E>& ws) {
   auto const scope = ws.mark();
+  auto const share = accum<In>{1} / static_cast<accum<In>>(ranks);
+  if constexpr (sums_parts<C, In, E> || sums_payloads<C, In, E>) {
+    auto const first = in.from(0, payload_bytes<In>(c, dims));
+    if (has_decode_sum<In, E>(c)) return decode_sum<In>(c, exec, id, dims, first, in.stride, ranks, share, x, ws);
+  }
   auto const one = ws.template take<In>(dims.n);
   auto const sum = ws.template take<accum<In>>(dims.n);
   auto const size = payload_bytes<In>(c, dims);
@@ -183,17 +187,7 @@ void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned
       exec.for_each_index(dims.n, add<accum<In>, In>{one.data, sum.data});
     }
   }
-  exec.for_each_index(dims.n, scale<In, accum<In>>{sum.data, x.data, accum<In>{1} / static_cast<accum<In>>(ranks)});
-}
-
-/// The same by an engine that reads all payloads in one pass: the same bits.
-template <class In, class C, class E>
-void decode_parts_mean(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, received_on<E> in,
-                       stream_on<E, In> x, workspace_on<E>& ws) {
-  auto const y =
-      sections<output_of<C, In>, E, std::byte const>(output_shape(c, dims).n, in.from(0, payload_bytes<In>(c, dims)));
-  c.decode_sum(exec, id, dims, parts_on<E, output_of<C, In>>{y, in.stride, ranks},
-               accum<In>{1} / static_cast<accum<In>>(ranks), x, ws);
+  exec.for_each_index(dims.n, scale<In, accum<In>>{sum.data, x.data, share});
 }
 
 template <class In, class C, class E, class Agreed, class Local>
@@ -216,8 +210,6 @@ void absorb(C const& c, E const& exec, call const& id, shape const& dims, unsign
   auto const scope = ws.mark();
   if constexpr (collective<C, In, E>) {
     c.absorb(exec, id, dims, ranks, round, in, x, agreed, local, ws);
-  } else if constexpr (sums_parts<C, In, E>) {
-    decode_parts_mean<In>(c, exec, id, dims, ranks, in, x, ws);
   } else if (sums(c) == sum_form::none) {
     decode_mean<In>(c, exec, id, dims, ranks, in, x, agreed, ws);
   } else {

@@ -32,6 +32,34 @@ struct plain_source {
   }
 };
 
+/// p = residual + g, taken and kept by an engine in the pass that encodes it.
+template <class In>
+struct residual_source {
+  static constexpr bool keeps = true;
+
+  In const* g;
+  accum<In>* residual;
+  accum<In> beta;
+
+  template <class Team, class Count>
+  PITH_HD accum<In> const* load(Team const& team, std::uint64_t first, Count count, accum<In>* p) const {
+    auto const* const gradient = g + first;
+    auto const* const kept = residual + first;
+    team.for_each(count, [=](std::uint32_t i) { p[i] = kept[i] + element_cast<accum<In>>(gradient[i]); });
+    return p;
+  }
+  template <class Team, class Count>
+  PITH_HD void keep(Team const& team, std::uint64_t first, Count count, accum<In> const* sent) const {
+    auto const* const gradient = g + first;
+    auto* const kept = residual + first;
+    auto const times = beta;
+    team.for_each(count, [=](std::uint32_t i) {
+      auto const unsent = (kept[i] + element_cast<accum<In>>(gradient[i])) - sent[i];
+      kept[i] = is_finite(unsent) ? times * unsent : kept[i];
+    });
+  }
+};
+
 /// A tensor that decoding writes: the sum of the ranks' values, times a factor.
 ///
 ///   put(i, sum)                      one value; or, if it `takes_blocks`,

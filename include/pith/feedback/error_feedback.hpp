@@ -191,7 +191,7 @@ class error_feedback : public pipeable {
                   }) {
       using source = decltype(std::declval<F const&>().template source<In, E>(stream_on<E, In const>(),
                                                                               std::declval<local_of<F, In, E>&>()));
-      return detail::encodes_from<C, accum<In>, E, source> && sum_form_of<C>() == sum_form::none;
+      return detail::encodes_from<C, accum<In>, E, source> || detail::encodes_payload_from<C, E, source>;
     } else {
       return false;
     }
@@ -199,7 +199,8 @@ class error_feedback : public pipeable {
   template <class In, class E>
   bool is_fused([[maybe_unused]] shape const& dims) const {
     if constexpr (fuses<In, E>) {
-      return policy_.has_source() && !is_exact(dims) && detail::can_encode_from<E>(codec_, dims);
+      return policy_.has_source() && !is_exact(dims) && detail::sums(codec_) == sum_form::none &&
+             detail::can_encode_from<E>(codec_, dims);
     } else {
       return false;
     }
