@@ -310,4 +310,34 @@ struct dequantize_block {
   }
 };
 
+/// What the ranks sent, added in order and scaled: the source of an encoder that passes a sum on.
+template <class Rule, class A>
+struct sum_source {
+  static constexpr bool keeps = false;
+
+  parts_of<Rule, A> parts;
+  A factor;
+
+  template <class Team, class Count>
+  PITH_HD A const* load(Team const& team, std::uint64_t first, Count count, A* room) const {
+    auto const from = *this;
+    team.for_each(static_cast<std::uint32_t>(groups(count)),
+                  [=](std::uint32_t g) { from.sum_group(first / group + g, group_size(g, count), room + g * group); });
+    return room;
+  }
+
+ private:
+  /// A bucket is a whole number of groups, so that a group has one scale.
+  PITH_HD void sum_group(std::uint64_t g, std::uint64_t count, A* sum) const {
+    symbol_word<Rule::bits> symbols[group];
+    for (std::uint64_t i = 0; i < count; ++i) sum[i] = -A{0};
+    for (unsigned rank = 0; rank < parts.ranks; ++rank) {
+      auto const scale = parts.scales_of(rank)[g * group / parts.over.bucket];
+      unpack_group<Rule::bits>(parts.bytes_of(rank) + g * Rule::bits, count, symbols);
+      for (std::uint64_t i = 0; i < count; ++i) sum[i] += parts.rule.value(symbols[i], scale);
+    }
+    for (std::uint64_t i = 0; i < count; ++i) sum[i] *= factor;
+  }
+};
+
 }  // namespace pith::inline v0::detail

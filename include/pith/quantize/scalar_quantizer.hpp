@@ -100,6 +100,18 @@ class scalar_quantizer : public pipeable {
                      detail::tensor_sink<In>{x.data, factor});
   }
 
+  /// Decodes what all ranks sent, adds it up in rank order times `factor`, and encodes that, without a tensor between.
+  template <real In, executor E>
+  void reduce_step(E const& exec, call const& id, shape const& dims, parts_on<E, output<In>> in, accum<In> factor,
+                   encoded_on<E, output<In>> y, workspace_on<E>& ws) const {
+    auto const parts = detail::parts_of<Rule, accum<In>>{
+        rule_, blocks(dims.n, E::block_span), in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks};
+    encode_from<In>(exec, id, dims, detail::sum_source<Rule, accum<In>>{parts, factor}, y, ws);
+  }
+
+  /// A payload of x[a g, b g) is a slice of the whole one's values and scales, for this g; 0 if there is none.
+  constexpr std::uint64_t granule() const { return bucket_; }
+
  private:
   template <class In>
   using scale = scale_of<Rule, accum<In>>;

@@ -1,0 +1,126 @@
+// tests/quantize/engine_test.cpp — what the quantizers' engine does in one pass has the bits of doing it step by step.
+#include <pith/pith.hpp>
+
+#include <doctest/doctest.h>
+
+#include "support/vectors.hpp"
+
+#include <cstring>
+
+using namespace support;
+
+namespace {
+
+constexpr unsigned ranks = 3;
+
+/// The payloads of some ranks, one after another.
+template <class In, class C>
+struct sent {
+  sent(C c, std::uint64_t n)
+      : codec(std::move(c)),
+        dims{n},
+        stride(pith::detail::align_up(pith::payload_bytes<In>(codec, dims), 8)),
+        bytes(stride * ranks),
+        scratch(pith::workspace_bytes<In>(pith::seq, codec, dims, ranks) + 4096) {
+    auto ws = pith::workspace(pith::span(scratch));
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      auto const x = narrow<In>(normal_vector(n, 90 + rank));
+      auto state = pith::make_state<In>(pith::seq, codec, dims, {7, 1, static_cast<std::uint16_t>(rank)});
+      pith::compress(pith::seq, codec, pith::span(x), payload(rank), state, ws);
+    }
+  }
+  pith::span<std::byte> payload(unsigned rank) {
+    return pith::span(bytes).subspan(rank * stride, pith::payload_bytes<In>(codec, dims));
+  }
+  auto parts() {
+    using out = pith::output_of<C, In>;
+    auto const first = pith::span<std::byte const>(payload(0));
+    auto const y = pith::detail::sections<out, pith::seq_executor, std::byte const>(dims.n, first);
+    return pith::parts_on<pith::seq_executor, out>{y, stride, ranks};
+  }
+  /// Decoded one by one, added in order and scaled.
+  std::vector<In> summed(pith::accum<In> factor) {
+    auto ws = pith::workspace(pith::span(scratch));
+    auto sum = std::vector<pith::accum<In>>(dims.n, -pith::accum<In>{0});
+    auto one = std::vector<In>(dims.n);
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      auto state = pith::make_state<In>(pith::seq, codec, dims, {7, 1, static_cast<std::uint16_t>(rank)});
+      pith::decompress(pith::seq, codec, pith::span<std::byte const>(payload(rank)), pith::span(one), state, ws);
+      for (std::uint64_t i = 0; i < dims.n; ++i) sum[i] += pith::element_cast<pith::accum<In>>(one[i]);
+    }
+    auto scaled = std::vector<In>(dims.n);
+    for (std::uint64_t i = 0; i < dims.n; ++i) scaled[i] = pith::element_cast<In>(factor * sum[i]);
+    return scaled;
+  }
+
+  C codec;
+  pith::shape dims;
+  std::size_t stride;
+  std::vector<std::byte> bytes, scratch;
+};
+
+std::uint64_t const step = 0;
+pith::call const id{&step, 7, 0, 1, 0, 0, 0};
+
+template <class In, class C>
+void sums(C const& codec) {
+  for (std::uint64_t const n : {0, 1, 9, 128, 129, 513, 5000, 40000}) {
+    CAPTURE(n);
+    auto all = sent<In, C>(codec, n);
+    auto ws = pith::workspace(pith::span(all.scratch));
+    auto const third = pith::accum<In>{1} / ranks;
+    auto x = std::vector<In>(n);
+    codec.template decode_sum<In>(pith::seq, id, {n}, all.parts(), third, {x.data(), n}, ws);
+    auto const expected = all.summed(third);
+    CHECK((n == 0 || std::memcmp(x.data(), expected.data(), n * sizeof(In)) == 0));
+  }
+}
+
+template <class C>
+void passes_on(C const& codec) {
+  for (std::uint64_t const n : {1, 9, 129, 513, 5000, 40000}) {
+    CAPTURE(n);
+    auto all = sent<float, C>(codec, n);
+    auto ws = pith::workspace(pith::span(all.scratch));
+    auto again = std::vector<std::byte>(pith::payload_bytes<float>(codec, {n})), expected = again;
+    using out = pith::output_of<C, float>;
+    auto const sections = pith::detail::sections<out, pith::seq_executor, std::byte>;
+    codec.template reduce_step<float>(pith::seq, id, {n}, all.parts(), 0.25f, sections(n, pith::span(again)), ws);
+    auto const sum = all.summed(0.25f);
+    codec.template encode<float>(pith::seq, id, {n}, {sum.data(), n}, sections(n, pith::span(expected)), ws);
+    CHECK(again == expected);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a sum over ranks in one pass is the sum of what each sent") {
+  sums<float>(pith::qsgd<8>());
+  sums<float>(pith::qsgd<3>(3, 264));
+  sums<double>(pith::scaled_sign());
+  sums<pith::half>(pith::scaled_sign(1024));
+  sums<pith::bfloat16>(pith::qsgd<8>());
+}
+
+TEST_CASE("a sum that is passed on is encoded as if it had been decoded") {
+  passes_on(pith::qsgd<8>());
+  passes_on(pith::qsgd<5>(15, 1024));
+  passes_on(pith::scaled_sign());
+}
+
+TEST_CASE("a payload of whole granules is a slice of the payload") {
+  auto const codec = pith::qsgd<8>();
+  auto const x = narrow<float>(normal_vector(1024, 17));
+  auto whole = std::vector<std::byte>(pith::payload_bytes<float>(codec, {1024}));
+  auto part = std::vector<std::byte>(pith::payload_bytes<float>(codec, {256}));
+  auto scratch = std::vector<std::byte>(4096);
+  auto ws = pith::workspace(pith::span(scratch));
+  using out = pith::packed<8>;
+  auto const sections = pith::detail::sections<out, pith::seq_executor, std::byte>;
+  codec.encode<float>(pith::seq, id, {1024}, {x.data(), 1024}, sections(1024, pith::span(whole)), ws);
+  auto here = id;
+  here.first = 2 * codec.granule();
+  codec.encode<float>(pith::seq, here, {256}, {x.data() + 256, 256}, sections(256, pith::span(part)), ws);
+  CHECK(std::memcmp(part.data(), whole.data() + 256, 256) == 0);
+  CHECK(std::memcmp(part.data() + 256, whole.data() + 1024 + 2 * sizeof(float), 2 * sizeof(float)) == 0);
+}
