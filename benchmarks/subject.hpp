@@ -1,6 +1,7 @@
 // benchmarks/subject.hpp — a codec with all that it needs to run, and the bytes that it moves at least.
 #pragma once
 
+#include "../examples/nearest4.hpp"
 #include "yardstick.hpp"
 
 #include <pith/core/saving.hpp>
@@ -19,6 +20,9 @@ inline constexpr char const* default_codecs[] = {"scaled_sign",
                                                  "ef(scaled_sign)",
                                                  "qsgd<8>",
                                                  "ef(qsgd<8>)",
+                                                 "nearest4",
+                                                 "ef(nearest4)",
+                                                 "hadamard|qsgd<4>",
                                                  "top_k(0.01)",
                                                  "ef(top_k(0.01))",
                                                  "cast<half>",
@@ -54,6 +58,15 @@ double relative_error(pith::span<In const> x, pith::span<In const> y) {
   return error / energy;
 }
 
+/// The codec of a text; nearest4 is a user's own, which no parser knows.
+template <pith::real In, pith::executor E>
+pith::any_codec<In, E> codec_of(std::string const& text) {
+  if (text == "nearest4") return nearest4();
+  if (text == "ef(nearest4)") return pith::error_feedback(nearest4());
+  if (text == "hadamard|qsgd<4>") return pith::hadamard() | pith::qsgd<4>();
+  return pith::parse<In, E>(text);
+}
+
 /// The codec of a text with `sets` payloads and states, and one workspace.
 template <pith::real In, pith::executor E>
 class subject {
@@ -62,7 +75,7 @@ class subject {
 
   subject(E const& exec, std::string const& text, pith::shape const& dims, std::size_t sets)
       : exec_(exec),
-        codec_(pith::parse<In, E>(text)),
+        codec_(codec_of<In, E>(text)),
         payload_(exec, pith::payload_bytes<In>(codec_, dims), sets),
         scratch_(exec, pith::workspace_bytes<In>(exec, codec_, dims)) {
     for (std::size_t i = 0; i < sets; ++i) states_.push_back(pith::make_state<In>(exec, codec_, dims));

@@ -3,47 +3,16 @@
 //   ef(top_k(0.25)|nearest4) makes 4096 bytes 456
 //   relative error 0.529 in one step
 //
-// Buckets, packing, both directions, element types, composition and error feedback come from the library.
+// nearest4.hpp is all of it. Buckets, packing, both directions, element types, vector instructions, composition, error
+// feedback and sums over ranks in one pass come from the library; codec_bench has its rows beside the built-in ones.
 #include <pith/pith.hpp>
+
+#include "nearest4.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <vector>
-
-/// Rounds to the nearest of 15 multiples of a bucket's largest magnitude / 7.
-struct nearest4_rule {
-  static constexpr int bits = 4;
-  static constexpr bool draws = false;
-
-  PITH_HD double measure(auto x) const { return x < 0 ? -static_cast<double>(x) : static_cast<double>(x); }
-  PITH_HD double merge(double a, double b) const { return a > b || a != a ? a : b; }
-  template <class A>
-  PITH_HD A finish(double largest, std::uint64_t, A) const {
-    return pith::finite_or_nan(static_cast<A>(largest / 7));
-  }
-  template <class A>
-  PITH_HD std::uint32_t code(A x, A unit, std::uint16_t) const {
-    auto const level = unit > 0 ? x / unit : A{0};
-    return static_cast<std::uint32_t>(static_cast<int>(level < 0 ? level - A{0.5} : level + A{0.5})) & 15u;
-  }
-  template <class A>
-  PITH_HD A value(std::uint32_t symbol, A unit) const {
-    return static_cast<A>(symbol < 8 ? static_cast<int>(symbol) : static_cast<int>(symbol) - 16) * unit;
-  }
-};
-
-class nearest4 : public pith::scalar_quantizer<nearest4_rule> {
- public:
-  nearest4() : scalar_quantizer({}, 128) {}
-
-  std::string name() const { return "nearest4"; }
-  /// No error exceeds its element, and the largest of a bucket has next to none.
-  double delta(pith::shape const& dims) const {
-    return 0.99 / static_cast<double>(std::max<std::uint64_t>(bucket_of(dims.n), 1));
-  }
-};
-static_assert(pith::stage<nearest4, float, pith::seq_executor> && pith::contractive<nearest4>);
 
 int main() {
   auto const codec = pith::error_feedback(pith::top_k(0.25) | nearest4());

@@ -135,6 +135,14 @@ PITH_HD inline A at_most(A x, A most) {
 
 }  // namespace detail
 
+/// The integer nearest to x of magnitude at most `most` < 2^31; any such for NaN. No branch, for vectorised loops.
+template <std::floating_point A>
+PITH_HD inline std::int32_t nearest_integer(A x, A most) {
+  auto const size = static_cast<std::int32_t>(detail::at_most(detail::magnitude(x), most) + A{0.5f});
+  auto const sign = -detail::sign_bit(x);
+  return (size ^ sign) - sign;
+}
+
 /// A scale that is infinite says nothing about its bucket: such a bucket is NaN as a whole.
 template <class A>
 PITH_HD inline A finite_or_nan(A value) {

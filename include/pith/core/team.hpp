@@ -3,6 +3,7 @@
 
 #include <pith/core/call.hpp>
 
+#include <concepts>
 #include <cstdint>
 
 namespace pith::inline v0 {
@@ -39,9 +40,11 @@ struct no_rows {
 ///
 ///   for_each(n, f)               f(i) for i < n, in any order; n is a number or a detail::constant
 ///   for_each_in(n, width, row)   row(i / width)(i) for i < n: what a row shares is read once, by row(j)
+///   specializes                  whether loops of known counts are worth a second copy of a body
 ///   random(from, first, g, to)   to[8 j + lane] = from(first + j).lane(lane) for j < g
 template <class T>
 concept team = requires(T const& t, draws const& from, std::uint16_t* to) {
+  { T::specializes } -> std::convertible_to<bool>;
   t.for_each(1u, detail::no_work{});
   t.for_each_in(1u, 1u, detail::no_rows{});
   t.random(from, std::uint64_t{}, 1u, to);
@@ -49,6 +52,8 @@ concept team = requires(T const& t, draws const& from, std::uint16_t* to) {
 
 /// One thread by itself, in any host or device code: the reference for other teams.
 struct lone_thread {
+  static constexpr bool specializes = false;
+
   template <class Count, class F>
   PITH_HD void for_each(Count n, F const& f) const {
     for (std::uint32_t i = 0; i < n; ++i) f(i);

@@ -12,6 +12,8 @@ namespace pith::inline v0::detail::inline PITH_ISA_NAMESPACE {
 /// One thread whose loops are compiled for `Level`.
 template <isa Level>
 struct host_team : lone_thread {
+  static constexpr bool specializes = Level != isa::baseline;
+
   void random(draws const& from, std::uint64_t first, std::uint32_t groups, std::uint16_t* to) const {
     std::uint32_t done = 0;
 #if PITH_ISA_DISPATCH

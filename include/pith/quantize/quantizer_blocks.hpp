@@ -80,11 +80,12 @@ struct quantize_buckets {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const run = to.over.at(block);
-    if (run.count == Span && run.width == 128) {
-      encode(team, fast, run, constant<Span>(), constant<128>());
-    } else {
-      encode(team, fast, run, run.count, run.width);
+    if constexpr (Team::specializes) {
+      if (run.count == Span && run.width == 128) {
+        return encode(team, fast, run, constant<Span>(), constant<128>());
+      }
     }
+    encode(team, fast, run, run.count, run.width);
   }
 
  private:
@@ -148,21 +149,24 @@ struct measure_tiles {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t t) const {
     auto const run = to.over.tile_at(t);
-    if (run.count == tile) {
-      for (std::uint32_t row = 0; row < tile; row += tile_lanes) add_row(team, fast, run, row, constant<tile_lanes>());
-      merge_lanes(team, fast.lanes.data(), constant<tile_lanes>(), merged<Rule>{to.rule});
-    } else {
-      for (std::uint32_t row = 0; row < run.count; row += tile_lanes) {
-        add_row(team, fast, run, row, run.count - row < tile_lanes ? run.count - row : tile_lanes);
-      }
-      merge_lanes(team, fast.lanes.data(), run.count < tile_lanes ? run.count : tile_lanes, merged<Rule>{to.rule});
-    }
+    add_rows(team, fast, run);
+    merge_lanes(team, fast.lanes.data(), run.count < tile_lanes ? run.count : tile_lanes, merged<Rule>{to.rule});
     auto const* const lanes = fast.lanes.data();
     auto* const out = partial + t;
     if (run.count > 0) team.for_each(1u, [=](std::uint32_t) { *out = lanes[0]; });
   }
 
  private:
+  template <class Team>
+  PITH_HD void add_rows(Team const& team, memory& fast, bucket_run const& run) const {
+    std::uint32_t row = 0;
+    if constexpr (Team::specializes) {
+      for (; row + tile_lanes <= run.count; row += tile_lanes) add_row(team, fast, run, row, constant<tile_lanes>());
+    }
+    for (; row < run.count; row += tile_lanes) {
+      add_row(team, fast, run, row, run.count - row < tile_lanes ? run.count - row : tile_lanes);
+    }
+  }
   template <class Team, class Count>
   PITH_HD void add_row(Team const& team, memory& fast, bucket_run const& run, std::uint32_t row, Count count) const {
     auto* const lanes = fast.lanes.data();
@@ -222,11 +226,10 @@ struct quantize_part {
       scales[0] = *scale;
       refined[0] = refine(rule, *scale);
     });
-    if (run.count == Span) {
-      encode(team, fast, run.first, constant<Span>());
-    } else {
-      encode(team, fast, run.first, run.count);
+    if constexpr (Team::specializes) {
+      if (run.count == Span) return encode(team, fast, run.first, constant<Span>());
     }
+    encode(team, fast, run.first, run.count);
   }
 
  private:
@@ -267,13 +270,15 @@ struct dequantize_block {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const run = from.over.at(block);
-    if (run.count == Span && run.width == 128) {
-      decode(team, fast, run, constant<Span>(), constant<128>());
-    } else if (run.count == Span && run.width >= Span) {
-      decode(team, fast, run, constant<Span>(), constant<Span>());
-    } else {
-      decode(team, fast, run, run.count, run.width);
+    if constexpr (Team::specializes) {
+      if (run.count == Span && run.width == 128) {
+        return decode(team, fast, run, constant<Span>(), constant<128>());
+      }
+      if (run.count == Span && run.width >= Span) {
+        return decode(team, fast, run, constant<Span>(), constant<Span>());
+      }
     }
+    decode(team, fast, run, run.count, run.width);
   }
 
  private:
