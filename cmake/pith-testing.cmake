@@ -2,11 +2,13 @@
 #
 #   pith_add_test(core/random_test)                  a doctest program of tests/core/random_test.cpp; label cpu
 #   pith_add_test(laws/unbiased_test LABELS long)    ... which only the long tier runs
+#   pith_add_test(comm/threads_test LABELS threads)  ... which the thread sanitizer runs too
 #   pith_add_cuda_test(exec/cuda_test)               of a .cu file; label gpu; skipped without a device
 #   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi
 #
 # DISPATCH compiles the loops of host executors for every instruction set, as users have them; without it a test builds
-# in a third of the time and runs the baseline. LIBRARIES adds libraries to a program. Without nvcc and MPI the last two do nothing.
+# in a third of the time and runs the baseline. LIBRARIES adds libraries to a program, LABELS puts it into the target
+# <label>_tests too. Without nvcc and MPI the last two do nothing.
 
 function(pith_add_test name)
   pith_test_program(${name} .cpp ${ARGN})
@@ -63,4 +65,10 @@ macro(pith_test_program name ending)
   if(NOT arg_DISPATCH)
     target_compile_definitions(${target} PRIVATE PITH_NO_ISA_DISPATCH)
   endif()
+  foreach(label IN LISTS labels)
+    if(NOT TARGET ${label}_tests)
+      add_custom_target(${label}_tests)
+    endif()
+    add_dependencies(${label}_tests ${target})
+  endforeach()
 endmacro()

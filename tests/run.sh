@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tests/run.sh — installs what is missing, builds pith and tests it.
 #
-#   tests/run.sh                the optimised build, then the sanitizers
+#   tests/run.sh                the optimised build, then the sanitizers: address, undefined behaviour, threads
 #   tests/run.sh --long         the long tests and clang++ too
 #   tests/run.sh --no-install   installs nothing: names what is missing, and fails
 set -euo pipefail
@@ -36,6 +36,8 @@ build host
 check host
 build asan
 check asan
+build tsan
+check tsan
 if [[ $long == yes ]]; then
   build clang
   check clang

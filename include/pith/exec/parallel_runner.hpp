@@ -1,0 +1,33 @@
+// pith/exec/parallel_runner.hpp — who runs chunks of work on several threads: a pool of ours, or the engine's own.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// Work that comes in numbered chunks; a function is passed by its address.
+template <class F>
+concept chunk_function = std::is_object_v<F> && std::invocable<F const&, std::uint64_t>;
+
+struct any_chunk {
+  void operator()(std::uint64_t) const {}
+};
+
+static_assert(chunk_function<any_chunk>);
+
+}  // namespace detail
+
+/// run(count, f) calls f(i) once for each i < count, on any threads and in any order, and returns when all calls have.
+/// What f throws must reach the caller of run.
+///
+///   auto const run = [](std::uint64_t count, auto const& f) { tbb::parallel_for(std::uint64_t{0}, count, f); };
+template <class R>
+concept parallel_runner = requires(R& run, std::uint64_t count, detail::any_chunk const& f) {
+  run(count, f);
+};
+
+}  // namespace pith::inline v0

@@ -1,0 +1,210 @@
+// pith/exec/thread_pool.hpp — threads that claim chunks of work one by one, beside the caller who brought it.
+#pragma once
+
+#include <pith/core/error.hpp>
+#include <pith/exec/parallel_runner.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// Whether `word` says something else than `seen` soon. Jobs follow each other within microseconds, and a sleeping
+/// thread costs its waker more than that: so it looks for a while, and lets others have the core meanwhile.
+inline bool changes_soon(std::atomic<std::uint32_t> const& word, std::uint32_t seen) {
+  for (int look = 0; look < 100; ++look) {
+    if (word.load(std::memory_order_acquire) != seen) return true;
+    std::this_thread::yield();
+  }
+  return false;
+}
+
+/// One job after another, whose indices threads claim. A job is done when all its indices are, whoever came to help.
+///
+/// The ticket is one word: the job's number, and how many of its indices are left to claim. Who looks at a job and then
+/// claims under the same ticket has looked at an open job; who slept through its end, fewer than 2^44 jobs ago, fails.
+/// What was seen is used after the claim only, so that the next job can be written while old onlookers are about.
+class claimed_job {
+ public:
+  using call_type = void (*)(void const* f, std::uint64_t i);
+
+  static constexpr std::uint64_t most = (std::uint64_t{1} << 20) - 1;
+
+  /// The next call of a job, as someone saw it.
+  struct offer {
+    std::uint64_t ticket;
+    call_type call;
+    void const* f;
+    std::uint64_t i;
+  };
+
+  /// Opens a job of `count` indices from `first`, at most `most` of them, when the one before is done.
+  void open(call_type call, void const* f, std::uint64_t first, std::uint64_t count) {
+    call_.store(call, std::memory_order_relaxed);
+    f_.store(f, std::memory_order_relaxed);
+    end_.store(first + count, std::memory_order_relaxed);
+    unfinished_.store(static_cast<std::uint32_t>(count), std::memory_order_relaxed);
+    auto const last = ticket_.load(std::memory_order_relaxed);
+    ticket_.store(last - left_in(last) + (most + 1) + count, std::memory_order_release);
+  }
+
+  std::uint64_t left() const { return left_in(ticket_.load(std::memory_order_acquire)); }
+
+  offer look() const {
+    auto const ticket = ticket_.load(std::memory_order_acquire);
+    return {ticket, call_.load(std::memory_order_relaxed), f_.load(std::memory_order_relaxed),
+            end_.load(std::memory_order_relaxed) - left_in(ticket)};
+  }
+
+  bool claim(offer const& seen) {
+    auto ticket = seen.ticket;
+    return left_in(ticket) > 0 && ticket_.compare_exchange_strong(ticket, ticket - 1, std::memory_order_acquire);
+  }
+
+  /// Claims and calls until nothing is left to claim.
+  void help() {
+    std::uint32_t finished = 0;
+    for (auto seen = look(); left_in(seen.ticket) > 0; seen = look()) {
+      if (claim(seen)) finished += 1 + skipped_by(seen);
+    }
+    // Sequentially consistent, as notify_one may read whether anybody waits before it.
+    if (finished > 0 && unfinished_.fetch_sub(finished) == finished) unfinished_.notify_one();
+  }
+
+  /// Until what others have claimed is done.
+  void wait() const {
+    while (auto const n = unfinished_.load(std::memory_order_acquire)) {
+      if (!changes_soon(unfinished_, n)) unfinished_.wait(n, std::memory_order_acquire);
+    }
+  }
+
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
+
+  /// The first error of the jobs that were waited for since the last call, or none.
+  std::exception_ptr take_error() {
+    failed_.store(false, std::memory_order_relaxed);
+    return std::exchange(error_, nullptr);
+  }
+
+ private:
+  static std::uint64_t left_in(std::uint64_t ticket) { return ticket & most; }
+
+  /// Makes a call. If it throws, nobody claims what is left: so many are skipped.
+  std::uint32_t skipped_by(offer const& claimed) {
+    try {
+      claimed.call(claimed.f, claimed.i);
+      return 0;
+    } catch (...) {
+      if (!failed_.exchange(true)) error_ = std::current_exception();
+      return static_cast<std::uint32_t>(left_in(ticket_.fetch_and(~most)));
+    }
+  }
+
+  alignas(64) std::atomic<std::uint64_t> ticket_ = 0;
+  std::atomic<call_type> call_ = nullptr;
+  std::atomic<void const*> f_ = nullptr;
+  std::atomic<std::uint64_t> end_ = 0;
+  std::exception_ptr error_;
+  std::atomic<bool> failed_ = false;
+  std::atomic<std::uint32_t> unfinished_ = 0;
+};
+
+}  // namespace detail
+
+/// Threads that wait for work, and run(count, f), which shares it with them; a parallel_runner.
+///
+///   claims   indices one at a time and in order; the caller claims too, and returns when all calls have: it waits for
+///            indices that others have claimed, never for a thread that has claimed none
+///   throws   the first exception of an f, when all claimed calls have returned; the rest may then be skipped
+///   nests    run inside an f, and run while another thread runs, call f on their own thread alone: no deadlock
+///   needs    f to outlive the call only; a pool does not survive fork, and the child must neither use nor destroy it
+///   cost     no allocation; at most one wake of a sleeping thread, which wakes others while there is work for them
+class thread_pool {
+ public:
+  /// `threads` run f at a time, the caller being one of them; 0 means as many as the machine has cores.
+  explicit thread_pool(unsigned threads = 0) : thread_pool(without_workers()) {
+    detail::require(threads <= 4096, "thread_pool: threads must be in [0, 4096], got ", threads);
+    if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
+    workers_.reserve(threads - 1);
+    while (workers_.size() + 1 < threads) workers_.emplace_back([this] { work(); });
+  }
+  thread_pool(thread_pool const&) = delete;
+  thread_pool& operator=(thread_pool const&) = delete;
+
+  ~thread_pool() {
+    stopping_.store(true, std::memory_order_relaxed);
+    calls_.fetch_add(1);
+    calls_.notify_all();
+    for (auto& worker : workers_) worker.join();
+  }
+
+  unsigned threads() const { return static_cast<unsigned>(workers_.size()) + 1; }
+
+  template <detail::chunk_function F>
+  void run(std::uint64_t count, F const& f) {
+    if (count > 1 && !workers_.empty() && !running_.exchange(true, std::memory_order_acquire)) {
+      return share([](void const* g, std::uint64_t i) { (*static_cast<F const*>(g))(i); }, std::addressof(f), count);
+    }
+    for (std::uint64_t i = 0; i < count; ++i) f(i);
+  }
+
+  template <detail::chunk_function F>
+  void operator()(std::uint64_t count, F const& f) {
+    run(count, f);
+  }
+
+ private:
+  struct without_workers {};
+  explicit thread_pool(without_workers) {}  // so that the destructor runs if a thread cannot be started
+
+  void share(detail::claimed_job::call_type call, void const* f, std::uint64_t count) {
+    for (std::uint64_t first = 0; first < count && !job_.failed(); first += job_.most) {
+      job_.open(call, f, first, std::min(count - first, job_.most));
+      calls_.fetch_add(1);
+      wake(1);
+      job_.help();
+      job_.wait();
+    }
+    auto const error = job_.take_error();
+    running_.store(false, std::memory_order_release);
+    if (error) std::rethrow_exception(error);
+  }
+
+  void work() {
+    for (;;) {
+      auto const seen = calls_.load(std::memory_order_acquire);
+      if (stopping_.load(std::memory_order_relaxed)) return;
+      wake(2);
+      job_.help();
+      looking_.fetch_add(1);
+      auto const called = detail::changes_soon(calls_, seen);
+      looking_.fetch_sub(1);
+      if (!called) calls_.wait(seen, std::memory_order_acquire);
+    }
+  }
+
+  /// Wakes up to `at_most` workers, as far as there is work for more than this thread and those who look for it.
+  void wake(int at_most) {
+    for (; at_most > 0 && job_.left() > 1 + looking_.load(); --at_most) calls_.notify_one();
+  }
+
+  detail::claimed_job job_;
+  alignas(64) std::atomic<std::uint32_t> calls_ = 0;
+  std::atomic<std::uint32_t> looking_ = 0;
+  std::atomic<bool> running_ = false;
+  std::atomic<bool> stopping_ = false;
+  std::vector<std::thread> workers_;
+};
+
+static_assert(parallel_runner<thread_pool>);
+
+}  // namespace pith::inline v0
