@@ -18,8 +18,9 @@ class recorder final : public pith::field_visitor {
   recorder(E const& exec, std::vector<std::byte>& bytes) : exec_(exec), bytes_(bytes) {}
 
   void visit(void* data, std::size_t size) override {
-    bytes_.resize(bytes_.size() + size);
-    exec_.download(bytes_.data() + bytes_.size() - size, data, size);
+    auto field = std::vector<std::byte>(size);
+    exec_.download(field.data(), data, size);
+    bytes_.insert(bytes_.end(), field.begin(), field.end());
   }
 
  private:
@@ -27,11 +28,13 @@ class recorder final : public pith::field_visitor {
   std::vector<std::byte>& bytes_;
 };
 
-/// A codec with all that it needs on an executor, for one tensor of normal numbers.
+/// A codec with all that it needs on an executor, for one tensor: of normal numbers if none is given.
 template <class In, pith::executor E, class C>
 class execution {
  public:
   execution(E const& exec, C codec, pith::shape dims)
+      : execution(exec, codec, dims, narrow<In>(normal_vector(dims.n, 77))) {}
+  execution(E const& exec, C codec, pith::shape dims, std::vector<In> const& x)
       : exec_(exec),
         codec_(std::move(codec)),
         state_(pith::make_state<In>(exec, codec_, dims, {0x5eed, 3, 1})),
@@ -39,7 +42,6 @@ class execution {
         decoded_(exec, dims.n),
         payload_(exec, pith::payload_bytes<In>(codec_, dims)),
         scratch_(exec, pith::workspace_bytes<In>(exec, codec_, dims)) {
-    auto const x = narrow<In>(normal_vector(dims.n, 77));
     exec_.upload(x_.data(), x.data(), x_.size_bytes());
     exec_.wait();
   }
@@ -49,6 +51,12 @@ class execution {
     auto ws = pith::workspace_on<E>(scratch_.view());
     pith::compress(exec_, codec_, pith::span_on<E, In const>(x_.view()), payload_.view(), state_, ws);
     pith::decompress(exec_, codec_, pith::span_on<E, std::byte const>(payload_.view()), decoded_.view(), state_, ws);
+  }
+
+  std::vector<In> decoded() const {
+    auto x = std::vector<In>(decoded_.size());
+    exec_.download(x.data(), decoded_.data(), decoded_.size_bytes());
+    return x;
   }
 
   /// The payload, the decoded tensor and the state, one after another.

@@ -58,7 +58,7 @@ __device__ void run_cuda_blocks(Body const& body, typename Body::memory& fast, s
 }
 
 template <class Body>
-__global__ void __launch_bounds__(cuda_team::threads) block_kernel(Body const body, std::uint64_t blocks) {
+__global__ void __launch_bounds__(cuda_team::threads, 4) block_kernel(Body const body, std::uint64_t blocks) {
   if constexpr (sizeof(typename Body::memory) <= usual_shared_bytes) {
     __shared__ typename Body::memory fast;
     run_cuda_blocks(body, fast, blocks);

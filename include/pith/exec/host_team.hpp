@@ -12,7 +12,11 @@ namespace pith::inline v0::detail::inline PITH_ISA_NAMESPACE {
 /// One thread whose loops are compiled for `Level`.
 template <isa Level>
 struct host_team : lone_thread {
-  void random(draws const& from, std::uint64_t first, std::uint32_t groups, std::uint16_t* to) const {
+  // Bodies call it, and are for devices too: nvcc wants it there, and not to look what it calls.
+#if defined(__CUDACC__)
+#pragma nv_exec_check_disable
+#endif
+  PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t groups, std::uint16_t* to) const {
     std::uint32_t done = 0;
 #if PITH_ISA_DISPATCH
     if constexpr (Level == isa::avx512) {

@@ -91,9 +91,10 @@ class cuda_executor {
 #if !defined(__CUDACC__)
   template <class F>
   static void explain_compiler() {
-    static_assert(sizeof(F) == 0,
-                  "pith: work on a CUDA stream is compiled by nvcc: move this call to a .cu file; a .cpp file may make, "
-                  "copy and free buffers");
+    static_assert(
+        sizeof(F) == 0,
+        "pith: work on a CUDA stream is compiled by nvcc: move this call to a .cu file; a .cpp file may make, "
+        "copy and free buffers");
   }
 #endif
 
