@@ -135,6 +135,7 @@ PITH_HD void reduce_values(Team const& team, T* lane, T* values, std::uint64_t n
 /// partial[t] = the merge of f over tile t.
 template <class T, class F, class Merge>
 struct reduce_tiles {
+  static constexpr std::uint32_t block_span = tile;
   using memory = fast_array<T, tile_lanes>;
   F f;
   Merge merge;

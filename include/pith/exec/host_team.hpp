@@ -14,7 +14,11 @@ template <isa Level>
 struct host_team : lone_thread {
   static constexpr bool specializes = Level != isa::baseline;
 
-  void random(draws const& from, std::uint64_t first, std::uint32_t groups, std::uint16_t* to) const {
+  // Bodies call it, and are for devices too: nvcc wants it there, and not to look what it calls.
+#if defined(__CUDACC__)
+#pragma nv_exec_check_disable
+#endif
+  PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t groups, std::uint16_t* to) const {
     std::uint32_t done = 0;
 #if PITH_ISA_DISPATCH
     if constexpr (Level == isa::avx512) {
@@ -64,7 +68,7 @@ void run_blocks([[maybe_unused]] isa level, Body const& body, std::uint64_t firs
 /// f(i) for the indices of a block, so that one driver runs both.
 template <class F>
 struct index_block {
-  static constexpr std::uint64_t span = 4096;
+  static constexpr std::uint64_t block_span = 4096;
   struct memory {};
   F f;
   std::uint64_t n;
@@ -72,8 +76,8 @@ struct index_block {
   template <class Team>
   void operator()(Team const&, memory&, std::uint64_t block) const {
     auto const own = f;
-    auto const last = n - block * span < span ? n : (block + 1) * span;
-    for (auto i = block * span; i < last; ++i) own(i);
+    auto const last = n - block * block_span < block_span ? n : (block + 1) * block_span;
+    for (auto i = block * block_span; i < last; ++i) own(i);
   }
 };
 

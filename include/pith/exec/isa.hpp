@@ -8,8 +8,8 @@
 /// Without optimisation vector instructions gain nothing.
 #if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(PITH_NO_ISA_DISPATCH)
 #define PITH_ISA_DISPATCH 1
-#define PITH_TARGET_AVX2 __attribute__((target("avx2,fma,bmi,bmi2,lzcnt,popcnt,f16c")))
-#define PITH_AVX512_FEATURES "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,lzcnt,popcnt,f16c"
+#define PITH_TARGET_AVX2 __attribute__((target("avx2,fma,bmi,bmi2,lzcnt,popcnt")))
+#define PITH_AVX512_FEATURES "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,lzcnt,popcnt"
 #if defined(__clang__)
 #define PITH_TARGET_AVX512 __attribute__((target(PITH_AVX512_FEATURES)))
 #else
@@ -47,8 +47,8 @@ inline isa best_isa() {
 #if PITH_ISA_DISPATCH
   static isa const best = [] {
     __builtin_cpu_init();
-    auto const has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                          __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+    auto const has_avx2 =
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
     auto const has_avx512 = has_avx2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                             __builtin_cpu_supports("avx512vl");
     return has_avx512 ? isa::avx512 : has_avx2 ? isa::avx2 : isa::baseline;

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace pith::inline v0 {
+namespace pith::inline v0::inline PITH_ISA_NAMESPACE {
 
 /// Runs everything at once, in order, on the calling thread, with the best instructions that the CPU has or those asked
 /// for.
@@ -26,7 +26,7 @@ class seq_executor : public detail::host_memory {
   template <class F>
   void for_each_index(std::uint64_t n, F const& f) const {
     using block = detail::index_block<F>;
-    for_each_block(n / block::span + (n % block::span != 0), block{f, n});
+    for_each_block(n / block::block_span + (n % block::block_span != 0), block{f, n});
   }
   template <class Body>
   void for_each_block(std::uint64_t blocks, Body const& body) const {
@@ -41,4 +41,4 @@ inline constexpr seq_executor seq{};
 
 static_assert(executor<seq_executor>);
 
-}  // namespace pith::inline v0
+}  // namespace pith::inline v0::inline PITH_ISA_NAMESPACE

@@ -38,7 +38,7 @@ struct quantizer_memory {
   fast_array<std::uint16_t, Rule::draws ? Span : 1> random;
   fast_array<refined_of<Rule, A>, Span / group> refined;
   fast_array<scale_of<Rule, A>, Span / group> scales;
-  fast_array<statistic_of<Rule, A>, Span / 2> lanes;
+  fast_array<statistic_of<Rule, A>, Span> lanes;  // a row of 2^k + 8 values is merged in 2^k lanes
 };
 
 /// Symbols of a block whose scales are known: coded, packed, and told to the source as the values they stand for.
@@ -136,6 +136,7 @@ struct quantize_buckets {
 /// The statistic of one tile of a bucket; symbols too, where they need no scale.
 template <class Rule, class Source, class A>
 struct measure_tiles {
+  static constexpr std::uint32_t block_span = tile;
   struct memory {
     fast_array<A, tile_lanes> room;
     fast_array<symbol_word<Rule::bits>, scale_free<Rule> ? tile_lanes : 1> symbols;

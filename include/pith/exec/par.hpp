@@ -1,0 +1,195 @@
+// pith/exec/par.hpp — the threads of a pool, or of the engine: the bytes of seq, on all cores.
+#pragma once
+
+#include <pith/core/error.hpp>
+#include <pith/core/executor.hpp>
+#include <pith/exec/host_memory.hpp>
+#include <pith/exec/host_team.hpp>
+#include <pith/exec/parallel_runner.hpp>
+#include <pith/exec/thread_pool.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// The elements of a tensor that a block of a body takes, so that its cost can be guessed: a body that takes others than
+/// the executor asks for says so in its own block_span.
+template <class Body>
+constexpr std::uint64_t elements_in_block(std::uint64_t usual) {
+  if constexpr (requires { Body::block_span; }) {
+    return Body::block_span;
+  } else {
+    return usual;
+  }
+}
+
+/// `total` units of work in chunks of `grain`.
+struct chunking {
+  /// A chunk takes some microseconds, so that claiming it costs little; more than 64 a thread would balance no better.
+  static constexpr std::uint64_t most_a_thread = 64;
+
+  std::uint64_t total, grain;
+
+  constexpr chunking(std::uint64_t work, std::uint64_t least, unsigned threads)
+      : total(work), grain(std::max(least, work / (most_a_thread * threads) + 1)) {}
+
+  constexpr std::uint64_t count() const { return total / grain + (total % grain != 0); }
+  constexpr std::uint64_t first(std::uint64_t chunk) const { return chunk * grain; }
+  constexpr std::uint64_t last(std::uint64_t chunk) const { return std::min(total, first(chunk) + grain); }
+};
+
+/// How many threads a runner has, one a core if it does not say.
+template <class R>
+unsigned threads_of(R const& runner) {
+  if constexpr (requires { runner.threads(); }) {
+    return static_cast<unsigned>(std::max<std::uint64_t>(1, runner.threads()));
+  } else {
+    return std::max(1u, std::thread::hardware_concurrency());
+  }
+}
+
+inline namespace PITH_ISA_NAMESPACE {
+
+template <class Body>
+struct block_chunk {
+  Body const& body;
+  chunking over;
+  isa level;
+  void operator()(std::uint64_t c) const { run_blocks(level, body, over.first(c), over.last(c)); }
+};
+
+}  // namespace PITH_ISA_NAMESPACE
+
+struct copy_chunk {
+  std::byte* to;
+  std::byte const* from;
+  chunking over;
+  void operator()(std::uint64_t c) const {
+    host_memory().copy(to + over.first(c), from + over.first(c), over.last(c) - over.first(c));
+  }
+};
+
+struct fill_chunk {
+  std::byte* to;
+  std::byte value;
+  chunking over;
+  void operator()(std::uint64_t c) const {
+    host_memory().fill(to + over.first(c), value, over.last(c) - over.first(c));
+  }
+};
+
+}  // namespace detail
+
+inline namespace PITH_ISA_NAMESPACE {
+
+/// Shares work with the threads of a runner, and returns when it is done; small work stays on the calling thread. Bytes
+/// are those of seq with the same instructions, for any number of threads.
+///
+///   owns     nothing: the runner must outlive it and its copies. One that was made of no runner uses its caller alone
+///   throws   what the runner throws; bodies do not throw
+///   nests    as the runner does: with a thread_pool, who runs inside a run, or while another thread does, works alone
+///   cost     no allocation of its own
+template <parallel_runner R>
+class par_executor : public detail::host_memory {
+ public:
+  static constexpr std::uint32_t block_span = 512;
+  static constexpr char const* name() { return "par"; }
+
+  par_executor() = default;
+  explicit par_executor(R& runner, isa level = isa::avx512)
+      : runner_(std::addressof(runner)), threads_(detail::threads_of(runner)), most_(level) {}
+
+  /// The instructions that it uses.
+  isa level() const { return std::min(most_, best_isa()); }
+
+  template <class F>
+  void for_each_index(std::uint64_t n, F const& f) const {
+    using block = detail::index_block<F>;
+    for_each_block(n / block::block_span + (n % block::block_span != 0), block{f, n});
+  }
+  template <class Body>
+  void for_each_block(std::uint64_t blocks, Body const& body) const {
+    constexpr auto elements = detail::elements_in_block<Body>(block_span);
+    if (blocks < (shared_elements + elements - 1) / elements || runner_ == nullptr) {
+      if (blocks > 0) detail::run_blocks(level(), body, 0, blocks);
+      return;
+    }
+    auto const over = detail::chunking(blocks, std::max<std::uint64_t>(1, chunk_elements / elements), threads_);
+    (*runner_)(over.count(), detail::block_chunk<Body>{body, over, level()});
+  }
+
+  /// The bytes may overlap, as in host_memory; then one thread moves them.
+  void copy(void* to, void const* from, std::size_t bytes) const {
+    auto* const first = static_cast<std::byte*>(to);
+    auto const* const source = static_cast<std::byte const*>(from);
+    auto const before = std::less_equal<>();
+    auto const apart = before(source + bytes, first) || before(first + bytes, source);
+    if (bytes < shared_bytes || runner_ == nullptr || !apart) return host_memory::copy(to, from, bytes);
+    auto const over = detail::chunking(bytes, chunk_bytes, threads_);
+    (*runner_)(over.count(), detail::copy_chunk{first, source, over});
+  }
+  void fill(void* to, std::byte value, std::size_t bytes) const {
+    if (bytes < shared_bytes || runner_ == nullptr) return host_memory::fill(to, value, bytes);
+    auto const over = detail::chunking(bytes, chunk_bytes, threads_);
+    (*runner_)(over.count(), detail::fill_chunk{static_cast<std::byte*>(to), value, over});
+  }
+  void upload(void* to, void const* from, std::size_t bytes) const { copy(to, from, bytes); }
+  void download(void* to, void const* from, std::size_t bytes) const { copy(to, from, bytes); }
+
+ private:
+  /// What is less is done sooner than a sleeping thread wakes.
+  static constexpr std::uint64_t shared_elements = std::uint64_t{1} << 16, chunk_elements = std::uint64_t{1} << 14;
+  static constexpr std::size_t shared_bytes = std::size_t{1} << 20, chunk_bytes = std::size_t{1} << 18;
+
+  R* runner_ = nullptr;
+  unsigned threads_ = 1;
+  isa most_ = isa::avx512;
+};
+
+static_assert(executor<par_executor<thread_pool>>);
+
+/// The executor of a runner, which the caller owns: a thread_pool, or whatever runs the engine's own threads. A level
+/// limits its instructions.
+template <parallel_runner R>
+par_executor<R> par(R& runner) {
+  return par_executor<R>(runner);
+}
+template <parallel_runner R>
+par_executor<R> par(R& runner, isa level) {
+  return par_executor<R>(runner, detail::runnable(level));
+}
+template <parallel_runner R>
+par_executor<R> par(std::reference_wrapper<R> runner) {
+  return par_executor<R>(runner.get());
+}
+template <parallel_runner R>
+par_executor<R> par(std::reference_wrapper<R> runner, isa level) {
+  return par_executor<R>(runner.get(), detail::runnable(level));
+}
+
+}  // namespace PITH_ISA_NAMESPACE
+
+namespace detail {
+
+/// Made when it is first asked for, and never destroyed: the child of a fork may end, which a pool's destructor may not.
+inline thread_pool& common_pool() {
+  static auto* const pool = new thread_pool();
+  return *pool;
+}
+
+}  // namespace detail
+
+inline namespace PITH_ISA_NAMESPACE {
+
+/// The executor of one pool that the process owns, with a thread for each core.
+inline par_executor<thread_pool> par() { return par(detail::common_pool()); }
+
+}  // namespace PITH_ISA_NAMESPACE
+}  // namespace pith::inline v0

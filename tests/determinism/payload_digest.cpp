@@ -1,0 +1,61 @@
+// tests/determinism/payload_digest.cpp — digests of all that reproducible codecs make, which every compiler and flag equals.
+//
+//   cast<half>                           cf0b2d6a351857a6
+//   scaled_sign                          ac415317e1161626
+//   scaled_sign(1000)                    4c2728a8538e7ce6
+//   qsgd<8>                              cabc04830f5d1385
+//   qsgd<4>(5,24)                        f0a4410430576455
+//   qsgd<3>(3,40000,max)                 ac4333b2df34188b
+//   ef(scaled_sign)                      713b680435c089a1
+//   ef(qsgd<8>)                          ff0ff351f643c52a
+//   top_k(0.01)                          ab86b672a9739e26
+//   random_k(0.1)                        746e0f5f78d18e26
+//   random_k(0.25,unbiased)              aaf36101f980a226
+//   random_k(0.5)|qsgd<4>                d741e5fc7f7371cb
+//   ef(top_k(0.01)|qsgd<8>)              56d3682bf08564f8
+#include <pith/core/digest.hpp>
+#include <pith/exec/seq.hpp>
+
+#include <cinttypes>
+#include <cstdio>
+
+#include "support/codecs.hpp"
+#include "support/executed.hpp"
+
+namespace {
+
+/// Integers of 24 bits times powers of two: exact, and far apart.
+template <class In>
+std::vector<In> input(std::uint64_t n) {
+  auto random = std::mt19937_64(41);
+  auto x = std::vector<In>(n);
+  for (auto& v : x) {
+    auto const word = random();
+    v = pith::element_cast<In>(std::ldexp(static_cast<double>(word >> 40) - 0x1p23, -24 - static_cast<int>(word % 12)));
+  }
+  return x;
+}
+
+template <class In, class C>
+void add_digest(pith::digest& digest, C const& codec, pith::shape dims) {
+  auto run = support::execution<In, pith::seq_executor, C>(pith::seq, codec, dims, input<In>(dims.n));
+  for (int step = 0; step < 2; ++step) {
+    run.step();
+    for (auto const b : run.bytes()) digest << std::to_integer<std::uint64_t>(b);
+  }
+}
+
+struct print_digest {
+  template <class C>
+  void operator()(C const& codec, pith::shape) const {
+    static_assert(pith::reproducible<C>);
+    auto digest = pith::digest();
+    for (std::uint64_t const n : {1u, 7u, 513u, 10'007u}) add_digest<float>(digest, codec, {n});
+    add_digest<pith::bfloat16>(digest, codec, {10'007});
+    std::printf("%-36s %016" PRIx64 "\n", codec.name().c_str(), digest.value());
+  }
+};
+
+}  // namespace
+
+int main() { support::with_reproducible_codecs(1, print_digest()); }

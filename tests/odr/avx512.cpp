@@ -1,0 +1,4 @@
+// tests/odr/avx512.cpp — the unit that is compiled for CPUs with AVX-512.
+#include "odr/report.hpp"
+
+unit_report report_of_avx512() { return report_of_unit(); }

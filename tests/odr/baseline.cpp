@@ -1,0 +1,4 @@
+// tests/odr/baseline.cpp — the unit that is compiled for any CPU.
+#include "odr/report.hpp"
+
+unit_report report_of_baseline() { return report_of_unit(); }

@@ -1,0 +1,16 @@
+// tests/odr/isa_test.cpp — units compiled for different CPUs keep their own loops in one program, in any order of linking.
+#include <doctest/doctest.h>
+
+#include "odr/unit.hpp"
+
+TEST_CASE("what is instantiated in units with other flags are other functions with equal bytes") {
+  if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl")) {
+    MESSAGE("skipped: this CPU cannot run one of the units");
+    return;
+  }
+  auto const baseline = report_of_baseline(), avx512 = report_of_avx512();
+  CHECK(baseline.executor != avx512.executor);
+  CHECK(baseline.loop != avx512.loop);
+  CHECK(baseline.best == avx512.best);
+  CHECK(baseline.bytes == avx512.bytes);
+}

@@ -1,0 +1,18 @@
+// tests/odr/unit.hpp — what two units of one program, compiled for different CPUs, tell about their own instantiations.
+#pragma once
+
+#include <pith/exec/isa.hpp>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+struct unit_report {
+  pith::isa best;
+  std::string executor;          ///< the type's name, which all that is instantiated over it contains
+  void const* loop;              ///< where the loop over blocks of an empty body begins
+  std::vector<std::byte> bytes;  ///< of two steps of a codec
+};
+
+unit_report report_of_baseline();
+unit_report report_of_avx512();

@@ -1,0 +1,53 @@
+// tests/support/codecs.hpp — every codec with a tensor that suits it, for tests that compare executors.
+#pragma once
+
+#include <pith/core/chain.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/cast.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/scaled_sign.hpp>
+#include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/top_k.hpp>
+
+namespace support {
+
+/// Calls f(codec, dims) for scalar quantizers of small, large and no buckets, by themselves and with feedback.
+template <class F>
+void with_quantizers(std::uint64_t n, F const& f) {
+  f(pith::cast<pith::half>(), pith::shape{n});
+  f(pith::scaled_sign(), pith::shape{n});
+  f(pith::scaled_sign(1000), pith::shape{n});
+  f(pith::qsgd<8>(), pith::shape{n});
+  f(pith::qsgd<4>(5, 24), pith::shape{n});
+  f(pith::qsgd<3>(3, 40000, pith::norm::max), pith::shape{n});
+  f(pith::error_feedback(pith::scaled_sign()), pith::shape{n});
+  f(pith::error_feedback(pith::qsgd<8>()), pith::shape{n});
+}
+
+/// ... for sparsifiers and chains of them.
+template <class F>
+void with_sparsifiers(std::uint64_t n, F const& f) {
+  f(pith::top_k(0.01), pith::shape{n});
+  f(pith::random_k(0.1), pith::shape{n});
+  f(pith::random_k<pith::scaling::unbiased>(0.25), pith::shape{n});
+  f(pith::random_k(0.5) | pith::qsgd<4>(), pith::shape{n});
+  f(pith::error_feedback(pith::top_k(0.01) | pith::qsgd<8>()), pith::shape{n});
+}
+
+/// ... for those that are reproducible: equal bytes on all executors, instruction sets and compilers.
+template <class F>
+void with_reproducible_codecs(std::uint64_t n, F const& f) {
+  with_quantizers(n, f);
+  with_sparsifiers(n, f);
+}
+
+/// ... for all.
+template <class F>
+void with_codecs(std::uint64_t n, F const& f) {
+  with_reproducible_codecs(n, f);
+  f(pith::power_sgd(2), pith::shape{n / 250 * 250, 250});
+  f(pith::error_feedback(pith::power_sgd(3)), pith::shape{n / 250 * 250, 250});
+}
+
+}  // namespace support
