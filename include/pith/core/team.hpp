@@ -64,7 +64,7 @@ inline constexpr std::uint32_t kept_slack = 16;
 ///
 /// What a body may ask inside of f:
 ///
-///   tally(bins, i)               ++bins[i] in the block's fast memory
+///   tally(bins, i, holds)        bins[i] += holds in the block's fast memory
 ///   add(word, amount)            *word += amount, of many blocks; returns what it was
 ///
 /// A body branches only on what all threads of the team see alike.
@@ -76,7 +76,7 @@ concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::u
   { t.count(1u, detail::none_kept{}) } -> std::same_as<std::uint32_t>;
   { t.compact(1u, detail::none_kept{}, detail::none_kept{}) } -> std::same_as<std::uint32_t>;
   { t.at_least(static_cast<float const*>(nullptr), 1u, 1u, words) } -> std::same_as<std::uint32_t>;
-  t.tally(words, 1u);
+  t.tally(words, 1u, true);
   { t.add(words, 1u) } -> std::same_as<std::uint32_t>;
 };
 
@@ -133,7 +133,8 @@ struct lone_thread {
     return kept;
   }
 
-  PITH_HD void tally(std::uint32_t* bins, std::uint32_t i) const { ++bins[i]; }
+  /// Without a branch, which would often be guessed wrong.
+  PITH_HD void tally(std::uint32_t* bins, std::uint32_t i, bool holds) const { bins[i] += holds ? 1 : 0; }
 
   PITH_HD std::uint32_t add(std::uint32_t* word, std::uint32_t amount) const {
     auto const before = *word;

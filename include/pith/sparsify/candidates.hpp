@@ -24,11 +24,11 @@ struct sample_keys {
     auto const width = of.n / (samples / line);
     auto const from = of.from;
     auto* const to = keys + first;
-    team.for_each(count, [=](std::uint32_t i) {
-      auto const stratum = (first + i) / line;
+    team.for_each_in(count, constant<line>(), [=](std::uint32_t j) {
+      auto const stratum = first / line + j;
       auto const jitter = (static_cast<std::uint64_t>(stratum * 0x9E3779B1u) >> 16) * (width / line) >> 16;
       auto const begin = (stratum * width + jitter * line) / line * line;
-      to[i] = magnitude_bits(from(begin + (first + i) % line));
+      return [=](std::uint32_t i) { to[i] = magnitude_bits(from(begin + i % line)); };
     });
   }
 };
@@ -67,7 +67,7 @@ struct find_bound {
     auto const* const sample = keys;
     team.for_each(constant<digit_bins>(), [=](std::uint32_t i) { bins[i] = 0; });
     team.for_each(samples, [=, &team](std::uint32_t i) {
-      if (digit.begins(sample[i])) team.tally(bins, digit(sample[i]));
+      team.tally(bins, digit(sample[i]), digit.begins(sample[i]));
     });
     find_digit(team, fast.digit, bins, of_rank);
   }

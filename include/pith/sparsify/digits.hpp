@@ -56,10 +56,11 @@ struct digit_memory {
 template <team Team>
 PITH_HD void find_digit(Team const& team, digit_memory& fast, std::uint32_t const* bins, std::uint32_t rank) {
   auto* const result = &fast;
+  auto const holds = [=](std::uint32_t before, std::uint32_t through) { return before < rank && rank <= through; };
   prefix_sums(
-      team, fast.scan, digit_bins, [=](std::uint32_t i) { return bins[digit_bins - 1 - i]; },
+      team, fast.scan, digit_bins, [=](std::uint32_t i) { return bins[digit_bins - 1 - i]; }, holds,
       [=](std::uint32_t i, std::uint32_t before, std::uint32_t own) {
-        if (before >= rank || before + own < rank) return;
+        if (!holds(before, before + own)) return;
         result->digit = digit_bins - 1 - i;
         result->rank = rank - before;
       });

@@ -33,7 +33,7 @@ struct count_digits {
       auto const* const p = selection_values(of, team, first, count, fast.p.data());
       team.for_each(count, [=, &team](std::uint32_t i) {
         auto const key = magnitude_bits(p[i]);
-        if (digit.begins(key)) team.tally(bins, digit(key));
+        team.tally(bins, digit(key), digit.begins(key));
       });
     }
     team.for_each(constant<digit_bins>(), [=, &team](std::uint32_t i) {

@@ -48,7 +48,7 @@ struct selection_size {
   /// A sample gives a lower bound of the k-th largest when few are kept of many. In the mean samples * k / n of it are
   /// among the k largest; four standard deviations more are not, once in some ten thousand times.
   static selection_size of(std::uint64_t n, std::uint64_t k) {
-    if (n < 16384 || k > n / 16) return {n, k};
+    if (n < 16384 || k > n / 4) return {n, k};
     auto const samples = std::clamp<std::uint64_t>(n / 256 / line * line, 4096, 16384);
     auto const share = static_cast<double>(samples) / static_cast<double>(n);
     auto const rank = std::floor(share * static_cast<double>(k) + 4 * std::sqrt(share * static_cast<double>(k)) + 2);
