@@ -1,73 +1,100 @@
-// tests/exec/seq_test.cpp — the reference executor's selection, against a sort.
+// tests/exec/seq_test.cpp — the reference executor's memory, and its team's primitives.
 #include <pith/exec/seq.hpp>
-#include <pith/sparsify/select.hpp>
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <numeric>
+#include <limits>
 #include <random>
 #include <vector>
 
+#include "support/vectors.hpp"
+
 namespace {
 
-template <class Key>
-struct key_at {
-  Key const* keys;
-  Key operator()(std::uint64_t i) const { return keys[i]; }
+template <class A>
+using bits = pith::detail::bits_of<A>;
+
+/// What a team finds by at_least, on a block of the executor's.
+template <class A>
+struct find_large {
+  struct memory {};
+  A const* x;
+  std::uint32_t n;
+  bits<A> least;
+  std::uint32_t* kept;
+  std::uint32_t* count;
+  template <pith::team Team>
+  void operator()(Team const& team, memory&, std::uint64_t) const {
+    *count = team.at_least(x, n, least, kept);
+  }
 };
 
-template <class Key>
-std::vector<std::uint32_t> selected(std::vector<Key> const& keys, std::size_t k) {
-  auto out = std::vector<std::uint32_t>(k);
-  auto const bytes = pith::detail::select_scratch_bytes<Key>(keys.size()) + 128;
-  auto memory = std::vector<std::byte>(bytes);
-  auto ws = pith::workspace<>(pith::span<std::byte>(memory));
-  pith::detail::select_largest(pith::seq, out.data(), k, keys.size(), key_at<Key>{keys.data()}, ws);
-  CHECK(ws.high_water() <= pith::detail::select_scratch_bytes<Key>(keys.size()));
-  return out;
+template <class A>
+std::vector<std::uint32_t> large(pith::isa level, std::vector<A> const& x, bits<A> least) {
+  auto kept = std::vector<std::uint32_t>(x.size() + pith::detail::kept_slack);
+  std::uint32_t count = 0;
+  auto const n = static_cast<std::uint32_t>(x.size());
+  pith::seq_executor(level).for_each_block(1, find_large<A>{x.data(), n, least, kept.data(), &count});
+  kept.resize(count);
+  return kept;
 }
 
-template <class Key>
-std::vector<std::uint32_t> sorted_prefix(std::vector<Key> const& keys, std::size_t k) {
-  auto order = std::vector<std::uint32_t>(keys.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return keys[a] > keys[b]; });
-  order.resize(k);
-  std::sort(order.begin(), order.end());
-  return order;
-}
+/// Adds one to a word for each element, and counts and compacts those that are odd.
+struct use_primitives {
+  struct memory {
+    pith::detail::fast_array<std::uint32_t, 4> bins;
+  };
+  std::uint32_t n;
+  std::uint32_t* words;
+  std::uint32_t* odd;
+  template <pith::team Team>
+  void operator()(Team const& team, memory& fast, std::uint64_t block) const {
+    auto* const bins = fast.bins.data();
+    auto* const to = words;
+    team.for_each(4u, [=](std::uint32_t i) { bins[i] = 0; });
+    team.for_each(n, [=, &team](std::uint32_t i) {
+      team.tally(bins, i % 4, i != 4);
+      team.add(to, 1);
+    });
+    team.for_each(4u, [=](std::uint32_t i) { to[4 + i] = bins[i]; });
+    auto const is_odd = [](std::uint32_t i) { return i % 2 == 1; };
+    auto* const list = odd;
+    to[1] = team.count(n, is_odd);
+    to[2] = team.compact(n, is_odd, [=](std::uint32_t i, std::uint32_t place) { list[place] = i; });
+    if (block == 1) to[3] = team.add(to, 0);
+  }
+};
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("the largest are selected as a stable sort would", Key, std::uint16_t, std::uint32_t,
-                   std::uint64_t) {
-  auto random = std::mt19937_64(21);
-  for (std::size_t const n : {1u, 2u, 3u, 17u, 1000u, 4099u}) {
-    for (std::uint64_t const distinct : {std::uint64_t{1}, std::uint64_t{3}, std::uint64_t{60000}}) {
-      auto keys = std::vector<Key>(n);
-      for (auto& key : keys) key = static_cast<Key>(random() % distinct * (sizeof(Key) == 2 ? 1 : 65537));
-      for (std::size_t const k : {std::size_t{0}, std::size_t{1}, n / 3, n / 2 + 1, n - 1, n}) {
-        if (k > n) continue;
-        CAPTURE(n);
-        CAPTURE(distinct);
-        CAPTURE(k);
-        CHECK(selected(keys, k) == sorted_prefix(keys, k));
+TEST_CASE_TEMPLATE("a team finds large magnitudes in order at every instruction set", A, float, double) {
+  for (auto const level : {pith::isa::baseline, pith::isa::avx2, pith::isa::avx512}) {
+    if (level > pith::best_isa()) continue;
+    CAPTURE(pith::isa_name(level));
+    for (std::size_t const n : {0u, 1u, 7u, 8u, 15u, 16u, 17u, 31u, 32u, 33u, 100u, 2048u}) {
+      auto x = support::narrow<A>(support::normal_vector(n, 31 + n));
+      if (n > 8) x[3] = 0, x[5] = static_cast<A>(support::not_a_number), x[7] = static_cast<A>(-support::infinity);
+      for (auto const bound : {A{0}, A{0.5}, A{-2}, static_cast<A>(support::infinity)}) {
+        auto const least = pith::detail::magnitude_bits(bound);
+        auto expected = std::vector<std::uint32_t>();
+        for (std::uint32_t i = 0; i < n; ++i) {
+          if (!(std::abs(x[i]) < std::abs(bound))) expected.push_back(i);
+        }
+        CHECK(large(level, x, least) == expected);
       }
+      CHECK(large<A>(level, x, bits<A>{1} << (8 * sizeof(A) - 1)).empty());
     }
   }
 }
 
-TEST_CASE("ties go to the smaller index") {
-  auto const keys = std::vector<std::uint32_t>{5, 7, 5, 7, 5, 1, 5};
-  CHECK(selected(keys, 1) == std::vector<std::uint32_t>{1});
-  CHECK(selected(keys, 3) == std::vector<std::uint32_t>{0, 1, 3});
-  CHECK(selected(keys, 5) == std::vector<std::uint32_t>{0, 1, 2, 3, 4});
-  CHECK(selected(keys, 7) == std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5, 6});
+TEST_CASE("a team adds over blocks and tallies and counts and compacts within one") {
+  auto words = std::vector<std::uint32_t>(8);
+  auto odd = std::vector<std::uint32_t>(5);
+  pith::seq.for_each_block(2, use_primitives{11, words.data(), odd.data()});
+  CHECK(words == std::vector<std::uint32_t>{22, 5, 5, 22, 2, 3, 3, 2});
+  CHECK(odd == std::vector<std::uint32_t>{1, 3, 5, 7, 9});
 }
-
-TEST_CASE("nothing is selected from nothing") { CHECK(selected(std::vector<std::uint32_t>{}, 0).empty()); }
 
 TEST_CASE("bytes are copied and filled and none is allowed") {
   auto from = std::vector<std::byte>(5, std::byte{3});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/core/call.hpp>
+#include <pith/core/element.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -33,6 +34,20 @@ struct no_rows {
   PITH_HD no_work operator()(std::uint32_t) const { return {}; }
 };
 
+struct none_kept {
+  PITH_HD bool operator()(std::uint32_t) const { return false; }
+  PITH_HD void operator()(std::uint32_t, std::uint32_t) const {}
+};
+
+/// The bits of |x|: they order magnitudes, infinity above all numbers and NaN above infinity.
+template <std::floating_point A>
+PITH_HD inline bits_of<A> magnitude_bits(A x) {
+  return bits_as<bits_of<A>>(x) << 1 >> 1;
+}
+
+/// What at_least may write behind the last index that it keeps.
+inline constexpr std::uint32_t kept_slack = 16;
+
 }  // namespace detail
 
 /// What the body of a block may ask of the threads that run it, one on a host, hundreds on a device. All of a team call
@@ -42,12 +57,29 @@ struct no_rows {
 ///   for_each_in(n, width, row)   row(i / width)(i) for i < n: what a row shares is read once, by row(j)
 ///   specializes                  whether loops of known counts are worth a second copy of a body
 ///   random(from, first, g, to)   to[8 j + lane] = from(first + j).lane(lane) for j < g
+///   count(n, keep)               for how many i < n keep(i) holds
+///   compact(n, keep, emit)       emit(i, place) for the i < n that keep(i) holds for, places counted from 0 in the order
+///                                of i; returns their number
+///   at_least(x, n, least, kept)  the i < n whose |x[i]| has bits that are at least `least`, in order, into kept[0 ...],
+///                                n + kept_slack long; returns their number
+///
+/// What a body may ask inside of f:
+///
+///   tally(bins, i, holds)        bins[i] += holds in the block's fast memory
+///   add(word, amount)            *word += amount, of many blocks; returns what it was
+///
+/// A body branches only on what all threads of the team see alike.
 template <class T>
-concept team = requires(T const& t, draws const& from, std::uint16_t* to) {
+concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::uint32_t* words) {
   { T::specializes } -> std::convertible_to<bool>;
   t.for_each(1u, detail::no_work{});
   t.for_each_in(1u, 1u, detail::no_rows{});
   t.random(from, std::uint64_t{}, 1u, to);
+  { t.count(1u, detail::none_kept{}) } -> std::same_as<std::uint32_t>;
+  { t.compact(1u, detail::none_kept{}, detail::none_kept{}) } -> std::same_as<std::uint32_t>;
+  { t.at_least(static_cast<float const*>(nullptr), 1u, 1u, words) } -> std::same_as<std::uint32_t>;
+  t.tally(words, 1u, true);
+  { t.add(words, 1u) } -> std::same_as<std::uint32_t>;
 };
 
 /// One thread by itself, in any host or device code: the reference for other teams.
@@ -77,6 +109,41 @@ struct lone_thread {
       auto const block = from(first + j);
       for (std::uint32_t lane = 0; lane < 8; ++lane) to[8 * j + lane] = block.lane(lane);
     }
+  }
+
+  template <class Count, class Keep>
+  PITH_HD std::uint32_t count(Count n, Keep const& keep) const {
+    std::uint32_t kept = 0;
+    for (std::uint32_t i = 0; i < n; ++i) kept += keep(i) ? 1 : 0;
+    return kept;
+  }
+
+  template <class Count, class Keep, class Emit>
+  PITH_HD std::uint32_t compact(Count n, Keep const& keep, Emit const& emit) const {
+    std::uint32_t kept = 0;
+    for (std::uint32_t i = 0; i < n; ++i) {
+      if (keep(i)) emit(i, kept++);
+    }
+    return kept;
+  }
+
+  template <std::floating_point A, class Count>
+  PITH_HD std::uint32_t at_least(A const* x, Count n, detail::bits_of<A> least, std::uint32_t* to) const {
+    std::uint32_t kept = 0;
+    for (std::uint32_t i = 0; i < n; ++i) {
+      to[kept] = i;
+      kept += detail::magnitude_bits(x[i]) >= least ? 1 : 0;
+    }
+    return kept;
+  }
+
+  /// Without a branch, which would often be guessed wrong.
+  PITH_HD void tally(std::uint32_t* bins, std::uint32_t i, bool holds) const { bins[i] += holds ? 1 : 0; }
+
+  PITH_HD std::uint32_t add(std::uint32_t* word, std::uint32_t amount) const {
+    auto const before = *word;
+    *word = before + amount;
+    return before;
   }
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/core/team.hpp>
+#include <pith/exec/compaction.hpp>
 #include <pith/exec/isa.hpp>
 #include <pith/exec/philox.hpp>
 
@@ -32,6 +33,23 @@ struct host_team : lone_thread {
     }
 #endif
     if (done < groups) lone_thread::random(from, first + done, groups - done, to + 8 * done);
+  }
+
+  template <std::floating_point A, class Count>
+  std::uint32_t at_least(A const* x, Count n, bits_of<A> least, std::uint32_t* to) const {
+#if PITH_ISA_DISPATCH
+    if constexpr (Level == isa::avx512) {
+      return at_least_avx512(x, n, least, to);
+    } else if constexpr (Level == isa::avx2) {
+      return at_least_avx2(x, n, least, to);
+    }
+#endif
+    return lone_thread::at_least(x, n, least, to);
+  }
+
+  /// Blocks may run on other threads at the same time.
+  std::uint32_t add(std::uint32_t* word, std::uint32_t amount) const {
+    return __atomic_fetch_add(word, amount, __ATOMIC_RELAXED);
   }
 };
 

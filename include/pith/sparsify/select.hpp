@@ -1,33 +1,93 @@
-// pith/sparsify/select.hpp — the k largest of n keys.
+// pith/sparsify/select.hpp — the k values of largest magnitude of a source, in the order of their indices.
 #pragma once
 
 #include <pith/core/executor.hpp>
+#include <pith/sparsify/candidates.hpp>
+#include <pith/sparsify/radix_select.hpp>
+#include <pith/sparsify/small_select.hpp>
 
-#include <algorithm>
-#include <functional>
+#include <cstdint>
 
 namespace pith::inline v0::detail {
 
-template <class Key>
-std::size_t select_scratch_bytes(std::uint64_t n) {
-  return scratch_for<Key>(n);
+/// Takes the memory of a selection, or counts it: `take(T{}, n)` gives n values of T.
+template <class Source, class Take>
+selection<Source> selection_on(Source const& from, selection_size const& size, Take const& take) {
+  using A = typename selection<Source>::A;
+  using key = bits_of<A>;
+  auto const spans = size.spans(select_span<A>);
+  auto of = selection<Source>{from, size.n, static_cast<std::uint32_t>(size.k), static_cast<std::uint32_t>(size.room)};
+  of.state = take(selection_state<key>(), 1);
+  of.bins = take(std::uint32_t(), digits<key>::rounds * digit_bins);
+  of.parts = take(part_note(), size.spans(select_part<A>));
+  of.notes = take(span_note(), size.room == 0 ? 0 : spans);
+  auto const old = keeping_source<Source> ? size.room : 0;
+  of.found = {take(std::uint32_t(), size.room), take(A(), size.room), take(A(), old)};
+  of.ordered = {take(std::uint32_t(), size.room), take(A(), size.room), take(A(), old)};
+  return of;
 }
 
-/// The k indices of largest key(i), ascending; ties to the smaller index.
-template <executor E, class F>
-void select_largest(E const&, std::uint32_t* out, std::uint64_t k, std::uint64_t n, F const& key, workspace_on<E>& ws) {
-  using key_type = std::remove_cvref_t<decltype(key(0))>;
+template <class A>
+bool fits_in_block(std::uint64_t n) {
+  return n <= select_span<A>;
+}
+
+template <class Source>
+std::size_t select_scratch_bytes(Source const& from, std::uint64_t n, std::uint64_t k) {
+  using A = typename selection<Source>::A;
+  if (fits_in_block<A>(n)) return 0;
+  auto const size = selection_size::of(n, k);
+  auto bytes = scratch_for<bits_of<A>>(size.samples);
+  selection_on(from, size, [&bytes]<class T>(T, std::uint64_t count) -> T* {
+    bytes += scratch_for<T>(count);
+    return nullptr;
+  });
+  return bytes;
+}
+
+/// Finds the candidates, in order.
+template <executor E, class Source>
+void find_candidates(E const& exec, selection<Source> const& of, selection_size const& size, workspace_on<E>& ws) {
+  using A = typename selection<Source>::A;
+  auto* const sample = ws.template take<bits_of<A>>(size.samples).data;
+  auto const blocks = [](std::uint64_t n) { return (n + select_span<A> - 1) / select_span<A>; };
+  exec.for_each_block(blocks(size.samples), sample_keys<Source>{of, sample, size.samples});
+  exec.for_each_block(1, find_bound<Source>{of, sample, size.samples, size.rank});
+  exec.for_each_block(blocks(size.n), collect_candidates<Source>{of});
+  exec.for_each_block(1, order_candidates<Source>{of, size.spans(select_span<A>)});
+  exec.for_each_block(blocks(size.room), move_candidates<Source>{of});
+}
+
+/// Writes the k values of largest magnitude of what `from` yields for 0 .. n - 1, and their indices, ascending. Ties go
+/// to the smaller index; NaN counts as largest, then infinity. A keeping source keeps every value that is a number, and
+/// `to.old` has what it kept of those that were selected.
+///
+///   cost     for few of many about one pass, else five (of double: eight); a fixed sequence of programs, no wait
+template <executor E, class Source, class Out>
+void select_largest(E const& exec, Source const& from, std::uint64_t n, std::uint64_t k, picks<Out> const& to,
+                    workspace_on<E>& ws) {
+  using A = typename selection<Source>::A;
   if (k == 0) return;
-  auto const scope = ws.mark();
-  auto* keys = ws.template take<key_type>(n).data;
-  for (std::uint64_t i = 0; i < n; ++i) keys[i] = key(i);
-  std::nth_element(keys, keys + (k - 1), keys + n, std::greater<>());
-  auto const least = keys[k - 1];
-  auto ties = k - static_cast<std::uint64_t>(std::count_if(keys, keys + (k - 1), [=](auto v) { return v > least; }));
-  for (std::uint64_t i = 0; i < n; ++i) {
-    auto const v = key(i);
-    if (v > least || (v == least && ties > 0 && ties-- > 0)) *out++ = static_cast<std::uint32_t>(i);
+  if (fits_in_block<A>(n)) {
+    auto const body =
+        select_in_block<Source, Out>{from, to, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k)};
+    return exec.for_each_block(1, body);
   }
+  auto const scope = ws.mark();
+  auto const size = selection_size::of(n, k);
+  auto const of =
+      selection_on(from, size, [&ws]<class T>(T, std::uint64_t count) { return ws.template take<T>(count).data; });
+  exec.fill(of.state, std::byte{}, sizeof(*of.state));
+  exec.fill(of.bins, std::byte{}, digits<bits_of<A>>::rounds * digit_bins * sizeof(std::uint32_t));
+  if (size.samples > 0) find_candidates(exec, of, size, ws);
+  auto const parts = size.spans(select_part<A>);
+  for (unsigned round = 0; round < digits<bits_of<A>>::rounds; ++round) {
+    exec.for_each_block(parts, count_digits<Source>{of, round});
+    exec.for_each_block(1, fix_digit<Source>{of, round});
+  }
+  exec.for_each_block(parts, count_kept<Source>{of});
+  exec.for_each_block(1, place_kept<Source>{of});
+  exec.for_each_block(parts, emit_kept<Source, Out>{of, to});
 }
 
 }  // namespace pith::inline v0::detail

@@ -13,27 +13,12 @@
 
 namespace pith::inline v0 {
 
-namespace detail {
-
-/// The bits of |x|: they order magnitudes, infinity above all numbers and NaN above infinity.
-template <class In>
-struct magnitude_key {
-  using word = std::conditional_t<sizeof(In) == 8, std::uint64_t,
-                                  std::conditional_t<sizeof(In) == 4, std::uint32_t, std::uint16_t>>;
-
-  In const* x;
-  PITH_HD word operator()(std::uint64_t i) const {
-    return static_cast<word>(bits_as<word>(x[i]) & static_cast<word>(~(word{1} << (8 * sizeof(In) - 1))));
-  }
-};
-
-}  // namespace detail
-
 /// Keeps the k = max(1, floor(density n)) entries of largest magnitude; the others become zero.
 ///
 ///   emits    k values of In, by ascending index; side record: their indices, written by the coder
 ///   needs    0 < density <= 1 (std::invalid_argument), n < 2^32
-///   cost     a selection over n keys; scratch n keys and k indices
+///   cost     about one pass over x where few of many are kept, else five; scratch a few values for each that is kept,
+///            no host wait
 ///   errors   NaN, then infinity, count as largest, so that they reach the other ranks
 ///   is       a projection; with a lossless coder contractive with delta = k / n, and nestable; ties go to the smaller
 ///            index
@@ -65,10 +50,9 @@ class top_k : public pipeable {
   std::size_t side_bytes(shape const& dims) const { return coder_.side_bytes(dims.n, kept(dims.n)); }
   template <real In, executor E>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {
-    using key = typename detail::magnitude_key<In>::word;
     auto const k = kept(dims.n);
-    return scratch_for<std::uint32_t>(k) +
-           std::max(detail::select_scratch_bytes<key>(dims.n), coder_.scratch_bytes(exec, dims.n, k));
+    auto const selecting = detail::select_scratch_bytes(detail::plain_source<In>{}, dims.n, k);
+    return scratch_for<std::uint32_t>(k) + std::max(selecting, coder_.scratch_bytes(exec, dims.n, k));
   }
 
   template <real In, executor E>
@@ -76,9 +60,10 @@ class top_k : public pipeable {
               workspace_on<E>& ws) const {
     auto const k = kept(dims.n);
     auto* const indices = ws.template take<std::uint32_t>(k).data;
-    detail::select_largest(exec, indices, k, dims.n, detail::magnitude_key<In>{x.data}, ws);
+    auto const to = detail::picks<In>{indices, y.values.data};
+    detail::select_largest(exec, detail::plain_source<In>{x.data}, dims.n, k, to, ws);
     coder_.encode(exec, dims.n, k, indices, y.side, ws);
-    exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
+    if constexpr (lossy_coder<Coder>) exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
   }
   template <real In, executor E>
   void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,

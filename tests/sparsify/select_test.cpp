@@ -1,0 +1,153 @@
+// tests/sparsify/select_test.cpp — the k largest magnitudes, against a sort, by every way to find them.
+#include <pith/exec/seq.hpp>
+#include <pith/sparsify/select.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "support/reversed.hpp"
+#include "support/vectors.hpp"
+
+using pith::accum;
+using support::reversed;
+
+namespace {
+
+template <class In>
+struct selected {
+  std::vector<std::uint32_t> indices;
+  std::vector<In> values;
+};
+
+template <class In, class E>
+selected<In> select(E const& exec, std::vector<In> const& x, std::uint64_t k) {
+  auto const from = pith::detail::plain_source<In>{x.data()};
+  auto const bytes = pith::detail::select_scratch_bytes(from, x.size(), k);
+  auto memory = std::vector<std::byte>(bytes + 128, std::byte{0xa5});
+  auto ws = pith::workspace<>(pith::span<std::byte>(memory));
+  auto out = selected<In>{std::vector<std::uint32_t>(k), std::vector<In>(k)};
+  pith::detail::select_largest(exec, from, x.size(), k, pith::detail::picks<In>{out.indices.data(), out.values.data()},
+                               ws);
+  CHECK(ws.high_water() == bytes);
+  return out;
+}
+
+template <class In>
+auto key(In x) {
+  return pith::detail::magnitude_bits(pith::element_cast<accum<In>>(x));
+}
+
+template <class In>
+selected<In> sorted_prefix(std::vector<In> const& x, std::size_t k) {
+  auto order = std::vector<std::uint32_t>(x.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return key(x[a]) > key(x[b]); });
+  order.resize(k);
+  std::sort(order.begin(), order.end());
+  auto out = selected<In>{order, {}};
+  for (auto const i : order) out.values.push_back(x[i]);
+  return out;
+}
+
+/// On blocks that run in order, and on such that do not.
+template <class In>
+void agrees(std::vector<In> const& x, std::size_t k) {
+  CAPTURE(x.size());
+  CAPTURE(k);
+  auto const expected = sorted_prefix(x, k);
+  auto const is_right = [&](selected<In> const& got) {
+    CHECK(got.indices == expected.indices);
+    CHECK(support::same_bytes(got.values, expected.values));
+  };
+  is_right(select(pith::seq, x, k));
+  is_right(select(reversed(), x, k));
+}
+
+/// Values of either sign that take `distinct` magnitudes.
+template <class In>
+std::vector<In> repeating(std::size_t n, std::uint64_t distinct, std::uint64_t seed) {
+  auto random = std::mt19937_64(seed);
+  auto x = std::vector<In>(n);
+  for (auto& v : x) {
+    auto const magnitude = static_cast<double>(random() % distinct + 1);
+    v = pith::element_cast<In>(random() % 2 == 0 ? magnitude : -magnitude);
+  }
+  return x;
+}
+
+/// Its largest elements are where no sample looks but by chance.
+std::vector<float> clustered(std::size_t n, std::size_t large, std::size_t first) {
+  auto x = support::narrow<float>(support::normal_vector(n, 5));
+  for (std::size_t i = first; i < first + large; ++i) x[i] = 100 + static_cast<float>(i % 7);
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("the largest are selected as a stable sort would", In, float, double, pith::half, pith::bfloat16) {
+  for (std::size_t const n : {1u, 2u, 3u, 17u, 32u, 33u, 1000u, 1024u, 1025u, 2048u, 2049u, 8193u}) {
+    for (std::uint64_t const distinct : {1u, 3u, 60000u}) {
+      for (std::size_t const k : {std::size_t{1}, n / 3, n / 2 + 1, n - 1, n}) {
+        if (k > 0 && k <= n) agrees(repeating<In>(n, distinct, n + distinct), k);
+      }
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("few of many are selected by way of candidates", In, float, double, pith::half) {
+  for (std::size_t const n : {16384u, 16385u, 50001u, 300000u}) {
+    auto const x = support::narrow<In>(support::normal_vector(n, n));
+    REQUIRE(pith::detail::selection_size::of(n, n / 100).samples > 0);
+    for (std::size_t const k : {std::size_t{1}, std::size_t{2}, n / 1000, n / 100, n / 16}) agrees(x, k);
+    REQUIRE(pith::detail::selection_size::of(n, n / 16 + 1).samples == 0);
+    agrees(x, n / 16 + 1);
+  }
+}
+
+TEST_CASE("candidates that are too many or too few do not matter") {
+  agrees(std::vector<float>(20000, 3.5f), 100);
+  agrees(std::vector<float>(20000, 0.0f), 100);
+  agrees(repeating<float>(100000, 3, 6), 1000);
+  auto sparse = std::vector<float>(100000);
+  for (std::size_t i = 0; i < 50; ++i) sparse[i * 1999] = static_cast<float>(i);
+  agrees(sparse, 1000);
+  for (std::size_t const first : {0u, 1000u, 99000u}) {
+    agrees(clustered(100000, 1000, first), 1000);
+    agrees(clustered(100000, 1000, first), 500);
+    agrees(clustered(100000, 1000, first), 1500);
+  }
+}
+
+TEST_CASE_TEMPLATE("infinities and NaN are selected first and are ordered by their bits", In, float, double) {
+  for (std::size_t const n : {20u, 500u, 5000u, 40000u}) {
+    auto x = support::narrow<In>(support::normal_vector(n, n));
+    for (std::size_t i = 0; i < n; i += 7) x[i] = static_cast<In>(i % 2 == 0 ? support::infinity : -support::infinity);
+    for (std::size_t i = 3; i < n; i += 11) x[i] = static_cast<In>(support::not_a_number);
+    for (std::size_t const k : {std::size_t{1}, n / 20, n / 10, n / 3}) agrees(x, k);
+    agrees(std::vector<In>(n, static_cast<In>(support::not_a_number)), n / 20);
+  }
+}
+
+TEST_CASE("ties go to the smaller index") {
+  auto const x = std::vector<float>{5, -7, 5, 7, -5, 1, 5};
+  CHECK(select(pith::seq, x, 1).indices == std::vector<std::uint32_t>{1});
+  CHECK(select(pith::seq, x, 3).indices == std::vector<std::uint32_t>{0, 1, 3});
+  CHECK(select(pith::seq, x, 5).indices == std::vector<std::uint32_t>{0, 1, 2, 3, 4});
+  CHECK(select(pith::seq, x, 7).indices == std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5, 6});
+}
+
+TEST_CASE("nothing is selected from nothing") { CHECK(select(pith::seq, std::vector<float>{}, 0).indices.empty()); }
+
+TEST_CASE("a selection of one in a hundred takes less than a byte an element") {
+  auto const from = pith::detail::plain_source<float>{};
+  for (std::uint64_t const n : {1u << 20, 1u << 24, 1u << 28}) {
+    CHECK(pith::detail::select_scratch_bytes(from, n, n / 100) < n);
+    CHECK(pith::detail::select_scratch_bytes(from, n, n / 1000) < n / 4);
+    CHECK(pith::detail::select_scratch_bytes(from, n, n / 2) < n / 16);
+  }
+}
