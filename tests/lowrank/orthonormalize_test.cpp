@@ -16,7 +16,7 @@ template <class A>
 std::vector<double> orthonormal(std::vector<double> const& p, std::size_t rank) {
   auto q = narrow<A>(p);
   auto const rows = p.size() / rank;
-  auto memory = std::vector<std::byte>(pith::detail::orthonormalize_scratch_bytes(pith::seq, rows) + 128);
+  auto memory = std::vector<std::byte>(pith::detail::orthonormalize_scratch_bytes(rows, rank) + 128);
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
   pith::detail::orthonormalize(pith::seq, q.data(), rows, rank, ws);
   return widen(q);

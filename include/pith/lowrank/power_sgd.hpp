@@ -5,6 +5,7 @@
 #include <pith/core/convert.hpp>
 #include <pith/core/error.hpp>
 #include <pith/core/rounds.hpp>
+#include <pith/lowrank/bell.hpp>
 #include <pith/lowrank/orthonormalize.hpp>
 #include <pith/lowrank/thin_product.hpp>
 
@@ -73,20 +74,22 @@ class power_sgd : public pipeable {
     auto* const p = y.values.data;
     auto* const q = p + p_size(dims);
     draw(exec, id, dims, q);
-    project(exec, dims, x.data, q, p);
+    detail::multiply(exec, thin(dims), x.data, q, p, ws);
     detail::orthonormalize(exec, p, dims.rows, rank(dims), ws);
-    back_project(exec, dims, x.data, p, q);
+    detail::multiply_transposed(exec, thin(dims), x.data, p, q, ws);
   }
   template <real In, executor E>
   void decode(E const& exec, shape const& dims, encoded_on<E, accum<In> const> y, stream_on<E, In> x,
-              factors<accum<In>, E> const&, workspace_on<E>&) const {
-    auto const* p = y.values.data;
+              factors<accum<In>, E> const&, workspace_on<E>& ws) const {
+    auto const* const p = y.values.data;
     if (is_exact(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{p, x.data});
-    expand(exec, dims, p, p + p_size(dims), x.data);
+    detail::expand(exec, thin(dims), p, p + p_size(dims), x.data, ws);
   }
   template <real In, executor E>
-  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
-    return is_exact(dims) ? 0 : detail::orthonormalize_scratch_bytes(exec, dims.rows);
+  std::size_t scratch_bytes(E const&, shape const& dims) const {
+    if (is_exact(dims)) return 0;
+    return std::max(detail::thin_scratch_bytes(thin(dims)),
+                    detail::orthonormalize_scratch_bytes(dims.rows, rank(dims)));
   }
 
   unsigned rounds(shape const& dims, unsigned) const { return is_exact(dims) ? 1 : 2; }
@@ -102,14 +105,14 @@ class power_sgd : public pipeable {
 
   template <real In, executor E>
   void produce(E const& exec, call const&, shape const& dims, unsigned, unsigned round, stream_on<E, In const> x,
-               span_on<E, std::byte> out, factors<accum<In>, E> const& agreed, no_state&, workspace_on<E>&) const {
+               span_on<E, std::byte> out, factors<accum<In>, E> const& agreed, no_state&, workspace_on<E>& ws) const {
     auto* const to = side_as<accum<In>>(out);
     if (is_exact(dims)) {
       exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, to});
     } else if (round == 0) {
-      project(exec, dims, x.data, agreed.q.data(), to);
+      detail::multiply(exec, thin(dims), x.data, agreed.q.data(), to, ws);
     } else {
-      back_project(exec, dims, x.data, agreed.p.data(), to);
+      detail::multiply_transposed(exec, thin(dims), x.data, agreed.p.data(), to, ws);
     }
   }
   template <real In, executor E>
@@ -125,7 +128,7 @@ class power_sgd : public pipeable {
       detail::orthonormalize(exec, agreed.p.data(), dims.rows, rank(dims), ws);
     } else {
       exec.for_each_index(q_size(dims), detail::scale<A, A>{sum, agreed.q.data(), share});
-      expand(exec, dims, agreed.p.data(), agreed.q.data(), x.data);
+      detail::expand(exec, thin(dims), agreed.p.data(), agreed.q.data(), x.data, ws);
       renew(exec, id, dims, agreed.q.data());
     }
   }
@@ -135,6 +138,7 @@ class power_sgd : public pipeable {
     return std::min<std::uint64_t>(
         {rank_, std::max<std::uint64_t>(dims.rows, 1), std::max<std::uint64_t>(dims.columns(), 1)});
   }
+  detail::thin_shape thin(shape const& dims) const { return {dims.rows, dims.columns(), rank(dims)}; }
   std::uint64_t p_size(shape const& dims) const { return dims.rows * rank(dims); }
   std::uint64_t q_size(shape const& dims) const { return dims.columns() * rank(dims); }
 
@@ -145,25 +149,13 @@ class power_sgd : public pipeable {
 
   template <class E, class A>
   void draw(E const& exec, call const& id, shape const& dims, A* q) const {
-    exec.for_each_index(q_size(dims), detail::bell<A>{draws(shared(id)), q});
-  }
-  template <class E, class In>
-  void project(E const& exec, shape const& dims, In const* m, accum<In> const* q, accum<In>* p) const {
-    exec.for_each_index(p_size(dims), detail::times_thin<In>{m, q, p, dims.columns(), rank(dims)});
-  }
-  template <class E, class In>
-  void back_project(E const& exec, shape const& dims, In const* m, accum<In> const* p, accum<In>* q) const {
-    exec.for_each_index(q_size(dims),
-                        detail::transposed_times_thin<In>{m, p, q, dims.rows, dims.columns(), rank(dims)});
-  }
-  template <class E, class In>
-  void expand(E const& exec, shape const& dims, accum<In> const* p, accum<In> const* q, In* m) const {
-    exec.for_each_index(dims.n, detail::thin_times_thin<In>{p, q, m, dims.columns(), rank(dims)});
+    auto const body = detail::draw_bell<A>{draws(shared(id)), q, q_size(dims)};
+    exec.for_each_block(body.blocks(), body);
   }
   /// A column that vanished or is not finite would stay so for ever.
   template <class E, class A>
   void renew(E const& exec, call const& id, shape const& dims, A* q) const {
-    exec.for_each_index(rank(dims), detail::renew_column<A>{draws(shared(id)), q, dims.columns(), rank(dims)});
+    exec.for_each_block(rank(dims), detail::renew_column<A>{draws(shared(id)), q, dims.columns(), rank(dims)});
   }
 
   unsigned rank_;
