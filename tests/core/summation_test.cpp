@@ -61,7 +61,7 @@ struct at {
 
 template <class Merge = pith::detail::plus>
 double seq_sum(std::vector<double> const& x, Merge merge = {}) {
-  auto memory = std::vector<std::byte>(pith::detail::reduce_scratch_bytes<double>(x.size()));
+  auto memory = std::vector<std::byte>(pith::detail::reduce_scratch_bytes<double>(x.size()) + 128);
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
   double sum = -1;
   pith::detail::reduce_into(pith::seq, &sum, x.size(), at{x.data()}, merge, 0.0, ws);
