@@ -24,6 +24,9 @@ TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
                            "qsgd<4>(3,64,max)",
                            "qsgd<10>(256,128)",
                            "top_k(0.01)",
+                           "threshold(0.01)",
+                           "threshold(0.01,0.1)",
+                           "threshold(0.01,0.1,dense)",
                            "random_k(0.1)",
                            "random_k(0.1,unbiased)",
                            "power_sgd(4)",
@@ -70,6 +73,8 @@ TEST_CASE("capabilities of parsed codecs are those of their types") {
   same(pith::random_k(0.1) | pith::cast<pith::half>(), "random_k(0.1)|cast<half>");
   same(pith::top_k(0.1) | pith::scaled_sign(), "top_k(0.1)|scaled_sign");
   same(pith::power_sgd(2), "power_sgd(2)");
+  same(pith::threshold(0.5, 0.1), "threshold(0.5,0.1)");
+  same(pith::threshold<pith::overflow::dense>(0.5, 0.1), "threshold(0.5,0.1,dense)");
 }
 
 TEST_CASE("a chain made at run time has the bytes of its type whatever lay in the payload") {
@@ -88,6 +93,7 @@ TEST_CASE("a chain made at run time has the bytes of its type whatever lay in th
   };
   same(pith::qsgd<8>(), "qsgd<8>", 13);
   same(pith::top_k(0.5) | pith::qsgd<4>(), "top_k(0.5)|qsgd<4>", 26);
+  same(pith::threshold(0.5, 0.3) | pith::qsgd<4>(), "threshold(0.5,0.3)|qsgd<4>", 97);
   same(pith::top_k(0.5) | pith::top_k(0.5) | pith::scaled_sign(), "top_k(0.5)|top_k(0.5)|scaled_sign", 101);
   same(pith::random_k(0.3) | pith::damped(pith::qsgd<2>()), "random_k(0.3)|damped(qsgd<2>)", 77);
 }
@@ -126,6 +132,8 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("qsgd<8>(127,128,l3)", "l2 or max must stand in");
   refuses("top_k(often)", "a number must stand in \"top_k(often)\", not \"often\"");
   refuses("top_k(1.5)", "top_k: density must be in (0, 1], got 1.5");
+  refuses("threshold(0)", "threshold: tau must be positive and finite, got 0");
+  refuses("threshold(1,0.1,drop)", "keep or dense must stand in \"threshold(1,0.1,drop)\", not \"drop\"");
   refuses("top_k(nan)", "top_k: density must be in (0, 1], got nan");
   refuses("top_k", "top_k takes 1 arguments, got \"top_k\"");
   refuses("power_sgd(0)", "power_sgd: rank must be at least 1, got 0");

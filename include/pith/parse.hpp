@@ -43,16 +43,21 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
   if (t.is_plain("identity", 0, 0)) return f(identity());
   if (t.is_plain("scaled_sign", 0, 1)) return f(scaled_sign(t.count(0, 0)));
   if (t.is_plain("top_k", 1, 1)) return f(top_k(t.number(0)));
+  if (t.is_plain("threshold", 1, 3)) {
+    auto const tau = t.number(0), capacity = t.has(1) ? t.number(1) : 1;
+    return t.is_second(2, "keep", "dense") ? f(threshold<overflow::dense>(tau, capacity)) : f(threshold(tau, capacity));
+  }
   if (t.is_plain("random_k", 1, 2)) {
     return t.is_second(1, "none", "unbiased") ? f(random_k<scaling::unbiased>(t.number(0))) : f(random_k(t.number(0)));
   }
   if (t.is_plain("power_sgd", 1, 1)) {
     return f(power_sgd(static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20))));
   }
-  throw std::invalid_argument(sentence("parse: \"", t.text,
-                                       "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
-                                       "qsgd<Bits>, top_k, random_k, power_sgd and damped(stage); ef and bypass go "
-                                       "around a whole chain: bypass(ef(a|b),n)"));
+  throw std::invalid_argument(
+      sentence("parse: \"", t.text,
+               "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
+               "qsgd<Bits>, top_k, threshold, random_k, power_sgd and damped(stage); ef and bypass go "
+               "around a whole chain: bypass(ef(a|b),n)"));
 }
 
 template <class F>

@@ -9,6 +9,7 @@
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 
 #include <doctest/doctest.h>
@@ -70,6 +71,12 @@ TEST_CASE("scaled_sign") {
   lawful(pith::scaled_sign());
   lawful(pith::scaled_sign(8));
   lawful(pith::scaled_sign(128));
+}
+
+TEST_CASE("threshold with room for all and for some") {
+  lawful(pith::threshold(0.5));
+  lawful(pith::threshold(0.5, 0.1));
+  lawful(pith::threshold<pith::overflow::dense>(0.5, 0.1));
 }
 
 TEST_CASE("qsgd of all widths and both norms") {

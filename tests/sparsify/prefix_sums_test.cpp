@@ -32,12 +32,13 @@ TEST_CASE("what comes before each count is the sum of those before it") {
       sum += c;
     }
     auto fast = pith::detail::prefix_memory();
-    pith::detail::prefix_sums(
+    auto const total = pith::detail::prefix_sums(
         pith::lone_thread(), fast, static_cast<std::uint32_t>(n), [&](auto i) { return counts[i]; },
         [&](auto i, auto sum_before, auto own) {
           CHECK(own == counts[i]);
           before[i] = sum_before;
         });
+    CHECK(total == sum);
     CHECK(before == expected);
   }
 }

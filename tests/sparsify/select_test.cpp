@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "support/reversed.hpp"
+#include "support/sampled_places.hpp"
 #include "support/vectors.hpp"
 
 using pith::accum;
@@ -27,7 +28,7 @@ struct selected {
 template <class In, class E>
 selected<In> select(E const& exec, std::vector<In> const& x, std::uint64_t k) {
   auto const from = pith::detail::plain_source<In>{x.data()};
-  auto const bytes = pith::detail::select_scratch_bytes(from, x.size(), k);
+  auto const bytes = pith::detail::select_scratch_bytes<pith::detail::plain_source<In>>(x.size(), k);
   auto memory = std::vector<std::byte>(bytes + 128, std::byte{0xa5});
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
   auto out = selected<In>{std::vector<std::uint32_t>(k), std::vector<In>(k)};
@@ -80,13 +81,6 @@ std::vector<In> repeating(std::size_t n, std::uint64_t distinct, std::uint64_t s
   return x;
 }
 
-/// Its largest elements are where no sample looks but by chance.
-std::vector<float> clustered(std::size_t n, std::size_t large, std::size_t first) {
-  auto x = support::narrow<float>(support::normal_vector(n, 5));
-  for (std::size_t i = first; i < first + large; ++i) x[i] = 100 + static_cast<float>(i % 7);
-  return x;
-}
-
 }  // namespace
 
 TEST_CASE_TEMPLATE("the largest are selected as a stable sort would", In, float, double, pith::half, pith::bfloat16) {
@@ -103,9 +97,9 @@ TEST_CASE_TEMPLATE("few of many are selected by way of candidates", In, float, d
   for (std::size_t const n : {16384u, 16385u, 50001u, 300000u}) {
     auto const x = support::narrow<In>(support::normal_vector(n, n));
     REQUIRE(pith::detail::selection_size::of(n, n / 100).samples > 0);
-    for (std::size_t const k : {std::size_t{1}, std::size_t{2}, n / 1000, n / 100, n / 16}) agrees(x, k);
-    REQUIRE(pith::detail::selection_size::of(n, n / 16 + 1).samples == 0);
-    agrees(x, n / 16 + 1);
+    for (std::size_t const k : {std::size_t{1}, std::size_t{2}, n / 1000, n / 100, n / 16, n / 4}) agrees(x, k);
+    REQUIRE(pith::detail::selection_size::of(n, n / 4 + 1).samples == 0);
+    agrees(x, n / 4 + 1);
   }
 }
 
@@ -116,11 +110,19 @@ TEST_CASE("candidates that are too many or too few do not matter") {
   auto sparse = std::vector<float>(100000);
   for (std::size_t i = 0; i < 50; ++i) sparse[i * 1999] = static_cast<float>(i);
   agrees(sparse, 1000);
-  for (std::size_t const first : {0u, 1000u, 99000u}) {
-    agrees(clustered(100000, 1000, first), 1000);
-    agrees(clustered(100000, 1000, first), 500);
-    agrees(clustered(100000, 1000, first), 1500);
+  auto const normal = support::narrow<float>(support::normal_vector(60000, 5));
+  for (std::size_t const k : {300u, 400u, 401u, 600u}) {
+    agrees(support::misleading(normal, 50.0f, 400), k);
+    agrees(support::misleading(normal, static_cast<float>(support::not_a_number), 400), k);
   }
+}
+
+TEST_CASE("places are sampled once each and all over") {
+  auto places = support::sampled_places(60000);
+  CHECK(places.size() == 4096);
+  std::sort(places.begin(), places.end());
+  CHECK(std::adjacent_find(places.begin(), places.end()) == places.end());
+  for (std::size_t i = 0; i + 16 < places.size(); ++i) CHECK(places[i + 16] - places[i] <= 2 * 60000 / 256);
 }
 
 TEST_CASE_TEMPLATE("infinities and NaN are selected first and are ordered by their bits", In, float, double) {
@@ -144,10 +146,12 @@ TEST_CASE("ties go to the smaller index") {
 TEST_CASE("nothing is selected from nothing") { CHECK(select(pith::seq, std::vector<float>{}, 0).indices.empty()); }
 
 TEST_CASE("a selection of one in a hundred takes less than a byte an element") {
-  auto const from = pith::detail::plain_source<float>{};
+  auto const bytes = [](std::uint64_t n, std::uint64_t k) {
+    return pith::detail::select_scratch_bytes<pith::detail::plain_source<float>>(n, k);
+  };
   for (std::uint64_t const n : {1u << 20, 1u << 24, 1u << 28}) {
-    CHECK(pith::detail::select_scratch_bytes(from, n, n / 100) < n);
-    CHECK(pith::detail::select_scratch_bytes(from, n, n / 1000) < n / 4);
-    CHECK(pith::detail::select_scratch_bytes(from, n, n / 2) < n / 16);
+    CHECK(bytes(n, n / 100) < n);
+    CHECK(bytes(n, n / 1000) < n / 4);
+    CHECK(bytes(n, n / 2) < n / 16);
   }
 }

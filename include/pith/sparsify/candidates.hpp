@@ -66,9 +66,8 @@ struct find_bound {
     auto* const bins = fast.bins.data();
     auto const* const sample = keys;
     team.for_each(constant<digit_bins>(), [=](std::uint32_t i) { bins[i] = 0; });
-    team.for_each(samples, [=, &team](std::uint32_t i) {
-      team.tally(bins, digit(sample[i]), digit.begins(sample[i]));
-    });
+    team.for_each(samples,
+                  [=, &team](std::uint32_t i) { team.tally(bins, digit(sample[i]), digit.begins(sample[i])); });
     find_digit(team, fast.digit, bins, of_rank);
   }
 };

@@ -12,8 +12,8 @@ namespace pith::inline v0::detail {
 /// The fraction of elements that a sparsifier keeps.
 class density {
  public:
-  density(char const* method, double fraction) : fraction_(fraction) {
-    require(fraction > 0 && fraction <= 1, method, ": density must be in (0, 1], got ", fraction);
+  density(char const* method, double fraction, char const* what = "density") : fraction_(fraction) {
+    require(fraction > 0 && fraction <= 1, method, ": ", what, " must be in (0, 1], got ", fraction);
   }
 
   /// max(1, floor(density n)), and 0 of an empty tensor.

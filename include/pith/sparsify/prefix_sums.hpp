@@ -37,11 +37,11 @@ PITH_HD std::uint32_t const* sum_in_parts(Team const& team, prefix_memory& fast,
   return from;
 }
 
-/// visit(i, before, own) for i < n, where own = count(i) and before is the sum of the counts before it. A part that
-/// wants(before, through) denies is not visited.
+/// visit(i, before, own) for i < n, where own = count(i) and before is the sum of the counts before it; the sum of all.
+/// A part that wants(before, through) denies is not visited.
 template <team Team, class Count, class Wants, class Visit>
-PITH_HD void prefix_sums(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count, Wants const& wants,
-                         Visit const& visit) {
+PITH_HD std::uint32_t prefix_sums(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count,
+                                  Wants const& wants, Visit const& visit) {
   auto const* const sums = sum_in_parts(team, fast, n, count);
   auto const size = part_size(n);
   team.for_each(constant<sum_parts>(), [=](std::uint32_t j) {
@@ -53,11 +53,12 @@ PITH_HD void prefix_sums(Team const& team, prefix_memory& fast, std::uint32_t n,
       before += own;
     }
   });
+  return sums[sum_parts - 1];
 }
 template <team Team, class Count, class Visit>
-PITH_HD void prefix_sums(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count,
-                         Visit const& visit) {
-  prefix_sums(
+PITH_HD std::uint32_t prefix_sums(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count,
+                                  Visit const& visit) {
+  return prefix_sums(
       team, fast, n, count, [](std::uint32_t, std::uint32_t) { return true; }, visit);
 }
 

@@ -33,12 +33,12 @@ bool fits_in_block(std::uint64_t n) {
 }
 
 template <class Source>
-std::size_t select_scratch_bytes(Source const& from, std::uint64_t n, std::uint64_t k) {
+std::size_t select_scratch_bytes(std::uint64_t n, std::uint64_t k) {
   using A = typename selection<Source>::A;
   if (fits_in_block<A>(n)) return 0;
   auto const size = selection_size::of(n, k);
   auto bytes = scratch_for<bits_of<A>>(size.samples);
-  selection_on(from, size, [&bytes]<class T>(T, std::uint64_t count) -> T* {
+  selection_on(Source(), size, [&bytes]<class T>(T, std::uint64_t count) -> T* {
     bytes += scratch_for<T>(count);
     return nullptr;
   });

@@ -28,6 +28,15 @@ struct picks {
   accum<Out>* old = nullptr;
 };
 
+/// Tells a source what was sent of what was selected.
+template <class Source, class Out>
+struct settle_picks {
+  Source to;
+  picks<Out> of;
+  Out const* sent;
+  PITH_HD void operator()(std::uint64_t j) const { to.settle(of.indices[j], of.values[j], of.old[j], sent[j]); }
+};
+
 /// The values that a team has in fast memory at a time, and the values that it takes one after the other.
 template <class A>
 inline constexpr std::uint32_t select_span = 8192 / sizeof(A);

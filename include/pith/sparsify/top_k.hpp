@@ -51,7 +51,7 @@ class top_k : public pipeable {
   template <real In, executor E>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {
     auto const k = kept(dims.n);
-    auto const selecting = detail::select_scratch_bytes(detail::plain_source<In>{}, dims.n, k);
+    auto const selecting = detail::select_scratch_bytes<detail::plain_source<In>>(dims.n, k);
     return scratch_for<std::uint32_t>(k) + std::max(selecting, coder_.scratch_bytes(exec, dims.n, k));
   }
 
@@ -65,6 +65,36 @@ class top_k : public pipeable {
     coder_.encode(exec, dims.n, k, indices, y.side, ws);
     if constexpr (lossy_coder<Coder>) exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
   }
+  /// The same of what a source yields, which is told what was sent.
+  template <std::floating_point In, executor E, detail::keeping_source Source>
+  void encode_from(E const& exec, call const&, shape const& dims, Source const& from, encoded_on<E, In> y,
+                   workspace_on<E>& ws) const {
+    auto const k = kept(dims.n);
+    auto const to =
+        detail::picks<In>{ws.template take<std::uint32_t>(k).data, y.values.data, ws.template take<In>(k).data};
+    select_from(exec, dims, from, to, ws);
+    coder_.encode(exec, dims.n, k, to.indices, y.side, ws);
+    exec.for_each_index(k, detail::settle_picks<Source, In>{from, to, to.values});
+  }
+  template <std::floating_point In, executor E, detail::keeping_source Source>
+  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
+    auto const k = kept(dims.n);
+    return scratch_for<std::uint32_t>(k) + scratch_for<In>(k) +
+           std::max(select_bytes<Source>(dims), coder_.scratch_bytes(exec, dims.n, k));
+  }
+
+  /// Selects from what a source yields. What is sent of it may change before the source is told: a quantizer follows.
+  template <executor E, class Source, class Out>
+  void select_from(E const& exec, shape const& dims, Source const& from, detail::picks<Out> const& to,
+                   workspace_on<E>& ws) const {
+    static_assert(!lossy_coder<Coder>, "pith: top_k cannot tell a source what a lossy coder makes of the indices");
+    detail::select_largest(exec, from, dims.n, kept(dims.n), to, ws);
+  }
+  template <class Source>
+  std::size_t select_bytes(shape const& dims) const {
+    return detail::select_scratch_bytes<Source>(dims.n, kept(dims.n));
+  }
+
   template <real In, executor E>
   void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
               workspace_on<E>& ws) const {

@@ -1,0 +1,160 @@
+// pith/core/seal.hpp — a payload of variable rate cut down to what it uses, and back.
+#pragma once
+
+#include <pith/core/chain.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// Bytes [at, at + used) of a payload.
+struct payload_piece {
+  std::size_t at, used;
+};
+
+/// What a stage that says nothing else uses: as many values as it counts, and all of its side record.
+template <class S>
+std::uint64_t used_values(S const& s, shape const& dims, std::uint64_t count) {
+  if constexpr (requires { s.used_values(dims, count); }) {
+    return s.used_values(dims, count);
+  } else {
+    return std::min(count, output_shape(s, dims).n);
+  }
+}
+template <class In, class S>
+std::size_t used_side_bytes(S const& s, shape const& dims, std::uint64_t count) {
+  if constexpr (requires { s.template used_side_bytes<In>(dims, count); }) {
+    return s.template used_side_bytes<In>(dims, count);
+  } else if constexpr (requires { s.used_side_bytes(dims, count); }) {
+    return s.used_side_bytes(dims, count);
+  } else {
+    return side_bytes<In>(s, dims);
+  }
+}
+
+/// The used pieces of stages' payload, side records first: each begins with what tells how long it is. `read(at, cut)`
+/// is the count at byte `at` of the payload, which is byte `cut` of the sealed one.
+template <class In, class Read>
+class used_pieces {
+ public:
+  used_pieces(Read const& read, std::size_t values) : read_(read), side_(values) {}
+
+  template <class... S>
+  auto of(shape const& dims, S const&... stages) {
+    auto pieces = std::array<payload_piece, sizeof...(S) + 1>();
+    add<In>(pieces.data(), dims, stages...);
+    return pieces;
+  }
+
+ private:
+  template <class T, class S, class... Rest>
+  void add(payload_piece* to, shape const& dims, S const& s, Rest const&... rest) {
+    auto const whole = side_bytes<T>(s, dims);
+    auto values = output_shape(s, dims).n;
+    *to = {side_, whole};
+    if constexpr (variable_rate<S>) {
+      auto const offset = count_offset<T>(s, dims);
+      auto const count = read_(side_ + offset, cut_ + offset);
+      values = used_values(s, dims, count);
+      to->used = used_side_bytes<T>(s, dims, count);
+    }
+    side_ += align_up(whole, section_alignment);
+    cut_ += to->used;
+    if constexpr (sizeof...(Rest) > 0) {
+      add<output_of<S, T>>(to + 1, output_shape(s, dims), rest...);
+    } else {
+      to[1] = {0, stream_bytes<output_of<S, T>>(values)};
+    }
+  }
+
+  Read const& read_;
+  std::size_t side_, cut_ = 0;
+};
+
+template <class C>
+concept feeds_back = requires(C const& c) {
+  c.codec();
+  c.policy();
+};
+
+/// The used pieces of any codec's payload; of one that does not say more, the whole.
+template <class In, class C, class Read>
+auto pieces_of(C const& c, shape const& dims, Read const& read) {
+  if constexpr (feeds_back<C>) {
+    return pieces_of<accum<In>>(c.codec(), dims, read);
+  } else if constexpr (variable_rate<C> && requires { typename output_of<C, In>; }) {
+    auto const values = align_up(stream_bytes<output_of<C, In>>(output_shape(c, dims).n), section_alignment);
+    return std::apply([&](auto const&... s) { return used_pieces<In, Read>(read, values).of(dims, s...); },
+                      stages_of(c));
+  } else {
+    return std::array{payload_piece{0, payload_bytes<In>(c, dims)}};
+  }
+}
+
+/// A count in the executor's memory; waits for it.
+template <class E>
+std::uint32_t read_count(E const& exec, span_on<E, std::byte const> bytes, std::size_t at) {
+  std::uint32_t count = 0;
+  require(at + sizeof(count) <= bytes.size(), "unseal: a count must stand at byte ", at, ", got ", bytes.size(),
+          " bytes");
+  exec.download(&count, bytes.data() + at, sizeof(count));
+  return count;
+}
+
+template <class In, class E, class C>
+auto pieces_in(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
+  auto const size = payload_bytes<In>(codec, dims);
+  require(payload.size() >= size, "seal: the payload must have ", size, " bytes, got ", payload.size());
+  return pieces_of<In>(codec, dims,
+                       [&](std::size_t at, std::size_t) { return read_count<E>(exec, payload.first(size), at); });
+}
+
+}  // namespace detail
+
+/// The bytes that `seal` makes of a payload. Waits for the payload; nothing here can be captured in a graph.
+template <real In, executor E, class C>
+std::size_t used_bytes(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
+  std::size_t used = 0;
+  for (auto const& piece : detail::pieces_in<In>(exec, codec, dims, payload)) used += piece.used;
+  return used;
+}
+
+/// Copies what a payload uses to the beginning of `sealed`, which has at least used_bytes; its size.
+template <real In, executor E, class C>
+std::size_t seal(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload,
+                 span_on<E, std::byte> sealed) {
+  std::size_t done = 0;
+  for (auto const& piece : detail::pieces_in<In>(exec, codec, dims, payload)) {
+    detail::require(piece.used <= sealed.size() - done, "seal: there must be room for ", done + piece.used,
+                    " bytes, got ", sealed.size());
+    exec.copy(sealed.data() + done, payload.data() + piece.at, piece.used);
+    done += piece.used;
+  }
+  return done;
+}
+
+/// The payload that was sealed, byte for byte; std::invalid_argument if `sealed` is shorter than it says.
+template <real In, executor E, class C>
+void unseal(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> sealed,
+            span_on<E, std::byte> payload) {
+  auto const size = payload_bytes<In>(codec, dims);
+  detail::require(payload.size() >= size, "unseal: the payload must have ", size, " bytes, got ", payload.size());
+  auto const pieces = detail::pieces_of<In>(
+      codec, dims, [&](std::size_t, std::size_t cut) { return detail::read_count<E>(exec, sealed, cut); });
+  exec.fill(payload.data(), std::byte{}, size);
+  std::size_t done = 0;
+  for (auto const& piece : pieces) {
+    detail::require(piece.used <= sealed.size() - done, "unseal: ", done + piece.used, " bytes must follow, got ",
+                    sealed.size());
+    exec.copy(payload.data() + piece.at, sealed.data() + done, piece.used);
+    done += piece.used;
+  }
+}
+
+}  // namespace pith::inline v0

@@ -1,0 +1,142 @@
+// pith/sparsify/threshold_blocks.hpp — the values from a bound on, counted, then written in order.
+#pragma once
+
+#include <pith/sparsify/selection.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// What reaches a bound, part by part, in at most `capacity` places. If more do, the first ones are taken, or, where
+/// that is what `all` says, all n values as they are.
+template <class In>
+struct large_values {
+  using A = accum<In>;
+
+  In const* x;
+  std::uint64_t n;
+  bits_of<A> bound;
+  std::uint32_t capacity;
+  bool all;
+  std::uint32_t* counts;  ///< of parts
+  std::uint32_t* count;
+};
+
+template <class In>
+struct count_large {
+  using A = accum<In>;
+  using memory = fast_array<A, select_span<A>>;
+
+  large_values<In> of;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t part) const {
+    auto const begin = part * select_part<A>;
+    auto const bound = of.bound;
+    std::uint32_t reach = 0;
+    for (auto first = begin; first < of.n && first < begin + select_part<A>; first += select_span<A>) {
+      auto const count = static_cast<std::uint32_t>(of.n - first < select_span<A> ? of.n - first : select_span<A>);
+      auto const* const p = source_values(plain_source<In>{of.x}, team, first, count, fast.data());
+      reach += team.count(count, [=](std::uint32_t i) { return magnitude_bits(p[i]) >= bound; });
+    }
+    auto* const to = of.counts + part;
+    team.for_each(1u, [=](std::uint32_t) { *to = reach; });
+  }
+};
+
+/// How many come before each part, and how many values there are.
+template <class In>
+struct place_large {
+  using memory = prefix_memory;
+
+  large_values<In> of;
+  std::uint32_t parts;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
+    auto* const counts = of.counts;
+    auto const reach = prefix_sums(
+        team, fast, parts, [=](std::uint32_t i) { return counts[i]; },
+        [=](std::uint32_t i, std::uint32_t before, std::uint32_t) { counts[i] = before; });
+    auto const most = of.all ? static_cast<std::uint32_t>(of.n) : of.capacity;
+    auto const total = reach <= of.capacity ? reach : most;
+    auto* const to = of.count;
+    team.for_each(1u, [=](std::uint32_t) { *to = total; });
+  }
+};
+
+template <class In>
+struct emit_large {
+  using A = accum<In>;
+  struct memory {
+    fast_array<A, select_span<A>> p;
+    fast_array<std::uint32_t, select_span<A> + kept_slack> list;
+  };
+
+  large_values<In> of;
+  picks<In> to;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t part) const {
+    auto const begin = part * select_part<A>;
+    auto place = of.counts[part];
+    for (auto first = begin; first < of.n && first < begin + select_part<A>; first += select_span<A>) {
+      auto const count = static_cast<std::uint32_t>(of.n - first < select_span<A> ? of.n - first : select_span<A>);
+      if (*of.count > of.capacity) {
+        copy(team, first, count);
+      } else {
+        place += emit(team, fast, first, count, place);
+      }
+    }
+  }
+
+ private:
+  template <class Team>
+  PITH_HD void copy(Team const& team, std::uint64_t first, std::uint32_t count) const {
+    auto const* const from = of.x + first;
+    auto* const values = to.values + first;
+    team.for_each(count, [=](std::uint32_t i) { values[i] = from[i]; });
+  }
+
+  template <class Team>
+  PITH_HD std::uint32_t emit(Team const& team, memory& fast, std::uint64_t first, std::uint32_t count,
+                             std::uint32_t place) const {
+    auto const* const p = source_values(plain_source<In>{of.x}, team, first, count, fast.p.data());
+    auto const* const list = fast.list.data();
+    auto const reach = team.at_least(p, count, of.bound, fast.list.data());
+    auto const room = place < of.capacity ? of.capacity - place : 0;
+    auto const* const from = of.x + first;
+    auto const out = to;
+    team.for_each(reach < room ? reach : room, [=](std::uint32_t j) {
+      out.indices[place + j] = static_cast<std::uint32_t>(first) + list[j];
+      out.values[place + j] = from[list[j]];
+    });
+    return reach;
+  }
+};
+
+/// x = the values where there are all; else zero, for what is scattered.
+template <class In>
+struct expand_all {
+  In const* values;
+  std::uint32_t const* count;
+  std::uint32_t capacity;
+  In* x;
+  PITH_HD void operator()(std::uint64_t i) const { x[i] = *count > capacity ? values[i] : In(0.0f); }
+};
+
+/// Values that are counted, at their indices; where there are all, none.
+template <class In>
+struct scatter_counted {
+  In const* values;
+  std::uint32_t const* indices;
+  std::uint32_t const* count;
+  std::uint32_t capacity;
+  bool all;
+  In* x;
+  PITH_HD void operator()(std::uint64_t i) const {
+    if (i < *count && !(all && *count > capacity)) x[indices[i]] = values[i];
+  }
+};
+
+}  // namespace pith::inline v0::detail

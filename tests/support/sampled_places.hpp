@@ -1,0 +1,35 @@
+// tests/support/sampled_places.hpp — where a selection looks first: what is large there, and nowhere else, misleads it.
+#pragma once
+
+#include <pith/exec/seq.hpp>
+#include <pith/sparsify/candidates.hpp>
+
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+namespace support {
+
+/// The sampled ones of n < 2^24 places.
+inline std::vector<std::uint32_t> sampled_places(std::uint32_t n) {
+  using source = pith::detail::plain_source<float>;
+  auto places = std::vector<float>(n);
+  std::iota(places.begin(), places.end(), 0.0f);
+  auto const samples = pith::detail::selection_size::of(n, 1).samples;
+  auto keys = std::vector<std::uint32_t>(samples);
+  auto const of = pith::detail::selection<source>{{places.data()}, n, 1, 1};
+  auto const blocks = (samples + pith::detail::select_span<float> - 1) / pith::detail::select_span<float>;
+  pith::seq.for_each_block(blocks, pith::detail::sample_keys<source>{of, keys.data(), samples});
+  for (auto& key : keys) key = static_cast<std::uint32_t>(pith::detail::bits_as<float>(key));
+  return keys;
+}
+
+/// x with `value` at `count` of the sampled places.
+template <class T>
+std::vector<T> misleading(std::vector<T> x, T value, std::size_t count) {
+  auto const places = sampled_places(static_cast<std::uint32_t>(x.size()));
+  for (std::size_t i = 0; i < count; ++i) x[places[i]] = value;
+  return x;
+}
+
+}  // namespace support
