@@ -22,10 +22,12 @@ namespace pith::inline v0 {
 ///   emits    rows r + columns r values of accum<In>: P, then Q, row by row
 ///   needs    rank >= 1 (std::invalid_argument); a matrix shape: rows divide n (std::invalid_argument)
 ///   keeps    P and Q, equal on all ranks
-///   cost     4 r flop an element and r^2 sums; scratch a few sums
-///   errors   a NaN anywhere makes the mean NaN on all ranks; the warm start is drawn anew
+///   cost     4 r flop an element, in double; reads M twice; scratch n / 8 bytes, and 8 r bytes a row and a column
+///   errors   a NaN or an infinity anywhere makes the mean NaN on all ranks; the warm start is drawn anew
 ///   is       exact where it would not halve the tensor (vectors, small matrices: sent as they are); else contractive
-///            with delta = r / min(rows, columns) in the mean over Q; use it with error feedback
+///            with delta = r / min(rows, columns) in the mean over Q; use it with error feedback. Equal bytes and
+///            values with every instruction set and in any order of blocks: sums have one order, and products are exact
+///            before they are added (of doubles: as long as they neither overflow nor underflow)
 ///   source   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019; a column that vanishes is drawn anew
 class power_sgd : public pipeable {
  public:

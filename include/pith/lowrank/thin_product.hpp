@@ -5,6 +5,7 @@
 #include <pith/core/executor.hpp>
 #include <pith/core/summation.hpp>
 #include <pith/lowrank/exact_product.hpp>
+#include <pith/lowrank/prefetch.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -116,47 +117,62 @@ struct times_thin {
   template <class Team, class Width>
   PITH_HD void add(Team const& team, double* sums, In const* a, double const* b, std::uint32_t rows,
                    std::uint32_t count, Width width) const {
-    constexpr std::uint32_t steps = 8;
+    constexpr std::uint32_t steps = 4, chunk = steps * lanes;
     std::uint32_t j = 0;
-    for (; j + steps * lanes <= count; j += steps * lanes) {
-      add_rows<steps>(team, sums, a + j, b + j, rows, constant<lanes>(), width);
+    for (; j + chunk <= count; j += chunk) {
+      auto const ahead = count - j >= 2 * chunk ? chunk : 0;
+      add_rows<steps>(team, sums, a + j, b + j, rows, constant<lanes>(), width, ahead);
     }
-    for (; j + lanes <= count; j += lanes) add_rows<1>(team, sums, a + j, b + j, rows, constant<lanes>(), width);
-    if (j < count) add_rows<1>(team, sums, a + j, b + j, rows, count - j, width);
+    for (; j + lanes <= count; j += lanes) add_rows<1>(team, sums, a + j, b + j, rows, constant<lanes>(), width, 0);
+    if (j < count) add_rows<1>(team, sums, a + j, b + j, rows, count - j, width, 0);
   }
 
   template <std::uint32_t Steps, class Team, class Count, class Width>
   PITH_HD void add_rows(Team const& team, double* sums, In const* a, double const* b, std::uint32_t rows, Count count,
-                        Width width) const {
+                        Width width, std::uint32_t ahead) const {
     auto const even = rows / 2 * 2;
-    add_steps<2, Steps>(team, sums, a, b, even / 2, count, width);
-    add_steps<1, Steps>(team, sums + even * width * lanes, a + even * size.columns, b, rows - even, count, width);
+    add_steps<2, Steps>(team, sums, a, b, even / 2, count, width, ahead);
+    if (even == rows) return;
+    add_steps<1, Steps>(team, sums + even * width * lanes, a + even * size.columns, b, 1, count, width, ahead);
   }
 
   /// For `times` times `Rows` rows, `Steps` terms of each of `count` lanes.
-  template <std::uint32_t Rows, std::uint32_t Steps, class Team, class Count, std::uint32_t Width>
+  template <std::uint32_t Rows, std::uint32_t Steps, class Team, class Count, class Width>
   PITH_HD void add_steps(Team const& team, double* sums, In const* a, double const* b, std::uint32_t times, Count count,
-                         constant<Width>) const {
+                         Width width, std::uint32_t ahead) const {
     auto const pitch = size.columns;
     team.for_each_in(times * count, count, [=](std::uint32_t r) {
-      auto* const lane = sums + r * (Rows * Width * lanes) - r * count;
-      auto const* const row = a + r * Rows * pitch - r * count;
-      auto const* const column = b - r * count;
-      return [=](std::uint32_t i) {
-        double sum[Rows * Width];
-        write_out<Rows * Width>([&](auto k) { sum[k] = lane[k * lanes + i]; });
-        write_out<Steps * Rows>([&](auto k) {
-          constexpr std::uint32_t y = k % Rows, step = k / Rows;
-          auto const value = element_cast<double>(row[y * pitch + step * lanes + i]);
-          write_out<Width>([&](auto c) {
-            sum[y * Width + c] =
-                add_product<accum<In>>(sum[y * Width + c], value, column[c * pitch + step * lanes + i]);
-          });
-        });
-        write_out<Rows * Width>([&](auto k) { lane[k * lanes + i] = sum[k]; });
-      };
+      auto const* const row = a + r * Rows * pitch;
+      prefetch_rows(row + ahead, pitch, Rows, ahead);
+      return lane_terms<Rows, Steps, Width>{row, b, sums + r * (Rows * width * lanes), pitch, r * count};
     });
   }
+
+  /// Adds `Steps` terms to each of the sums that a lane has, `Width` in each of `Rows` rows.
+  template <std::uint32_t Rows, std::uint32_t Steps, class Width>
+  struct lane_terms;
+  template <std::uint32_t Rows, std::uint32_t Steps, std::uint32_t Width>
+  struct lane_terms<Rows, Steps, constant<Width>> {
+    In const* row;
+    double const* column;
+    double* sums;
+    std::uint64_t pitch;
+    std::uint32_t first;
+
+    PITH_HD void operator()(std::uint32_t i) const {
+      auto const lane = i - first;
+      double sum[Rows * Width];
+      write_out<Rows * Width>([&](auto k) { sum[k] = sums[k * lanes + lane]; });
+      write_out<Steps * Rows>([&](auto k) {
+        constexpr std::uint32_t y = k % Rows, at = k / Rows * lanes;
+        auto const value = element_cast<double>(row[y * pitch + at + lane]);
+        write_out<Width>([&](auto c) {
+          sum[y * Width + c] = add_product<accum<In>>(sum[y * Width + c], value, column[c * pitch + at + lane]);
+        });
+      });
+      write_out<Rows * Width>([&](auto k) { sums[k * lanes + lane] = sum[k]; });
+    }
+  };
 };
 
 /// Parts of Q = M^T P, one of each slab of rows; rows are added in order.
@@ -198,11 +214,12 @@ struct transposed_times_thin {
   template <class Team, class Count, std::uint32_t Width>
   PITH_HD void add(Team const& team, double* sums, In const* a, accum<In> const* b, double* to, std::uint64_t rows,
                    Count count, constant<Width> width) const {
-    constexpr std::uint32_t steps = 4;
+    constexpr std::uint32_t steps = 8;
     auto const rank = size.rank;
     team.for_each(constant<Width * thin_strip>(), [=](std::uint32_t i) { sums[i] = 0; });
     std::uint64_t i = 0;
     for (; i + steps <= rows; i += steps) {
+      if (rows - i >= 2 * steps) prefetch_rows(a + (i + steps) * size.columns, size.columns, steps, count);
       add_rows<steps>(team, sums, a + i * size.columns, b + i * rank, count, width);
     }
     for (; i < rows; ++i) add_rows<1>(team, sums, a + i * size.columns, b + i * rank, count, width);
