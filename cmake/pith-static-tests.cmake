@@ -2,7 +2,7 @@
 #
 #   pith_add_compile_fail_tests(compile_fail/chain.cpp)     each section is refused, in the expected words
 #   pith_add_header_tests(mpi pith/comm/mpi.hpp)            each header compiles alone, and twice
-#   pith_add_kernel_test(exec/cuda_codecs.cu LEAST 60)      so many kernels are made, none with spilled registers
+#   pith_add_kernel_test(exec/cuda_codecs.cu LEAST 60)      so many kernels are made, none spills registers; long
 #
 # The project's compiler is asked, clang++ if it is another one and there, and nvcc in CUDA builds.
 
@@ -59,7 +59,7 @@ function(pith_add_kernel_test file)
            COMMAND ${CMAKE_COMMAND} -DLEAST=${arg_LEAST} -P ${PROJECT_SOURCE_DIR}/cmake/expect-kernels.cmake --
                    ${pith_check_nvcc} -arch=sm_80 -Xptxas=-v -DPITH_NO_ISA_DISPATCH -I${PROJECT_SOURCE_DIR}/include
                    -I${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${file})
-  set_tests_properties(${file}/kernels PROPERTIES LABELS static)
+  set_tests_properties(${file}/kernels PROPERTIES LABELS "static;long")
 endfunction()
 
 # Headers listed after cuda, mpi or nccl need that part of pith, those after host are not for nvcc, a .cuh is for nvcc

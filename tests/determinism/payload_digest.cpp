@@ -1,4 +1,4 @@
-// tests/determinism/payload_digest.cpp — digests of all that reproducible codecs make, which every compiler and flag equals.
+// tests/determinism/payload_digest.cpp — digests of what codecs make, equal with every compiler and flag.
 //
 //   cast<half>                           cf0b2d6a351857a6
 //   scaled_sign                          ac415317e1161626

@@ -1,0 +1,154 @@
+// pith/exec/thrust.hpp — any Thrust execution policy as an executor.
+#pragma once
+
+// Thrust takes its device to be CUDA, which a host compiler has no headers for.
+#if !defined(__CUDACC__) && !defined(THRUST_DEVICE_SYSTEM)
+#define THRUST_DEVICE_SYSTEM THRUST_DEVICE_SYSTEM_CPP
+#endif
+
+#include <pith/core/executor.hpp>
+#include <pith/exec/host_memory.hpp>
+#include <pith/exec/host_team.hpp>
+
+#include <thrust/execution_policy.h>
+#include <thrust/for_each.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/iterator_traits.h>
+#include <thrust/memory.h>
+#include <thrust/version.h>
+#if defined(__CUDACC__)
+#include <pith/exec/stream.hpp>
+
+#include <thrust/system/cuda/execution_policy.h>
+#endif
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+static_assert(THRUST_VERSION >= 101702, "pith: Thrust must be 1.17.2 or newer, or CCCL 2.8 or newer");
+
+namespace pith::inline v0 {
+
+/// What Thrust takes for the first argument of its algorithms.
+template <class P>
+concept thrust_policy = std::copyable<P> && std::derived_from<P, thrust::detail::execution_policy_base<P>>;
+
+namespace detail {
+
+#if defined(__CUDACC__)
+template <class P>
+concept cuda_policy = std::derived_from<P, thrust::cuda_cub::execution_policy<P>>;
+#else
+template <class P>
+concept cuda_policy = false;
+#endif
+
+/// A block in the hands of one thread, with its fast memory on that thread's stack.
+template <class Body>
+struct thrust_block {
+  Body body;
+  PITH_HD void operator()(std::uint64_t block) const {
+    typename Body::memory fast;
+    body(lone_thread(), fast, block);
+  }
+};
+
+inline namespace PITH_ISA_NAMESPACE {
+
+template <class Body>
+struct thrust_host_block {
+  Body body;
+  void operator()(std::uint64_t block) const { run_blocks(best_isa(), body, block, block + 1); }
+};
+
+}  // namespace PITH_ISA_NAMESPACE
+
+/// The memory that a policy's algorithms can reach.
+template <class P>
+struct thrust_memory : host_memory {
+  thrust_memory() = default;
+  explicit thrust_memory(P const&) {}
+};
+
+#if defined(__CUDACC__)
+template <cuda_policy P>
+struct thrust_memory<P> : cuda_executor {
+  thrust_memory() = default;
+  explicit thrust_memory(P const& policy)
+      : cuda_executor(thrust::cuda_cub::stream(const_cast<P&>(policy))) {}  // which takes no const policy, and reads it
+};
+#endif
+
+}  // namespace detail
+
+inline namespace PITH_ISA_NAMESPACE {
+
+/// Runs indices and blocks by thrust::for_each: a thread takes whole blocks.
+///
+///   owns     a copy of the policy; what that refers to, such as a stream, must outlive it. One of no policy runs nothing
+///   waits    as the policy does: par_nosync of a stream does not
+///   cost     on a device each thread needs some KiB of local memory: on(stream) shares blocks, and is faster
+///   needs    for omp::par and tbb::par what Thrust needs for them: -fopenmp, TBB
+template <thrust_policy P>
+class thrust_executor : public detail::thrust_memory<P> {
+ public:
+  static constexpr std::uint32_t block_span = 512;
+  static constexpr char const* name() { return "thrust"; }
+
+  thrust_executor() = default;
+  explicit thrust_executor(P const& policy) : detail::thrust_memory<P>(policy), policy_(policy) {}
+
+  template <class F>
+  void for_each_index(std::uint64_t n, F const& f) const {
+    thrust::for_each(*policy_, thrust::counting_iterator<std::uint64_t>(0), thrust::counting_iterator<std::uint64_t>(n),
+                     f);
+  }
+  template <class Body>
+  void for_each_block(std::uint64_t blocks, Body const& body) const {
+    if constexpr (detail::cuda_policy<P>) {
+      for_each_index(blocks, detail::thrust_block<Body>{body});
+    } else {
+      for_each_index(blocks, detail::thrust_host_block<Body>{body});
+    }
+  }
+
+ private:
+  std::optional<P> policy_;
+};
+
+/// The executor of a policy: thrust::seq, thrust::omp::par, thrust::cuda::par_nosync.on(stream) and others.
+template <thrust_policy P>
+thrust_executor<P> on(P const& policy) {
+  return thrust_executor<P>(policy);
+}
+
+}  // namespace PITH_ISA_NAMESPACE
+
+namespace detail {
+
+template <class System>
+struct space_of_system {
+  using type = host_space;
+};
+#if defined(__CUDACC__)
+template <>
+struct space_of_system<thrust::cuda_cub::tag> {
+  using type = device_space;
+};
+#endif
+
+}  // namespace detail
+
+/// The elements of a Thrust vector, in the space where they lie: a device_vector's is a device space in sources of nvcc.
+template <class Vector>
+  requires requires(Vector& v) { thrust::raw_pointer_cast(v.data()); }
+auto view(Vector& v) {
+  using system = typename thrust::iterator_system<typename std::remove_const_t<Vector>::iterator>::type;
+  auto* const data = thrust::raw_pointer_cast(v.data());
+  return span<std::remove_pointer_t<decltype(thrust::raw_pointer_cast(v.data()))>,
+              typename detail::space_of_system<system>::type>(data, v.size());
+}
+
+}  // namespace pith::inline v0
