@@ -51,12 +51,12 @@ bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
 }
 
 template <class In, class C>
-void agrees(C const& codec, double beta = 1) {
+void agrees(C const& codec) {
   for (std::uint64_t const n : {0, 1, 7, 8, 129, 1000, 40000}) {
     CAPTURE(n);
-    auto fused = rank<In, pith::error_feedback<C>>(pith::error_feedback<C>(codec, pith::residual(beta)), {n});
+    auto fused = rank<In, pith::error_feedback<C>>(pith::error_feedback<C>(codec), {n});
     using slow_codec = pith::error_feedback<C, step_by_step>;
-    auto slow = rank<In, slow_codec>(slow_codec(codec, step_by_step(beta)), {n});
+    auto slow = rank<In, slow_codec>(slow_codec(codec, step_by_step()), {n});
     for (unsigned step = 0; step < 5; ++step) {
       auto x = narrow<In>(normal_vector(n, 700 + step));
       if (step == 3 && n > 0) x[n / 2] = pith::element_cast<In>(std::nanf(""));
@@ -84,4 +84,21 @@ TEST_CASE("a quantizer of large buckets keeps it in its last pass") {
   agrees<pith::half>(pith::scaled_sign());
 }
 
-TEST_CASE("a residual that decays is fused too") { agrees<float>(pith::qsgd<8>(), 0.75); }
+TEST_CASE("what a selection does not send stays from the pass that reads") {
+  agrees<float>(pith::top_k(0.01));
+  agrees<double>(pith::top_k(0.2));
+  agrees<pith::half>(pith::top_k(0.01));
+}
+
+TEST_CASE("what a quantizer loses of a selection is kept behind it") {
+  agrees<float>(pith::top_k(0.01) | pith::qsgd<8>());
+  agrees<double>(pith::top_k(0.1) | pith::scaled_sign());
+  agrees<pith::bfloat16>(pith::top_k(0.01) | pith::cast<pith::half>());
+}
+
+TEST_CASE("a rotation and a quantizer are one pass") {
+  agrees<float>(pith::hadamard() | pith::qsgd<8>());
+  agrees<double>(pith::hadamard(64) | pith::scaled_sign(1024));
+  agrees<float>(pith::hadamard(64) | pith::qsgd<6>(31, 192));
+  agrees<pith::half>(pith::hadamard() | pith::scaled_sign());
+}

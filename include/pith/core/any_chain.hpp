@@ -11,8 +11,8 @@
 
 namespace pith::inline v0 {
 
-/// Stages from left to right; all but the last emit `In` again. A codec, with nothing fused: where the types are known,
-/// write `a | b`.
+/// Stages from left to right; all but the last emit `In` again. A codec whose stages are fused with feedback, not with one
+/// another: where the types are known, write `a | b`.
 template <real In, executor E>
 class any_chain {
  public:
@@ -126,17 +126,26 @@ class any_chain {
     decode_from(0, exec, id, dims, payload, values_section(dims), x, agreed, ws);
   }
 
-  /// A single engine is fused with feedback, and adds up what all ranks sent.
+  /// A single engine, or a sparsifier before other stages, is fused with feedback.
   template <std::same_as<E> On>
   bool can_encode_from(shape const& dims) const {
-    return stages_.size() == 1 && stages_[0].encodes_from(dims);
+    return stages_.size() == 1 ? stages_[0].encodes_from(dims) : stages_[0].picks_from();
+  }
+  template <std::same_as<In> T, std::same_as<E> On, class Source>
+  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
+    auto const rest = scratch_for<In>(stages_[0].output_shape(dims).n) + scratch_bytes<In>(exec, dims);
+    return stages_[0].scratch_bytes_from(exec, dims) + (stages_.size() == 1 ? 0 : rest);
   }
   void encode_payload_from(E const& exec, call const& id, shape const& dims, detail::residual_source<In> const& from,
-                           span_on<E, std::byte> payload, workspace_on<E>& ws) const {
+                           span_on<E, std::byte> payload, states const& agreed, states& local,
+                           workspace_on<E>& ws) const {
     auto const section = std::min(payload.size(), values_section(dims));
-    detail::clear_padding<E>(exec, payload.first(section), stages_[0].values_bytes(output_shape(dims).n));
+    detail::clear_padding<E>(exec, payload.first(section), stages_.back().values_bytes(output_shape(dims).n));
+    if (stages_.size() > 1) return encode_picked(exec, id, dims, from, payload, section, agreed, local, ws);
     stages_[0].encode_from(exec, id, dims, from, payload.data(), payload.subspan(section), ws);
   }
+
+  /// A single engine adds up what all ranks sent.
   bool sums_payloads() const { return stages_.size() == 1 && stages_[0].sums_parts(); }
   void decode_sum_payloads(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
                            std::size_t stride, unsigned ranks, accum<In> factor, stream_on<E, In> x,
@@ -193,6 +202,23 @@ class any_chain {
     decode_from(i + 1, exec, next_stage(id), rest, payload, detail::align_up(side + own, detail::section_alignment),
                 mid, agreed, ws);
     s.decode(exec, id, dims, reinterpret_cast<std::byte const*>(mid.data), record, x, agreed.each[i], ws);
+  }
+
+  /// The first stage picks from the source, the others encode what it picked, and the source hears what came of it.
+  void encode_picked(E const& exec, call const& id, shape const& dims, detail::residual_source<In> const& from,
+                     span_on<E, std::byte> payload, std::size_t section, states const& agreed, states& local,
+                     workspace_on<E>& ws) const {
+    auto const own = stages_[0].side_bytes(dims), next = detail::align_up(section + own, detail::section_alignment);
+    auto const rest = stages_[0].output_shape(dims);
+    auto* const indices = ws.template take<std::uint32_t>(rest.n).data;
+    auto const values = ws.template take<In>(rest.n), old = ws.template take<In>(rest.n);
+    auto const picked = detail::picks<In>{indices, values.data, old.data};
+    stages_[0].select_from(exec, dims, from, picked, payload.subspan(section, own), ws);
+    if (next <= payload.size()) detail::clear_padding<E>(exec, payload.subspan(section, next - section), own);
+    encode_from(1, exec, next_stage(id), rest, values, payload, next, agreed, local, ws);
+    auto const sent = ws.template take<In>(rest.n);
+    decode_from(1, exec, next_stage(id), rest, payload, next, sent, agreed, ws);
+    stages_[0].settle(exec, dims, from, picked, sent.data);
   }
 
   std::vector<any_stage<In, E>> stages_;

@@ -66,6 +66,9 @@ class any_state {
 template <real In, executor E>
 class any_stage {
  public:
+  using source = detail::residual_source<In>;
+  using picks = detail::picks<In>;
+
   template <class S>
     requires(!std::same_as<S, any_stage> && stage<S, In, E>)
   explicit any_stage(S stage) : self_(std::make_shared<model<S>>(std::move(stage))) {}
@@ -93,12 +96,24 @@ class any_stage {
     self_->decode(exec, id, dims, values, side, x, agreed, ws);
   }
 
-  /// Whether it is an engine that takes its values from a source, and one that adds up what all ranks sent.
+  /// Whether it is an engine that takes its values from a source, one that picks from it for the next stage, and one
+  /// that adds up what all ranks sent.
   bool encodes_from(shape const& dims) const { return self_->encodes_from(dims); }
+  bool picks_from() const { return self_->picks_from(); }
   bool sums_parts() const { return self_->sums_parts(); }
-  void encode_from(E const& exec, call const& id, shape const& dims, detail::residual_source<In> const& from,
-                   std::byte* values, span_on<E, std::byte> side, workspace_on<E>& ws) const {
+  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
+    return self_->scratch_bytes_from(exec, dims);
+  }
+  void encode_from(E const& exec, call const& id, shape const& dims, source const& from, std::byte* values,
+                   span_on<E, std::byte> side, workspace_on<E>& ws) const {
     self_->encode_from(exec, id, dims, from, values, side, ws);
+  }
+  void select_from(E const& exec, shape const& dims, source const& from, picks const& to, span_on<E, std::byte> side,
+                   workspace_on<E>& ws) const {
+    self_->select_from(exec, dims, from, to, side, ws);
+  }
+  void settle(E const& exec, shape const& dims, source const& from, picks const& of, In const* sent) const {
+    self_->settle(exec, dims, from, of, sent);
   }
   void decode_sum(E const& exec, call const& id, shape const& dims, std::byte const* values,
                   span_on<E, std::byte const> side, std::size_t stride, unsigned ranks, accum<In> factor,
@@ -124,9 +139,14 @@ class any_stage {
     virtual void decode(E const&, call const&, shape const&, std::byte const*, span_on<E, std::byte const>,
                         stream_on<E, In>, any_state const&, workspace_on<E>&) const = 0;
     virtual bool encodes_from(shape const&) const = 0;
+    virtual bool picks_from() const = 0;
     virtual bool sums_parts() const = 0;
-    virtual void encode_from(E const&, call const&, shape const&, detail::residual_source<In> const&, std::byte*,
-                             span_on<E, std::byte>, workspace_on<E>&) const = 0;
+    virtual std::size_t scratch_bytes_from(E const&, shape const&) const = 0;
+    virtual void encode_from(E const&, call const&, shape const&, source const&, std::byte*, span_on<E, std::byte>,
+                             workspace_on<E>&) const = 0;
+    virtual void select_from(E const&, shape const&, source const&, picks const&, span_on<E, std::byte>,
+                             workspace_on<E>&) const = 0;
+    virtual void settle(E const&, shape const&, source const&, picks const&, In const*) const = 0;
     virtual void decode_sum(E const&, call const&, shape const&, std::byte const*, span_on<E, std::byte const>,
                             std::size_t, unsigned, accum<In>, stream_on<E, In>, workspace_on<E>&) const = 0;
   };
@@ -170,13 +190,19 @@ class any_stage {
       detail::decode<In>(stage, exec, id, dims, y, x, a.as<agreed>(), ws);
     }
 
-    static constexpr bool fuses = detail::encodes_from<S, In, E, detail::residual_source<In>>;
+    // What a stage cannot do is never asked of it.
+    static constexpr bool fuses = detail::encodes_from<S, In, E, source>;
+    static constexpr bool selects = detail::picks_from<S, In, E, source>;
     static constexpr bool sums = detail::sums_parts<S, In, E>;
 
     bool encodes_from(shape const& dims) const override { return fuses && detail::can_encode_from<E>(stage, dims); }
+    bool picks_from() const override { return selects; }
     bool sums_parts() const override { return sums; }
+    std::size_t scratch_bytes_from(E const& exec, shape const& dims) const override {
+      return detail::scratch_bytes_from<In, source>(stage, exec, dims);
+    }
     void encode_from([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
-                     [[maybe_unused]] shape const& dims, [[maybe_unused]] detail::residual_source<In> const& from,
+                     [[maybe_unused]] shape const& dims, [[maybe_unused]] source const& from,
                      [[maybe_unused]] std::byte* values, [[maybe_unused]] span_on<E, std::byte> side,
                      [[maybe_unused]] workspace_on<E>& ws) const override {
       if constexpr (fuses) {
@@ -184,6 +210,15 @@ class any_stage {
         auto const y = encoded_on<E, out>{{words, output_shape(dims).n, nullptr}, side};
         stage.template encode_from<In>(exec, id, dims, from, y, ws);
       }
+    }
+    void select_from([[maybe_unused]] E const& exec, [[maybe_unused]] shape const& dims,
+                     [[maybe_unused]] source const& from, [[maybe_unused]] picks const& to,
+                     [[maybe_unused]] span_on<E, std::byte> side, [[maybe_unused]] workspace_on<E>& ws) const override {
+      if constexpr (selects) stage.select_from(exec, dims, from, to, side, ws);
+    }
+    void settle([[maybe_unused]] E const& exec, [[maybe_unused]] shape const& dims, [[maybe_unused]] source const& from,
+                [[maybe_unused]] picks const& of, [[maybe_unused]] In const* sent) const override {
+      if constexpr (selects) stage.settle(exec, dims, from, of, sent);
     }
     void decode_sum([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id, [[maybe_unused]] shape const& dims,
                     [[maybe_unused]] std::byte const* values, [[maybe_unused]] span_on<E, std::byte const> side,

@@ -141,6 +141,12 @@ template <class In, class E, class First, class Second>
   requires transforms_tiles<First, In> && takes_tiles<Second, In, E>
 inline constexpr bool fuses_tiles<In, E, First, Second> = true;
 
+template <class In, class E, class Source, class... S>
+inline constexpr bool fuses_picks = false;
+template <class In, class E, class Source, class First, class Second>
+  requires picks_from<First, In, E, Source> && stateless<agreed_of<Second, In, E>> && stateless<local_of<Second, In, E>>
+inline constexpr bool fuses_picks<In, E, Source, First, Second> = true;
+
 }  // namespace detail
 
 /// Stages from left to right. Flat: (a | b) | c and a | (b | c) are one type with the same bytes.
@@ -270,8 +276,37 @@ class chain : public pipeable {
     get<1>().template encode_from<In>(exec, at<1>(id), before<1>(dims), through, y, ws);
   }
   template <executor E>
-  bool can_encode_from(shape const& dims) const {
-    return get<1>().holds_tiles(before<1>(dims).n, E::block_span, get<0>().tile());
+  bool can_encode_from([[maybe_unused]] shape const& dims) const {
+    if constexpr (requires { get<0>().tile(); }) {
+      return get<1>().holds_tiles(before<1>(dims).n, E::block_span, get<0>().tile());
+    } else {
+      return true;
+    }
+  }
+
+  /// A sparsifier in the pass that reads, and another stage on what it picked.
+  template <class In, executor E, class Source>
+    requires detail::fuses_picks<In, E, Source, S...>
+  void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, output<In>> y,
+                   workspace_on<E>& ws) const {
+    auto const own = detail::side_bytes<In>(get<0>(), dims);
+    auto const rest = before<1>(dims);
+    auto const picked = get<0>().template make_picks<In>(dims, ws);
+    auto const tail = encoded_on<E, output<In>>{y.values, y.side.subspan(own_side<0, In>(dims))};
+    auto none = no_state();
+    get<0>().select_from(exec, dims, from, picked, y.side.first(own), ws);
+    detail::clear_padding<E>(exec, y.side.first(own_side<0, In>(dims)), own);
+    detail::encode<In>(get<1>(), exec, at<1>(id), rest, {picked.values, rest.n, nullptr}, tail, none, none, ws);
+    auto const sent = ws.template take<In>(rest.n);
+    detail::decode<In>(get<1>(), exec, at<1>(id), rest, tail, sent, none, ws);
+    get<0>().settle(exec, dims, from, picked, sent.data);
+  }
+  template <class In, executor E, class Source>
+    requires detail::fuses_picks<In, E, Source, S...> std::size_t scratch_bytes_from(E const& exec, shape const& dims)
+  const {
+    auto const rest = before<1>(dims);
+    return get<0>().template scratch_bytes_from<In, E, Source>(exec, dims) + scratch_for<In>(rest.n) +
+           detail::scratch_bytes<In>(get<1>(), exec, rest);
   }
 
  private:

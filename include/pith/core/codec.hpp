@@ -73,16 +73,26 @@ void encode_payload(C const& c, E const& exec, call const& id, shape const& dims
 }
 
 /// An engine that takes its values from a source, and tells it what was sent. A chain of stages that are known at run
-/// time only says so for its payload.
+/// time only does so for its payload.
 template <class C, class In, class E, class Source>
 concept encodes_from = requires(C const& c, E const& exec, call const& id, shape const& dims, Source const& from,
                                 encoded_on<E, output_of<C, In>> y, workspace_on<E>& ws) {
   { c.template encode_from<In>(exec, id, dims, from, y, ws) } -> std::same_as<void>;
 };
-template <class C, class E, class Source>
+template <class C, class In, class E, class Source>
 concept encodes_payload_from = requires(C const& c, E const& exec, call const& id, shape const& dims,
-                                        Source const& from, span_on<E, std::byte> payload, workspace_on<E>& ws) {
-  { c.encode_payload_from(exec, id, dims, from, payload, ws) } -> std::same_as<void>;
+                                        Source const& from, span_on<E, std::byte> payload,
+                                        agreed_of<C, In, E> const& agreed, local_of<C, In, E>& local,
+                                        workspace_on<E>& ws) {
+  { c.encode_payload_from(exec, id, dims, from, payload, agreed, local, ws) } -> std::same_as<void>;
+};
+
+/// A sparsifier that picks from a source: what the stage behind it makes of the picks, it tells the source.
+template <class S, class In, class E, class Source>
+concept picks_from = requires(S const& s, E const& exec, shape const& dims, Source const& from,
+                              span_on<E, std::byte> side, In const* sent, workspace_on<E>& ws) {
+  s.select_from(exec, dims, from, s.template make_picks<In>(dims, ws), side, ws);
+  s.settle(exec, dims, from, s.template make_picks<In>(dims, ws), sent);
 };
 
 /// Whether it can for this shape: a chain cannot where blocks would cut its tiles.
@@ -95,12 +105,22 @@ constexpr bool can_encode_from(C const& c, shape const& dims) {
   }
 }
 
-template <class In, class C, class E, class Source>
+template <class In, class Source, class C, class E>
+std::size_t scratch_bytes_from(C const& c, E const& exec, shape const& dims) {
+  if constexpr (requires { c.template scratch_bytes_from<In, E, Source>(exec, dims); }) {
+    return c.template scratch_bytes_from<In, E, Source>(exec, dims);
+  } else {
+    return scratch_bytes<In>(c, exec, dims);
+  }
+}
+
+template <class In, class C, class E, class Source, class Agreed, class Local>
 void encode_payload_from(C const& c, E const& exec, call const& id, shape const& dims, Source const& from,
-                         span_on<E, std::byte> payload, workspace_on<E>& ws) {
+                         span_on<E, std::byte> payload, [[maybe_unused]] Agreed const& agreed,
+                         [[maybe_unused]] Local& local, workspace_on<E>& ws) {
   auto const scope = ws.mark();
-  if constexpr (encodes_payload_from<C, E, Source>) {
-    c.encode_payload_from(exec, id, dims, from, payload, ws);
+  if constexpr (encodes_payload_from<C, In, E, Source>) {
+    c.encode_payload_from(exec, id, dims, from, payload, agreed, local, ws);
   } else {
     auto const n = output_shape(c, dims).n;
     auto const y = sections<output_of<C, In>, E, std::byte>(n, payload);

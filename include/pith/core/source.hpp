@@ -11,7 +11,6 @@ namespace pith::inline v0::detail {
 /// A tensor as it is.
 ///
 ///   load(team, first, count, room)   values first .. first + count - 1, where they lie or in the room for them
-///   keep(team, first, count, sent)   if `keeps`: what was sent of it; `sent` may be changed
 template <class In>
 struct plain_source {
   static constexpr bool keeps = false;
@@ -32,32 +31,74 @@ struct plain_source {
   }
 };
 
-/// p = residual + g, taken and kept by an engine in the pass that encodes it.
+/// A source that is told what was sent, beside what sources do. An engine that encodes all elements calls
+///
+///   keep(team, first, count, sent)   what was sent of p; `sent` may be changed
+///
+/// and one that selects tells it of all when it reads them, and of those that it sends later:
+///
+///   kept(i)                          what is kept of element i
+///   leave(team, first, count, p)     kept = p, where p is finite
+///   without(i, p)                    p without what was added to the kept value, up to a rounding
+///   settle(i, value, old, sent)      kept = value - sent where that is finite, else old
+template <class Source>
+concept keeping_source = Source::keeps;
+
+/// p = residual + g; p - sent is kept where it is a number, elsewhere the residual stays.
 template <class In>
 struct residual_source {
   static constexpr bool keeps = true;
+  using A = accum<In>;
 
   In const* g;
-  accum<In>* residual;
-  accum<In> beta;
+  A* residual;
+
+  PITH_HD A operator()(std::uint64_t i) const { return residual[i] + element_cast<A>(g[i]); }
 
   template <class Team, class Count>
-  PITH_HD accum<In> const* load(Team const& team, std::uint64_t first, Count count, accum<In>* p) const {
+  PITH_HD A const* load(Team const& team, std::uint64_t first, Count count, A* room) const {
     auto const* const gradient = g + first;
-    auto const* const kept = residual + first;
-    team.for_each(count, [=](std::uint32_t i) { p[i] = kept[i] + element_cast<accum<In>>(gradient[i]); });
-    return p;
+    auto const* const from = residual + first;
+    team.for_each(count, [=](std::uint32_t i) { room[i] = from[i] + element_cast<A>(gradient[i]); });
+    return room;
   }
   template <class Team, class Count>
-  PITH_HD void keep(Team const& team, std::uint64_t first, Count count, accum<In> const* sent) const {
+  PITH_HD void keep(Team const& team, std::uint64_t first, Count count, A const* sent) const {
     auto const* const gradient = g + first;
-    auto* const kept = residual + first;
-    auto const times = beta;
+    auto* const to = residual + first;
     team.for_each(count, [=](std::uint32_t i) {
-      auto const unsent = (kept[i] + element_cast<accum<In>>(gradient[i])) - sent[i];
-      kept[i] = is_finite(unsent) ? times * unsent : kept[i];
+      auto const unsent = (to[i] + element_cast<A>(gradient[i])) - sent[i];
+      to[i] = is_finite(unsent) ? unsent : to[i];
     });
   }
+
+  PITH_HD A kept(std::uint64_t i) const { return residual[i]; }
+  PITH_HD A without(std::uint64_t i, A p) const { return p - element_cast<A>(g[i]); }
+  template <class Team, class Count>
+  PITH_HD void leave(Team const& team, std::uint64_t first, Count count, A const* p) const {
+    auto* const to = residual + first;
+    team.for_each(count, [=](std::uint32_t i) { to[i] = is_finite(p[i]) ? p[i] : to[i]; });
+  }
+  PITH_HD void settle(std::uint64_t i, A value, A old, A sent) const {
+    residual[i] = is_finite(value - sent) ? value - sent : old;
+  }
+};
+
+/// Where what was selected goes, in the order of its indices. `old` is what a keeping source kept.
+template <class Out>
+struct picks {
+  std::uint32_t* indices;
+  Out* values;
+  accum<Out>* old = nullptr;
+};
+
+/// Tells a source what was sent of what was selected.
+template <class Source, class Out>
+struct settle_picks {
+  Source to;
+  picks<Out> of;
+  Out const* sent;
+  PITH_HD void operator()(std::uint64_t j) const { to.settle(of.indices[j], of.values[j], of.old[j], sent[j]); }
 };
 
 /// A tensor that decoding writes: the sum of the ranks' values, times a factor.

@@ -7,6 +7,7 @@
 #include <pith/core/rounds.hpp>
 #include <pith/feedback/residual.hpp>
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -93,9 +94,12 @@ class error_feedback : public pipeable {
   }
   template <class In, executor E>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {
-    auto const own =
-        detail::scratch_bytes<accum<In>>(codec_, exec, dims) + detail::scratch_bytes<In>(policy_, exec, dims);
-    return own + (is_fused<In, E>(dims) ? wide_bytes<In>(dims) : 2 * scratch_for<accum<In>>(dims.n));
+    auto const own = detail::scratch_bytes<accum<In>>(codec_, exec, dims);
+    if constexpr (fuses<In, E>) {
+      auto const from = detail::scratch_bytes_from<accum<In>, source_of<In, E>>(codec_, exec, dims);
+      if (is_fused<In, E>(dims)) return std::max(from, wide_bytes<In>(dims) + own);
+    }
+    return 2 * scratch_for<accum<In>>(dims.n) + own + detail::scratch_bytes<In>(policy_, exec, dims);
   }
 
   template <real In, executor E>
@@ -105,7 +109,8 @@ class error_feedback : public pipeable {
     if constexpr (fuses<In, E>) {
       if (is_fused<In, E>(dims)) {
         auto const from = policy_.template source<In, E>(g, policy_part(local));
-        return detail::encode_payload_from<accum<In>>(codec_, exec, id, dims, from, payload, ws);
+        return detail::encode_payload_from<accum<In>>(codec_, exec, id, dims, from, payload, codec_part(agreed),
+                                                      codec_part(local), ws);
       }
     }
     auto const p = compensated<In>(exec, id, dims, g, local, ws);
@@ -131,6 +136,11 @@ class error_feedback : public pipeable {
   }
   template <class In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
+    if constexpr (fuses<In, E>) {
+      auto const from = detail::scratch_bytes_from<accum<In>, source_of<In, E>>(codec_, exec, dims);
+      auto const rest = detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks);
+      if (is_fused<In, E>(dims)) return std::max(from, wide_bytes<In>(dims) + rest);
+    }
     return 2 * scratch_for<accum<In>>(dims.n) + detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks) +
            detail::scratch_bytes<In>(policy_, exec, dims);
   }
@@ -183,15 +193,20 @@ class error_feedback : public pipeable {
   template <class In, class E>
   using local_states = detail::states<detail::local_part, local_of<C, accum<In>, E>, local_of<F, In, E>>;
 
+  template <class In, class E>
+  static constexpr bool has_sources = requires(F const& f, stream_on<E, In const> g, local_of<F, In, E>& l) {
+    f.template source<In, E>(g, l);
+  };
+  template <class In, class E>
+  using source_of = decltype(std::declval<F const&>().template source<In, E>(stream_on<E, In const>(),
+                                                                             std::declval<local_of<F, In, E>&>()));
+
   /// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass.
   template <class In, class E>
   static constexpr bool fuses = [] {
-    if constexpr (requires(F const& f, stream_on<E, In const> g, local_of<F, In, E>& l) {
-                    f.template source<In, E>(g, l);
-                  }) {
-      using source = decltype(std::declval<F const&>().template source<In, E>(stream_on<E, In const>(),
-                                                                              std::declval<local_of<F, In, E>&>()));
-      return detail::encodes_from<C, accum<In>, E, source> || detail::encodes_payload_from<C, E, source>;
+    if constexpr (has_sources<In, E>) {
+      return detail::encodes_from<C, accum<In>, E, source_of<In, E>> ||
+             detail::encodes_payload_from<C, accum<In>, E, source_of<In, E>>;
     } else {
       return false;
     }

@@ -64,11 +64,11 @@ class residual {
     return {buffer<accum<In>, E>(exec, dims.n)};
   }
 
-  /// The same in the pass of an engine that encodes: for gamma = 1.
-  bool has_source() const { return gamma_ == 1; }
+  /// The same in the pass of an engine that encodes: for beta = gamma = 1.
+  bool has_source() const { return beta_ == 1 && gamma_ == 1; }
   template <real In, executor E>
   detail::residual_source<In> source(stream_on<E, In const> g, local<accum<In>, E>& mine) const {
-    return {g.data, mine.residual.data(), static_cast<accum<In>>(beta_)};
+    return {g.data, mine.residual.data()};
   }
 
   template <real In, executor E>

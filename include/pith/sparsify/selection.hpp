@@ -11,32 +11,6 @@
 
 namespace pith::inline v0::detail {
 
-/// A source whose elements are told what becomes of them, at the time they are read, beside what sources do:
-///
-///   kept(i)                        what is kept of element i: the residual
-///   leave(team, first, count, p)   kept = p, where p is finite
-///   without(i, p)                  p without what was added to the kept value, up to a rounding
-///   settle(i, value, old, sent)    kept = value - sent where that is finite, else old
-template <class Source>
-concept keeping_source = Source::keeps;
-
-/// Where what was selected goes, in the order of its indices. `old` is what a keeping source kept.
-template <class Out>
-struct picks {
-  std::uint32_t* indices;
-  Out* values;
-  accum<Out>* old = nullptr;
-};
-
-/// Tells a source what was sent of what was selected.
-template <class Source, class Out>
-struct settle_picks {
-  Source to;
-  picks<Out> of;
-  Out const* sent;
-  PITH_HD void operator()(std::uint64_t j) const { to.settle(of.indices[j], of.values[j], of.old[j], sent[j]); }
-};
-
 /// The values that a team has in fast memory at a time, and the values that it takes one after the other.
 template <class A>
 inline constexpr std::uint32_t select_span = 8192 / sizeof(A);
@@ -126,16 +100,8 @@ struct selection {
 /// The values of a span of the source: where they are, or loaded into `p`.
 template <class Source, class A, team Team>
 PITH_HD A const* source_values(Source const& from, Team const& team, std::uint64_t first, std::uint32_t count, A* p) {
-  if constexpr (std::same_as<Source, plain_source<A>>) {
-    return from.x + first;
-  } else {
-    if (count == select_span<A>) {
-      from.load(team, first, constant<select_span<A>>(), p);
-    } else {
-      from.load(team, first, count, p);
-    }
-    return p;
-  }
+  if (count == select_span<A>) return from.load(team, first, constant<select_span<A>>(), p);
+  return from.load(team, first, count, p);
 }
 
 /// The values of a span of what is selected from. Those that were left are put together from what is kept and, where

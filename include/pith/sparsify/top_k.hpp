@@ -67,32 +67,40 @@ class top_k : public pipeable {
   }
   /// The same of what a source yields, which is told what was sent.
   template <std::floating_point In, executor E, detail::keeping_source Source>
+    requires(!lossy_coder<Coder>)
   void encode_from(E const& exec, call const&, shape const& dims, Source const& from, encoded_on<E, In> y,
                    workspace_on<E>& ws) const {
-    auto const k = kept(dims.n);
-    auto const to =
-        detail::picks<In>{ws.template take<std::uint32_t>(k).data, y.values.data, ws.template take<In>(k).data};
-    select_from(exec, dims, from, to, ws);
-    coder_.encode(exec, dims.n, k, to.indices, y.side, ws);
-    exec.for_each_index(k, detail::settle_picks<Source, In>{from, to, to.values});
+    auto picked = make_picks<In>(dims, ws);
+    picked.values = y.values.data;
+    select_from(exec, dims, from, picked, y.side, ws);
+    settle(exec, dims, from, picked, y.values.data);
   }
   template <std::floating_point In, executor E, detail::keeping_source Source>
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
     auto const k = kept(dims.n);
-    return scratch_for<std::uint32_t>(k) + scratch_for<In>(k) +
-           std::max(select_bytes<Source>(dims), coder_.scratch_bytes(exec, dims.n, k));
+    return scratch_for<std::uint32_t>(k) + 2 * scratch_for<In>(k) +
+           std::max(detail::select_scratch_bytes<Source>(dims.n, k), coder_.scratch_bytes(exec, dims.n, k));
   }
 
-  /// Selects from what a source yields. What is sent of it may change before the source is told: a quantizer follows.
-  template <executor E, class Source, class Out>
-  void select_from(E const& exec, shape const& dims, Source const& from, detail::picks<Out> const& to,
-                   workspace_on<E>& ws) const {
-    static_assert(!lossy_coder<Coder>, "pith: top_k cannot tell a source what a lossy coder makes of the indices");
-    detail::select_largest(exec, from, dims.n, kept(dims.n), to, ws);
+  /// For a chain, whose next stage encodes what was picked: room for it; the selection, whose indices go to the side
+  /// record; and what was sent of it in the end.
+  template <std::floating_point In, memory_space Space>
+  detail::picks<In> make_picks(shape const& dims, workspace<Space>& ws) const {
+    auto const k = kept(dims.n);
+    auto* const indices = ws.template take<std::uint32_t>(k).data;
+    auto* const values = ws.template take<In>(k).data;
+    return {indices, values, ws.template take<In>(k).data};
   }
-  template <class Source>
-  std::size_t select_bytes(shape const& dims) const {
-    return detail::select_scratch_bytes<Source>(dims.n, kept(dims.n));
+  template <std::floating_point In, executor E, detail::keeping_source Source>
+    requires(!lossy_coder<Coder>)
+  void select_from(E const& exec, shape const& dims, Source const& from, detail::picks<In> const& to,
+                   span_on<E, std::byte> side, workspace_on<E>& ws) const {
+    detail::select_largest(exec, from, dims.n, kept(dims.n), to, ws);
+    coder_.encode(exec, dims.n, kept(dims.n), to.indices, side, ws);
+  }
+  template <std::floating_point In, executor E, detail::keeping_source Source>
+  void settle(E const& exec, shape const& dims, Source const& from, detail::picks<In> const& of, In const* sent) const {
+    exec.for_each_index(kept(dims.n), detail::settle_picks<Source, In>{from, of, sent});
   }
 
   template <real In, executor E>
