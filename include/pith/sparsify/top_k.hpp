@@ -3,6 +3,7 @@
 
 #include <pith/coding/packed_indices.hpp>
 #include <pith/core/capability.hpp>
+#include <pith/core/convert.hpp>
 #include <pith/core/stage.hpp>
 #include <pith/sparsify/density.hpp>
 #include <pith/sparsify/scatter.hpp>
@@ -111,6 +112,23 @@ class top_k : public pipeable {
     coder_.decode(exec, dims.n, k, y.side, indices, ws);
     exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n));
     exec.for_each_index(k, detail::scatter_at<In>{y.values.data, indices, x.data});
+  }
+
+  /// x = factor times the sum of what all ranks sent, added in rank order: passes over k, and one over n.
+  template <std::floating_point In, executor E>
+  void decode_sum(E const& exec, call const&, shape const& dims, parts_on<E, In> in, In factor, stream_on<E, In> x,
+                  workspace_on<E>& ws) const {
+    auto const k = kept(dims.n);
+    auto* const indices = ws.template take<std::uint32_t>(k).data;
+    exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n));
+    for (unsigned rank = 0; rank < in.ranks; ++rank) {
+      auto const side = span_on<E, std::byte const>(in.side.data() + rank * in.stride, in.side.size());
+      auto const* const values = side_as<In>(span_on<E, std::byte const>(
+          reinterpret_cast<std::byte const*>(in.values.data) + rank * in.stride, stream_bytes<In>(k)));
+      coder_.decode(exec, dims.n, k, side, indices, ws);
+      exec.for_each_index(k, detail::scatter_add_at<In>{values, indices, x.data});
+    }
+    if (factor != 1) exec.for_each_index(dims.n, detail::scale<In, In>{x.data, x.data, factor});
   }
 
  private:
