@@ -4,22 +4,34 @@
 #include <pith/core/executor.hpp>
 #include <pith/exec/host_memory.hpp>
 
+#include <atomic>
 #include <barrier>
+#include <concepts>
 #include <cstdint>
+#include <numeric>
 #include <thread>
 #include <vector>
 
 namespace support {
 
+/// What a team shares beside the block's memory.
+struct team_shared {
+  explicit team_shared(std::uint32_t threads) : all(threads), totals(threads) {}
+
+  std::barrier<> all;
+  std::vector<std::uint32_t> totals;
+};
+
 /// One of `size` threads, which meet at a barrier after each call. Neighbours in memory belong to different threads.
 struct thread_team {
-  std::uint32_t rank, size;
-  std::barrier<>* all;
+  static constexpr bool specializes = false;
+
+  thread_team(std::uint32_t own, std::uint32_t threads, team_shared* with) : rank(own), size(threads), shared(with) {}
 
   template <class Count, class F>
   void for_each(Count n, F const& f) const {
     for (auto i = rank; i < n; i += size) f(i);
-    all->arrive_and_wait();
+    meet();
   }
 
   template <class Count, class Width, class Row>
@@ -30,6 +42,46 @@ struct thread_team {
   void random(pith::draws const& from, std::uint64_t first, std::uint32_t groups, std::uint16_t* to) const {
     for_each(groups, [&](std::uint32_t j) { pith::lone_thread().random(pith::draws(from), first + j, 1, to + 8 * j); });
   }
+
+  template <class Count, class Keep>
+  std::uint32_t count(Count n, Keep const& keep) const {
+    return compact(n, keep, [](std::uint32_t, std::uint32_t) {});
+  }
+
+  /// As many elements at a time as there are threads, each thread's place behind those of the threads before it.
+  template <class Count, class Keep, class Emit>
+  std::uint32_t compact(Count n, Keep const& keep, Emit const& emit) const {
+    std::uint32_t kept = 0;
+    for (std::uint32_t first = 0; first < n; first += size) {
+      auto const i = first + rank;
+      auto const holds = i < n && keep(i);
+      shared->totals[rank] = holds ? 1 : 0;
+      meet();
+      auto const place = std::accumulate(shared->totals.begin(), shared->totals.begin() + rank, kept);
+      kept = std::accumulate(shared->totals.begin(), shared->totals.end(), kept);
+      if (holds) emit(i, place);
+      meet();
+    }
+    return kept;
+  }
+
+  template <std::floating_point A, class Count>
+  std::uint32_t at_least(A const* x, Count n, pith::detail::bits_of<A> least, std::uint32_t* to) const {
+    return compact(
+        n, [=](std::uint32_t i) { return pith::detail::magnitude_bits(x[i]) >= least; },
+        [=](std::uint32_t i, std::uint32_t place) { to[place] = i; });
+  }
+
+  void tally(std::uint32_t* bins, std::uint32_t i, bool holds) const { add(bins + i, holds ? 1 : 0); }
+  std::uint32_t add(std::uint32_t* word, std::uint32_t amount) const {
+    return std::atomic_ref(*word).fetch_add(amount, std::memory_order_relaxed);
+  }
+
+ private:
+  void meet() const { shared->all.arrive_and_wait(); }
+
+  std::uint32_t rank, size;
+  team_shared* shared;
 };
 
 static_assert(pith::team<thread_team>);
@@ -48,12 +100,12 @@ class team_executor : public pith::detail::host_memory {
   }
   template <class Body>
   void for_each_block(std::uint64_t blocks, Body const& body) const {
-    auto all = std::barrier<>(threads_);
+    auto shared = team_shared(threads_);
     typename Body::memory fast;
     auto team = std::vector<std::jthread>();
     for (std::uint32_t rank = 0; rank < threads_; ++rank) {
       team.emplace_back([&, rank] {
-        for (std::uint64_t b = 0; b < blocks; ++b) body(thread_team{rank, threads_, &all}, fast, b);
+        for (std::uint64_t b = 0; b < blocks; ++b) body(thread_team(rank, threads_, &shared), fast, b);
       });
     }
   }

@@ -5,6 +5,7 @@
 #include <pith/exec/stream.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,6 +17,7 @@ namespace detail {
 /// where it does nothing and is not called.
 struct cuda_team {
   static constexpr std::uint32_t threads = 256;
+  static constexpr bool specializes = false;
 
   template <class Count, class F>
   PITH_HD void for_each([[maybe_unused]] Count n, [[maybe_unused]] F const& f) const {
@@ -35,6 +37,55 @@ struct cuda_team {
       auto const block = from(first + j);
       for (std::uint32_t lane = 0; lane < 8; ++lane) to[8 * j + lane] = block.lane(lane);
     });
+  }
+
+  template <class Count, class Keep>
+  PITH_HD std::uint32_t count(Count n, Keep const& keep) const {
+    return compact(n, keep, [](std::uint32_t, std::uint32_t) {});
+  }
+
+  /// A thread an element: its place is behind those of its warp's lower lanes and of the warps before.
+  template <class Count, class Keep, class Emit>
+  PITH_HD std::uint32_t compact([[maybe_unused]] Count n, [[maybe_unused]] Keep const& keep,
+                                [[maybe_unused]] Emit const& emit) const {
+    std::uint32_t kept = 0;
+#if defined(__CUDA_ARCH__)
+    __shared__ std::uint32_t of_warp[threads / 32];
+    auto const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    for (std::uint32_t first = 0; first < n; first += threads) {
+      auto const i = first + threadIdx.x;
+      auto const holds = i < n && keep(i);
+      auto const votes = __ballot_sync(0xffffffffu, holds);
+      if (lane == 0) of_warp[warp] = __popc(votes);
+      __syncthreads();
+      std::uint32_t place = kept + __popc(votes & ((1u << lane) - 1));
+      for (std::uint32_t w = 0; w < threads / 32; ++w) {
+        if (w < warp) place += of_warp[w];
+        kept += of_warp[w];
+      }
+      if (holds) emit(i, place);
+      __syncthreads();
+    }
+#endif
+    return kept;
+  }
+
+  template <std::floating_point A, class Count>
+  PITH_HD std::uint32_t at_least(A const* x, Count n, bits_of<A> least, std::uint32_t* to) const {
+    return compact(
+        n, [=](std::uint32_t i) { return magnitude_bits(x[i]) >= least; },
+        [=](std::uint32_t i, std::uint32_t place) { to[place] = i; });
+  }
+
+  PITH_HD void tally(std::uint32_t* bins, std::uint32_t i, bool holds) const {
+    if (holds) add(bins + i, 1);
+  }
+  PITH_HD std::uint32_t add([[maybe_unused]] std::uint32_t* word, [[maybe_unused]] std::uint32_t amount) const {
+#if defined(__CUDA_ARCH__)
+    return atomicAdd(word, amount);
+#else
+    return 0;
+#endif
   }
 };
 
