@@ -214,7 +214,7 @@ struct transposed_times_thin {
   template <class Team, class Count, std::uint32_t Width>
   PITH_HD void add(Team const& team, double* sums, In const* a, accum<In> const* b, double* to, std::uint64_t rows,
                    Count count, constant<Width> width) const {
-    constexpr std::uint32_t steps = 8;
+    constexpr std::uint32_t steps = 4;
     auto const rank = size.rank;
     team.for_each(constant<Width * thin_strip>(), [=](std::uint32_t i) { sums[i] = 0; });
     std::uint64_t i = 0;
