@@ -1,7 +1,7 @@
 # cmake/dependencies.sh — what pith's programs need from Debian, and how to get it. Sourced by the run.sh scripts.
 
 packages=(g++ cmake ninja-build doctest-dev libeigen3-dev libfmt-dev libcli11-dev zlib1g-dev gnuplot-nox
-          libopenmpi-dev openmpi-bin)
+          libopenmpi-dev openmpi-bin libthrust-dev)
 
 say() { printf '\n== %s\n' "$*"; }
 

@@ -1,5 +1,5 @@
 # The optional parts of pith. The build and the installed package make them here, in the same way.
-set(pith_components cuda mpi nccl)
+set(pith_components cuda mpi nccl thrust)
 
 # Makes pith::<name>; or sets pith_<name>_MISSING to what that needs, in words.
 function(pith_add_component name)
@@ -22,6 +22,10 @@ function(pith_add_component name)
     find_package(NCCL QUIET)
     pith_add_component(cuda)
     set(links NCCL::NCCL pith::cuda)
+  elseif(name STREQUAL "thrust")
+    set(needs "Thrust 1.17.2 or newer, from CCCL, the CUDA Toolkit or libthrust-dev: set PITH_THRUST_INCLUDE_DIR")
+    pith_find_thrust()
+    set(links pith::thrust_headers)
   endif()
 
   foreach(library IN LISTS links)
@@ -40,5 +44,27 @@ function(pith_add_component name)
   elseif(name STREQUAL "mpi")
     # mpi.h would pull in the C++ bindings that MPI 3 removed.
     target_compile_definitions(pith::mpi INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+  elseif(name STREQUAL "thrust")
+    # A host compiler has no CUDA device, which Thrust would take.
+    target_compile_definitions(pith::thrust INTERFACE
+                               $<$<COMPILE_LANGUAGE:CXX>:THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP>)
+  endif()
+endfunction()
+
+# Makes pith::thrust_headers of a Thrust that is new enough; the toolkit's, where there is one, as nvcc takes that.
+function(pith_find_thrust)
+  if(TARGET pith::thrust_headers)
+    return()
+  endif()
+  find_package(CUDAToolkit QUIET)
+  find_path(PITH_THRUST_INCLUDE_DIR thrust/version.h HINTS ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES cccl)
+  if(NOT PITH_THRUST_INCLUDE_DIR)
+    return()
+  endif()
+  file(STRINGS ${PITH_THRUST_INCLUDE_DIR}/thrust/version.h version REGEX "#define THRUST_VERSION [0-9]+")
+  string(REGEX MATCH "[0-9]+" version "${version}")
+  if(version GREATER_EQUAL 101702)
+    add_library(pith::thrust_headers INTERFACE IMPORTED GLOBAL)
+    target_include_directories(pith::thrust_headers SYSTEM INTERFACE ${PITH_THRUST_INCLUDE_DIR})
   endif()
 endfunction()

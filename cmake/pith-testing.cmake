@@ -4,8 +4,8 @@
 #   pith_add_test(laws/unbiased_test LABELS long)    ... which only the long tier runs
 #   pith_add_test(comm/threads_test LABELS threads)  ... which the thread sanitizer runs too
 #   pith_add_cuda_test(exec/cuda_test)               of a .cu file; label gpu; skipped without a device
-#   pith_add_cuda_test(exec/cuda_codecs KERNELS)     ... with many kernels, which must not spill registers; for one
-#                                                    architecture only, unless PITH_CUDA is ON
+#   pith_add_cuda_test(exec/cuda_codecs KERNELS)     ... with many kernels, which must not spill registers, unless SPILLS
+#                                                    is said; for one architecture only, unless PITH_CUDA is ON
 #   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi
 #   pith_add_python_test(wire/decode "data/*.frame") a Python script on the files that match; label cpu
 #
@@ -27,7 +27,7 @@ function(pith_add_cuda_test name)
   pith_test_program(${name} .cu ${ARGN})
   target_sources(${target} PRIVATE cuda_or_skip.cpp)
   target_link_libraries(${target} PRIVATE pith::cuda)
-  if(arg_KERNELS)
+  if(arg_KERNELS AND NOT arg_SPILLS)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-warn-spills>)
   endif()
   if(arg_KERNELS AND NOT PITH_CUDA STREQUAL "ON")
@@ -77,7 +77,7 @@ set(pith_mpi_environment
 
 # A doctest program; sets target, labels and ranks for the caller.
 macro(pith_test_program name ending)
-  cmake_parse_arguments(arg "DISPATCH;KERNELS" "" "LABELS;LIBRARIES;RANKS" ${ARGN})
+  cmake_parse_arguments(arg "DISPATCH;KERNELS;SPILLS" "" "LABELS;LIBRARIES;RANKS" ${ARGN})
   string(REPLACE / _ target ${name})
   set(labels ${arg_LABELS})
   set(ranks ${arg_RANKS})

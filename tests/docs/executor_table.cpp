@@ -1,0 +1,59 @@
+// tests/docs/executor_table.cpp — prints the table of docs/executors.md: codecs, executors and element types.
+#include <pith/core/chain.hpp>
+#include <pith/exec/par.hpp>
+#include <pith/exec/seq.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/cast.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/scaled_sign.hpp>
+#include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/top_k.hpp>
+
+#include <cstdio>
+#include <string>
+
+namespace {
+
+/// An executor on a device, as far as a codec is compiled against one.
+struct device : pith::detail::archetype {
+  using space = pith::device_space;
+};
+
+template <class C, class E>
+constexpr bool serves_all_types = pith::codec<C, float, E>&& pith::codec<C, double, E>&& pith::codec<C, pith::half, E>&&
+    pith::codec<C, pith::bfloat16, E>;
+
+/// What a codec's own header says in words, and no concept does.
+struct remarks {
+  bool rounds_in_double = false;  ///< its sums are not exact in double, so that contraction changes them
+  bool selects = false;           ///< it selects the largest, which hosts do only
+};
+
+template <class C>
+void print_row(char const* name, remarks about = {}) {
+  static_assert(serves_all_types<C, pith::seq_executor> && serves_all_types<C, pith::par_executor<pith::thread_pool>> &&
+                serves_all_types<C, device>);
+  auto const anywhere = !pith::reproducible<C> ? "own" : about.rounds_in_double ? "equal; double: own" : "equal";
+  std::printf("| `%s` | equal | %s | %s |\n", name, anywhere, about.selects ? "no" : anywhere);
+}
+
+}  // namespace
+
+int main() {
+  using pith::error_feedback;
+  std::puts("| codec | `par` | `on(policy)` | `on(stream)` |");
+  std::puts("|---|---|---|---|");
+  print_row<pith::cast<pith::half>>("cast<half>, cast<bfloat16>");
+  print_row<pith::scaled_sign>("scaled_sign");
+  print_row<pith::qsgd<8>>("qsgd<Bits>", {.rounds_in_double = true});
+  print_row<pith::top_k<>>("top_k", {.selects = true});
+  print_row<pith::random_k<>>("random_k");
+  print_row<pith::power_sgd>("power_sgd");
+  print_row<error_feedback<pith::scaled_sign>>("error_feedback(scaled_sign)");
+  print_row<error_feedback<pith::power_sgd>>("error_feedback(power_sgd)");
+  print_row<error_feedback<decltype(pith::random_k(0.5) | pith::qsgd<8>())>>("error_feedback(random_k \\| qsgd<8>)",
+                                                                             {.rounds_in_double = true});
+  print_row<error_feedback<decltype(pith::top_k(0.5) | pith::qsgd<8>())>>("error_feedback(top_k \\| qsgd<8>)",
+                                                                          {.rounds_in_double = true, .selects = true});
+}
