@@ -17,6 +17,13 @@
 #define PITH_HD
 #endif
 
+/// Asks for memory before it is needed; devices have other threads to run meanwhile.
+#if defined(__CUDA_ARCH__)
+#define PITH_PREFETCH(address) static_cast<void>(address)
+#else
+#define PITH_PREFETCH(address) __builtin_prefetch(address)
+#endif
+
 /// For host code that runs seldom: not to be copied into the loops that call it.
 #if defined(__CUDACC__)
 #define PITH_SELDOM

@@ -243,7 +243,8 @@ static_assert(pith::fixed_rate<pipe<pith::top_k<>, pith::qsgd<8>>> && pith::fixe
 
 // Reproducible if all are.
 static_assert(pith::reproducible<pipe<pith::top_k<>, pith::qsgd<8>>> &&
-              pith::reproducible<pipe<pith::power_sgd, pith::qsgd<8>>> && !pith::reproducible<pipe<pith::top_k<>, clip>>);
+              pith::reproducible<pipe<pith::power_sgd, pith::qsgd<8>>> &&
+              !pith::reproducible<pipe<pith::top_k<>, clip>>);
 
 // Feedback on all that promise to contract.
 static_assert(

@@ -34,6 +34,8 @@ class power_sgd : public pipeable {
   template <class In>
   using output = accum<In>;
 
+  static constexpr bool is_reproducible = true;
+
   explicit power_sgd(unsigned rank) : rank_(rank) {
     detail::require(rank >= 1, "power_sgd: rank must be at least 1, got ", rank);
   }
@@ -49,7 +51,9 @@ class power_sgd : public pipeable {
 
   std::string name() const { return detail::text("power_sgd(", rank_, ")"); }
   /// Two thin factors must be at most half of the matrix.
-  bool is_exact(shape const& dims) const { return 2 * rank(dims) * (dims.rows + dims.columns()) > dims.n; }
+  bool is_exact(shape const& dims) const {
+    return dims.n == 0 || 2 * rank(dims) * (dims.rows + dims.columns()) > dims.n;
+  }
   double delta(shape const& dims) const {
     return is_exact(dims) ? 1
                           : static_cast<double>(rank(dims)) / static_cast<double>(std::min(dims.rows, dims.columns()));
