@@ -84,7 +84,8 @@ std::vector<In> repeating(std::size_t n, std::uint64_t distinct, std::uint64_t s
 }  // namespace
 
 TEST_CASE_TEMPLATE("the largest are selected as a stable sort would", In, float, double, pith::half, pith::bfloat16) {
-  for (std::size_t const n : {1u, 2u, 3u, 17u, 32u, 33u, 1000u, 1024u, 1025u, 2048u, 2049u, 8193u}) {
+  for (std::size_t const n :
+       {1u, 2u, 3u, 17u, 32u, 33u, 1000u, 1024u, 1025u, 2048u, 2049u, 5000u, 8193u, 16384u, 16385u}) {
     for (std::uint64_t const distinct : {1u, 3u, 60000u}) {
       for (std::size_t const k : {std::size_t{1}, n / 3, n / 2 + 1, n - 1, n}) {
         if (k > 0 && k <= n) agrees(repeating<In>(n, distinct, n + distinct), k);
@@ -126,7 +127,7 @@ TEST_CASE("places are sampled once each and all over") {
 }
 
 TEST_CASE_TEMPLATE("infinities and NaN are selected first and are ordered by their bits", In, float, double) {
-  for (std::size_t const n : {20u, 500u, 5000u, 40000u}) {
+  for (std::size_t const n : {20u, 500u, 5000u, 20000u, 40000u}) {
     auto x = support::narrow<In>(support::normal_vector(n, n));
     for (std::size_t i = 0; i < n; i += 7) x[i] = static_cast<In>(i % 2 == 0 ? support::infinity : -support::infinity);
     for (std::size_t i = 3; i < n; i += 11) x[i] = static_cast<In>(support::not_a_number);

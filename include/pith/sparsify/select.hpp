@@ -29,7 +29,7 @@ selection<Source> selection_on(Source const& from, selection_size const& size, T
 
 template <class A>
 bool fits_in_block(std::uint64_t n) {
-  return n <= select_span<A>;
+  return n <= block_spans * select_span<A>;
 }
 
 template <class Source>
@@ -58,6 +58,20 @@ void find_candidates(E const& exec, selection<Source> const& of, selection_size 
   exec.for_each_block(blocks(size.room), move_candidates<Source>{of});
 }
 
+/// Selects from the candidates, or from all.
+template <executor E, class Source, class Out>
+void radix_select(E const& exec, selection<Source> const& of, std::uint32_t parts, picks<Out> const& to) {
+  constexpr auto rounds = digits<typename selection<Source>::key>::rounds;
+  exec.fill(of.bins, std::byte{}, rounds * digit_bins * sizeof(std::uint32_t));
+  for (unsigned round = 0; round < rounds; ++round) {
+    exec.for_each_block(parts, count_digits<Source>{of, round});
+    exec.for_each_block(1, fix_digit<Source>{of, round});
+  }
+  exec.for_each_block(parts, count_kept<Source>{of});
+  exec.for_each_block(1, place_kept<Source>{of});
+  exec.for_each_block(parts, emit_kept<Source, Out>{of, to});
+}
+
 /// Writes the k values of largest magnitude of what `from` yields for 0 .. n - 1, and their indices, ascending. Ties go
 /// to the smaller index; NaN counts as largest, then infinity. A keeping source keeps every value that is a number, and
 /// `to.old` has what it kept of those that were selected.
@@ -78,16 +92,8 @@ void select_largest(E const& exec, Source const& from, std::uint64_t n, std::uin
   auto const of =
       selection_on(from, size, [&ws]<class T>(T, std::uint64_t count) { return ws.template take<T>(count).data; });
   exec.fill(of.state, std::byte{}, sizeof(*of.state));
-  exec.fill(of.bins, std::byte{}, digits<bits_of<A>>::rounds * digit_bins * sizeof(std::uint32_t));
   if (size.samples > 0) find_candidates(exec, of, size, ws);
-  auto const parts = size.spans(select_part<A>);
-  for (unsigned round = 0; round < digits<bits_of<A>>::rounds; ++round) {
-    exec.for_each_block(parts, count_digits<Source>{of, round});
-    exec.for_each_block(1, fix_digit<Source>{of, round});
-  }
-  exec.for_each_block(parts, count_kept<Source>{of});
-  exec.for_each_block(1, place_kept<Source>{of});
-  exec.for_each_block(parts, emit_kept<Source, Out>{of, to});
+  radix_select(exec, of, size.spans(select_part<A>), to);
 }
 
 }  // namespace pith::inline v0::detail
