@@ -8,6 +8,7 @@ string(REGEX MATCHALL "Compiling entry function" kernels "${output}")
 list(LENGTH kernels count)
 string(REGEX MATCHALL "[^\n]*[1-9][0-9]* bytes spill[^\n]*" spills "${output}")
 if(NOT status EQUAL 0 OR count LESS LEAST OR spills)
-  message(FATAL_ERROR "The compiler ended with ${status}; ${count} kernels, of at least ${LEAST}; spills: ${spills}\n${output}")
+  message(FATAL_ERROR "The compiler ended with ${status}; ${count} kernels, of at least ${LEAST}; spills: ${spills}\n"
+                      "${output}")
 endif()
 message(STATUS "${count} kernels, no spills")

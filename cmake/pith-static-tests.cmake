@@ -62,8 +62,8 @@ function(pith_add_kernel_test file)
   set_tests_properties(${file}/kernels PROPERTIES LABELS "static;long")
 endfunction()
 
-# Headers listed after cuda, mpi, nccl or thrust need that part of pith, those after host are not for nvcc, a .cuh is for nvcc
-# alone; which sees all of its headers in one translation unit.
+# Headers listed after cuda, mpi, nccl or thrust need that part of pith, those after host are not for nvcc, a .cuh is for
+# nvcc alone; which sees all of its headers in one translation unit.
 function(pith_add_header_tests)
   cmake_parse_arguments(PARSE_ARGV 0 for "" "" "cuda;mpi;nccl;thrust;host")
   foreach(part cuda mpi nccl thrust)

@@ -4,7 +4,7 @@
 #   pith_add_test(laws/unbiased_test LABELS long)    ... which only the long tier runs
 #   pith_add_test(comm/threads_test LABELS threads)  ... which the thread sanitizer runs too
 #   pith_add_cuda_test(exec/cuda_test)               of a .cu file; label gpu; skipped without a device
-#   pith_add_cuda_test(exec/cuda_codecs KERNELS)     ... with many kernels, which must not spill registers, unless SPILLS
+#   pith_add_cuda_test(exec/cuda_codecs KERNELS)     ... with many kernels, which must not spill registers unless SPILLS
 #                                                    is said; for one architecture only, unless PITH_CUDA is ON
 #   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi
 #   pith_add_python_test(wire/decode "data/*.frame") a Python script on the files that match; label cpu

@@ -1,4 +1,4 @@
-// tests/odr/isa_test.cpp — units compiled for different CPUs keep their own loops in one program, in any order of linking.
+// tests/odr/isa_test.cpp — units compiled for different CPUs keep their own loops in one program, linked in any order.
 #include <doctest/doctest.h>
 
 #include "odr/unit.hpp"

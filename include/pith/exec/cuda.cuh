@@ -13,8 +13,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The threads of a kernel's block; one Philox block a thread. Bodies are for hosts too, so what they call must be there,
-/// where it does nothing and is not called.
+/// The threads of a kernel's block; one Philox block a thread. Bodies are for hosts too, so what they call is there as
+/// well, where it does nothing and is not called.
 struct cuda_team {
   static constexpr std::uint32_t threads = 256;
   static constexpr bool specializes = false;

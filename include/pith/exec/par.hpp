@@ -19,8 +19,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The elements of a tensor that a block of a body takes, so that its cost can be guessed: a body that takes others than
-/// the executor asks for says so in its own block_span.
+/// The elements of a tensor that a block of a body takes, so that its cost can be guessed: a body that takes others
+/// than the executor asks for says so in its own block_span.
 template <class Body>
 constexpr std::uint64_t elements_in_block(std::uint64_t usual) {
   if constexpr (requires { Body::block_span; }) {
@@ -178,7 +178,7 @@ par_executor<R> par(std::reference_wrapper<R> runner, isa level) {
 
 namespace detail {
 
-/// Made when it is first asked for, and never destroyed: the child of a fork may end, which a pool's destructor may not.
+/// Made when it is first asked for, and never destroyed: the child of a fork may end, but not destroy a pool.
 inline thread_pool& common_pool() {
   static auto* const pool = new thread_pool();
   return *pool;

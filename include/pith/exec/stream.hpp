@@ -25,7 +25,7 @@ inline void check_cuda(cudaError_t status, char const* call) {
 
 }  // namespace detail
 
-/// Work in the order of a stream, on the device that was current when the stream was made, and must be when this is used.
+/// Work in the order of a stream, on its device, which must be the current one.
 ///
 ///   owns     nothing: the stream must outlive it and its copies; by default it is the default stream
 ///   waits    in download, wait, allocate and deallocate only; all else may be captured in a graph

@@ -87,7 +87,7 @@ inline namespace PITH_ISA_NAMESPACE {
 
 /// Runs indices and blocks by thrust::for_each: a thread takes whole blocks.
 ///
-///   owns     a copy of the policy; what that refers to, such as a stream, must outlive it. One of no policy runs nothing
+///   owns     a copy of the policy; what that refers to, such as a stream, must outlive it; needs one to run
 ///   waits    as the policy does: par_nosync of a stream does not
 ///   cost     on a device each thread needs some KiB of local memory: on(stream) shares blocks, and is faster
 ///   needs    for omp::par and tbb::par what Thrust needs for them: -fopenmp, TBB
@@ -141,7 +141,7 @@ struct space_of_system<thrust::cuda_cub::tag> {
 
 }  // namespace detail
 
-/// The elements of a Thrust vector, in the space where they lie: a device_vector's is a device space in sources of nvcc.
+/// The elements of a Thrust vector, in the space where they lie: a device_vector's is the device in sources of nvcc.
 template <class Vector>
   requires requires(Vector& v) { thrust::raw_pointer_cast(v.data()); }
 auto view(Vector& v) {
