@@ -19,16 +19,19 @@
 #define PITH_ISA_DISPATCH 0
 #endif
 
-/// What the translation unit itself is compiled for names a namespace, so that functions of units with other flags are
-/// other functions: a linker that kept one for both could keep what a CPU cannot run.
-#if !PITH_ISA_DISPATCH
-#define PITH_ISA_NAMESPACE compiled_as_it_is
-#elif defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
-#define PITH_ISA_NAMESPACE compiled_for_avx512
+/// How the translation unit itself is compiled names a namespace, so that functions of units with other flags are other
+/// functions: a linker that kept one for both could keep what a CPU cannot run.
+#if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define PITH_ISA_NAMESPACE_IF(dispatch) compiled_for_avx512_##dispatch
 #elif defined(__AVX2__) && defined(__FMA__)
-#define PITH_ISA_NAMESPACE compiled_for_avx2
+#define PITH_ISA_NAMESPACE_IF(dispatch) compiled_for_avx2_##dispatch
 #else
-#define PITH_ISA_NAMESPACE compiled_for_baseline
+#define PITH_ISA_NAMESPACE_IF(dispatch) compiled_for_baseline_##dispatch
+#endif
+#if PITH_ISA_DISPATCH
+#define PITH_ISA_NAMESPACE PITH_ISA_NAMESPACE_IF(and_more)
+#else
+#define PITH_ISA_NAMESPACE PITH_ISA_NAMESPACE_IF(alone)
 #endif
 
 namespace pith::inline v0 {
