@@ -8,7 +8,9 @@
 //   qsgd<3>(3,40000,max)                 ac4333b2df34188b
 //   ef(scaled_sign)                      713b680435c089a1
 //   ef(qsgd<8>)                          ff0ff351f643c52a
+//   hadamard|qsgd<8>                     369f724057265bea
 //   top_k(0.01)                          ab86b672a9739e26
+//   threshold(1.5,0.25)                  92f36ec855f5aec6
 //   random_k(0.1)                        746e0f5f78d18e26
 //   random_k(0.25,unbiased)              aaf36101f980a226
 //   random_k(0.5)|qsgd<4>                d741e5fc7f7371cb

@@ -8,7 +8,9 @@
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
+#include <pith/transform/hadamard.hpp>
 
 #include <cstdio>
 #include <string>
@@ -27,7 +29,6 @@ constexpr bool serves_all_types = pith::codec<C, float, E>&& pith::codec<C, doub
 /// What a codec's own header says in words, and no concept does.
 struct remarks {
   bool rounds_in_double = false;  ///< its sums are not exact in double, so that contraction changes them
-  bool selects = false;           ///< it selects the largest, which hosts do only
 };
 
 template <class C>
@@ -35,7 +36,7 @@ void print_row(char const* name, remarks about = {}) {
   static_assert(serves_all_types<C, pith::seq_executor> && serves_all_types<C, pith::par_executor<pith::thread_pool>> &&
                 serves_all_types<C, device>);
   auto const anywhere = !pith::reproducible<C> ? "own" : about.rounds_in_double ? "equal; double: own" : "equal";
-  std::printf("| `%s` | equal | %s | %s |\n", name, anywhere, about.selects ? "no" : anywhere);
+  std::printf("| `%s` | equal | %s | %s |\n", name, anywhere, anywhere);
 }
 
 }  // namespace
@@ -47,13 +48,15 @@ int main() {
   print_row<pith::cast<pith::half>>("cast<half>, cast<bfloat16>");
   print_row<pith::scaled_sign>("scaled_sign");
   print_row<pith::qsgd<8>>("qsgd<Bits>", {.rounds_in_double = true});
-  print_row<pith::top_k<>>("top_k", {.selects = true});
+  print_row<pith::top_k<>>("top_k");
+  print_row<pith::threshold<>>("threshold");
   print_row<pith::random_k<>>("random_k");
+  print_row<decltype(pith::hadamard() | pith::qsgd<8>())>("hadamard \\| qsgd<Bits>", {.rounds_in_double = true});
   print_row<pith::power_sgd>("power_sgd");
   print_row<error_feedback<pith::scaled_sign>>("error_feedback(scaled_sign)");
   print_row<error_feedback<pith::power_sgd>>("error_feedback(power_sgd)");
   print_row<error_feedback<decltype(pith::random_k(0.5) | pith::qsgd<8>())>>("error_feedback(random_k \\| qsgd<8>)",
                                                                              {.rounds_in_double = true});
   print_row<error_feedback<decltype(pith::top_k(0.5) | pith::qsgd<8>())>>("error_feedback(top_k \\| qsgd<8>)",
-                                                                          {.rounds_in_double = true, .selects = true});
+                                                                          {.rounds_in_double = true});
 }

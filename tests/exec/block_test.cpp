@@ -56,6 +56,13 @@ TEST_CASE("quantizers make the same bytes by any team") {
   }
 }
 
+TEST_CASE("selections make the same bytes by any team") {
+  for (std::uint32_t const threads : {1u, 5u}) {
+    CAPTURE(threads);
+    for (std::uint64_t const n : {1u, 2049u, 20'003u}) with_sparsifiers(n, same_by_a_team<float>{threads});
+  }
+}
+
 TEST_CASE_TEMPLATE("other element types make the same bytes by a team", In, double, pith::half, pith::bfloat16) {
   with_quantizers(5003, same_by_a_team<In>{4});
 }

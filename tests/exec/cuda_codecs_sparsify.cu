@@ -13,14 +13,10 @@ TEST_CASE_TEMPLATE("random entries have the bytes of seq", In, float, double, pi
   }
 }
 
-/// What selects is compiled for devices here, and runs on hosts only.
-#define COMPILE(In)                                                                                           \
-  template std::vector<std::byte> support::executed<In>(pith::cuda_executor const&, pith::top_k<> const&,     \
-                                                        pith::shape);                                         \
-  template std::vector<std::byte> support::executed<In>(                                                      \
-      pith::cuda_executor const&, decltype(pith::error_feedback(pith::top_k(0.01) | pith::qsgd<8>())) const&, \
-      pith::shape);
-COMPILE(float)
-COMPILE(double)
-COMPILE(pith::half)
-COMPILE(pith::bfloat16)
+TEST_CASE_TEMPLATE("selections have the bytes of seq", In, float, double, pith::half, pith::bfloat16) {
+  for (std::uint64_t const n : {1u, 2047u, 100'003u}) {
+    same_on_device<In>()(pith::top_k(0.01), {n});
+    same_on_device<In>()(pith::threshold(1.5, 0.25), {n});
+    same_on_device<In>()(pith::error_feedback(pith::top_k(0.01) | pith::qsgd<8>(127, 128, pith::norm::max)), {n});
+  }
+}

@@ -8,7 +8,9 @@
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
+#include <pith/transform/hadamard.hpp>
 
 namespace support {
 
@@ -23,12 +25,14 @@ void with_quantizers(std::uint64_t n, F const& f) {
   f(pith::qsgd<3>(3, 40000, pith::norm::max), pith::shape{n});
   f(pith::error_feedback(pith::scaled_sign()), pith::shape{n});
   f(pith::error_feedback(pith::qsgd<8>()), pith::shape{n});
+  f(pith::hadamard() | pith::qsgd<8>(), pith::shape{n});
 }
 
 /// ... for sparsifiers and chains of them.
 template <class F>
 void with_sparsifiers(std::uint64_t n, F const& f) {
   f(pith::top_k(0.01), pith::shape{n});
+  f(pith::threshold(1.5, 0.25), pith::shape{n});
   f(pith::random_k(0.1), pith::shape{n});
   f(pith::random_k<pith::scaling::unbiased>(0.25), pith::shape{n});
   f(pith::random_k(0.5) | pith::qsgd<4>(), pith::shape{n});
