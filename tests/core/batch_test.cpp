@@ -203,6 +203,9 @@ TEST_CASE("a table of another codec and short memory are refused") {
                        "pith::encode_batch: the table was made for another codec: its payloads have 32 bytes, and this "
                        "codec's 24",
                        std::invalid_argument);
+  CHECK_THROWS_WITH_AS(encode(pith::top_k(0.1), 24, 36),
+                       "pith::encode_batch: the table was made for another codec: it has 5 programs, and this codec 0",
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(encode(codec, 23, 36), "pith::encode_batch: the gradients must have 24 elements, got 23",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(encode(codec, 24, 35), "pith::encode_batch: the payloads must have 36 bytes, got 35",

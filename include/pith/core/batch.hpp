@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace pith::inline v0 {
 
@@ -37,6 +38,8 @@ constexpr void explain_batch() {
 template <class In, class C, class E>
 void require_batch(char const* verb, C const& codec, segment_table<E> const& table, std::uint64_t elements,
                    std::size_t bytes) {
+  require(table.programs() == programs_of(codec), verb, ": the table was made for another codec: it has ",
+          table.programs(), " programs, and this codec ", programs_of(codec));
   auto const sum = extent_of<In>(codec, table.tensors()).sum;
   require(table.payloads().sum == sum, verb, ": the table was made for another codec: its payloads have ",
           table.payloads().sum, " bytes, and this codec's ", sum);

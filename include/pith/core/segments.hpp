@@ -82,6 +82,16 @@ concept batches = requires(C const& c) {
   { c.batch().blocks(0u, std::uint64_t{}, std::uint32_t{}) } -> std::same_as<std::uint64_t>;
 };
 
+/// The programs of a codec's engine; 0 where it has none for batches.
+template <class C>
+unsigned programs_of([[maybe_unused]] C const& codec) {
+  if constexpr (batches<C>) {
+    return codec.batch().programs;
+  } else {
+    return 0;
+  }
+}
+
 /// For each program, how many of its blocks come before each tensor's, and behind these how many there are.
 template <class C>
 std::vector<std::uint64_t> blocks_before(C const& codec, std::vector<tensor_place> const& tensors, std::uint32_t span) {
@@ -158,6 +168,8 @@ class segment_table {
 
   bool has_padding() const { return has_padding_; }
   segment const* segments() const { return segments_on_.data(); }
+
+  std::size_t programs() const { return before_.size() / (tensors_.size() + 1); }
 
   /// The blocks of all tensors in one of the engine's programs, and whose they are.
   std::uint64_t blocks(unsigned program) const { return before_[program * (tensors_.size() + 1) + tensors_.size()]; }
