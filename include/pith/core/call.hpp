@@ -43,7 +43,7 @@ constexpr call next_stage(call id) {
 /// The random numbers of one call. Key: the seed. Counter: block 40 bits, tensor 24, step 40, rank 16, hop 3, stage 5.
 class draws {
  public:
-  explicit constexpr draws(call const& id)
+  PITH_HD explicit constexpr draws(call const& id)
       : step_(id.step),
         first_block_(id.first / 8),
         key_{{static_cast<std::uint32_t>(id.seed), static_cast<std::uint32_t>(id.seed >> 32)}},

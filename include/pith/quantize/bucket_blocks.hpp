@@ -67,4 +67,13 @@ struct bucket_blocks {
   }
 };
 
+/// The elements that share a scale in a tensor of n; a bucket of 0 is the whole tensor.
+PITH_HD constexpr std::uint64_t bucket_in(std::uint64_t n, std::uint64_t bucket) {
+  return bucket == 0 || bucket > n ? n : bucket;
+}
+
+PITH_HD constexpr bucket_blocks blocks_of(std::uint64_t n, std::uint64_t bucket, std::uint32_t span) {
+  return {n, n == 0 ? 1 : bucket_in(n, bucket), span};
+}
+
 }  // namespace pith::inline v0::detail

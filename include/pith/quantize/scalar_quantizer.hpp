@@ -4,6 +4,7 @@
 #include <pith/core/capability.hpp>
 #include <pith/core/source.hpp>
 #include <pith/core/stage.hpp>
+#include <pith/quantize/quantizer_batch.hpp>
 #include <pith/quantize/quantizer_blocks.hpp>
 
 #include <cstdint>
@@ -42,7 +43,7 @@ class scalar_quantizer : public pipeable {
   constexpr std::uint64_t bucket() const { return bucket_; }
 
   /// The elements that share a scale in a tensor of n.
-  constexpr std::uint64_t bucket_of(std::uint64_t n) const { return bucket_ == 0 || bucket_ > n ? n : bucket_; }
+  constexpr std::uint64_t bucket_of(std::uint64_t n) const { return detail::bucket_in(n, bucket_); }
 
   template <real In>
   constexpr std::size_t side_bytes(shape const& dims) const {
@@ -112,6 +113,9 @@ class scalar_quantizer : public pipeable {
   /// A payload of x[a g, b g) is a slice of the whole one's values and scales, for this g; 0 if there is none.
   constexpr std::uint64_t granule() const { return bucket_; }
 
+  /// The engine of encode_batch and decode_batch.
+  constexpr detail::quantizer_batch<Rule> batch() const { return {rule_, bucket_}; }
+
  private:
   template <class In>
   using scale = scale_of<Rule, accum<In>>;
@@ -119,7 +123,7 @@ class scalar_quantizer : public pipeable {
   using statistic = statistic_of<Rule, accum<In>>;
 
   constexpr detail::bucket_blocks blocks(std::uint64_t n, std::uint32_t span) const {
-    return {n, n == 0 ? 1 : bucket_of(n), span};
+    return detail::blocks_of(n, bucket_, span);
   }
 
   template <class In>
