@@ -34,7 +34,6 @@ auto with_qsgd(syntax::term const& t, F const& f, std::integer_sequence<int, Bit
 }
 
 /// Calls f with the stage that a term says, damped ones aside.
-/// Calls f with the stage that a term says, damped ones aside.
 template <class F>
 auto with_plain_stage(syntax::term const& t, F const& f) {
   if (t.name == "cast" && t.angle == "half") return t.takes(0, 0), f(cast<half>());
@@ -47,6 +46,8 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
     auto const tau = t.number(0), capacity = t.has(1) ? t.number(1) : 1;
     return t.is_second(2, "keep", "dense") ? f(threshold<overflow::dense>(tau, capacity)) : f(threshold(tau, capacity));
   }
+  if (t.is_plain("hadamard", 0, 1))
+    return f(hadamard(static_cast<std::uint32_t>(std::min<std::uint64_t>(t.count(0, 256), 1u << 20))));
   if (t.is_plain("random_k", 1, 2)) {
     return t.is_second(1, "none", "unbiased") ? f(random_k<scaling::unbiased>(t.number(0))) : f(random_k(t.number(0)));
   }
@@ -56,7 +57,7 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
   throw std::invalid_argument(
       sentence("parse: \"", t.text,
                "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
-               "qsgd<Bits>, top_k, threshold, random_k, power_sgd and damped(stage); ef and bypass go "
+               "qsgd<Bits>, top_k, threshold, random_k, hadamard, power_sgd and damped(stage); ef and bypass go "
                "around a whole chain: bypass(ef(a|b),n)"));
 }
 
