@@ -2,7 +2,8 @@
 //
 //   codec_bench [--codec TEXT]... [--type TYPE]... [--log2n N]... [--rounds N] [--benchmark_format=json]
 //
-// All rows of a type and size are timed side by side (yardstick.hpp). A row, an operation of a codec, says
+// All rows of a type and size are timed side by side (yardstick.hpp). A row is an operation of a codec: encode, decode, or
+// decode_sum4, which adds up what four ranks sent. It says
 //
 //   ns_per_element, q10    the median over the rounds, and the tenth percentile
 //   x_memcpy               its time over that of copying the values; x_memcpy_q10: of the tenth percentiles
@@ -12,6 +13,8 @@
 //   ratio, error           bytes of values / bytes of payload; |D(C(x)) - x|^2 / |x|^2 in the first step
 #include "report.hpp"
 #include "subject.hpp"
+
+#include <pith/exec/par.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -39,7 +42,7 @@ void add_options(CLI::App& app, options& o) {
       ->allow_extra_args(false)
       ->capture_default_str();
   app.add_option("--executor", o.executors)
-      ->check(CLI::IsMember({"seq"}))
+      ->check(CLI::IsMember({"seq", "par"}))
       ->allow_extra_args(false)
       ->capture_default_str();
   app.add_option("--log2n", o.sizes, "2^N elements; repeatable")
@@ -93,6 +96,10 @@ class group {
     auto const error = error_of_first(exec);
     add({text + "/encode", s.encoding(), ratio, error}, [this, &s](std::size_t set) { s.encode(set, x_[set]); });
     add({text + "/decode", s.decoding(), ratio, error}, [this, &s](std::size_t set) { s.decode(set, y_[set]); });
+    if (!s.sums()) return;
+    for (std::size_t set = 0; set < sets_; ++set) s.gather(set);
+    add({text + "/decode_sum4", s.summing(), ratio, error},
+        [this, &s](std::size_t set) { s.decode_sum(set, y_[set]); });
   }
   void add(operation const& what, std::function<void(std::size_t)> run) {
     operations_.push_back(what);
@@ -139,6 +146,7 @@ class group {
 template <pith::real In>
 std::vector<bench::row> measure(std::string const& executor, unsigned log2n, options const& o) {
   if (executor == "seq") return group<In, pith::seq_executor>(pith::seq, log2n, o).measure(o.rounds);
+  if (executor == "par") return group<In, decltype(pith::par())>(pith::par(), log2n, o).measure(o.rounds);
   throw std::invalid_argument("no executor of the name " + executor);
 }
 

@@ -75,15 +75,37 @@ class subject {
 
   subject(E const& exec, std::string const& text, pith::shape const& dims, std::size_t sets)
       : exec_(exec),
+        dims_(dims),
         codec_(codec_of<In, E>(text)),
         payload_(exec, pith::payload_bytes<In>(codec_, dims), sets),
-        scratch_(exec, pith::workspace_bytes<In>(exec, codec_, dims)) {
+        gathered_(exec, sums() ? summed_ranks * stride() : 0, sets),
+        scratch_(exec, pith::workspace_bytes<In>(exec, codec_, dims, summed_ranks)) {
     for (std::size_t i = 0; i < sets; ++i) states_.push_back(pith::make_state<In>(exec, codec_, dims));
   }
+
+  /// The ranks whose payloads decode_sum adds up.
+  static constexpr unsigned summed_ranks = 4;
+
+  /// Whether they are gathered, and not summed on their way.
+  bool sums() const { return codec_.rounds(dims_, summed_ranks) == 1 && moves().how == pith::transport::all_gather; }
 
   void encode(std::size_t set, pith::span_on<E, In const> x) {
     auto ws = pith::workspace_on<E>(scratch_.view());
     pith::compress(exec_, codec_, x, payload_[set], states_[set], ws);
+    exec_.wait();
+  }
+  /// Puts what a set encoded in the place of every rank's payload.
+  void gather(std::size_t set) {
+    for (unsigned rank = 0; rank < summed_ranks; ++rank) {
+      exec_.copy(gathered_[set].data() + rank * stride(), payload_[set].data(), payload_bytes());
+    }
+    exec_.wait();
+  }
+  void decode_sum(std::size_t set, pith::span_on<E, In> x) {
+    auto ws = pith::workspace_on<E>(scratch_.view());
+    auto& state = states_[set];
+    codec_.absorb(exec_, state.id(), dims_, summed_ranks, 0, {gathered_[set], stride()}, {x.data(), x.size()},
+                  state.agreed(), state.local(), ws);
     exec_.wait();
   }
   void decode(std::size_t set, pith::span_on<E, In> x) {
@@ -101,9 +123,12 @@ class subject {
   traffic encoding() {
     return {sizes(values_bytes() + agreed_bytes() + local_bytes()), sizes(payload_bytes() + local_bytes())};
   }
+  traffic summing() { return {sizes(summed_ranks * payload_bytes() + agreed_bytes()), sizes(values_bytes())}; }
   traffic decoding() { return {sizes(payload_bytes() + agreed_bytes()), sizes(values_bytes())}; }
 
  private:
+  pith::transfer moves() const { return codec_.template round<In>(0, dims_, summed_ranks); }
+  std::size_t stride() const { return pith::detail::padded_bytes(moves()); }
   static double sizes(std::size_t bytes) { return static_cast<double>(bytes); }
   static std::size_t bytes_of(auto& state) {
     auto count = pith::detail::field_counter();
@@ -113,8 +138,9 @@ class subject {
   std::size_t values_bytes() const { return states_[0].dims().n * sizeof(In); }
 
   E exec_;
+  pith::shape dims_;
   codec_type codec_;
-  rotated<std::byte, E> payload_;
+  rotated<std::byte, E> payload_, gathered_;
   pith::buffer<std::byte, E> scratch_;
   std::vector<pith::codec_state<In, codec_type, E>> states_;
 };

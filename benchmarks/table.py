@@ -71,15 +71,16 @@ def codec_tables(machine, rows):
     lines = []
     for group in groups:
         titles = ["codec", "ratio", "error"]
-        for verb in ("encode", "decode"):
+        for verb in ("encode", "decode", "decode_sum4"):
             titles += [f"{verb}: B/el", "x memcpy", "% memcpy", "% bound"]
         lines += [f"{machine} {memory_line(group, rows)}", "", *heading(titles)]
         for name, row in rows.items():
             if not name.endswith("/encode/" + group):
                 continue
             codec = name.removesuffix("/encode/" + group)
-            both = operation_cells(row) + operation_cells(rows[f"{codec}/decode/{group}"])
-            lines.append(line([code(codec), f"{row['ratio']:.1f}", number(row["error"]), *both]))
+            others = [rows.get(f"{codec}/{verb}/{group}") for verb in ("decode", "decode_sum4")]
+            cells = [cell for r in (row, *others) for cell in (operation_cells(r) if r else [""] * 4)]
+            lines.append(line([code(codec), f"{row['ratio']:.1f}", number(row["error"]), *cells]))
         lines.append("")
     return lines[:-1]
 
