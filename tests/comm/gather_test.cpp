@@ -1,4 +1,5 @@
 // tests/comm/gather_test.cpp — payloads of variable rate, gathered at full, exact and predicted size.
+#include <pith/adapt/bypass.hpp>
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
@@ -8,6 +9,7 @@
 #include <pith/quantize/qsgd.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
+#include <pith/wire/checked.hpp>
 
 #include <doctest/doctest.h>
 
@@ -257,6 +259,24 @@ TEST_CASE("nothing is lost where gathers follow one another") {
   check_conserved(4, got);
 }
 
+TEST_CASE("an exchange that is put back foretells nothing") {
+  auto comm = pith::self_communicator();
+  auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, keeping, 3, gather::predicted);
+  auto const start = exchange.export_state();
+  auto means = std::vector<std::vector<float>>();
+  auto bytes = std::vector<std::size_t>();
+  for (int again = 0; again < 2; ++again) {
+    exchange.import_state(start);
+    for (int step = 0; step < 4; ++step) {
+      means.push_back(gradients(0, step));
+      exchange.all_reduce_mean(means.back());
+      bytes.push_back(exchange.gathered_bytes());
+    }
+  }
+  CHECK(std::equal(means.begin(), means.begin() + 4, means.begin() + 4));
+  CHECK(std::equal(bytes.begin(), bytes.begin() + 4, bytes.begin() + 4));
+}
+
 TEST_CASE("what overflows is sent densely, at full and exact size") {
   for (auto how : {gather::padded, gather::exact}) {
     auto const steps = always(how, 6);
@@ -310,6 +330,23 @@ TEST_CASE("stages that are known at run time only travel as their types do") {
     CHECK(a.means == b.means);
     CHECK(a.bytes == b.bytes);
   }
+}
+
+TEST_CASE("a checked payload comes back byte for byte, and what is bypassed is summed") {
+  auto const plain = policy(pith::error_feedback(threshold(tau, most_share)));
+  auto const flag = pith::error_flag(pith::seq);
+  auto const safe = policy(pith::bypass(pith::checked(pith::error_feedback(threshold(tau, most_share)), flag), 100));
+  for (auto how : {gather::exact, gather::predicted}) {
+    CHECK(run(2, always(how, 5), safe, nothing).means == run(2, always(how, 5), plain, nothing).means);
+    CHECK(flag.faults() == 0);
+  }
+  auto comm = pith::self_communicator();
+  auto const small = any(pith::bypass(pith::error_feedback(threshold(tau)), 100));
+  auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"w", {99}}}, small, 0, gather::predicted);
+  auto g = std::vector<float>(99, 1.0f);
+  exchange.all_reduce_mean(g);
+  CHECK(exchange.gathered_bytes() == 0);
+  CHECK(g == std::vector<float>(99, 1.0f));
 }
 
 TEST_CASE("predicted is refused to codecs that drop what exceeds their room") {

@@ -81,7 +81,7 @@ class exact_gather {
     if (g.how != transport::all_gather) return;
     for (auto const& s : g.slots) {
       auto const& tensor = tensors[s.tensor];
-      auto const found = counts_of(codecs[s.tensor], tensor.dims);
+      auto const found = counts_of<In>(codecs[s.tensor], tensor.dims);
       r.packets.push_back(
           {codecs[s.tensor], tensor, g.out + s.offset, s.offset, s.bytes, r.places.size(), found.size()});
       for (auto const& count : found) r.places.push_back({g.out + s.offset + count.at, count.most, tensor.name});
@@ -116,7 +116,7 @@ class exact_gather {
   void for_each_piece(round const& r, packet const& p, unsigned rank, F const& f) const {
     if (p.places == 0) return f({0, p.bytes});
     auto walk = piece_walk<F>(counts_.data() + rank * r.places.size() + p.first, f);
-    p.codec.visit_pieces(p.tensor.dims, walk);
+    visit_pieces<In>(p.codec, p.tensor.dims, walk);
   }
 
   std::size_t largest(round const& r, span<packet const> slots) const {

@@ -49,17 +49,17 @@ struct count_place {
 struct count_finder final : piece_visitor {
   std::vector<count_place> found;
 
-  std::uint32_t count(std::size_t at, std::size_t, std::uint64_t most) override {
+  std::uint32_t count(std::size_t at, std::uint64_t most) override {
     found.push_back({at, most});
     return 0;
   }
   void piece(payload_piece const&) override {}
 };
 
-template <class C>
+template <class In, class C>
 std::vector<count_place> counts_of(C const& codec, shape const& dims) {
   auto finder = count_finder();
-  codec.visit_pieces(dims, finder);
+  visit_pieces<In>(codec, dims, finder);
   return std::move(finder.found);
 }
 
@@ -68,7 +68,7 @@ template <class F>
 struct piece_walk final : piece_visitor {
   piece_walk(std::uint32_t const* c, F const& to) : counts(c), f(to) {}
 
-  std::uint32_t count(std::size_t, std::size_t, std::uint64_t) override { return *counts++; }
+  std::uint32_t count(std::size_t, std::uint64_t) override { return *counts++; }
   void piece(payload_piece const& used) override { f(used); }
 
   std::uint32_t const* counts;

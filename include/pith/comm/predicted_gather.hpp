@@ -40,13 +40,13 @@ class predicted_gather {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       dims_.push_back(tensors[i].dims);
       place_of_.push_back(varying_.size());
-      auto const rates = codecs[i].capabilities_for(tensors[i].dims).rates;
-      if (rates == rate_form::fixed) continue;
-      auto const counts = counts_of(codecs[i], tensors[i].dims);
-      require(
-          rates == rate_form::fed_back && counts.size() == 1, "gradient_exchange: gather::predicted leaves values ",
-          "for the next step, so it needs codecs of variable rate that keep them, as error_feedback(threshold(tau, ",
-          "capacity)), got ", codecs[i].name(), " for tensor \"", tensors[i].name, "\"");
+      auto const counts = counts_of<In>(codecs[i], tensors[i].dims);
+      if (counts.empty()) continue;
+      auto const is_kept = codecs[i].capabilities_for(tensors[i].dims).rates == rate_form::fed_back;
+      require(is_kept && counts.size() == 1,
+              "gradient_exchange: gather::predicted leaves values for the next step, so ",
+              "it needs codecs of variable rate that keep them, as error_feedback(threshold(tau, capacity)), got ",
+              codecs[i].name(), " for tensor \"", tensors[i].name, "\"");
       varying_.push_back({i, codecs[i]});
     }
     counts_ = buffer<std::uint32_t, E>(exec, varying_.size());
@@ -68,7 +68,7 @@ class predicted_gather {
     auto const i = place_of_[tensor];
     if (i == varying_.size() || varying_[i].tensor != tensor) return;
     auto place = last_count();
-    varying_[i].codec.visit_pieces(dims_[tensor], place);
+    visit_pieces<In>(varying_[i].codec, dims_[tensor], place);
     exec.for_each_index(1, largest_count{in.bytes.data() + place.at, in.stride, ranks, counts_.data() + i});
   }
 
@@ -88,7 +88,7 @@ class predicted_gather {
   struct last_count final : piece_visitor {
     std::size_t at = 0;
 
-    std::uint32_t count(std::size_t place, std::size_t, std::uint64_t) override {
+    std::uint32_t count(std::size_t place, std::uint64_t) override {
       at = place;
       return 0;
     }

@@ -84,16 +84,15 @@ class any_chain {
     return side == 0 ? values : detail::align_up(values, detail::section_alignment) + side;
   }
   /// Side records first, as those of chain.
+  template <std::same_as<In> T>
   void visit_pieces(shape dims, detail::piece_visitor& visitor) const {
     auto side = values_section(dims);
-    std::size_t cut = 0;
     std::uint64_t values = 0;
     for (auto const& s : stages_) {
-      auto const used = s.used(dims, side, cut, visitor);
+      auto const used = s.used(dims, side, visitor);
       visitor.piece({side, used.side});
       values = used.values;
       side += detail::align_up(s.side_bytes(dims), detail::section_alignment);
-      cut += used.side;
       dims = s.output_shape(dims);
     }
     visitor.piece({0, stages_.back().values_bytes(values)});

@@ -29,7 +29,10 @@ class any_codec : public pipeable {
   std::size_t payload_bytes(shape const& dims) const {
     return self_->payload_bytes(dims);
   }
-  void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const { self_->visit_pieces(dims, visitor); }
+  template <std::same_as<In> T>
+  void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const {
+    self_->visit_pieces(dims, visitor);
+  }
   template <std::same_as<In> T>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {
     return self_->scratch_bytes(exec, dims);

@@ -9,8 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-/// On a host it copies at once. Elsewhere `read` waits for all that was begun before it; an executor that can tell when
-/// a copy is done specialises this, so that `read` waits for what was begun before `ask`.
+/// On a host it copies at once. Elsewhere `read` waits for all that was begun before it; the header of an executor that
+/// can tell when a copy is done specialises this, so that `read` waits for what was begun before `ask` alone.
 template <executor E>
 class late_copy {
  public:

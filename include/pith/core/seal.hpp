@@ -128,11 +128,11 @@ auto pieces_in(E const& exec, C const& codec, shape const& dims, span_on<E, std:
                        [&](std::size_t at, auto...) { return read_count<E>(exec, payload.first(size), at); });
 }
 
-/// Is asked for the counts of a payload, as `read` of used_of, and hears of its used pieces: for codecs whose type is
-/// known at run time only.
+/// Is asked for the count at byte `at` of a payload, which the codec writes at most as `most`, and hears of its used pieces: for codecs whose type is
+/// known at run time only, and those that put something around others.
 class piece_visitor {
  public:
-  virtual std::uint32_t count(std::size_t at, std::size_t cut, std::uint64_t most) = 0;
+  virtual std::uint32_t count(std::size_t at, std::uint64_t most) = 0;
   virtual void piece(payload_piece const& used) = 0;
 
  protected:
@@ -141,12 +141,12 @@ class piece_visitor {
 
 template <class In, class C>
 void visit_pieces(C const& c, shape const& dims, piece_visitor& visitor) {
-  if constexpr (requires { c.visit_pieces(dims, visitor); }) {
-    c.visit_pieces(dims, visitor);
+  if constexpr (requires { c.template visit_pieces<In>(dims, visitor); }) {
+    c.template visit_pieces<In>(dims, visitor);
   } else if constexpr (feeds_back<C>) {
     visit_pieces<accum<In>>(c.codec(), dims, visitor);
   } else {
-    auto const read = [&](auto... about) { return visitor.count(about...); };
+    auto const read = [&](std::size_t at, std::size_t, std::uint64_t most) { return visitor.count(at, most); };
     for (auto const& used : pieces_of<In>(c, dims, read)) visitor.piece(used);
   }
 }
