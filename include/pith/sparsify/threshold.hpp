@@ -62,9 +62,7 @@ class threshold : public pipeable {
 
   /// The entries that there is room for.
   std::uint64_t capacity(std::uint64_t n) const { return capacity_.of(n); }
-  std::uint64_t capacity(shape const& dims) const {
-    return sends_all ? capacity(dims.n) : std::min(capacity(dims.n), dims.room);
-  }
+  std::uint64_t capacity(shape const& dims) const { return std::min(capacity(dims.n), dims.room); }
 
   shape output_shape(shape const& dims) const { return {sends_all ? dims.n : capacity(dims)}; }
   std::size_t side_bytes(shape const& dims) const { return used_side_bytes(dims, capacity(dims)); }
