@@ -170,6 +170,16 @@ TEST_CASE_TEMPLATE("what was sent and what is kept add up to the gradients", C, 
   for (std::size_t i = 0; i < n; ++i) CHECK(sum[i] + residual.data()[i] == total[i]);
 }
 
+TEST_CASE("room in the shape is a smaller capacity") {
+  auto const x = narrow<float>({0, 9, 0, 7, -9, 0, 0, 9});
+  auto roomy = trial<float, threshold<>>(threshold(1, 0.5), pith::shape{8, 1, 3});
+  auto small = trial<float, threshold<>>(threshold(1, 0.375), pith::shape{8});
+  CHECK(roomy.compress(x) == small.compress(x));
+  CHECK(roomy.roundtrip(x) == narrow<float>({0, 9, 0, 7, -9, 0, 0, 0}));
+  CHECK(threshold(1, 0.5).capacity(pith::shape{8, 1, 5}) == 4);
+  CHECK(threshold(1).error_bound({8, 1, 7}) == infinity);
+}
+
 TEST_CASE("a quantizer follows") {
   auto const codec = threshold(2, 0.5) | pith::scaled_sign();
   auto const y = decoded(codec, {4, 1, -6, 0.5, 0, 0, 0, 0});

@@ -5,6 +5,7 @@
 #include <pith/core/error.hpp>
 #include <pith/core/identity.hpp>
 #include <pith/core/rounds.hpp>
+#include <pith/core/seal.hpp>
 
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@ class bypass : public pipeable {
   static constexpr bool is_closed = true;
   static constexpr bool is_reproducible = reproducible<C>;
   static constexpr bool is_variable_rate = variable_rate<C>;
+  static constexpr rate_form rates = rate_form_of<C>();
 
   bypass(C codec, std::uint64_t least) : codec_(std::move(codec)), least_(least) {}
 
@@ -52,6 +54,11 @@ class bypass : public pipeable {
   template <class In>
   std::size_t payload_bytes(shape const& dims) const {
     return dense(dims) ? stream_bytes<In>(dims.n) : pith::payload_bytes<In>(codec_, dims);
+  }
+  template <class In>
+  void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const {
+    if (dense(dims)) return visitor.piece({0, payload_bytes<In>(dims)});
+    detail::visit_pieces<In>(codec_, dims, visitor);
   }
   template <class In, executor E>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {

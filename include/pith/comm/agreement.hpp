@@ -24,7 +24,7 @@ struct agreement {
 static_assert(sizeof(agreement) == 256);
 
 inline char const* difference(agreement const& a, agreement const& b) {
-  if (a.kind != b.kind) return "the element type, executor or version";
+  if (a.kind != b.kind) return "the element type, executor, gathering or version";
   if (a.tensors != b.tensors) return "the list of tensors";
   if (a.codecs != b.codecs) return "codecs";
   if (a.seed != b.seed) return "the seed";

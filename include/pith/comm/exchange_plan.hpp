@@ -50,6 +50,22 @@ class exchange_plan {
     }
   }
 
+  /// Gives gathered buffers other sizes, `bytes(tensor, round)`, none larger than at first; groups stay where they are.
+  template <class F>
+  void resize(F const& bytes) {
+    for (std::size_t r = 0; r < rounds_.size(); ++r) {
+      for (auto& g : rounds_[r]) {
+        if (g.how != transport::all_gather) continue;
+        g.bytes = 0;
+        for (auto& s : g.slots) {
+          s.bytes = bytes(s.tensor, static_cast<unsigned>(r));
+          s.offset = g.bytes;
+          g.bytes += align_up(s.bytes, section_alignment);
+        }
+      }
+    }
+  }
+
   std::vector<round> const& rounds() const { return rounds_; }
   std::size_t out_bytes() const { return out_bytes_; }
   std::size_t gathered_bytes() const { return gathered_bytes_; }

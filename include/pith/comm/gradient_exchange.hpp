@@ -3,8 +3,11 @@
 
 #include <pith/comm/agreement.hpp>
 #include <pith/comm/all_reduce_mean.hpp>
+#include <pith/comm/exact_gather.hpp>
 #include <pith/comm/exchange_plan.hpp>
+#include <pith/comm/gather.hpp>
 #include <pith/comm/policy.hpp>
+#include <pith/comm/predicted_gather.hpp>
 #include <pith/core/any_codec.hpp>
 #include <pith/core/saving.hpp>
 #include <pith/version.hpp>
@@ -12,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +27,8 @@ namespace pith::inline v0 {
 ///
 ///   needs    equal tensors, codecs and seed on all ranks (agreement_error when it is built)
 ///   keeps    the codecs' states; export_state saves them, import_state puts them back
-///   cost     memory for one payload of all tensors and `size()` gathered ones; a step allocates nothing
+///   cost     memory for one payload of all tensors and `size()` gathered ones, with gather::exact twice the latter; a
+///            step allocates nothing
 template <real In, executor E, class Comm>
 class gradient_exchange {
  public:
@@ -32,20 +37,22 @@ class gradient_exchange {
   /// `policy(tensor)` is the codec of a tensor.
   template <policy_for<In, E> Policy>
   gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
-                    std::uint64_t seed = 0)
-      : exec_(exec), comm_(&comm), tensors_(std::move(tensors)) {
+                    std::uint64_t seed = 0, gather how = gather::padded)
+      : exec_(exec), comm_(&comm), tensors_(std::move(tensors)), how_(how) {
     explain_communicator<Comm, E>();
     for (auto const& t : tensors_) codecs_.push_back(static_cast<codec_type>(policy(t)));
     detail::require_agreement(exec_, comm, agreement(seed));
     make_states(seed);
     make_plan();
+    if (how == gather::exact) exact_.emplace(exec_, plan_, tensors_, codecs_, comm.size());
+    if (how == gather::predicted) predicted_.emplace(exec_, tensors_, codecs_);
   }
 
   /// One codec for all tensors.
   gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, codec_type const& codec,
-                    std::uint64_t seed = 0)
+                    std::uint64_t seed = 0, gather how = gather::padded)
       : gradient_exchange(
-            exec, comm, std::move(tensors), [&codec](tensor_spec const&) { return codec; }, seed) {}
+            exec, comm, std::move(tensors), [&codec](tensor_spec const&) { return codec; }, seed, how) {}
 
   std::vector<tensor_spec> const& tensors() const { return tensors_; }
   std::vector<codec_type> const& codecs() const { return codecs_; }
@@ -54,20 +61,24 @@ class gradient_exchange {
   std::uint64_t size() const { return size_; }
 
   /// The bytes that a rank hands to the communicator in a step, padding included; gathered ones travel to all others.
-  std::size_t gathered_bytes() const { return plan_.sent_bytes(transport::all_gather); }
+  /// Where they vary they are those of the last step, and before the first one the most.
+  std::size_t gathered_bytes() const { return gathered_bytes_; }
   std::size_t summed_bytes() const { return plan_.sent_bytes(transport::sum) + plan_.sent_bytes(transport::max); }
 
   /// Replaces gradients, all tensors one after another, by their means over the ranks, as far as the codecs keep them.
   void all_reduce_mean(span_on<E, In> gradients) {
     detail::require_size("gradient_exchange", "the elements of all gradients", size_, gradients.size());
+    if (how_ != gather::padded) detail::require_no_capture(exec_, how_);
     auto ws = workspace_on<E>(scratch_.view());
     for (auto& state : states_) state.advance(exec_);
+    begin_step();
     for (unsigned round = 0; round < plan_.rounds().size(); ++round) {
       auto const& groups = plan_.rounds()[round];
       for (auto const& g : groups) produce(g, round, gradients, ws);
-      for (auto const& g : groups) detail::move_bytes(exec_, *comm_, g.how, g.kind, out(g), gathered(g));
+      move(groups, round);
       for (auto const& g : groups) absorb(g, round, gradients, ws);
     }
+    if (predicted_) predicted_->end_step(exec_);
   }
 
   /// Multiplies all residuals by a factor: the loss scale or the learning rate changed.
@@ -84,7 +95,8 @@ class gradient_exchange {
     return std::move(saved.bytes);
   }
 
-  /// Puts back what export_state of an equal exchange returned.
+  /// Puts back what export_state of an equal exchange returned, on all ranks; it may have gathered otherwise. With
+  /// gather::predicted the next step has full capacity.
   void import_state(span<std::byte const> bytes) {
     auto size = detail::field_counter();
     for (auto& state : states_) state.fields(size);
@@ -93,6 +105,7 @@ class gradient_exchange {
                     "import_state: the state is of another rank or other tensors, codecs, seed or number of ranks");
     auto loaded = detail::field_loader<E>(exec_, bytes.data() + sizeof fingerprint_);
     for (auto& state : states_) state.fields(loaded);
+    if (predicted_) predicted_->forget();
   }
 
  private:
@@ -110,8 +123,10 @@ class gradient_exchange {
     fingerprint_ =
         (digest() << kind.value() << tensors.value() << codecs.value() << seed << comm_->rank() << comm_->size())
             .value();
-    auto all = detail::agreement{kind.value(), seed, tensors.value(), codecs.value(), {}};
-    all.say(detail::text(tensors_.size(), " tensors, seed ", seed, words));
+    auto const* const how = detail::gather_name(how_);
+    auto all = detail::agreement{(kind << how).value(), seed, tensors.value(), codecs.value(), {}};
+    all.say(detail::text(tensors_.size(), " tensors, seed ", seed, how_ == gather::padded ? "" : ", ",
+                         how_ == gather::padded ? "" : how, words));
     return all;
   }
 
@@ -138,6 +153,30 @@ class gradient_exchange {
     scratch_ = buffer<std::byte, E>(exec_, scratch + detail::scratch_alignment);
     out_ = buffer<std::byte, E>(exec_, plan_.out_bytes());
     gathered_ = buffer<std::byte, E>(exec_, plan_.gathered_bytes());
+    gathered_bytes_ = plan_.sent_bytes(transport::all_gather);
+  }
+
+  /// The shape of a tensor, and the room that it has in this step.
+  shape const& dims(std::size_t tensor) const { return predicted_ ? predicted_->dims(tensor) : tensors_[tensor].dims; }
+
+  void begin_step() {
+    if (predicted_) {
+      predicted_->begin_step(exec_);
+      plan_.resize([this](std::size_t tensor, unsigned round) {
+        return detail::transfer_of<In>(codecs_[tensor], round, dims(tensor), comm_->size()).bytes();
+      });
+    }
+    gathered_bytes_ = exact_ ? 0 : plan_.sent_bytes(transport::all_gather);
+  }
+
+  void move(detail::exchange_plan::round const& groups, unsigned round) {
+    auto const is_sealed = exact_ && exact_->has_counts(round);
+    if (is_sealed) gathered_bytes_ += exact_->move(exec_, *comm_, groups, round, out_.data(), gathered_.data());
+    for (auto const& g : groups) {
+      if (is_sealed && g.how == transport::all_gather) continue;
+      detail::move_bytes(exec_, *comm_, g.how, g.kind, out(g), gathered(g));
+      if (exact_ && g.how == transport::all_gather) gathered_bytes_ += g.bytes;
+    }
   }
 
   span_on<E, std::byte> out(group const& g) const { return out_.view().subspan(g.out, g.bytes); }
@@ -153,7 +192,7 @@ class gradient_exchange {
   void produce(group const& g, unsigned round, span_on<E, In> gradients, workspace_on<E>& ws) {
     for (auto const& s : g.slots) {
       auto& state = states_[s.tensor];
-      detail::produce<In>(codecs_[s.tensor], exec_, state.id(), state.dims(), comm_->size(), round,
+      detail::produce<In>(codecs_[s.tensor], exec_, state.id(), dims(s.tensor), comm_->size(), round,
                           stream_on<E, In const>(gradient(gradients, s.tensor)), out(g).subspan(s.offset, s.bytes),
                           state.agreed(), state.local(), ws);
     }
@@ -163,7 +202,8 @@ class gradient_exchange {
       auto& state = states_[s.tensor];
       auto const in = g.how == transport::all_gather ? received_on<E>{gathered(g).subspan(s.offset), g.bytes}
                                                      : received_on<E>{out(g).subspan(s.offset, s.bytes)};
-      detail::absorb<In>(codecs_[s.tensor], exec_, state.id(), state.dims(), comm_->size(), round, in,
+      if (predicted_ && g.how == transport::all_gather) predicted_->note(exec_, s.tensor, in, comm_->size());
+      detail::absorb<In>(codecs_[s.tensor], exec_, state.id(), dims(s.tensor), comm_->size(), round, in,
                          gradient(gradients, s.tensor), state.agreed(), state.local(), ws);
     }
   }
@@ -171,19 +211,24 @@ class gradient_exchange {
   E exec_;
   Comm* comm_;
   std::vector<tensor_spec> tensors_;
+  gather how_;
   std::vector<codec_type> codecs_;
   std::uint64_t fingerprint_ = 0, size_ = 0;
   std::vector<std::uint64_t> offsets_;
   mutable std::vector<codec_state<In, codec_type, E>> states_;
   detail::exchange_plan plan_;
+  std::optional<detail::exact_gather<In, E>> exact_;
+  std::optional<detail::predicted_gather<In, E>> predicted_;
+  std::size_t gathered_bytes_ = 0;
   buffer<std::byte, E> scratch_, out_, gathered_;
 };
 
-/// A gradient_exchange of values of `In`: with a policy or one codec, and a seed.
+/// A gradient_exchange of values of `In`: with a policy or one codec, a seed, and how payloads are gathered.
 template <real In, executor E, class Comm, class Policy>
 gradient_exchange<In, E, Comm> make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors,
-                                             Policy const& policy, std::uint64_t seed = 0) {
-  return gradient_exchange<In, E, Comm>(exec, comm, std::move(tensors), policy, seed);
+                                             Policy const& policy, std::uint64_t seed = 0,
+                                             gather how = gather::padded) {
+  return gradient_exchange<In, E, Comm>(exec, comm, std::move(tensors), policy, seed, how);
 }
 
 }  // namespace pith::inline v0

@@ -83,6 +83,20 @@ class any_chain {
     auto const values = stages_.back().values_bytes(dims.n);
     return side == 0 ? values : detail::align_up(values, detail::section_alignment) + side;
   }
+  /// Side records first, as those of chain.
+  template <std::same_as<In> T>
+  void visit_pieces(shape dims, detail::piece_visitor& visitor) const {
+    auto side = values_section(dims);
+    std::uint64_t values = 0;
+    for (auto const& s : stages_) {
+      auto const used = s.used(dims, side, visitor);
+      visitor.piece({side, used.side});
+      values = used.values;
+      side += detail::align_up(s.side_bytes(dims), detail::section_alignment);
+      dims = s.output_shape(dims);
+    }
+    visitor.piece({0, stages_.back().values_bytes(values)});
+  }
   template <std::same_as<In> T>
   std::size_t scratch_bytes(E const& exec, shape dims) const {
     std::size_t kept = 0, most = 0;
@@ -166,6 +180,7 @@ class any_chain {
     all.projection = all.projection && next.projection && fits;
     all.isometric = all.isometric && next.isometric;
     all.reproducible = all.reproducible && next.reproducible;
+    all.rates = detail::joined_rate(all.rates, next.rates);
   }
 
   bool is_last(std::size_t i) const { return i + 1 == stages_.size(); }

@@ -30,6 +30,10 @@ class any_codec : public pipeable {
     return self_->payload_bytes(dims);
   }
   template <std::same_as<In> T>
+  void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const {
+    self_->visit_pieces(dims, visitor);
+  }
+  template <std::same_as<In> T>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {
     return self_->scratch_bytes(exec, dims);
   }
@@ -79,6 +83,7 @@ class any_codec : public pipeable {
     virtual bool is_exact(shape const&) const = 0;
     virtual void rescale(E const&, double, any_state&) const = 0;
     virtual std::size_t payload_bytes(shape const&) const = 0;
+    virtual void visit_pieces(shape const&, detail::piece_visitor&) const = 0;
     virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
     virtual std::size_t exchange_scratch_bytes(E const&, shape const&, unsigned) const = 0;
     virtual any_state make_agreed(E const&, call const&, shape const&) const = 0;
@@ -109,6 +114,9 @@ class any_codec : public pipeable {
       detail::rescale_state(codec, exec, factor, l.as<local>());
     }
     std::size_t payload_bytes(shape const& dims) const override { return pith::payload_bytes<In>(codec, dims); }
+    void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const override {
+      detail::visit_pieces<In>(codec, dims, visitor);
+    }
     std::size_t scratch_bytes(E const& exec, shape const& dims) const override {
       return detail::scratch_bytes<In>(codec, exec, dims);
     }

@@ -3,6 +3,7 @@
 
 #include <pith/core/capability.hpp>
 #include <pith/core/rounds.hpp>
+#include <pith/core/seal.hpp>
 #include <pith/core/source.hpp>
 
 #include <memory>
@@ -78,6 +79,9 @@ class any_stage {
   element_kind output_kind() const { return self_->output_kind(); }
   std::size_t values_bytes(std::uint64_t n) const { return self_->values_bytes(n); }
   std::size_t side_bytes(shape const& dims) const { return self_->side_bytes(dims); }
+  detail::stage_use used(shape const& dims, std::size_t side, detail::piece_visitor& visitor) const {
+    return self_->used(dims, side, visitor);
+  }
   std::size_t scratch_bytes(E const& exec, shape const& dims) const { return self_->scratch_bytes(exec, dims); }
   capabilities capabilities_for(shape const& dims) const { return self_->capabilities_for(dims); }
   bool is_exact(shape const& dims) const { return self_->is_exact(dims); }
@@ -129,6 +133,7 @@ class any_stage {
     virtual element_kind output_kind() const = 0;
     virtual std::size_t values_bytes(std::uint64_t) const = 0;
     virtual std::size_t side_bytes(shape const&) const = 0;
+    virtual detail::stage_use used(shape const&, std::size_t, detail::piece_visitor&) const = 0;
     virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
     virtual capabilities capabilities_for(shape const&) const = 0;
     virtual bool is_exact(shape const&) const = 0;
@@ -164,6 +169,10 @@ class any_stage {
     element_kind output_kind() const override { return kind_of<out>(); }
     std::size_t values_bytes(std::uint64_t n) const override { return stream_bytes<out>(n); }
     std::size_t side_bytes(shape const& dims) const override { return detail::side_bytes<In>(stage, dims); }
+    detail::stage_use used(shape const& dims, std::size_t side, detail::piece_visitor& visitor) const override {
+      auto const read = [&](std::size_t at, std::size_t, std::uint64_t most) { return visitor.count(at, most); };
+      return detail::used_of<In>(stage, dims, side, 0, read);
+    }
     std::size_t scratch_bytes(E const& exec, shape const& dims) const override {
       return detail::scratch_bytes<In>(stage, exec, dims);
     }

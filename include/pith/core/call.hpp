@@ -7,10 +7,12 @@
 
 namespace pith::inline v0 {
 
-/// `n` elements; a matrix is `rows` x `n / rows`, row by row.
+/// `n` elements; a matrix is `rows` x `n / rows`, row by row. A stage that is bounded by room (rate_form) emits at most
+/// `room` values of them in this call: less room makes a smaller payload of the same codec.
 struct shape {
   std::uint64_t n = 0;
   std::uint64_t rows = 1;
+  std::uint64_t room = ~std::uint64_t{0};
 
   constexpr std::uint64_t columns() const { return rows == 0 ? 0 : n / rows; }
   friend constexpr bool operator==(shape const&, shape const&) = default;

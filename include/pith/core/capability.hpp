@@ -61,6 +61,35 @@ concept variable_rate = requires {
 template <class S>
 concept fixed_rate = !variable_rate<S>;
 
+/// How the size of what a codec emits varies.
+enum class rate_form {
+  fixed,     ///< it does not
+  variable,  ///< with the data, up to a capacity
+  bounded,   ///< so, and shape::room bounds it: what exceeds it is left out
+  fed_back,  ///< so, and what is left out waits for the next step
+};
+
+template <class S>
+constexpr rate_form rate_form_of() {
+  if constexpr (requires { std::remove_cvref_t<S>::rates; }) {
+    return std::remove_cvref_t<S>::rates;
+  } else {
+    return variable_rate<S> ? rate_form::variable : rate_form::fixed;
+  }
+}
+
+namespace detail {
+
+/// Of a | b: room is for one stage.
+constexpr rate_form joined_rate(rate_form a, rate_form b) {
+  if (a == rate_form::fixed) return b;
+  return b == rate_form::fixed ? a : rate_form::variable;
+}
+/// With feedback around it.
+constexpr rate_form fed_back_rate(rate_form form) { return form == rate_form::bounded ? rate_form::fed_back : form; }
+
+}  // namespace detail
+
 /// The same codec and the same state types at another rate.
 template <class S>
 concept rate_adjustable = requires(S const& s, double rate) {
@@ -84,6 +113,7 @@ struct capabilities {
   std::optional<double> omega, delta, error_bound;
   bool projection = false, isometric = false, reproducible = false;
   sum_form sums = sum_form::none;
+  rate_form rates = rate_form::fixed;
 
   /// delta, which an unbiased codec has too where omega < 1: it is 1 - omega.
   std::optional<double> contraction() const { return delta ? delta : omega ? std::optional(1 - *omega) : std::nullopt; }
@@ -126,6 +156,7 @@ capabilities capabilities_of(S const& s, shape const& dims) {
     of.isometric = isometric<S>;
     of.reproducible = reproducible<S>;
     of.sums = sum_form_of<S>();
+    of.rates = rate_form_of<S>();
     return of;
   }
 }

@@ -115,6 +115,13 @@ constexpr S at(S const& s, [[maybe_unused]] double rate) {
 }
 
 template <class... S>
+constexpr rate_form chain_rate_form() {
+  auto form = rate_form::fixed;
+  ((form = joined_rate(form, rate_form_of<S>())), ...);
+  return form;
+}
+
+template <class... S>
 constexpr sum_form chain_sum_form() {
   if constexpr (!(summable<S> && ...)) {
     return sum_form::none;
@@ -164,6 +171,7 @@ class chain : public pipeable {
   static constexpr bool is_isometric = (isometric<S> && ...);
   static constexpr bool is_reproducible = (reproducible<S> && ...);
   static constexpr bool is_variable_rate = (variable_rate<S> || ...);
+  static constexpr rate_form rates = detail::chain_rate_form<S...>();
   static constexpr sum_form sums = detail::chain_sum_form<S...>();
 
   explicit constexpr chain(std::tuple<S...> stages) : stages_(std::move(stages)) {}

@@ -38,8 +38,28 @@ std::size_t used_side_bytes(S const& s, shape const& dims, std::uint64_t count) 
   }
 }
 
-/// The used pieces of stages' payload, side records first: each begins with what tells how long it is. `read(at, cut)`
-/// is the count at byte `at` of the payload, which is byte `cut` of the sealed one.
+/// The values and the bytes of its side record that a stage uses.
+struct stage_use {
+  std::uint64_t values;
+  std::size_t side;
+};
+
+/// What a stage uses whose side record begins at byte `side` of the payload. `read(at, cut, most)` is the count at byte
+/// `at` of the payload, which is byte `cut` of the sealed one; the stage writes none above `most`.
+template <class In, class S, class Read>
+stage_use used_of(S const& s, shape const& dims, [[maybe_unused]] std::size_t side, [[maybe_unused]] std::size_t cut,
+                  [[maybe_unused]] Read const& read) {
+  auto const most = output_shape(s, dims).n;
+  if constexpr (variable_rate<S>) {
+    auto const offset = count_offset<In>(s, dims);
+    auto const count = read(side + offset, cut + offset, most);
+    return {used_values(s, dims, count), used_side_bytes<In>(s, dims, count)};
+  } else {
+    return {most, side_bytes<In>(s, dims)};
+  }
+}
+
+/// The used pieces of stages' payload, side records first: each begins with what tells how long it is.
 template <class In, class Read>
 class used_pieces {
  public:
@@ -55,21 +75,14 @@ class used_pieces {
  private:
   template <class T, class S, class... Rest>
   void add(payload_piece* to, shape const& dims, S const& s, Rest const&... rest) {
-    auto const whole = side_bytes<T>(s, dims);
-    auto values = output_shape(s, dims).n;
-    *to = {side_, whole};
-    if constexpr (variable_rate<S>) {
-      auto const offset = count_offset<T>(s, dims);
-      auto const count = read_(side_ + offset, cut_ + offset);
-      values = used_values(s, dims, count);
-      to->used = used_side_bytes<T>(s, dims, count);
-    }
-    side_ += align_up(whole, section_alignment);
-    cut_ += to->used;
+    auto const used = used_of<T>(s, dims, side_, cut_, read_);
+    *to = {side_, used.side};
+    side_ += align_up(side_bytes<T>(s, dims), section_alignment);
+    cut_ += used.side;
     if constexpr (sizeof...(Rest) > 0) {
       add<output_of<S, T>>(to + 1, output_shape(s, dims), rest...);
     } else {
-      to[1] = {0, stream_bytes<output_of<S, T>>(values)};
+      to[1] = {0, stream_bytes<output_of<S, T>>(used.values)};
     }
   }
 
@@ -112,7 +125,30 @@ auto pieces_in(E const& exec, C const& codec, shape const& dims, span_on<E, std:
   auto const size = payload_bytes<In>(codec, dims);
   require(payload.size() >= size, "seal: the payload must have ", size, " bytes, got ", payload.size());
   return pieces_of<In>(codec, dims,
-                       [&](std::size_t at, std::size_t) { return read_count<E>(exec, payload.first(size), at); });
+                       [&](std::size_t at, auto...) { return read_count<E>(exec, payload.first(size), at); });
+}
+
+/// Is asked for the count at byte `at` of a payload, which the codec writes at most as `most`, and hears of its used pieces: for codecs whose type is
+/// known at run time only, and those that put something around others.
+class piece_visitor {
+ public:
+  virtual std::uint32_t count(std::size_t at, std::uint64_t most) = 0;
+  virtual void piece(payload_piece const& used) = 0;
+
+ protected:
+  ~piece_visitor() = default;
+};
+
+template <class In, class C>
+void visit_pieces(C const& c, shape const& dims, piece_visitor& visitor) {
+  if constexpr (requires { c.template visit_pieces<In>(dims, visitor); }) {
+    c.template visit_pieces<In>(dims, visitor);
+  } else if constexpr (feeds_back<C>) {
+    visit_pieces<accum<In>>(c.codec(), dims, visitor);
+  } else {
+    auto const read = [&](std::size_t at, std::size_t, std::uint64_t most) { return visitor.count(at, most); };
+    for (auto const& used : pieces_of<In>(c, dims, read)) visitor.piece(used);
+  }
 }
 
 }  // namespace detail
@@ -145,8 +181,9 @@ void unseal(E const& exec, C const& codec, shape const& dims, span_on<E, std::by
             span_on<E, std::byte> payload) {
   auto const size = payload_bytes<In>(codec, dims);
   detail::require(payload.size() >= size, "unseal: the payload must have ", size, " bytes, got ", payload.size());
-  auto const pieces = detail::pieces_of<In>(
-      codec, dims, [&](std::size_t, std::size_t cut) { return detail::read_count<E>(exec, sealed, cut); });
+  auto const pieces = detail::pieces_of<In>(codec, dims, [&](std::size_t, std::size_t cut, std::uint64_t) {
+    return detail::read_count<E>(exec, sealed, cut);
+  });
   exec.fill(payload.data(), std::byte{}, size);
   std::size_t done = 0;
   for (auto const& piece : pieces) {

@@ -108,6 +108,7 @@ inline cuda_executor on(cudaStream_t stream) { return cuda_executor(stream); }
 
 }  // namespace pith::inline v0
 
+#include <pith/exec/late_copy.hpp>
 #if defined(__CUDACC__)
 #include <pith/exec/cuda.cuh>
 #endif

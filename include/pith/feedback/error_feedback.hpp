@@ -44,6 +44,7 @@ class error_feedback : public pipeable {
   static constexpr bool is_closed = true;
   static constexpr bool is_reproducible = reproducible<C> && reproducible<F>;
   static constexpr bool is_variable_rate = variable_rate<C>;
+  static constexpr rate_form rates = detail::fed_back_rate(rate_form_of<C>());
 
   explicit error_feedback(C codec, F policy = F()) : codec_(std::move(codec)), policy_(std::move(policy)) {}
   error_feedback(C codec, unverified_t) requires(!Verified) : codec_(std::move(codec)) {}
@@ -60,7 +61,9 @@ class error_feedback : public pipeable {
   bool is_exact(shape const& dims) const { return detail::is_exact(codec_, dims); }
   capabilities capabilities_for(shape const& dims) const requires erased<C> {
     auto of = capabilities();
-    of.reproducible = codec_.capabilities_for(dims).reproducible && reproducible<F>;
+    auto const inner = codec_.capabilities_for(dims);
+    of.reproducible = inner.reproducible && reproducible<F>;
+    of.rates = detail::fed_back_rate(inner.rates);
     return of;
   }
 

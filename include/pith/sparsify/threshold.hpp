@@ -27,8 +27,8 @@ enum class overflow : std::uint8_t {
 ///   needs    0 < tau < infinity, 0 < capacity <= 1 (std::invalid_argument), n < 2^32
 ///   cost     two passes over x; scratch an index for each place, no host wait
 ///   errors   NaN and infinity are kept
-///   is       a projection of variable rate; absolute: error_bound = tau where nothing can overflow or what does is sent
-///            densely, else no number: keep what overflows by error feedback
+///   is       a projection of variable rate, which shape::room bounds (keep); absolute: error_bound = tau where nothing
+///            can overflow or what does is sent densely, else no number: keep what overflows by error feedback
 ///   source   Strom, Scalable Distributed DNN Training Using Commodity GPU Cloud Computing, Interspeech 2015, with
 ///            values as they are; Dutta et al., On the Discrepancy between the Theoretical Analysis and Practical
 ///            Implementations of Compressed Communication, AAAI 2020
@@ -41,6 +41,7 @@ class threshold : public pipeable {
   static constexpr bool is_projection = true;
   static constexpr bool is_reproducible = true;
   static constexpr bool is_variable_rate = true;
+  static constexpr rate_form rates = Policy == overflow::keep ? rate_form::bounded : rate_form::variable;
 
   explicit threshold(double tau, double capacity = 1)
       : tau_(tau), capacity_("threshold", capacity, "capacity"), fraction_(capacity) {
@@ -55,35 +56,36 @@ class threshold : public pipeable {
   /// The same payload size with another tau.
   threshold at(double tau) const { return threshold(tau, fraction_); }
 
-  double error_bound(shape const&) const {
-    return sends_all || fraction_ == 1 ? tau_ : std::numeric_limits<double>::infinity();
+  double error_bound(shape const& dims) const {
+    return sends_all || capacity(dims) == dims.n ? tau_ : std::numeric_limits<double>::infinity();
   }
 
   /// The entries that there is room for.
   std::uint64_t capacity(std::uint64_t n) const { return capacity_.of(n); }
+  std::uint64_t capacity(shape const& dims) const { return std::min(capacity(dims.n), dims.room); }
 
-  shape output_shape(shape const& dims) const { return {sends_all ? dims.n : capacity(dims.n)}; }
-  std::size_t side_bytes(shape const& dims) const { return used_side_bytes(dims, capacity(dims.n)); }
+  shape output_shape(shape const& dims) const { return {sends_all ? dims.n : capacity(dims)}; }
+  std::size_t side_bytes(shape const& dims) const { return used_side_bytes(dims, capacity(dims)); }
 
   /// What a payload of so many values uses of its room: zeros are behind.
   std::uint64_t used_values(shape const& dims, std::uint64_t count) const {
     return std::min(count, output_shape(dims).n);
   }
   std::size_t used_side_bytes(shape const& dims, std::uint64_t count) const {
-    auto const room = capacity(dims.n);
+    auto const room = capacity(dims);
     if (count > room) count = sends_all ? 0 : room;
     return sizeof(std::uint32_t) + packed_indices().side_bytes(dims.n, count);
   }
 
   template <real In, executor E>
   std::size_t scratch_bytes(E const&, shape const& dims) const {
-    return scratch_for<std::uint32_t>(capacity(dims.n)) + scratch_for<std::uint32_t>(parts<In>(dims.n));
+    return scratch_for<std::uint32_t>(capacity(dims)) + scratch_for<std::uint32_t>(parts<In>(dims.n));
   }
 
   template <real In, executor E>
   void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y,
               workspace_on<E>& ws) const {
-    auto const room = capacity(dims.n);
+    auto const room = capacity(dims);
     auto* const indices = ws.template take<std::uint32_t>(room).data;
     auto* const counts = ws.template take<std::uint32_t>(parts<In>(dims.n)).data;
     exec.fill(indices, std::byte{}, stream_bytes<std::uint32_t>(room));
@@ -98,7 +100,7 @@ class threshold : public pipeable {
   template <real In, executor E>
   void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
               workspace_on<E>& ws) const {
-    auto const room = static_cast<std::uint32_t>(capacity(dims.n));
+    auto const room = static_cast<std::uint32_t>(capacity(dims));
     auto* const indices = ws.template take<std::uint32_t>(room).data;
     packed_indices().decode(exec, dims.n, room, y.side.subspan(sizeof(std::uint32_t)), indices, ws);
     if constexpr (sends_all) {

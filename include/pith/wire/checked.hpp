@@ -4,6 +4,7 @@
 #include <pith/core/digest.hpp>
 #include <pith/core/explain.hpp>
 #include <pith/core/rounds.hpp>
+#include <pith/core/seal.hpp>
 #include <pith/wire/checksum.hpp>
 #include <pith/wire/device_header.hpp>
 #include <pith/wire/header.hpp>
@@ -71,6 +72,19 @@ struct spoil {
   }
 };
 
+/// The pieces of what lies behind a header.
+class pieces_behind final : public piece_visitor {
+ public:
+  pieces_behind(piece_visitor& to, std::size_t head) : to_(to), head_(head) {}
+
+  std::uint32_t count(std::size_t at, std::uint64_t most) override { return to_.count(head_ + at, most); }
+  void piece(payload_piece const& used) override { to_.piece({head_ + used.at, used.used}); }
+
+ private:
+  piece_visitor& to_;
+  std::size_t head_;
+};
+
 }  // namespace detail
 
 /// What `C` sends, with 16 bytes before each payload that is gathered: version, identity, step and checksum. Where they
@@ -92,6 +106,7 @@ class checked : public pipeable {
   static constexpr bool is_closed = true;
   static constexpr bool is_reproducible = reproducible<C>;
   static constexpr bool is_variable_rate = variable_rate<C>;
+  static constexpr rate_form rates = rate_form_of<C>();
 
   template <executor E>
     requires(std::same_as<Space, space_of<E>>)
@@ -122,6 +137,12 @@ class checked : public pipeable {
   template <class In>
   std::size_t payload_bytes(shape const& dims) const {
     return head + pith::payload_bytes<In>(codec_, dims);
+  }
+  template <class In>
+  void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const {
+    visitor.piece({0, head});
+    auto behind = detail::pieces_behind(visitor, head);
+    detail::visit_pieces<In>(codec_, dims, behind);
   }
   template <class In, executor E>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {
