@@ -18,32 +18,9 @@ using support::same_bytes;
 
 namespace {
 
-/// p = residual + g, as feedback has it.
+/// p = residual + g.
 template <class In>
-struct added {
-  using A = accum<In>;
-  static constexpr bool keeps = true;
-
-  In const* g;
-  A* residual;
-
-  A operator()(std::uint64_t i) const { return residual[i] + pith::element_cast<A>(g[i]); }
-  template <class Team, class Count>
-  void load(Team const& team, std::uint64_t first, Count count, A* p) const {
-    auto const from = *this;
-    team.for_each(count, [=](std::uint32_t i) { p[i] = from(first + i); });
-  }
-  A kept(std::uint64_t i) const { return residual[i]; }
-  A without(std::uint64_t i, A p) const { return p - pith::element_cast<A>(g[i]); }
-  template <class Team, class Count>
-  void leave(Team const& team, std::uint64_t first, Count count, A const* p) const {
-    auto* const to = residual + first;
-    team.for_each(count, [=](std::uint32_t i) { to[i] = pith::is_finite(p[i]) ? p[i] : to[i]; });
-  }
-  void settle(std::uint64_t i, A value, A old, A sent) const {
-    residual[i] = pith::is_finite(value - sent) ? value - sent : old;
-  }
-};
+using added = pith::detail::residual_source<In>;
 
 /// What a rank keeps and sends in a step.
 template <class A>
@@ -183,10 +160,10 @@ settled settle_in_bucket(std::vector<float> const& g, std::vector<float> const& 
   auto values = std::vector<float>(k), old = values, sent = std::vector<float>(k, 0.25f);
   std::fill(sent.begin(), sent.begin() + static_cast<std::ptrdiff_t>(k / 2), std::numeric_limits<float>::quiet_NaN());
   auto const from = added<float>{g.data(), s.residual.data()};
-  auto memory = bytes(codec.select_bytes<added<float>>(dims) + 128);
+  auto memory = bytes(pith::detail::select_scratch_bytes<added<float>>(dims.n, k) + 128);
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
   auto const to = pith::detail::picks<float>{s.indices.data(), values.data(), old.data()};
-  codec.select_from(pith::seq, dims, from, to, ws);
+  pith::detail::select_largest(pith::seq, from, dims.n, k, to, ws);
   pith::seq.for_each_index(k, pith::detail::settle_picks<added<float>, float>{from, to, sent.data()});
   return s;
 }
