@@ -2,8 +2,8 @@
 //
 //   codec_bench [--codec TEXT]... [--type TYPE]... [--log2n N]... [--rounds N] [--benchmark_format=json]
 //
-// All rows of a type and size are timed side by side (yardstick.hpp). A row is an operation of a codec: encode, decode, or
-// decode_sum4, which adds up what four ranks sent. It says
+// All rows of a type and size are timed side by side (yardstick.hpp). A row is an operation of a codec: encode, decode,
+// or decode_sum4, which adds up what four ranks sent. It says
 //
 //   ns_per_element, q10    the median over the rounds, and the tenth percentile
 //   x_memcpy               its time over that of copying the values; x_memcpy_q10: of the tenth percentiles

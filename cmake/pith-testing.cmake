@@ -9,10 +9,10 @@
 #   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi
 #   pith_add_python_test(wire/decode "data/*.frame") a Python script on the files that match; label cpu
 #
-# DISPATCH compiles the loops of host executors for every instruction set and fully optimised, as users have them; without
-# it a test builds in a sixth of the time and runs the baseline. LIBRARIES adds libraries to a program, LABELS puts it into the target
-# <label>_tests too. Without nvcc and MPI the tests for them are left out; a Python test is skipped without an
-# interpreter.
+# DISPATCH compiles the loops of host executors for every instruction set and fully optimised, as users have them;
+# without it a test builds in a sixth of the time and runs the baseline. LIBRARIES adds libraries to a program, LABELS
+# puts it into the target <label>_tests too. Without nvcc and MPI the tests for them are left out; a Python test is
+# skipped without an interpreter.
 
 function(pith_add_test name)
   pith_test_program(${name} .cpp ${ARGN})

@@ -18,4 +18,5 @@ TEST_CASE("quantizers of double have the bytes of seq where no sum is of inexact
 }
 
 /// Its squares are inexact in double, so that a device may round their sums otherwise: compiled, not compared.
-template std::vector<std::byte> support::executed<double>(pith::cuda_executor const&, pith::qsgd<8> const&, pith::shape);
+template std::vector<std::byte> support::executed<double>(pith::cuda_executor const&, pith::qsgd<8> const&,
+                                                          pith::shape);

@@ -38,7 +38,8 @@ class exact_gather {
 
   bool has_counts(unsigned in_round) const { return !rounds_[in_round].places.empty(); }
 
-  /// Gathers what this rank produced in a round at `out`, as if it had been padded, at `gathered`. The bytes that it sent.
+  /// Gathers what this rank produced in a round at `out`, as if it had been padded, at `gathered`; the bytes that it
+  /// sent.
   template <class Comm>
   std::size_t move(E const& exec, Comm& comm, std::vector<group> const& groups, unsigned in_round, std::byte* out,
                    std::byte* gathered) {

@@ -11,8 +11,8 @@
 
 namespace pith::inline v0 {
 
-/// Stages from left to right; all but the last emit `In` again. A codec whose stages are fused with feedback, not with one
-/// another: where the types are known, write `a | b`.
+/// Stages from left to right; all but the last emit `In` again. A codec whose stages are fused with feedback, not with
+/// one another: where the types are known, write `a | b`.
 template <real In, executor E>
 class any_chain {
  public:

@@ -128,8 +128,8 @@ auto pieces_in(E const& exec, C const& codec, shape const& dims, span_on<E, std:
                        [&](std::size_t at, auto...) { return read_count<E>(exec, payload.first(size), at); });
 }
 
-/// Is asked for the count at byte `at` of a payload, which the codec writes at most as `most`, and hears of its used pieces: for codecs whose type is
-/// known at run time only, and those that put something around others.
+/// Is asked for the count at byte `at` of a payload, which the codec writes at most as `most`, and hears of its used
+/// pieces: for codecs whose type is known at run time only, and those that put something around others.
 class piece_visitor {
  public:
   virtual std::uint32_t count(std::size_t at, std::uint64_t most) = 0;

@@ -75,8 +75,8 @@ inline term const& pipeline::only() const {
 class reader {
  public:
   static pipeline read(std::string_view text) {
-    detail::require(text.size() <= most_characters, "parse: a codec has at most ", most_characters,
-                    " characters, got ", text.size());
+    detail::require(text.size() <= most_characters, "parse: a codec has at most ", most_characters, " characters, got ",
+                    text.size());
     auto from = reader(text);
     auto whole = from.read_pipeline();
     if (from.at_ < text.size()) from.fail("the end or |");

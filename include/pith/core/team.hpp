@@ -58,8 +58,8 @@ inline constexpr std::uint32_t kept_slack = 16;
 ///   specializes                  whether loops of known counts are worth a second copy of a body
 ///   random(from, first, g, to)   to[8 j + lane] = from(first + j).lane(lane) for j < g
 ///   count(n, keep)               for how many i < n keep(i) holds
-///   compact(n, keep, emit)       emit(i, place) for the i < n that keep(i) holds for, places counted from 0 in the order
-///                                of i; returns their number
+///   compact(n, keep, emit)       emit(i, place) for the i < n that keep(i) holds for, places counted from 0 in the
+///                                order of i; returns their number
 ///   at_least(x, n, least, kept)  the i < n whose |x[i]| has bits that are at least `least`, in order, into kept[0 ...],
 ///                                n + kept_slack long; returns their number
 ///
