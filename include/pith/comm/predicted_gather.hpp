@@ -40,14 +40,7 @@ class predicted_gather {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       dims_.push_back(tensors[i].dims);
       place_of_.push_back(varying_.size());
-      auto const counts = counts_of<In>(codecs[i], tensors[i].dims);
-      if (counts.empty()) continue;
-      auto const is_kept = codecs[i].capabilities_for(tensors[i].dims).rates == rate_form::fed_back;
-      require(is_kept && counts.size() == 1,
-              "gradient_exchange: gather::predicted leaves values for the next step, so ",
-              "it needs codecs of variable rate that keep them, as error_feedback(threshold(tau, capacity)), got ",
-              codecs[i].name(), " for tensor \"", tensors[i].name, "\"");
-      varying_.push_back({i, codecs[i]});
+      if (does_vary(tensors[i], codecs[i])) varying_.push_back({i, codecs[i]});
     }
     counts_ = buffer<std::uint32_t, E>(exec, varying_.size());
     late_ = late_copy<E>(varying_.size());
@@ -81,6 +74,17 @@ class predicted_gather {
   void forget() { is_foretold_ = false; }
 
  private:
+  static bool does_vary(tensor_spec const& tensor, any_codec<In, E> const& codec) {
+    auto const counts = counts_of<In>(codec, tensor.dims);
+    auto const is_kept = codec.capabilities_for(tensor.dims).rates == rate_form::fed_back;
+    require(
+        counts.empty() || (is_kept && counts.size() == 1),
+        "gradient_exchange: gather::predicted leaves values for the next step, so it needs codecs of variable rate ",
+        "that keep them, as error_feedback(threshold(tau, capacity)), got ", codec.name(), " for tensor \"",
+        tensor.name, "\"");
+    return !counts.empty();
+  }
+
   struct varying {
     std::size_t tensor;
     any_codec<In, E> codec;
