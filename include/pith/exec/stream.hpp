@@ -75,6 +75,13 @@ class cuda_executor {
   }
   void wait() const { detail::check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
+  /// Whether a graph is being captured from the stream.
+  bool is_capturing() const {
+    auto status = cudaStreamCaptureStatusNone;
+    detail::check_cuda(cudaStreamIsCapturing(stream_, &status), "cudaStreamIsCapturing");
+    return status != cudaStreamCaptureStatusNone;
+  }
+
   void* allocate(std::size_t bytes) const {
     void* memory = nullptr;
     detail::check_cuda(cudaMalloc(&memory, bytes), "cudaMalloc");
