@@ -46,7 +46,7 @@ struct make_quantize_buckets {
 
 template <class Rule, class In, std::uint32_t Span>
 struct make_measure_tiles {
-  using body = measure_tiles<Rule, plain_source<In>, accum<In>>;
+  using body = measure_tiles<Rule, plain_source<In>, accum<In>, Span>;
   segments_to_quantize<Rule, In, Span> of;
   PITH_HD body operator()(segment const& s, std::uint32_t i) const {
     return {of.to(s), of.from(s), of.partial + of.tiles_before[i]};

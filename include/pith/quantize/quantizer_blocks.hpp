@@ -41,8 +41,9 @@ struct quantizer_memory {
   fast_array<statistic_of<Rule, A>, Span> lanes;  // a row of 2^k + 8 values is merged in 2^k lanes
 };
 
-/// Symbols of a block whose scales are known: coded, packed, and told to the source as the values they stand for.
-template <class Rule, class Source, class Team, class Memory, class A, class Count, class Width>
+/// Symbols of a block whose scales are known: coded, packed unless they are already, and told to the source as the values
+/// they stand for.
+template <bool Packs, class Rule, class Source, class Team, class Memory, class A, class Count, class Width>
 PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,
                         Memory& fast, std::uint64_t first, A const* p, Count count, Width width) {
   auto* const symbols = fast.symbols.data();
@@ -57,7 +58,7 @@ PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws 
       symbols[i] = static_cast<symbol_word<Rule::bits>>(rule.code(p[i], scale, Rule::draws ? lots[i] : 0));
     };
   });
-  pack_symbols<Rule::bits>(team, symbols, count, to.bytes + first / group * Rule::bits);
+  if constexpr (Packs) pack_symbols<Rule::bits>(team, symbols, count, to.bytes + first / group * Rule::bits);
   if constexpr (Source::keeps) {
     auto* const sent = fast.room.data();
     team.for_each_in(count, width, [=](std::uint32_t j) {
@@ -103,7 +104,7 @@ struct quantize_buckets {
       out[j] = scales[j];
       refined[j] = refine(rule, scales[j]);
     });
-    code_block(to, from, random, team, fast, run.first, p, count, width);
+    code_block<true>(to, from, random, team, fast, run.first, p, count, width);
   }
 
   /// The scales of whole buckets, whose lanes are merged side by side.
@@ -133,13 +134,14 @@ struct quantize_buckets {
   }
 };
 
-/// The statistic of one tile of a bucket; symbols too, where they need no scale.
-template <class Rule, class Source, class A>
+/// The statistic of one tile of a bucket, part of a row by part; symbols too, where they need no scale.
+template <class Rule, class Source, class A, std::uint32_t Span>
 struct measure_tiles {
+  static_assert(tile_lanes % Span == 0);
   static constexpr std::uint32_t block_span = tile;
   struct memory {
-    fast_array<A, tile_lanes> room;
-    fast_array<symbol_word<Rule::bits>, scale_free<Rule> ? tile_lanes : 1> symbols;
+    fast_array<A, Span> room;
+    fast_array<symbol_word<Rule::bits>, scale_free<Rule> ? Span : 1> symbols;
     fast_array<statistic_of<Rule, A>, tile_lanes> lanes;
   };
 
@@ -150,7 +152,7 @@ struct measure_tiles {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t t) const {
     auto const run = to.over.tile_at(t);
-    add_rows(team, fast, run);
+    add_parts(team, fast, run);
     merge_lanes(team, fast.lanes.data(), run.count < tile_lanes ? run.count : tile_lanes, merged<Rule>{to.rule});
     auto const* const lanes = fast.lanes.data();
     auto* const out = partial + t;
@@ -159,21 +161,19 @@ struct measure_tiles {
 
  private:
   template <class Team>
-  PITH_HD void add_rows(Team const& team, memory& fast, bucket_run const& run) const {
-    std::uint32_t row = 0;
+  PITH_HD void add_parts(Team const& team, memory& fast, bucket_run const& run) const {
+    std::uint32_t at = 0;
     if constexpr (Team::specializes) {
-      for (; row + tile_lanes <= run.count; row += tile_lanes) add_row(team, fast, run, row, constant<tile_lanes>());
+      for (; at + Span <= run.count; at += Span) add_part(team, fast, run, at, constant<Span>());
     }
-    for (; row < run.count; row += tile_lanes) {
-      add_row(team, fast, run, row, run.count - row < tile_lanes ? run.count - row : tile_lanes);
-    }
+    for (; at < run.count; at += Span) add_part(team, fast, run, at, run.count - at < Span ? run.count - at : Span);
   }
   template <class Team, class Count>
-  PITH_HD void add_row(Team const& team, memory& fast, bucket_run const& run, std::uint32_t row, Count count) const {
-    auto* const lanes = fast.lanes.data();
+  PITH_HD void add_part(Team const& team, memory& fast, bucket_run const& run, std::uint32_t at, Count count) const {
+    auto* const lanes = fast.lanes.data() + at % tile_lanes;
     auto const rule = to.rule;
-    auto const* const p = from.load(team, run.first + row, count, fast.room.data());
-    if (row == 0) {
+    auto const* const p = from.load(team, run.first + at, count, fast.room.data());
+    if (at < tile_lanes) {
       team.for_each(count, [=](std::uint32_t i) { lanes[i] = rule.measure(p[i]); });
     } else {
       team.for_each(count, [=](std::uint32_t i) { lanes[i] = rule.merge(lanes[i], rule.measure(p[i])); });
@@ -183,7 +183,7 @@ struct measure_tiles {
       team.for_each(count, [=](std::uint32_t i) {
         symbols[i] = static_cast<symbol_word<Rule::bits>>(rule.code(p[i], refined_of<Rule, A>(), 0));
       });
-      pack_symbols<Rule::bits>(team, symbols, count, to.bytes + (run.first + row) / group * Rule::bits);
+      pack_symbols<Rule::bits>(team, symbols, count, to.bytes + (run.first + at) / group * Rule::bits);
     }
   }
 };
@@ -237,7 +237,7 @@ struct quantize_part {
   template <class Team, class Count>
   PITH_HD void encode(Team const& team, memory& fast, std::uint64_t first, Count count) const {
     auto const* const p = from.load(team, first, count, fast.room.data());
-    code_block(to, from, random, team, fast, first, p, count, count);
+    code_block<!scale_free<Rule>>(to, from, random, team, fast, first, p, count, count);
   }
 };
 

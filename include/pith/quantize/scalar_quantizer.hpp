@@ -78,7 +78,7 @@ class scalar_quantizer : public pipeable {
     }
     auto const tiles = over.buckets() * over.tiles();
     auto* const partial = ws.template take<statistic<In>>(tiles).data;
-    exec.for_each_block(tiles, measure_tiles<Rule, Source, A>{to, from, partial});
+    exec.for_each_block(tiles, measure_tiles<Rule, Source, A, span>{to, from, partial});
     exec.for_each_block(over.buckets(), finish_buckets<Rule, A>{to, partial});
     if (scale_free<Rule> && !Source::keeps) return;
     exec.for_each_block(over.count(), quantize_part<Rule, Source, A, span>{to, from, draws(id)});
