@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/core/executor.hpp>
+#include <pith/core/summation.hpp>
 
 #include <cstddef>
 #include <cstdint>
