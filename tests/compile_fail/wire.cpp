@@ -10,19 +10,13 @@ namespace sample {
 /// An executor on device memory, declared only.
 struct gpu {
   using space = pith::device_space;
-  using scratch = pith::workspace<pith::device_space>;
+  static constexpr std::uint32_t block_span = 512;
   static constexpr char const* name() { return "gpu"; }
 
   template <class F>
   void for_each_index(std::uint64_t, F const&) const;
-  template <class T, class F, class Merge>
-  void reduce_into(T*, std::uint64_t, F const&, Merge, T, scratch&) const;
-  template <class F>
-  void select_largest(std::uint32_t*, std::uint64_t, std::uint64_t, F const&, scratch&) const;
-  template <class T>
-  std::size_t reduce_scratch_bytes(std::uint64_t) const;
-  template <class Key>
-  std::size_t select_scratch_bytes(std::uint64_t) const;
+  template <class Body>
+  void for_each_block(std::uint64_t, Body const&) const;
   void copy(void*, void const*, std::size_t) const;
   void fill(void*, std::byte, std::size_t) const;
   void upload(void*, void const*, std::size_t) const;
