@@ -1,8 +1,8 @@
 // benchmarks/codec_bench.cpp — what encoding and decoding cost beside what memory allows.
 //
-//   codec_bench [--codec TEXT]... [--type TYPE]... [--log2n N]... [--rounds N] [--benchmark_format=json]
+//   codec_bench [--codec TEXT]... [--executor NAME]... [--log2n N]... [--rounds N] [--benchmark_format=json]
 //
-// All rows of a type and size are timed side by side (yardstick.hpp). A row is an operation of a codec: encode, decode,
+// One program for each type of elements: codec_bench_double and so on. All rows of an executor and size are timed side by side (yardstick.hpp). A row is an operation of a codec: encode, decode,
 // or decode_sum4, which adds up what four ranks sent. It says
 //
 //   ns_per_element, q10    the median over the rounds, and the tenth percentile
@@ -30,17 +30,13 @@ namespace {
 
 struct options {
   std::vector<std::string> codecs{std::begin(bench::default_codecs), std::end(bench::default_codecs)};
-  std::vector<std::string> types{"float"}, executors{"seq"};
+  std::vector<std::string> executors{"seq"};
   std::vector<unsigned> sizes{22};
   std::size_t rounds = 31;
 };
 
 void add_options(CLI::App& app, options& o) {
   app.add_option("--codec", o.codecs, "what to measure, such as 'ef(qsgd<8>)'; repeatable")->allow_extra_args(false);
-  app.add_option("--type", o.types, "elements; repeatable")
-      ->check(CLI::IsMember({"float", "double", "half", "bfloat16"}))
-      ->allow_extra_args(false)
-      ->capture_default_str();
   app.add_option("--executor", o.executors)
       ->check(CLI::IsMember({"seq", "par"}))
       ->allow_extra_args(false)
@@ -143,26 +139,15 @@ class group {
 };
 
 /// One line an executor.
-template <pith::real In>
 std::vector<bench::row> measure(std::string const& executor, unsigned log2n, options const& o) {
-  if (executor == "seq") return group<In, pith::seq_executor>(pith::seq, log2n, o).measure(o.rounds);
+  using In = PITH_BENCH_ELEMENT;
   if (executor == "par") return group<In, decltype(pith::par())>(pith::par(), log2n, o).measure(o.rounds);
-  throw std::invalid_argument("no executor of the name " + executor);
-}
-
-std::vector<bench::row> measure(std::string const& type, std::string const& executor, unsigned log2n,
-                                options const& o) {
-  if (type == "double") return measure<double>(executor, log2n, o);
-  if (type == "half") return measure<pith::half>(executor, log2n, o);
-  if (type == "bfloat16") return measure<pith::bfloat16>(executor, log2n, o);
-  return measure<float>(executor, log2n, o);
+  return group<In, pith::seq_executor>(pith::seq, log2n, o).measure(o.rounds);
 }
 
 void measure_all(options const& o) {
-  for (auto const& type : o.types) {
-    for (auto const& executor : o.executors) {
-      for (auto const log2n : o.sizes) bench::print(measure(type, executor, log2n, o));
-    }
+  for (auto const& executor : o.executors) {
+    for (auto const log2n : o.sizes) bench::print(measure(executor, log2n, o));
   }
 }
 
