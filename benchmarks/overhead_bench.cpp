@@ -73,7 +73,7 @@ std::vector<pith::tensor_spec> resnet50_specs() {
 bench::row exchange_model(std::string const& text, gradient const& values, std::size_t rounds) {
   auto comm = pith::self_communicator();
   auto work = gradient(pith::seq, values.size());
-  auto const codec = pith::parse<float>(text);
+  auto const codec = bench::codec_of<float, pith::seq_executor>(text);
   auto many = pith::make_exchange<float>(pith::seq, comm, resnet50_specs(), codec);
   auto one = pith::make_exchange<float>(pith::seq, comm, {{"all", {values.size()}}}, codec);
   auto const times = bench::interleave({in_place(work, values, [&](auto x) { many.all_reduce_mean(x); }),
@@ -86,7 +86,7 @@ bench::row exchange_model(std::string const& text, gradient const& values, std::
 class mean_of_one {
  public:
   mean_of_one(std::string const& text, pith::shape const& dims)
-      : codec_(pith::parse<float>(text)),
+      : codec_(bench::codec_of<float, pith::seq_executor>(text)),
         state_(pith::make_state<float>(pith::seq, codec_, dims)),
         scratch_(pith::seq, pith::workspace_bytes<float>(pith::seq, codec_, dims, comm_.size())) {}
 

@@ -115,7 +115,7 @@ class subject {
   }
 
   std::size_t payload_bytes() const { return payload_[0].size(); }
-  std::size_t workspace_bytes() const { return scratch_.size(); }
+  std::size_t workspace_bytes() const { return pith::workspace_bytes<In>(exec_, codec_, dims_); }
   std::size_t agreed_bytes() { return bytes_of(states_[0].agreed()); }
   std::size_t local_bytes() { return bytes_of(states_[0].local()); }
 
