@@ -49,4 +49,6 @@ if [[ $long == yes ]]; then
   build clang
   check clang
   check long
+  say "benchmarks: build"
+  cmake --build --preset host --target benchmarks
 fi
