@@ -43,6 +43,7 @@ template <team Team, class Count, class Wants, class Visit>
 PITH_HD std::uint32_t prefix_sums(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count,
                                   Wants const& wants, Visit const& visit) {
   auto const* const sums = sum_in_parts(team, fast, n, count);
+  auto const all = sums[sum_parts - 1];  // read before the last loop: the memory may be written after it
   auto const size = part_size(n);
   team.for_each(constant<sum_parts>(), [=](std::uint32_t j) {
     auto before = j == 0 ? 0 : sums[j - 1];
@@ -53,7 +54,7 @@ PITH_HD std::uint32_t prefix_sums(Team const& team, prefix_memory& fast, std::ui
       before += own;
     }
   });
-  return sums[sum_parts - 1];
+  return all;
 }
 template <team Team, class Count, class Visit>
 PITH_HD std::uint32_t prefix_sums(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count,
