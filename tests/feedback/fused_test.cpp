@@ -18,9 +18,6 @@ struct step_by_step : pith::residual {
   bool has_source() const { return false; }
 };
 
-template <class C>
-using local_of = pith::local_of<C, float, pith::seq_executor>;
-
 /// One rank's codec, state and payload.
 template <class In, class C>
 struct rank {

@@ -133,11 +133,11 @@ class any_chain {
                       span_on<E, std::byte> payload, states const& agreed, states& local, workspace_on<E>& ws) const {
     auto const section = std::min(payload.size(), values_section(dims));
     detail::clear_padding<E>(exec, payload.first(section), stages_.back().values_bytes(output_shape(dims).n));
-    encode_from(0, exec, id, dims, x, payload, values_section(dims), agreed, local, ws);
+    encode_stages(0, exec, id, dims, x, payload, values_section(dims), agreed, local, ws);
   }
   void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
                       stream_on<E, In> x, states const& agreed, workspace_on<E>& ws) const {
-    decode_from(0, exec, id, dims, payload, values_section(dims), x, agreed, ws);
+    decode_stages(0, exec, id, dims, payload, values_section(dims), x, agreed, ws);
   }
 
   /// A single engine, or a sparsifier before other stages, is fused with feedback.
@@ -189,9 +189,9 @@ class any_chain {
   }
 
   /// Stage i writes its side record at `side` bytes into the payload; the last one's values lie at its beginning.
-  void encode_from(std::size_t i, E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
-                   span_on<E, std::byte> payload, std::size_t side, states const& agreed, states& local,
-                   workspace_on<E>& ws) const {
+  void encode_stages(std::size_t i, E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
+                     span_on<E, std::byte> payload, std::size_t side, states const& agreed, states& local,
+                     workspace_on<E>& ws) const {
     auto const& s = stages_[i];
     auto const scope = ws.mark();
     auto const own = s.side_bytes(dims);
@@ -203,10 +203,11 @@ class any_chain {
     if (is_last(i)) return;
     auto const next = detail::align_up(side + own, detail::section_alignment);
     if (next <= payload.size()) detail::clear_padding<E>(exec, payload.subspan(side, next - side), own);
-    encode_from(i + 1, exec, next_stage(id), rest, mid, payload, next, agreed, local, ws);
+    encode_stages(i + 1, exec, next_stage(id), rest, mid, payload, next, agreed, local, ws);
   }
-  void decode_from(std::size_t i, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                   std::size_t side, stream_on<E, In> x, states const& agreed, workspace_on<E>& ws) const {
+  void decode_stages(std::size_t i, E const& exec, call const& id, shape const& dims,
+                     span_on<E, std::byte const> payload, std::size_t side, stream_on<E, In> x, states const& agreed,
+                     workspace_on<E>& ws) const {
     auto const& s = stages_[i];
     auto const scope = ws.mark();
     auto const own = s.side_bytes(dims);
@@ -214,8 +215,8 @@ class any_chain {
     if (is_last(i)) return s.decode(exec, id, dims, payload.data(), record, x, agreed.each[i], ws);
     auto const rest = s.output_shape(dims);
     auto const mid = ws.template take<In>(rest.n);
-    decode_from(i + 1, exec, next_stage(id), rest, payload, detail::align_up(side + own, detail::section_alignment),
-                mid, agreed, ws);
+    decode_stages(i + 1, exec, next_stage(id), rest, payload, detail::align_up(side + own, detail::section_alignment),
+                  mid, agreed, ws);
     s.decode(exec, id, dims, reinterpret_cast<std::byte const*>(mid.data), record, x, agreed.each[i], ws);
   }
 
@@ -230,9 +231,9 @@ class any_chain {
     auto const picked = detail::picks<In>{indices, values.data, old.data};
     stages_[0].select_from(exec, dims, from, picked, payload.subspan(section, own), ws);
     if (next <= payload.size()) detail::clear_padding<E>(exec, payload.subspan(section, next - section), own);
-    encode_from(1, exec, next_stage(id), rest, values, payload, next, agreed, local, ws);
+    encode_stages(1, exec, next_stage(id), rest, values, payload, next, agreed, local, ws);
     auto const sent = ws.template take<In>(rest.n);
-    decode_from(1, exec, next_stage(id), rest, payload, next, sent, agreed, ws);
+    decode_stages(1, exec, next_stage(id), rest, payload, next, sent, agreed, ws);
     stages_[0].settle(exec, dims, from, picked, sent.data);
   }
 

@@ -49,6 +49,7 @@ PITH_HD void reduce_tile(Team const& team, T* lane, std::uint32_t count, F const
   }
   merge_lanes(team, lane, lanes, merge);
 }
+
 /// Where the merge of a row of `width` values is found: lanes[row_stride(width) r].
 PITH_HD constexpr std::uint32_t row_stride(std::uint32_t width) { return width < 2 ? 1 : half_of(width); }
 template <std::uint32_t Width>
