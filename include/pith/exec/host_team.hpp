@@ -10,15 +10,19 @@
 
 namespace pith::inline v0::detail::inline PITH_ISA_NAMESPACE {
 
+// Bodies call what a team has, and are for devices too: nvcc wants it there, and not to look what it calls.
+#if defined(__CUDACC__)
+#define PITH_CALLS_HOST _Pragma("nv_exec_check_disable")
+#else
+#define PITH_CALLS_HOST
+#endif
+
 /// One thread whose loops are compiled for `Level`.
 template <isa Level>
 struct host_team : lone_thread {
   static constexpr bool specializes = Level != isa::baseline;
 
-  // Bodies call it, and are for devices too: nvcc wants it there, and not to look what it calls.
-#if defined(__CUDACC__)
-#pragma nv_exec_check_disable
-#endif
+  PITH_CALLS_HOST
   PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t groups, std::uint16_t* to) const {
     std::uint32_t done = 0;
 #if PITH_ISA_DISPATCH
@@ -35,8 +39,9 @@ struct host_team : lone_thread {
     if (done < groups) lone_thread::random(from, first + done, groups - done, to + 8 * done);
   }
 
+  PITH_CALLS_HOST
   template <std::floating_point A, class Count>
-  std::uint32_t at_least(A const* x, Count n, bits_of<A> least, std::uint32_t* to) const {
+  PITH_HD std::uint32_t at_least(A const* x, Count n, bits_of<A> least, std::uint32_t* to) const {
 #if PITH_ISA_DISPATCH
     if constexpr (Level == isa::avx512) {
       return at_least_avx512(x, n, least, to);
@@ -48,7 +53,8 @@ struct host_team : lone_thread {
   }
 
   /// Blocks may run on other threads at the same time.
-  std::uint32_t add(std::uint32_t* word, std::uint32_t amount) const {
+  PITH_CALLS_HOST
+  PITH_HD std::uint32_t add(std::uint32_t* word, std::uint32_t amount) const {
     return __atomic_fetch_add(word, amount, __ATOMIC_RELAXED);
   }
 };
