@@ -69,8 +69,8 @@ constexpr std::size_t clip_scratch_bytes(std::uint64_t n) {
 
 }  // namespace detail
 
-/// How large a tensor's gradient may be: its norm, or each element. A bound is for one rank; the mean of `ranks`
-/// gradients that are independent has a norm sqrt(ranks) times smaller, hence norm(most, ranks) = norm(most / sqrt(ranks)).
+/// How large a tensor's gradient may be on one rank: its norm, or each element. Where `most` bounds the sum of `ranks`
+/// independent gradients, which is sqrt(ranks) times as long, say norm(most, ranks) = norm(most / sqrt(ranks)).
 ///
 ///   needs    0 < most < infinity, ranks >= 1 (std::invalid_argument)
 ///   errors   a tensor whose norm is not finite is left as it is

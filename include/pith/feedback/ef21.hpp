@@ -62,16 +62,16 @@ struct settle_estimate {
 
 }  // namespace detail
 
-/// C(g - e) is sent and added to e, the estimate of this rank's gradient; what all receive is the mean of the estimates.
-/// With eta < 1 the gradient's running mean v = (1 - eta) v + eta g takes the place of g (EF21-SGDM). Estimates are 0 at
-/// first. For a new learning rate nothing need be rescaled, for a new loss scale all is.
+/// C(g - e) is sent and added to e, the estimate of this rank's gradient; what all receive is the mean of estimates.
+/// With eta < 1 the gradient's running mean v = (1 - eta) v + eta g takes the place of g (EF21-SGDM). Estimates are 0
+/// at first. Only a new loss scale is a reason to rescale them: they are no steps that wait.
 ///
 ///   needs    0 < eta <= 1 (std::invalid_argument); about 0.1 where gradients are noisy
 ///   keeps    n elements of accum<In>, equal on all ranks: the mean of the estimates; n a rank's own, 2 n if eta < 1
-///   errors   where what all receive is NaN or infinite, all estimates begin anew from 0; where a rank's g is, its v stays.
-///            Outside an exchange decompress gives what was sent, the difference
-///   source   Richtarik, Sokolov and Fatkhullin, EF21, NeurIPS 2021; Fatkhullin, Tyurin and Richtarik, Momentum Provably
-///            Improves Error Feedback, NeurIPS 2023; they begin with one gradient that is sent as it is
+///   errors   where what all receive is NaN or infinite, all estimates begin anew from 0; where a rank's g is, its v
+///            stays. Outside an exchange decompress gives what was sent, the difference
+///   source   Richtarik, Sokolov and Fatkhullin, EF21, NeurIPS 2021; Fatkhullin, Tyurin and Richtarik, Momentum
+///            Provably Improves Error Feedback, NeurIPS 2023; they begin with one gradient that is sent as it is
 class ef21 {
  public:
   static constexpr bool is_reproducible = true;

@@ -8,9 +8,9 @@
 
 namespace pith::inline v0 {
 
-/// p = e + lr g is encoded, e = p - sent is kept, and the mean is divided by lr, so that the optimizer multiplies by its
-/// learning rate as ever. What is kept is a step not yet taken: another learning rate, which is another codec with the
-/// same state, leaves it as it is. From the first step on lr g is encoded.
+/// p = e + lr g is encoded, e = p - sent is kept, and the mean is divided by lr, so that the optimizer multiplies by
+/// its learning rate as ever. What is kept is a step not yet taken: another learning rate, which is another codec with
+/// the same state, leaves it as it is. From the first step on lr g is encoded.
 ///
 ///   needs    a learning rate of 1e-30 to 1e30 (std::invalid_argument)
 ///   keeps    what residual keeps

@@ -14,8 +14,8 @@ namespace pith::inline v0 {
 /// Three moments, and a fourth that may be left out:
 ///
 ///     compensate(exec, call, shape, g, p, local const, ws)  p is what the codec encodes; asked once a round
-///     commit(exec, call, shape, p, sent, local, ws)         once a step: sent = D(C(p)); sent is p itself after a dense
-///                                                           step
+///     commit(exec, call, shape, p, sent, local, ws)         once a step: sent = D(C(p)); p itself, the same
+///                                                           stream, where nothing is lost
 ///     settle(exec, call, shape, mean, agreed, local, ws)    after the exchange; may change the mean that all receive
 ///     rescale(exec, factor, agreed, local)                  loss scale or learning rate changed
 template <class F, class In, class E>

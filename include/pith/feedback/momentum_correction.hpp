@@ -63,8 +63,9 @@ struct keep_momentum {
 
 /// u = m u + g; v = v + u is encoded, and what was not sent of it stays: sum of sent + v = sum of u. With Nesterov
 /// v + g + m u. The optimizer then adds no momentum of its own to gradients. By default what is sent loses its momentum
-/// as well (masking), so that it does not go on in a direction that is out of date. Where nothing is lost (an exact codec)
-/// nothing is masked: that is SGD with momentum.
+/// as well (masking), so that it does not go on in a direction that is out of date. Where nothing is lost (an exact
+/// codec) nothing is masked: that is SGD with momentum. A codec that sends something of every element needs
+/// `masks = false`.
 ///
 ///   needs    0 <= momentum < 1 (std::invalid_argument)
 ///   keeps    2 n elements of accum<In>, a rank's own: v, and m u, so that products are stored before anything is added

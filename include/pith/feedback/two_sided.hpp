@@ -17,14 +17,14 @@
 namespace pith::inline v0 {
 
 /// The ranks do as policy `F` says; what all receive is D(C(p)) of p = e + mean, and e = p - D(C(p)) is kept. All ranks
-/// play the server, with the same result. With residuals on both sides, sum of received + e + mean of the ranks' residuals
-/// = sum of the mean gradients.
+/// play the server, with the same result. With residuals on both sides, sum of received + e + mean of the ranks'
+/// residuals = sum of the mean gradients.
 ///
-///   needs    a C that contracts for the tensor's shape, as error_feedback does (std::invalid_argument when the state is
-///            made)
+///   needs    a C that contracts for the tensor's shape, as error_feedback does (std::invalid_argument when the state
+///            is made)
 ///   keeps    n elements of accum<In> and what C keeps, equal on all ranks; what F keeps
-///   cost     one more encoding and decoding, scratch of n elements and a payload beside C's; no bytes: who has a server
-///            sends payload_bytes<accum<In>>(c, shape) back
+///   cost     one more encoding and decoding, scratch of n elements and a payload beside C's; no bytes: who has a
+///            server sends payload_bytes<accum<In>>(c, shape) back
 ///   errors   where the mean is NaN or infinite, or is decoded so, e stays as it was
 ///   source   Tang, Yu, Lian, Zhang and Liu, DoubleSqueeze, ICML 2019; Zheng, Huang and Kwok, NeurIPS 2019
 template <class C, class F = residual>
