@@ -37,7 +37,7 @@ class error_feedback : public pipeable {
   static_assert(!closed<C>,
                 "pith: error_feedback(c) needs a stage or a chain of them: write bypass(error_feedback(c), n), not "
                 "error_feedback(bypass(c, n))");
-  static_assert(feedback<F, float, detail::archetype>,
+  static_assert(erased_feedback<F> || feedback<F, float, detail::archetype>,
                 "pith: error_feedback(c, f) needs a feedback policy f: name, compensate (which changes no state), "
                 "commit and rescale(exec, factor, agreed, local)");
 
@@ -59,12 +59,15 @@ class error_feedback : public pipeable {
     auto const how = policy_.name() == "residual" ? "" : detail::text(",", policy_.name());
     return detail::text("ef(", codec_.name(), how, Verified ? ")" : ",unverified)");
   }
-  bool is_exact(shape const& dims) const { return loses_nothing(dims) && !detail::changes_gradients(policy_); }
-  capabilities capabilities_for(shape const& dims) const requires erased<C> {
+  bool is_exact(shape const& dims) const {
+    return loses_nothing(dims) && !detail::traits_of(policy_).changes_gradients;
+  }
+  capabilities capabilities_for(shape const& dims) const requires(erased<C> || erased_feedback<F>) {
     auto of = capabilities();
-    auto const inner = codec_.capabilities_for(dims);
-    of.reproducible = inner.reproducible && reproducible<F>;
-    of.rates = forgetful<F> ? inner.rates : detail::fed_back_rate(inner.rates);
+    auto const inner = capabilities_of(codec_, dims);
+    auto const policy = detail::traits_of(policy_);
+    of.reproducible = inner.reproducible && policy.reproducible;
+    of.rates = policy.forgets ? inner.rates : detail::fed_back_rate(inner.rates);
     return of;
   }
 
@@ -90,7 +93,10 @@ class error_feedback : public pipeable {
         detail::told_to<F>() != told::own || detail::tells_contribution<C, accum<In>, E>,
         "pith: error_feedback(c, own_residual()) needs a c that can tell a rank's own part of the mean; write "
         "mean_residual() or no policy");
-    if constexpr (Verified && !forgetful<F>) detail::require_contraction("error_feedback", codec_, dims);
+    auto const policy = detail::traits_of(policy_);
+    if constexpr (!detail::tells_contribution<C, accum<In>, E>)
+      detail::require(policy.commits != told::own, "error_feedback: ", codec_.name(), " cannot tell a rank's own part");
+    if (Verified && !policy.forgets) detail::require_contraction("error_feedback", codec_, dims);
     auto const kept = is_exact(dims) ? shape{} : dims;
     return local_states<In, E>{
         {pith::make_local<accum<In>>(exec, codec_, dims), pith::make_local<In>(exec, policy_, kept)}};
@@ -164,8 +170,8 @@ class error_feedback : public pipeable {
     }
     auto const p = compensated<In>(exec, id, dims, g, local, ws);
     detail::produce<accum<In>>(codec_, exec, id, dims, ranks, round, p, out, codec_part(agreed), codec_part(local), ws);
-    if constexpr (tells_own<In, E>) {
-      if (is_exact(dims) || round + 1 < rounds(dims, ranks)) return;
+    if constexpr (detail::tells_contribution<C, accum<In>, E>) {
+      if (!tells_own<In, E>() || is_exact(dims) || round + 1 < rounds(dims, ranks)) return;
       if (loses_nothing(dims)) return policy_.commit(exec, id, dims, p, p, policy_part(local), ws);
       auto const sent = ws.template take<accum<In>>(dims.n);
       detail::contribution<accum<In>>(codec_, exec, id, dims, ranks, out, sent, codec_part(agreed), ws);
@@ -182,11 +188,11 @@ class error_feedback : public pipeable {
                                 ws);
       return;
     }
-    constexpr auto knows = tells_own<In, E>;
+    auto const knows = tells_own<In, E>();
     auto const mean = knows ? wide<In, E>(x, ws) : ws.template take<accum<In>>(dims.n);
     detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, mean, codec_part(agreed), codec_part(local),
                               ws);
-    if constexpr (!knows) {
+    if (!knows) {
       auto const p = compensated<In>(exec, id, dims, stream_on<E, In const>(x), local, ws);
       auto const sent = loses_nothing(dims) ? p : stream_on<E, accum<In> const>(mean);
       if (!is_exact(dims)) policy_.commit(exec, id, dims, p, sent, policy_part(local), ws);
@@ -257,8 +263,10 @@ class error_feedback : public pipeable {
 
   /// Whether the policy is told what this rank sent, once it has produced its last round; else what all receive.
   template <class In, class E>
-  static constexpr bool tells_own = detail::told_to<F>() == told::own || (detail::told_to<F>() == told::known &&
-                                                                          detail::knows_contribution<C, accum<In>, E>);
+  bool tells_own() const {
+    auto const to = detail::traits_of(policy_).commits;
+    return to == told::own || (to == told::known && detail::knows_contribution<C, accum<In>, E>);
+  }
 
   template <class In, class E>
   stream_on<E, accum<In> const> compensated(E const& exec, call const& id, shape const& dims, stream_on<E, In const> g,

@@ -42,6 +42,21 @@ enum class told : std::uint8_t {
   mean,   ///< the mean
 };
 
+/// What a policy is beside its moments: what it declares as `commits`, `is_forgetful`, `is_reproducible` and
+/// `changes_gradients()`.
+struct feedback_traits {
+  told commits = told::known;
+  bool forgets = false;
+  bool reproducible = false;
+  bool changes_gradients = false;  ///< it makes something else even of what is sent without loss: a momentum, say
+};
+
+/// Its traits are known at run time only.
+template <class F>
+concept erased_feedback = requires(F const& f) {
+  { f.traits() } -> std::same_as<feedback_traits>;
+};
+
 namespace detail {
 
 template <class F, class In, class E>
@@ -59,22 +74,21 @@ constexpr told told_to() {
   }
 }
 
+template <class F>
+feedback_traits traits_of(F const& policy) {
+  if constexpr (erased_feedback<F>) {
+    return policy.traits();
+  } else {
+    auto of = feedback_traits{told_to<F>(), forgetful<F>, reproducible<F>, false};
+    if constexpr (requires { policy.changes_gradients(); }) of.changes_gradients = policy.changes_gradients();
+    return of;
+  }
+}
+
 /// Multiplies what is kept by a factor.
 template <class A, executor E>
 void rescale_buffer(E const& exec, double factor, buffer<A, E> const& kept) {
   exec.for_each_index(kept.size(), scale<A, A>{kept.data(), kept.data(), static_cast<A>(factor)});
-}
-
-/// Whether the policy makes something else of gradients that are sent without loss: a momentum, say.
-template <class F>
-bool changes_gradients(F const& policy) {
-  if constexpr (requires {
-                  { policy.changes_gradients() } -> std::same_as<bool>;
-                }) {
-    return policy.changes_gradients();
-  } else {
-    return false;
-  }
 }
 
 }  // namespace detail

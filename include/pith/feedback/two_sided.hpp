@@ -34,10 +34,6 @@ class two_sided {
   static_assert(!closed<C>, "pith: two_sided(c) needs a stage or a chain of them; feedback around it is what it does");
 
  public:
-  static constexpr bool is_reproducible = reproducible<C> && reproducible<F>;
-  static constexpr bool is_forgetful = forgetful<F>;
-  static constexpr told commits = detail::told_to<F>();
-
   explicit two_sided(C server, F worker = F()) : server_(std::move(server)), worker_(std::move(worker)) {}
 
   template <class In, executor E>
@@ -53,7 +49,13 @@ class two_sided {
     auto const worker = worker_.name();
     return detail::text("two_sided(", server_.name(), worker == "residual" ? "" : "," + worker, ")");
   }
-  bool changes_gradients() const { return true; }
+  /// Those of the ranks' policy, but for the server's part.
+  feedback_traits traits() const {
+    auto of = detail::traits_of(worker_);
+    of.reproducible = of.reproducible && reproducible<C>;
+    of.changes_gradients = true;
+    return of;
+  }
 
   template <real In, executor E>
   agreed<In, E> make_agreed(E const& exec, call const& id, shape const& dims) const {
