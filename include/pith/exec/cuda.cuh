@@ -119,7 +119,8 @@ consteval unsigned resident_blocks() {
 }
 
 template <class Body>
-__global__ void __launch_bounds__(cuda_team::threads, resident_blocks<Body>()) block_kernel(Body const body, std::uint64_t blocks) {
+__global__ void __launch_bounds__(cuda_team::threads, resident_blocks<Body>())
+    block_kernel(Body const body, std::uint64_t blocks) {
   if constexpr (sizeof(typename Body::memory) <= usual_shared_bytes) {
     __shared__ typename Body::memory fast;
     run_cuda_blocks(body, fast, blocks);
