@@ -1,6 +1,7 @@
 // pith/parse.hpp — a codec from its text: parse<float>("ef(top_k(0.01)|qsgd<8>)").
 #pragma once
 
+#include <pith/comm/two_shot.hpp>
 #include <pith/core/any_chain.hpp>
 #include <pith/core/syntax.hpp>
 #include <pith/pith.hpp>
@@ -104,12 +105,24 @@ inline residual residual_from(syntax::pipeline const& p) {
 }
 
 template <class In, class E>
+any_codec<In, E> codec_from(syntax::pipeline const& p);
+
+/// Calls f with what feedback goes around: a chain, or a chain in two shots.
+template <class T, class E, class F>
+auto with_exchanged(syntax::pipeline const& p, F const& f) {
+  auto const& t = p.terms.front();
+  if (p.terms.size() > 1 || !t.is_plain("two_shot", 1, 2)) return with_chain<T, E>(p, f);
+  auto const second = t.has(1) ? codec_from<T, E>(t.arguments[1]) : codec_from<T, E>(t.arguments[0]);
+  return f(two_shot(chain_from<T, E>(t.arguments[0]), second));
+}
+
+template <class In, class E>
 any_codec<In, E> feedback_from(syntax::term const& t) {
   auto const loose = t.arguments.back().text == "unverified" && t.arguments.size() > 1;
   t.takes(1, loose ? 3 : 2);
   auto const tuned = t.arguments.size() > (loose ? 2u : 1u);
   auto const keeps = tuned ? residual_from(t.arguments[1]) : residual();
-  return with_chain<accum<In>, E>(t.arguments[0], [&]<class C>(C const& codec) {
+  return with_exchanged<accum<In>, E>(t.arguments[0], [&]<class C>(C const& codec) {
     return loose ? any_codec<In, E>(error_feedback<C, residual, false>(codec, keeps))
                  : any_codec<In, E>(error_feedback<C, residual, true>(codec, keeps));
   });
@@ -122,7 +135,7 @@ any_codec<In, E> codec_from(syntax::pipeline const& p) {
   if (p.terms.size() == 1 && t.is_plain("bypass", 2, 2)) {
     return bypass(codec_from<In, E>(t.arguments[0]), t.count(1));
   }
-  return with_chain<In, E>(p, [](auto const& codec) { return any_codec<In, E>(codec); });
+  return with_exchanged<In, E>(p, [](auto const& codec) { return any_codec<In, E>(codec); });
 }
 
 }  // namespace detail

@@ -156,10 +156,11 @@ class error_feedback : public pipeable {
     if constexpr (fuses<In, E>) {
       if (is_fused<In, E>(dims)) return encode_payload<In>(exec, id, dims, g, out, agreed, local, ws);
     }
-    auto const p = compensated<In>(exec, id, dims, g, local, ws);
+    auto const last = detail::contributing_round(codec_, dims, ranks);
+    auto const p = round > last ? stream_on<E, accum<In> const>() : compensated<In>(exec, id, dims, g, local, ws);
     detail::produce<accum<In>>(codec_, exec, id, dims, ranks, round, p, out, codec_part(agreed), codec_part(local), ws);
     if constexpr (detail::knows_contribution<C, accum<In>, E>) {
-      if (is_exact(dims) || round + 1 < rounds(dims, ranks)) return;
+      if (is_exact(dims) || round != last) return;
       auto const sent = ws.template take<accum<In>>(dims.n);
       detail::contribution<accum<In>>(codec_, exec, id, dims, ranks, out, sent, codec_part(agreed), ws);
       policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(sent), policy_part(local), ws);
