@@ -139,8 +139,9 @@ std::string table(options const& o) {
   auto titles = std::vector<std::string>{"method", "codec", "class", "bytes", "ratio"};
   for (auto const& s : samples) titles.push_back(s.name);
   titles.insert(titles.end(), {"at most", "laws", "encode", "decode", "memory"});
-  auto text = "\n" + bench::field_of("/proc/cpuinfo", "model name") + ", " PITH_COMPILER ".\n\n" + line(titles) +
-              line(std::vector<std::string>(titles.size(), "---"));
+  auto text = "\n" + bench::field_of("/proc/cpuinfo", "model name") + ", " PITH_COMPILER ".\n\n" + line(titles);
+  for (std::size_t i = 0; i < titles.size(); ++i) text += "|---";
+  text += "|\n";
   for (std::size_t i = 0; i < speeds.size(); ++i) text += row(bench::catalogue[i], samples, speeds[i]);
   return text + "\n";
 }
