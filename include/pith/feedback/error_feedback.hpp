@@ -204,10 +204,11 @@ class error_feedback : public pipeable {
   using source_of = decltype(std::declval<F const&>().template source<In, E>(stream_on<E, In const>(),
                                                                              std::declval<local_of<F, In, E>&>()));
 
-  /// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass.
+  /// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass; and what it
+  /// sends in an exchange is what it encodes.
   template <class In, class E>
   static constexpr bool fuses = [] {
-    if constexpr (has_sources<In, E>) {
+    if constexpr (has_sources<In, E> && !collective<C, accum<In>, E>) {
       return detail::encodes_from<C, accum<In>, E, source_of<In, E>> ||
              detail::encodes_payload_from<C, accum<In>, E, source_of<In, E>>;
     } else {

@@ -21,16 +21,6 @@ struct merged {
   }
 };
 
-/// scales[j]; of a rule without scales no memory is read.
-template <class Scale>
-PITH_HD Scale scale_at([[maybe_unused]] Scale const* scales, [[maybe_unused]] std::uint64_t j) {
-  if constexpr (std::is_empty_v<Scale>) {
-    return {};
-  } else {
-    return scales[j];
-  }
-}
-
 /// What encoding writes.
 template <class Rule, class A>
 struct quantized {

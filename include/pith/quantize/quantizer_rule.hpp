@@ -66,6 +66,16 @@ PITH_HD auto refine(R const& rule, Scale scale) {
   }
 }
 
+/// scales[j]; of a rule without scales no memory is read.
+template <class Scale>
+PITH_HD Scale scale_at([[maybe_unused]] Scale const* scales, [[maybe_unused]] std::uint64_t j) {
+  if constexpr (std::is_empty_v<Scale>) {
+    return {};
+  } else {
+    return scales[j];
+  }
+}
+
 template <class R>
 concept scale_free = requires {
   requires R::is_scale_free;
