@@ -180,7 +180,22 @@ TEST_CASE("a quarter of a byte an element and a scale") {
   CHECK(pith::payload_bytes<float>(terngrad(), {0}) == 0);
 }
 
-TEST_CASE("omega holds for the worst input and names tell the parameters") {
+TEST_CASE("omega is met by one element among others of a third") {
+  // (1, 1/3, 1/3, 1/3): the others vary by 1/3 - 1/9 each, so that all do by a half of |x|^2 = 4/3.
+  auto const rule = unclipped().rule();
+  auto const refined = rule.refine(1.0f);
+  auto const third = 1.0f / 3;
+  double square = 0;
+  for (unsigned r = 0; r < 65536; ++r) {
+    auto const y = rule.value(rule.code(third, refined, static_cast<std::uint16_t>(r)), 1.0f);
+    square += std::pow(static_cast<double>(y - third), 2) / 65536;
+  }
+  auto const variance = 3 * square / (4.0 / 3);
+  CHECK(variance <= unclipped().omega({4}));
+  CHECK(variance >= 0.5 - 0x1p-16);
+}
+
+TEST_CASE("omega grows with the root of the bucket, and names tell the parameters") {
   CHECK(unclipped().omega({0}) == 0);
   CHECK(unclipped().omega({9}) == 1 + 0x1p-16);
   CHECK(unclipped(64).omega({1000}) == 3.5 + 0x1p-16);
