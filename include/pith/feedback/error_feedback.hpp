@@ -18,6 +18,14 @@ struct unverified_t {};
 /// error_feedback(c, unverified): feedback on a codec that does not promise to contract.
 inline constexpr unverified_t unverified{};
 
+namespace detail {
+
+/// It promises to contract, perhaps, or will be asked.
+template <class C>
+concept may_contract = contractive<C> || unbiased<C> || absolute<C> || erased<C>;
+
+}  // namespace detail
+
 /// Encodes the compensated gradient with `C` and feeds back what was lost, by policy `F`.
 ///
 ///   needs    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute bound: with others
@@ -29,7 +37,7 @@ inline constexpr unverified_t unverified{};
 ///   source   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
 template <class C, class F = residual, bool Verified = true>
 class error_feedback : public pipeable {
-  static_assert(!Verified || contractive<C> || unbiased<C> || absolute<C> || erased<C>,
+  static_assert(!Verified || detail::may_contract<C>,
                 "pith: error_feedback(c) needs a c that promises to contract: one with delta, omega or error_bound; "
                 "for any other "
                 "write error_feedback(c, unverified)");
@@ -205,10 +213,11 @@ class error_feedback : public pipeable {
   using source_of = decltype(std::declval<F const&>().template source<In, E>(stream_on<E, In const>(),
                                                                              std::declval<local_of<F, In, E>&>()));
 
-  /// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass.
+  /// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass; and what it
+  /// sends in an exchange is what it encodes.
   template <class In, class E>
   static constexpr bool fuses = [] {
-    if constexpr (has_sources<In, E>) {
+    if constexpr (has_sources<In, E> && !collective<C, accum<In>, E>) {
       return detail::encodes_from<C, accum<In>, E, source_of<In, E>> ||
              detail::encodes_payload_from<C, accum<In>, E, source_of<In, E>>;
     } else {
