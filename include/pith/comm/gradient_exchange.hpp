@@ -82,9 +82,10 @@ class gradient_exchange {
     if (predicted_) predicted_->end_step(exec_);
   }
 
-  /// Multiplies all residuals by a factor: the loss scale or the learning rate changed.
+  /// Multiplies all that is fed back by a factor: the loss scale or the learning rate changed.
   void rescale(double factor) {
-    for (std::size_t i = 0; i < states_.size(); ++i) codecs_[i].rescale(exec_, factor, states_[i].local());
+    for (std::size_t i = 0; i < states_.size(); ++i)
+      codecs_[i].rescale(exec_, factor, states_[i].agreed(), states_[i].local());
   }
 
   /// The bytes of all states of this rank.

@@ -244,11 +244,22 @@ unsigned contributing_round(C const& c, shape const& dims, unsigned ranks) {
   }
 }
 
+/// A collective may be able to tell it for the price of more work: its own_contribution.
+template <class C, class In, class E>
+concept tells_contribution = knows_contribution<C, In, E> ||
+    requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
+             span_on<E, std::byte const> produced, stream_on<E, In> sent, agreed_of<C, In, E> const& agreed,
+             workspace_on<E>& ws) {
+  c.own_contribution(exec, id, dims, ranks, produced, sent, agreed, ws);
+};
+
 template <class In, class C, class E, class Agreed>
 void contribution(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
                   span_on<E, std::byte const> produced, stream_on<E, In> sent, Agreed const& agreed,
                   workspace_on<E>& ws) {
-  if constexpr (collective<C, In, E>) {
+  if constexpr (!knows_contribution<C, In, E>) {
+    c.own_contribution(exec, id, dims, ranks, produced, sent, agreed, ws);
+  } else if constexpr (collective<C, In, E>) {
     c.contribution(exec, id, dims, ranks, produced, sent, agreed, ws);
   } else {
     decode_payload<In>(c, exec, id, dims, produced, sent, agreed, ws);
