@@ -55,6 +55,13 @@ TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
                            "threshold(0.01,0.1,dense)",
                            "random_k(0.1)",
                            "random_k(0.1,unbiased)",
+                           "random_k(0.1,none,own)",
+                           "random_k(0.1,unbiased,own)",
+                           "random_blocks(0.1,64)",
+                           "random_blocks(0.1,8,unbiased)",
+                           "eight_bit",
+                           "eight_bit(128)",
+                           "eight_bit(0,floor)",
                            "hadamard",
                            "hadamard(64)",
                            "hadamard|qsgd<4>",
@@ -225,6 +232,9 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("top_k(1.5)", "top_k: density must be in (0, 1], got 1.5");
   refuses("threshold(0)", "threshold: tau must be positive and finite, got 0");
   refuses("threshold(1,0.1,drop)", "keep or dense must stand in \"threshold(1,0.1,drop)\", not \"drop\"");
+  refuses("random_k(0.1,none,both)", "shared or own must stand in");
+  refuses("random_blocks(0.1,9999999999)", "random_blocks: block must be in [1, 2048], got 1048576");
+  refuses("eight_bit(0,ceil)", "nearest or floor must stand in");
   refuses("top_k(nan)", "top_k: density must be in (0, 1], got nan");
   refuses("top_k", "top_k takes 1 arguments, got \"top_k\"");
   refuses("power_sgd(0)", "power_sgd: rank must be at least 1, got 0");

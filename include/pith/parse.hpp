@@ -15,10 +15,12 @@
 #include <pith/feedback/signum_momentum.hpp>
 #include <pith/feedback/two_sided.hpp>
 #include <pith/pith.hpp>
+#include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/natural.hpp>
 #include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
+#include <pith/sparsify/random_blocks.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -99,6 +101,17 @@ constexpr bool says_signs(std::string_view name) {
          name == "summed_terngrad";
 }
 
+template <scaling Scaling, class F>
+auto with_random(syntax::term const& t, F const& f) {
+  auto const density = t.number(0);
+  if (t.name == "random_k") {
+    if (t.is_second(2, "shared", "own")) return f(random_k<Scaling, drawing::own>(density));
+    return f(random_k<Scaling>(density));
+  }
+  return f(
+      random_blocks<Scaling>(density, static_cast<std::uint32_t>(std::min<std::uint64_t>(t.count(1, 64), 1u << 20))));
+}
+
 /// Calls f with the stage that a term says, damped ones aside.
 template <class F>
 auto with_plain_stage(syntax::term const& t, F const& f) {
@@ -116,18 +129,23 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
   }
   if (t.is_plain("hadamard", 0, 1))
     return f(hadamard(static_cast<std::uint32_t>(std::min<std::uint64_t>(t.count(0, 256), 1u << 20))));
-  if (t.is_plain("random_k", 1, 2)) {
-    return t.is_second(1, "none", "unbiased") ? f(random_k<scaling::unbiased>(t.number(0))) : f(random_k(t.number(0)));
+  if (t.is_plain("eight_bit", 0, 2))
+    return f(eight_bit(t.count(0, 0), t.is_second(1, "nearest", "floor") ? snap::floor : snap::nearest));
+  if (t.is_plain("random_k", 1, 3) || t.is_plain("random_blocks", 1, 3)) {
+    auto const at = t.name == "random_k" ? 1u : 2u;
+    return t.is_second(at, "none", "unbiased") ? with_random<scaling::unbiased>(t, f)
+                                               : with_random<scaling::none>(t, f);
   }
   if (t.is_plain("power_sgd", 1, 1)) {
     return f(power_sgd(static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20))));
   }
-  throw std::invalid_argument(
-      sentence("parse: \"", t.text,
-               "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
-               "one_bit, sign, summed_sign, terngrad, summed_terngrad, trits(stage), qsgd<Bits>, natural<Bits>, top_k, "
-               "threshold, random_k, hadamard, power_sgd and damped(stage); ef and bypass go around a whole chain: "
-               "bypass(ef(a|b),n)"));
+  throw std::invalid_argument(sentence(
+      "parse: \"", t.text,
+      "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
+      "one_bit, sign, summed_sign, terngrad, summed_terngrad, trits(stage), qsgd<Bits>, natural<Bits>, eight_bit, "
+      "top_k, threshold, random_k, random_blocks, hadamard, power_sgd and damped(stage); ef and bypass go around a "
+      "whole chain: "
+      "bypass(ef(a|b),n)"));
 }
 
 template <class F>
