@@ -128,7 +128,7 @@ TEST_CASE("capabilities of parsed codecs are those of their types") {
   same(pith::random_k(0.1) | pith::cast<pith::half>(), "random_k(0.1)|cast<half>");
   same(pith::top_k(0.1) | pith::scaled_sign(), "top_k(0.1)|scaled_sign");
   same(pith::power_sgd(2), "power_sgd(2)");
-  same(pith::random_k<pith::scaling::unbiased>(0.1) | pith::terngrad<pith::clipping::none>(),
+  same(pith::random_k<pith::scaling::unbiased>(0.1) | pith::terngrad<pith::outliers::kept>(),
        "random_k(0.1,unbiased)|terngrad(0)");
   same(pith::terngrad(), "terngrad");
   same(pith::one_bit<pith::axis::column>(), "one_bit(column)");

@@ -54,7 +54,7 @@ template <class F>
 auto with_terngrad(syntax::term const& t, F const& f) {
   auto const sigma = t.has(0) ? t.number(0) : 2.5;
   auto const bucket = t.count(1, 0);
-  return sigma == 0 ? f(terngrad<clipping::none>(bucket)) : f(terngrad<>(sigma, bucket));
+  return sigma == 0 ? f(terngrad<outliers::kept>(bucket)) : f(terngrad<>(sigma, bucket));
 }
 
 /// Calls f with trits of the ternary stage that a term says.

@@ -23,7 +23,7 @@
 
 namespace {
 
-using unclipped = pith::terngrad<pith::clipping::none>;
+using unclipped = pith::terngrad<pith::outliers::kept>;
 using unbiased_k = pith::random_k<pith::scaling::unbiased>;
 
 /// At small, odd and bucket-sized tensors, and, with fewer searches, at a larger one.

@@ -70,7 +70,7 @@ template <class... C>
 constexpr bool codecs = ((pith::codec<C, float, exec> && pith::codec<C, pith::half, exec>)&&...);
 
 using unbiased_random_k = pith::random_k<pith::scaling::unbiased>;
-using unclipped = pith::terngrad<pith::clipping::none>;
+using unclipped = pith::terngrad<pith::outliers::kept>;
 
 // ---- the table, row by row -------------------------------------------------------------------------------
 
