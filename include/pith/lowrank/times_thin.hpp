@@ -16,8 +16,8 @@ PITH_HD constexpr std::uint64_t thin_segments(thin_shape const& size) {
   return (size.columns + thin_segment - 1) / thin_segment;
 }
 
-/// Parts of P = M Q, one of each `thin_segment` columns: a sum has 32 lanes, which take each 32nd column in order and are
-/// merged like those of a tile. M is a source of A, Q is given by columns.
+/// Parts of P = M Q, one of each `thin_segment` columns: a sum has 32 lanes, which take each 32nd column in order and
+/// are merged like those of a tile. M is a source of A, Q is given by columns.
 template <class Source, class A>
 struct times_thin {
   /// A source of two tensors is loaded first, line by line: read lane by lane, their rows are more streams than a CPU
