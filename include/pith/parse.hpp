@@ -2,13 +2,25 @@
 #pragma once
 
 #include <pith/coding/trits.hpp>
+#include <pith/comm/two_shot.hpp>
 #include <pith/core/any_chain.hpp>
 #include <pith/core/syntax.hpp>
+#include <pith/feedback/any_feedback.hpp>
+#include <pith/feedback/ef21.hpp>
+#include <pith/feedback/ef_sign.hpp>
+#include <pith/feedback/mean_residual.hpp>
+#include <pith/feedback/momentum_correction.hpp>
+#include <pith/feedback/no_feedback.hpp>
+#include <pith/feedback/own_residual.hpp>
+#include <pith/feedback/signum_momentum.hpp>
+#include <pith/feedback/two_sided.hpp>
 #include <pith/pith.hpp>
+#include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/natural.hpp>
 #include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
+#include <pith/sparsify/random_blocks.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -42,7 +54,7 @@ template <class F>
 auto with_terngrad(syntax::term const& t, F const& f) {
   auto const sigma = t.has(0) ? t.number(0) : 2.5;
   auto const bucket = t.count(1, 0);
-  return sigma == 0 ? f(terngrad<clipping::none>(bucket)) : f(terngrad<>(sigma, bucket));
+  return sigma == 0 ? f(terngrad<outliers::kept>(bucket)) : f(terngrad<>(sigma, bucket));
 }
 
 /// Calls f with trits of the ternary stage that a term says.
@@ -89,6 +101,17 @@ constexpr bool says_signs(std::string_view name) {
          name == "summed_terngrad";
 }
 
+template <scaling Scaling, class F>
+auto with_random(syntax::term const& t, F const& f) {
+  auto const density = t.number(0);
+  if (t.name == "random_k") {
+    if (t.is_second(2, "shared", "own")) return f(random_k<Scaling, drawing::own>(density));
+    return f(random_k<Scaling>(density));
+  }
+  return f(
+      random_blocks<Scaling>(density, static_cast<std::uint32_t>(std::min<std::uint64_t>(t.count(1, 64), 1u << 20))));
+}
+
 /// Calls f with the stage that a term says, damped ones aside.
 template <class F>
 auto with_plain_stage(syntax::term const& t, F const& f) {
@@ -106,18 +129,23 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
   }
   if (t.is_plain("hadamard", 0, 1))
     return f(hadamard(static_cast<std::uint32_t>(std::min<std::uint64_t>(t.count(0, 256), 1u << 20))));
-  if (t.is_plain("random_k", 1, 2)) {
-    return t.is_second(1, "none", "unbiased") ? f(random_k<scaling::unbiased>(t.number(0))) : f(random_k(t.number(0)));
+  if (t.is_plain("eight_bit", 0, 2))
+    return f(eight_bit(t.count(0, 0), t.is_second(1, "nearest", "floor") ? snap::floor : snap::nearest));
+  if (t.is_plain("random_k", 1, 3) || t.is_plain("random_blocks", 1, 3)) {
+    auto const at = t.name == "random_k" ? 1u : 2u;
+    return t.is_second(at, "none", "unbiased") ? with_random<scaling::unbiased>(t, f)
+                                               : with_random<scaling::none>(t, f);
   }
   if (t.is_plain("power_sgd", 1, 1)) {
     return f(power_sgd(static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20))));
   }
-  throw std::invalid_argument(
-      sentence("parse: \"", t.text,
-               "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
-               "one_bit, sign, summed_sign, terngrad, summed_terngrad, trits(stage), qsgd<Bits>, natural<Bits>, top_k, "
-               "threshold, random_k, hadamard, power_sgd and damped(stage); ef and bypass go around a whole chain: "
-               "bypass(ef(a|b),n)"));
+  throw std::invalid_argument(sentence(
+      "parse: \"", t.text,
+      "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
+      "one_bit, sign, summed_sign, terngrad, summed_terngrad, trits(stage), qsgd<Bits>, natural<Bits>, eight_bit, "
+      "top_k, threshold, random_k, random_blocks, hadamard, power_sgd and damped(stage); ef and bypass go around a "
+      "whole chain: "
+      "bypass(ef(a|b),n)"));
 }
 
 template <class F>
@@ -155,28 +183,96 @@ auto with_chain(syntax::pipeline const& p, F const& f) {
   });
 }
 
-inline residual residual_from(syntax::pipeline const& p) {
-  auto const& t = p.only();
-  require(t.is_plain("residual", 2, 2),
-          "parse: unverified or residual(beta, gamma) must follow a codec in ef(...), not \"", p.text, "\"");
-  return residual(t.number(0), t.number(1));
+/// The policy of this name, residual or one like it: name, or name(beta, gamma).
+template <class F>
+std::optional<F> residual_from(syntax::term const& t, std::string_view word) {
+  if (!t.is_plain(word, 0, 2)) return std::nullopt;
+  if (!t.has(0)) return F();
+  t.takes(2, 2);
+  return F(t.number(0), t.number(1));
+}
+
+inline clipping clipping_from(syntax::term const& t) {
+  if (t.is_plain("clip_norm", 1, 1)) return clipping::norm(t.number(0));
+  require(t.is_plain("clip_value", 1, 1),
+          "parse: behind momentum_correction's momentum stand nesterov, unmasked, clip_norm(most) or clip_value(most), "
+          "not \"",
+          t.text, "\"");
+  return clipping::value(t.number(0));
+}
+
+inline momentum_correction momentum_from(syntax::term const& t) {
+  auto options = momentum_options();
+  for (std::size_t i = 1; t.has(i); ++i) {
+    auto const& word = t.arguments[i].only();
+    if (word.is_plain("nesterov", 0, 0)) {
+      options.nesterov = true;
+    } else if (word.is_plain("unmasked", 0, 0)) {
+      options.masks = false;
+    } else {
+      options.clip = clipping_from(word);
+    }
+  }
+  return momentum_correction(t.has(0) ? t.number(0) : 0.9, options);
+}
+
+template <class In, class E>
+any_feedback<In, E> policy_from(syntax::term const& t) {
+  if (auto const made = residual_from<own_residual>(t, "own_residual")) return *made;
+  if (auto const made = residual_from<mean_residual>(t, "mean_residual")) return *made;
+  if (t.is_plain("no_feedback", 0, 0)) return no_feedback();
+  if (t.is_plain("ef_sign", 1, 1)) return ef_sign(t.number(0));
+  if (t.is_plain("signum_momentum", 0, 1)) return signum_momentum(t.has(0) ? t.number(0) : 0.9);
+  if (t.is_plain("momentum_correction", 0, 4)) return momentum_from(t);
+  if (t.is_plain("ef21", 0, 1)) return ef21(t.has(0) ? t.number(0) : 1);
+  if (t.is_plain("two_sided", 1, 2)) {
+    auto const server = chain_from<accum<In>, E>(t.arguments[0]);
+    auto const worker = t.has(1) ? residual_from<residual>(t.arguments[1].only(), "residual") : residual();
+    if (worker) return two_sided(server, *worker);
+    return two_sided(server, policy_from<In, E>(t.arguments[1].only()));
+  }
+  throw std::invalid_argument(
+      sentence("parse: unverified or a policy must follow a codec in ef(...), not \"", t.text,
+               "\"; policies are residual, own_residual, mean_residual, no_feedback, ef_sign, signum_momentum, "
+               "momentum_correction, ef21 and two_sided(codec)"));
+}
+
+template <class In, class E>
+any_codec<In, E> codec_from(syntax::pipeline const& p);
+
+/// Calls f with what feedback goes around: a chain, or a chain in two shots.
+template <class T, class E, class F>
+auto with_exchanged(syntax::pipeline const& p, F const& f) {
+  auto const& t = p.terms.front();
+  if (p.terms.size() > 1 || !t.is_plain("two_shot", 1, 2)) return with_chain<T, E>(p, f);
+  auto const second = t.has(1) ? codec_from<T, E>(t.arguments[1]) : codec_from<T, E>(t.arguments[0]);
+  return f(two_shot(chain_from<T, E>(t.arguments[0]), second));
+}
+
+/// Feedback by policy `keeps`.
+template <class In, class E, class F>
+any_codec<In, E> fed_back(syntax::pipeline const& p, F const& keeps, bool loose) {
+  return with_exchanged<accum<In>, E>(p, [&]<class C>(C const& codec) -> any_codec<In, E> {
+    if (loose) return error_feedback<C, F, false>(codec, keeps);
+    if constexpr (may_contract<C> || forgetful<F>) {
+      return error_feedback<C, F, true>(codec, keeps);
+    } else {
+      throw std::invalid_argument(
+          sentence("parse: ", codec.name(), " does not promise to contract: write ef(", codec.name(), ",unverified)"));
+    }
+  });
 }
 
 template <class In, class E>
 any_codec<In, E> feedback_from(syntax::term const& t) {
   auto const loose = t.arguments.back().text == "unverified" && t.arguments.size() > 1;
   t.takes(1, loose ? 3 : 2);
-  auto const tuned = t.arguments.size() > (loose ? 2u : 1u);
-  auto const keeps = tuned ? residual_from(t.arguments[1]) : residual();
-  return with_chain<accum<In>, E>(t.arguments[0], [&]<class C>(C const& codec) -> any_codec<In, E> {
-    if (loose) return error_feedback<C, residual, false>(codec, keeps);
-    if constexpr (may_contract<C>) {
-      return error_feedback<C, residual, true>(codec, keeps);
-    } else {
-      throw std::invalid_argument(
-          sentence("parse: ", codec.name(), " does not promise to contract: write ef(", codec.name(), ",unverified)"));
-    }
-  });
+  if (t.arguments.size() == (loose ? 2u : 1u)) return fed_back<In, E>(t.arguments[0], residual(), loose);
+  auto const& policy = t.arguments[1].only();
+  if (auto const keeps = residual_from<residual>(policy, "residual")) {
+    return fed_back<In, E>(t.arguments[0], *keeps, loose);
+  }
+  return fed_back<In, E>(t.arguments[0], policy_from<In, E>(policy), loose);
 }
 
 template <class In, class E>
@@ -186,7 +282,7 @@ any_codec<In, E> codec_from(syntax::pipeline const& p) {
   if (p.terms.size() == 1 && t.is_plain("bypass", 2, 2)) {
     return bypass(codec_from<In, E>(t.arguments[0]), t.count(1));
   }
-  return with_chain<In, E>(p, [](auto const& codec) { return any_codec<In, E>(codec); });
+  return with_exchanged<In, E>(p, [](auto const& codec) { return any_codec<In, E>(codec); });
 }
 
 }  // namespace detail

@@ -11,7 +11,7 @@ using namespace support;
 using pith::qsgd;
 using pith::terngrad;
 using pith::trits;
-using unclipped = pith::terngrad<pith::clipping::none>;
+using unclipped = pith::terngrad<pith::outliers::kept>;
 
 static_assert(pith::ternary<qsgd<2>> && !pith::ternary<qsgd<3>> && pith::ternary<terngrad<>>);
 static_assert(pith::unbiased<trits<unclipped>> && !pith::unbiased<trits<terngrad<>>>);

@@ -7,12 +7,14 @@
 #include <pith/core/identity.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
+#include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/natural.hpp>
 #include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
+#include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
@@ -21,7 +23,7 @@
 
 namespace {
 
-using unclipped = pith::terngrad<pith::clipping::none>;
+using unclipped = pith::terngrad<pith::outliers::kept>;
 using unbiased_k = pith::random_k<pith::scaling::unbiased>;
 
 /// At small, odd and bucket-sized tensors, and, with fewer searches, at a larger one.
@@ -111,6 +113,12 @@ TEST_CASE("what promises nothing is deterministic") {
   lawful(pith::summed_terngrad());
 }
 
+TEST_CASE("eight_bit") {
+  lawful(pith::eight_bit());
+  lawful(pith::eight_bit(128));
+  lawful(pith::eight_bit(8, pith::snap::floor));
+}
+
 TEST_CASE("threshold with room for all and for some") {
   lawful(pith::threshold(0.5));
   lawful(pith::threshold(0.5, 0.1));
@@ -140,6 +148,10 @@ TEST_CASE("sparsifiers") {
   lawful(pith::random_k(0.4));
   lawful(unbiased_k(0.1));
   lawful(unbiased_k(0.4));
+  lawful(pith::random_k<pith::scaling::none, pith::drawing::own>(0.1));
+  lawful(pith::random_k<pith::scaling::unbiased, pith::drawing::own>(0.4));
+  lawful(pith::random_blocks(0.3, 8));
+  lawful(pith::random_blocks<pith::scaling::unbiased>(0.3, 8));
 }
 
 TEST_CASE("damped stages") {

@@ -15,7 +15,7 @@
 using namespace support;
 using pith::summed_terngrad;
 using pith::terngrad;
-using unclipped = pith::terngrad<pith::clipping::none>;
+using unclipped = pith::terngrad<pith::outliers::kept>;
 
 namespace {
 

@@ -6,6 +6,15 @@
 #include "models/sparsifiers.hpp"
 #include "models/user.hpp"
 
+#include <pith/adapt/warm_up.hpp>
+#include <pith/feedback/ef21.hpp>
+#include <pith/feedback/mean_residual.hpp>
+#include <pith/feedback/momentum_correction.hpp>
+#include <pith/feedback/no_feedback.hpp>
+#include <pith/feedback/own_residual.hpp>
+#include <pith/feedback/signum_momentum.hpp>
+#include <pith/feedback/two_sided.hpp>
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -61,7 +70,7 @@ template <class... C>
 constexpr bool codecs = ((pith::codec<C, float, exec> && pith::codec<C, pith::half, exec>)&&...);
 
 using unbiased_random_k = pith::random_k<pith::scaling::unbiased>;
-using unclipped = pith::terngrad<pith::clipping::none>;
+using unclipped = pith::terngrad<pith::outliers::kept>;
 
 // ---- the table, row by row -------------------------------------------------------------------------------
 
@@ -89,9 +98,10 @@ static_assert(row_of<hard_threshold> ==
 // DGC: a threshold that promises nothing, and feedback of its own.
 static_assert(stages<sampled_threshold>);
 static_assert(row_of<sampled_threshold> == row{.projection = true, .variable = true, .rate = true, .nest = true});
-static_assert(pith::feedback<dgc, float, exec> && pith::feedback<dgc, pith::half, exec>);
-static_assert(!pith::detail::settles<dgc, float, exec>);
-static_assert(codecs<unverified_ef_by<sampled_threshold, dgc>, ef_by<pith::top_k<>, dgc>>);
+using momentum = pith::momentum_correction;
+static_assert(pith::feedback<momentum, float, exec> && pith::feedback<momentum, pith::half, exec>);
+static_assert(!pith::detail::settles<momentum, float, exec>);
+static_assert(codecs<unverified_ef_by<sampled_threshold, momentum>, ef_by<pith::top_k<>, momentum>>);
 
 // RedSync: by search, trimmed, and quantised, which is two stages.
 using redsync_quantised = pipe<signed_threshold, one_mean>;
@@ -100,7 +110,7 @@ static_assert(row_of<searched_threshold> ==
               row{.projection = true, .contractive = true, .variable = true, .rate = true});
 static_assert(row_of<trimmed_top_k> == row{.projection = true, .contractive = true, .rate = true});
 static_assert(row_of<redsync_quantised> == row{.projection = true, .variable = true, .rate = true});
-static_assert(codecs<unverified_ef<redsync_quantised>, ef_by<searched_threshold, dgc>>);
+static_assert(codecs<unverified_ef<redsync_quantised>, ef_by<searched_threshold, momentum>>);
 
 // SIDCo and Gaussian-k: a stage count is local.
 static_assert(stages<sidco, gaussian_k>);
@@ -166,14 +176,29 @@ static_assert(stages<pith::top_k<bloom>, bloom_superset, polynomial, pipe<pith::
 
 // Accordion, GraVAC, L-GreCo.
 static_assert(pith::rate_controller<accordion> && pith::rate_controller<gravac> && pith::rate_controller<l_greco>);
+static_assert(pith::rate_controller<pith::warm_up>);
 static_assert(!pith::rate_controller<restless> && !pith::rate_controller<pith::top_k<>>);
 
 // EF21: an estimate that all agree on.
+using pith::ef21;
 static_assert(pith::feedback<ef21, float, exec> && !pith::feedback<impatient, float, exec> &&
               !pith::feedback<int, float, exec>);
 static_assert(pith::detail::settles<ef21, float, exec>);
 static_assert(!pith::detail::stateless<pith::agreed_of<ef21, float, exec>>);
 static_assert(codecs<ef_by<pith::top_k<>, ef21>>);
+
+// Two sides, and a residual of one's own or of all: what is not sent is remembered somewhere.
+static_assert(codecs<ef_by<pith::top_k<>, pith::two_sided<pith::scaled_sign>>,
+                     ef_by<pith::power_sgd, pith::own_residual>, ef_by<pith::top_k<>, pith::mean_residual>>);
+static_assert(pith::detail::tells_contribution<pith::power_sgd, float, exec> &&
+              !pith::detail::tells_contribution<g_top_k, float, exec>);
+
+// What forgets takes any codec, and has no excess to keep.
+static_assert(pith::forgetful<pith::signum_momentum> && pith::forgetful<pith::no_feedback> && !pith::forgetful<ef21> &&
+              !pith::forgetful<momentum> && !pith::forgetful<pith::residual>);
+static_assert(codecs<ef_by<clip, pith::signum_momentum>, ef_by<sampled_threshold, pith::no_feedback>>);
+static_assert(pith::rate_form_of<ef<pith::threshold<>>>() == pith::rate_form::fed_back &&
+              pith::rate_form_of<ef_by<pith::threshold<>, pith::no_feedback>>() == pith::rate_form::bounded);
 
 // A user's own.
 static_assert(stages<clip, fixed_point>);
@@ -408,21 +433,6 @@ TEST_CASE("feedback commits once, after the last of two rounds") {
   }
   CHECK(record > 0);
   CHECK(record < 0.84);  // a residual is below a unit u = max|p| / 7 <= (5 + u) / 7
-}
-
-TEST_CASE("DGC accumulates what it does not send, with momentum") {
-  // Of two entries the larger one is sent: v = (1, 3), then v = (1 + (m + 1), 0) with u = (1, 0).
-  auto rank = alone(pith::error_feedback(pith::top_k(0.5), dgc(0.5)), 2);
-  CHECK(rank.step({1, 3}) == std::vector<float>{0, 3});
-  CHECK(rank.step({1, 1}) == std::vector<float>{2.5f, 0});
-  CHECK(rank.step({0, 0}) == std::vector<float>{0, 1.5f});
-}
-
-TEST_CASE("EF21 approaches a constant gradient") {
-  auto rank = alone(pith::error_feedback(pith::top_k(0.5), ef21()), 2);
-  CHECK(rank.step({1, 3}) == std::vector<float>{0, 3});
-  CHECK(rank.step({1, 3}) == std::vector<float>{1, 3});
-  CHECK(rank.step({2, 3}) == std::vector<float>{2, 3});
 }
 
 TEST_CASE("what is exact needs no feedback and is not settled") {

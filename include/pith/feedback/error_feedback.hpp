@@ -5,6 +5,7 @@
 #include <pith/core/error.hpp>
 #include <pith/core/explain.hpp>
 #include <pith/core/rounds.hpp>
+#include <pith/feedback/contraction.hpp>
 #include <pith/feedback/residual.hpp>
 
 #include <algorithm>
@@ -31,28 +32,28 @@ concept may_contract = contractive<C> || unbiased<C> || absolute<C> || erased<C>
 ///   needs    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute bound: with others
 ///            the residual can grow without bound (std::invalid_argument when the state is made)
 ///   keeps    what F keeps (residual: n elements of accum<In>, a rank's own) and what C keeps
-///   cost     with an engine that takes its values from a source (quantizers, top_k) one pass over g and the residual;
-///            else scratch of 2 n elements of accum<In> beside C's, and a decoding
+///   cost     with an engine that takes its values from a source one pass over g and the residual (quantizers, top_k),
+///            or three (power_sgd); else scratch of 2 n elements of accum<In> beside C's, and a decoding
 ///   is       the end of a pipeline; sum of sent + residual = sum of gradients
 ///   source   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
 template <class C, class F = residual, bool Verified = true>
 class error_feedback : public pipeable {
-  static_assert(!Verified || detail::may_contract<C>,
+  static_assert(!Verified || detail::may_contract<C> || forgetful<F>,
                 "pith: error_feedback(c) needs a c that promises to contract: one with delta, omega or error_bound; "
                 "for any other "
                 "write error_feedback(c, unverified)");
   static_assert(!closed<C>,
                 "pith: error_feedback(c) needs a stage or a chain of them: write bypass(error_feedback(c), n), not "
                 "error_feedback(bypass(c, n))");
-  static_assert(feedback<F, float, detail::archetype>,
+  static_assert(erased_feedback<F> || feedback<F, float, detail::archetype>,
                 "pith: error_feedback(c, f) needs a feedback policy f: name, compensate (which changes no state), "
-                "commit and rescale");
+                "commit and rescale(exec, factor, agreed, local)");
 
  public:
   static constexpr bool is_closed = true;
   static constexpr bool is_reproducible = reproducible<C> && reproducible<F>;
   static constexpr bool is_variable_rate = variable_rate<C>;
-  static constexpr rate_form rates = detail::fed_back_rate(rate_form_of<C>());
+  static constexpr rate_form rates = forgetful<F> ? rate_form_of<C>() : detail::fed_back_rate(rate_form_of<C>());
 
   explicit error_feedback(C codec, F policy = F()) : codec_(std::move(codec)), policy_(std::move(policy)) {}
   error_feedback(C codec, unverified_t) requires(!Verified) : codec_(std::move(codec)) {}
@@ -66,19 +67,23 @@ class error_feedback : public pipeable {
     auto const how = policy_.name() == "residual" ? "" : detail::text(",", policy_.name());
     return detail::text("ef(", codec_.name(), how, Verified ? ")" : ",unverified)");
   }
-  bool is_exact(shape const& dims) const { return detail::is_exact(codec_, dims); }
-  capabilities capabilities_for(shape const& dims) const requires erased<C> {
+  bool is_exact(shape const& dims) const {
+    return loses_nothing(dims) && !detail::traits_of(policy_).changes_gradients;
+  }
+  capabilities capabilities_for(shape const& dims) const requires(erased<C> || erased_feedback<F>) {
     auto of = capabilities();
-    auto const inner = codec_.capabilities_for(dims);
-    of.reproducible = inner.reproducible && reproducible<F>;
-    of.rates = detail::fed_back_rate(inner.rates);
+    auto const inner = capabilities_of(codec_, dims);
+    auto const policy = detail::traits_of(policy_);
+    of.reproducible = inner.reproducible && policy.reproducible;
+    of.rates = policy.forgets ? inner.rates : detail::fed_back_rate(inner.rates);
     return of;
   }
 
-  /// For a new loss scale or learning rate: the policy's state, times factor.
+  /// For a new loss scale or learning rate: what is fed back, times factor.
   template <executor E>
-  void rescale(E const& exec, double factor, auto& local) const {
-    policy_.rescale(exec, factor, policy_part(local));
+  void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
+    detail::rescale_state(codec_, exec, factor, codec_part(agreed), codec_part(local));
+    policy_.rescale(exec, factor, policy_part(agreed), policy_part(local));
   }
   error_feedback at(double rate) const requires rate_adjustable<C> {
     auto other = *this;
@@ -93,7 +98,14 @@ class error_feedback : public pipeable {
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
-    if constexpr (Verified) verify(dims);
+    static_assert(
+        detail::told_to<F>() != told::own || detail::tells_contribution<C, accum<In>, E>,
+        "pith: error_feedback(c, own_residual()) needs a c that can tell a rank's own part of the mean; write "
+        "mean_residual() or no policy");
+    auto const policy = detail::traits_of(policy_);
+    if constexpr (!detail::tells_contribution<C, accum<In>, E>)
+      detail::require(policy.commits != told::own, "error_feedback: ", codec_.name(), " cannot tell a rank's own part");
+    if (Verified && !policy.forgets) detail::require_contraction("error_feedback", codec_, dims);
     auto const kept = is_exact(dims) ? shape{} : dims;
     return local_states<In, E>{
         {pith::make_local<accum<In>>(exec, codec_, dims), pith::make_local<In>(exec, policy_, kept)}};
@@ -127,6 +139,7 @@ class error_feedback : public pipeable {
     auto const p = compensated<In>(exec, id, dims, g, local, ws);
     detail::encode_payload<accum<In>>(codec_, exec, id, dims, p, payload, codec_part(agreed), codec_part(local), ws);
     if (is_exact(dims)) return;
+    if (loses_nothing(dims)) return policy_.commit(exec, id, dims, p, p, policy_part(local), ws);
     auto const sent = ws.template take<accum<In>>(dims.n);
     detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, sent, codec_part(agreed), ws);
     policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(sent), policy_part(local), ws);
@@ -150,7 +163,7 @@ class error_feedback : public pipeable {
     if constexpr (fuses<In, E>) {
       auto const from = detail::scratch_bytes_from<accum<In>, source_of<In, E>>(codec_, exec, dims);
       auto const rest = detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks);
-      if (is_fused<In, E>(dims)) return std::max(from, wide_bytes<In>(dims) + rest);
+      if (fuses_exchange<In, E> && is_fused<In, E>(dims)) return std::max(from, wide_bytes<In>(dims) + rest);
     }
     return 2 * scratch_for<accum<In>>(dims.n) + detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks) +
            detail::scratch_bytes<In>(policy_, exec, dims);
@@ -161,13 +174,18 @@ class error_feedback : public pipeable {
   void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
                stream_on<E, In const> g, span_on<E, std::byte> out, auto const& agreed, auto& local,
                workspace_on<E>& ws) const {
-    if constexpr (fuses<In, E>) {
+    if constexpr (exchanges_from_source<In, E>) {
+      auto const from = policy_.template source<In, E>(g, policy_part(local));
+      if (is_fused<In, E>(dims)) return codec_.produce_from(exec, dims, round, from, out, codec_part(agreed), ws);
+    } else if constexpr (fuses_exchange<In, E>) {
       if (is_fused<In, E>(dims)) return encode_payload<In>(exec, id, dims, g, out, agreed, local, ws);
     }
-    auto const p = compensated<In>(exec, id, dims, g, local, ws);
+    auto const last = detail::contributing_round(codec_, dims, ranks);
+    auto const p = round > last ? stream_on<E, accum<In> const>() : compensated<In>(exec, id, dims, g, local, ws);
     detail::produce<accum<In>>(codec_, exec, id, dims, ranks, round, p, out, codec_part(agreed), codec_part(local), ws);
-    if constexpr (detail::knows_contribution<C, accum<In>, E>) {
-      if (is_exact(dims) || round + 1 < rounds(dims, ranks)) return;
+    if constexpr (detail::tells_contribution<C, accum<In>, E>) {
+      if (!tells_own<In, E>() || is_exact(dims) || round != last) return;
+      if (loses_nothing(dims)) return policy_.commit(exec, id, dims, p, p, policy_part(local), ws);
       auto const sent = ws.template take<accum<In>>(dims.n);
       detail::contribution<accum<In>>(codec_, exec, id, dims, ranks, out, sent, codec_part(agreed), ws);
       policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(sent), policy_part(local), ws);
@@ -183,22 +201,34 @@ class error_feedback : public pipeable {
                                 ws);
       return;
     }
-    constexpr auto knows = detail::knows_contribution<C, accum<In>, E>;
-    auto const mean = knows ? wide<In, E>(x, ws) : ws.template take<accum<In>>(dims.n);
+    if constexpr (exchanges_from_source<In, E>) {
+      auto const to = sink_of<In, E>{policy_.template source<In, E>(x, policy_part(local)), {x.data, 1}};
+      if (is_fused<In, E>(dims)) return codec_.absorb_to(exec, id, dims, ranks, in, to, codec_part(agreed), ws);
+    }
+    absorb_last<In>(exec, id, dims, ranks, round, in, x, agreed, local, ws);
+  }
+
+ private:
+  /// The last round step by step.
+  template <class In, class E>
+  void absorb_last(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+                   stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
+    auto const knows = tells_own<In, E>();
+    auto const mean = knows || is_exact(dims) ? wide<In, E>(x, ws) : ws.template take<accum<In>>(dims.n);
     detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, mean, codec_part(agreed), codec_part(local),
                               ws);
-    if constexpr (!knows) {
+    if (is_exact(dims)) return narrow<In>(exec, mean, x);
+    if (!knows) {
       auto const p = compensated<In>(exec, id, dims, stream_on<E, In const>(x), local, ws);
-      if (!is_exact(dims))
-        policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(mean), policy_part(local), ws);
+      auto const sent = loses_nothing(dims) ? p : stream_on<E, accum<In> const>(mean);
+      policy_.commit(exec, id, dims, p, sent, policy_part(local), ws);
     }
     if constexpr (detail::settles<F, In, E>) {
-      if (!is_exact(dims)) policy_.settle(exec, id, dims, mean, policy_part(agreed), policy_part(local), ws);
+      policy_.settle(exec, id, dims, mean, policy_part(agreed), policy_part(local), ws);
     }
     narrow<In>(exec, mean, x);
   }
 
- private:
   template <class In, class E>
   using agreed_states = detail::states<detail::agreed_part, agreed_of<C, accum<In>, E>, agreed_of<F, In, E>>;
   template <class In, class E>
@@ -212,17 +242,29 @@ class error_feedback : public pipeable {
   using source_of = decltype(std::declval<F const&>().template source<In, E>(stream_on<E, In const>(),
                                                                              std::declval<local_of<F, In, E>&>()));
 
-  /// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass; and what it
-  /// sends in an exchange is what it encodes.
+  /// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass.
   template <class In, class E>
   static constexpr bool fuses = [] {
-    if constexpr (has_sources<In, E> && !collective<C, accum<In>, E>) {
+    if constexpr (has_sources<In, E>) {
       return detail::encodes_from<C, accum<In>, E, source_of<In, E>> ||
              detail::encodes_payload_from<C, accum<In>, E, source_of<In, E>>;
     } else {
       return false;
     }
   }();
+  template <class In, class E>
+  using sink_of = detail::unsent_and_sent_sink<source_of<In, E>, In>;
+  /// So it is in the rounds of a collective: what it sent is the mean that it gives to a sink.
+  template <class In, class E>
+  static constexpr bool exchanges_from_source = [] {
+    if constexpr (has_sources<In, E> && !detail::settles<F, In, E>) {
+      return detail::exchanges_from<C, accum<In>, E, source_of<In, E>, sink_of<In, E>>;
+    } else {
+      return false;
+    }
+  }();
+  template <class In, class E>
+  static constexpr bool fuses_exchange = fuses<In, E> && (exchanges_from_source<In, E> || !collective<C, accum<In>, E>);
   template <class In, class E>
   bool is_fused([[maybe_unused]] shape const& dims) const {
     if constexpr (fuses<In, E>) {
@@ -255,19 +297,21 @@ class error_feedback : public pipeable {
   static auto& codec_part(auto& states) { return std::get<0>(states.each); }
   static auto& policy_part(auto& states) { return std::get<1>(states.each); }
 
-  /// delta and omega depend on the shape, so whether they suffice is a question for run time.
-  void verify(shape const& dims) const {
-    auto const is = capabilities_of(codec_, dims);
-    if (dims.n == 0 || is.error_bound || detail::is_exact(codec_, dims)) return;
-    auto const delta = is.contraction();
-    detail::require(delta && *delta > 0, "error_feedback: ", codec_.name(), " does not contract at n = ", dims.n,
-                    delta ? detail::text(" (delta = ", *delta, ")") : "",
-                    ": wrap its unbiased stage as damped(s), or write ", "error_feedback(c, unverified)");
+  bool loses_nothing(shape const& dims) const { return detail::is_exact(codec_, dims); }
+
+  /// Whether the policy is told what this rank sent, once it has produced its last round; else what all receive.
+  template <class In, class E>
+  bool tells_own() const {
+    auto const to = detail::traits_of(policy_).commits;
+    return to == told::own || (to == told::known && detail::knows_contribution<C, accum<In>, E>);
   }
 
   template <class In, class E>
   stream_on<E, accum<In> const> compensated(E const& exec, call const& id, shape const& dims, stream_on<E, In const> g,
                                             auto& local, workspace_on<E>& ws) const {
+    if constexpr (std::same_as<In, accum<In>>) {
+      if (is_exact(dims)) return g;
+    }
     auto const p = ws.template take<accum<In>>(dims.n);
     if (is_exact(dims)) {
       exec.for_each_index(dims.n, detail::convert<accum<In>, In>{g.data, p.data});

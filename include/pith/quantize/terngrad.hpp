@@ -9,8 +9,8 @@
 
 namespace pith::inline v0 {
 
-/// Whether outliers are cut off before they are rounded.
-enum class clipping : std::uint8_t { sigma, none };
+/// What becomes of elements beyond a few standard deviations before they are rounded.
+enum class outliers : std::uint8_t { cut, kept };
 
 namespace detail {
 
@@ -73,18 +73,18 @@ struct terngrad_rule {
 }  // namespace detail
 
 /// Rounds each element to -s, 0 or s at random, so that its mean is the element. s is the bucket's largest magnitude;
-/// with clipping it is sigma standard deviations where that is less, and larger elements are sent as s.
+/// where outliers are cut it is sigma standard deviations if that is less, and larger elements are sent as s.
 ///
 ///   emits    n symbols of 2 bits, two's complement; side record: s per bucket. trits(s) packs five into a byte
 ///   needs    sigma >= 0, 0 cutting nothing (2.5); a bucket of 0 (the whole tensor, the default) or a multiple of 8
 ///   cost     16 random bits an element
 ///   errors   a bucket that holds NaN or infinity decodes to NaN
-///   is       terngrad<clipping::none>: unbiased up to 2^-16 of s, omega = (sqrt(b) - 1) / 2 + 2^-16 for b elements a
-///            bucket; damped(s) for feedback. With clipping: unbiased for what was clipped, and no promise for x.
+///   is       terngrad<outliers::kept>: unbiased up to 2^-16 of s, omega = (sqrt(b) - 1) / 2 + 2^-16 for b elements a
+///            bucket; damped(s) for feedback. Else unbiased for what was cut, and no promise for x.
 ///            reproducible; in double, squares are inexact, so only where sums are not contracted
 ///   source   Wen, Xu, Yan, Wu, Wang, Chen and Li, TernGrad, NeurIPS 2017; nothing is cut off where the mean is beyond
 ///            the bound: equal elements are exact
-template <clipping How = clipping::sigma>
+template <outliers Which = outliers::cut>
 class terngrad : public scalar_quantizer<detail::terngrad_rule> {
  public:
   static constexpr bool is_ternary = true;
@@ -100,7 +100,7 @@ class terngrad : public scalar_quantizer<detail::terngrad_rule> {
 };
 
 template <>
-class terngrad<clipping::none> : public scalar_quantizer<detail::terngrad_rule> {
+class terngrad<outliers::kept> : public scalar_quantizer<detail::terngrad_rule> {
  public:
   static constexpr bool is_ternary = true;
 
@@ -113,6 +113,6 @@ class terngrad<clipping::none> : public scalar_quantizer<detail::terngrad_rule> 
 };
 
 static_assert(stage<terngrad<>, float, detail::archetype> && !unbiased<terngrad<>> && !contractive<terngrad<>>);
-static_assert(stage<terngrad<clipping::none>, float, detail::archetype> && unbiased<terngrad<clipping::none>>);
+static_assert(stage<terngrad<outliers::kept>, float, detail::archetype> && unbiased<terngrad<outliers::kept>>);
 
 }  // namespace pith::inline v0

@@ -174,13 +174,12 @@ struct declared_collective : pith::pipeable {
 
 /// Ok-Topk: boundaries are averaged, parts are exchanged, the largest of the sums are gathered. The global threshold,
 /// the boundaries and a counter are agreed; the local threshold and the residual, kept by a rule of its own, are not.
-/// The second round stands for an all-to-all, which rounds do not have.
 struct ok_top_k : declared_collective<float, float> {
   unsigned rounds(shape const&, unsigned) const { return 3; }
   template <real In>
   transfer round(unsigned r, shape const& dims, unsigned) const {
-    return r == 0 ? transfer{transport::sum, pith::element_kind::f32, 32}
-                  : transfer{transport::all_gather, {}, dims.n / 25};
+    if (r == 0) return {transport::sum, pith::element_kind::f32, 32};
+    return {r == 1 ? transport::all_to_all : transport::all_gather, {}, dims.n / 25};
   }
 };
 
