@@ -13,15 +13,12 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "support/npy.hpp"
+#include "support/golden.hpp"
 #include "support/roundtrip.hpp"
 
 using namespace support;
 
 namespace {
-
-std::string path_of(std::string const& name) { return std::string(PITH_TEST_DATA) + "/golden/" + name + ".npy"; }
-std::vector<double> golden(std::string const& name) { return widen(read_npy(path_of(name)).values); }
 
 /// Row `step` of five.
 std::vector<double> row(std::vector<double> const& all, int step) {
@@ -84,7 +81,7 @@ std::vector<double> qsgd_variance(std::vector<double> const& x, double levels, s
 }  // namespace
 
 TEST_CASE("arrays are read and what is none is refused") {
-  auto const m = read_npy(path_of("in_mat64x48"));
+  auto const m = read_npy(golden_path("in_mat64x48"));
   CHECK(m.dims == std::vector<std::uint64_t>{64, 48});
   CHECK(m.values.size() == 64 * 48);
   CHECK_THROWS_WITH_AS(read_npy("no such file"), "no such file: cannot be opened", std::runtime_error);
@@ -124,7 +121,7 @@ TEST_CASE("one power step from a given start is the same") {
   for (unsigned const rank : {1u, 2u, 4u}) {
     CAPTURE(rank);
     auto t = trial<float, pith::power_sgd>(pith::power_sgd(rank), {m.size(), 64});
-    auto const start = read_npy(path_of("in_powersgd_q_r" + std::to_string(rank)));
+    auto const start = read_npy(golden_path("in_powersgd_q_r" + std::to_string(rank)));
     auto& q = t.state().agreed().q;
     REQUIRE(q.size() == start.values.size());
     std::memcpy(q.data(), start.values.data(), q.size_bytes());

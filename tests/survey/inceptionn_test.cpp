@@ -118,6 +118,11 @@ TEST_CASE("what is dropped waits in the residual") {
   CHECK(sent > 0);
 }
 
+TEST_CASE("halves are fed back in float") {
+  auto t = trial<pith::half, pith::error_feedback<inceptionn>>(pith::error_feedback(inceptionn()), {3});
+  CHECK(widen(t.roundtrip(of<pith::half>({2, 0x1p-6, 0x1p-11}))) == std::vector<double>{2, 0x1p-6, 0});
+}
+
 TEST_CASE("exchanges and frames take it as any codec") {
   auto const codec = pith::any_codec<float, pith::seq_executor>(pith::error_feedback(inceptionn()));
   auto const dims = pith::shape{100};
