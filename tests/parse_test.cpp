@@ -1,4 +1,6 @@
 // tests/parse_test.cpp — a codec from its text, and one clear error for any other text.
+#include <pith/comm/all_reduce_mean.hpp>
+#include <pith/comm/self.hpp>
 #include <pith/parse.hpp>
 
 #include <doctest/doctest.h>
@@ -19,6 +21,30 @@ TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
                            "cast<bfloat16>",
                            "scaled_sign",
                            "scaled_sign(256)",
+                           "sign",
+                           "sign(zero)",
+                           "summed_sign",
+                           "summed_sign(zero)",
+                           "one_bit",
+                           "one_bit(256)",
+                           "one_bit(row)",
+                           "one_bit(column)",
+                           "terngrad",
+                           "terngrad(3)",
+                           "terngrad(0)",
+                           "terngrad(0,64)",
+                           "terngrad(2.5,64)",
+                           "summed_terngrad",
+                           "summed_terngrad(0)",
+                           "trits(terngrad)",
+                           "trits(qsgd<2>)",
+                           "natural<8>",
+                           "natural<9>",
+                           "damped(natural<8>)",
+                           "damped(trits(terngrad(0)))",
+                           "ef(summed_terngrad,unverified)",
+                           "ef(sign,unverified)",
+                           "hadamard|natural<9>",
                            "qsgd<8>",
                            "qsgd<4>(3,64)",
                            "qsgd<4>(3,64,max)",
@@ -48,6 +74,19 @@ TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
                            "ef(qsgd<2>,unverified)",
                            "ef(top_k(0.1),residual(0.9,0.5))",
                            "ef(qsgd<2>,residual(0.9,1),unverified)",
+                           "ef(power_sgd(2),own_residual)",
+                           "ef(top_k(0.1),mean_residual(0.9,1))",
+                           "ef(qsgd<2>,no_feedback)",
+                           "ef(scaled_sign,ef_sign(0.1))",
+                           "ef(scaled_sign,signum_momentum(0.9))",
+                           "ef(top_k(0.001),momentum_correction(0.9))",
+                           "ef(power_sgd(2),momentum_correction(0.9,nesterov,unmasked,clip_norm(0.25)))",
+                           "ef(identity,momentum_correction(0.5,clip_value(2)))",
+                           "ef(top_k(0.1),ef21)",
+                           "ef(top_k(0.1),ef21(0.1),unverified)",
+                           "ef(scaled_sign,two_sided(top_k(0.1)|qsgd<8>))",
+                           "ef(power_sgd(1),two_sided(power_sgd(1),residual(0.9,1)))",
+                           "ef(scaled_sign,two_sided(scaled_sign,ef_sign(0.1)))",
                            "bypass(ef(scaled_sign),1024)"}) {
     CHECK(name_of(text) == text);
   }
@@ -57,6 +96,12 @@ TEST_CASE("blanks and defaults may be written or not") {
   CHECK(name_of(" ef( top_k( 0.010 ) | qsgd< 8 >() ) ") == "ef(top_k(0.01)|qsgd<8>)");
   CHECK(name_of("qsgd<8>(127, 128, l2)") == "qsgd<8>");
   CHECK(name_of("random_k(1e-1, none)") == "random_k(0.1)");
+  CHECK(name_of("sign(positive)") == "sign");
+  CHECK(name_of("one_bit(0)") == "one_bit");
+  CHECK(name_of("terngrad(2.5, 0)") == "terngrad");
+  CHECK(name_of("ef(scaled_sign, residual)") == "ef(scaled_sign)");
+  CHECK(name_of("ef(scaled_sign, signum_momentum)") == "ef(scaled_sign,signum_momentum(0.9))");
+  CHECK(name_of("ef(top_k(0.1), momentum_correction)") == "ef(top_k(0.1),momentum_correction(0.9))");
 }
 
 TEST_CASE("the name of a type is the name of its text") {
@@ -83,6 +128,11 @@ TEST_CASE("capabilities of parsed codecs are those of their types") {
   same(pith::random_k(0.1) | pith::cast<pith::half>(), "random_k(0.1)|cast<half>");
   same(pith::top_k(0.1) | pith::scaled_sign(), "top_k(0.1)|scaled_sign");
   same(pith::power_sgd(2), "power_sgd(2)");
+  same(pith::random_k<pith::scaling::unbiased>(0.1) | pith::terngrad<pith::outliers::kept>(),
+       "random_k(0.1,unbiased)|terngrad(0)");
+  same(pith::terngrad(), "terngrad");
+  same(pith::one_bit<pith::axis::column>(), "one_bit(column)");
+  same(pith::top_k(0.1) | pith::natural<8>(), "top_k(0.1)|natural<8>");
   same(pith::threshold(0.5, 0.1), "threshold(0.5,0.1)");
   same(pith::threshold<pith::overflow::dense>(0.5, 0.1), "threshold(0.5,0.1,dense)");
 }
@@ -103,6 +153,9 @@ TEST_CASE("a chain made at run time has the bytes of its type whatever lay in th
   };
   same(pith::qsgd<8>(), "qsgd<8>", 13);
   same(pith::top_k(0.5) | pith::qsgd<4>(), "top_k(0.5)|qsgd<4>", 26);
+  same(pith::natural<9>(), "natural<9>", 13);
+  same(pith::top_k(0.5) | pith::sign(), "top_k(0.5)|sign", 27);
+  same(pith::trits(pith::terngrad()), "trits(terngrad)", 33);
   same(pith::threshold(0.5, 0.3) | pith::qsgd<4>(), "threshold(0.5,0.3)|qsgd<4>", 97);
   same(pith::top_k(0.5) | pith::top_k(0.5) | pith::scaled_sign(), "top_k(0.5)|top_k(0.5)|scaled_sign", 101);
   same(pith::random_k(0.3) | pith::damped(pith::qsgd<2>()), "random_k(0.3)|damped(qsgd<2>)", 77);
@@ -111,6 +164,32 @@ TEST_CASE("a chain made at run time has the bytes of its type whatever lay in th
 TEST_CASE("what is exact keeps no residual") {
   CHECK(pith::parse<float>("identity|identity").is_exact({9}));
   CHECK_FALSE(pith::parse<float>("identity|top_k(0.5)").is_exact({9}));
+}
+
+TEST_CASE("feedback made from text has the bytes of its type") {
+  auto const same = [](auto const& typed, char const* text) {
+    auto const sent = [](auto const& codec) {
+      auto state = pith::make_state<float>(pith::seq, codec, {300, 15});
+      auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, {300, 15}, 1));
+      auto comm = pith::self_communicator();
+      auto all = std::vector<float>();
+      for (unsigned step = 0; step < 3; ++step) {
+        auto x = std::vector<float>(300);
+        for (std::size_t i = 0; i < 300; ++i) x[i] = static_cast<float>((i * 37 + step * 11) % 101) - 50;
+        auto ws = pith::workspace(pith::span(scratch));
+        pith::all_reduce_mean(pith::seq, comm, codec, pith::span<float>(x), state, ws);
+        all.insert(all.end(), x.begin(), x.end());
+      }
+      return all;
+    };
+    CAPTURE(text);
+    CHECK(sent(typed) == sent(pith::parse<float>(text)));
+  };
+  using pith::error_feedback;
+  same(error_feedback(pith::top_k(0.1), pith::momentum_correction(0.9, {.nesterov = true})),
+       "ef(top_k(0.1),momentum_correction(0.9,nesterov))");
+  same(error_feedback(pith::power_sgd(1), pith::own_residual()), "ef(power_sgd(1),own_residual)");
+  same(error_feedback(pith::top_k(0.1), pith::two_sided(pith::scaled_sign())), "ef(top_k(0.1),two_sided(scaled_sign))");
 }
 
 TEST_CASE("a state of another codec is refused") {
@@ -136,6 +215,15 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("qsgd<8", "expected > at column 7");
   refuses("zip", "\"zip\" is no stage; stages are identity");
   refuses("qsgd<1>", "qsgd<Bits> needs 2 <= Bits <= 10, got \"qsgd<1>\"");
+  refuses("natural", "natural<Bits> needs 8 or 9 Bits, got \"natural\"");
+  refuses("natural<7>", "natural<Bits> needs 8 or 9 Bits, got \"natural<7>\"");
+  refuses("one_bit(diagonal)", "a whole number must stand in \"one_bit(diagonal)\", not \"diagonal\"");
+  refuses("sign(negative)", "positive or zero must stand in \"sign(negative)\", not \"negative\"");
+  refuses("terngrad(-1)", "terngrad: sigma must be finite and at least 0, got -1");
+  refuses("trits(scaled_sign)", "trits(s) needs terngrad or qsgd<2>, got \"scaled_sign\"");
+  refuses("trits(qsgd<3>)", "trits(s) needs terngrad or qsgd<2>, got \"qsgd<3>\"");
+  refuses("ef(summed_sign)", "summed_sign does not promise to contract: write ef(summed_sign,unverified)");
+  refuses("damped(terngrad)", "damped(s) needs an unbiased stage s; terngrad is not");
   refuses("qsgd<8>(0)", "qsgd<8>: levels must be in [1, 127], got 0");
   refuses("qsgd<8>(99999999999999999999)", "a whole number must stand in");
   refuses("qsgd<8>(127,100)", "bucket must be 0 (whole tensor) or a multiple of 8, got 100");
@@ -157,7 +245,13 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("ef<3>(top_k(0.1))", "ef takes no <3>");
   refuses("ef(top_k(0.1),unverified,residual(0.5,1))", "ef takes 1 to 2 arguments");
   refuses("ef(top_k(0.1),residual(0.5,1),rubbish)", "ef takes 1 to 2 arguments");
-  refuses("ef(top_k(0.1),twice)", "unverified or residual(beta, gamma) must follow a codec in ef(...), not \"twice\"");
+  refuses("ef(top_k(0.1),twice)", "unverified or a policy must follow a codec in ef(...), not \"twice\"; policies are");
+  refuses("ef(top_k(0.1),residual(0.5))", "residual takes 2 arguments, got \"residual(0.5)\"");
+  refuses("ef(top_k(0.1),momentum_correction(0.5,often))",
+          "stand nesterov, unmasked, clip_norm(most) or clip_value(most), not \"often\"");
+  refuses("ef(top_k(0.1),momentum_correction(2))", "momentum_correction: momentum must be in [0, 1), got 2");
+  refuses("ef(top_k(0.1),two_sided(scaled_sign,twice))", "unverified or a policy must follow a codec");
+  refuses("ef(top_k(0.1),two_sided(ef(scaled_sign)))", "\"ef(scaled_sign)\" is no stage");
 }
 
 TEST_CASE("feedback on a codec that does not contract is refused with the remedy") {

@@ -1,10 +1,25 @@
 // pith/parse.hpp — a codec from its text: parse<float>("ef(top_k(0.01)|qsgd<8>)").
 #pragma once
 
+#include <pith/coding/trits.hpp>
+#include <pith/comm/two_shot.hpp>
 #include <pith/core/any_chain.hpp>
 #include <pith/core/syntax.hpp>
+#include <pith/feedback/any_feedback.hpp>
+#include <pith/feedback/ef21.hpp>
+#include <pith/feedback/ef_sign.hpp>
+#include <pith/feedback/mean_residual.hpp>
+#include <pith/feedback/momentum_correction.hpp>
+#include <pith/feedback/no_feedback.hpp>
+#include <pith/feedback/own_residual.hpp>
+#include <pith/feedback/signum_momentum.hpp>
+#include <pith/feedback/two_sided.hpp>
 #include <pith/pith.hpp>
 #include <pith/quantize/eight_bit.hpp>
+#include <pith/quantize/natural.hpp>
+#include <pith/quantize/one_bit.hpp>
+#include <pith/quantize/summed_sign.hpp>
+#include <pith/quantize/summed_terngrad.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 
 #include <algorithm>
@@ -35,6 +50,57 @@ auto with_qsgd(syntax::term const& t, F const& f, std::integer_sequence<int, Bit
   return *std::move(made);
 }
 
+template <class F>
+auto with_terngrad(syntax::term const& t, F const& f) {
+  auto const sigma = t.has(0) ? t.number(0) : 2.5;
+  auto const bucket = t.count(1, 0);
+  return sigma == 0 ? f(terngrad<outliers::kept>(bucket)) : f(terngrad<>(sigma, bucket));
+}
+
+/// Calls f with trits of the ternary stage that a term says.
+template <class F>
+auto with_trits(syntax::term const& t, F const& f) {
+  auto const wrapped = [&]<class S>(S const& stage) -> decltype(f(identity())) {
+    if constexpr (ternary<S>) {
+      return f(trits(stage));
+    } else {
+      throw std::logic_error(sentence("parse: ", stage.name(), " is not ternary"));
+    }
+  };
+  if (t.is_plain("terngrad", 0, 2)) return with_terngrad(t, wrapped);
+  require(t.name == "qsgd" && t.angle == "2", "parse: trits(s) needs terngrad or qsgd<2>, got \"", t.text, "\"");
+  return with_qsgd(t, wrapped, std::integer_sequence<int, 0>());
+}
+
+template <class F>
+auto with_natural(syntax::term const& t, F const& f) {
+  t.takes(0, 0);
+  require(t.angle == "8" || t.angle == "9", "parse: natural<Bits> needs 8 or 9 Bits, got \"", t.text, "\"");
+  return t.angle == "8" ? f(natural<8>()) : f(natural<9>());
+}
+
+/// Calls f with a quantizer of one or two bits.
+template <class F>
+auto with_signs(syntax::term const& t, F const& f) {
+  if (t.is_plain("scaled_sign", 0, 1)) return f(scaled_sign(t.count(0, 0)));
+  if (t.is_plain("one_bit", 0, 1)) {
+    if (t.has(0) && t.arguments[0].text == "row") return f(one_bit<axis::row>());
+    if (t.has(0) && t.arguments[0].text == "column") return f(one_bit<axis::column>());
+    return f(one_bit<>(t.count(0, 0)));
+  }
+  if (t.is_plain("terngrad", 0, 2)) return with_terngrad(t, f);
+  if (t.is_plain("summed_terngrad", 0, 1)) return f(summed_terngrad(t.has(0) ? t.number(0) : 2.5));
+  auto const is_summed = t.is_plain("summed_sign", 0, 1);
+  auto const even =
+      (is_summed || t.is_plain("sign", 0, 1)) && t.is_second(0, "positive", "zero") ? ties::zero : ties::positive;
+  return is_summed ? f(summed_sign(even)) : f(sign(even));
+}
+
+constexpr bool says_signs(std::string_view name) {
+  return name == "scaled_sign" || name == "one_bit" || name == "sign" || name == "summed_sign" || name == "terngrad" ||
+         name == "summed_terngrad";
+}
+
 template <scaling Scaling, class F>
 auto with_random(syntax::term const& t, F const& f) {
   auto const density = t.number(0);
@@ -52,8 +118,10 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
   if (t.name == "cast" && t.angle == "half") return t.takes(0, 0), f(cast<half>());
   if (t.name == "cast" && t.angle == "bfloat16") return t.takes(0, 0), f(cast<bfloat16>());
   if (t.name == "qsgd") return with_qsgd(t, f, std::make_integer_sequence<int, 9>());
+  if (t.name == "natural") return with_natural(t, f);
+  if (says_signs(t.name)) return with_signs(t, f);
+  if (t.is_plain("trits", 1, 1)) return with_trits(t.arguments[0].only(), f);
   if (t.is_plain("identity", 0, 0)) return f(identity());
-  if (t.is_plain("scaled_sign", 0, 1)) return f(scaled_sign(t.count(0, 0)));
   if (t.is_plain("top_k", 1, 1)) return f(top_k(t.number(0)));
   if (t.is_plain("threshold", 1, 3)) {
     auto const tau = t.number(0), capacity = t.has(1) ? t.number(1) : 1;
@@ -71,11 +139,13 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
   if (t.is_plain("power_sgd", 1, 1)) {
     return f(power_sgd(static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20))));
   }
-  throw std::invalid_argument(sentence("parse: \"", t.text,
-                                       "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
-                                       "qsgd<Bits>, eight_bit, top_k, threshold, random_k, random_blocks, hadamard, "
-                                       "power_sgd and damped(stage); ef and bypass go "
-                                       "around a whole chain: bypass(ef(a|b),n)"));
+  throw std::invalid_argument(sentence(
+      "parse: \"", t.text,
+      "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
+      "one_bit, sign, summed_sign, terngrad, summed_terngrad, trits(stage), qsgd<Bits>, natural<Bits>, eight_bit, "
+      "top_k, threshold, random_k, random_blocks, hadamard, power_sgd and damped(stage); ef and bypass go around a "
+      "whole chain: "
+      "bypass(ef(a|b),n)"));
 }
 
 template <class F>
@@ -113,23 +183,96 @@ auto with_chain(syntax::pipeline const& p, F const& f) {
   });
 }
 
-inline residual residual_from(syntax::pipeline const& p) {
-  auto const& t = p.only();
-  require(t.is_plain("residual", 2, 2),
-          "parse: unverified or residual(beta, gamma) must follow a codec in ef(...), not \"", p.text, "\"");
-  return residual(t.number(0), t.number(1));
+/// The policy of this name, residual or one like it: name, or name(beta, gamma).
+template <class F>
+std::optional<F> residual_from(syntax::term const& t, std::string_view word) {
+  if (!t.is_plain(word, 0, 2)) return std::nullopt;
+  if (!t.has(0)) return F();
+  t.takes(2, 2);
+  return F(t.number(0), t.number(1));
+}
+
+inline clipping clipping_from(syntax::term const& t) {
+  if (t.is_plain("clip_norm", 1, 1)) return clipping::norm(t.number(0));
+  require(t.is_plain("clip_value", 1, 1),
+          "parse: behind momentum_correction's momentum stand nesterov, unmasked, clip_norm(most) or clip_value(most), "
+          "not \"",
+          t.text, "\"");
+  return clipping::value(t.number(0));
+}
+
+inline momentum_correction momentum_from(syntax::term const& t) {
+  auto options = momentum_options();
+  for (std::size_t i = 1; t.has(i); ++i) {
+    auto const& word = t.arguments[i].only();
+    if (word.is_plain("nesterov", 0, 0)) {
+      options.nesterov = true;
+    } else if (word.is_plain("unmasked", 0, 0)) {
+      options.masks = false;
+    } else {
+      options.clip = clipping_from(word);
+    }
+  }
+  return momentum_correction(t.has(0) ? t.number(0) : 0.9, options);
+}
+
+template <class In, class E>
+any_feedback<In, E> policy_from(syntax::term const& t) {
+  if (auto const made = residual_from<own_residual>(t, "own_residual")) return *made;
+  if (auto const made = residual_from<mean_residual>(t, "mean_residual")) return *made;
+  if (t.is_plain("no_feedback", 0, 0)) return no_feedback();
+  if (t.is_plain("ef_sign", 1, 1)) return ef_sign(t.number(0));
+  if (t.is_plain("signum_momentum", 0, 1)) return signum_momentum(t.has(0) ? t.number(0) : 0.9);
+  if (t.is_plain("momentum_correction", 0, 4)) return momentum_from(t);
+  if (t.is_plain("ef21", 0, 1)) return ef21(t.has(0) ? t.number(0) : 1);
+  if (t.is_plain("two_sided", 1, 2)) {
+    auto const server = chain_from<accum<In>, E>(t.arguments[0]);
+    auto const worker = t.has(1) ? residual_from<residual>(t.arguments[1].only(), "residual") : residual();
+    if (worker) return two_sided(server, *worker);
+    return two_sided(server, policy_from<In, E>(t.arguments[1].only()));
+  }
+  throw std::invalid_argument(
+      sentence("parse: unverified or a policy must follow a codec in ef(...), not \"", t.text,
+               "\"; policies are residual, own_residual, mean_residual, no_feedback, ef_sign, signum_momentum, "
+               "momentum_correction, ef21 and two_sided(codec)"));
+}
+
+template <class In, class E>
+any_codec<In, E> codec_from(syntax::pipeline const& p);
+
+/// Calls f with what feedback goes around: a chain, or a chain in two shots.
+template <class T, class E, class F>
+auto with_exchanged(syntax::pipeline const& p, F const& f) {
+  auto const& t = p.terms.front();
+  if (p.terms.size() > 1 || !t.is_plain("two_shot", 1, 2)) return with_chain<T, E>(p, f);
+  auto const second = t.has(1) ? codec_from<T, E>(t.arguments[1]) : codec_from<T, E>(t.arguments[0]);
+  return f(two_shot(chain_from<T, E>(t.arguments[0]), second));
+}
+
+/// Feedback by policy `keeps`.
+template <class In, class E, class F>
+any_codec<In, E> fed_back(syntax::pipeline const& p, F const& keeps, bool loose) {
+  return with_exchanged<accum<In>, E>(p, [&]<class C>(C const& codec) -> any_codec<In, E> {
+    if (loose) return error_feedback<C, F, false>(codec, keeps);
+    if constexpr (may_contract<C> || forgetful<F>) {
+      return error_feedback<C, F, true>(codec, keeps);
+    } else {
+      throw std::invalid_argument(
+          sentence("parse: ", codec.name(), " does not promise to contract: write ef(", codec.name(), ",unverified)"));
+    }
+  });
 }
 
 template <class In, class E>
 any_codec<In, E> feedback_from(syntax::term const& t) {
   auto const loose = t.arguments.back().text == "unverified" && t.arguments.size() > 1;
   t.takes(1, loose ? 3 : 2);
-  auto const tuned = t.arguments.size() > (loose ? 2u : 1u);
-  auto const keeps = tuned ? residual_from(t.arguments[1]) : residual();
-  return with_chain<accum<In>, E>(t.arguments[0], [&]<class C>(C const& codec) {
-    return loose ? any_codec<In, E>(error_feedback<C, residual, false>(codec, keeps))
-                 : any_codec<In, E>(error_feedback<C, residual, true>(codec, keeps));
-  });
+  if (t.arguments.size() == (loose ? 2u : 1u)) return fed_back<In, E>(t.arguments[0], residual(), loose);
+  auto const& policy = t.arguments[1].only();
+  if (auto const keeps = residual_from<residual>(policy, "residual")) {
+    return fed_back<In, E>(t.arguments[0], *keeps, loose);
+  }
+  return fed_back<In, E>(t.arguments[0], policy_from<In, E>(policy), loose);
 }
 
 template <class In, class E>
@@ -139,7 +282,7 @@ any_codec<In, E> codec_from(syntax::pipeline const& p) {
   if (p.terms.size() == 1 && t.is_plain("bypass", 2, 2)) {
     return bypass(codec_from<In, E>(t.arguments[0]), t.count(1));
   }
-  return with_chain<In, E>(p, [](auto const& codec) { return any_codec<In, E>(codec); });
+  return with_exchanged<In, E>(p, [](auto const& codec) { return any_codec<In, E>(codec); });
 }
 
 }  // namespace detail

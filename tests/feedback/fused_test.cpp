@@ -1,5 +1,7 @@
 // tests/feedback/fused_test.cpp — feedback in the pass that encodes has the bits of feedback step by step.
 #include <pith/pith.hpp>
+#include <pith/quantize/natural.hpp>
+#include <pith/quantize/one_bit.hpp>
 
 #include <doctest/doctest.h>
 
@@ -79,6 +81,17 @@ TEST_CASE("a quantizer of large buckets keeps it in its last pass") {
   agrees<float>(pith::scaled_sign(1024));
   agrees<double>(pith::scaled_sign());
   agrees<pith::half>(pith::scaled_sign());
+}
+
+TEST_CASE("a quantizer without scales keeps it in its one pass") {
+  agrees<float>(pith::natural<8>());
+  agrees<double>(pith::natural<9>());
+  agrees<pith::half>(pith::natural<8>());
+}
+
+TEST_CASE("two means keep what they did not send") {
+  agrees<float>(pith::one_bit());
+  agrees<pith::bfloat16>(pith::one_bit(128));
 }
 
 TEST_CASE("what a selection does not send stays from the pass that reads") {

@@ -65,7 +65,8 @@ TEST_CASE("where anything is not a number the residual stays") {
 TEST_CASE("rescale multiplies what is kept") {
   auto f = moments<double>{pith::residual(), {2}};
   f.commit({1, -3}, {0, 0});
-  f.policy.rescale(pith::seq, 0.5, f.local);
+  auto none = pith::no_state();
+  f.policy.rescale(pith::seq, 0.5, none, f.local);
   CHECK(f.kept() == std::vector<double>{0.5, -1.5});
 }
 

@@ -12,18 +12,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "support/golden.hpp"
-#include "support/roundtrip.hpp"
+#include "golden/reference.hpp"
 
 using namespace support;
 
 namespace {
-
-double largest(std::vector<double> const& x) {
-  double most = 0;
-  for (auto const v : x) most = std::max(most, std::abs(v));
-  return most;
-}
 
 std::size_t kept(std::vector<double> const& y) {
   return static_cast<std::size_t>(std::count_if(y.begin(), y.end(), [](double v) { return v != 0; }));

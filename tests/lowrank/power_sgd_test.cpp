@@ -78,15 +78,6 @@ std::vector<double> first_columns(std::vector<double> const& q, std::size_t rank
   return some;
 }
 
-std::vector<double> product(std::vector<double> const& m, std::vector<double> const& q, std::size_t columns,
-                            std::size_t rank) {
-  auto p = std::vector<double>(m.size() / columns * rank);
-  for (std::size_t i = 0; i < p.size(); ++i) {
-    for (std::size_t j = 0; j < columns; ++j) p[i] += m[i / rank * columns + j] * q[j * rank + i % rank];
-  }
-  return p;
-}
-
 /// How far from M, of rank r and 36 columns, a step from Q (r columns) in float may end. With u = 2^-24:
 /// M = A A^+ M for A = M Q, and the columns of A are found but for u |A|, and u |M| |Q| since M is rounded to float
 /// itself: what is lost of M is that times |A^+ M| <= |M| / s, where s is the least singular value of A. Columns of P

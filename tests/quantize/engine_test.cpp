@@ -1,5 +1,7 @@
 // tests/quantize/engine_test.cpp — what the quantizers' engine does in one pass has the bits of doing it step by step.
 #include <pith/pith.hpp>
+#include <pith/quantize/natural.hpp>
+#include <pith/quantize/one_bit.hpp>
 
 #include <doctest/doctest.h>
 
@@ -100,12 +102,17 @@ TEST_CASE("a sum over ranks in one pass is the sum of what each sent") {
   sums<double>(pith::scaled_sign());
   sums<pith::half>(pith::scaled_sign(1024));
   sums<pith::bfloat16>(pith::qsgd<8>());
+  sums<float>(pith::natural<8>());
+  sums<pith::half>(pith::natural<9>());
+  sums<float>(pith::one_bit());
+  sums<pith::bfloat16>(pith::one_bit<pith::axis::column>());
 }
 
 TEST_CASE("a sum that is passed on is encoded as if it had been decoded") {
   passes_on(pith::qsgd<8>());
   passes_on(pith::qsgd<5>(15, 1024));
   passes_on(pith::scaled_sign());
+  passes_on(pith::natural<8>());
 }
 
 TEST_CASE("a payload of whole granules is a slice of the payload") {

@@ -6,6 +6,15 @@
 #include "models/sparsifiers.hpp"
 #include "models/user.hpp"
 
+#include <pith/adapt/warm_up.hpp>
+#include <pith/feedback/ef21.hpp>
+#include <pith/feedback/mean_residual.hpp>
+#include <pith/feedback/momentum_correction.hpp>
+#include <pith/feedback/no_feedback.hpp>
+#include <pith/feedback/own_residual.hpp>
+#include <pith/feedback/signum_momentum.hpp>
+#include <pith/feedback/two_sided.hpp>
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -62,6 +71,7 @@ constexpr bool codecs = ((pith::codec<C, float, exec> && pith::codec<C, pith::ha
 
 using unbiased_random_k = pith::random_k<pith::scaling::unbiased>;
 using own_random_k = pith::random_k<pith::scaling::none, pith::drawing::own>;
+using unclipped = pith::terngrad<pith::outliers::kept>;
 
 // ---- the table, row by row -------------------------------------------------------------------------------
 
@@ -89,9 +99,10 @@ static_assert(row_of<hard_threshold> ==
 // DGC: a threshold that promises nothing, and feedback of its own.
 static_assert(stages<sampled_threshold>);
 static_assert(row_of<sampled_threshold> == row{.projection = true, .variable = true, .rate = true, .nest = true});
-static_assert(pith::feedback<dgc, float, exec> && pith::feedback<dgc, pith::half, exec>);
-static_assert(!pith::detail::settles<dgc, float, exec>);
-static_assert(codecs<unverified_ef_by<sampled_threshold, dgc>, ef_by<pith::top_k<>, dgc>>);
+using momentum = pith::momentum_correction;
+static_assert(pith::feedback<momentum, float, exec> && pith::feedback<momentum, pith::half, exec>);
+static_assert(!pith::detail::settles<momentum, float, exec>);
+static_assert(codecs<unverified_ef_by<sampled_threshold, momentum>, ef_by<pith::top_k<>, momentum>>);
 
 // RedSync: by search, trimmed, and quantised, which is two stages.
 using redsync_quantised = pipe<signed_threshold, one_mean>;
@@ -100,7 +111,7 @@ static_assert(row_of<searched_threshold> ==
               row{.projection = true, .contractive = true, .variable = true, .rate = true});
 static_assert(row_of<trimmed_top_k> == row{.projection = true, .contractive = true, .rate = true});
 static_assert(row_of<redsync_quantised> == row{.projection = true, .variable = true, .rate = true});
-static_assert(codecs<unverified_ef<redsync_quantised>, ef_by<searched_threshold, dgc>>);
+static_assert(codecs<unverified_ef<redsync_quantised>, ef_by<searched_threshold, momentum>>);
 
 // SIDCo and Gaussian-k: a stage count is local.
 static_assert(stages<sidco, gaussian_k>);
@@ -138,20 +149,24 @@ static_assert(pith::quantizer_rule<max_min_rule<4, true>, float> &&
               pith::quantizer_rule<max_min_rule<4, true>, double>);
 
 // TernGrad, gathered and with a shared scale.
-static_assert(row_of<decltype(tern_grad())> == row{.unbiased = true});
-static_assert(row_of<shared_scale<2>> == row{.unbiased = true, .collective = true});
+static_assert(stages<pith::terngrad<>, unclipped, pith::summed_terngrad>);
+static_assert(row_of<pith::terngrad<>> == row{} && row_of<unclipped> == row{.unbiased = true});
+static_assert(row_of<pith::summed_terngrad> == row{.collective = true});
+static_assert(pith::detail::knows_contribution<pith::summed_terngrad, float, exec>);
 
 // Natural compression.
-static_assert(stages<natural> && row_of<natural> == row{.unbiased = true});
-static_assert(std::same_as<pith::output_of<natural, float>, pith::packed<9>>);
+static_assert(stages<pith::natural<8>, pith::natural<9>> && row_of<pith::natural<9>> == row{.unbiased = true});
+static_assert(std::same_as<pith::output_of<pith::natural<9>, float>, pith::packed<9>>);
 
-// signSGD: votes are summed, and promise nothing.
-static_assert(row_of<sign_vote> == row{.collective = true} && !stages<sign_vote> && exchangeable<sign_vote>);
+// signSGD: votes are gathered or summed, and promise nothing.
+static_assert(stages<pith::sign, pith::summed_sign> && row_of<pith::sign> == row{});
+static_assert(row_of<pith::summed_sign> == row{.collective = true});
 
 // Scaled sign and 1-bit SGD: one scale a bucket, and two.
-static_assert(stages<pith::scaled_sign, one_bit>);
+static_assert(stages<pith::scaled_sign, pith::one_bit<>, pith::one_bit<pith::axis::column>>);
 static_assert(row_of<pith::scaled_sign> == row{.projection = true, .contractive = true});
-static_assert(row_of<one_bit> == row_of<pith::scaled_sign>);
+static_assert(row_of<pith::one_bit<>> == row_of<pith::scaled_sign>);
+static_assert(row_of<pith::one_bit<pith::axis::column>> == row_of<pith::scaled_sign>);
 
 // DeepReduce: index coders, lossy (P1, P2) and of a superset (P0), and a coder of values.
 static_assert(pith::index_coder<pith::packed_indices> && !pith::lossy_coder<pith::packed_indices>);
@@ -162,14 +177,29 @@ static_assert(stages<pith::top_k<bloom>, bloom_superset, polynomial, pipe<pith::
 
 // Accordion, GraVAC, L-GreCo.
 static_assert(pith::rate_controller<accordion> && pith::rate_controller<gravac> && pith::rate_controller<l_greco>);
+static_assert(pith::rate_controller<pith::warm_up>);
 static_assert(!pith::rate_controller<restless> && !pith::rate_controller<pith::top_k<>>);
 
 // EF21: an estimate that all agree on.
+using pith::ef21;
 static_assert(pith::feedback<ef21, float, exec> && !pith::feedback<impatient, float, exec> &&
               !pith::feedback<int, float, exec>);
 static_assert(pith::detail::settles<ef21, float, exec>);
 static_assert(!pith::detail::stateless<pith::agreed_of<ef21, float, exec>>);
 static_assert(codecs<ef_by<pith::top_k<>, ef21>>);
+
+// Two sides, and a residual of one's own or of all: what is not sent is remembered somewhere.
+static_assert(codecs<ef_by<pith::top_k<>, pith::two_sided<pith::scaled_sign>>,
+                     ef_by<pith::power_sgd, pith::own_residual>, ef_by<pith::top_k<>, pith::mean_residual>>);
+static_assert(pith::detail::tells_contribution<pith::power_sgd, float, exec> &&
+              !pith::detail::tells_contribution<g_top_k, float, exec>);
+
+// What forgets takes any codec, and has no excess to keep.
+static_assert(pith::forgetful<pith::signum_momentum> && pith::forgetful<pith::no_feedback> && !pith::forgetful<ef21> &&
+              !pith::forgetful<momentum> && !pith::forgetful<pith::residual>);
+static_assert(codecs<ef_by<clip, pith::signum_momentum>, ef_by<sampled_threshold, pith::no_feedback>>);
+static_assert(pith::rate_form_of<ef<pith::threshold<>>>() == pith::rate_form::fed_back &&
+              pith::rate_form_of<ef_by<pith::threshold<>, pith::no_feedback>>() == pith::rate_form::bounded);
 
 // A user's own.
 static_assert(stages<clip, fixed_point>);
@@ -194,9 +224,10 @@ static_assert(!std::same_as<pipe<hadamard, pith::top_k<>>, pipe<pith::top_k<>, h
 // What fits, and what does not.
 template <class... S>
 constexpr bool fits = pith::detail::fits<float, exec, S...>;
-static_assert(fits<clip, hadamard, pith::top_k<>, natural> && fits<pith::top_k<>, pith::top_k<>, fixed_point>);
+static_assert(fits<clip, hadamard, pith::top_k<>, pith::natural<>> && fits<pith::top_k<>, pith::top_k<>, fixed_point>);
 static_assert(fits<gradiveq, pith::qsgd<4>> && fits<sidco, pith::scaled_sign>);
-static_assert(!fits<pith::qsgd<4>, pith::top_k<>> && !fits<natural, hadamard> && !fits<pith::qsgd<8>, pith::qsgd<4>>);
+static_assert(!fits<pith::qsgd<4>, pith::top_k<>> && !fits<pith::natural<>, hadamard> &&
+              !fits<pith::qsgd<8>, pith::qsgd<4>>);
 static_assert(!fits<pith::cast<pith::half>, clip>, "clip takes float only");
 static_assert(!fits<pith::top_k<>, ef<pith::top_k<>>> && !fits<ef<pith::top_k<>>, pith::qsgd<8>> &&
               !fits<pith::top_k<>, int>);
@@ -215,14 +246,15 @@ static_assert(!pith::summable<pipe<pith::random_k<>, pith::qsgd<8>>>);
 static_assert(pith::summable<pith::damped<unbiased_random_k>> && !pith::summable<pith::damped<pith::qsgd<8>>>);
 
 // Unbiased behind isometric decoders.
-static_assert(pith::unbiased<pipe<hadamard, pith::qsgd<8>>> && pith::unbiased<pipe<unbiased_random_k, natural>>);
+static_assert(pith::unbiased<pipe<hadamard, pith::qsgd<8>>> &&
+              pith::unbiased<pipe<unbiased_random_k, pith::natural<>>>);
 static_assert(!pith::unbiased<pipe<pith::top_k<>, pith::qsgd<8>>> &&
               !pith::unbiased<pipe<hadamard, pith::scaled_sign>>);
 
 // Contractive behind isometric projections.
 static_assert(pith::contractive<pipe<pith::top_k<>, pith::qsgd<8>>> &&
               pith::contractive<pipe<pith::top_k<>, max_min<4>>>);
-static_assert(pith::contractive<pipe<hadamard, pith::scaled_sign>> && pith::contractive<pith::damped<natural>>);
+static_assert(pith::contractive<pipe<hadamard, pith::scaled_sign>> && pith::contractive<pith::damped<pith::natural<>>>);
 static_assert(!pith::contractive<pipe<pith::power_sgd, pith::qsgd<8>>>, "P Q^T is no isometry");
 static_assert(!pith::contractive<pipe<unbiased_random_k, pith::scaled_sign>> &&
               !pith::contractive<pipe<clip, pith::top_k<>>>);
@@ -251,7 +283,7 @@ static_assert(pith::reproducible<pipe<pith::top_k<>, pith::qsgd<8>>> &&
 static_assert(
     codecs<ef<pith::identity>, ef<pith::cast<pith::half>>, ef<pith::top_k<>>, ef<pith::random_k<>>, ef<own_random_k>,
            ef<hard_threshold>, ef<searched_threshold>, ef<trimmed_top_k>, ef<pith::power_sgd>, ef<max_min<4>>,
-           ef<stochastic_max_min<8>>, ef<pith::scaled_sign>, ef<one_bit>, ef<bloom_superset>, ef<pith::qsgd<8>>,
+           ef<stochastic_max_min<8>>, ef<pith::scaled_sign>, ef<pith::one_bit<>>, ef<bloom_superset>, ef<pith::qsgd<8>>,
            ef<pith::damped<pith::qsgd<2>>>, ef<pipe<hadamard, pith::top_k<>, pith::qsgd<8>>>>);
 static_assert(codecs<pith::bypass<ef<pith::power_sgd>>, unverified_ef<clip>>);
 static_assert(pith::closed<ef<pith::top_k<>>> && pith::closed<pith::bypass<pith::top_k<>>> &&
@@ -357,8 +389,8 @@ TEST_CASE("a variable-rate stage counts what it emits, wherever it stands") {
 TEST_CASE("an engine's scale may be two numbers") {
   CHECK(through(max_min<2>(), {-1, 0.4f, 0.6f, 2}) == std::vector<float>{-1, 0, 1, 2});
   CHECK(through(max_min<4>(8), std::vector<float>(9, 5)) == std::vector<float>(9, 5));
-  CHECK(through(one_bit(), {-1, -3, 2, 4}) == std::vector<float>{-2, -2, 3, 3});
-  CHECK(through(one_bit(8), {1, 2, 3, 4, 5, 6, 7, 8, -6}) ==
+  CHECK(through(pith::one_bit(), {-1, -3, 2, 4}) == std::vector<float>{-2, -2, 3, 3});
+  CHECK(through(pith::one_bit(8), {1, 2, 3, 4, 5, 6, 7, 8, -6}) ==
         std::vector<float>{4.5f, 4.5f, 4.5f, 4.5f, 4.5f, 4.5f, 4.5f, 4.5f, -6});
 }
 
@@ -402,21 +434,6 @@ TEST_CASE("feedback commits once, after the last of two rounds") {
   }
   CHECK(record > 0);
   CHECK(record < 0.84);  // a residual is below a unit u = max|p| / 7 <= (5 + u) / 7
-}
-
-TEST_CASE("DGC accumulates what it does not send, with momentum") {
-  // Of two entries the larger one is sent: v = (1, 3), then v = (1 + (m + 1), 0) with u = (1, 0).
-  auto rank = alone(pith::error_feedback(pith::top_k(0.5), dgc(0.5)), 2);
-  CHECK(rank.step({1, 3}) == std::vector<float>{0, 3});
-  CHECK(rank.step({1, 1}) == std::vector<float>{2.5f, 0});
-  CHECK(rank.step({0, 0}) == std::vector<float>{0, 1.5f});
-}
-
-TEST_CASE("EF21 approaches a constant gradient") {
-  auto rank = alone(pith::error_feedback(pith::top_k(0.5), ef21()), 2);
-  CHECK(rank.step({1, 3}) == std::vector<float>{0, 3});
-  CHECK(rank.step({1, 3}) == std::vector<float>{1, 3});
-  CHECK(rank.step({2, 3}) == std::vector<float>{2, 3});
 }
 
 TEST_CASE("what is exact needs no feedback and is not settled") {

@@ -6,8 +6,12 @@
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/eight_bit.hpp>
+#include <pith/quantize/natural.hpp>
+#include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
+#include <pith/quantize/sign.hpp>
+#include <pith/quantize/terngrad.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/threshold.hpp>
@@ -27,6 +31,11 @@ void with_quantizers(std::uint64_t n, F const& f) {
   f(pith::qsgd<8>(), pith::shape{n});
   f(pith::qsgd<4>(5, 24), pith::shape{n});
   f(pith::qsgd<3>(3, 40000, pith::norm::max), pith::shape{n});
+  f(pith::sign(), pith::shape{n});
+  f(pith::one_bit(), pith::shape{n});
+  f(pith::one_bit<pith::axis::column>(), pith::shape{n / 7 * 7, 7});
+  f(pith::terngrad(), pith::shape{n});
+  f(pith::natural<8>(), pith::shape{n});
   f(pith::error_feedback(pith::scaled_sign()), pith::shape{n});
   f(pith::error_feedback(pith::qsgd<8>()), pith::shape{n});
   f(pith::hadamard() | pith::qsgd<8>(), pith::shape{n});

@@ -36,8 +36,8 @@ class bypass : public pipeable {
   }
 
   template <executor E>
-  void rescale(E const& exec, double factor, auto& local) const {
-    detail::rescale_state(codec_, exec, factor, only(local));
+  void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
+    detail::rescale_state(codec_, exec, factor, only(agreed), only(local));
   }
 
   template <class In, executor E>

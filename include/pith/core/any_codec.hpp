@@ -23,7 +23,9 @@ class any_codec : public pipeable {
   std::string name() const { return self_->name(); }
   capabilities capabilities_for(shape const& dims) const { return self_->capabilities_for(dims); }
   bool is_exact(shape const& dims) const { return self_->is_exact(dims); }
-  void rescale(E const& exec, double factor, any_state& local) const { self_->rescale(exec, factor, local); }
+  void rescale(E const& exec, double factor, any_state& agreed, any_state& local) const {
+    self_->rescale(exec, factor, agreed, local);
+  }
 
   template <std::same_as<In> T>
   std::size_t payload_bytes(shape const& dims) const {
@@ -81,7 +83,7 @@ class any_codec : public pipeable {
     virtual std::string name() const = 0;
     virtual capabilities capabilities_for(shape const&) const = 0;
     virtual bool is_exact(shape const&) const = 0;
-    virtual void rescale(E const&, double, any_state&) const = 0;
+    virtual void rescale(E const&, double, any_state&, any_state&) const = 0;
     virtual std::size_t payload_bytes(shape const&) const = 0;
     virtual void visit_pieces(shape const&, detail::piece_visitor&) const = 0;
     virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
@@ -110,8 +112,8 @@ class any_codec : public pipeable {
     std::string name() const override { return codec.name(); }
     capabilities capabilities_for(shape const& dims) const override { return capabilities_of(codec, dims); }
     bool is_exact(shape const& dims) const override { return detail::is_exact(codec, dims); }
-    void rescale(E const& exec, double factor, any_state& l) const override {
-      detail::rescale_state(codec, exec, factor, l.as<local>());
+    void rescale(E const& exec, double factor, any_state& a, any_state& l) const override {
+      detail::rescale_state(codec, exec, factor, a.as<agreed>(), l.as<local>());
     }
     std::size_t payload_bytes(shape const& dims) const override { return pith::payload_bytes<In>(codec, dims); }
     void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const override {

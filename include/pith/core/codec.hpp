@@ -179,9 +179,9 @@ void decode_sum(C const& c, E const& exec, call const& id, shape const& dims, sp
 }
 
 /// Multiplies what a codec feeds back, if it does, by a factor: the loss scale or the learning rate changed.
-template <class C, class E, class Local>
-void rescale_state(C const& c, E const& exec, double factor, Local& local) {
-  if constexpr (requires { c.rescale(exec, factor, local); }) c.rescale(exec, factor, local);
+template <class C, class E, class Agreed, class Local>
+void rescale_state(C const& c, E const& exec, double factor, Agreed& agreed, Local& local) {
+  if constexpr (requires { c.rescale(exec, factor, agreed, local); }) c.rescale(exec, factor, agreed, local);
 }
 
 /// Whether what is decoded is what was encoded, for this shape: then there is nothing to feed back.

@@ -14,6 +14,7 @@ namespace pith::inline v0 {
 /// How a round's bytes travel.
 enum class transport : std::uint8_t {
   all_gather,  ///< every rank receives every rank's bytes, in rank order
+  all_to_all,  ///< every rank sends a piece to each, and receives every rank's piece for it, in rank order
   sum,         ///< every rank receives the elementwise sum
   max,         ///< every rank receives the elementwise maximum
 };
@@ -43,7 +44,7 @@ constexpr std::size_t kind_bytes(element_kind kind) {
   }
 }
 
-/// What every rank sends in one round: `count` elements of a kind.
+/// What every rank sends in one round: `count` elements of a kind; in an all_to_all to each rank, a multiple of 8 bytes.
 struct transfer {
   transport how = transport::all_gather;
   element_kind kind = element_kind::bytes;
@@ -135,9 +136,15 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
   }
 }
 
-/// What a rank's bytes take in a round: gathered ones are padded, so that those of the next rank are aligned too.
+/// Whether a rank receives what others produced apart from each other, not their sum.
+constexpr bool comes_apart(transport how) { return how == transport::all_gather || how == transport::all_to_all; }
+
+/// The pieces that a rank produces: one for each rank, or one for all.
+constexpr unsigned pieces(transport how, unsigned ranks) { return how == transport::all_to_all ? ranks : 1; }
+
+/// What a piece takes in a round: what comes apart is padded, so that the next piece is aligned too.
 constexpr std::size_t padded_bytes(transfer const& moves) {
-  return moves.how == transport::all_gather ? align_up(moves.bytes(), section_alignment) : moves.bytes();
+  return comes_apart(moves.how) ? align_up(moves.bytes(), section_alignment) : moves.bytes();
 }
 
 template <class In, class C, class E>
@@ -227,11 +234,32 @@ concept knows_contribution =
   c.contribution(exec, id, dims, ranks, produced, sent, agreed, ws);
 };
 
+/// The round behind which the gradient is not read again and what the rank contributed is known; the last, or earlier.
+template <class C>
+unsigned contributing_round(C const& c, shape const& dims, unsigned ranks) {
+  if constexpr (requires { c.contributing_round(); }) {
+    return c.contributing_round();
+  } else {
+    return rounds(c, dims, ranks) - 1;
+  }
+}
+
+/// A collective may be able to tell it for the price of more work: its own_contribution.
+template <class C, class In, class E>
+concept tells_contribution = knows_contribution<C, In, E> ||
+    requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
+             span_on<E, std::byte const> produced, stream_on<E, In> sent, agreed_of<C, In, E> const& agreed,
+             workspace_on<E>& ws) {
+  c.own_contribution(exec, id, dims, ranks, produced, sent, agreed, ws);
+};
+
 template <class In, class C, class E, class Agreed>
 void contribution(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
                   span_on<E, std::byte const> produced, stream_on<E, In> sent, Agreed const& agreed,
                   workspace_on<E>& ws) {
-  if constexpr (collective<C, In, E>) {
+  if constexpr (!knows_contribution<C, In, E>) {
+    c.own_contribution(exec, id, dims, ranks, produced, sent, agreed, ws);
+  } else if constexpr (collective<C, In, E>) {
     c.contribution(exec, id, dims, ranks, produced, sent, agreed, ws);
   } else {
     decode_payload<In>(c, exec, id, dims, produced, sent, agreed, ws);

@@ -5,6 +5,7 @@
 #include <pith/core/error.hpp>
 #include <pith/core/explain.hpp>
 #include <pith/core/rounds.hpp>
+#include <pith/feedback/contraction.hpp>
 #include <pith/feedback/residual.hpp>
 
 #include <algorithm>
@@ -18,6 +19,14 @@ struct unverified_t {};
 /// error_feedback(c, unverified): feedback on a codec that does not promise to contract.
 inline constexpr unverified_t unverified{};
 
+namespace detail {
+
+/// It promises to contract, perhaps, or will be asked.
+template <class C>
+concept may_contract = contractive<C> || unbiased<C> || absolute<C> || erased<C>;
+
+}  // namespace detail
+
 /// Encodes the compensated gradient with `C` and feeds back what was lost, by policy `F`.
 ///
 ///   needs    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute bound: with others
@@ -29,22 +38,22 @@ inline constexpr unverified_t unverified{};
 ///   source   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
 template <class C, class F = residual, bool Verified = true>
 class error_feedback : public pipeable {
-  static_assert(!Verified || contractive<C> || unbiased<C> || absolute<C> || erased<C>,
+  static_assert(!Verified || detail::may_contract<C> || forgetful<F>,
                 "pith: error_feedback(c) needs a c that promises to contract: one with delta, omega or error_bound; "
                 "for any other "
                 "write error_feedback(c, unverified)");
   static_assert(!closed<C>,
                 "pith: error_feedback(c) needs a stage or a chain of them: write bypass(error_feedback(c), n), not "
                 "error_feedback(bypass(c, n))");
-  static_assert(feedback<F, float, detail::archetype>,
+  static_assert(erased_feedback<F> || feedback<F, float, detail::archetype>,
                 "pith: error_feedback(c, f) needs a feedback policy f: name, compensate (which changes no state), "
-                "commit and rescale");
+                "commit and rescale(exec, factor, agreed, local)");
 
  public:
   static constexpr bool is_closed = true;
   static constexpr bool is_reproducible = reproducible<C> && reproducible<F>;
   static constexpr bool is_variable_rate = variable_rate<C>;
-  static constexpr rate_form rates = detail::fed_back_rate(rate_form_of<C>());
+  static constexpr rate_form rates = forgetful<F> ? rate_form_of<C>() : detail::fed_back_rate(rate_form_of<C>());
 
   explicit error_feedback(C codec, F policy = F()) : codec_(std::move(codec)), policy_(std::move(policy)) {}
   error_feedback(C codec, unverified_t) requires(!Verified) : codec_(std::move(codec)) {}
@@ -58,19 +67,22 @@ class error_feedback : public pipeable {
     auto const how = policy_.name() == "residual" ? "" : detail::text(",", policy_.name());
     return detail::text("ef(", codec_.name(), how, Verified ? ")" : ",unverified)");
   }
-  bool is_exact(shape const& dims) const { return detail::is_exact(codec_, dims); }
-  capabilities capabilities_for(shape const& dims) const requires erased<C> {
+  bool is_exact(shape const& dims) const {
+    return loses_nothing(dims) && !detail::traits_of(policy_).changes_gradients;
+  }
+  capabilities capabilities_for(shape const& dims) const requires(erased<C> || erased_feedback<F>) {
     auto of = capabilities();
-    auto const inner = codec_.capabilities_for(dims);
-    of.reproducible = inner.reproducible && reproducible<F>;
-    of.rates = detail::fed_back_rate(inner.rates);
+    auto const inner = capabilities_of(codec_, dims);
+    auto const policy = detail::traits_of(policy_);
+    of.reproducible = inner.reproducible && policy.reproducible;
+    of.rates = policy.forgets ? inner.rates : detail::fed_back_rate(inner.rates);
     return of;
   }
 
   /// For a new loss scale or learning rate: the policy's state, times factor.
   template <executor E>
-  void rescale(E const& exec, double factor, auto& local) const {
-    policy_.rescale(exec, factor, policy_part(local));
+  void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
+    policy_.rescale(exec, factor, policy_part(agreed), policy_part(local));
   }
   error_feedback at(double rate) const requires rate_adjustable<C> {
     auto other = *this;
@@ -85,7 +97,14 @@ class error_feedback : public pipeable {
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
-    if constexpr (Verified) verify(dims);
+    static_assert(
+        detail::told_to<F>() != told::own || detail::tells_contribution<C, accum<In>, E>,
+        "pith: error_feedback(c, own_residual()) needs a c that can tell a rank's own part of the mean; write "
+        "mean_residual() or no policy");
+    auto const policy = detail::traits_of(policy_);
+    if constexpr (!detail::tells_contribution<C, accum<In>, E>)
+      detail::require(policy.commits != told::own, "error_feedback: ", codec_.name(), " cannot tell a rank's own part");
+    if (Verified && !policy.forgets) detail::require_contraction("error_feedback", codec_, dims);
     auto const kept = is_exact(dims) ? shape{} : dims;
     return local_states<In, E>{
         {pith::make_local<accum<In>>(exec, codec_, dims), pith::make_local<In>(exec, policy_, kept)}};
@@ -119,6 +138,7 @@ class error_feedback : public pipeable {
     auto const p = compensated<In>(exec, id, dims, g, local, ws);
     detail::encode_payload<accum<In>>(codec_, exec, id, dims, p, payload, codec_part(agreed), codec_part(local), ws);
     if (is_exact(dims)) return;
+    if (loses_nothing(dims)) return policy_.commit(exec, id, dims, p, p, policy_part(local), ws);
     auto const sent = ws.template take<accum<In>>(dims.n);
     detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, sent, codec_part(agreed), ws);
     policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(sent), policy_part(local), ws);
@@ -156,10 +176,12 @@ class error_feedback : public pipeable {
     if constexpr (fuses<In, E>) {
       if (is_fused<In, E>(dims)) return encode_payload<In>(exec, id, dims, g, out, agreed, local, ws);
     }
-    auto const p = compensated<In>(exec, id, dims, g, local, ws);
+    auto const last = detail::contributing_round(codec_, dims, ranks);
+    auto const p = round > last ? stream_on<E, accum<In> const>() : compensated<In>(exec, id, dims, g, local, ws);
     detail::produce<accum<In>>(codec_, exec, id, dims, ranks, round, p, out, codec_part(agreed), codec_part(local), ws);
-    if constexpr (detail::knows_contribution<C, accum<In>, E>) {
-      if (is_exact(dims) || round + 1 < rounds(dims, ranks)) return;
+    if constexpr (detail::tells_contribution<C, accum<In>, E>) {
+      if (!tells_own<In, E>() || is_exact(dims) || round != last) return;
+      if (loses_nothing(dims)) return policy_.commit(exec, id, dims, p, p, policy_part(local), ws);
       auto const sent = ws.template take<accum<In>>(dims.n);
       detail::contribution<accum<In>>(codec_, exec, id, dims, ranks, out, sent, codec_part(agreed), ws);
       policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(sent), policy_part(local), ws);
@@ -175,14 +197,14 @@ class error_feedback : public pipeable {
                                 ws);
       return;
     }
-    constexpr auto knows = detail::knows_contribution<C, accum<In>, E>;
+    auto const knows = tells_own<In, E>();
     auto const mean = knows ? wide<In, E>(x, ws) : ws.template take<accum<In>>(dims.n);
     detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, mean, codec_part(agreed), codec_part(local),
                               ws);
-    if constexpr (!knows) {
+    if (!knows) {
       auto const p = compensated<In>(exec, id, dims, stream_on<E, In const>(x), local, ws);
-      if (!is_exact(dims))
-        policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(mean), policy_part(local), ws);
+      auto const sent = loses_nothing(dims) ? p : stream_on<E, accum<In> const>(mean);
+      if (!is_exact(dims)) policy_.commit(exec, id, dims, p, sent, policy_part(local), ws);
     }
     if constexpr (detail::settles<F, In, E>) {
       if (!is_exact(dims)) policy_.settle(exec, id, dims, mean, policy_part(agreed), policy_part(local), ws);
@@ -204,10 +226,11 @@ class error_feedback : public pipeable {
   using source_of = decltype(std::declval<F const&>().template source<In, E>(stream_on<E, In const>(),
                                                                              std::declval<local_of<F, In, E>&>()));
 
-  /// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass.
+  /// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass; and what it
+  /// sends in an exchange is what it encodes.
   template <class In, class E>
   static constexpr bool fuses = [] {
-    if constexpr (has_sources<In, E>) {
+    if constexpr (has_sources<In, E> && !collective<C, accum<In>, E>) {
       return detail::encodes_from<C, accum<In>, E, source_of<In, E>> ||
              detail::encodes_payload_from<C, accum<In>, E, source_of<In, E>>;
     } else {
@@ -246,14 +269,13 @@ class error_feedback : public pipeable {
   static auto& codec_part(auto& states) { return std::get<0>(states.each); }
   static auto& policy_part(auto& states) { return std::get<1>(states.each); }
 
-  /// delta and omega depend on the shape, so whether they suffice is a question for run time.
-  void verify(shape const& dims) const {
-    auto const is = capabilities_of(codec_, dims);
-    if (dims.n == 0 || is.error_bound || detail::is_exact(codec_, dims)) return;
-    auto const delta = is.contraction();
-    detail::require(delta && *delta > 0, "error_feedback: ", codec_.name(), " does not contract at n = ", dims.n,
-                    delta ? detail::text(" (delta = ", *delta, ")") : "",
-                    ": wrap its unbiased stage as damped(s), or write ", "error_feedback(c, unverified)");
+  bool loses_nothing(shape const& dims) const { return detail::is_exact(codec_, dims); }
+
+  /// Whether the policy is told what this rank sent, once it has produced its last round; else what all receive.
+  template <class In, class E>
+  bool tells_own() const {
+    auto const to = detail::traits_of(policy_).commits;
+    return to == told::own || (to == told::known && detail::knows_contribution<C, accum<In>, E>);
   }
 
   template <class In, class E>

@@ -54,10 +54,7 @@ class residual {
     void fields(field_visitor& f) { f(residual); }
   };
 
-  std::string name() const {
-    if (beta_ == 1 && gamma_ == 1) return "residual";
-    return detail::text("residual(", detail::shortest(beta_), ",", detail::shortest(gamma_), ")");
-  }
+  std::string name() const { return named("residual"); }
 
   template <real In, executor E>
   local<accum<In>, E> make_local(E const& exec, shape const& dims) const {
@@ -88,9 +85,14 @@ class residual {
   }
   /// For a new loss scale or learning rate.
   template <class A, executor E>
-  void rescale(E const& exec, double factor, local<A, E>& mine) const {
-    exec.for_each_index(mine.residual.size(),
-                        detail::scale<A, A>{mine.residual.data(), mine.residual.data(), static_cast<A>(factor)});
+  void rescale(E const& exec, double factor, no_state&, local<A, E>& mine) const {
+    detail::rescale_buffer(exec, factor, mine.residual);
+  }
+
+ protected:
+  std::string named(char const* word) const {
+    if (beta_ == 1 && gamma_ == 1) return word;
+    return detail::text(word, "(", detail::shortest(beta_), ",", detail::shortest(gamma_), ")");
   }
 
  private:

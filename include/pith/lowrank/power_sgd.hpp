@@ -139,6 +139,15 @@ class power_sgd : public pipeable {
     }
   }
 
+  /// P Q^T of the Q that this rank produced last: its own part of the mean, which costs one more product.
+  template <real In, executor E>
+  void own_contribution(E const& exec, call const&, shape const& dims, unsigned, span_on<E, std::byte const> produced,
+                        stream_on<E, In> sent, factors<accum<In>, E> const& agreed, workspace_on<E>& ws) const {
+    auto const* const q = side_as<accum<In>>(produced);
+    if (is_exact(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{q, sent.data});
+    detail::expand(exec, thin(dims), agreed.p.data(), q, sent.data, ws);
+  }
+
  private:
   std::uint64_t rank(shape const& dims) const {
     return std::min<std::uint64_t>(

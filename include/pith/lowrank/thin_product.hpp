@@ -22,6 +22,10 @@ struct thin_shape {
 inline constexpr std::uint32_t thin_group = 4;
 inline constexpr std::uint32_t thin_strip = 512;
 
+/// Sums in double take more registers than four blocks to a multiprocessor leave, products of doubles more than two.
+template <class In>
+inline constexpr unsigned thin_resident_blocks = sizeof(In) == 8 ? 1 : 2;
+
 /// f(constant<0>()), f(constant<1>()) ..: the vectoriser takes a loop whose inner loops are written out.
 template <std::uint32_t... I, class F>
 PITH_HD inline void write_out(std::integer_sequence<std::uint32_t, I...>, F const& f) {
@@ -85,6 +89,7 @@ struct add_parts {
 template <class In>
 struct times_thin {
   static constexpr std::uint32_t lanes = 32, tall = 16, segment = 8192;
+  static constexpr auto resident_blocks = thin_resident_blocks<In>;
   using memory = fast_array<double, tall * thin_group * lanes>;
 
   In const* m;
@@ -178,6 +183,7 @@ struct times_thin {
 /// Parts of Q = M^T P, one of each slab of rows; rows are added in order.
 template <class In>
 struct transposed_times_thin {
+  static constexpr auto resident_blocks = thin_resident_blocks<In>;
   using memory = fast_array<double, thin_group * thin_strip>;
 
   In const* m;
@@ -249,6 +255,7 @@ struct transposed_times_thin {
 template <class In>
 struct thin_times_thin {
   static constexpr std::uint32_t tall = 4;
+  static constexpr auto resident_blocks = thin_resident_blocks<In>;
   using memory = fast_array<double, tall * thin_strip>;
 
   accum<In> const* p;

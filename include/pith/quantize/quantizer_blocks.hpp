@@ -207,7 +207,7 @@ struct finish_buckets {
   }
 };
 
-/// A part of a bucket whose scale is known.
+/// A part of a bucket whose scale is known, or of a tensor without scales.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct quantize_part {
   using memory = quantizer_memory<Rule, A, Span>;
@@ -219,14 +219,7 @@ struct quantize_part {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const run = to.over.at(block);
-    auto const* const scale = to.scales + run.bucket;
-    auto* const scales = fast.scales.data();
-    auto* const refined = fast.refined.data();
-    auto const rule = to.rule;
-    team.for_each(1u, [=](std::uint32_t) {
-      scales[0] = *scale;
-      refined[0] = refine(rule, *scale);
-    });
+    if constexpr (measures<Rule, A>) read_scale(team, fast, run.bucket);
     if constexpr (Team::specializes) {
       if (run.count == Span) return encode(team, fast, run.first, constant<Span>());
     }
@@ -234,6 +227,17 @@ struct quantize_part {
   }
 
  private:
+  template <class Team>
+  PITH_HD void read_scale(Team const& team, memory& fast, std::uint64_t bucket) const {
+    auto const* const scale = to.scales + bucket;
+    auto* const scales = fast.scales.data();
+    auto* const refined = fast.refined.data();
+    auto const rule = to.rule;
+    team.for_each(1u, [=](std::uint32_t) {
+      scales[0] = *scale;
+      refined[0] = refine(rule, *scale);
+    });
+  }
   template <class Team, class Count>
   PITH_HD void encode(Team const& team, memory& fast, std::uint64_t first, Count count) const {
     auto const* const p = from.load(team, first, count, fast.room.data());
@@ -252,7 +256,8 @@ struct parts_of {
   unsigned ranks;
 
   PITH_HD std::uint8_t const* bytes_of(unsigned rank) const { return bytes + rank * stride; }
-  PITH_HD scale_of<Rule, A> const* scales_of(unsigned rank) const {
+  PITH_HD scale_of<Rule, A> const* scales_of([[maybe_unused]] unsigned rank) const {
+    if constexpr (!measures<Rule, A>) return nullptr;
     return reinterpret_cast<scale_of<Rule, A> const*>(reinterpret_cast<std::uint8_t const*>(scales) + rank * stride);
   }
 };
@@ -310,7 +315,7 @@ struct dequantize_block {
     auto const rule = from.rule;
     unpack_symbols<Rule::bits>(team, from.bytes_of(rank) + run.first / group * Rule::bits, count, symbols);
     team.for_each_in(count, width, [=](std::uint32_t j) {
-      auto const scale = scales[j];
+      auto const scale = scale_at(scales, j);
       return [=](std::uint32_t i) { use(i, Sink::rounded(rule.value(symbols[i], scale))); };
     });
   }
@@ -338,7 +343,7 @@ struct sum_source {
     symbol_word<Rule::bits> symbols[group];
     for (std::uint64_t i = 0; i < count; ++i) sum[i] = -A{0};
     for (unsigned rank = 0; rank < parts.ranks; ++rank) {
-      auto const scale = parts.scales_of(rank)[g * group / parts.over.bucket];
+      auto const scale = scale_at(parts.scales_of(rank), g * group / parts.over.bucket);
       unpack_group<Rule::bits>(parts.bytes_of(rank) + g * Rule::bits, count, symbols);
       for (std::uint64_t i = 0; i < count; ++i) sum[i] += parts.rule.value(symbols[i], scale);
     }

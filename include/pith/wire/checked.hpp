@@ -121,8 +121,8 @@ class checked : public pipeable {
   capabilities capabilities_for(shape const& dims) const requires erased<C> { return codec_.capabilities_for(dims); }
 
   template <executor E>
-  void rescale(E const& exec, double factor, auto& local) const {
-    detail::rescale_state(codec_, exec, factor, only(local));
+  void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
+    detail::rescale_state(codec_, exec, factor, only(agreed), only(local));
   }
 
   template <class In, executor E>

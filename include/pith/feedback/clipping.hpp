@@ -1,0 +1,132 @@
+// pith/feedback/clipping.hpp — gradients that are too large, made smaller before a momentum remembers them.
+#pragma once
+
+#include <pith/core/convert.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/summation.hpp>
+
+#include <cmath>
+#include <string>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// x[i]^2, in double.
+template <class In>
+struct square_of {
+  In const* x;
+  PITH_HD double operator()(std::uint64_t i) const {
+    auto const v = static_cast<double>(element_cast<accum<In>>(x[i]));
+    return v * v;
+  }
+};
+
+/// A sum of squares becomes the factor that makes its root at most `most`; 1 if it is not finite.
+struct factor_to_norm {
+  double* squares;
+  double most;
+  PITH_HD void operator()(std::uint64_t) const {
+    auto const norm = sqrt(*squares);
+    *squares = is_finite(norm) && norm > most ? most / norm : 1;
+  }
+};
+
+/// to = factor from, the factor being the executor's.
+template <class To, class From>
+struct scale_by {
+  From const* from;
+  To* to;
+  double const* factor;
+  PITH_HD void operator()(std::uint64_t i) const {
+    to[i] = element_cast<To>(static_cast<accum<To>>(*factor) * element_cast<accum<To>>(from[i]));
+  }
+};
+
+/// to = from, no farther from zero than most; NaN stays.
+template <class To, class From>
+struct clamp_to {
+  From const* from;
+  To* to;
+  To most;
+  PITH_HD void operator()(std::uint64_t i) const {
+    auto const x = element_cast<To>(from[i]);
+    to[i] = x > most ? most : x < -most ? -most : x;
+  }
+};
+
+template <class To, class From, executor E>
+void clip_to_norm(E const& exec, std::uint64_t n, From const* from, To* to, double most, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  auto* const squares = ws.template take<double>(1).data;
+  reduce_into(exec, squares, n, square_of<From>{from}, plus(), 0.0, ws);
+  exec.for_each_index(1, factor_to_norm{squares, most});
+  exec.for_each_index(n, scale_by<To, From>{from, to, squares});
+}
+constexpr std::size_t clip_scratch_bytes(std::uint64_t n) {
+  return scratch_for<double>(1) + reduce_scratch_bytes<double>(n);
+}
+
+}  // namespace detail
+
+/// How large a tensor's gradient may be on one rank: its norm, or each element. Where `most` bounds the sum of `ranks`
+/// independent gradients, which is sqrt(ranks) times as long, say norm(most, ranks) = norm(most / sqrt(ranks)).
+///
+///   needs    0 < most < infinity, ranks >= 1 (std::invalid_argument)
+///   errors   a tensor whose norm is not finite is left as it is
+///   source   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018, section 3.2
+class clipping {
+ public:
+  constexpr clipping() = default;
+  static clipping norm(double most, unsigned ranks = 1) {
+    detail::require(ranks >= 1, "clipping: ranks must be at least 1, got ", ranks);
+    return {rule::norm, most / std::sqrt(static_cast<double>(ranks))};
+  }
+  static clipping value(double most) { return {rule::value, most}; }
+
+  bool clips() const { return rule_ != rule::none; }
+  /// What parse reads; empty if nothing is clipped.
+  std::string name() const {
+    if (!clips()) return "";
+    return detail::text(rule_ == rule::norm ? "clip_norm(" : "clip_value(", detail::shortest(most_), ")");
+  }
+
+  std::size_t scratch_bytes(shape const& dims) const {
+    return rule_ == rule::norm ? detail::clip_scratch_bytes(dims.n) : 0;
+  }
+  /// to = g, clipped.
+  template <real In, executor E>
+  void operator()(E const& exec, shape const& dims, In const* g, accum<In>* to, workspace_on<E>& ws) const {
+    using A = accum<In>;
+    switch (rule_) {
+      case rule::none: return exec.for_each_index(dims.n, detail::convert<A, In>{g, to});
+      case rule::norm: return detail::clip_to_norm(exec, dims.n, g, to, most_, ws);
+      case rule::value: return exec.for_each_index(dims.n, detail::clamp_to<A, In>{g, to, static_cast<A>(most_)});
+    }
+  }
+
+ private:
+  enum class rule : std::uint8_t { none, norm, value };
+
+  clipping(rule how, double most) : rule_(how), most_(most) {
+    detail::require(0 < most && most < HUGE_VAL, "clipping: most must be positive and finite, got ", most);
+  }
+
+  rule rule_ = rule::none;
+  double most_ = 0;
+};
+
+/// Scales the gradients of all tensors of a model together, in place, before they are exchanged: so that their norm is
+/// at most `most` / sqrt(ranks).
+///
+///   needs    ws of clip_bytes(gradients.size()) bytes; a norm that is not finite changes nothing
+template <real In, executor E>
+void clip_to_norm(E const& exec, span_on<E, In> gradients, double most, unsigned ranks, workspace_on<E>& ws) {
+  detail::require(0 < most && most < HUGE_VAL, "clip_to_norm: most must be positive and finite, got ", most);
+  detail::require(ranks >= 1, "clip_to_norm: ranks must be at least 1, got ", ranks);
+  auto* const x = gradients.data();
+  detail::clip_to_norm(exec, gradients.size(), x, x, most / std::sqrt(static_cast<double>(ranks)), ws);
+}
+constexpr std::size_t clip_bytes(std::uint64_t n) { return detail::clip_scratch_bytes(n); }
+
+}  // namespace pith::inline v0

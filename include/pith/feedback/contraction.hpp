@@ -1,0 +1,21 @@
+// pith/feedback/contraction.hpp — whether what is not sent can grow without bound.
+#pragma once
+
+#include <pith/core/capability.hpp>
+#include <pith/core/codec.hpp>
+#include <pith/core/error.hpp>
+
+namespace pith::inline v0::detail {
+
+/// delta and omega depend on the shape, so whether they suffice is a question for run time.
+template <class C>
+void require_contraction(char const* who, C const& codec, shape const& dims) {
+  auto const is = capabilities_of(codec, dims);
+  if (dims.n == 0 || is.error_bound || is_exact(codec, dims)) return;
+  auto const delta = is.contraction();
+  require(delta && *delta > 0, who, ": ", codec.name(), " does not contract at n = ", dims.n,
+          delta ? text(" (delta = ", *delta, ")") : "", ": wrap its unbiased stage as damped(s), or write ",
+          "error_feedback(c, unverified)");
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,146 @@
+// pith/feedback/ef21.hpp — what is sent is how the gradient differs from what all believe of it.
+#pragma once
+
+#include <pith/core/convert.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/stage.hpp>
+#include <pith/feedback/feedback.hpp>
+
+#include <string>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// p = g - estimate.
+template <class In>
+struct differ {
+  In const* g;
+  accum<In> const* estimate;
+  accum<In>* p;
+  PITH_HD void operator()(std::uint64_t i) const { p[i] = element_cast<accum<In>>(g[i]) - estimate[i]; }
+};
+
+/// average = decay (p + estimate), which is the average of gradients that p was made of; where it is a number.
+template <class A>
+struct keep_average {
+  A const* p;
+  A const* estimate;
+  A* average;
+  A decay;
+  PITH_HD void operator()(std::uint64_t i) const {
+    auto const v = p[i] + estimate[i];
+    average[i] = is_finite(v) ? decay * v : average[i];
+  }
+};
+
+/// estimate += sent, where that is a number.
+template <class A>
+struct add_finite {
+  A const* sent;
+  A* estimate;
+  PITH_HD void operator()(std::uint64_t i) const {
+    auto const sum = estimate[i] + sent[i];
+    estimate[i] = is_finite(sum) ? sum : estimate[i];
+  }
+};
+
+/// The agreed estimate grows by what all received, and is what the gradient becomes. Where that is no number the ranks'
+/// estimates could not stay equal to their mean: all begin anew from zero.
+template <class A>
+struct settle_estimate {
+  A* mean;
+  A* agreed;
+  A* own;
+  PITH_HD void operator()(std::uint64_t i) const {
+    auto const sum = agreed[i] + mean[i];
+    mean[i] = sum;
+    agreed[i] = is_finite(sum) ? sum : 0;
+    own[i] = is_finite(sum) ? own[i] : 0;
+  }
+};
+
+}  // namespace detail
+
+/// C(g - e) is sent and added to e, the estimate of this rank's gradient; what all receive is the mean of estimates.
+/// With eta < 1 the gradient's running mean v = (1 - eta) v + eta g takes the place of g (EF21-SGDM). Estimates are 0
+/// at first. Only a new loss scale is a reason to rescale them: they are no steps that wait.
+///
+///   needs    0 < eta <= 1 (std::invalid_argument); about 0.1 where gradients are noisy
+///   keeps    n elements of accum<In>, equal on all ranks: the mean of the estimates; n a rank's own, 2 n if eta < 1
+///   errors   where what all receive is NaN or infinite, all estimates begin anew from 0; where a rank's g is, its v
+///            stays. Outside an exchange decompress gives what was sent, the difference
+///   source   Richtarik, Sokolov and Fatkhullin, EF21, NeurIPS 2021; Fatkhullin, Tyurin and Richtarik, Momentum
+///            Provably Improves Error Feedback, NeurIPS 2023; they begin with one gradient that is sent as it is
+class ef21 {
+ public:
+  static constexpr bool is_reproducible = true;
+
+  explicit ef21(double eta = 1) : eta_(eta) {
+    detail::require(0 < eta && eta <= 1, "ef21: eta must be in (0, 1], got ", eta);
+  }
+
+  template <class A, executor E>
+  struct agreed {
+    buffer<A, E> estimate;
+    void fields(field_visitor& f) { f(estimate); }
+  };
+  template <class A, executor E>
+  struct local {
+    buffer<A, E> estimate, average;
+    void fields(field_visitor& f) { f(estimate), f(average); }
+  };
+
+  std::string name() const { return averages() ? detail::text("ef21(", detail::shortest(eta_), ")") : "ef21"; }
+  bool changes_gradients() const { return averages(); }
+
+  template <real In, executor E>
+  agreed<accum<In>, E> make_agreed(E const& exec, call const&, shape const& dims) const {
+    return {buffer<accum<In>, E>(exec, dims.n)};
+  }
+  template <real In, executor E>
+  local<accum<In>, E> make_local(E const& exec, shape const& dims) const {
+    return {buffer<accum<In>, E>(exec, dims.n), buffer<accum<In>, E>(exec, averages() ? dims.n : 0)};
+  }
+
+  template <real In, executor E>
+  void compensate(E const& exec, call const&, shape const& dims, stream_on<E, In const> g, stream_on<E, accum<In>> p,
+                  local<accum<In>, E> const& mine, workspace_on<E>&) const {
+    using A = accum<In>;
+    auto const* const estimate = mine.estimate.data();
+    if (!averages()) return exec.for_each_index(dims.n, detail::differ<In>{g.data, estimate, p.data});
+    exec.for_each_index(dims.n, detail::scale<A, In>{g.data, p.data, static_cast<A>(eta_)});
+    exec.for_each_index(dims.n, detail::add<A, A>{mine.average.data(), p.data});
+    exec.for_each_index(dims.n, detail::differ<A>{p.data, estimate, p.data});
+  }
+  template <class A, executor E>
+  void commit(E const& exec, call const&, shape const& dims, stream_on<E, A const> p, stream_on<E, A const> sent,
+              local<A, E>& mine, workspace_on<E>&) const {
+    auto* const estimate = mine.estimate.data();
+    if (averages()) {
+      auto const decay = static_cast<A>(1 - eta_);
+      exec.for_each_index(dims.n, detail::keep_average<A>{p.data, estimate, mine.average.data(), decay});
+    }
+    exec.for_each_index(dims.n, detail::add_finite<A>{sent.data, estimate});
+  }
+  template <class A, executor E>
+  void settle(E const& exec, call const&, shape const& dims, stream_on<E, A> mean, agreed<A, E>& all, local<A, E>& mine,
+              workspace_on<E>&) const {
+    exec.for_each_index(dims.n, detail::settle_estimate<A>{mean.data, all.estimate.data(), mine.estimate.data()});
+  }
+  template <class A, executor E>
+  void rescale(E const& exec, double factor, agreed<A, E>& all, local<A, E>& mine) const {
+    detail::rescale_buffer(exec, factor, all.estimate);
+    detail::rescale_buffer(exec, factor, mine.estimate);
+    detail::rescale_buffer(exec, factor, mine.average);
+  }
+
+ private:
+  bool averages() const { return eta_ < 1; }
+
+  double eta_;
+};
+
+static_assert(feedback<ef21, float, detail::archetype> && detail::settles<ef21, float, detail::archetype>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,40 @@
+// pith/feedback/ef_sign.hpp — error feedback in units of the step that is taken.
+#pragma once
+
+#include <pith/core/error.hpp>
+#include <pith/feedback/residual.hpp>
+
+#include <string>
+
+namespace pith::inline v0 {
+
+/// p = e + lr g is encoded, e = p - sent is kept, and the mean is divided by lr, so that the optimizer multiplies by
+/// its learning rate as ever. What is kept is a step not yet taken: another learning rate, which is another codec with
+/// the same state, leaves it as it is. From the first step on lr g is encoded.
+///
+///   needs    a learning rate of 1e-30 to 1e30 (std::invalid_argument)
+///   keeps    what residual keeps
+///   errors   what residual does; outside an exchange nothing divides: decompress gives lr times the gradient
+///   source   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019, algorithm 1
+class ef_sign : public residual {
+ public:
+  explicit ef_sign(double learning_rate) : residual(1, learning_rate), learning_rate_(learning_rate) {
+    detail::require(1e-30 <= learning_rate && learning_rate <= 1e30,
+                    "ef_sign: learning_rate must be in [1e-30, 1e30], got ", learning_rate);
+  }
+
+  std::string name() const { return detail::text("ef_sign(", detail::shortest(learning_rate_), ")"); }
+
+  template <class A, executor E>
+  void settle(E const& exec, call const&, shape const& dims, stream_on<E, A> mean, no_state&, local<A, E>&,
+              workspace_on<E>&) const {
+    exec.for_each_index(dims.n, detail::scale<A, A>{mean.data, mean.data, static_cast<A>(1 / learning_rate_)});
+  }
+
+ private:
+  double learning_rate_;
+};
+
+static_assert(feedback<ef_sign, float, detail::archetype> && detail::settles<ef_sign, float, detail::archetype>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,149 @@
+// pith/feedback/momentum_correction.hpp — what waits to be sent gathers momentum meanwhile.
+#pragma once
+
+#include <pith/core/error.hpp>
+#include <pith/core/stage.hpp>
+#include <pith/feedback/clipping.hpp>
+#include <pith/feedback/feedback.hpp>
+
+#include <string>
+
+namespace pith::inline v0 {
+
+struct momentum_options {
+  bool nesterov = false;
+  bool masks = true;  ///< the momentum of what is sent begins anew
+  clipping clip = {};
+};
+
+namespace detail {
+
+/// p = v + (u + g).
+template <class In>
+struct add_momentum {
+  In const* g;
+  accum<In> const* u;
+  accum<In> const* v;
+  accum<In>* p;
+  PITH_HD void operator()(std::uint64_t i) const { p[i] = v[i] + (u[i] + element_cast<accum<In>>(g[i])); }
+};
+
+/// to = m (u + g).
+template <class A>
+struct grow_momentum {
+  A const* g;
+  A const* u;
+  A* to;
+  A momentum;
+  PITH_HD void operator()(std::uint64_t i) const { to[i] = momentum * (u[i] + g[i]); }
+};
+
+/// v = p - sent, and u what the next step adds of p - v, which is what was added to v; nothing of it where sent, if it
+/// masks. Where that is not a number both stay.
+template <class A>
+struct keep_momentum {
+  A const* p;
+  A const* sent;
+  A* u;
+  A* v;
+  A factor;
+  bool nesterov;
+  bool masks;
+  PITH_HD void operator()(std::uint64_t i) const {
+    auto const added = p[i] - v[i];
+    auto const next = masks && sent[i] != 0 ? 0 : factor * (nesterov ? u[i] + added : added);
+    auto const unsent = p[i] - sent[i];
+    auto const is_number = is_finite(unsent) && is_finite(added);
+    u[i] = is_number ? next : u[i];
+    v[i] = is_number ? unsent : v[i];
+  }
+};
+
+}  // namespace detail
+
+/// u = m u + g; v = v + u is encoded, and what was not sent of it stays: sum of sent + v = sum of u. With Nesterov
+/// v + g + m u. The optimizer then adds no momentum of its own to gradients. By default what is sent loses its momentum
+/// as well (masking), so that it does not go on in a direction that is out of date. Where nothing is lost (an exact
+/// codec) nothing is masked: that is SGD with momentum. A codec that sends something of every element needs
+/// `masks = false`.
+///
+///   needs    0 <= momentum < 1 (std::invalid_argument)
+///   keeps    2 n elements of accum<In>, a rank's own: v, and m u, so that products are stored before anything is added
+///   cost     scratch of n elements with Nesterov; clip_norm reads g once more
+///   errors   where a gradient is NaN or infinite, or is decoded so, u and v stay as they were
+///   is       reproducible; clip_norm of doubles only where sums are not contracted
+///   source   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018; v keeps what a quantizer loses too
+class momentum_correction {
+ public:
+  static constexpr bool is_reproducible = true;
+
+  explicit momentum_correction(double momentum = 0.9, momentum_options options = {})
+      : momentum_(momentum), options_(options) {
+    detail::require(0 <= momentum && momentum < 1, "momentum_correction: momentum must be in [0, 1), got ", momentum);
+  }
+
+  template <class A, executor E>
+  struct local {
+    buffer<A, E> momentum, residual;
+    void fields(field_visitor& f) { f(momentum), f(residual); }
+  };
+
+  std::string name() const {
+    auto const clip = options_.clip.name();
+    return detail::text("momentum_correction(", detail::shortest(momentum_), options_.nesterov ? ",nesterov" : "",
+                        options_.masks ? "" : ",unmasked", clip.empty() ? "" : ",", clip, ")");
+  }
+  bool changes_gradients() const { return true; }
+
+  template <real In, executor E>
+  local<accum<In>, E> make_local(E const& exec, shape const& dims) const {
+    return {buffer<accum<In>, E>(exec, dims.n), buffer<accum<In>, E>(exec, dims.n)};
+  }
+  template <real In, executor E>
+  std::size_t scratch_bytes(E const&, shape const& dims) const {
+    return options_.clip.scratch_bytes(dims) + (options_.nesterov ? scratch_for<accum<In>>(dims.n) : 0);
+  }
+
+  template <real In, executor E>
+  void compensate(E const& exec, call const&, shape const& dims, stream_on<E, In const> g, stream_on<E, accum<In>> p,
+                  local<accum<In>, E> const& mine, workspace_on<E>& ws) const {
+    using A = accum<In>;
+    auto const* u = mine.momentum.data();
+    auto const* const v = mine.residual.data();
+    if (!options_.nesterov && !options_.clip.clips()) {
+      return exec.for_each_index(dims.n, detail::add_momentum<In>{g.data, u, v, p.data});
+    }
+    auto const scope = ws.mark();
+    options_.clip.template operator()<In>(exec, dims, g.data, p.data, ws);
+    if (options_.nesterov) {
+      auto const ahead = ws.template take<A>(dims.n);
+      exec.for_each_index(dims.n, detail::grow_momentum<A>{p.data, u, ahead.data, static_cast<A>(momentum_)});
+      u = ahead.data;
+    }
+    exec.for_each_index(dims.n, detail::add_momentum<A>{p.data, u, v, p.data});
+  }
+
+  template <class A, executor E>
+  void commit(E const& exec, call const&, shape const& dims, stream_on<E, A const> p, stream_on<E, A const> sent,
+              local<A, E>& mine, workspace_on<E>&) const {
+    auto const is_dense = sent.data == p.data;
+    // With u' = m (u + g) and p - v = u' + g: u' = (u + (p - v)) m / (1 + m).
+    auto const factor = options_.nesterov ? momentum_ / (1 + momentum_) : momentum_;
+    exec.for_each_index(
+        dims.n, detail::keep_momentum<A>{p.data, sent.data, mine.momentum.data(), mine.residual.data(),
+                                         static_cast<A>(factor), options_.nesterov, options_.masks && !is_dense});
+  }
+  template <class A, executor E>
+  void rescale(E const& exec, double factor, no_state&, local<A, E>& mine) const {
+    detail::rescale_buffer(exec, factor, mine.momentum);
+    detail::rescale_buffer(exec, factor, mine.residual);
+  }
+
+ private:
+  double momentum_;
+  momentum_options options_;
+};
+
+static_assert(feedback<momentum_correction, float, detail::archetype>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,28 @@
+// pith/feedback/own_residual.hpp — what a rank's own payload lacks of its gradient is added to its next one.
+#pragma once
+
+#include <pith/feedback/residual.hpp>
+
+#include <string>
+
+namespace pith::inline v0 {
+
+/// e = p - sent, sent being this rank's part of the mean. `residual` is the same, and faster, where a codec knows that
+/// part at once; power_sgd can tell it, P (M^T P)^T, for one more product.
+///
+///   needs    a codec that can tell a rank's own part
+///   keeps    what residual keeps
+///   source   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, algorithm 2
+class own_residual : public residual {
+ public:
+  static constexpr told commits = told::own;
+
+  using residual::residual;
+
+  std::string name() const { return named("own_residual"); }
+  bool has_source() const { return false; }
+};
+
+static_assert(feedback<own_residual, float, detail::archetype>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,78 @@
+// pith/feedback/signum_momentum.hpp — the running mean of gradients is encoded in their place.
+#pragma once
+
+#include <pith/core/convert.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/stage.hpp>
+#include <pith/feedback/feedback.hpp>
+
+#include <string>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// momentum = beta p, where p is a number; elsewhere the momentum stays.
+template <class A>
+struct keep_decayed {
+  A const* p;
+  A* momentum;
+  A beta;
+  PITH_HD void operator()(std::uint64_t i) const { momentum[i] = is_finite(p[i]) ? beta * p[i] : momentum[i]; }
+};
+
+}  // namespace detail
+
+/// m = beta m + (1 - beta) g is encoded, from m = 0. Nothing is fed back: what a sign loses stays lost.
+///
+///   needs    0 <= beta < 1 (std::invalid_argument)
+///   keeps    n elements of accum<In>, a rank's own: beta m, so that products are stored before anything is added
+///   errors   where m is NaN or infinite it is encoded so, and stays as it was
+///   source   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018, algorithm 2
+class signum_momentum {
+ public:
+  static constexpr bool is_reproducible = true;
+  static constexpr bool is_forgetful = true;
+
+  explicit signum_momentum(double beta = 0.9) : beta_(beta) {
+    detail::require(0 <= beta && beta < 1, "signum_momentum: beta must be in [0, 1), got ", beta);
+  }
+
+  template <class A, executor E>
+  struct local {
+    buffer<A, E> momentum;
+    void fields(field_visitor& f) { f(momentum); }
+  };
+
+  std::string name() const { return detail::text("signum_momentum(", detail::shortest(beta_), ")"); }
+  bool changes_gradients() const { return true; }
+
+  template <real In, executor E>
+  local<accum<In>, E> make_local(E const& exec, shape const& dims) const {
+    return {buffer<accum<In>, E>(exec, dims.n)};
+  }
+
+  template <real In, executor E>
+  void compensate(E const& exec, call const&, shape const& dims, stream_on<E, In const> g, stream_on<E, accum<In>> p,
+                  local<accum<In>, E> const& mine, workspace_on<E>&) const {
+    using A = accum<In>;
+    exec.for_each_index(dims.n, detail::scale<A, In>{g.data, p.data, static_cast<A>(1 - beta_)});
+    exec.for_each_index(dims.n, detail::add<A, A>{mine.momentum.data(), p.data});
+  }
+  template <class A, executor E>
+  void commit(E const& exec, call const&, shape const& dims, stream_on<E, A const> p, stream_on<E, A const>,
+              local<A, E>& mine, workspace_on<E>&) const {
+    exec.for_each_index(dims.n, detail::keep_decayed<A>{p.data, mine.momentum.data(), static_cast<A>(beta_)});
+  }
+  template <class A, executor E>
+  void rescale(E const& exec, double factor, no_state&, local<A, E>& mine) const {
+    detail::rescale_buffer(exec, factor, mine.momentum);
+  }
+
+ private:
+  double beta_;
+};
+
+static_assert(feedback<signum_momentum, float, detail::archetype> && forgetful<signum_momentum>);
+
+}  // namespace pith::inline v0
