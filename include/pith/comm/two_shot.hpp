@@ -69,6 +69,11 @@ class two_shot : public pipeable {
     return first_.capabilities_for(dims);
   }
 
+  template <executor E>
+  void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
+    detail::rescale_state(second_, exec, factor, second_part(agreed), second_part(local));
+  }
+
   template <class In, executor E>
   auto make_agreed(E const& exec, call const& id, shape const& dims) const {
     auto made = agreed_states<In, E>{

@@ -152,7 +152,7 @@ std::size_t exchange_scratch_bytes(C const& c, E const& exec, shape const& dims,
   if constexpr (collective<C, In, E>) {
     return c.template exchange_scratch_bytes<In>(exec, dims, ranks);
   } else {
-    if (has_decode_sum<In, E>(c)) return scratch_bytes<In>(c, exec, dims);
+    if (ranks == 1 || has_decode_sum<In, E>(c)) return scratch_bytes<In>(c, exec, dims);
     return scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n) + scratch_bytes<In>(c, exec, dims);
   }
 }
@@ -172,19 +172,24 @@ stream_on<E, In const> scaled(E const& exec, stream_on<E, In const> x, double fa
   return y;
 }
 
-/// The mean of all ranks' payloads, decoded and added in rank order: by an engine in one pass, with the same bits.
+/// The mean of all ranks' payloads, decoded and added in rank order: by an engine in one pass, with the same bits. That
+/// of one rank is what it sent.
 template <class In, class C, class E, class Agreed>
 void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in,
                  stream_on<E, In> x, Agreed const& agreed, workspace_on<E>& ws) {
   auto const scope = ws.mark();
+  auto const size = payload_bytes<In>(c, dims);
+  if (ranks == 1) {
+    id.rank = 0;
+    return decode_payload<In>(c, exec, id, dims, in.from(0, size), x, agreed, ws);
+  }
   auto const share = accum<In>{1} / static_cast<accum<In>>(ranks);
   if constexpr (sums_parts<C, In, E> || sums_payloads<C, In, E>) {
-    auto const first = in.from(0, payload_bytes<In>(c, dims));
+    auto const first = in.from(0, size);
     if (has_decode_sum<In, E>(c)) return decode_sum<In>(c, exec, id, dims, first, in.stride, ranks, share, x, ws);
   }
   auto const one = ws.template take<In>(dims.n);
   auto const sum = ws.template take<accum<In>>(dims.n);
-  auto const size = payload_bytes<In>(c, dims);
   for (unsigned rank = 0; rank < ranks; ++rank) {
     id.rank = static_cast<std::uint16_t>(rank);
     decode_payload<In>(c, exec, id, dims, in.from(rank, size), one, agreed, ws);
@@ -196,6 +201,17 @@ void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned
   }
   exec.for_each_index(dims.n, scale<In, accum<In>>{sum.data, x.data, share});
 }
+
+/// A collective whose rounds take what a source yields, and whose last one gives the mean to a sink: where it is not
+/// exact.
+template <class C, class In, class E, class Source, class Sink>
+concept exchanges_from = collective<C, In, E> &&
+    requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+             Source const& from, span_on<E, std::byte> out, received_on<E> in, Sink const& to,
+             agreed_of<C, In, E>& agreed, workspace_on<E>& ws) {
+  { c.produce_from(exec, dims, round, from, out, std::as_const(agreed), ws) } -> std::same_as<void>;
+  { c.absorb_to(exec, id, dims, ranks, in, to, agreed, ws) } -> std::same_as<void>;
+};
 
 template <class In, class C, class E, class Agreed, class Local>
 void produce(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,

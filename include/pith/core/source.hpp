@@ -10,6 +10,7 @@ namespace pith::inline v0::detail {
 
 /// A tensor as it is.
 ///
+///   tail(first)                      the same from element `first` on, for engines that go row by row
 ///   load(team, first, count, room)   values first .. first + count - 1, where they lie or in the room for them
 template <class In>
 struct plain_source {
@@ -18,6 +19,7 @@ struct plain_source {
   In const* x;
 
   PITH_HD accum<In> operator()(std::uint64_t i) const { return element_cast<accum<In>>(x[i]); }
+  PITH_HD plain_source tail(std::uint64_t first) const { return {x + first}; }
 
   template <class Team, class Count>
   PITH_HD accum<In> const* load(Team const& team, std::uint64_t first, Count count, accum<In>* room) const {
@@ -54,6 +56,7 @@ struct residual_source {
   A* residual;
 
   PITH_HD A operator()(std::uint64_t i) const { return residual[i] + element_cast<A>(g[i]); }
+  PITH_HD residual_source tail(std::uint64_t first) const { return {g + first, residual + first}; }
 
   template <class Team, class Count>
   PITH_HD A const* load(Team const& team, std::uint64_t first, Count count, A* room) const {
@@ -116,6 +119,34 @@ struct tensor_sink {
   PITH_HD static accum<In> rounded(accum<In> value) { return element_cast<accum<In>>(element_cast<In>(value)); }
 
   PITH_HD void put(std::uint64_t i, accum<In> sum) const { x[i] = element_cast<In>(factor * sum); }
+};
+
+/// What decoding gives is told to a keeping source ...
+template <class Source>
+struct unsent_sink {
+  static constexpr bool takes_blocks = true;
+
+  Source from;
+
+  template <class Team, class Count, class A>
+  PITH_HD void store(Team const& team, std::uint64_t first, Count count, A* sent) const {
+    from.keep(team, first, count, sent);
+  }
+};
+/// ... and then written, maybe over what the source reads.
+template <class Source, class In>
+struct unsent_and_sent_sink {
+  static constexpr bool takes_blocks = true;
+
+  Source from;
+  tensor_sink<In> to;
+
+  template <class Team, class Count, class A>
+  PITH_HD void store(Team const& team, std::uint64_t first, Count count, A* sent) const {
+    from.keep(team, first, count, sent);
+    auto const tensor = to;
+    team.for_each(count, [=](std::uint32_t i) { tensor.put(first + i, sent[i]); });
+  }
 };
 
 }  // namespace pith::inline v0::detail

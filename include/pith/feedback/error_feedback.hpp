@@ -32,8 +32,8 @@ concept may_contract = contractive<C> || unbiased<C> || absolute<C> || erased<C>
 ///   needs    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute bound: with others
 ///            the residual can grow without bound (std::invalid_argument when the state is made)
 ///   keeps    what F keeps (residual: n elements of accum<In>, a rank's own) and what C keeps
-///   cost     with an engine that takes its values from a source (quantizers, top_k) one pass over g and the residual;
-///            else scratch of 2 n elements of accum<In> beside C's, and a decoding
+///   cost     with an engine that takes its values from a source one pass over g and the residual (quantizers, top_k),
+///            or three (power_sgd); else scratch of 2 n elements of accum<In> beside C's, and a decoding
 ///   is       the end of a pipeline; sum of sent + residual = sum of gradients
 ///   source   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
 template <class C, class F = residual, bool Verified = true>
@@ -79,9 +79,10 @@ class error_feedback : public pipeable {
     return of;
   }
 
-  /// For a new loss scale or learning rate: the policy's state, times factor.
+  /// For a new loss scale or learning rate: what is fed back, times factor.
   template <executor E>
   void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
+    detail::rescale_state(codec_, exec, factor, codec_part(agreed), codec_part(local));
     policy_.rescale(exec, factor, policy_part(agreed), policy_part(local));
   }
   error_feedback at(double rate) const requires rate_adjustable<C> {
@@ -162,7 +163,7 @@ class error_feedback : public pipeable {
     if constexpr (fuses<In, E>) {
       auto const from = detail::scratch_bytes_from<accum<In>, source_of<In, E>>(codec_, exec, dims);
       auto const rest = detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks);
-      if (is_fused<In, E>(dims)) return std::max(from, wide_bytes<In>(dims) + rest);
+      if (fuses_exchange<In, E> && is_fused<In, E>(dims)) return std::max(from, wide_bytes<In>(dims) + rest);
     }
     return 2 * scratch_for<accum<In>>(dims.n) + detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks) +
            detail::scratch_bytes<In>(policy_, exec, dims);
@@ -173,7 +174,10 @@ class error_feedback : public pipeable {
   void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
                stream_on<E, In const> g, span_on<E, std::byte> out, auto const& agreed, auto& local,
                workspace_on<E>& ws) const {
-    if constexpr (fuses<In, E>) {
+    if constexpr (exchanges_from_source<In, E>) {
+      auto const from = policy_.template source<In, E>(g, policy_part(local));
+      if (is_fused<In, E>(dims)) return codec_.produce_from(exec, dims, round, from, out, codec_part(agreed), ws);
+    } else if constexpr (fuses_exchange<In, E>) {
       if (is_fused<In, E>(dims)) return encode_payload<In>(exec, id, dims, g, out, agreed, local, ws);
     }
     auto const last = detail::contributing_round(codec_, dims, ranks);
@@ -197,22 +201,34 @@ class error_feedback : public pipeable {
                                 ws);
       return;
     }
+    if constexpr (exchanges_from_source<In, E>) {
+      auto const to = sink_of<In, E>{policy_.template source<In, E>(x, policy_part(local)), {x.data, 1}};
+      if (is_fused<In, E>(dims)) return codec_.absorb_to(exec, id, dims, ranks, in, to, codec_part(agreed), ws);
+    }
+    absorb_last<In>(exec, id, dims, ranks, round, in, x, agreed, local, ws);
+  }
+
+ private:
+  /// The last round step by step.
+  template <class In, class E>
+  void absorb_last(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+                   stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
     auto const knows = tells_own<In, E>();
-    auto const mean = knows ? wide<In, E>(x, ws) : ws.template take<accum<In>>(dims.n);
+    auto const mean = knows || is_exact(dims) ? wide<In, E>(x, ws) : ws.template take<accum<In>>(dims.n);
     detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, mean, codec_part(agreed), codec_part(local),
                               ws);
+    if (is_exact(dims)) return narrow<In>(exec, mean, x);
     if (!knows) {
       auto const p = compensated<In>(exec, id, dims, stream_on<E, In const>(x), local, ws);
       auto const sent = loses_nothing(dims) ? p : stream_on<E, accum<In> const>(mean);
-      if (!is_exact(dims)) policy_.commit(exec, id, dims, p, sent, policy_part(local), ws);
+      policy_.commit(exec, id, dims, p, sent, policy_part(local), ws);
     }
     if constexpr (detail::settles<F, In, E>) {
-      if (!is_exact(dims)) policy_.settle(exec, id, dims, mean, policy_part(agreed), policy_part(local), ws);
+      policy_.settle(exec, id, dims, mean, policy_part(agreed), policy_part(local), ws);
     }
     narrow<In>(exec, mean, x);
   }
 
- private:
   template <class In, class E>
   using agreed_states = detail::states<detail::agreed_part, agreed_of<C, accum<In>, E>, agreed_of<F, In, E>>;
   template <class In, class E>
@@ -226,17 +242,29 @@ class error_feedback : public pipeable {
   using source_of = decltype(std::declval<F const&>().template source<In, E>(stream_on<E, In const>(),
                                                                              std::declval<local_of<F, In, E>&>()));
 
-  /// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass; and what it
-  /// sends in an exchange is what it encodes.
+  /// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass.
   template <class In, class E>
   static constexpr bool fuses = [] {
-    if constexpr (has_sources<In, E> && !collective<C, accum<In>, E>) {
+    if constexpr (has_sources<In, E>) {
       return detail::encodes_from<C, accum<In>, E, source_of<In, E>> ||
              detail::encodes_payload_from<C, accum<In>, E, source_of<In, E>>;
     } else {
       return false;
     }
   }();
+  template <class In, class E>
+  using sink_of = detail::unsent_and_sent_sink<source_of<In, E>, In>;
+  /// So it is in the rounds of a collective: what it sent is the mean that it gives to a sink.
+  template <class In, class E>
+  static constexpr bool exchanges_from_source = [] {
+    if constexpr (has_sources<In, E> && !detail::settles<F, In, E>) {
+      return detail::exchanges_from<C, accum<In>, E, source_of<In, E>, sink_of<In, E>>;
+    } else {
+      return false;
+    }
+  }();
+  template <class In, class E>
+  static constexpr bool fuses_exchange = fuses<In, E> && (exchanges_from_source<In, E> || !collective<C, accum<In>, E>);
   template <class In, class E>
   bool is_fused([[maybe_unused]] shape const& dims) const {
     if constexpr (fuses<In, E>) {
@@ -281,6 +309,9 @@ class error_feedback : public pipeable {
   template <class In, class E>
   stream_on<E, accum<In> const> compensated(E const& exec, call const& id, shape const& dims, stream_on<E, In const> g,
                                             auto& local, workspace_on<E>& ws) const {
+    if constexpr (std::same_as<In, accum<In>>) {
+      if (is_exact(dims)) return g;
+    }
     auto const p = ws.template take<accum<In>>(dims.n);
     if (is_exact(dims)) {
       exec.for_each_index(dims.n, detail::convert<accum<In>, In>{g.data, p.data});
