@@ -239,8 +239,7 @@ class error_feedback : public pipeable {
     f.template source<In, E>(g, l);
   };
   template <class In, class E>
-  using source_of = decltype(std::declval<F const&>().template source<In, E>(stream_on<E, In const>(),
-                                                                             std::declval<local_of<F, In, E>&>()));
+  using source_of = typename detail::feedback_source<F, In, E>::type;
 
   /// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass.
   template <class In, class E>
