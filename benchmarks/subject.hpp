@@ -2,12 +2,14 @@
 #pragma once
 
 #include "../examples/nearest4.hpp"
+#include "survey.hpp"
 #include "yardstick.hpp"
 
 #include <pith/core/saving.hpp>
 #include <pith/parse.hpp>
 
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <random>
 #include <string>
@@ -58,14 +60,33 @@ double relative_error(pith::span<In const> x, pith::span<In const> y) {
   return error / energy;
 }
 
-/// The codec of a text; nearest4 is a user's own, which no parser knows.
+/// The codec of a text; nearest4 is a user's own, which no parser knows, nor the methods of pith/survey.
 template <pith::real In, pith::executor E>
 pith::any_codec<In, E> codec_of(std::string const& text) {
   if (text == "nearest4") return nearest4();
   if (text == "ef(nearest4)") return pith::error_feedback(nearest4());
   if (text == "hadamard|qsgd<4>") return pith::hadamard() | pith::qsgd<4>();
+  if constexpr (std::same_as<In, float> && std::same_as<E, pith::seq_executor>) {
+    if (auto const method = survey_codec(text)) return *method;
+  }
   return pith::parse<In, E>(text);
 }
+
+/// Adds up what a payload uses.
+class used_counter final : public pith::detail::piece_visitor {
+ public:
+  explicit used_counter(pith::span<std::byte const> payload) : payload_(payload) {}
+
+  std::size_t bytes() const { return bytes_; }
+  std::uint32_t count(std::size_t at, std::uint64_t) override {
+    return pith::detail::read_count(pith::seq, payload_, at);
+  }
+  void piece(pith::detail::payload_piece const& used) override { bytes_ += used.used; }
+
+ private:
+  pith::span<std::byte const> payload_;
+  std::size_t bytes_ = 0;
+};
 
 /// The codec of a text with `sets` payloads and states, and one workspace.
 template <pith::real In, pith::executor E>
@@ -115,6 +136,12 @@ class subject {
   }
 
   std::size_t payload_bytes() const { return payload_[0].size(); }
+  /// What the first payload uses of its room, where the rate varies.
+  std::size_t used_bytes() const {
+    auto used = used_counter(payload_[0]);
+    codec_.template visit_pieces<In>(dims_, used);
+    return used.bytes();
+  }
   std::size_t workspace_bytes() const { return pith::workspace_bytes<In>(exec_, codec_, dims_); }
   std::size_t agreed_bytes() { return bytes_of(states_[0].agreed()); }
   std::size_t local_bytes() { return bytes_of(states_[0].local()); }

@@ -21,6 +21,30 @@ TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
                            "cast<bfloat16>",
                            "scaled_sign",
                            "scaled_sign(256)",
+                           "sign",
+                           "sign(zero)",
+                           "summed_sign",
+                           "summed_sign(zero)",
+                           "one_bit",
+                           "one_bit(256)",
+                           "one_bit(row)",
+                           "one_bit(column)",
+                           "terngrad",
+                           "terngrad(3)",
+                           "terngrad(0)",
+                           "terngrad(0,64)",
+                           "terngrad(2.5,64)",
+                           "summed_terngrad",
+                           "summed_terngrad(0)",
+                           "trits(terngrad)",
+                           "trits(qsgd<2>)",
+                           "natural<8>",
+                           "natural<9>",
+                           "damped(natural<8>)",
+                           "damped(trits(terngrad(0)))",
+                           "ef(summed_terngrad,unverified)",
+                           "ef(sign,unverified)",
+                           "hadamard|natural<9>",
                            "qsgd<8>",
                            "qsgd<4>(3,64)",
                            "qsgd<4>(3,64,max)",
@@ -31,6 +55,13 @@ TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
                            "threshold(0.01,0.1,dense)",
                            "random_k(0.1)",
                            "random_k(0.1,unbiased)",
+                           "random_k(0.1,none,own)",
+                           "random_k(0.1,unbiased,own)",
+                           "random_blocks(0.1,64)",
+                           "random_blocks(0.1,8,unbiased)",
+                           "eight_bit",
+                           "eight_bit(128)",
+                           "eight_bit(0,floor)",
                            "hadamard",
                            "hadamard(64)",
                            "hadamard|qsgd<4>",
@@ -65,6 +96,9 @@ TEST_CASE("blanks and defaults may be written or not") {
   CHECK(name_of(" ef( top_k( 0.010 ) | qsgd< 8 >() ) ") == "ef(top_k(0.01)|qsgd<8>)");
   CHECK(name_of("qsgd<8>(127, 128, l2)") == "qsgd<8>");
   CHECK(name_of("random_k(1e-1, none)") == "random_k(0.1)");
+  CHECK(name_of("sign(positive)") == "sign");
+  CHECK(name_of("one_bit(0)") == "one_bit");
+  CHECK(name_of("terngrad(2.5, 0)") == "terngrad");
   CHECK(name_of("ef(scaled_sign, residual)") == "ef(scaled_sign)");
   CHECK(name_of("ef(scaled_sign, signum_momentum)") == "ef(scaled_sign,signum_momentum(0.9))");
   CHECK(name_of("ef(top_k(0.1), momentum_correction)") == "ef(top_k(0.1),momentum_correction(0.9))");
@@ -94,6 +128,11 @@ TEST_CASE("capabilities of parsed codecs are those of their types") {
   same(pith::random_k(0.1) | pith::cast<pith::half>(), "random_k(0.1)|cast<half>");
   same(pith::top_k(0.1) | pith::scaled_sign(), "top_k(0.1)|scaled_sign");
   same(pith::power_sgd(2), "power_sgd(2)");
+  same(pith::random_k<pith::scaling::unbiased>(0.1) | pith::terngrad<pith::outliers::kept>(),
+       "random_k(0.1,unbiased)|terngrad(0)");
+  same(pith::terngrad(), "terngrad");
+  same(pith::one_bit<pith::axis::column>(), "one_bit(column)");
+  same(pith::top_k(0.1) | pith::natural<8>(), "top_k(0.1)|natural<8>");
   same(pith::threshold(0.5, 0.1), "threshold(0.5,0.1)");
   same(pith::threshold<pith::overflow::dense>(0.5, 0.1), "threshold(0.5,0.1,dense)");
 }
@@ -114,6 +153,9 @@ TEST_CASE("a chain made at run time has the bytes of its type whatever lay in th
   };
   same(pith::qsgd<8>(), "qsgd<8>", 13);
   same(pith::top_k(0.5) | pith::qsgd<4>(), "top_k(0.5)|qsgd<4>", 26);
+  same(pith::natural<9>(), "natural<9>", 13);
+  same(pith::top_k(0.5) | pith::sign(), "top_k(0.5)|sign", 27);
+  same(pith::trits(pith::terngrad()), "trits(terngrad)", 33);
   same(pith::threshold(0.5, 0.3) | pith::qsgd<4>(), "threshold(0.5,0.3)|qsgd<4>", 97);
   same(pith::top_k(0.5) | pith::top_k(0.5) | pith::scaled_sign(), "top_k(0.5)|top_k(0.5)|scaled_sign", 101);
   same(pith::random_k(0.3) | pith::damped(pith::qsgd<2>()), "random_k(0.3)|damped(qsgd<2>)", 77);
@@ -173,6 +215,15 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("qsgd<8", "expected > at column 7");
   refuses("zip", "\"zip\" is no stage; stages are identity");
   refuses("qsgd<1>", "qsgd<Bits> needs 2 <= Bits <= 10, got \"qsgd<1>\"");
+  refuses("natural", "natural<Bits> needs 8 or 9 Bits, got \"natural\"");
+  refuses("natural<7>", "natural<Bits> needs 8 or 9 Bits, got \"natural<7>\"");
+  refuses("one_bit(diagonal)", "a whole number must stand in \"one_bit(diagonal)\", not \"diagonal\"");
+  refuses("sign(negative)", "positive or zero must stand in \"sign(negative)\", not \"negative\"");
+  refuses("terngrad(-1)", "terngrad: sigma must be finite and at least 0, got -1");
+  refuses("trits(scaled_sign)", "trits(s) needs terngrad or qsgd<2>, got \"scaled_sign\"");
+  refuses("trits(qsgd<3>)", "trits(s) needs terngrad or qsgd<2>, got \"qsgd<3>\"");
+  refuses("ef(summed_sign)", "summed_sign does not promise to contract: write ef(summed_sign,unverified)");
+  refuses("damped(terngrad)", "damped(s) needs an unbiased stage s; terngrad is not");
   refuses("qsgd<8>(0)", "qsgd<8>: levels must be in [1, 127], got 0");
   refuses("qsgd<8>(99999999999999999999)", "a whole number must stand in");
   refuses("qsgd<8>(127,100)", "bucket must be 0 (whole tensor) or a multiple of 8, got 100");
@@ -181,6 +232,9 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("top_k(1.5)", "top_k: density must be in (0, 1], got 1.5");
   refuses("threshold(0)", "threshold: tau must be positive and finite, got 0");
   refuses("threshold(1,0.1,drop)", "keep or dense must stand in \"threshold(1,0.1,drop)\", not \"drop\"");
+  refuses("random_k(0.1,none,both)", "shared or own must stand in");
+  refuses("random_blocks(0.1,9999999999)", "random_blocks: block must be in [1, 2048], got 1048576");
+  refuses("eight_bit(0,ceil)", "nearest or floor must stand in");
   refuses("top_k(nan)", "top_k: density must be in (0, 1], got nan");
   refuses("top_k", "top_k takes 1 arguments, got \"top_k\"");
   refuses("power_sgd(0)", "power_sgd: rank must be at least 1, got 0");

@@ -1,6 +1,8 @@
 // pith/parse.hpp — a codec from its text: parse<float>("ef(top_k(0.01)|qsgd<8>)").
 #pragma once
 
+#include <pith/coding/trits.hpp>
+#include <pith/comm/two_shot.hpp>
 #include <pith/core/any_chain.hpp>
 #include <pith/core/syntax.hpp>
 #include <pith/feedback/any_feedback.hpp>
@@ -13,6 +15,12 @@
 #include <pith/feedback/signum_momentum.hpp>
 #include <pith/feedback/two_sided.hpp>
 #include <pith/pith.hpp>
+#include <pith/quantize/eight_bit.hpp>
+#include <pith/quantize/natural.hpp>
+#include <pith/quantize/one_bit.hpp>
+#include <pith/quantize/summed_sign.hpp>
+#include <pith/quantize/summed_terngrad.hpp>
+#include <pith/sparsify/random_blocks.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -42,14 +50,78 @@ auto with_qsgd(syntax::term const& t, F const& f, std::integer_sequence<int, Bit
   return *std::move(made);
 }
 
+template <class F>
+auto with_terngrad(syntax::term const& t, F const& f) {
+  auto const sigma = t.has(0) ? t.number(0) : 2.5;
+  auto const bucket = t.count(1, 0);
+  return sigma == 0 ? f(terngrad<outliers::kept>(bucket)) : f(terngrad<>(sigma, bucket));
+}
+
+/// Calls f with trits of the ternary stage that a term says.
+template <class F>
+auto with_trits(syntax::term const& t, F const& f) {
+  auto const wrapped = [&]<class S>(S const& stage) -> decltype(f(identity())) {
+    if constexpr (ternary<S>) {
+      return f(trits(stage));
+    } else {
+      throw std::logic_error(sentence("parse: ", stage.name(), " is not ternary"));
+    }
+  };
+  if (t.is_plain("terngrad", 0, 2)) return with_terngrad(t, wrapped);
+  require(t.name == "qsgd" && t.angle == "2", "parse: trits(s) needs terngrad or qsgd<2>, got \"", t.text, "\"");
+  return with_qsgd(t, wrapped, std::integer_sequence<int, 0>());
+}
+
+template <class F>
+auto with_natural(syntax::term const& t, F const& f) {
+  t.takes(0, 0);
+  require(t.angle == "8" || t.angle == "9", "parse: natural<Bits> needs 8 or 9 Bits, got \"", t.text, "\"");
+  return t.angle == "8" ? f(natural<8>()) : f(natural<9>());
+}
+
+/// Calls f with a quantizer of one or two bits.
+template <class F>
+auto with_signs(syntax::term const& t, F const& f) {
+  if (t.is_plain("scaled_sign", 0, 1)) return f(scaled_sign(t.count(0, 0)));
+  if (t.is_plain("one_bit", 0, 1)) {
+    if (t.has(0) && t.arguments[0].text == "row") return f(one_bit<axis::row>());
+    if (t.has(0) && t.arguments[0].text == "column") return f(one_bit<axis::column>());
+    return f(one_bit<>(t.count(0, 0)));
+  }
+  if (t.is_plain("terngrad", 0, 2)) return with_terngrad(t, f);
+  if (t.is_plain("summed_terngrad", 0, 1)) return f(summed_terngrad(t.has(0) ? t.number(0) : 2.5));
+  auto const is_summed = t.is_plain("summed_sign", 0, 1);
+  auto const even =
+      (is_summed || t.is_plain("sign", 0, 1)) && t.is_second(0, "positive", "zero") ? ties::zero : ties::positive;
+  return is_summed ? f(summed_sign(even)) : f(sign(even));
+}
+
+constexpr bool says_signs(std::string_view name) {
+  return name == "scaled_sign" || name == "one_bit" || name == "sign" || name == "summed_sign" || name == "terngrad" ||
+         name == "summed_terngrad";
+}
+
+template <scaling Scaling, class F>
+auto with_random(syntax::term const& t, F const& f) {
+  auto const density = t.number(0);
+  if (t.name == "random_k") {
+    if (t.is_second(2, "shared", "own")) return f(random_k<Scaling, drawing::own>(density));
+    return f(random_k<Scaling>(density));
+  }
+  return f(
+      random_blocks<Scaling>(density, static_cast<std::uint32_t>(std::min<std::uint64_t>(t.count(1, 64), 1u << 20))));
+}
+
 /// Calls f with the stage that a term says, damped ones aside.
 template <class F>
 auto with_plain_stage(syntax::term const& t, F const& f) {
   if (t.name == "cast" && t.angle == "half") return t.takes(0, 0), f(cast<half>());
   if (t.name == "cast" && t.angle == "bfloat16") return t.takes(0, 0), f(cast<bfloat16>());
   if (t.name == "qsgd") return with_qsgd(t, f, std::make_integer_sequence<int, 9>());
+  if (t.name == "natural") return with_natural(t, f);
+  if (says_signs(t.name)) return with_signs(t, f);
+  if (t.is_plain("trits", 1, 1)) return with_trits(t.arguments[0].only(), f);
   if (t.is_plain("identity", 0, 0)) return f(identity());
-  if (t.is_plain("scaled_sign", 0, 1)) return f(scaled_sign(t.count(0, 0)));
   if (t.is_plain("top_k", 1, 1)) return f(top_k(t.number(0)));
   if (t.is_plain("threshold", 1, 3)) {
     auto const tau = t.number(0), capacity = t.has(1) ? t.number(1) : 1;
@@ -57,17 +129,23 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
   }
   if (t.is_plain("hadamard", 0, 1))
     return f(hadamard(static_cast<std::uint32_t>(std::min<std::uint64_t>(t.count(0, 256), 1u << 20))));
-  if (t.is_plain("random_k", 1, 2)) {
-    return t.is_second(1, "none", "unbiased") ? f(random_k<scaling::unbiased>(t.number(0))) : f(random_k(t.number(0)));
+  if (t.is_plain("eight_bit", 0, 2))
+    return f(eight_bit(t.count(0, 0), t.is_second(1, "nearest", "floor") ? snap::floor : snap::nearest));
+  if (t.is_plain("random_k", 1, 3) || t.is_plain("random_blocks", 1, 3)) {
+    auto const at = t.name == "random_k" ? 1u : 2u;
+    return t.is_second(at, "none", "unbiased") ? with_random<scaling::unbiased>(t, f)
+                                               : with_random<scaling::none>(t, f);
   }
   if (t.is_plain("power_sgd", 1, 1)) {
     return f(power_sgd(static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20))));
   }
-  throw std::invalid_argument(
-      sentence("parse: \"", t.text,
-               "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
-               "qsgd<Bits>, top_k, threshold, random_k, hadamard, power_sgd and damped(stage); ef and bypass go "
-               "around a whole chain: bypass(ef(a|b),n)"));
+  throw std::invalid_argument(sentence(
+      "parse: \"", t.text,
+      "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
+      "one_bit, sign, summed_sign, terngrad, summed_terngrad, trits(stage), qsgd<Bits>, natural<Bits>, eight_bit, "
+      "top_k, threshold, random_k, random_blocks, hadamard, power_sgd and damped(stage); ef and bypass go around a "
+      "whole chain: "
+      "bypass(ef(a|b),n)"));
 }
 
 template <class F>
@@ -159,12 +237,29 @@ any_feedback<In, E> policy_from(syntax::term const& t) {
                "momentum_correction, ef21 and two_sided(codec)"));
 }
 
+template <class In, class E>
+any_codec<In, E> codec_from(syntax::pipeline const& p);
+
+/// Calls f with what feedback goes around: a chain, or a chain in two shots.
+template <class T, class E, class F>
+auto with_exchanged(syntax::pipeline const& p, F const& f) {
+  auto const& t = p.terms.front();
+  if (p.terms.size() > 1 || !t.is_plain("two_shot", 1, 2)) return with_chain<T, E>(p, f);
+  auto const second = t.has(1) ? codec_from<T, E>(t.arguments[1]) : codec_from<T, E>(t.arguments[0]);
+  return f(two_shot(chain_from<T, E>(t.arguments[0]), second));
+}
+
 /// Feedback by policy `keeps`.
 template <class In, class E, class F>
 any_codec<In, E> fed_back(syntax::pipeline const& p, F const& keeps, bool loose) {
-  return with_chain<accum<In>, E>(p, [&]<class C>(C const& codec) {
-    return loose ? any_codec<In, E>(error_feedback<C, F, false>(codec, keeps))
-                 : any_codec<In, E>(error_feedback<C, F, true>(codec, keeps));
+  return with_exchanged<accum<In>, E>(p, [&]<class C>(C const& codec) -> any_codec<In, E> {
+    if (loose) return error_feedback<C, F, false>(codec, keeps);
+    if constexpr (may_contract<C> || forgetful<F>) {
+      return error_feedback<C, F, true>(codec, keeps);
+    } else {
+      throw std::invalid_argument(
+          sentence("parse: ", codec.name(), " does not promise to contract: write ef(", codec.name(), ",unverified)"));
+    }
   });
 }
 
@@ -187,7 +282,7 @@ any_codec<In, E> codec_from(syntax::pipeline const& p) {
   if (p.terms.size() == 1 && t.is_plain("bypass", 2, 2)) {
     return bypass(codec_from<In, E>(t.arguments[0]), t.count(1));
   }
-  return with_chain<In, E>(p, [](auto const& codec) { return any_codec<In, E>(codec); });
+  return with_exchanged<In, E>(p, [](auto const& codec) { return any_codec<In, E>(codec); });
 }
 
 }  // namespace detail

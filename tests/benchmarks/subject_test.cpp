@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace {
 
 constexpr double n = 4096;
@@ -34,6 +37,17 @@ TEST_CASE("a warm start is agreed: it is read both ways") {
   auto const agreed = static_cast<double>(low_rank.agreed_bytes());
   CHECK(agreed > 0);
   CHECK(low_rank.encoding().read == 4 * n + agreed);
+}
+
+TEST_CASE("of a payload of variable rate the used bytes are those of what is kept") {
+  auto counted = subject_of("threshold(2,0.5)");
+  auto const x = bench::normal_values<float>(4096);
+  counted.encode(0, x);
+  auto const kept =
+      static_cast<std::size_t>(std::count_if(x.begin(), x.end(), [](float v) { return std::abs(v) >= 2; }));
+  REQUIRE(kept > 0);
+  CHECK(counted.used_bytes() == 4 + 4 * kept + (12 * kept + 7) / 8);
+  CHECK(subject_of("qsgd<8>").used_bytes() == subject_of("qsgd<8>").payload_bytes());
 }
 
 TEST_CASE("each set keeps its own payload") {

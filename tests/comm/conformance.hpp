@@ -62,6 +62,20 @@ void gathers(Comm& comm, std::size_t n) {
 }
 
 template <class Comm>
+void exchanges_pieces(Comm& comm, std::size_t n) {
+  auto const ranks = comm.size();
+  auto sent = std::vector<std::int32_t>(n * ranks), got = sent;
+  for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = held(comm.rank(), i);
+  auto const in = pith::span(reinterpret_cast<std::byte const*>(sent.data()), 4 * sent.size());
+  comm.all_to_all(pith::seq, in, pith::span(reinterpret_cast<std::byte*>(got.data()), 4 * got.size())).wait(pith::seq);
+  std::size_t wrong = 0;
+  for (unsigned r = 0; r < ranks; ++r) {
+    for (std::size_t i = 0; i < n; ++i) wrong += got[r * n + i] != held(r, comm.rank() * n + i);
+  }
+  CHECK(wrong == 0);
+}
+
+template <class Comm>
 void broadcasts(Comm& comm, std::size_t n) {
   for (unsigned root = 0; root < comm.size(); ++root) {
     auto x = mine<std::int32_t>(comm.rank(), n);
@@ -82,6 +96,7 @@ void check(Comm& comm) {
     reduces<std::int32_t>(comm, n);
     reduces<std::int8_t>(comm, n);
     gathers(comm, n);
+    exchanges_pieces(comm, n);
     broadcasts(comm, n);
   }
 }

@@ -2,6 +2,7 @@
 #include <pith/core/batch.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/exec/seq.hpp>
+#include <pith/quantize/natural.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/random_k.hpp>
@@ -79,6 +80,7 @@ void same_bytes_of_codecs(E const& exec) {
   same_bytes_in_a_row<In>(exec, pith::qsgd<3>(3, 1024));
   same_bytes_in_a_row<In>(exec, pith::scaled_sign());
   same_bytes_in_a_row<In>(exec, pith::scaled_sign(1024));
+  same_bytes_in_a_row<In>(exec, pith::natural<8>());
 }
 
 /// Counts what is launched.
@@ -179,6 +181,7 @@ TEST_CASE("the launches of a batch do not grow with its tensors") {
     CHECK(launched(pith::qsgd<8>(), all) == launches{1, 1});
     CHECK(launched(pith::qsgd<8>(127, 1024), all) == launches{4, 1});
     CHECK(launched(pith::scaled_sign(), all) == launches{4, 1});
+    CHECK(launched(pith::natural<8>(), all) == launches{1, 1});
   }
   CHECK(launched(pith::top_k(0.1), repeated(2, some)).encoding == 2 * launched(pith::top_k(0.1), some).encoding);
 }

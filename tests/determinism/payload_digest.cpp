@@ -3,9 +3,16 @@
 //   cast<half>                           cf0b2d6a351857a6
 //   scaled_sign                          ac415317e1161626
 //   scaled_sign(1000)                    4c2728a8538e7ce6
+//   eight_bit                            437e41ce5a371d66
+//   eight_bit(128,floor)                 a853c26fb8594ca6
 //   qsgd<8>                              cabc04830f5d1385
 //   qsgd<4>(5,24)                        f0a4410430576455
 //   qsgd<3>(3,40000,max)                 ac4333b2df34188b
+//   sign                                 e68ccd0fc704a506
+//   one_bit                              7ae113a0eb32c826
+//   one_bit(column)                      c02bd31bdbff1e66
+//   terngrad                             1e0508ecaf23de56
+//   natural<8>                           f49acaed2fe7b917
 //   ef(scaled_sign)                      713b680435c089a1
 //   ef(qsgd<8>)                          ff0ff351f643c52a
 //   hadamard|qsgd<8>                     369f724057265bea
@@ -13,6 +20,9 @@
 //   threshold(1.5,0.25)                  92f36ec855f5aec6
 //   random_k(0.1)                        746e0f5f78d18e26
 //   random_k(0.25,unbiased)              aaf36101f980a226
+//   random_k(0.1,none,own)               3785a78d20f9eba6
+//   random_blocks(0.1,24)                a2916b6e7b6f3726
+//   random_blocks(0.25,64,unbiased)      d51dc37de114e6a6
 //   random_k(0.5)|qsgd<4>                d741e5fc7f7371cb
 //   ef(top_k(0.01)|qsgd<8>)              56d3682bf08564f8
 //   ef(scaled_sign,ef_sign(0.1))

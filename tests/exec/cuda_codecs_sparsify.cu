@@ -8,6 +8,9 @@ TEST_CASE_TEMPLATE("random entries have the bytes of seq", In, float, double, pi
   for (std::uint64_t const n : {1u, 2047u, 100'003u}) {
     same_on_device<In>()(pith::random_k(0.1), {n});
     same_on_device<In>()(pith::random_k<pith::scaling::unbiased>(0.25), {n});
+    same_on_device<In>()(pith::random_k<pith::scaling::none, pith::drawing::own>(0.1), {n});
+    same_on_device<In>()(pith::random_blocks(0.1, 24), {n});
+    same_on_device<In>()(pith::random_blocks<pith::scaling::unbiased>(0.25), {n});
     same_on_device<In>()(pith::random_k(0.5) | pith::qsgd<4>(7, 128, pith::norm::max), {n});
     same_on_device<In>()(pith::error_feedback(pith::random_k(0.5)), {n});
   }

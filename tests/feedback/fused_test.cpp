@@ -1,9 +1,11 @@
 // tests/feedback/fused_test.cpp — feedback in the pass that encodes has the bits of feedback step by step.
 #include <pith/pith.hpp>
+#include <pith/quantize/natural.hpp>
+#include <pith/quantize/one_bit.hpp>
 
 #include <doctest/doctest.h>
 
-#include "support/vectors.hpp"
+#include "support/roundtrip.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -25,12 +27,20 @@ struct rank {
       : codec(std::move(c)),
         state(pith::make_state<In>(pith::seq, codec, dims)),
         payload(pith::payload_bytes<In>(codec, dims)),
-        scratch(pith::workspace_bytes<In>(pith::seq, codec, dims)) {}
+        scratch(pith::workspace_bytes<In>(pith::seq, codec, dims, 4)) {}
 
   void step(std::vector<In> const& gradient) {
     auto ws = pith::workspace(pith::span(scratch));
     pith::compress(pith::seq, codec, pith::span(gradient), pith::span(payload), state, ws);
     CHECK(ws.high_water() <= scratch.size());
+  }
+  /// What an exchange of four ranks with this gradient makes of it.
+  std::vector<In> exchange(std::vector<In> gradient) {
+    auto ws = pith::workspace(pith::span(scratch));
+    auto comm = echo_communicator<4>();
+    pith::all_reduce_mean(pith::seq, comm, codec, pith::span(gradient), state, ws);
+    CHECK(ws.high_water() <= scratch.size());
+    return gradient;
   }
   auto residual() {
     auto const& kept = std::get<1>(state.local().each).residual;
@@ -42,26 +52,67 @@ struct rank {
   std::vector<std::byte> payload, scratch;
 };
 
+/// A codec's feedback, fused and step by step.
+template <class In, class C>
+struct both_ways {
+  using slow_codec = pith::error_feedback<C, step_by_step>;
+
+  both_ways(C const& codec, pith::shape dims)
+      : fused(pith::error_feedback<C>(codec), dims), slow(slow_codec(codec, step_by_step()), dims) {}
+
+  rank<In, pith::error_feedback<C>> fused;
+  rank<In, slow_codec> slow;
+};
+
 template <class T>
 bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
+/// With one NaN for all: which of two NaN a product is, compilers choose.
+template <class In>
+std::vector<In> with_one_nan(std::vector<In> x) {
+  for (auto& v : x) {
+    if (std::isnan(pith::element_cast<double>(v))) v = pith::element_cast<In>(std::nanf(""));
+  }
+  return x;
+}
+
+/// A gradient of step 0, 1 ...; that of step 3 holds NaN.
+template <class In>
+std::vector<In> gradient_of(std::uint64_t n, unsigned step) {
+  auto x = narrow<In>(normal_vector(n, 700 + step));
+  if (step == 3 && n > 0) x[n / 2] = pith::element_cast<In>(std::nanf(""));
+  return x;
+}
+
+template <class In, class C>
+void agrees_at(C const& codec, pith::shape dims) {
+  CAPTURE(dims.n);
+  CAPTURE(dims.rows);
+  auto alone = both_ways<In, C>(codec, dims), exchanged = both_ways<In, C>(codec, dims);
+  for (unsigned step = 0; step < 5; ++step) {
+    auto const x = gradient_of<In>(dims.n, step);
+    alone.fused.step(x);
+    alone.slow.step(x);
+    CHECK(same_bits(alone.fused.payload, alone.slow.payload));
+    CHECK(same_bits(alone.fused.residual(), alone.slow.residual()));
+    CHECK(same_bits(with_one_nan(exchanged.fused.exchange(x)), with_one_nan(exchanged.slow.exchange(x))));
+    CHECK(same_bits(exchanged.fused.residual(), exchanged.slow.residual()));
+  }
+}
+
 template <class In, class C>
 void agrees(C const& codec) {
-  for (std::uint64_t const n : {0, 1, 7, 8, 129, 1000, 40000}) {
-    CAPTURE(n);
-    auto fused = rank<In, pith::error_feedback<C>>(pith::error_feedback<C>(codec), {n});
-    using slow_codec = pith::error_feedback<C, step_by_step>;
-    auto slow = rank<In, slow_codec>(slow_codec(codec, step_by_step()), {n});
-    for (unsigned step = 0; step < 5; ++step) {
-      auto x = narrow<In>(normal_vector(n, 700 + step));
-      if (step == 3 && n > 0) x[n / 2] = pith::element_cast<In>(std::nanf(""));
-      fused.step(x);
-      slow.step(x);
-      CHECK(same_bits(fused.payload, slow.payload));
-      CHECK(same_bits(fused.residual(), slow.residual()));
-    }
+  for (std::uint64_t const n : {0, 1, 7, 8, 129, 1000, 40000}) agrees_at<In>(codec, {n});
+}
+
+/// Vectors and small matrices, which are sent as they are; then those whose blocks, slabs and strips have rests.
+template <class In>
+void agrees_on_matrices(unsigned rank) {
+  for (auto const& dims : {pith::shape{0}, pith::shape{7}, pith::shape{16, 4}, pith::shape{31 * 17, 31},
+                           pith::shape{150 * 700, 150}, pith::shape{9 * 8300, 9}}) {
+    agrees_at<In>(pith::power_sgd(rank), dims);
   }
 }
 
@@ -81,6 +132,17 @@ TEST_CASE("a quantizer of large buckets keeps it in its last pass") {
   agrees<pith::half>(pith::scaled_sign());
 }
 
+TEST_CASE("a quantizer without scales keeps it in its one pass") {
+  agrees<float>(pith::natural<8>());
+  agrees<double>(pith::natural<9>());
+  agrees<pith::half>(pith::natural<8>());
+}
+
+TEST_CASE("two means keep what they did not send") {
+  agrees<float>(pith::one_bit());
+  agrees<pith::bfloat16>(pith::one_bit(128));
+}
+
 TEST_CASE("what a selection does not send stays from the pass that reads") {
   agrees<float>(pith::top_k(0.01));
   agrees<double>(pith::top_k(0.2));
@@ -98,4 +160,11 @@ TEST_CASE("a rotation and a quantizer are one pass") {
   agrees<double>(pith::hadamard(64) | pith::scaled_sign(1024));
   agrees<float>(pith::hadamard(64) | pith::qsgd<6>(31, 192));
   agrees<pith::half>(pith::hadamard() | pith::scaled_sign());
+}
+
+TEST_CASE_TEMPLATE("products with thin matrices take gradient and residual at once", In, float, double, pith::half,
+                   pith::bfloat16) {
+  agrees_on_matrices<In>(1);
+  agrees_on_matrices<In>(4);
+  agrees_on_matrices<In>(6);
 }

@@ -1,4 +1,8 @@
 // tests/fuzz/fuzz_decode.cpp — every decoder on any payload. The first byte chooses the codec, the rest is the payload.
+#include <pith/survey/adaptive_threshold.hpp>
+#include <pith/survey/inceptionn.hpp>
+#include <pith/survey/sketch_ml.hpp>
+
 #include "harness.hpp"
 
 namespace {
@@ -13,6 +17,18 @@ constexpr target targets[] = {{"identity", {13}},
                               {"cast<bfloat16>", {9}},
                               {"scaled_sign", {43}},
                               {"scaled_sign(8)", {43}},
+                              {"sign", {43}},
+                              {"one_bit", {43}},
+                              {"one_bit(8)", {43}},
+                              {"one_bit(row)", {45, 5}},
+                              {"one_bit(column)", {45, 5}},
+                              {"terngrad", {43}},
+                              {"summed_terngrad", {43}},
+                              {"trits(terngrad(0))", {43}},
+                              {"natural<8>", {43}},
+                              {"natural<9>", {43}},
+                              {"eight_bit", {33}},
+                              {"eight_bit(8,floor)", {43}},
                               {"qsgd<2>", {130}},
                               {"qsgd<3>", {35}},
                               {"qsgd<4>(3,64,max)", {71}},
@@ -28,6 +44,9 @@ constexpr target targets[] = {{"identity", {13}},
                               {"top_k(0.5)", {64}},
                               {"random_k(0.3)", {37}},
                               {"random_k(0.3,unbiased)", {37}},
+                              {"random_k(0.3,none,own)", {37}},
+                              {"random_blocks(0.3,4)", {37}},
+                              {"random_blocks(0.3,4,unbiased)", {3}},
                               {"damped(random_k(0.5,unbiased))", {11}},
                               {"power_sgd(1)", {72, 8}},
                               {"power_sgd(3)", {144, 12}},
@@ -43,11 +62,15 @@ constexpr target targets[] = {{"identity", {13}},
                               {"identity", {0}},
                               {"top_k(0.1)|qsgd<8>", {0}}};
 
-/// The last one has a header of its own before the payload, whose errors are a flag and NaN.
+/// Those that no text says, and one with a header of its own before the payload, whose errors are a flag and NaN.
 std::vector<fuzz::opener> make_openers() {
   static auto const flag = pith::error_flag(pith::seq);
   auto made = std::vector<fuzz::opener>();
   for (auto const& t : targets) made.emplace_back(pith::parse<float>(t.codec), t.dims);
+  made.emplace_back(pith::inceptionn(), pith::shape{37});
+  made.emplace_back(pith::inceptionn(pith::byte_field::repaired, 0.4), pith::shape{29});
+  made.emplace_back(pith::adaptive_threshold(0.2), pith::shape{43});
+  made.emplace_back(pith::sketch_ml<6>(), pith::shape{71});
   made.emplace_back(pith::checked(pith::parse<float>("top_k(0.25)|qsgd<4>"), flag), pith::shape{43});
   return made;
 }

@@ -17,60 +17,12 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "support/npy.hpp"
-#include "support/roundtrip.hpp"
+#include "golden/reference.hpp"
+#include "support/singular_value.hpp"
 
 using namespace support;
 
 namespace {
-
-std::string path_of(std::string const& name) { return std::string(PITH_TEST_DATA) + "/golden/" + name + ".npy"; }
-std::vector<double> golden(std::string const& name) { return widen(read_npy(path_of(name)).values); }
-
-/// Row `step` of five.
-std::vector<double> row(std::vector<double> const& all, int step) {
-  auto const begin = all.begin() + step * 256;
-  return {begin, begin + 256};
-}
-
-double largest(std::vector<double> const& x) {
-  double most = 0;
-  for (auto const v : x) most = std::max(most, std::abs(v));
-  return most;
-}
-
-template <class State>
-std::vector<double> residual_of(State& state) {
-  auto const view = std::get<1>(state.local().each).residual.view();
-  return widen(std::vector<float>(view.begin(), view.end()));
-}
-
-/// Mean and variance over `draws` steps of `codec` on rnd64 against those of the reference, which had 2,000 draws: both
-/// means have an error of sqrt(variance / draws), each variance one of its own, of kurtosis 1 / (p (1 - p)) at worst.
-template <class C>
-void agrees_with(C const& codec, std::string const& name, std::vector<double> const& variance) {
-  CAPTURE(name);
-  int const draws = 4000;
-  auto const x = golden("in_rnd64");
-  auto t = trial<float, C>(codec, {64});
-  auto mean = std::vector<double>(64), square = mean;
-  for (int step = 0; step < draws; ++step) {
-    auto const y = widen(t.roundtrip(narrow<float>(x)));
-    for (std::size_t i = 0; i < 64; ++i) mean[i] += y[i] / draws, square[i] += y[i] * y[i] / draws;
-  }
-  auto const their_mean = golden("rnd_" + name + "_mean"), their_variance = golden("rnd_" + name + "_var");
-  double ours = 0, theirs = 0, exact = 0;
-  for (std::size_t i = 0; i < 64; ++i) {
-    auto const error = std::sqrt(variance[i] * (1.0 / draws + 1.0 / 2000));
-    // An event of a probability below 10 / 2000 may not have been seen by either: its part of the mean is then lost.
-    CHECK(std::abs(mean[i] - their_mean[i]) <=
-          5 * error + 10.0 / 2000 * std::sqrt(variance[i]) + 1e-4 * std::abs(x[i]));
-    ours += square[i] - mean[i] * mean[i], theirs += their_variance[i], exact += variance[i];
-  }
-  // 64 independent elements, of which no fewer than a quarter matter: 5 sqrt(kurtosis / (16 draws)) with kurtosis 8.
-  CHECK(std::abs(ours - exact) <= 5 * std::sqrt(8.0 / (16 * draws)) * exact);
-  CHECK(std::abs(theirs - exact) <= 5 * std::sqrt(8.0 / (16 * 2000)) * exact);
-}
 
 /// (norm / s)^2 p (1 - p), p the fraction of s |x| / norm, with a norm a bucket.
 std::vector<double> qsgd_variance(std::vector<double> const& x, double levels, std::size_t bucket) {
@@ -83,6 +35,21 @@ std::vector<double> qsgd_variance(std::vector<double> const& x, double levels, s
     variance[i] = unit * unit * p * (1 - p);
   }
   return variance;
+}
+
+/// How far P P^T M of two computations in float may be apart for a 64 x 48 matrix M and a start Q of `rank` columns, to
+/// first order in u = 2^-24. Where A = M Q is off by e, its span turns by e / s, s the least singular value of A, and
+/// no column that either has made orthonormal is more sensitive than k = |M| |Q| / s.
+///   ours     A is rounded once: k; P, Q' and the result: 4 sqrt(rank) + 4 (lowrank/power_sgd_test)
+///   theirs   Gram-Schmidt of Q, and of P, rounds a column 2 rank - 1 times: 2 (2 rank - 1) k. Sums of 48 products make
+///            A: 48 sqrt(rank) k. Sums of 64 products and four roundings make columns of P as orthogonal as
+///            68 sqrt(2 (rank - 1)) k and as long as 68 sqrt(rank). Q' and the result: (64 + rank) sqrt(rank)
+double apart(std::vector<double> const& m, std::vector<double> const& q, unsigned rank) {
+  auto const r = static_cast<double>(rank), root = std::sqrt(r);
+  auto const k = std::sqrt(square(m) * square(q)) / least_singular_value(product(m, q, 48, rank), rank);
+  auto const ours = k + 4 * root + 4;
+  auto const theirs = (2 * (2 * r - 1) + 48 * root + 68 * std::sqrt(2 * (r - 1))) * k + (68 + 64 + r) * root;
+  return (ours + theirs) * 0x1p-24 * std::sqrt(square(m));
 }
 
 }  // namespace
@@ -134,11 +101,7 @@ TEST_CASE("one power step from a given start is the same") {
     std::memcpy(q.data(), start.values.data(), q.size_bytes());
     auto const ours = widen(t.all_reduce(narrow<float>(m)));
     auto const theirs = golden("det_powersgd_r" + std::to_string(rank) + "__mat64x48");
-    // They make Q orthonormal first, which changes P's columns but not their span: M Q differs by 48 roundings a
-    // column,
-    // and its condition, below 100 here, multiplies them; then sums of 64 and `rank` products on both sides.
-    auto const bound = (100 * 48 + 64 + rank) * 2 * 0x1p-24;
-    CHECK(std::sqrt(square(minus(ours, theirs))) <= bound * std::sqrt(square(m)));
+    CHECK(std::sqrt(square(minus(ours, theirs))) <= apart(m, widen(start.values), rank));
   }
 }
 

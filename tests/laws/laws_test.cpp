@@ -2,12 +2,19 @@
 #include "laws/laws.hpp"
 
 #include <pith/adapt/damped.hpp>
+#include <pith/coding/trits.hpp>
 #include <pith/core/chain.hpp>
 #include <pith/core/identity.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
+#include <pith/quantize/eight_bit.hpp>
+#include <pith/quantize/natural.hpp>
+#include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
+#include <pith/quantize/summed_sign.hpp>
+#include <pith/quantize/summed_terngrad.hpp>
+#include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
@@ -16,6 +23,7 @@
 
 namespace {
 
+using unclipped = pith::terngrad<pith::outliers::kept>;
 using unbiased_k = pith::random_k<pith::scaling::unbiased>;
 
 /// At small, odd and bucket-sized tensors, and, with fewer searches, at a larger one.
@@ -73,6 +81,44 @@ TEST_CASE("scaled_sign") {
   lawful(pith::scaled_sign(128));
 }
 
+TEST_CASE("one_bit") {
+  lawful(pith::one_bit());
+  lawful(pith::one_bit(8));
+  for (auto const& dims : {pith::shape{7, 7}, pith::shape{96, 8}, pith::shape{1000, 40}}) {
+    auto const how = laws::options{.search = dims.n < 100 ? 100u : 0u};
+    auto const rows = laws::check(pith::one_bit<pith::axis::row>(), dims, how),
+               columns = laws::check(pith::one_bit<pith::axis::column>(), dims, how);
+    INFO(rows.text(), columns.text());
+    CHECK((rows.holds() && columns.holds()));
+  }
+}
+
+TEST_CASE("natural, whose random bits are cut off at 2^-16 of an element") {
+  lawful(pith::natural<8>(), {.bias = 0x1p-16});
+  lawful(pith::natural<9>(), {.bias = 0x1p-16});
+}
+
+TEST_CASE("terngrad, whose random bits are cut off at 2^-16 of a scale of at most |x|") {
+  auto const how = laws::options{.bias = 0x1p-16 * std::sqrt(1000.0)};
+  lawful(unclipped(), how);
+  lawful(unclipped(64), how);
+  lawful(pith::trits(unclipped()), how);
+  lawful(pith::damped(unclipped()));
+}
+
+TEST_CASE("what promises nothing is deterministic") {
+  lawful(pith::sign());
+  lawful(pith::summed_sign());
+  lawful(pith::terngrad());
+  lawful(pith::summed_terngrad());
+}
+
+TEST_CASE("eight_bit") {
+  lawful(pith::eight_bit());
+  lawful(pith::eight_bit(128));
+  lawful(pith::eight_bit(8, pith::snap::floor));
+}
+
 TEST_CASE("threshold with room for all and for some") {
   lawful(pith::threshold(0.5));
   lawful(pith::threshold(0.5, 0.1));
@@ -102,6 +148,10 @@ TEST_CASE("sparsifiers") {
   lawful(pith::random_k(0.4));
   lawful(unbiased_k(0.1));
   lawful(unbiased_k(0.4));
+  lawful(pith::random_k<pith::scaling::none, pith::drawing::own>(0.1));
+  lawful(pith::random_k<pith::scaling::unbiased, pith::drawing::own>(0.4));
+  lawful(pith::random_blocks(0.3, 8));
+  lawful(pith::random_blocks<pith::scaling::unbiased>(0.3, 8));
 }
 
 TEST_CASE("damped stages") {
@@ -136,6 +186,8 @@ TEST_CASE("bounds that can be met are met") {
   CHECK(worst(pith::top_k(0.25), {7, 16}).contraction >= 0.999);
   CHECK(worst(pith::random_k(0.25), {7, 16}).contraction >= 0.99);
   CHECK(worst(pith::scaled_sign(), {7, 16}).contraction >= 0.999);
+  CHECK(worst(pith::one_bit(), {7, 16}).contraction >= 0.999);
+  CHECK(worst(pith::natural<8>(), {1, 4}).variance >= 0.97);
   CHECK(worst(unbiased_k(0.25), {7, 16}).variance >= 0.97);
   CHECK(worst(pith::qsgd<2>(), {4}).variance >= 0.97);
   CHECK(worst(pith::top_k(1) | pith::scaled_sign(), {8}).contraction >= 0.999);

@@ -1,12 +1,16 @@
 // tests/lowrank/power_sgd_test.cpp — projections on a few columns, alone and in an exchange.
+#include <pith/core/chain.hpp>
+#include <pith/core/saving.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/cast.hpp>
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
+#include <type_traits>
 
 #include "support/conform.hpp"
 #include "support/singular_value.hpp"
@@ -76,15 +80,6 @@ std::vector<double> first_columns(std::vector<double> const& q, std::size_t rank
     if (i % rank < kept) some.push_back(q[i]);
   }
   return some;
-}
-
-std::vector<double> product(std::vector<double> const& m, std::vector<double> const& q, std::size_t columns,
-                            std::size_t rank) {
-  auto p = std::vector<double>(m.size() / columns * rank);
-  for (std::size_t i = 0; i < p.size(); ++i) {
-    for (std::size_t j = 0; j < columns; ++j) p[i] += m[i / rank * columns + j] * q[j * rank + i % rank];
-  }
-  return p;
 }
 
 /// How far from M, of rank r and 36 columns, a step from Q (r columns) in float may end. With u = 2^-24:
@@ -263,6 +258,20 @@ TEST_CASE("feedback keeps what the exchange left") {
     bound += 2 * 64 * 0x1p-24;
     CHECK(largest <= bound);
   }
+}
+
+TEST_CASE("in a chain it keeps nothing and has the same values") {
+  auto const m = narrow<float>(normal_vector(20 * 30, 95));
+  auto const dims = pith::shape{m.size(), 20};
+  auto const chained = power_sgd(2) | pith::cast<float>();
+  auto alone = trial<float, power_sgd>(power_sgd(2), dims);
+  auto t = trial<float, std::remove_const_t<decltype(chained)>>(chained, dims);
+  auto count = pith::detail::field_counter();
+  t.state().agreed().fields(count);
+  CHECK(count.bytes == 0);
+  CHECK(t.roundtrip(m) == alone.roundtrip(m));
+  CHECK_THROWS_WITH_AS(pith::make_state<float>(pith::seq, chained, {100, 7}),
+                       "pith::power_sgd: a matrix of 100 elements cannot have 7 rows", std::invalid_argument);
 }
 
 TEST_CASE("ranks and shapes that cannot be are refused") {

@@ -41,7 +41,46 @@ struct ternary : pith::scalar_quantizer<ternary_rule> {
 };
 static_assert(pith::stage<ternary, float, pith::seq_executor> && pith::reproducible<ternary>);
 
+/// Sixteenths, to the nearest, between -8 and 7: no scale.
+struct sixteenths_rule {
+  static constexpr int bits = 8;
+  static constexpr bool draws = false;
+  static constexpr bool is_reproducible = true;
+
+  template <class A>
+  std::uint32_t code(A x, pith::unscaled<A>, std::uint16_t) const {
+    return static_cast<std::uint32_t>(pith::nearest_integer(16 * x, A{127})) & 0xffu;
+  }
+  template <class A>
+  A value(std::uint32_t symbol, pith::unscaled<A>) const {
+    return static_cast<A>(static_cast<std::int8_t>(symbol)) / 16;
+  }
+};
+static_assert(pith::quantizer_rule<sixteenths_rule, float> && pith::quantizer_rule<sixteenths_rule, double>);
+
+struct sixteenths : pith::scalar_quantizer<sixteenths_rule> {
+  sixteenths() : scalar_quantizer(sixteenths_rule()) {}
+  std::string name() const { return "sixteenths"; }
+};
+static_assert(pith::stage<sixteenths, float, pith::seq_executor> && pith::reproducible<sixteenths>);
+
+/// A scale, but no way to merge what it is made of.
+struct unmerged_rule : sixteenths_rule {
+  double measure(float) const { return 0; }
+  float finish(double, std::uint64_t, float) const { return 1; }
+};
+static_assert(!pith::quantizer_rule<unmerged_rule, float>);
+
 }  // namespace
+
+TEST_CASE("a rule without a scale is a codec without a side record") {
+  conforms(sixteenths());
+  CHECK(pith::payload_bytes<float>(sixteenths(), {1001}) == 1001);
+  CHECK(sixteenths().side_bytes<double>({1001}) == 0);
+  CHECK(sixteenths().scratch_bytes<float>(pith::seq, {1'000'000}) == 0);
+  CHECK(sixteenths().granule() == 8);
+  CHECK(decoded(sixteenths(), {0.06, -1, 3.97, 100, -100}) == std::vector<double>{0.0625, -1, 4, 7.9375, -7.9375});
+}
 
 TEST_CASE("a rule of a few lines is a codec") {
   conforms(ternary(0));

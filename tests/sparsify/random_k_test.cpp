@@ -1,4 +1,5 @@
-// tests/sparsify/random_k_test.cpp — entries that all ranks draw alike.
+// tests/sparsify/random_k_test.cpp — entries that all ranks draw alike, or each its own.
+#include <pith/comm/threads.hpp>
 #include <pith/sparsify/random_k.hpp>
 
 #include <doctest/doctest.h>
@@ -11,6 +12,8 @@
 using namespace support;
 using pith::random_k;
 using unbiased_k = pith::random_k<pith::scaling::unbiased>;
+using own_k = pith::random_k<pith::scaling::none, pith::drawing::own>;
+using own_unbiased_k = pith::random_k<pith::scaling::unbiased, pith::drawing::own>;
 
 namespace {
 
@@ -36,6 +39,7 @@ TEST_CASE("random_k takes any input of any size and type") {
   conforms(random_k(1));
   conforms(random_k(1e-9));
   conforms(unbiased_k(0.1));
+  conforms(own_k(0.1));
 }
 
 TEST_CASE("one index is drawn from each stratum") {
@@ -67,6 +71,13 @@ TEST_CASE("the values travel in order of their indices and nothing else does") {
   }
 }
 
+// GRACE draws with replacement, so that values are lost, and up to n inclusive.
+TEST_CASE_TEMPLATE("indices are distinct and below n", C, random_k<>, own_k) {
+  auto t = trial<float, C>(C(0.5), {100});
+  for (int step = 0; step < 50; ++step) CHECK(indices_of(t.roundtrip(counted(100))).size() == 50);
+  CHECK(trial<float, C>(C(1), {33}).roundtrip(counted(33)) == counted(33));
+}
+
 TEST_CASE("every index of a stratum is drawn equally often and strata are independent") {
   auto t = trial<float, random_k<>>(random_k(0.2), {10});
   int const steps = 20000;
@@ -93,6 +104,33 @@ TEST_CASE("all ranks draw alike and steps and tensors do not") {
   CHECK(drawn({1, 2, 0}) != drawn({2, 2, 0}));
   auto t = trial<float, random_k<>>(random_k(0.1), {1000});
   CHECK(t.roundtrip(x) != t.roundtrip(x));
+}
+
+TEST_CASE("with draws of their own ranks keep other entries, and decoders know which") {
+  auto const x = counted(1000);
+  auto const drawn = [&](std::uint16_t rank) {
+    return indices_of(trial<float, own_k>(own_k(0.1), {1000}, {1, 2, rank}).roundtrip(x));
+  };
+  CHECK(drawn(0).size() == 100);
+  CHECK(drawn(0) == drawn(0));
+  CHECK(drawn(0) != drawn(7));
+}
+
+TEST_CASE("an exchange adds up the entries that each rank drew") {
+  auto const codec = own_unbiased_k(0.25);
+  auto const dims = pith::shape{100};
+  auto expected = std::vector<float>(100);
+  for (std::uint16_t rank = 0; rank < 3; ++rank) {
+    auto const y = trial<float, own_unbiased_k>(codec, dims, {9, 2, rank}).roundtrip(counted(100));
+    for (std::size_t i = 0; i < 100; ++i) expected[i] += y[i];  // whole numbers: exact
+  }
+  pith::run_ranks(3, [&](pith::thread_communicator comm) {
+    auto const rank = static_cast<std::uint16_t>(comm.rank());
+    auto mean = trial<float, own_unbiased_k>(codec, dims, {9, 2, rank}).all_reduce(counted(100), comm);
+    for (std::size_t i = 0; i < 100; ++i) {
+      REQUIRE(std::abs(mean[i] - expected[i] / 3) <= 2 * 0x1p-24f * mean[i]);
+    }
+  });
 }
 
 TEST_CASE_TEMPLATE("unbiased random_k multiplies by the width of the stratum", In, float, double, pith::half,
@@ -130,5 +168,7 @@ TEST_CASE("a density that cannot be is refused") {
   CHECK_THROWS_WITH_AS(random_k(0), "pith::random_k: density must be in (0, 1], got 0", std::invalid_argument);
   CHECK(random_k(0.1).name() == "random_k(0.1)");
   CHECK(unbiased_k(0.1).name() == "random_k(0.1,unbiased)");
+  CHECK(own_k(0.1).name() == "random_k(0.1,none,own)");
+  CHECK(own_unbiased_k(0.1).name() == "random_k(0.1,unbiased,own)");
   CHECK(random_k(0.1).at(0.5).kept(10) == 5);
 }

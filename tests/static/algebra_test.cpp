@@ -70,6 +70,8 @@ template <class... C>
 constexpr bool codecs = ((pith::codec<C, float, exec> && pith::codec<C, pith::half, exec>)&&...);
 
 using unbiased_random_k = pith::random_k<pith::scaling::unbiased>;
+using own_random_k = pith::random_k<pith::scaling::none, pith::drawing::own>;
+using unclipped = pith::terngrad<pith::outliers::kept>;
 
 // ---- the table, row by row -------------------------------------------------------------------------------
 
@@ -84,10 +86,10 @@ static_assert(stages<pith::top_k<>>);
 static_assert(row_of<pith::top_k<>> == row{.projection = true, .contractive = true, .rate = true, .nest = true});
 
 // Random-k: of a shared seed, unscaled and scaled, and of each rank's own. Nestable in law only.
-static_assert(stages<pith::random_k<>, unbiased_random_k, private_random_k>);
+static_assert(stages<pith::random_k<>, unbiased_random_k, own_random_k>);
 static_assert(row_of<pith::random_k<>> == row{.sum = true, .projection = true, .contractive = true, .rate = true});
 static_assert(row_of<unbiased_random_k> == row{.sum = true, .unbiased = true, .rate = true});
-static_assert(row_of<private_random_k> == row{.projection = true, .contractive = true, .rate = true});
+static_assert(row_of<own_random_k> == row{.projection = true, .contractive = true, .rate = true});
 
 // Hard threshold: its error is bounded, its gain is not.
 static_assert(stages<hard_threshold>);
@@ -147,20 +149,24 @@ static_assert(pith::quantizer_rule<max_min_rule<4, true>, float> &&
               pith::quantizer_rule<max_min_rule<4, true>, double>);
 
 // TernGrad, gathered and with a shared scale.
-static_assert(row_of<decltype(tern_grad())> == row{.unbiased = true});
-static_assert(row_of<shared_scale<2>> == row{.unbiased = true, .collective = true});
+static_assert(stages<pith::terngrad<>, unclipped, pith::summed_terngrad>);
+static_assert(row_of<pith::terngrad<>> == row{} && row_of<unclipped> == row{.unbiased = true});
+static_assert(row_of<pith::summed_terngrad> == row{.collective = true});
+static_assert(pith::detail::knows_contribution<pith::summed_terngrad, float, exec>);
 
 // Natural compression.
-static_assert(stages<natural> && row_of<natural> == row{.unbiased = true});
-static_assert(std::same_as<pith::output_of<natural, float>, pith::packed<9>>);
+static_assert(stages<pith::natural<8>, pith::natural<9>> && row_of<pith::natural<9>> == row{.unbiased = true});
+static_assert(std::same_as<pith::output_of<pith::natural<9>, float>, pith::packed<9>>);
 
-// signSGD: votes are summed, and promise nothing.
-static_assert(row_of<sign_vote> == row{.collective = true} && !stages<sign_vote> && exchangeable<sign_vote>);
+// signSGD: votes are gathered or summed, and promise nothing.
+static_assert(stages<pith::sign, pith::summed_sign> && row_of<pith::sign> == row{});
+static_assert(row_of<pith::summed_sign> == row{.collective = true});
 
 // Scaled sign and 1-bit SGD: one scale a bucket, and two.
-static_assert(stages<pith::scaled_sign, one_bit>);
+static_assert(stages<pith::scaled_sign, pith::one_bit<>, pith::one_bit<pith::axis::column>>);
 static_assert(row_of<pith::scaled_sign> == row{.projection = true, .contractive = true});
-static_assert(row_of<one_bit> == row_of<pith::scaled_sign>);
+static_assert(row_of<pith::one_bit<>> == row_of<pith::scaled_sign>);
+static_assert(row_of<pith::one_bit<pith::axis::column>> == row_of<pith::scaled_sign>);
 
 // DeepReduce: index coders, lossy (P1, P2) and of a superset (P0), and a coder of values.
 static_assert(pith::index_coder<pith::packed_indices> && !pith::lossy_coder<pith::packed_indices>);
@@ -218,9 +224,10 @@ static_assert(!std::same_as<pipe<hadamard, pith::top_k<>>, pipe<pith::top_k<>, h
 // What fits, and what does not.
 template <class... S>
 constexpr bool fits = pith::detail::fits<float, exec, S...>;
-static_assert(fits<clip, hadamard, pith::top_k<>, natural> && fits<pith::top_k<>, pith::top_k<>, fixed_point>);
+static_assert(fits<clip, hadamard, pith::top_k<>, pith::natural<>> && fits<pith::top_k<>, pith::top_k<>, fixed_point>);
 static_assert(fits<gradiveq, pith::qsgd<4>> && fits<sidco, pith::scaled_sign>);
-static_assert(!fits<pith::qsgd<4>, pith::top_k<>> && !fits<natural, hadamard> && !fits<pith::qsgd<8>, pith::qsgd<4>>);
+static_assert(!fits<pith::qsgd<4>, pith::top_k<>> && !fits<pith::natural<>, hadamard> &&
+              !fits<pith::qsgd<8>, pith::qsgd<4>>);
 static_assert(!fits<pith::cast<pith::half>, clip>, "clip takes float only");
 static_assert(!fits<pith::top_k<>, ef<pith::top_k<>>> && !fits<ef<pith::top_k<>>, pith::qsgd<8>> &&
               !fits<pith::top_k<>, int>);
@@ -239,14 +246,15 @@ static_assert(!pith::summable<pipe<pith::random_k<>, pith::qsgd<8>>>);
 static_assert(pith::summable<pith::damped<unbiased_random_k>> && !pith::summable<pith::damped<pith::qsgd<8>>>);
 
 // Unbiased behind isometric decoders.
-static_assert(pith::unbiased<pipe<hadamard, pith::qsgd<8>>> && pith::unbiased<pipe<unbiased_random_k, natural>>);
+static_assert(pith::unbiased<pipe<hadamard, pith::qsgd<8>>> &&
+              pith::unbiased<pipe<unbiased_random_k, pith::natural<>>>);
 static_assert(!pith::unbiased<pipe<pith::top_k<>, pith::qsgd<8>>> &&
               !pith::unbiased<pipe<hadamard, pith::scaled_sign>>);
 
 // Contractive behind isometric projections.
 static_assert(pith::contractive<pipe<pith::top_k<>, pith::qsgd<8>>> &&
               pith::contractive<pipe<pith::top_k<>, max_min<4>>>);
-static_assert(pith::contractive<pipe<hadamard, pith::scaled_sign>> && pith::contractive<pith::damped<natural>>);
+static_assert(pith::contractive<pipe<hadamard, pith::scaled_sign>> && pith::contractive<pith::damped<pith::natural<>>>);
 static_assert(!pith::contractive<pipe<pith::power_sgd, pith::qsgd<8>>>, "P Q^T is no isometry");
 static_assert(!pith::contractive<pipe<unbiased_random_k, pith::scaled_sign>> &&
               !pith::contractive<pipe<clip, pith::top_k<>>>);
@@ -273,10 +281,10 @@ static_assert(pith::reproducible<pipe<pith::top_k<>, pith::qsgd<8>>> &&
 
 // Feedback on all that promise to contract.
 static_assert(
-    codecs<ef<pith::identity>, ef<pith::cast<pith::half>>, ef<pith::top_k<>>, ef<pith::random_k<>>,
-           ef<private_random_k>, ef<hard_threshold>, ef<searched_threshold>, ef<trimmed_top_k>, ef<pith::power_sgd>,
-           ef<max_min<4>>, ef<stochastic_max_min<8>>, ef<pith::scaled_sign>, ef<one_bit>, ef<bloom_superset>,
-           ef<pith::qsgd<8>>, ef<pith::damped<pith::qsgd<2>>>, ef<pipe<hadamard, pith::top_k<>, pith::qsgd<8>>>>);
+    codecs<ef<pith::identity>, ef<pith::cast<pith::half>>, ef<pith::top_k<>>, ef<pith::random_k<>>, ef<own_random_k>,
+           ef<hard_threshold>, ef<searched_threshold>, ef<trimmed_top_k>, ef<pith::power_sgd>, ef<max_min<4>>,
+           ef<stochastic_max_min<8>>, ef<pith::scaled_sign>, ef<pith::one_bit<>>, ef<bloom_superset>, ef<pith::qsgd<8>>,
+           ef<pith::damped<pith::qsgd<2>>>, ef<pipe<hadamard, pith::top_k<>, pith::qsgd<8>>>>);
 static_assert(codecs<pith::bypass<ef<pith::power_sgd>>, unverified_ef<clip>>);
 static_assert(pith::closed<ef<pith::top_k<>>> && pith::closed<pith::bypass<pith::top_k<>>> &&
               !pith::closed<pith::top_k<>>);
@@ -381,8 +389,8 @@ TEST_CASE("a variable-rate stage counts what it emits, wherever it stands") {
 TEST_CASE("an engine's scale may be two numbers") {
   CHECK(through(max_min<2>(), {-1, 0.4f, 0.6f, 2}) == std::vector<float>{-1, 0, 1, 2});
   CHECK(through(max_min<4>(8), std::vector<float>(9, 5)) == std::vector<float>(9, 5));
-  CHECK(through(one_bit(), {-1, -3, 2, 4}) == std::vector<float>{-2, -2, 3, 3});
-  CHECK(through(one_bit(8), {1, 2, 3, 4, 5, 6, 7, 8, -6}) ==
+  CHECK(through(pith::one_bit(), {-1, -3, 2, 4}) == std::vector<float>{-2, -2, 3, 3});
+  CHECK(through(pith::one_bit(8), {1, 2, 3, 4, 5, 6, 7, 8, -6}) ==
         std::vector<float>{4.5f, 4.5f, 4.5f, 4.5f, 4.5f, 4.5f, 4.5f, 4.5f, -6});
 }
 

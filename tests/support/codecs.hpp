@@ -5,8 +5,14 @@
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
+#include <pith/quantize/eight_bit.hpp>
+#include <pith/quantize/natural.hpp>
+#include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
+#include <pith/quantize/sign.hpp>
+#include <pith/quantize/terngrad.hpp>
+#include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
@@ -20,9 +26,16 @@ void with_quantizers(std::uint64_t n, F const& f) {
   f(pith::cast<pith::half>(), pith::shape{n});
   f(pith::scaled_sign(), pith::shape{n});
   f(pith::scaled_sign(1000), pith::shape{n});
+  f(pith::eight_bit(), pith::shape{n});
+  f(pith::eight_bit(128, pith::snap::floor), pith::shape{n});
   f(pith::qsgd<8>(), pith::shape{n});
   f(pith::qsgd<4>(5, 24), pith::shape{n});
   f(pith::qsgd<3>(3, 40000, pith::norm::max), pith::shape{n});
+  f(pith::sign(), pith::shape{n});
+  f(pith::one_bit(), pith::shape{n});
+  f(pith::one_bit<pith::axis::column>(), pith::shape{n / 7 * 7, 7});
+  f(pith::terngrad(), pith::shape{n});
+  f(pith::natural<8>(), pith::shape{n});
   f(pith::error_feedback(pith::scaled_sign()), pith::shape{n});
   f(pith::error_feedback(pith::qsgd<8>()), pith::shape{n});
   f(pith::hadamard() | pith::qsgd<8>(), pith::shape{n});
@@ -35,6 +48,9 @@ void with_sparsifiers(std::uint64_t n, F const& f) {
   f(pith::threshold(1.5, 0.25), pith::shape{n});
   f(pith::random_k(0.1), pith::shape{n});
   f(pith::random_k<pith::scaling::unbiased>(0.25), pith::shape{n});
+  f(pith::random_k<pith::scaling::none, pith::drawing::own>(0.1), pith::shape{n});
+  f(pith::random_blocks(0.1, 24), pith::shape{n});
+  f(pith::random_blocks<pith::scaling::unbiased>(0.25), pith::shape{n});
   f(pith::random_k(0.5) | pith::qsgd<4>(), pith::shape{n});
   f(pith::error_feedback(pith::top_k(0.01) | pith::qsgd<8>()), pith::shape{n});
 }

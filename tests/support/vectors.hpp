@@ -73,6 +73,16 @@ inline std::vector<double> minus(std::vector<double> const& a, std::vector<doubl
   return c;
 }
 
+/// M Q, of a matrix of so many columns and a thin one, row by row.
+inline std::vector<double> product(std::vector<double> const& m, std::vector<double> const& q, std::size_t columns,
+                                   std::size_t rank) {
+  auto p = std::vector<double>(m.size() / columns * rank);
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    for (std::size_t j = 0; j < columns; ++j) p[i] += m[i / rank * columns + j] * q[j * rank + i % rank];
+  }
+  return p;
+}
+
 /// Equal as bytes: NaN equals itself, zeros of either sign differ.
 template <class T>
 bool same_bytes(std::vector<T> const& a, std::vector<T> const& b) {

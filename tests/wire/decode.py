@@ -105,9 +105,15 @@ class Stage:
             self.quantizer(int(re.findall(r"\d+", self.name)[0]), int(self.args[1]) if self.args else 128)
             self.levels = int(self.args[0]) if self.args else (1 << self.bits - 1) - 1
         elif self.name in ("top_k", "random_k"):
-            self.out_n, self.out_rows = max(1, int(float(self.args[0]) * n)) if n else 0, 1
-            self.width = (n - 1).bit_length() if n > 1 else 0
+            self.sparsifier(float(self.args[0]))
             self.side = (self.out_n * self.width + 7) // 8 if self.name == "top_k" else 0
+        elif self.name == "threshold":
+            self.sparsifier(float(self.args[1]) if len(self.args) > 1 else 1)
+            self.room, self.dense = self.out_n, self.args[2:] == ["dense"]
+            self.out_n, self.side = n if self.dense else self.room, 4 + (self.room * self.width + 7) // 8
+        elif self.name == "hadamard":
+            self.tile = int(self.args[0]) if self.args else 256
+            self.out_n, self.out_rows = -(-n // self.tile) * self.tile, 1
         elif self.name == "power_sgd":
             self.rank = min(int(self.args[0]), max(rows, 1), max(n // rows, 1))
             self.exact = 2 * self.rank * (rows + n // rows) > n
@@ -117,6 +123,10 @@ class Stage:
     def quantizer(self, bits, bucket):
         self.bits, self.bucket = bits, bucket or max(self.n, 1)
         self.side = -(-self.n // self.bucket) * KINDS[accum(self.kind)][1]
+
+    def sparsifier(self, density):
+        self.out_n, self.out_rows = max(1, int(density * self.n)) if self.n else 0, 1
+        self.width = (self.n - 1).bit_length() if self.n > 1 else 0
 
     def values_bytes(self):
         return (self.out_n * self.bits + 7) // 8 if self.bits else self.out_n * KINDS[self.out_kind][1]
@@ -130,21 +140,44 @@ class Stage:
             scales = read(wide, side, len(side) // KINDS[wide][1])
             levels = [1 - 2 * s if self.bits == 1 else s - (s >> self.bits - 1 << self.bits) for s in values]
             return [rounded(self.kind, rounded(wide, v * scales[i // self.bucket])) for i, v in enumerate(levels)]
-        if self.name in ("top_k", "random_k"):
-            x = [0.0] * self.n
-            for i, v in zip(self.indices(side), values):
-                x[i] = v
-            return x
+        if self.name == "top_k":
+            return self.scatter(self.indices(side, self.out_n), values)
+        if self.name == "random_k":
+            return self.scatter(self.drawn(), values)
+        if self.name == "threshold":
+            count = int.from_bytes(side[:4], "little")
+            if self.dense and count > self.room:
+                return values
+            return self.scatter(self.indices(side[4:], min(count, self.room)), values)
+        if self.name == "hadamard":
+            return [rounded(self.kind, v) for v in self.unrotated(values, wide)]
         if self.name == "power_sgd" and not self.exact:
             return self.product(values, wide)
         return [rounded(self.kind, v) for v in values]
 
-    def indices(self, side):
-        if self.name == "top_k":
-            return [min(i, self.n - 1) for i in symbols(side, self.out_n, self.width)]
+    def scatter(self, indices, values):
+        x = [0.0] * self.n
+        for i, v in zip(indices, values):
+            x[i] = v
+        return x
+
+    def indices(self, side, count):
+        return [min(i, self.n - 1) for i in symbols(side, count, self.width)]
+
+    def drawn(self):
         first = [j * self.n // self.out_n for j in range(self.out_n + 1)]
         words = [w for b in range(-(-self.out_n // 4)) for w in self.draw(b)]
         return [first[j] + (words[j] * (first[j + 1] - first[j]) >> 32) for j in range(self.out_n)]
+
+    def unrotated(self, values, wide):
+        x, half = [rounded(wide, v / math.sqrt(self.tile)) for v in values], 1
+        while half < self.tile:
+            for i in range(len(x)):
+                if i // half % 2 == 0:
+                    x[i], x[i + half] = rounded(wide, x[i] + x[i + half]), rounded(wide, x[i] - x[i + half])
+            half *= 2
+        words = [w for b in range(-(-self.n // 128)) for w in self.draw(b)]
+        return [-v if words[i // 32] >> i % 32 & 1 else v for i, v in enumerate(x[: self.n])]
 
     def draw(self, block):
         low, high, step, tensor = block & 0xFFFFFFFF, block >> 32 & 0xFF, self.head["step"], self.head["tensor"]
@@ -164,7 +197,7 @@ class Stage:
         return x
 
     def omega(self):
-        if self.name == "identity":
+        if self.name in ("identity", "hadamard"):
             return 0.0
         if self.name == "random_k":
             return -(-self.n // self.out_n) - 1.0 if self.n else 0.0

@@ -94,8 +94,9 @@ TEST_CASE("every codec that text can say has a golden frame") {
     words.append(h.codec).append(" ");
     kinds.insert(h.element);
   }
-  for (auto const* word : {"identity", "cast<half>", "cast<bfloat16>", "scaled_sign", "qsgd<", "top_k(", "random_k(",
-                           "unbiased", "power_sgd(", "damped(", "ef(", "bypass(", "|"}) {
+  for (auto const* word :
+       {"identity", "cast<half>", "cast<bfloat16>", "scaled_sign", "qsgd<", "top_k(", "random_k(", "unbiased",
+        "threshold(", "dense", "hadamard(", "hadamard|", "power_sgd(", "damped(", "ef(", "bypass(", "|"}) {
     CAPTURE(word);
     CHECK(words.find(word) != std::string::npos);
   }

@@ -4,94 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "wire/scalar_numbers.hpp"
+
 namespace scalar {
-
-using bytes = std::vector<unsigned char>;
-
-/// A little-endian number of `size` bytes.
-inline std::uint64_t number(bytes const& from, std::size_t at, unsigned size) {
-  std::uint64_t v = 0;
-  for (unsigned i = 0; i < size; ++i) v += static_cast<std::uint64_t>(from.at(at + i)) << (8 * i);
-  return v;
-}
-
-/// Elements: 1 float, 2 double, 3 half, 4 bfloat16. A value is held as a double, which all of them are.
-inline unsigned size_of(int kind) { return kind == 1 ? 4 : kind == 2 ? 8 : 2; }
-
-/// |value| in units of the last place of a format of so many digits and so small an exponent, ties to even.
-inline double nearest(double value, int digits, int least, double overflow) {
-  if (value == 0 || !std::isfinite(value)) return value;
-  int exponent = 0;
-  std::frexp(value, &exponent);
-  auto const unit = std::ldexp(1.0, std::max(exponent - digits, least));
-  auto const r = std::nearbyint(value / unit) * unit;
-  return std::abs(r) >= overflow ? std::copysign(INFINITY, r) : r;
-}
-inline double rounded(int kind, double v) {
-  if (kind == 1) return static_cast<double>(static_cast<float>(v));
-  if (kind == 3) return nearest(v, 11, -24, 65536);
-  if (kind == 4) return nearest(v, 8, -133, 0x1p128);
-  return v;
-}
-
-/// The fields of sign, exponent and fraction of half and bfloat16.
-inline double from_fields(std::uint64_t v, int exponent_bits, int fraction_bits) {
-  auto const fraction = static_cast<double>(v & ((1u << fraction_bits) - 1));
-  auto const exponent = static_cast<int>(v >> fraction_bits & ((1u << exponent_bits) - 1));
-  auto const bias = (1 << (exponent_bits - 1)) - 1;
-  auto const sign = v >> (exponent_bits + fraction_bits) & 1 ? -1.0 : 1.0;
-  if (exponent == 2 * bias + 1) return fraction == 0 ? sign * INFINITY : NAN;
-  if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - fraction_bits);
-  return sign * std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
-}
-inline double element(int kind, bytes const& from, std::size_t at) {
-  auto const v = number(from, at, size_of(kind));
-  if (kind == 3) return from_fields(v, 5, 10);
-  if (kind == 4) return from_fields(v, 8, 7);
-  if (kind == 1) {
-    auto const low = static_cast<std::uint32_t>(v);
-    float f;
-    return std::memcpy(&f, &low, 4), static_cast<double>(f);
-  }
-  double d;
-  return std::memcpy(&d, &v, 8), d;
-}
-inline std::vector<double> elements(int kind, bytes const& from, std::size_t at, std::uint64_t n) {
-  auto x = std::vector<double>();
-  for (std::uint64_t i = 0; i < n; ++i) x.push_back(element(kind, from, at + i * size_of(kind)));
-  return x;
-}
-
-/// The `bits` bits at bit `first`, the least significant one first.
-inline std::uint64_t field(bytes const& from, std::size_t at, std::uint64_t first, unsigned bits) {
-  std::uint64_t v = 0;
-  for (unsigned b = 0; b < bits; ++b) {
-    auto const place = first + b;
-    v += static_cast<std::uint64_t>(from.at(at + place / 8) >> (place % 8) & 1) << b;
-  }
-  return v;
-}
-
-/// Word `i` of the random numbers of a stage whose draws all ranks share: Philox4x32-10.
-inline std::uint32_t shared_word(std::uint64_t seed, std::uint64_t tensor, std::uint64_t step, std::uint64_t stage,
-                                 std::uint64_t i) {
-  std::uint64_t c[4] = {i / 4 & 0xffffffff, i / 4 >> 32 | tensor << 8, step & 0xffffffff,
-                        step >> 32 | 0xffffull << 8 | stage << 27};
-  std::uint64_t k[2] = {seed & 0xffffffff, seed >> 32};
-  for (int round = 0; round < 10; ++round) {
-    auto const a = 0xD2511F53 * c[0], b = 0xCD9E8D57 * c[2];
-    std::uint64_t const next[4] = {b >> 32 ^ c[1] ^ k[0], b & 0xffffffff, a >> 32 ^ c[3] ^ k[1], a & 0xffffffff};
-    std::copy(next, next + 4, c);
-    k[0] = (k[0] + 0x9E3779B9) & 0xffffffff;
-    k[1] = (k[1] + 0xBB67AE85) & 0xffffffff;
-  }
-  return static_cast<std::uint32_t>(c[i % 4]);
-}
 
 /// The parts of a text between marks that stand in no parentheses.
 inline std::vector<std::string> split(std::string const& text, char mark) {
@@ -150,10 +69,10 @@ struct stage {
   term t;
   int kind;
   std::uint64_t n, rows, place;
-  std::uint64_t out_n = n, out_rows = rows, side = 0, bucket = 1, levels = 0, rank = 0;
+  std::uint64_t out_n = n, out_rows = rows, side = 0, bucket = 1, levels = 0, rank = 0, room = 0, tile = 0;
   int out_kind = kind;
   unsigned bits = 0;
-  bool damped = false, exact = false;
+  bool damped = false, exact = false, dense = false;
 
   stage(std::string const& text, int k, std::uint64_t elements, std::uint64_t in_rows, std::uint64_t where)
       : t(text), kind(k), n(elements), rows(in_rows), place(where) {
@@ -163,6 +82,8 @@ struct stage {
     if (t.name == "scaled_sign") quantizer(1, t.whole(0, 0));
     if (t.name.rfind("qsgd<", 0) == 0) quantizer(static_cast<unsigned>(std::stoul(t.name.substr(5))), t.whole(1, 128));
     if (t.name == "top_k" || t.name == "random_k") sparsifier();
+    if (t.name == "threshold") counted();
+    if (t.name == "hadamard") tiles();
     if (t.name == "power_sgd") factors();
   }
 
@@ -172,11 +93,26 @@ struct stage {
     levels = t.whole(0, (1u << (bits - 1)) - 1);
     side = (n + bucket - 1) / bucket * size_of(wide(kind));
   }
+  std::uint64_t kept(double density) const {
+    auto const k = static_cast<std::uint64_t>(std::floor(density * static_cast<double>(n)));
+    return n == 0 ? 0 : std::max<std::uint64_t>(k, 1);
+  }
   void sparsifier() {
-    auto const k = static_cast<std::uint64_t>(std::floor(std::stod(t.arguments.at(0)) * static_cast<double>(n)));
-    out_n = n == 0 ? 0 : std::max<std::uint64_t>(k, 1);
+    out_n = kept(std::stod(t.arguments.at(0)));
     out_rows = 1;
     if (t.name == "top_k") side = (out_n * index_bits() + 7) / 8;
+  }
+  void counted() {
+    room = kept(t.arguments.size() > 1 ? std::stod(t.arguments[1]) : 1);
+    dense = t.arguments.size() > 2 && t.arguments[2] == "dense";
+    out_n = dense ? n : room;
+    out_rows = 1;
+    side = 4 + (room * index_bits() + 7) / 8;
+  }
+  void tiles() {
+    tile = t.whole(0, 256);
+    out_n = (n + tile - 1) / tile * tile;
+    out_rows = 1;
   }
   void factors() {
     auto const columns = n / rows;
@@ -205,11 +141,13 @@ struct stage {
   }
 
   std::vector<double> decode(frame const& f, std::vector<double> const& y, std::size_t at) const {
-    auto x = bits > 0               ? quantized(f, y, at)
-             : t.name == "top_k"    ? placed(f, y, at, false)
-             : t.name == "random_k" ? placed(f, y, at, true)
-             : rank > 0 && !exact   ? product(y)
-                                    : y;
+    auto x = bits > 0                ? quantized(f, y, at)
+             : t.name == "top_k"     ? placed(f, y, at, out_n)
+             : t.name == "random_k"  ? drawn(f, y)
+             : t.name == "threshold" ? reaching(f, y, at)
+             : tile > 0              ? unrotated(f, y)
+             : rank > 0 && !exact    ? product(y)
+                                     : y;
     for (auto& v : x) v = rounded(kind, v);
     if (!damped) return x;
     auto const factor = rounded(wide(kind), 1 / (1 + omega()));
@@ -223,13 +161,36 @@ struct stage {
     }
     return x;
   }
-  std::vector<double> placed(frame const& f, std::vector<double> const& y, std::size_t at, bool drawn) const {
+  std::vector<double> placed(frame const& f, std::vector<double> const& y, std::size_t at, std::uint64_t count) const {
+    auto x = std::vector<double>(n);
+    for (std::uint64_t j = 0; j < count; ++j) x.at(field(f.payload, at, j * index_bits(), index_bits())) = y[j];
+    return x;
+  }
+  std::vector<double> drawn(frame const& f, std::vector<double> const& y) const {
     auto x = std::vector<double>(n);
     for (std::uint64_t j = 0; j < out_n; ++j) {
       auto const first = j * n / out_n, next = (j + 1) * n / out_n;
-      auto const i = drawn ? first + (shared_word(f.seed, f.tensor, f.step, place, j) * (next - first) >> 32)
-                           : field(f.payload, at, j * index_bits(), index_bits());
-      x.at(i) = y[j];
+      x.at(first + (shared_word(f.seed, f.tensor, f.step, place, j) * (next - first) >> 32)) = y[j];
+    }
+    return x;
+  }
+  std::vector<double> reaching(frame const& f, std::vector<double> const& y, std::size_t at) const {
+    auto const count = number(f.payload, at, 4);
+    return dense && count > room ? y : placed(f, y, at + 4, std::min(count, room));
+  }
+  std::vector<double> unrotated(frame const& f, std::vector<double> x) const {
+    for (auto& v : x) v = rounded(wide(kind), v / std::sqrt(static_cast<double>(tile)));
+    for (std::uint64_t half = 1; half < tile; half *= 2) {
+      for (std::uint64_t i = 0; i < out_n; ++i) {
+        if (i / half % 2 != 0) continue;
+        auto const a = x[i], b = x[i + half];
+        x[i] = rounded(wide(kind), a + b);
+        x[i + half] = rounded(wide(kind), a - b);
+      }
+    }
+    x.resize(n);
+    for (std::uint64_t i = 0; i < n; ++i) {
+      if (shared_word(f.seed, f.tensor, f.step, place, i / 32) >> i % 32 & 1) x[i] = -x[i];
     }
     return x;
   }
@@ -245,7 +206,7 @@ struct stage {
     return x;
   }
   double omega() const {
-    if (t.name == "identity") return 0;
+    if (t.name == "identity" || t.name == "hadamard") return 0;
     if (t.name == "random_k") return n == 0 ? 0 : static_cast<double>((n + out_n - 1) / out_n) - 1;
     auto const s = static_cast<double>(levels) / (1 + std::ldexp(2.0, bits < 10 ? -16 : -15));
     auto const b = static_cast<double>(std::min(bucket, n));

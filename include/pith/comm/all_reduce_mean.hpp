@@ -28,7 +28,7 @@ void reduce(E const& exec, Comm& comm, element_kind kind, span_on<E, std::byte> 
   throw std::logic_error(sentence("all_reduce_mean: a codec asked for a sum of bytes that are no numbers"));
 }
 
-/// Moves what all ranks produced. Returns what is to be absorbed: `out` itself for a sum, `gathered` for a gathering.
+/// Moves what all ranks produced. Returns what is to be absorbed: `out` itself for a sum, else `gathered`.
 template <class Comm, class E>
 received_on<E> move_bytes(E const& exec, Comm& comm, transport how, element_kind kind, span_on<E, std::byte> out,
                           span_on<E, std::byte> gathered) {
@@ -36,6 +36,12 @@ received_on<E> move_bytes(E const& exec, Comm& comm, transport how, element_kind
     case transport::all_gather:
       comm.all_gather(exec, span_on<E, std::byte const>(out), gathered).wait(exec);
       return {gathered, out.size()};
+    case transport::all_to_all:
+      if constexpr (exchanges_pieces<Comm, E>) {
+        comm.all_to_all(exec, span_on<E, std::byte const>(out), gathered).wait(exec);
+        return {gathered, out.size() / comm.size()};
+      }
+      throw communication_error("pith: this communicator lacks all_to_all, which two_shot needs");
     case transport::sum: reduce(exec, comm, kind, out, reduction::sum); break;
     case transport::max: reduce(exec, comm, kind, out, reduction::max); break;
   }
@@ -56,14 +62,18 @@ void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, std::
   auto const& dims = state.dims();
   auto const x = stream_on<E, In>{gradient.data(), dims.n};
   detail::require_size("all_reduce_mean", "the elements of the gradient", dims.n, gradient.size());
+  detail::require(state.id().rank == comm.rank(), "all_reduce_mean: the state is of rank ", state.id().rank,
+                  ", the communicator of rank ", comm.rank());
   state.advance(exec);
   for (unsigned round = 0; round < detail::rounds(codec, dims, comm.size()); ++round) {
     auto const scope = ws.mark();
     auto const moves = detail::transfer_of<In>(codec, round, dims, comm.size());
     auto const take = [&](std::size_t n) { return span_on<E, std::byte>(ws.template take<std::byte>(n).data, n); };
-    auto const sent = take(detail::padded_bytes(moves));
-    auto const out = sent.first(moves.bytes());
-    auto const gathered = take(moves.how == transport::all_gather ? sent.size() * comm.size() : 0);
+    auto const piece = detail::padded_bytes(moves);
+    auto const pieces = detail::pieces(moves.how, comm.size());
+    auto const sent = take(piece * pieces);
+    auto const out = sent.first(moves.bytes() * pieces);
+    auto const gathered = take(detail::comes_apart(moves.how) ? piece * comm.size() : 0);
     detail::clear_padding<E>(exec, sent, out.size());
     detail::produce<In>(codec, exec, state.id(), dims, comm.size(), round, stream_on<E, In const>(x), out,
                         state.agreed(), state.local(), ws);

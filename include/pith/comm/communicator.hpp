@@ -37,6 +37,13 @@ concept gathers = communicator<Comm> &&
   { comm.all_gather(exec, mine, all) } -> request_of<E>;
 };
 
+/// Rank r's `all` holds the r-th of `size()` equal pieces of every rank's `mine`, in rank order.
+template <class Comm, class E>
+concept exchanges_pieces = communicator<Comm> &&
+    requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+  { comm.all_to_all(exec, mine, all) } -> request_of<E>;
+};
+
 /// In place: every rank has the elementwise sum or maximum, of float, double, half, bfloat16, int32 or int8.
 template <class Comm, class E, class T = float>
 concept reduces = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, T> x) {
@@ -49,7 +56,7 @@ concept broadcasts = communicator<Comm> && requires(Comm& comm, E const& exec, s
   { comm.broadcast(exec, x, 0u) } -> request_of<E>;
 };
 
-/// What an exchange needs.
+/// What an exchange needs; two_shot needs exchanges_pieces too.
 template <class Comm, class E>
 concept exchanges = gathers<Comm, E> && reduces<Comm, E, float> && reduces<Comm, E, double> && reduces<Comm, E, half> &&
     reduces<Comm, E, bfloat16> && reduces<Comm, E, std::int32_t> && reduces<Comm, E, std::int8_t>;

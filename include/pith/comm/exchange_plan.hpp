@@ -16,10 +16,11 @@ class exchange_plan {
   struct slot {
     std::size_t tensor, offset, bytes;
   };
-  /// A group's buffer lies at `out` in what a rank produces, and its gathering at `gathered`.
+  /// A group's buffer, `pieces` of `bytes`, lies at `out` in what a rank produces, and its gathering at `gathered`.
   struct group {
     transport how;
     element_kind kind;
+    unsigned pieces;
     std::size_t bytes = 0, out = 0, gathered = 0;
     std::vector<slot> slots = {};
   };
@@ -42,8 +43,8 @@ class exchange_plan {
       for (auto& g : r) {
         g.out = out;
         g.gathered = gathered;
-        out += align_up(g.bytes, scratch_alignment);
-        if (g.how == transport::all_gather) gathered += align_up(g.bytes * ranks, scratch_alignment);
+        out += align_up(g.bytes * g.pieces, scratch_alignment);
+        if (comes_apart(g.how)) gathered += align_up(g.bytes * ranks, scratch_alignment);
       }
       out_bytes_ = std::max(out_bytes_, out);
       gathered_bytes_ = std::max(gathered_bytes_, gathered);
@@ -74,19 +75,19 @@ class exchange_plan {
   std::size_t sent_bytes(transport how) const {
     std::size_t bytes = 0;
     for (auto const& r : rounds_) {
-      for (auto const& g : r) bytes += g.how == how ? g.bytes : 0;
+      for (auto const& g : r) bytes += g.how == how ? g.bytes * g.pieces : 0;
     }
     return bytes;
   }
 
  private:
   group& group_of(round& r, transfer const& moves, unsigned ranks) const {
-    auto const copies = moves.how == transport::all_gather ? ranks : 1;
+    auto const copies = comes_apart(moves.how) ? ranks : 1;
     auto const takes = [&](group const& g) {
       return g.how == moves.how && g.kind == moves.kind && (g.bytes + moves.bytes()) * copies <= most_bytes_;
     };
     auto const found = std::find_if(r.begin(), r.end(), takes);
-    return found != r.end() ? *found : r.emplace_back(group{moves.how, moves.kind});
+    return found != r.end() ? *found : r.emplace_back(group{moves.how, moves.kind, pieces(moves.how, ranks)});
   }
 
   std::size_t most_bytes_;

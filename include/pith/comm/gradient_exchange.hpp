@@ -60,9 +60,10 @@ class gradient_exchange {
   /// The elements of all tensors.
   std::uint64_t size() const { return size_; }
 
-  /// The bytes that a rank hands to the communicator in a step, padding included; gathered ones travel to all others.
-  /// Where they vary they are those of the last step, and before the first one the most.
+  /// The bytes that a rank hands to the communicator in a step, padding included; gathered ones travel to all others,
+  /// scattered ones to one rank each. Where they vary they are those of the last step, and before the first one the most.
   std::size_t gathered_bytes() const { return gathered_bytes_; }
+  std::size_t scattered_bytes() const { return plan_.sent_bytes(transport::all_to_all); }
   std::size_t summed_bytes() const { return plan_.sent_bytes(transport::sum) + plan_.sent_bytes(transport::max); }
 
   /// Replaces gradients, all tensors one after another, by their means over the ranks, as far as the codecs keep them.
@@ -145,9 +146,12 @@ class gradient_exchange {
     std::size_t scratch = 0;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       auto const& dims = tensors_[i].dims;
-      scratch = std::max(scratch, detail::exchange_scratch_bytes<In>(codecs_[i], exec_, dims, comm_->size()));
+      auto const own = detail::exchange_scratch_bytes<In>(codecs_[i], exec_, dims, comm_->size());
       for (unsigned r = 0; r < detail::rounds(codecs_[i], dims, comm_->size()); ++r) {
-        plan_.add(i, r, detail::transfer_of<In>(codecs_[i], r, dims, comm_->size()), comm_->size());
+        auto const moves = detail::transfer_of<In>(codecs_[i], r, dims, comm_->size());
+        auto const staged = moves.how == transport::all_to_all ? moves.bytes() * comm_->size() : 0;
+        scratch = std::max(scratch, own + scratch_for<std::byte>(staged));
+        plan_.add(i, r, moves, comm_->size());
       }
     }
     plan_.place(comm_->size());
@@ -180,10 +184,10 @@ class gradient_exchange {
     }
   }
 
-  span_on<E, std::byte> out(group const& g) const { return out_.view().subspan(g.out, g.bytes); }
+  span_on<E, std::byte> out(group const& g) const { return out_.view().subspan(g.out, g.bytes * g.pieces); }
   span_on<E, std::byte> gathered(group const& g) const {
-    return g.how == transport::all_gather ? gathered_.view().subspan(g.gathered, g.bytes * comm_->size())
-                                          : span_on<E, std::byte>();
+    return detail::comes_apart(g.how) ? gathered_.view().subspan(g.gathered, g.bytes * comm_->size())
+                                      : span_on<E, std::byte>();
   }
 
   stream_on<E, In> gradient(span_on<E, In> all, std::size_t tensor) const {
@@ -192,17 +196,33 @@ class gradient_exchange {
 
   void produce(group const& g, unsigned round, span_on<E, In> gradients, workspace_on<E>& ws) {
     for (auto const& s : g.slots) {
-      auto& state = states_[s.tensor];
-      detail::produce<In>(codecs_[s.tensor], exec_, state.id(), dims(s.tensor), comm_->size(), round,
-                          stream_on<E, In const>(gradient(gradients, s.tensor)), out(g).subspan(s.offset, s.bytes),
-                          state.agreed(), state.local(), ws);
+      if (g.pieces > 1) {
+        produce_pieces(g, s, round, gradients, ws);
+      } else {
+        produce(s, round, gradients, out(g).subspan(s.offset, s.bytes), ws);
+      }
     }
+  }
+  /// The pieces of one tensor lie apart in its group.
+  void produce_pieces(group const& g, detail::exchange_plan::slot const& s, unsigned round, span_on<E, In> gradients,
+                      workspace_on<E>& ws) {
+    auto const scope = ws.mark();
+    auto const staged = span_on<E, std::byte>(ws.template take<std::byte>(s.bytes * g.pieces).data, s.bytes * g.pieces);
+    produce(s, round, gradients, staged, ws);
+    for (unsigned r = 0; r < g.pieces; ++r)
+      exec_.copy(out(g).data() + r * g.bytes + s.offset, staged.data() + r * s.bytes, s.bytes);
+  }
+  void produce(detail::exchange_plan::slot const& s, unsigned round, span_on<E, In> gradients, span_on<E, std::byte> to,
+               workspace_on<E>& ws) {
+    auto& state = states_[s.tensor];
+    detail::produce<In>(codecs_[s.tensor], exec_, state.id(), dims(s.tensor), comm_->size(), round,
+                        stream_on<E, In const>(gradient(gradients, s.tensor)), to, state.agreed(), state.local(), ws);
   }
   void absorb(group const& g, unsigned round, span_on<E, In> gradients, workspace_on<E>& ws) {
     for (auto const& s : g.slots) {
       auto& state = states_[s.tensor];
-      auto const in = g.how == transport::all_gather ? received_on<E>{gathered(g).subspan(s.offset), g.bytes}
-                                                     : received_on<E>{out(g).subspan(s.offset, s.bytes)};
+      auto const in = detail::comes_apart(g.how) ? received_on<E>{gathered(g).subspan(s.offset), g.bytes}
+                                                 : received_on<E>{out(g).subspan(s.offset, s.bytes)};
       if (predicted_ && g.how == transport::all_gather) predicted_->note(exec_, s.tensor, in, comm_->size());
       detail::absorb<In>(codecs_[s.tensor], exec_, state.id(), dims(s.tensor), comm_->size(), round, in,
                          gradient(gradients, s.tensor), state.agreed(), state.local(), ws);

@@ -100,6 +100,17 @@ class mpi_communicator {
     return mpi_request(request);
   }
 
+  template <host_executor E>
+  mpi_request all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+    detail::require(all.size() == mine.size() && mine.size() % size() == 0, "mpi: all_to_all needs room for ",
+                    mine.size(), " bytes in ", size(), " equal pieces, got ", all.size());
+    auto const n = detail::mpi_count(mine.size() / size(), "all_to_all");
+    auto request = begin(exec);
+    detail::check_mpi(MPI_Ialltoall(mine.data(), n, MPI_BYTE, all.data(), n, MPI_BYTE, comm_, &request),
+                      "MPI_Ialltoall");
+    return mpi_request(request);
+  }
+
   template <host_executor E, class T>
   mpi_request all_reduce(E const& exec, span<T, host_space> x, reduction how) {
     auto const n = detail::mpi_count(x.size(), "all_reduce");
@@ -145,6 +156,6 @@ class mpi_communicator {
   int rank_ = 0, size_ = 0;
 };
 
-static_assert(exchanges<mpi_communicator, detail::archetype>);
+static_assert(exchanges<mpi_communicator, detail::archetype> && exchanges_pieces<mpi_communicator, detail::archetype>);
 
 }  // namespace pith::inline v0

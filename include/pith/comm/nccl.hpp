@@ -57,6 +57,22 @@ class nccl_communicator {
     return {};
   }
 
+  /// One group of sends and receives.
+  template <streamed E>
+  completed all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+    detail::require(all.size() == mine.size() && mine.size() % size() == 0, "nccl: all_to_all needs room for ",
+                    mine.size(), " bytes in ", size(), " equal pieces, got ", all.size());
+    auto const n = mine.size() / size();
+    detail::check_nccl(ncclGroupStart(), "ncclGroupStart");
+    for (unsigned r = 0; r < size(); ++r) {
+      auto const peer = static_cast<int>(r);
+      detail::check_nccl(ncclSend(mine.data() + r * n, n, ncclUint8, peer, comm_, exec.stream()), "ncclSend");
+      detail::check_nccl(ncclRecv(all.data() + r * n, n, ncclUint8, peer, comm_, exec.stream()), "ncclRecv");
+    }
+    detail::check_nccl(ncclGroupEnd(), "ncclGroupEnd");
+    return {};
+  }
+
   template <streamed E, class T>
   completed all_reduce(E const& exec, span<T, device_space> x, reduction how) {
     auto const op = how == reduction::sum ? ncclSum : ncclMax;

@@ -16,6 +16,10 @@ class self_communicator {
     exec.copy(all.data(), mine.data(), mine.size());
     return {};
   }
+  template <executor E>
+  completed all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+    return all_gather(exec, mine, all);
+  }
   template <executor E, class T>
   completed all_reduce(E const&, span<T, space_of<E>>, reduction) {
     return {};
@@ -26,6 +30,7 @@ class self_communicator {
   }
 };
 
-static_assert(exchanges<self_communicator, detail::archetype>);
+static_assert(exchanges<self_communicator, detail::archetype> &&
+              exchanges_pieces<self_communicator, detail::archetype>);
 
 }  // namespace pith::inline v0

@@ -81,6 +81,17 @@ class thread_communicator {
     return {};
   }
 
+  template <executor E>
+  completed all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+    detail::require(all.size() == mine.size() && mine.size() % size() == 0, "threads: all_to_all needs room for ",
+                    mine.size(), " bytes in ", size(), " equal pieces, got ", all.size());
+    auto const piece = mine.size() / size();
+    show(const_cast<std::byte*>(mine.data()));
+    for (unsigned r = 0; r < size(); ++r) exec.copy(all.data() + r * piece, shown<std::byte>(r) + rank_ * piece, piece);
+    group_->barrier.arrive_and_wait();
+    return {};
+  }
+
   /// Rank r reduces the r-th part of all ranks' elements in its own memory; then all copy all parts.
   template <host_executor E, class T>
   completed all_reduce(E const& exec, span<T, host_space> x, reduction how) {
@@ -128,7 +139,8 @@ class thread_communicator {
   unsigned rank_;
 };
 
-static_assert(exchanges<thread_communicator, detail::archetype>);
+static_assert(exchanges<thread_communicator, detail::archetype> &&
+              exchanges_pieces<thread_communicator, detail::archetype>);
 
 namespace detail {
 

@@ -179,7 +179,7 @@ class any_stage {
     capabilities capabilities_for(shape const& dims) const override { return capabilities_of(stage, dims); }
     bool is_exact(shape const& dims) const override { return detail::is_exact(stage, dims); }
     any_state make_agreed(E const& exec, call const& id, shape const& dims) const override {
-      return any_state(pith::make_agreed<In>(exec, stage, id, dims));
+      return any_state(detail::make_agreed_in_chain<In>(exec, stage, id, dims));
     }
     any_state make_local(E const& exec, shape const& dims) const override {
       return any_state(pith::make_local<In>(exec, stage, dims));

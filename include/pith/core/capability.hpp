@@ -108,6 +108,12 @@ concept reproducible = requires {
   requires std::remove_cvref_t<S>::is_reproducible;
 };
 
+/// What it keeps is for an exchange of its own: encode and decode do without, so that in a chain it keeps nothing.
+template <class S>
+concept keeps_for_exchange = requires {
+  requires std::remove_cvref_t<S>::keeps_for_exchange;
+};
+
 /// Capabilities of a codec whose type is known at run time only.
 struct capabilities {
   std::optional<double> omega, delta, error_bound;

@@ -235,7 +235,7 @@ class chain : public pipeable {
   auto make_agreed(E const& exec, call const& id, shape const& dims) const {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return typename detail::states_of<In, E, S...>::agreed{
-          {pith::make_agreed<input<In, I>>(exec, get<I>(), at<I>(id), before<I>(dims))...}};
+          {detail::make_agreed_in_chain<input<In, I>>(exec, get<I>(), at<I>(id), before<I>(dims))...}};
     }
     (std::index_sequence_for<S...>());
   }

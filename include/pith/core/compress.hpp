@@ -85,8 +85,9 @@ std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims, un
     std::size_t moving = 0;
     for (unsigned r = 0; r < detail::rounds(codec, dims, ranks); ++r) {
       auto const moves = detail::transfer_of<In>(codec, r, dims, ranks);
-      auto const out = detail::padded_bytes(moves);
-      auto const in = moves.how == transport::all_gather ? out * ranks : 0;
+      auto const piece = detail::padded_bytes(moves);
+      auto const out = piece * detail::pieces(moves.how, ranks);
+      auto const in = detail::comes_apart(moves.how) ? piece * ranks : 0;
       moving = std::max(moving, scratch_for<std::byte>(out) + scratch_for<std::byte>(in));
     }
     most += moving;

@@ -14,6 +14,7 @@ namespace pith::inline v0 {
 /// How a round's bytes travel.
 enum class transport : std::uint8_t {
   all_gather,  ///< every rank receives every rank's bytes, in rank order
+  all_to_all,  ///< every rank sends a piece to each, and receives every rank's piece for it, in rank order
   sum,         ///< every rank receives the elementwise sum
   max,         ///< every rank receives the elementwise maximum
 };
@@ -43,7 +44,7 @@ constexpr std::size_t kind_bytes(element_kind kind) {
   }
 }
 
-/// What every rank sends in one round: `count` elements of a kind.
+/// What every rank sends in one round: `count` elements of a kind; in an all_to_all to each rank, a multiple of 8 bytes.
 struct transfer {
   transport how = transport::all_gather;
   element_kind kind = element_kind::bytes;
@@ -135,9 +136,15 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
   }
 }
 
-/// What a rank's bytes take in a round: gathered ones are padded, so that those of the next rank are aligned too.
+/// Whether a rank receives what others produced apart from each other, not their sum.
+constexpr bool comes_apart(transport how) { return how == transport::all_gather || how == transport::all_to_all; }
+
+/// The pieces that a rank produces: one for each rank, or one for all.
+constexpr unsigned pieces(transport how, unsigned ranks) { return how == transport::all_to_all ? ranks : 1; }
+
+/// What a piece takes in a round: what comes apart is padded, so that the next piece is aligned too.
 constexpr std::size_t padded_bytes(transfer const& moves) {
-  return moves.how == transport::all_gather ? align_up(moves.bytes(), section_alignment) : moves.bytes();
+  return comes_apart(moves.how) ? align_up(moves.bytes(), section_alignment) : moves.bytes();
 }
 
 template <class In, class C, class E>
@@ -145,7 +152,7 @@ std::size_t exchange_scratch_bytes(C const& c, E const& exec, shape const& dims,
   if constexpr (collective<C, In, E>) {
     return c.template exchange_scratch_bytes<In>(exec, dims, ranks);
   } else {
-    if (has_decode_sum<In, E>(c)) return scratch_bytes<In>(c, exec, dims);
+    if (ranks == 1 || has_decode_sum<In, E>(c)) return scratch_bytes<In>(c, exec, dims);
     return scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n) + scratch_bytes<In>(c, exec, dims);
   }
 }
@@ -165,19 +172,24 @@ stream_on<E, In const> scaled(E const& exec, stream_on<E, In const> x, double fa
   return y;
 }
 
-/// The mean of all ranks' payloads, decoded and added in rank order: by an engine in one pass, with the same bits.
+/// The mean of all ranks' payloads, decoded and added in rank order: by an engine in one pass, with the same bits. That
+/// of one rank is what it sent.
 template <class In, class C, class E, class Agreed>
 void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in,
                  stream_on<E, In> x, Agreed const& agreed, workspace_on<E>& ws) {
   auto const scope = ws.mark();
+  auto const size = payload_bytes<In>(c, dims);
+  if (ranks == 1) {
+    id.rank = 0;
+    return decode_payload<In>(c, exec, id, dims, in.from(0, size), x, agreed, ws);
+  }
   auto const share = accum<In>{1} / static_cast<accum<In>>(ranks);
   if constexpr (sums_parts<C, In, E> || sums_payloads<C, In, E>) {
-    auto const first = in.from(0, payload_bytes<In>(c, dims));
+    auto const first = in.from(0, size);
     if (has_decode_sum<In, E>(c)) return decode_sum<In>(c, exec, id, dims, first, in.stride, ranks, share, x, ws);
   }
   auto const one = ws.template take<In>(dims.n);
   auto const sum = ws.template take<accum<In>>(dims.n);
-  auto const size = payload_bytes<In>(c, dims);
   for (unsigned rank = 0; rank < ranks; ++rank) {
     id.rank = static_cast<std::uint16_t>(rank);
     decode_payload<In>(c, exec, id, dims, in.from(rank, size), one, agreed, ws);
@@ -189,6 +201,17 @@ void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned
   }
   exec.for_each_index(dims.n, scale<In, accum<In>>{sum.data, x.data, share});
 }
+
+/// A collective whose rounds take what a source yields, and whose last one gives the mean to a sink: where it is not
+/// exact.
+template <class C, class In, class E, class Source, class Sink>
+concept exchanges_from = collective<C, In, E> &&
+    requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+             Source const& from, span_on<E, std::byte> out, received_on<E> in, Sink const& to,
+             agreed_of<C, In, E>& agreed, workspace_on<E>& ws) {
+  { c.produce_from(exec, dims, round, from, out, std::as_const(agreed), ws) } -> std::same_as<void>;
+  { c.absorb_to(exec, id, dims, ranks, in, to, agreed, ws) } -> std::same_as<void>;
+};
 
 template <class In, class C, class E, class Agreed, class Local>
 void produce(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
@@ -226,6 +249,16 @@ concept knows_contribution =
                                       agreed_of<C, In, E> const& agreed, workspace_on<E>& ws) {
   c.contribution(exec, id, dims, ranks, produced, sent, agreed, ws);
 };
+
+/// The round behind which the gradient is not read again and what the rank contributed is known; the last, or earlier.
+template <class C>
+unsigned contributing_round(C const& c, shape const& dims, unsigned ranks) {
+  if constexpr (requires { c.contributing_round(); }) {
+    return c.contributing_round();
+  } else {
+    return rounds(c, dims, ranks) - 1;
+  }
+}
 
 /// A collective may be able to tell it for the price of more work: its own_contribution.
 template <class C, class In, class E>

@@ -8,8 +8,19 @@
 
 namespace pith::inline v0::detail {
 
+/// Asks for the block after the next, since a CPU by itself fetches less ahead than the arithmetic of a block takes. That
+/// block may lie behind the tensor: nothing is read.
+template <class Team, class T>
+PITH_HD inline void fetch_ahead(T const* block, std::uint32_t count) {
+  if constexpr (Team::specializes) {
+    constexpr std::uint32_t line = 64 / sizeof(T);
+    for (std::uint32_t i = 0; i < count; i += line) PITH_PREFETCH(block + 2 * count + i);
+  }
+}
+
 /// A tensor as it is.
 ///
+///   tail(first)                      the same from element `first` on, for engines that go row by row
 ///   load(team, first, count, room)   values first .. first + count - 1, where they lie or in the room for them
 template <class In>
 struct plain_source {
@@ -18,10 +29,12 @@ struct plain_source {
   In const* x;
 
   PITH_HD accum<In> operator()(std::uint64_t i) const { return element_cast<accum<In>>(x[i]); }
+  PITH_HD plain_source tail(std::uint64_t first) const { return {x + first}; }
 
   template <class Team, class Count>
   PITH_HD accum<In> const* load(Team const& team, std::uint64_t first, Count count, accum<In>* room) const {
     auto const* const from = x + first;
+    fetch_ahead<Team>(from, count);
     if constexpr (std::same_as<In, accum<In>>) {
       return from;
     } else {
@@ -54,11 +67,14 @@ struct residual_source {
   A* residual;
 
   PITH_HD A operator()(std::uint64_t i) const { return residual[i] + element_cast<A>(g[i]); }
+  PITH_HD residual_source tail(std::uint64_t first) const { return {g + first, residual + first}; }
 
   template <class Team, class Count>
   PITH_HD A const* load(Team const& team, std::uint64_t first, Count count, A* room) const {
     auto const* const gradient = g + first;
     auto const* const from = residual + first;
+    fetch_ahead<Team>(gradient, count);
+    fetch_ahead<Team>(from, count);
     team.for_each(count, [=](std::uint32_t i) { room[i] = from[i] + element_cast<A>(gradient[i]); });
     return room;
   }
@@ -116,6 +132,34 @@ struct tensor_sink {
   PITH_HD static accum<In> rounded(accum<In> value) { return element_cast<accum<In>>(element_cast<In>(value)); }
 
   PITH_HD void put(std::uint64_t i, accum<In> sum) const { x[i] = element_cast<In>(factor * sum); }
+};
+
+/// What decoding gives is told to a keeping source ...
+template <class Source>
+struct unsent_sink {
+  static constexpr bool takes_blocks = true;
+
+  Source from;
+
+  template <class Team, class Count, class A>
+  PITH_HD void store(Team const& team, std::uint64_t first, Count count, A* sent) const {
+    from.keep(team, first, count, sent);
+  }
+};
+/// ... and then written, maybe over what the source reads.
+template <class Source, class In>
+struct unsent_and_sent_sink {
+  static constexpr bool takes_blocks = true;
+
+  Source from;
+  tensor_sink<In> to;
+
+  template <class Team, class Count, class A>
+  PITH_HD void store(Team const& team, std::uint64_t first, Count count, A* sent) const {
+    from.keep(team, first, count, sent);
+    auto const tensor = to;
+    team.for_each(count, [=](std::uint32_t i) { tensor.put(first + i, sent[i]); });
+  }
 };
 
 }  // namespace pith::inline v0::detail

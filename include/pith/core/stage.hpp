@@ -158,6 +158,17 @@ concept stage = executor<E> && detail::stage_on<std::remove_cvref_t<S>, In, E>;
 
 namespace detail {
 
+/// What a stage of a chain keeps, which is exchanged as a whole. A shape that the stage cannot take is refused.
+template <class In, class S, class E>
+agreed_of<S, In, E> make_agreed_in_chain(E const& exec, S const& s, call const& id, shape const& dims) {
+  if constexpr (keeps_for_exchange<S>) {
+    static_cast<void>(output_shape(s, dims));
+    return {};
+  } else {
+    return pith::make_agreed<In>(exec, s, id, dims);
+  }
+}
+
 /// Where in a variable-rate stage's side record the count of its values lies: at the beginning, or where it says.
 template <class In, class S>
 constexpr std::size_t count_offset(S const& s, shape const& dims) {

@@ -108,8 +108,19 @@ __device__ void run_cuda_blocks(Body const& body, typename Body::memory& fast, s
   for (std::uint64_t b = blockIdx.x; b < blocks; b += gridDim.x) body(cuda_team(), fast, b);
 }
 
+/// The blocks that a multiprocessor must have registers for: four, or fewer for a body that says so.
 template <class Body>
-__global__ void __launch_bounds__(cuda_team::threads, 4) block_kernel(Body const body, std::uint64_t blocks) {
+consteval unsigned resident_blocks() {
+  if constexpr (requires { Body::resident_blocks; }) {
+    return Body::resident_blocks;
+  } else {
+    return 4;
+  }
+}
+
+template <class Body>
+__global__ void __launch_bounds__(cuda_team::threads, resident_blocks<Body>())
+    block_kernel(Body const body, std::uint64_t blocks) {
   if constexpr (sizeof(typename Body::memory) <= usual_shared_bytes) {
     __shared__ typename Body::memory fast;
     run_cuda_blocks(body, fast, blocks);

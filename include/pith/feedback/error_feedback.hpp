@@ -19,18 +19,26 @@ struct unverified_t {};
 /// error_feedback(c, unverified): feedback on a codec that does not promise to contract.
 inline constexpr unverified_t unverified{};
 
+namespace detail {
+
+/// It promises to contract, perhaps, or will be asked.
+template <class C>
+concept may_contract = contractive<C> || unbiased<C> || absolute<C> || erased<C>;
+
+}  // namespace detail
+
 /// Encodes the compensated gradient with `C` and feeds back what was lost, by policy `F`.
 ///
 ///   needs    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute bound: with others
 ///            the residual can grow without bound (std::invalid_argument when the state is made)
 ///   keeps    what F keeps (residual: n elements of accum<In>, a rank's own) and what C keeps
-///   cost     with an engine that takes its values from a source (quantizers, top_k) one pass over g and the residual;
-///            else scratch of 2 n elements of accum<In> beside C's, and a decoding
+///   cost     with an engine that takes its values from a source one pass over g and the residual (quantizers, top_k),
+///            or three (power_sgd); else scratch of 2 n elements of accum<In> beside C's, and a decoding
 ///   is       the end of a pipeline; sum of sent + residual = sum of gradients
 ///   source   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
 template <class C, class F = residual, bool Verified = true>
 class error_feedback : public pipeable {
-  static_assert(!Verified || contractive<C> || unbiased<C> || absolute<C> || erased<C> || forgetful<F>,
+  static_assert(!Verified || detail::may_contract<C> || forgetful<F>,
                 "pith: error_feedback(c) needs a c that promises to contract: one with delta, omega or error_bound; "
                 "for any other "
                 "write error_feedback(c, unverified)");
@@ -71,9 +79,10 @@ class error_feedback : public pipeable {
     return of;
   }
 
-  /// For a new loss scale or learning rate: the policy's state, times factor.
+  /// For a new loss scale or learning rate: what is fed back, times factor.
   template <executor E>
   void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
+    detail::rescale_state(codec_, exec, factor, codec_part(agreed), codec_part(local));
     policy_.rescale(exec, factor, policy_part(agreed), policy_part(local));
   }
   error_feedback at(double rate) const requires rate_adjustable<C> {
@@ -154,7 +163,8 @@ class error_feedback : public pipeable {
     if constexpr (fuses<In, E>) {
       auto const from = detail::scratch_bytes_from<accum<In>, source_of<In, E>>(codec_, exec, dims);
       auto const rest = detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks);
-      if (is_fused<In, E>(dims)) return std::max(from, wide_bytes<In>(dims) + rest);
+      auto const fused = exchanges_from_source<In, E> ? hears_mean<In, E>(dims) : is_fused<In, E>(dims);
+      if (fuses_exchange<In, E> && fused) return std::max(from, wide_bytes<In>(dims) + rest);
     }
     return 2 * scratch_for<accum<In>>(dims.n) + detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks) +
            detail::scratch_bytes<In>(policy_, exec, dims);
@@ -165,13 +175,17 @@ class error_feedback : public pipeable {
   void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
                stream_on<E, In const> g, span_on<E, std::byte> out, auto const& agreed, auto& local,
                workspace_on<E>& ws) const {
-    if constexpr (fuses<In, E>) {
+    if constexpr (exchanges_from_source<In, E>) {
+      auto const from = policy_.template source<In, E>(g, policy_part(local));
+      if (hears_mean<In, E>(dims)) return codec_.produce_from(exec, dims, round, from, out, codec_part(agreed), ws);
+    } else if constexpr (fuses_exchange<In, E>) {
       if (is_fused<In, E>(dims)) return encode_payload<In>(exec, id, dims, g, out, agreed, local, ws);
     }
-    auto const p = compensated<In>(exec, id, dims, g, local, ws);
+    auto const last = detail::contributing_round(codec_, dims, ranks);
+    auto const p = round > last ? stream_on<E, accum<In> const>() : compensated<In>(exec, id, dims, g, local, ws);
     detail::produce<accum<In>>(codec_, exec, id, dims, ranks, round, p, out, codec_part(agreed), codec_part(local), ws);
     if constexpr (detail::tells_contribution<C, accum<In>, E>) {
-      if (!tells_own<In, E>() || is_exact(dims) || round + 1 < rounds(dims, ranks)) return;
+      if (!tells_own<In, E>() || is_exact(dims) || round != last) return;
       if (loses_nothing(dims)) return policy_.commit(exec, id, dims, p, p, policy_part(local), ws);
       auto const sent = ws.template take<accum<In>>(dims.n);
       detail::contribution<accum<In>>(codec_, exec, id, dims, ranks, out, sent, codec_part(agreed), ws);
@@ -188,22 +202,34 @@ class error_feedback : public pipeable {
                                 ws);
       return;
     }
+    if constexpr (exchanges_from_source<In, E>) {
+      auto const to = sink_of<In, E>{policy_.template source<In, E>(x, policy_part(local)), {x.data, 1}};
+      if (hears_mean<In, E>(dims)) return codec_.absorb_to(exec, id, dims, ranks, in, to, codec_part(agreed), ws);
+    }
+    absorb_last<In>(exec, id, dims, ranks, round, in, x, agreed, local, ws);
+  }
+
+ private:
+  /// The last round step by step.
+  template <class In, class E>
+  void absorb_last(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+                   stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
     auto const knows = tells_own<In, E>();
-    auto const mean = knows ? wide<In, E>(x, ws) : ws.template take<accum<In>>(dims.n);
+    auto const mean = knows || is_exact(dims) ? wide<In, E>(x, ws) : ws.template take<accum<In>>(dims.n);
     detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, mean, codec_part(agreed), codec_part(local),
                               ws);
+    if (is_exact(dims)) return narrow<In>(exec, mean, x);
     if (!knows) {
       auto const p = compensated<In>(exec, id, dims, stream_on<E, In const>(x), local, ws);
       auto const sent = loses_nothing(dims) ? p : stream_on<E, accum<In> const>(mean);
-      if (!is_exact(dims)) policy_.commit(exec, id, dims, p, sent, policy_part(local), ws);
+      policy_.commit(exec, id, dims, p, sent, policy_part(local), ws);
     }
     if constexpr (detail::settles<F, In, E>) {
-      if (!is_exact(dims)) policy_.settle(exec, id, dims, mean, policy_part(agreed), policy_part(local), ws);
+      policy_.settle(exec, id, dims, mean, policy_part(agreed), policy_part(local), ws);
     }
     narrow<In>(exec, mean, x);
   }
 
- private:
   template <class In, class E>
   using agreed_states = detail::states<detail::agreed_part, agreed_of<C, accum<In>, E>, agreed_of<F, In, E>>;
   template <class In, class E>
@@ -226,6 +252,19 @@ class error_feedback : public pipeable {
       return false;
     }
   }();
+  template <class In, class E>
+  using sink_of = detail::unsent_and_sent_sink<source_of<In, E>, In>;
+  /// So it is in the rounds of a collective: what it sent is the mean that it gives to a sink.
+  template <class In, class E>
+  static constexpr bool exchanges_from_source = [] {
+    if constexpr (fuses<In, E> && !detail::settles<F, In, E>) {
+      return detail::exchanges_from<C, accum<In>, E, source_of<In, E>, sink_of<In, E>>;
+    } else {
+      return false;
+    }
+  }();
+  template <class In, class E>
+  static constexpr bool fuses_exchange = fuses<In, E> && (exchanges_from_source<In, E> || !collective<C, accum<In>, E>);
   template <class In, class E>
   bool is_fused([[maybe_unused]] shape const& dims) const {
     if constexpr (fuses<In, E>) {
@@ -260,6 +299,12 @@ class error_feedback : public pipeable {
 
   bool loses_nothing(shape const& dims) const { return detail::is_exact(codec_, dims); }
 
+  /// Whether the source of a collective's rounds is told the mean, in the pass that makes it.
+  template <class In, class E>
+  bool hears_mean(shape const& dims) const {
+    return is_fused<In, E>(dims) && !tells_own<In, E>() && !loses_nothing(dims);
+  }
+
   /// Whether the policy is told what this rank sent, once it has produced its last round; else what all receive.
   template <class In, class E>
   bool tells_own() const {
@@ -270,6 +315,9 @@ class error_feedback : public pipeable {
   template <class In, class E>
   stream_on<E, accum<In> const> compensated(E const& exec, call const& id, shape const& dims, stream_on<E, In const> g,
                                             auto& local, workspace_on<E>& ws) const {
+    if constexpr (std::same_as<In, accum<In>>) {
+      if (is_exact(dims)) return g;
+    }
     auto const p = ws.template take<accum<In>>(dims.n);
     if (is_exact(dims)) {
       exec.for_each_index(dims.n, detail::convert<accum<In>, In>{g.data, p.data});

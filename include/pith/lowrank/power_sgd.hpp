@@ -5,6 +5,7 @@
 #include <pith/core/convert.hpp>
 #include <pith/core/error.hpp>
 #include <pith/core/rounds.hpp>
+#include <pith/core/source.hpp>
 #include <pith/lowrank/bell.hpp>
 #include <pith/lowrank/orthonormalize.hpp>
 #include <pith/lowrank/thin_product.hpp>
@@ -21,7 +22,7 @@ namespace pith::inline v0 {
 ///
 ///   emits    rows r + columns r values of accum<In>: P, then Q, row by row
 ///   needs    rank >= 1 (std::invalid_argument); a matrix shape: rows divide n (std::invalid_argument)
-///   keeps    P and Q, equal on all ranks
+///   keeps    P and Q, equal on all ranks; in a chain nothing
 ///   cost     4 r flop an element, in double; reads M twice; scratch n / 8 bytes, and 8 r bytes a row and a column
 ///   errors   a NaN or an infinity anywhere makes the mean NaN on all ranks; the warm start is drawn anew
 ///   is       exact where it would not halve the tensor (vectors, small matrices: sent as they are); else contractive
@@ -35,6 +36,7 @@ class power_sgd : public pipeable {
   using output = accum<In>;
 
   static constexpr bool is_reproducible = true;
+  static constexpr bool keeps_for_exchange = true;
 
   explicit power_sgd(unsigned rank) : rank_(rank) {
     detail::require(rank >= 1, "power_sgd: rank must be at least 1, got ", rank);
@@ -77,19 +79,22 @@ class power_sgd : public pipeable {
   void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, accum<In>> y,
               factors<accum<In>, E> const&, workspace_on<E>& ws) const {
     if (is_exact(dims)) return exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, y.values.data});
-    auto* const p = y.values.data;
-    auto* const q = p + p_size(dims);
-    draw(exec, id, dims, q);
-    detail::multiply(exec, thin(dims), x.data, q, p, ws);
-    detail::orthonormalize(exec, p, dims.rows, rank(dims), ws);
-    detail::multiply_transposed(exec, thin(dims), x.data, p, q, ws);
+    factorize(exec, id, dims, detail::plain_source<In>{x.data}, y.values.data, ws);
+  }
+  /// The same of what a source yields, which is told what was sent.
+  template <std::floating_point In, executor E, detail::keeping_source Source>
+  void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, In> y,
+                   workspace_on<E>& ws) const {
+    auto const* const p = y.values.data;
+    factorize(exec, id, dims, from, y.values.data, ws);
+    detail::expand(exec, thin(dims), p, p + p_size(dims), detail::unsent_sink<Source>{from}, ws);
   }
   template <real In, executor E>
   void decode(E const& exec, shape const& dims, encoded_on<E, accum<In> const> y, stream_on<E, In> x,
               factors<accum<In>, E> const&, workspace_on<E>& ws) const {
     auto const* const p = y.values.data;
     if (is_exact(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{p, x.data});
-    detail::expand(exec, thin(dims), p, p + p_size(dims), x.data, ws);
+    detail::expand(exec, thin(dims), p, p + p_size(dims), detail::tensor_sink<In>{x.data, 1}, ws);
   }
   template <real In, executor E>
   std::size_t scratch_bytes(E const&, shape const& dims) const {
@@ -112,14 +117,10 @@ class power_sgd : public pipeable {
   template <real In, executor E>
   void produce(E const& exec, call const&, shape const& dims, unsigned, unsigned round, stream_on<E, In const> x,
                span_on<E, std::byte> out, factors<accum<In>, E> const& agreed, no_state&, workspace_on<E>& ws) const {
-    auto* const to = side_as<accum<In>>(out);
     if (is_exact(dims)) {
-      exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, to});
-    } else if (round == 0) {
-      detail::multiply(exec, thin(dims), x.data, agreed.q.data(), to, ws);
-    } else {
-      detail::multiply_transposed(exec, thin(dims), x.data, agreed.p.data(), to, ws);
+      return exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, side_as<accum<In>>(out)});
     }
+    produce_from(exec, dims, round, detail::plain_source<In>{x.data}, out, agreed, ws);
   }
   template <real In, executor E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
@@ -133,9 +134,7 @@ class power_sgd : public pipeable {
       exec.copy(agreed.p.data(), sum, agreed.p.size_bytes());
       detail::orthonormalize(exec, agreed.p.data(), dims.rows, rank(dims), ws);
     } else {
-      exec.for_each_index(q_size(dims), detail::scale<A, A>{sum, agreed.q.data(), share});
-      detail::expand(exec, thin(dims), agreed.p.data(), agreed.q.data(), x.data, ws);
-      renew(exec, id, dims, agreed.q.data());
+      absorb_to(exec, id, dims, ranks, in, detail::tensor_sink<In>{x.data, 1}, agreed, ws);
     }
   }
 
@@ -145,10 +144,36 @@ class power_sgd : public pipeable {
                         stream_on<E, In> sent, factors<accum<In>, E> const& agreed, workspace_on<E>& ws) const {
     auto const* const q = side_as<accum<In>>(produced);
     if (is_exact(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{q, sent.data});
-    detail::expand(exec, thin(dims), agreed.p.data(), q, sent.data, ws);
+    detail::expand(exec, thin(dims), agreed.p.data(), q, detail::tensor_sink<In>{sent.data, 1}, ws);
+  }
+
+  /// A round's buffer of what a source yields, and the mean of the last round for a sink: where it is not exact.
+  template <class A, executor E, class Source>
+  void produce_from(E const& exec, shape const& dims, unsigned round, Source const& from, span_on<E, std::byte> out,
+                    factors<A, E> const& agreed, workspace_on<E>& ws) const {
+    if (round == 0) return detail::multiply(exec, thin(dims), from, agreed.q.data(), side_as<A>(out), ws);
+    detail::multiply_transposed(exec, thin(dims), from, agreed.p.data(), side_as<A>(out), ws);
+  }
+  template <class A, executor E, class Sink>
+  void absorb_to(E const& exec, call const& id, shape const& dims, unsigned ranks, received_on<E> in, Sink const& to,
+                 factors<A, E>& agreed, workspace_on<E>& ws) const {
+    auto const share = A{1} / static_cast<A>(ranks);
+    exec.for_each_index(q_size(dims), detail::scale<A, A>{side_as<A>(in.bytes), agreed.q.data(), share});
+    detail::expand(exec, thin(dims), agreed.p.data(), agreed.q.data(), to, ws);
+    renew(exec, id, dims, agreed.q.data());
   }
 
  private:
+  template <class A, executor E, class Source>
+  void factorize(E const& exec, call const& id, shape const& dims, Source const& from, A* p,
+                 workspace_on<E>& ws) const {
+    auto* const q = p + p_size(dims);
+    draw(exec, id, dims, q);
+    detail::multiply(exec, thin(dims), from, q, p, ws);
+    detail::orthonormalize(exec, p, dims.rows, rank(dims), ws);
+    detail::multiply_transposed(exec, thin(dims), from, p, q, ws);
+  }
+
   std::uint64_t rank(shape const& dims) const {
     return std::min<std::uint64_t>(
         {rank_, std::max<std::uint64_t>(dims.rows, 1), std::max<std::uint64_t>(dims.columns(), 1)});

@@ -99,6 +99,7 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
 
  public:
   static constexpr int most_levels = (1 << (Bits - 1)) - 1;
+  static constexpr bool is_ternary = Bits == 2;
 
   explicit qsgd(int levels = most_levels, std::uint64_t bucket = 128, norm of = norm::l2)
       : scalar_quantizer<detail::qsgd_rule<Bits>>({levels, of}, bucket) {

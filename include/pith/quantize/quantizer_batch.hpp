@@ -85,7 +85,8 @@ struct make_dequantize_block {
   }
 };
 
-/// A quantizer's engine for batches: tensors of small buckets take one program, those of large ones three.
+/// A quantizer's engine for batches: tensors of small buckets take one program, those of large ones three, and those
+/// without scales one.
 template <class Rule>
 struct quantizer_batch {
   enum work : unsigned { small_buckets, tiles_of_large, large_buckets, parts_of_large, decoding };
@@ -97,6 +98,7 @@ struct quantizer_batch {
   constexpr std::uint64_t blocks(unsigned program, std::uint64_t n, std::uint32_t span) const {
     auto const over = blocks_of(n, bucket, span);
     if (program == decoding) return over.count();
+    if (!measures<Rule, float>) return program == parts_of_large ? over.count() : 0;
     if (over.are_small() != (program == small_buckets)) return 0;
     if (program == tiles_of_large) return over.buckets() * over.tiles();
     return program == large_buckets ? over.buckets() : over.count();
@@ -115,9 +117,11 @@ struct quantizer_batch {
     auto* const partial = ws.template take<statistic_of<Rule, accum<In>>>(table.blocks(tiles_of_large)).data;
     auto const* const tiles = table.over(tiles_of_large).before;
     auto const of = segments_to_quantize<Rule, In, span>{rule, bucket, id, x, payloads, partial, tiles};
-    run(exec, table, small_buckets, make_quantize_buckets<Rule, In, span>{of});
-    run(exec, table, tiles_of_large, make_measure_tiles<Rule, In, span>{of});
-    run(exec, table, large_buckets, make_finish_buckets<Rule, In, span>{of});
+    if constexpr (measures<Rule, accum<In>>) {
+      run(exec, table, small_buckets, make_quantize_buckets<Rule, In, span>{of});
+      run(exec, table, tiles_of_large, make_measure_tiles<Rule, In, span>{of});
+      run(exec, table, large_buckets, make_finish_buckets<Rule, In, span>{of});
+    }
     if constexpr (!scale_free<Rule>) run(exec, table, parts_of_large, make_quantize_part<Rule, In, span>{of});
   }
 

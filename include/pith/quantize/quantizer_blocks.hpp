@@ -207,7 +207,7 @@ struct finish_buckets {
   }
 };
 
-/// A part of a bucket whose scale is known.
+/// A part of a bucket whose scale is known, or of a tensor without scales.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct quantize_part {
   using memory = quantizer_memory<Rule, A, Span>;
@@ -219,14 +219,7 @@ struct quantize_part {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const run = to.over.at(block);
-    auto const* const scale = to.scales + run.bucket;
-    auto* const scales = fast.scales.data();
-    auto* const refined = fast.refined.data();
-    auto const rule = to.rule;
-    team.for_each(1u, [=](std::uint32_t) {
-      scales[0] = *scale;
-      refined[0] = refine(rule, *scale);
-    });
+    if constexpr (measures<Rule, A>) read_scale(team, fast, run.bucket);
     if constexpr (Team::specializes) {
       if (run.count == Span) return encode(team, fast, run.first, constant<Span>());
     }
@@ -234,6 +227,17 @@ struct quantize_part {
   }
 
  private:
+  template <class Team>
+  PITH_HD void read_scale(Team const& team, memory& fast, std::uint64_t bucket) const {
+    auto const* const scale = to.scales + bucket;
+    auto* const scales = fast.scales.data();
+    auto* const refined = fast.refined.data();
+    auto const rule = to.rule;
+    team.for_each(1u, [=](std::uint32_t) {
+      scales[0] = *scale;
+      refined[0] = refine(rule, *scale);
+    });
+  }
   template <class Team, class Count>
   PITH_HD void encode(Team const& team, memory& fast, std::uint64_t first, Count count) const {
     auto const* const p = from.load(team, first, count, fast.room.data());
@@ -252,7 +256,8 @@ struct parts_of {
   unsigned ranks;
 
   PITH_HD std::uint8_t const* bytes_of(unsigned rank) const { return bytes + rank * stride; }
-  PITH_HD scale_of<Rule, A> const* scales_of(unsigned rank) const {
+  PITH_HD scale_of<Rule, A> const* scales_of([[maybe_unused]] unsigned rank) const {
+    if constexpr (!measures<Rule, A>) return nullptr;
     return reinterpret_cast<scale_of<Rule, A> const*>(reinterpret_cast<std::uint8_t const*>(scales) + rank * stride);
   }
 };
@@ -260,9 +265,11 @@ struct parts_of {
 /// x = factor times the sum of the parts' values, in order.
 template <class Rule, class Sink, class A, std::uint32_t Span>
 struct dequantize_block {
+  static constexpr unsigned at_once = 4;  ///< ranks that are added up in registers
+
   struct memory {
     fast_array<A, Span> sum;
-    fast_array<symbol_word<Rule::bits>, Span> symbols;
+    fast_array<symbol_word<Rule::bits>, Rule::bits == 8 ? 1 : at_once * Span> symbols;
   };
 
   parts_of<Rule, A> from;
@@ -285,33 +292,53 @@ struct dequantize_block {
  private:
   template <class Team, class Count, class Width>
   PITH_HD void decode(Team const& team, memory& fast, bucket_run const& run, Count count, Width width) const {
-    auto* const sum = fast.sum.data();
-    team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, of either sign of zero
-    auto const last = Sink::takes_blocks ? from.ranks : from.ranks - 1;
-    for (unsigned rank = 0; rank < last; ++rank) {
-      each_value(team, fast, run, count, width, rank, [=](std::uint32_t i, A value) { sum[i] += value; });
-    }
     if constexpr (Sink::takes_blocks) {
-      to.store(team, run.first, count, sum);
+      sum_up(team, fast, run, count, width, from.ranks);
+      to.store(team, run.first, count, fast.sum.data());
     } else {
       auto const sink = to;
       auto const first = run.first;
-      each_value(team, fast, run, count, width, last,
-                 [=](std::uint32_t i, A value) { sink.put(first + i, sum[i] + value); });
+      auto const put = [=](std::uint32_t i, A sum) { sink.put(first + i, sum); };
+      auto const last = from.ranks % at_once == 0 ? at_once : 1;
+      sum_up(team, fast, run, count, width, from.ranks - last);
+      if (last == 1) return add<1>(team, fast, run, count, width, from.ranks - last, put);
+      add<at_once>(team, fast, run, count, width, from.ranks - last, put);
     }
   }
 
-  /// use(i, value) for what a rank sent.
-  template <class Team, class Count, class Width, class Use>
-  PITH_HD void each_value(Team const& team, memory& fast, bucket_run const& run, Count count, Width width,
-                          unsigned rank, Use const& use) const {
-    auto* const symbols = fast.symbols.data();
-    auto const* const scales = from.scales_of(rank) + run.bucket;
+  /// The sum of the first `ranks` ranks.
+  template <class Team, class Count, class Width>
+  PITH_HD void sum_up(Team const& team, memory& fast, bucket_run const& run, Count count, Width width,
+                      unsigned ranks) const {
+    auto* const sum = fast.sum.data();
+    auto const hold = [=](std::uint32_t i, A value) { sum[i] = value; };
+    team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, of either sign of zero
+    unsigned rank = 0;
+    for (; rank + at_once <= ranks; rank += at_once) add<at_once>(team, fast, run, count, width, rank, hold);
+    for (; rank < ranks; ++rank) add<1>(team, fast, run, count, width, rank, hold);
+  }
+
+  /// use(i, the sum and what `Ranks` ranks sent), added in order.
+  template <unsigned Ranks, class Team, class Count, class Width, class Use>
+  PITH_HD void add(Team const& team, memory& fast, bucket_run const& run, Count count, Width width, unsigned rank,
+                   Use const& use) const {
+    symbol_word<Rule::bits> const* symbols[Ranks];
+    scale_of<Rule, A> const* scales[Ranks];
+    for (unsigned k = 0; k < Ranks; ++k) {
+      auto const* const bytes = from.bytes_of(rank + k) + run.first / group * Rule::bits;
+      symbols[k] = unpacked_symbols<Rule::bits>(team, bytes, count, fast.symbols.data() + k * Span);
+      scales[k] = from.scales_of(rank + k) + run.bucket;
+    }
+    auto const* const before = fast.sum.data();
     auto const rule = from.rule;
-    unpack_symbols<Rule::bits>(team, from.bytes_of(rank) + run.first / group * Rule::bits, count, symbols);
     team.for_each_in(count, width, [=](std::uint32_t j) {
-      auto const scale = scales[j];
-      return [=](std::uint32_t i) { use(i, Sink::rounded(rule.value(symbols[i], scale))); };
+      scale_of<Rule, A> scale[Ranks];
+      for (unsigned k = 0; k < Ranks; ++k) scale[k] = scale_at(scales[k], j);
+      return [=](std::uint32_t i) {
+        auto sum = before[i];
+        for (unsigned k = 0; k < Ranks; ++k) sum += Sink::rounded(rule.value(symbols[k][i], scale[k]));
+        use(i, sum);
+      };
     });
   }
 };
@@ -338,7 +365,7 @@ struct sum_source {
     symbol_word<Rule::bits> symbols[group];
     for (std::uint64_t i = 0; i < count; ++i) sum[i] = -A{0};
     for (unsigned rank = 0; rank < parts.ranks; ++rank) {
-      auto const scale = parts.scales_of(rank)[g * group / parts.over.bucket];
+      auto const scale = scale_at(parts.scales_of(rank), g * group / parts.over.bucket);
       unpack_group<Rule::bits>(parts.bytes_of(rank) + g * Rule::bits, count, symbols);
       for (std::uint64_t i = 0; i < count; ++i) sum[i] += parts.rule.value(symbols[i], scale);
     }

@@ -10,6 +10,32 @@
 
 namespace pith::inline v0 {
 
+/// What stands for the scale of a rule that has none.
+template <class A>
+struct unscaled {};
+
+namespace detail {
+
+/// The rule has a scale a bucket.
+template <class R, class A>
+concept measures = requires(R const& r) {
+  r.finish(r.measure(A{}), std::uint64_t{}, A{});
+};
+
+template <class R, class A>
+struct rule_types {
+  struct statistic {};
+  using scale = unscaled<A>;
+};
+template <class R, class A>
+  requires measures<R, A>
+struct rule_types<R, A> {
+  using statistic = decltype(std::declval<R const&>().measure(A{}));
+  using scale = decltype(std::declval<R const&>().finish(statistic(), std::uint64_t{}, A{}));
+};
+
+}  // namespace detail
+
 /// The mathematics of a scalar quantizer, all PITH_HD: a statistic per bucket, a scale from it, a symbol per element.
 ///
 ///     statistic measure(A x)                            what x adds to its bucket's statistic: a double or a few
@@ -22,10 +48,12 @@ namespace pith::inline v0 {
 ///
 ///     refined   refine(scale)                           what `code` takes in place of the scale, such as its inverse
 ///     bool      is_scale_free                           `code` needs no scale: symbols are written while measuring
+///     measure, merge and finish                         all three: it has no scale, and there is no side record;
+///                                                       `code` and `value` take an unscaled<A>
 template <class R, class A>
-using statistic_of = decltype(std::declval<R const&>().measure(A{}));
+using statistic_of = typename detail::rule_types<R, A>::statistic;
 template <class R, class A>
-using scale_of = decltype(std::declval<R const&>().finish(statistic_of<R, A>(), std::uint64_t{}, A{}));
+using scale_of = typename detail::rule_types<R, A>::scale;
 
 namespace detail {
 
@@ -38,9 +66,25 @@ PITH_HD auto refine(R const& rule, Scale scale) {
   }
 }
 
+/// scales[j]; of a rule without scales no memory is read.
+template <class Scale>
+PITH_HD Scale scale_at([[maybe_unused]] Scale const* scales, [[maybe_unused]] std::uint64_t j) {
+  if constexpr (std::is_empty_v<Scale>) {
+    return {};
+  } else {
+    return scales[j];
+  }
+}
+
 template <class R>
 concept scale_free = requires {
   requires R::is_scale_free;
+};
+
+/// It merges what it measures.
+template <class R, class A>
+concept merges = !measures<R, A> || requires(R const& r, statistic_of<R, A> statistic) {
+  { r.merge(statistic, statistic) } -> std::same_as<statistic_of<R, A>>;
 };
 
 }  // namespace detail
@@ -51,11 +95,10 @@ using refined_of = decltype(detail::refine(std::declval<R const&>(), std::declva
 template <class R, class A>
 concept quantizer_rule = std::is_trivially_copyable_v<statistic_of<R, A>> &&
     std::is_trivially_copyable_v<scale_of<R, A>> && std::is_trivially_copyable_v<refined_of<R, A>> &&
-    requires(R const& r, A x, statistic_of<R, A> statistic, scale_of<R, A> scale, refined_of<R, A> refined,
-             std::uint32_t symbol, std::uint16_t random) {
+    detail::merges<R, A> && requires(R const& r, A x, scale_of<R, A> scale, refined_of<R, A> refined,
+                                     std::uint32_t symbol, std::uint16_t random) {
   { R::bits } -> std::convertible_to<int>;
   { R::draws } -> std::convertible_to<bool>;
-  { r.merge(statistic, statistic) } -> std::same_as<statistic_of<R, A>>;
   { r.code(x, refined, random) } -> std::same_as<std::uint32_t>;
   { r.value(symbol, scale) } -> std::same_as<A>;
 };

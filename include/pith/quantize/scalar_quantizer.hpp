@@ -15,18 +15,20 @@ namespace pith::inline v0 {
 /// A stage from a rule. `Rule` is the mathematics; buckets, packing, randomness, sums over ranks, error feedback in the
 /// same pass, and both directions come from here.
 ///
-///   emits    n symbols of Rule::bits bits; side record: one scale (of float, double for double) per bucket
+///   emits    n symbols of Rule::bits bits; side record: one scale (of float, double for double) per bucket, none for a
+///            rule without scales
 ///   needs    a bucket of 0 (the whole tensor) or a multiple of 8 elements (std::invalid_argument)
 ///   keeps    nothing
 ///   is       reproducible if the rule says so: no product and sum that a fused multiply-add could round otherwise
 ///   cost     one read of x, two where a bucket is larger than a block of the executor; scratch for those: a statistic
 ///            for each tile of 16,384 elements
-///   errors   a bucket that holds NaN or infinity decodes to NaN
+///   errors   a bucket that holds NaN or infinity decodes to NaN; without scales the rule decides
 template <class Rule>
 class scalar_quantizer : public pipeable {
-  static_assert(
-      quantizer_rule<Rule, float>,
-      "pith: scalar_quantizer<Rule> needs bits, draws, measure, merge, finish, code and value: see quantizer_rule");
+  static_assert(quantizer_rule<Rule, float>,
+                "pith: scalar_quantizer<Rule> needs bits, draws, code and value, and measure, merge and finish if it "
+                "has a scale: "
+                "see quantizer_rule");
 
  public:
   template <class In>
@@ -38,6 +40,8 @@ class scalar_quantizer : public pipeable {
     detail::require(bucket % detail::group == 0,
                     "scalar_quantizer: bucket must be 0 (whole tensor) or a multiple of 8, got ", bucket);
   }
+  /// Of a rule without scales there are no buckets.
+  explicit constexpr scalar_quantizer(Rule rule) requires(!detail::measures<Rule, float>) : rule_(rule), bucket_(0) {}
 
   constexpr Rule const& rule() const { return rule_; }
   constexpr std::uint64_t bucket() const { return bucket_; }
@@ -47,12 +51,12 @@ class scalar_quantizer : public pipeable {
 
   template <real In>
   constexpr std::size_t side_bytes(shape const& dims) const {
-    return blocks(dims.n, detail::group).buckets() * sizeof(scale<In>);
+    return has_scale<In> ? blocks(dims.n, detail::group).buckets() * sizeof(scale<In>) : 0;
   }
   template <real In, executor E>
   constexpr std::size_t scratch_bytes(E const&, shape const& dims) const {
     auto const over = blocks(dims.n, E::block_span);
-    return over.are_small() ? 0 : scratch_for<statistic<In>>(over.buckets() * over.tiles());
+    return over.are_small() || !has_scale<In> ? 0 : scratch_for<statistic<In>>(over.buckets() * over.tiles());
   }
 
   template <real In, executor E>
@@ -67,20 +71,22 @@ class scalar_quantizer : public pipeable {
   /// Encodes what a source yields, and tells it what was sent if it keeps that.
   template <real In, executor E, class Source>
   void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, output<In>> y,
-                   workspace_on<E>& ws) const {
+                   [[maybe_unused]] workspace_on<E>& ws) const {
     using namespace detail;
     using A = accum<In>;
     constexpr auto span = E::block_span;
     auto const over = blocks(dims.n, span);
     auto const to = quantized<Rule, A>{rule_, over, y.values.data, side_as<scale<In>>(y.side)};
-    if (over.are_small()) {
-      return exec.for_each_block(over.count(), quantize_buckets<Rule, Source, A, span>{to, from, draws(id)});
+    if constexpr (has_scale<In>) {
+      if (over.are_small()) {
+        return exec.for_each_block(over.count(), quantize_buckets<Rule, Source, A, span>{to, from, draws(id)});
+      }
+      auto const tiles = over.buckets() * over.tiles();
+      auto* const partial = ws.template take<statistic<In>>(tiles).data;
+      exec.for_each_block(tiles, measure_tiles<Rule, Source, A, span>{to, from, partial});
+      exec.for_each_block(over.buckets(), finish_buckets<Rule, A>{to, partial});
+      if (scale_free<Rule> && !Source::keeps) return;
     }
-    auto const tiles = over.buckets() * over.tiles();
-    auto* const partial = ws.template take<statistic<In>>(tiles).data;
-    exec.for_each_block(tiles, measure_tiles<Rule, Source, A, span>{to, from, partial});
-    exec.for_each_block(over.buckets(), finish_buckets<Rule, A>{to, partial});
-    if (scale_free<Rule> && !Source::keeps) return;
     exec.for_each_block(over.count(), quantize_part<Rule, Source, A, span>{to, from, draws(id)});
   }
 
@@ -111,12 +117,14 @@ class scalar_quantizer : public pipeable {
   }
 
   /// A payload of x[a g, b g) is a slice of the whole one's values and scales, for this g; 0 if there is none.
-  constexpr std::uint64_t granule() const { return bucket_; }
+  constexpr std::uint64_t granule() const { return has_scale<float> ? bucket_ : detail::group; }
 
   /// The engine of encode_batch and decode_batch.
   constexpr detail::quantizer_batch<Rule> batch() const { return {rule_, bucket_}; }
 
  private:
+  template <class In>
+  static constexpr bool has_scale = detail::measures<Rule, accum<In>>;
   template <class In>
   using scale = scale_of<Rule, accum<In>>;
   template <class In>

@@ -1,4 +1,4 @@
-// pith/sparsify/random_k.hpp — keep k entries that all ranks draw alike.
+// pith/sparsify/random_k.hpp — keep k entries that all ranks draw alike, or each its own.
 #pragma once
 
 #include <pith/core/capability.hpp>
@@ -11,6 +11,9 @@ namespace pith::inline v0 {
 
 /// Whether random_k multiplies what it keeps by the inverse of its probability.
 enum class scaling : std::uint8_t { none, unbiased };
+
+/// Whether all ranks keep the same entries, whose values can then be summed on their way, or each rank others.
+enum class drawing : std::uint8_t { shared, own };
 
 namespace detail {
 
@@ -51,16 +54,18 @@ struct scatter_strata {
 }  // namespace detail
 
 /// Keeps k = max(1, floor(density n)) entries, one drawn from each of k equal strata, the same on all ranks in a step;
-/// the others become zero. `random_k<scaling::unbiased>` multiplies what it keeps by the width of its stratum.
+/// the others become zero. `random_k<scaling::unbiased>` multiplies what it keeps by the width of its stratum. With
+/// `drawing::own` a rank draws for itself: payloads are gathered, and their mean over N ranks errs N times less where
+/// it is unbiased.
 ///
-///   emits    k values of In; no side record: the indices follow from seed, tensor and step
+///   emits    k values of In; no side record: the indices follow from seed, tensor and step, and the rank if it is own
 ///   needs    0 < density <= 1 (std::invalid_argument), n < 2^32
 ///   cost     k draws of 32 bits; no scratch
 ///   errors   a NaN that is not drawn does not travel
-///   is       summable; unscaled: a projection, contractive with delta = 1 / ceil(n / k);
+///   is       summable if shared; unscaled: a projection, contractive with delta = 1 / ceil(n / k);
 ///            unbiased: omega = ceil(n / k) - 1, for use without error feedback
 ///   source   Stich, Cordonnier and Jaggi, Sparsified SGD with Memory, NeurIPS 2018; strata instead of a permutation
-template <scaling Scaling = scaling::none>
+template <scaling Scaling = scaling::none, drawing Drawing = drawing::shared>
 class random_k : public pipeable {
  public:
   template <class In>
@@ -69,12 +74,13 @@ class random_k : public pipeable {
   static constexpr bool is_projection = Scaling == scaling::none;
   static constexpr bool is_isometric = true;
   static constexpr bool is_reproducible = true;
-  static constexpr sum_form sums = sum_form::encode;
+  static constexpr sum_form sums = Drawing == drawing::shared ? sum_form::encode : sum_form::none;
 
   explicit random_k(double density) : density_("random_k", density) {}
 
   std::string name() const {
-    return detail::text("random_k(", density_.text(), Scaling == scaling::none ? ")" : ",unbiased)");
+    auto const how = Scaling == scaling::unbiased ? ",unbiased" : Drawing == drawing::own ? ",none" : "";
+    return detail::text("random_k(", density_.text(), how, Drawing == drawing::own ? ",own)" : ")");
   }
   random_k at(double density) const { return random_k(density); }
   std::uint64_t kept(std::uint64_t n) const { return density_.of(n); }
@@ -97,7 +103,9 @@ class random_k : public pipeable {
   }
 
  private:
-  detail::strata strata(call const& id, std::uint64_t n) const { return {draws(shared(id)), n, kept(n)}; }
+  detail::strata strata(call const& id, std::uint64_t n) const {
+    return {draws(Drawing == drawing::shared ? shared(id) : id), n, kept(n)};
+  }
 
   /// The width of the widest stratum, ceil(n / k).
   double widest(std::uint64_t n) const {
@@ -109,6 +117,7 @@ class random_k : public pipeable {
 };
 
 static_assert(stage<random_k<>, float, detail::archetype> && projection<random_k<>> && summable<random_k<>>);
+static_assert(!summable<random_k<scaling::none, drawing::own>>);
 static_assert(unbiased<random_k<scaling::unbiased>> && !contractive<random_k<scaling::unbiased>> &&
               !unbiased<random_k<>>);
 

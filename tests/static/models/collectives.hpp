@@ -57,7 +57,7 @@ struct first_of_two : pith::pipeable {
   }
 };
 
-/// QSGD and TernGrad with a scale that all share: the maximum, then a sum of whole levels. It runs.
+/// QSGD with a scale that all share: the maximum, then a sum of whole levels. It runs.
 template <int Bits>
 class shared_scale {
  public:
@@ -174,13 +174,12 @@ struct declared_collective : pith::pipeable {
 
 /// Ok-Topk: boundaries are averaged, parts are exchanged, the largest of the sums are gathered. The global threshold,
 /// the boundaries and a counter are agreed; the local threshold and the residual, kept by a rule of its own, are not.
-/// The second round stands for an all-to-all, which rounds do not have.
 struct ok_top_k : declared_collective<float, float> {
   unsigned rounds(shape const&, unsigned) const { return 3; }
   template <real In>
   transfer round(unsigned r, shape const& dims, unsigned) const {
-    return r == 0 ? transfer{transport::sum, pith::element_kind::f32, 32}
-                  : transfer{transport::all_gather, {}, dims.n / 25};
+    if (r == 0) return {transport::sum, pith::element_kind::f32, 32};
+    return {r == 1 ? transport::all_to_all : transport::all_gather, {}, dims.n / 25};
   }
 };
 
@@ -191,24 +190,6 @@ struct g_top_k : declared_collective<std::uint32_t, float> {
   transfer round(unsigned, shape const& dims, unsigned) const {
     return {transport::all_gather, {}, dims.n / 25};
   }
-};
-
-/// signSGD with majority vote, of up to 127 ranks in a byte: a sum of signs; the mean is the sign of the sum.
-struct sign_vote {
-  std::string name() const { return "sign_vote"; }
-  unsigned rounds(shape const&, unsigned) const { return 1; }
-  template <real In>
-  transfer round(unsigned, shape const& dims, unsigned ranks) const {
-    return {transport::sum, ranks <= 127 ? pith::element_kind::i8 : pith::element_kind::i32, dims.n};
-  }
-  template <real In, executor E>
-  std::size_t exchange_scratch_bytes(E const&, shape const&, unsigned) const;
-  template <real In, executor E>
-  void produce(E const&, call const&, shape const&, unsigned, unsigned, stream_on<E, In const>, span_on<E, std::byte>,
-               pith::no_state const&, pith::no_state&, workspace_on<E>&) const;
-  template <real In, executor E>
-  void absorb(E const&, call const&, shape const&, unsigned, unsigned, pith::received_on<E>, stream_on<E, In>,
-              pith::no_state&, pith::no_state&, workspace_on<E>&) const;
 };
 
 /// A communicator that gathers and does not sum.

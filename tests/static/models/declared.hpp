@@ -2,6 +2,10 @@
 #pragma once
 
 #include <pith/pith.hpp>
+#include <pith/quantize/natural.hpp>
+#include <pith/quantize/one_bit.hpp>
+#include <pith/quantize/summed_sign.hpp>
+#include <pith/quantize/summed_terngrad.hpp>
 
 #include <string>
 

@@ -35,26 +35,25 @@ class clip : public pith::pipeable {
   float bound_;
 };
 
-/// Multiples of a fixed unit, to the nearest: no statistic, so any scale will do.
+/// Multiples of a fixed unit, to the nearest: there is no scale.
 struct fixed_point_rule {
   static constexpr int bits = 8;
   static constexpr bool draws = false;
 
   float unit;
 
-  PITH_HD double measure(float) const { return 0; }
-  PITH_HD double merge(double, double) const { return 0; }
-  PITH_HD float finish(double, std::uint64_t, float) const { return unit; }
-  PITH_HD std::uint32_t code(float x, float scale, std::uint16_t) const {
-    auto const level = x / scale + 128.5f;
+  PITH_HD std::uint32_t code(float x, pith::unscaled<float>, std::uint16_t) const {
+    auto const level = x / unit + 128.5f;
     return level > 0 ? (level < 255 ? static_cast<std::uint32_t>(level) : 255) : 0;
   }
-  PITH_HD float value(std::uint32_t symbol, float scale) const { return (static_cast<float>(symbol) - 128) * scale; }
+  PITH_HD float value(std::uint32_t symbol, pith::unscaled<float>) const {
+    return (static_cast<float>(symbol) - 128) * unit;
+  }
 };
 
 /// An absolute quantizer: |error| <= unit / 2 for |x| <= 127 units.
 struct fixed_point : pith::scalar_quantizer<fixed_point_rule> {
-  explicit fixed_point(float unit) : scalar_quantizer({unit}, 0) {}
+  explicit fixed_point(float unit) : scalar_quantizer({unit}) {}
   std::string name() const { return "fixed_point"; }
   double error_bound(shape const&) const { return static_cast<double>(rule().unit) / 2; }
 };

@@ -1,0 +1,169 @@
+// benchmarks/catalogue.cpp — the table of docs/catalogue.md: what each method sends, loses, costs and promises.
+//
+//   catalogue [--update docs/catalogue.md] [--data DIR] [--rounds N]
+//
+// All operations are timed side by side (yardstick.hpp), on 2^20 normal values. docs/catalogue.md explains the columns.
+#include "catalogue.hpp"
+
+#include "page.hpp"
+#include "report.hpp"
+#include "samples.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <string>
+#include <vector>
+
+namespace {
+
+using bench::method;
+using bench::sample;
+using subject = bench::subject<float, pith::seq_executor>;
+using buffers = bench::rotated<float, pith::seq_executor>;
+
+constexpr unsigned log2n = 20;
+auto const dims = bench::matrix_of(log2n);
+
+struct options {
+  std::string page, data = PITH_GRADIENTS;
+  std::size_t rounds = 101;
+};
+
+/// Bound over time.
+struct speed {
+  double encode, decode;
+};
+
+/// Every method, with what it made of each set of buffers.
+std::deque<subject> subjects_of(buffers const& x, std::size_t sets) {
+  auto subjects = std::deque<subject>();
+  for (auto const& m : bench::catalogue) {
+    auto& s = subjects.emplace_back(pith::seq, m.codec, dims, sets);
+    for (std::size_t set = 0; set < sets; ++set) s.encode(set, x[set]);
+  }
+  return subjects;
+}
+
+std::vector<speed> speeds_on(sample const& values, std::size_t rounds) {
+  auto const bytes = dims.n * sizeof(float);
+  auto const sets = bench::sets_for(bytes);
+  auto const x = buffers(pith::seq, dims.n, sets), y = buffers(pith::seq, dims.n, sets);
+  for (std::size_t set = 0; set < sets; ++set) std::memcpy(x[set].data(), values.values.data(), bytes);
+  auto subjects = subjects_of(x, sets);
+  auto things = std::vector<bench::thing>();
+  for (auto& s : subjects) {
+    things.push_back({[&](std::size_t set) { s.encode(set, x[set]); }});
+    things.push_back({[&](std::size_t set) { s.decode(set, y[set]); }});
+  }
+  auto const [times, rates] = bench::measure(things, bench::yardstick(pith::seq, bytes, sets), bytes, sets, rounds);
+  auto speeds = std::vector<speed>();
+  for (auto time = times.begin(); auto& s : subjects) {
+    auto const encode = (time++)->median, decode = (time++)->median;
+    speeds.push_back({rates.bound(s.encoding()) / encode, rates.bound(s.decoding()) / decode});
+  }
+  return speeds;
+}
+
+double error_on(sample const& s, method const& m) {
+  auto decoded = std::vector<float>(s.values.size());
+  std::size_t at = 0;
+  for (auto const& tensor : s.tensors) {
+    auto codec = subject(pith::seq, m.codec, tensor, 1);
+    codec.encode(0, pith::span<float const>(s.values).subspan(at, tensor.n));
+    codec.decode(0, pith::span<float>(decoded).subspan(at, tensor.n));
+    at += tensor.n;
+  }
+  return bench::relative_error<float>(s.values, decoded);
+}
+
+std::string number(char const* format, double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+std::string number(double value) { return number(value >= 99.5 ? "%.0f" : "%.2g", value); }
+
+/// What a method promises, in words.
+std::string laws_of(pith::capabilities const& of) {
+  auto text = std::string();
+  auto const say = [&](bool holds, std::string const& words) {
+    if (holds) text.append(text.empty() ? "" : ", ").append(words);
+  };
+  say(of.omega.has_value(), "unbiased");
+  say(of.contraction().value_or(0) > 0, "contractive");
+  if (of.error_bound && std::isfinite(*of.error_bound)) say(true, "within " + number(*of.error_bound));
+  say(of.projection, "projection");
+  say(of.isometric, "isometric");
+  say(of.sums != pith::sum_form::none, "summable");
+  return text;
+}
+
+/// The relative error that it promises not to exceed in the mean.
+std::string bound_of(pith::capabilities const& of) {
+  if (of.omega) return number(*of.omega);
+  return of.delta ? number(1 - *of.delta) : "";
+}
+
+std::string line(std::vector<std::string> const& cells) {
+  auto text = std::string("|");
+  for (auto const& cell : cells) text.append(" ").append(cell).append(" |");
+  return text + "\n";
+}
+
+/// In a table, | ends a cell.
+std::string code(std::string text) {
+  for (auto at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, "\\");
+  return "`" + text + "`";
+}
+
+std::string row(method const& m, std::vector<sample> const& samples, speed const& of) {
+  auto s = subject(pith::seq, m.codec, dims, 1);
+  s.encode(0, samples[0].values);
+  auto const bytes = static_cast<double>(s.used_bytes());
+  auto cells = std::vector<std::string>{m.name, code(m.codec), m.family, number("%.0f", bytes),
+                                        number("%.1f", static_cast<double>(dims.n * sizeof(float)) / bytes)};
+  for (auto const& x : samples) cells.push_back(number(error_on(x, m)));
+  auto const promised = bench::codec_of<float, pith::seq_executor>(m.codec).capabilities_for(dims);
+  cells.insert(cells.end(), {bound_of(promised), laws_of(promised), number(100 * of.encode), number(100 * of.decode)});
+  cells.push_back(m.memory);
+  return line(cells);
+}
+
+std::string table(options const& o) {
+  auto const samples = bench::all_samples(log2n, o.data);
+  auto const speeds = speeds_on(samples[0], o.rounds);
+  auto titles = std::vector<std::string>{"method", "codec", "class", "bytes", "ratio"};
+  for (auto const& s : samples) titles.push_back(s.name);
+  titles.insert(titles.end(), {"at most", "laws", "encode", "decode", "memory"});
+  auto text = "\n" + bench::field_of("/proc/cpuinfo", "model name") + ", " PITH_COMPILER ".\n\n" + line(titles);
+  for (std::size_t i = 0; i < titles.size(); ++i) text += "|---";
+  text += "|\n";
+  for (std::size_t i = 0; i < speeds.size(); ++i) text += row(bench::catalogue[i], samples, speeds[i]);
+  return text + "\n";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto app = CLI::App("What each method sends, loses, costs and promises.", "catalogue");
+  auto o = options();
+  app.add_option("--update", o.page, "the page that the table is put into, in place of printing it");
+  app.add_option("--data", o.data, "the models' gradients")->capture_default_str();
+  app.add_option("--rounds", o.rounds)->check(CLI::Range(31, 100'000))->capture_default_str();
+  try {
+    app.parse(argc, argv);
+    auto const text = table(o);
+    if (o.page.empty()) return std::fputs(text.c_str(), stdout) < 0;
+    bench::update_page(o.page, "catalogue", text);
+    return 0;
+  } catch (CLI::ParseError const& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "catalogue: %s\n", error.what());
+  }
+  return 1;
+}

@@ -1,0 +1,42 @@
+// benchmarks/catalogue.hpp — every method: docs/catalogue.md has a row for each.
+#pragma once
+
+namespace bench {
+
+/// A method at one setting.
+struct method {
+  char const* name;
+  char const* codec;   ///< for parse or of pith/survey, as name() says it
+  char const* family;  ///< quantization, sparsification, hybrid, low rank, transform or none
+  char const* memory;  ///< whether GRACE feeds errors back by default; empty for what GRACE has not
+};
+
+/// One line a method.
+inline constexpr method catalogue[] = {
+    {"none", "identity", "none", "no"},
+    {"half", "cast<half>", "quantization", "no"},
+    {"bfloat16", "cast<bfloat16>", "quantization", ""},
+    {"EF-signSGD", "scaled_sign", "quantization", "its own"},
+    {"8-bit", "eight_bit", "quantization", "yes"},
+    {"8-bit, floor", "eight_bit(0,floor)", "quantization", "yes"},
+    {"QSGD, 8 bits", "qsgd<8>", "quantization", "no"},
+    {"QSGD, 4 bits", "qsgd<4>", "quantization", "no"},
+    {"QSGD, damped", "damped(qsgd<2>)", "quantization", ""},
+    {"INCEPTIONN", "inceptionn(reference)", "quantization", "no"},
+    {"INCEPTIONN, repaired", "inceptionn(repaired)", "quantization", ""},
+    {"rotation", "hadamard", "transform", ""},
+    {"rotation, QSGD", "hadamard|qsgd<4>", "quantization", ""},
+    {"top-k", "top_k(0.01)", "sparsification", "yes"},
+    {"threshold", "threshold(2.5,0.05)", "sparsification", "yes"},
+    {"threshold, dense", "threshold(2.5,0.05,dense)", "sparsification", "yes"},
+    {"random-k", "random_k(0.01)", "sparsification", "yes"},
+    {"random-k, unbiased", "random_k(0.01,unbiased)", "sparsification", ""},
+    {"random-k, own", "random_k(0.01,unbiased,own)", "sparsification", ""},
+    {"random blocks", "random_blocks(0.01,64)", "sparsification", ""},
+    {"adaptive threshold", "adaptive_threshold(0.01)", "hybrid", "yes"},
+    {"SketchML", "sketch_ml<6>", "hybrid", "yes"},
+    {"top-k, QSGD", "top_k(0.01)|qsgd<8>", "hybrid", ""},
+    {"PowerSGD", "power_sgd(4)", "low rank", "its own"},
+};
+
+}  // namespace bench

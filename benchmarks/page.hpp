@@ -1,0 +1,32 @@
+// benchmarks/page.hpp — puts what was measured into a page of docs.
+#pragma once
+
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+
+namespace bench {
+
+/// The page with `text` between `<!-- NAME -->` and `<!-- end -->`.
+inline std::string with_section(std::string page, std::string const& name, std::string const& text) {
+  auto const mark = "<!-- " + name + " -->\n";
+  auto const begin = page.find(mark);
+  auto const end = page.find("<!-- end -->", begin);
+  if (begin == std::string::npos || end == std::string::npos)
+    throw std::invalid_argument("the page has no section <!-- " + name + " --> .. <!-- end -->");
+  return page.replace(begin + mark.size(), end - begin - mark.size(), text);
+}
+
+inline std::string read_page(std::string const& path) {
+  auto file = std::ifstream(path);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+inline void update_page(std::string const& path, std::string const& name, std::string const& text) {
+  auto const page = with_section(read_page(path), name, text);
+  if (!(std::ofstream(path) << page).flush()) throw std::runtime_error("cannot write " + path);
+}
+
+}  // namespace bench

@@ -1,0 +1,120 @@
+// pith/coding/trits.hpp — five ternary symbols a byte in place of four.
+#pragma once
+
+#include <pith/core/capability.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/stage.hpp>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace pith::inline v0 {
+
+/// Five symbols of -1, 0 and 1 a byte, the first one its least digit of base 3, where 2 stands for -1.
+struct packed_trits {};
+
+template <>
+struct storage<packed_trits> {
+  using word = std::uint8_t;
+  static constexpr std::uint64_t words(std::uint64_t n) { return n / 5 + (n % 5 != 0); }
+};
+
+/// Its symbols of two bits are -1, 0 and 1.
+template <class S>
+concept ternary = requires {
+  requires std::remove_cvref_t<S>::is_ternary;
+};
+
+namespace detail {
+
+/// Byte w of five symbols, or what is left, of two bits each.
+struct pack_trits {
+  std::uint8_t const* symbols;
+  std::uint8_t* trits;
+  std::uint64_t n;
+  PITH_HD void operator()(std::uint64_t w) const {
+    std::uint32_t digits = 0;
+    for (auto i = 5 * w + 5 < n ? 5 * w + 5 : n; i-- > 5 * w;) {
+      std::uint32_t const symbol = symbols[i / 4] >> (2 * (i % 4)) & 3u;
+      digits = 3 * digits + (symbol == 3 ? 2 : symbol);
+    }
+    trits[w] = static_cast<std::uint8_t>(digits);
+  }
+};
+
+/// Byte w of four symbols, or what is left; a byte of more than five digits loses the sixth.
+struct unpack_trits {
+  std::uint8_t const* trits;
+  std::uint8_t* symbols;
+  std::uint64_t n;
+  PITH_HD void operator()(std::uint64_t w) const {
+    std::uint32_t four = 0;
+    for (std::uint64_t i = 4 * w; i < 4 * w + 4 && i < n; ++i) {
+      constexpr std::uint32_t power[] = {1, 3, 9, 27, 81};
+      auto const digit = trits[i / 5] / power[i % 5] % 3;
+      four |= (digit == 2 ? 3 : digit) << (2 * (i % 4));
+    }
+    symbols[w] = static_cast<std::uint8_t>(four);
+  }
+};
+
+}  // namespace detail
+
+/// What `S` sends, in 1.6 bits an element in place of 2.
+///
+///   emits    n symbols in packed_trits; side record: that of S
+///   needs    a ternary S: terngrad, qsgd<2>
+///   cost     a pass over the symbols; scratch for them beside that of S. Sums over ranks and feedback take their own
+///            passes
+///   is       what S is
+template <class S>
+class trits : public pipeable {
+  static_assert(ternary<S>, "pith: trits(s) needs a stage s of symbols -1, 0 and 1: terngrad or qsgd<2>");
+
+ public:
+  template <class In>
+  using output = packed_trits;
+
+  static constexpr bool is_reproducible = reproducible<S>;
+
+  explicit constexpr trits(S stage) : stage_(std::move(stage)) {}
+
+  std::string name() const { return detail::text("trits(", stage_.name(), ")"); }
+  double omega(shape const& dims) const requires unbiased<S> { return stage_.omega(dims); }
+
+  template <class In>
+  constexpr std::size_t side_bytes(shape const& dims) const {
+    return detail::side_bytes<In>(stage_, dims);
+  }
+  template <class In, executor E>
+  constexpr std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return scratch_for<std::uint8_t>(stream_bytes<symbols>(dims.n)) + detail::scratch_bytes<In>(stage_, exec, dims);
+  }
+
+  template <real In, executor E>
+    requires stage<S, In, E>
+  void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, packed_trits> y,
+              workspace_on<E>& ws) const {
+    auto* const two_bits = ws.template take<std::uint8_t>(stream_bytes<symbols>(dims.n)).data;
+    auto const inner = encoded_on<E, symbols>{{two_bits, dims.n, nullptr}, y.side};
+    detail::encode<In>(stage_, exec, id, dims, x, inner, detail::nothing, detail::nothing, ws);
+    exec.for_each_index(storage<packed_trits>::words(dims.n), detail::pack_trits{two_bits, y.values.data, dims.n});
+  }
+  template <real In, executor E>
+    requires stage<S, In, E>
+  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, packed_trits const> y, stream_on<E, In> x,
+              workspace_on<E>& ws) const {
+    auto* const two_bits = ws.template take<std::uint8_t>(stream_bytes<symbols>(dims.n)).data;
+    exec.for_each_index(stream_bytes<symbols>(dims.n), detail::unpack_trits{y.values.data, two_bits, dims.n});
+    auto const inner = encoded_on<E, symbols const>{{two_bits, dims.n, nullptr}, y.side};
+    detail::decode<In>(stage_, exec, id, dims, inner, x, detail::nothing, ws);
+  }
+
+ private:
+  using symbols = packed<2>;
+
+  S stage_;
+};
+
+}  // namespace pith::inline v0

@@ -1,0 +1,236 @@
+// pith/comm/two_shot.hpp — each rank adds up one part of the tensor, then all gather the parts, both compressed.
+#pragma once
+
+#include <pith/core/capability.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/pack.hpp>
+#include <pith/core/rounds.hpp>
+#include <pith/core/saving.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// A tensor of n elements in equal parts, one for each rank; those of the last ranks may be short or empty.
+struct tensor_parts {
+  std::uint64_t n, size;
+
+  constexpr tensor_parts(std::uint64_t elements, unsigned ranks, std::uint64_t granule)
+      : n(elements), size(align_up(elements / ranks + (elements % ranks != 0), granule)) {}
+
+  constexpr std::uint64_t first(unsigned rank) const { return std::min(n, rank * size); }
+  constexpr shape dims(unsigned rank) const { return {std::min(size, n - first(rank))}; }
+};
+
+/// The payload of a part between the two transfers; nothing to save.
+template <class E>
+struct part_payload {
+  buffer<std::byte, E> bytes;
+  void fields(field_visitor&) {}
+};
+
+}  // namespace detail
+
+/// Exchanges a tensor part by part: a rank decodes and adds up what all ranks encoded of its part by `First`, encodes
+/// the mean by `Second`, and all ranks gather these. It moves 2 (N - 1) / N payloads of a rank, a gathering N - 1.
+///
+///   needs    a First without state (std::invalid_argument); a communicator that exchanges_pieces. Parts begin at buckets;
+///            a part is a tensor of its own for buckets of 0, k and matrices
+///   keeps    what Second keeps, and a payload of Second
+///   cost     encodes n + n / N elements and decodes 2 n; scratch of a part. Two transfers
+///   errors   the mean is encoded once more; what that loses a Second with feedback keeps for the next step
+///   is       by itself the codec First; in error_feedback, which then feeds back what the rank's own First lost
+///   source   quantize, add, quantize: Alistarh et al., QSGD, NeurIPS 2017; feedback on both sides: Tang et al.,
+///            DoubleSqueeze, ICML 2019
+template <class First, class Second = First>
+class two_shot : public pipeable {
+ public:
+  static constexpr bool is_reproducible = reproducible<First> && reproducible<Second>;
+
+  explicit two_shot(First codec) requires std::same_as<First, Second> : two_shot(codec, codec) {}
+  two_shot(First first, Second second)
+      : first_(std::move(first)), second_(std::move(second)), is_one_(first_.name() == second_.name()) {}
+
+  std::string name() const {
+    return detail::text("two_shot(", first_.name(), is_one_ ? "" : detail::text(",", second_.name()), ")");
+  }
+  double omega(shape const& dims) const requires unbiased<First> { return first_.omega(dims); }
+  double delta(shape const& dims) const requires contractive<First> { return first_.delta(dims); }
+  double error_bound(shape const& dims) const requires absolute<First> { return first_.error_bound(dims); }
+  capabilities capabilities_for(shape const& dims) const requires erased<First> {
+    return first_.capabilities_for(dims);
+  }
+
+  template <executor E>
+  void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
+    detail::rescale_state(second_, exec, factor, second_part(agreed), second_part(local));
+  }
+
+  template <class In, executor E>
+  auto make_agreed(E const& exec, call const& id, shape const& dims) const {
+    auto made = agreed_states<In, E>{
+        {pith::make_agreed<In>(exec, first_, id, dims), pith::make_agreed<In>(exec, second_, id, dims)}};
+    require_none(std::get<0>(made.each));
+    return made;
+  }
+  template <class In, executor E>
+  auto make_local(E const& exec, shape const& dims) const {
+    auto payload = detail::part_payload<E>{{exec, pith::payload_bytes<In>(second_, dims)}};
+    auto made = local_states<In, E>{
+        {pith::make_local<In>(exec, first_, dims), pith::make_local<In>(exec, second_, dims), std::move(payload)}};
+    require_none(std::get<0>(made.each));
+    return made;
+  }
+
+  template <class In>
+  std::size_t payload_bytes(shape const& dims) const {
+    return pith::payload_bytes<In>(first_, dims);
+  }
+  template <class In, executor E>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return detail::scratch_bytes<In>(first_, exec, dims);
+  }
+  template <real In, executor E>
+    requires codec<First, In, E>
+  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
+                      span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
+    detail::encode_payload<In>(first_, exec, id, dims, x, payload, first_part(agreed), first_part(local), ws);
+  }
+  template <real In, executor E>
+    requires codec<First, In, E>
+  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                      stream_on<E, In> x, auto const& agreed, workspace_on<E>& ws) const {
+    detail::decode_payload<In>(first_, exec, id, dims, payload, x, first_part(agreed), ws);
+  }
+
+  unsigned rounds(shape const&, unsigned) const { return 2; }
+  /// Behind this round the gradient is not read again, and what the rank contributed is known.
+  unsigned contributing_round() const { return 0; }
+  template <class In>
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    auto const largest = shape{parts(dims, ranks).size};
+    auto const bytes = r == 0 ? pith::payload_bytes<In>(first_, largest) : pith::payload_bytes<In>(second_, largest);
+    return {r == 0 ? transport::all_to_all : transport::all_gather, element_kind::bytes,
+            detail::align_up(bytes, detail::section_alignment)};
+  }
+  template <class In, executor E>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
+    auto const part = shape{parts(dims, ranks).size};
+    return scratch_for<In>(part.n) +
+           std::max({detail::exchange_scratch_bytes<In>(first_, exec, part, ranks),
+                     detail::scratch_bytes<In>(first_, exec, part), detail::scratch_bytes<In>(second_, exec, part)});
+  }
+
+  template <real In, executor E>
+    requires codec<First, In, E> && codec<Second, In, E>
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               stream_on<E, In const> x, span_on<E, std::byte> out, auto const& agreed, auto& local,
+               workspace_on<E>& ws) const {
+    auto const over = parts(dims, ranks);
+    if (round == 1) return copy_part<In>(exec, over.dims(id.rank), payload(local), out);
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      auto const part = over.dims(rank);
+      auto const piece = out.subspan(rank * (out.size() / ranks), out.size() / ranks);
+      auto const used = piece.first(pith::payload_bytes<In>(first_, part));
+      detail::clear_padding<E>(exec, piece, used.size());
+      detail::encode_payload<In>(first_, exec, at(id, over.first(rank)), part, {x.data + over.first(rank), part.n},
+                                 used, first_part(agreed), first_part(local), ws);
+    }
+  }
+  template <real In, executor E>
+    requires codec<First, In, E> && codec<Second, In, E>
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+              stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
+    auto const over = parts(dims, ranks);
+    if (round == 0) return add_up<In>(exec, id, over, ranks, in, agreed, local, ws);
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      auto const part = over.dims(rank);
+      auto of = second_call(id, over.first(rank));
+      of.rank = static_cast<std::uint16_t>(rank);
+      detail::decode_payload<In>(second_, exec, of, part, in.from(rank, pith::payload_bytes<In>(second_, part)),
+                                 {x.data + over.first(rank), part.n}, second_part(agreed), ws);
+    }
+  }
+  template <real In, executor E>
+    requires codec<First, In, E>
+  void contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
+                    span_on<E, std::byte const> produced, stream_on<E, In> sent, auto const& agreed,
+                    workspace_on<E>& ws) const {
+    auto const over = parts(dims, ranks);
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      auto const part = over.dims(rank);
+      auto const payload = produced.subspan(rank * (produced.size() / ranks), pith::payload_bytes<In>(first_, part));
+      detail::decode_payload<In>(first_, exec, at(id, over.first(rank)), part, payload,
+                                 {sent.data + over.first(rank), part.n}, first_part(agreed), ws);
+    }
+  }
+
+ private:
+  template <class In, class E>
+  using agreed_states = detail::states<detail::agreed_part, agreed_of<First, In, E>, agreed_of<Second, In, E>>;
+  template <class In, class E>
+  using local_states =
+      detail::states<detail::local_part, local_of<First, In, E>, local_of<Second, In, E>, detail::part_payload<E>>;
+
+  static auto& first_part(auto& states) { return std::get<0>(states.each); }
+  static auto& second_part(auto& states) { return std::get<1>(states.each); }
+  static auto& payload(auto& states) { return std::get<2>(states.each).bytes; }
+
+  static call at(call id, std::uint64_t first) {
+    id.first = first;
+    return id;
+  }
+  static call second_call(call id, std::uint64_t first) {
+    id.hop = 1;
+    return at(id, first);
+  }
+
+  detail::tensor_parts parts(shape const& dims, unsigned ranks) const {
+    return {dims.n, ranks, std::lcm(granule(first_), granule(second_))};
+  }
+  /// Parts begin at buckets, and where random numbers come in groups.
+  template <class C>
+  static std::uint64_t granule(C const& c) {
+    if constexpr (requires { c.granule(); }) return std::max<std::uint64_t>(c.granule(), detail::group);
+    return detail::group;
+  }
+
+  void require_none(auto& state) const {
+    auto counted = detail::field_counter();
+    state.fields(counted);
+    detail::require(counted.bytes == 0, "two_shot: ", first_.name(),
+                    " must have no state: parts of a tensor share none; feedback goes around: ef(two_shot(c))");
+  }
+
+  /// The mean of what all ranks sent of this rank's part, encoded for all.
+  template <class In, class E>
+  void add_up(E const& exec, call const& id, detail::tensor_parts const& over, unsigned ranks, received_on<E> in,
+              auto& agreed, auto& local, workspace_on<E>& ws) const {
+    auto const part = over.dims(id.rank);
+    auto const mean = ws.template take<In>(part.n);
+    detail::decode_mean<In>(first_, exec, at(id, over.first(id.rank)), part, ranks, in, mean, first_part(agreed), ws);
+    detail::encode_payload<In>(second_, exec, second_call(id, over.first(id.rank)), part, mean,
+                               payload(local).view().first(pith::payload_bytes<In>(second_, part)), second_part(agreed),
+                               second_part(local), ws);
+  }
+  template <class In, class E>
+  void copy_part(E const& exec, shape const& part, buffer<std::byte, E> const& from, span_on<E, std::byte> out) const {
+    auto const used = pith::payload_bytes<In>(second_, part);
+    exec.copy(out.data(), from.data(), used);
+    detail::clear_padding<E>(exec, out, used);
+  }
+
+  First first_;
+  Second second_;
+  bool is_one_;
+};
+
+}  // namespace pith::inline v0

@@ -1,0 +1,104 @@
+// pith/quantize/majority.hpp — votes of many ranks, counted 64 elements at once.
+#pragma once
+
+#include <pith/core/element.hpp>
+#include <pith/core/pack.hpp>
+#include <pith/core/team.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+/// What as many ranks for as against come to.
+enum class ties : std::uint8_t { positive, zero };
+
+namespace detail {
+
+/// How often each of 64 bits was set: bit i of planes[k] is bit k of the count of bit i.
+class bit_counts {
+ public:
+  /// For counts of up to `most` < 2^17.
+  PITH_HD explicit bit_counts(std::uint32_t most) {
+    for (used_ = 0; most >> used_ != 0; ++used_) planes_[used_] = 0;
+  }
+  PITH_HD void add(std::uint64_t word) {
+    for (int k = 0; k < used_; ++k) {
+      auto const carry = planes_[k] & word;
+      planes_[k] ^= word;
+      word = carry;
+    }
+  }
+
+  struct comparison {
+    std::uint64_t greater, equal;
+  };
+  /// Which counts exceed `count`, and which are it.
+  PITH_HD comparison against(std::uint32_t count) const {
+    auto found = comparison{0, ~std::uint64_t{0}};
+    for (int k = used_ - 1; k >= 0; --k) {
+      auto const bit = (count >> k & 1) != 0 ? ~std::uint64_t{0} : 0;
+      found.greater |= found.equal & planes_[k] & ~bit;
+      found.equal &= ~(planes_[k] ^ bit);
+    }
+    return found;
+  }
+
+ private:
+  std::uint64_t planes_[17];
+  int used_;
+};
+
+/// x = +1 where fewer than half of the ranks have a 1, -1 where more, and by the rule for ties between.
+template <class In, std::uint32_t Span>
+struct count_votes {
+  static constexpr std::uint32_t word = 64;
+  struct memory {
+    fast_array<std::uint64_t, Span / word> negative, tied;
+  };
+
+  std::uint8_t const* bytes;
+  std::size_t stride;
+  unsigned ranks;
+  ties even;
+  In* x;
+  std::uint64_t n;
+
+  static constexpr std::uint64_t blocks(std::uint64_t n) { return n / Span + (n % Span != 0); }
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
+    auto const first = block * Span;
+    auto const count = n - first < Span ? static_cast<std::uint32_t>(n - first) : Span;
+    auto const self = *this;
+    auto* const negative = fast.negative.data();
+    auto* const tied = fast.tied.data();
+    team.for_each((count + word - 1) / word, [=](std::uint32_t w) {
+      auto const found = self.poll(first + w * word).against(self.ranks / 2);
+      negative[w] = found.greater;
+      tied[w] = self.even == ties::zero && self.ranks % 2 == 0 ? found.equal : 0;
+    });
+    auto* const to = x + first;
+    team.for_each(count, [=](std::uint32_t i) {
+      auto const against = static_cast<int>(negative[i / word] >> i % word & 1);
+      auto const even_votes = static_cast<int>(tied[i / word] >> i % word & 1);
+      to[i] = element_cast<In>(static_cast<accum<In>>((1 - 2 * against) * (1 - even_votes)));
+    });
+  }
+
+ private:
+  /// The votes against elements first .. first + 63, as far as there are so many.
+  PITH_HD bit_counts poll(std::uint64_t first) const {
+    auto counts = bit_counts(ranks);
+    auto const size = n - first < word ? (n - first + 7) / 8 : word / 8;
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      std::uint64_t votes = 0;
+      __builtin_memcpy(&votes, bytes + rank * stride + first / 8, size);
+      counts.add(votes);
+    }
+    return counts;
+  }
+};
+
+}  // namespace detail
+}  // namespace pith::inline v0

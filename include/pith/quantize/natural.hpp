@@ -1,0 +1,79 @@
+// pith/quantize/natural.hpp — sign and exponent: stochastic rounding to powers of two.
+#pragma once
+
+#include <pith/quantize/scalar_quantizer.hpp>
+
+#include <string>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// A symbol is a sign, its highest bit, and a code: 0 for zero, else 2^(code - bias). Zero with a sign says NaN.
+template <int Bits>
+struct natural_rule {
+  static constexpr int bits = Bits;
+  static constexpr bool draws = true;
+  static constexpr bool is_reproducible = true;
+
+  static constexpr std::uint32_t sign = 1u << (Bits - 1);
+  static constexpr std::uint32_t most = Bits == 8 ? 127 : 254;  ///< 2^128 is no float
+  static constexpr int bias = Bits == 8 ? 109 : 127;
+
+  /// The bits of a number's fraction, and what its exponent field exceeds the code by.
+  template <class A>
+  static constexpr int fraction = sizeof(A) == 8 ? 52 : 23;
+  template <class A>
+  static constexpr std::uint32_t offset = (sizeof(A) == 8 ? 1023 : 127) - bias;
+
+  /// The fraction carries into the exponent where it exceeds the random bits, which lie at its top.
+  template <class A>
+  PITH_HD std::uint32_t code(A x, unscaled<A>, std::uint16_t random) const {
+    using word = bits_of<A>;
+    constexpr auto full = (word{1} << fraction<A>)-1;
+    auto const carry = full - (word{random} << (fraction<A> - 16));
+    auto const exponent = static_cast<std::uint32_t>((magnitude_bits(x) + carry) >> fraction<A>);
+    auto const above = exponent < offset<A> ? 0 : exponent - offset<A>;
+    auto const code = above < most ? above : most;
+    auto const signed_code = code | (x < 0 && code > 0 ? sign : 0);
+    return is_finite(x) ? signed_code : sign;
+  }
+  template <class A>
+  PITH_HD A value(std::uint32_t symbol, unscaled<A>) const {
+    using word = bits_of<A>;
+    constexpr auto quiet_nan = ~word{0} >> 1 >> (fraction<A> - 1) << (fraction<A> - 1);
+    auto const code = symbol & (sign - 1);
+    auto const negative = word{symbol & sign} << (8 * sizeof(A) - Bits);
+    auto const zero = negative > 0 ? quiet_nan : word{0};
+    return bits_as<A>(code > 0 ? word{code + offset<A>} << fraction<A> | negative : zero);
+  }
+};
+
+}  // namespace detail
+
+/// Rounds each element to a power of two, up or down at random so that its mean is the element: a sign and an exponent.
+///
+///   emits    n symbols of Bits bits; no side record
+///   needs    Bits of 8 or 9; magnitudes from 2^-108 to 2^18 (8), from 2^-126 to 2^127 (9): larger ones become the largest
+///            power, smaller ones zero or the smallest
+///   cost     one read of x, 16 random bits an element
+///   errors   NaN or infinity decodes to NaN, and the elements beside it as they would without; half values above 2^15
+///            may be rounded up to infinity
+///   is       unbiased up to 2^-16 of an element, omega = 1/8 + 2^-16, both within the range; powers of two are exact
+///   source   Horvath, Ho, Horvath, Sahu, Canini and Richtarik, Natural Compression, 2019; its 9 bits are all exponents,
+///            the 8 are those of GRACE, ICDCS 2021
+template <int Bits = 8>
+class natural : public scalar_quantizer<detail::natural_rule<Bits>> {
+  static_assert(Bits == 8 || Bits == 9, "pith: natural<Bits> needs Bits of 8 (2^-108 to 2^18) or 9 (all exponents)");
+
+ public:
+  constexpr natural() : scalar_quantizer<detail::natural_rule<Bits>>(detail::natural_rule<Bits>()) {}
+
+  std::string name() const { return detail::text("natural<", Bits, ">"); }
+  double omega(shape const&) const { return 1.0 / 8 + 0x1p-16; }
+};
+
+static_assert(stage<natural<8>, float, detail::archetype> && unbiased<natural<8>> && !contractive<natural<8>>);
+static_assert(!summable<natural<8>> && reproducible<natural<9>>);
+
+}  // namespace pith::inline v0

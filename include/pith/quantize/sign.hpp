@@ -1,0 +1,63 @@
+// pith/quantize/sign.hpp — one bit an element, and what most ranks say.
+#pragma once
+
+#include <pith/quantize/majority.hpp>
+#include <pith/quantize/scalar_quantizer.hpp>
+
+#include <string>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+struct sign_rule {
+  static constexpr int bits = 1;
+  static constexpr bool draws = false;
+  static constexpr bool is_reproducible = true;
+
+  template <class A>
+  PITH_HD std::uint32_t code(A x, unscaled<A>, std::uint16_t) const {
+    return x < 0;
+  }
+  template <class A>
+  PITH_HD A value(std::uint32_t symbol, unscaled<A>) const {
+    return 1 - 2 * static_cast<A>(symbol);
+  }
+  /// Of a sum in flight.
+  PITH_HD std::int32_t level(std::uint32_t symbol) const { return symbol == 0 ? 1 : -1; }
+};
+
+}  // namespace detail
+
+/// Sends the sign of each element, which decodes to +1 or -1; in an exchange all receive what most ranks say.
+///
+///   emits    n symbols of 1 bit; no side record
+///   needs    a learning rate that suits steps of 1: no scale is sent
+///   cost     one read of x; the vote counts 64 elements at once, bit by bit of the count
+///   errors   zero counts as positive, and so does NaN, which a sign cannot tell: look for it before
+///   is       no estimate of x: feedback on it needs `unverified`. The majority stands in the place of the mean; with
+///            ties::zero, ranks that are even gives 0. Behind another stage votes are averaged, as any values are
+///   source   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018; with majority vote, ICLR 2019
+class sign : public scalar_quantizer<detail::sign_rule> {
+ public:
+  explicit constexpr sign(ties even = ties::positive) : scalar_quantizer(detail::sign_rule()), even_(even) {}
+
+  std::string name() const { return even_ == ties::positive ? "sign" : "sign(zero)"; }
+  constexpr ties even() const { return even_; }
+
+  /// x = what most ranks say: of a sum's sign a factor changes nothing.
+  template <real In, executor E>
+  void decode_sum(E const& exec, call const&, shape const& dims, parts_on<E, packed<1>> in, accum<In>,
+                  stream_on<E, In> x, workspace_on<E>&) const {
+    using body = detail::count_votes<In, E::block_span>;
+    exec.for_each_block(body::blocks(dims.n), body{in.values.data, in.stride, in.ranks, even_, x.data, dims.n});
+  }
+
+ private:
+  ties even_;
+};
+
+static_assert(stage<sign, float, detail::archetype> && detail::sums_parts<sign, float, detail::archetype>);
+static_assert(!unbiased<sign> && !contractive<sign> && !summable<sign>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,176 @@
+// pith/quantize/summed_terngrad.hpp — TernGrad with a scale that all ranks share, added up in flight.
+#pragma once
+
+#include <pith/core/buffer.hpp>
+#include <pith/core/summation.hpp>
+#include <pith/quantize/summed_levels.hpp>
+#include <pith/quantize/terngrad.hpp>
+
+#include <cmath>
+#include <string>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// What an element adds to a statistic.
+template <class Rule, class In>
+struct measured {
+  Rule rule;
+  In const* x;
+  PITH_HD auto operator()(std::uint64_t i) const { return rule.measure(element_cast<accum<In>>(x[i])); }
+};
+
+/// A scale that is NaN travels as infinity, which every maximum takes for the largest.
+template <class Rule, class A>
+struct offer_scale {
+  Rule rule;
+  statistic_of<Rule, A> const* statistic;
+  std::uint64_t n;
+  A* to;
+  PITH_HD void operator()(std::uint64_t) const {
+    auto const scale = rule.finish(*statistic, n, A{});
+    *to = is_finite(scale) ? scale : A{INFINITY};
+  }
+};
+template <class A>
+struct take_scale {
+  A const* most;
+  A* to;
+  PITH_HD void operator()(std::uint64_t) const { *to = finite_or_nan(*most); }
+};
+
+/// x = a sum of levels times the scale, and then a share of it.
+template <class In, class Level>
+struct scale_levels {
+  using A = accum<In>;
+  Level const* levels;
+  A const* scale;
+  A share;
+  In* x;
+  PITH_HD void operator()(std::uint64_t i) const {
+    x[i] = element_cast<In>(static_cast<A>(levels[i]) * *scale * share);
+  }
+};
+
+}  // namespace detail
+
+/// terngrad for communicators that add: the largest scale of all ranks, then a sum of -1, 0 and 1, a byte an element for
+/// up to 127 ranks, four bytes for more.
+///
+///   emits    as a codec by itself what terngrad emits
+///   needs    sigma >= 0, 0 cutting nothing (2.5): each rank's scale before the maximum
+///   keeps    the scale, equal on all ranks
+///   cost     two rounds, a maximum of one number and a sum; reads x twice; scratch for the moments (24 bytes) of each
+///            tile of 16,384 elements
+///   errors   a NaN or an infinity anywhere makes the mean NaN on all ranks
+///   is       unbiased for what was cut; no promise for a rank's own x, since another rank's scale may be the larger
+///   source   Wen et al., TernGrad, NeurIPS 2017, section 4: scaler sharing
+class summed_terngrad : public pipeable {
+ public:
+  template <class In>
+  using output = packed<2>;
+
+  static constexpr bool is_reproducible = true;
+  static constexpr bool keeps_for_exchange = true;
+
+  explicit summed_terngrad(double sigma = 2.5) : alone_(sigma) {}
+
+  std::string name() const { return detail::text("summed_", alone_.name()); }
+
+  template <class A, executor E>
+  struct shared_scale {
+    buffer<A, E> scale;
+    void fields(field_visitor& f) { f(scale); }
+  };
+  template <class In, class E>
+  using state = shared_scale<accum<In>, E>;
+
+  template <real In, executor E>
+  state<In, E> make_agreed(E const& exec, call const&, shape const&) const {
+    return {{exec, 1}};
+  }
+
+  template <real In>
+  std::size_t side_bytes(shape const& dims) const {
+    return alone_.side_bytes<In>(dims);
+  }
+  template <real In, executor E>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return alone_.scratch_bytes<In>(exec, dims);
+  }
+  template <real In, executor E>
+  void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, packed<2>> y,
+              state<In, E> const&, workspace_on<E>& ws) const {
+    alone_.template encode<In>(exec, id, dims, x, y, ws);
+  }
+  template <real In, executor E>
+  void decode(E const& exec, shape const& dims, encoded_on<E, packed<2> const> y, stream_on<E, In> x,
+              state<In, E> const&, workspace_on<E>& ws) const {
+    alone_.template decode<In>(exec, dims, y, x, ws);
+  }
+
+  unsigned rounds(shape const&, unsigned) const { return 2; }
+  template <real In>
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    if (r == 0) return {transport::max, kind_of<accum<In>>(), 1};
+    return {transport::sum, detail::level_kind(ranks), dims.n};
+  }
+  template <real In, executor E>
+  std::size_t exchange_scratch_bytes(E const&, shape const& dims, unsigned) const {
+    return scratch_for<moments>(1) + detail::reduce_scratch_bytes<moments>(dims.n);
+  }
+
+  template <real In, executor E>
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               stream_on<E, In const> x, span_on<E, std::byte> out, state<In, E> const& agreed, no_state&,
+               workspace_on<E>& ws) const {
+    if (round == 0) return offer(exec, dims, x, side_as<accum<In>>(out), ws);
+    detail::with_level(ranks, [&]<class Level>(Level) {
+      using body = detail::write_levels<rule_type, In, Level, E::block_span>;
+      auto* const to = side_as<Level>(out);
+      exec.for_each_block(body::blocks(dims.n),
+                          body{alone_.rule(), draws(id), agreed.scale.data(), x.data, to, dims.n});
+    });
+  }
+  template <real In, executor E>
+  void absorb(E const& exec, call const&, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+              stream_on<E, In> x, state<In, E>& agreed, no_state&, workspace_on<E>&) const {
+    using A = accum<In>;
+    auto* const scale = agreed.scale.data();
+    if (round == 0) return exec.for_each_index(1, detail::take_scale<A>{side_as<A>(in.bytes), scale});
+    decode_levels<In>(exec, dims, ranks, in.bytes, scale, A{1} / static_cast<A>(ranks), x);
+  }
+  template <real In, executor E>
+  void contribution(E const& exec, call const&, shape const& dims, unsigned ranks, span_on<E, std::byte const> produced,
+                    stream_on<E, In> sent, state<In, E> const& agreed, workspace_on<E>&) const {
+    decode_levels<In>(exec, dims, ranks, produced, agreed.scale.data(), 1, sent);
+  }
+
+ private:
+  using rule_type = detail::terngrad_rule;
+  using moments = rule_type::moments;
+
+  template <class In, class E>
+  void offer(E const& exec, shape const& dims, stream_on<E, In const> x, accum<In>* to, workspace_on<E>& ws) const {
+    auto const& rule = alone_.rule();
+    auto* const all = ws.template take<moments>(1).data;
+    detail::reduce_into(exec, all, dims.n, detail::measured<rule_type, In>{rule, x.data},
+                        detail::merged<rule_type>{rule}, moments{}, ws);
+    exec.for_each_index(1, detail::offer_scale<rule_type, accum<In>>{rule, all, dims.n, to});
+  }
+  template <class In, class E>
+  void decode_levels(E const& exec, shape const& dims, unsigned ranks, span_on<E, std::byte const> sums,
+                     accum<In> const* scale, accum<In> share, stream_on<E, In> x) const {
+    detail::with_level(ranks, [&]<class Level>(Level) {
+      exec.for_each_index(dims.n, detail::scale_levels<In, Level>{side_as<Level>(sums), scale, share, x.data});
+    });
+  }
+
+  terngrad<> alone_;
+};
+
+static_assert(stage<summed_terngrad, float, detail::archetype>);
+static_assert(collective<summed_terngrad, float, detail::archetype> && !unbiased<summed_terngrad>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,118 @@
+// pith/quantize/terngrad.hpp — minus one, zero or one times a scale, at random.
+#pragma once
+
+#include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/scalar_quantizer.hpp>
+
+#include <cmath>
+#include <string>
+
+namespace pith::inline v0 {
+
+/// What becomes of elements beyond a few standard deviations before they are rounded.
+enum class outliers : std::uint8_t { cut, kept };
+
+namespace detail {
+
+/// v without its lower bits: its square is exact, so that a fused multiply-add cannot change what it is added to.
+PITH_HD inline double short_of(double v) { return bits_as<double>(bits_as<std::uint64_t>(v) >> 29 << 29); }
+
+/// QSGD of one level, the scale: the largest magnitude, or sigma standard deviations where that is less.
+struct terngrad_rule {
+  static constexpr int bits = 2;
+  static constexpr bool draws = true;
+  static constexpr bool is_reproducible = true;
+
+  double sigma;
+
+  struct moments {
+    double largest, sum, squares;
+  };
+
+  template <class A>
+  PITH_HD moments measure(A x) const {
+    auto const v = static_cast<double>(x);
+    return {magnitude(v), v, v * v};
+  }
+  PITH_HD moments merge(moments a, moments b) const {
+    return {larger{}(a.largest, b.largest), a.sum + b.sum, a.squares + b.squares};
+  }
+
+  /// Where the mean is beyond the bound, as in a tensor of equal elements, nothing is an outlier.
+  template <class A>
+  PITH_HD A finish(moments of, std::uint64_t n, A) const {
+    auto const count = static_cast<double>(n), mean = short_of(of.sum / count);
+    auto const variance = of.squares / count - mean * mean;
+    auto const bound = sigma * sqrt(variance > 0 ? variance : 0);
+    auto const cuts = magnitude(mean) < bound && bound < of.largest;
+    return finite_or_nan(static_cast<A>(cuts ? bound : of.largest));
+  }
+
+  /// Enlarged by more than it and the product are rounded: the scale itself is always sent as one.
+  template <class A>
+  PITH_HD auto refine(A scale) const {
+    auto inverse = qsgd().refine(scale);
+    inverse.inverse *= A{1 + 0x1p-22f};
+    return inverse;
+  }
+  template <class A>
+  PITH_HD std::uint32_t code(A x, qsgd_rule<2>::inverse_unit<A> scale, std::uint16_t random) const {
+    return qsgd().code(x, scale, random);
+  }
+  template <class A>
+  PITH_HD A value(std::uint32_t symbol, A scale) const {
+    return qsgd().value(symbol, scale);
+  }
+  /// Of a sum in flight.
+  PITH_HD std::int32_t level(std::uint32_t symbol) const { return static_cast<std::int32_t>(symbol << 30) >> 30; }
+
+ private:
+  PITH_HD static constexpr qsgd_rule<2> qsgd() { return {1, norm::max}; }
+};
+
+}  // namespace detail
+
+/// Rounds each element to -s, 0 or s at random, so that its mean is the element. s is the bucket's largest magnitude;
+/// where outliers are cut it is sigma standard deviations if that is less, and larger elements are sent as s.
+///
+///   emits    n symbols of 2 bits, two's complement; side record: s per bucket. trits(s) packs five into a byte
+///   needs    sigma >= 0, 0 cutting nothing (2.5); a bucket of 0 (the whole tensor, the default) or a multiple of 8
+///   cost     16 random bits an element
+///   errors   a bucket that holds NaN or infinity decodes to NaN
+///   is       terngrad<outliers::kept>: unbiased up to 2^-16 of s, omega = (sqrt(b) - 1) / 2 + 2^-16 for b elements a
+///            bucket; damped(s) for feedback. Else unbiased for what was cut, and no promise for x.
+///            reproducible; in double, squares are inexact, so only where sums are not contracted
+///   source   Wen, Xu, Yan, Wu, Wang, Chen and Li, TernGrad, NeurIPS 2017; nothing is cut off where the mean is beyond
+///            the bound: equal elements are exact
+template <outliers Which = outliers::cut>
+class terngrad : public scalar_quantizer<detail::terngrad_rule> {
+ public:
+  static constexpr bool is_ternary = true;
+
+  explicit terngrad(double sigma = 2.5, std::uint64_t bucket = 0) : scalar_quantizer({sigma}, bucket) {
+    detail::require(sigma >= 0 && is_finite(sigma), "terngrad: sigma must be finite and at least 0, got ", sigma);
+  }
+
+  std::string name() const {
+    if (bucket() != 0) return detail::text("terngrad(", rule().sigma, ",", bucket(), ")");
+    return rule().sigma == 2.5 ? "terngrad" : detail::text("terngrad(", rule().sigma, ")");
+  }
+};
+
+template <>
+class terngrad<outliers::kept> : public scalar_quantizer<detail::terngrad_rule> {
+ public:
+  static constexpr bool is_ternary = true;
+
+  explicit terngrad(std::uint64_t bucket = 0) : scalar_quantizer({0}, bucket) {}
+
+  std::string name() const { return bucket() == 0 ? "terngrad(0)" : detail::text("terngrad(0,", bucket(), ")"); }
+  double omega(shape const& dims) const {
+    return dims.n == 0 ? 0 : (std::sqrt(static_cast<double>(bucket_of(dims.n))) - 1) / 2 + 0x1p-16;
+  }
+};
+
+static_assert(stage<terngrad<>, float, detail::archetype> && !unbiased<terngrad<>> && !contractive<terngrad<>>);
+static_assert(stage<terngrad<outliers::kept>, float, detail::archetype> && unbiased<terngrad<outliers::kept>>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,103 @@
+// tests/benchmarks/catalogue_test.cpp — the catalogue has a row for every method that text can say.
+#include "../../benchmarks/catalogue.hpp"
+#include "../../benchmarks/page.hpp"
+#include "../../benchmarks/survey.hpp"
+
+#include <pith/parse.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+
+namespace {
+
+/// The word of a stage: qsgd of qsgd<8>(5,64), but cast<half> of cast<half>.
+std::string word_of(std::string stage) {
+  stage.resize(std::min(stage.find('('), stage.size()));
+  return std::regex_replace(stage, std::regex("<(Bits|[0-9]+)>"), "");
+}
+
+/// The words of stages that a text has between marks.
+std::set<std::string> words_between(std::string const& text, std::string const& mark) {
+  auto words = std::set<std::string>();
+  auto const marks = std::regex(mark);
+  auto const end = std::sregex_token_iterator();
+  for (auto at = std::sregex_token_iterator(text.begin(), text.end(), marks, -1); at != end; ++at)
+    words.insert(word_of(*at));
+  return words;
+}
+
+/// What parse names where it finds something else.
+std::set<std::string> words_of_parse() {
+  try {
+    pith::parse<float>("nothing");
+  } catch (std::invalid_argument const& error) {
+    auto const text = std::string(error.what());
+    auto const begin = text.find("stages are ") + 11;
+    return words_between(text.substr(begin, text.find(';', begin) - begin), ", | and ");
+  }
+  return {};
+}
+
+std::set<std::string> words_of_rows() {
+  auto words = std::set<std::string>();
+  for (auto const& m : bench::catalogue) words.merge(words_between(m.codec, "\\|"));
+  return words;
+}
+
+/// Stages in words, and what goes around codecs, for which the source of parse compares its terms.
+std::set<std::string> words_of_source() {
+  auto const text = bench::read_page(std::string(PITH_SOURCE) + "/include/pith/parse.hpp");
+  auto const names = std::regex("(?:is_plain\\(|name == )\"([a-z0-9_]+)\"");
+  auto const end = std::sregex_token_iterator();
+  auto words = std::set<std::string>();
+  for (auto at = std::sregex_token_iterator(text.begin(), text.end(), names, 1); at != end; ++at) words.insert(*at);
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("each row is a codec by the name that it gives itself") {
+  auto const families =
+      std::set<std::string>{"none", "quantization", "sparsification", "hybrid", "low rank", "transform"};
+  auto names = std::set<std::string>();
+  for (auto const& m : bench::catalogue) {
+    CAPTURE(m.codec);
+    if (!bench::survey_codec(m.codec)) CHECK(pith::parse<float>(m.codec).name() == m.codec);
+    CHECK(families.contains(m.family));
+    CHECK(names.insert(m.name).second);
+  }
+}
+
+TEST_CASE("each stage that parse names has a row") {
+  auto const rows = words_of_rows();
+  REQUIRE(words_of_parse().size() >= 10);
+  for (auto const& word : words_of_parse()) {
+    CAPTURE(word);
+    CHECK(rows.contains(word));
+  }
+}
+
+TEST_CASE("parse names each stage that it knows") {
+  auto known = words_of_parse();
+  known.insert({"cast", "ef", "bypass", "residual"});
+  REQUIRE(words_of_source().contains("top_k"));
+  for (auto const& word : words_of_source()) {
+    CAPTURE(word);
+    CHECK(known.contains(word));
+  }
+}
+
+TEST_CASE("a section of a page is replaced and the rest is left alone") {
+  auto const page = std::string("a\n<!-- one -->\nold\n<!-- end -->\nb\n<!-- two -->\n<!-- end -->\n");
+  CHECK(bench::with_section(page, "one", "new\n") ==
+        "a\n<!-- one -->\nnew\n<!-- end -->\nb\n<!-- two -->\n<!-- end -->\n");
+  CHECK(bench::with_section(page, "two", "new\n") ==
+        "a\n<!-- one -->\nold\n<!-- end -->\nb\n<!-- two -->\nnew\n<!-- end -->\n");
+  CHECK_THROWS_WITH_AS(bench::with_section(page, "three", ""), "the page has no section <!-- three --> .. <!-- end -->",
+                       std::invalid_argument);
+}

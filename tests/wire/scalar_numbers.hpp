@@ -1,0 +1,94 @@
+// tests/wire/scalar_numbers.hpp — elements, fields of bits and random words as docs/wire_format.md has them, naively.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace scalar {
+
+using bytes = std::vector<unsigned char>;
+
+/// A little-endian number of `size` bytes.
+inline std::uint64_t number(bytes const& from, std::size_t at, unsigned size) {
+  std::uint64_t v = 0;
+  for (unsigned i = 0; i < size; ++i) v += static_cast<std::uint64_t>(from.at(at + i)) << (8 * i);
+  return v;
+}
+
+/// Elements: 1 float, 2 double, 3 half, 4 bfloat16. A value is held as a double, which all of them are.
+inline unsigned size_of(int kind) { return kind == 1 ? 4 : kind == 2 ? 8 : 2; }
+
+/// |value| in units of the last place of a format of so many digits and so small an exponent, ties to even.
+inline double nearest(double value, int digits, int least, double overflow) {
+  if (value == 0 || !std::isfinite(value)) return value;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  auto const unit = std::ldexp(1.0, std::max(exponent - digits, least));
+  auto const r = std::nearbyint(value / unit) * unit;
+  return std::abs(r) >= overflow ? std::copysign(INFINITY, r) : r;
+}
+inline double rounded(int kind, double v) {
+  if (kind == 1) return static_cast<double>(static_cast<float>(v));
+  if (kind == 3) return nearest(v, 11, -24, 65536);
+  if (kind == 4) return nearest(v, 8, -133, 0x1p128);
+  return v;
+}
+
+/// The fields of sign, exponent and fraction of half and bfloat16.
+inline double from_fields(std::uint64_t v, int exponent_bits, int fraction_bits) {
+  auto const fraction = static_cast<double>(v & ((1u << fraction_bits) - 1));
+  auto const exponent = static_cast<int>(v >> fraction_bits & ((1u << exponent_bits) - 1));
+  auto const bias = (1 << (exponent_bits - 1)) - 1;
+  auto const sign = v >> (exponent_bits + fraction_bits) & 1 ? -1.0 : 1.0;
+  if (exponent == 2 * bias + 1) return fraction == 0 ? sign * INFINITY : NAN;
+  if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - fraction_bits);
+  return sign * std::ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+}
+inline double element(int kind, bytes const& from, std::size_t at) {
+  auto const v = number(from, at, size_of(kind));
+  if (kind == 3) return from_fields(v, 5, 10);
+  if (kind == 4) return from_fields(v, 8, 7);
+  if (kind == 1) {
+    auto const low = static_cast<std::uint32_t>(v);
+    float f;
+    return std::memcpy(&f, &low, 4), static_cast<double>(f);
+  }
+  double d;
+  return std::memcpy(&d, &v, 8), d;
+}
+inline std::vector<double> elements(int kind, bytes const& from, std::size_t at, std::uint64_t n) {
+  auto x = std::vector<double>();
+  for (std::uint64_t i = 0; i < n; ++i) x.push_back(element(kind, from, at + i * size_of(kind)));
+  return x;
+}
+
+/// The `bits` bits at bit `first`, the least significant one first.
+inline std::uint64_t field(bytes const& from, std::size_t at, std::uint64_t first, unsigned bits) {
+  std::uint64_t v = 0;
+  for (unsigned b = 0; b < bits; ++b) {
+    auto const place = first + b;
+    v += static_cast<std::uint64_t>(from.at(at + place / 8) >> (place % 8) & 1) << b;
+  }
+  return v;
+}
+
+/// Word `i` of the random numbers of a stage whose draws all ranks share: Philox4x32-10.
+inline std::uint32_t shared_word(std::uint64_t seed, std::uint64_t tensor, std::uint64_t step, std::uint64_t stage,
+                                 std::uint64_t i) {
+  std::uint64_t c[4] = {i / 4 & 0xffffffff, i / 4 >> 32 | tensor << 8, step & 0xffffffff,
+                        step >> 32 | 0xffffull << 8 | stage << 27};
+  std::uint64_t k[2] = {seed & 0xffffffff, seed >> 32};
+  for (int round = 0; round < 10; ++round) {
+    auto const a = 0xD2511F53 * c[0], b = 0xCD9E8D57 * c[2];
+    std::uint64_t const next[4] = {b >> 32 ^ c[1] ^ k[0], b & 0xffffffff, a >> 32 ^ c[3] ^ k[1], a & 0xffffffff};
+    std::copy(next, next + 4, c);
+    k[0] = (k[0] + 0x9E3779B9) & 0xffffffff;
+    k[1] = (k[1] + 0xBB67AE85) & 0xffffffff;
+  }
+  return static_cast<std::uint32_t>(c[i % 4]);
+}
+
+}  // namespace scalar
