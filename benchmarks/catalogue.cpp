@@ -127,7 +127,7 @@ std::string row(method const& m, std::vector<sample> const& samples, speed const
   auto cells = std::vector<std::string>{m.name, code(m.codec), m.family, number("%.0f", bytes),
                                         number("%.1f", static_cast<double>(dims.n * sizeof(float)) / bytes)};
   for (auto const& x : samples) cells.push_back(number(error_on(x, m)));
-  auto const promised = pith::parse<float>(m.codec).capabilities_for(dims);
+  auto const promised = bench::codec_of<float, pith::seq_executor>(m.codec).capabilities_for(dims);
   cells.insert(cells.end(), {bound_of(promised), laws_of(promised), number(100 * of.encode), number(100 * of.decode)});
   cells.push_back(m.memory);
   return line(cells);

@@ -6,7 +6,7 @@ namespace bench {
 /// A method at one setting.
 struct method {
   char const* name;
-  char const* codec;   ///< for parse, as name() says it
+  char const* codec;   ///< for parse or of pith/survey, as name() says it
   char const* family;  ///< quantization, sparsification, hybrid, low rank, transform or none
   char const* memory;  ///< whether GRACE feeds errors back by default; empty for what GRACE has not
 };
@@ -16,10 +16,23 @@ inline constexpr method catalogue[] = {
     {"none", "identity", "none", "no"},
     {"half", "cast<half>", "quantization", "no"},
     {"bfloat16", "cast<bfloat16>", "quantization", ""},
+    {"1-bit SGD", "one_bit", "quantization", "yes"},
+    {"1-bit SGD, columns", "one_bit(column)", "quantization", ""},
+    {"signSGD", "sign", "quantization", "no"},
+    {"signSGD, summed", "summed_sign", "quantization", ""},
     {"EF-signSGD", "scaled_sign", "quantization", "its own"},
+    {"8-bit", "eight_bit", "quantization", "yes"},
+    {"8-bit, floor", "eight_bit(0,floor)", "quantization", "yes"},
+    {"natural", "natural<8>", "quantization", "yes"},
+    {"natural, exact", "natural<9>", "quantization", ""},
+    {"TernGrad", "terngrad", "quantization", "no"},
+    {"TernGrad, trits", "trits(terngrad)", "quantization", ""},
+    {"TernGrad, summed", "summed_terngrad", "quantization", ""},
     {"QSGD, 8 bits", "qsgd<8>", "quantization", "no"},
     {"QSGD, 4 bits", "qsgd<4>", "quantization", "no"},
     {"QSGD, damped", "damped(qsgd<2>)", "quantization", ""},
+    {"INCEPTIONN", "inceptionn(reference)", "quantization", "no"},
+    {"INCEPTIONN, repaired", "inceptionn(repaired)", "quantization", ""},
     {"rotation", "hadamard", "transform", ""},
     {"rotation, QSGD", "hadamard|qsgd<4>", "quantization", ""},
     {"top-k", "top_k(0.01)", "sparsification", "yes"},
@@ -27,6 +40,10 @@ inline constexpr method catalogue[] = {
     {"threshold, dense", "threshold(2.5,0.05,dense)", "sparsification", "yes"},
     {"random-k", "random_k(0.01)", "sparsification", "yes"},
     {"random-k, unbiased", "random_k(0.01,unbiased)", "sparsification", ""},
+    {"random-k, own", "random_k(0.01,unbiased,own)", "sparsification", ""},
+    {"random blocks", "random_blocks(0.01,64)", "sparsification", ""},
+    {"adaptive threshold", "adaptive_threshold(0.01)", "hybrid", "yes"},
+    {"SketchML", "sketch_ml<6>", "hybrid", "yes"},
     {"top-k, QSGD", "top_k(0.01)|qsgd<8>", "hybrid", ""},
     {"PowerSGD", "power_sgd(4)", "low rank", "its own"},
 };

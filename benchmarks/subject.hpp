@@ -2,12 +2,14 @@
 #pragma once
 
 #include "../examples/nearest4.hpp"
+#include "survey.hpp"
 #include "yardstick.hpp"
 
 #include <pith/core/saving.hpp>
 #include <pith/parse.hpp>
 
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <random>
 #include <string>
@@ -58,12 +60,15 @@ double relative_error(pith::span<In const> x, pith::span<In const> y) {
   return error / energy;
 }
 
-/// The codec of a text; nearest4 is a user's own, which no parser knows.
+/// The codec of a text; nearest4 is a user's own, which no parser knows, nor the methods of pith/survey.
 template <pith::real In, pith::executor E>
 pith::any_codec<In, E> codec_of(std::string const& text) {
   if (text == "nearest4") return nearest4();
   if (text == "ef(nearest4)") return pith::error_feedback(nearest4());
   if (text == "hadamard|qsgd<4>") return pith::hadamard() | pith::qsgd<4>();
+  if constexpr (std::same_as<In, float> && std::same_as<E, pith::seq_executor>) {
+    if (auto const method = survey_codec(text)) return *method;
+  }
   return pith::parse<In, E>(text);
 }
 

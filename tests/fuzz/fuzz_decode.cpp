@@ -1,4 +1,8 @@
 // tests/fuzz/fuzz_decode.cpp — every decoder on any payload. The first byte chooses the codec, the rest is the payload.
+#include <pith/survey/adaptive_threshold.hpp>
+#include <pith/survey/inceptionn.hpp>
+#include <pith/survey/sketch_ml.hpp>
+
 #include "harness.hpp"
 
 namespace {
@@ -57,11 +61,15 @@ constexpr target targets[] = {{"identity", {13}},
                               {"identity", {0}},
                               {"top_k(0.1)|qsgd<8>", {0}}};
 
-/// The last one has a header of its own before the payload, whose errors are a flag and NaN.
+/// Those that no text says, and one with a header of its own before the payload, whose errors are a flag and NaN.
 std::vector<fuzz::opener> make_openers() {
   static auto const flag = pith::error_flag(pith::seq);
   auto made = std::vector<fuzz::opener>();
   for (auto const& t : targets) made.emplace_back(pith::parse<float>(t.codec), t.dims);
+  made.emplace_back(pith::inceptionn(), pith::shape{37});
+  made.emplace_back(pith::inceptionn(pith::byte_field::repaired, 0.4), pith::shape{29});
+  made.emplace_back(pith::adaptive_threshold(0.2), pith::shape{43});
+  made.emplace_back(pith::sketch_ml<6>(), pith::shape{71});
   made.emplace_back(pith::checked(pith::parse<float>("top_k(0.25)|qsgd<4>"), flag), pith::shape{43});
   return made;
 }

@@ -70,6 +70,7 @@ template <class... C>
 constexpr bool codecs = ((pith::codec<C, float, exec> && pith::codec<C, pith::half, exec>)&&...);
 
 using unbiased_random_k = pith::random_k<pith::scaling::unbiased>;
+using own_random_k = pith::random_k<pith::scaling::none, pith::drawing::own>;
 using unclipped = pith::terngrad<pith::outliers::kept>;
 
 // ---- the table, row by row -------------------------------------------------------------------------------
@@ -85,10 +86,10 @@ static_assert(stages<pith::top_k<>>);
 static_assert(row_of<pith::top_k<>> == row{.projection = true, .contractive = true, .rate = true, .nest = true});
 
 // Random-k: of a shared seed, unscaled and scaled, and of each rank's own. Nestable in law only.
-static_assert(stages<pith::random_k<>, unbiased_random_k, private_random_k>);
+static_assert(stages<pith::random_k<>, unbiased_random_k, own_random_k>);
 static_assert(row_of<pith::random_k<>> == row{.sum = true, .projection = true, .contractive = true, .rate = true});
 static_assert(row_of<unbiased_random_k> == row{.sum = true, .unbiased = true, .rate = true});
-static_assert(row_of<private_random_k> == row{.projection = true, .contractive = true, .rate = true});
+static_assert(row_of<own_random_k> == row{.projection = true, .contractive = true, .rate = true});
 
 // Hard threshold: its error is bounded, its gain is not.
 static_assert(stages<hard_threshold>);
@@ -280,10 +281,10 @@ static_assert(pith::reproducible<pipe<pith::top_k<>, pith::qsgd<8>>> &&
 
 // Feedback on all that promise to contract.
 static_assert(
-    codecs<ef<pith::identity>, ef<pith::cast<pith::half>>, ef<pith::top_k<>>, ef<pith::random_k<>>,
-           ef<private_random_k>, ef<hard_threshold>, ef<searched_threshold>, ef<trimmed_top_k>, ef<pith::power_sgd>,
-           ef<max_min<4>>, ef<stochastic_max_min<8>>, ef<pith::scaled_sign>, ef<pith::one_bit<>>, ef<bloom_superset>,
-           ef<pith::qsgd<8>>, ef<pith::damped<pith::qsgd<2>>>, ef<pipe<hadamard, pith::top_k<>, pith::qsgd<8>>>>);
+    codecs<ef<pith::identity>, ef<pith::cast<pith::half>>, ef<pith::top_k<>>, ef<pith::random_k<>>, ef<own_random_k>,
+           ef<hard_threshold>, ef<searched_threshold>, ef<trimmed_top_k>, ef<pith::power_sgd>, ef<max_min<4>>,
+           ef<stochastic_max_min<8>>, ef<pith::scaled_sign>, ef<pith::one_bit<>>, ef<bloom_superset>, ef<pith::qsgd<8>>,
+           ef<pith::damped<pith::qsgd<2>>>, ef<pipe<hadamard, pith::top_k<>, pith::qsgd<8>>>>);
 static_assert(codecs<pith::bypass<ef<pith::power_sgd>>, unverified_ef<clip>>);
 static_assert(pith::closed<ef<pith::top_k<>>> && pith::closed<pith::bypass<pith::top_k<>>> &&
               !pith::closed<pith::top_k<>>);

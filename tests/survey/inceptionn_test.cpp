@@ -1,10 +1,7 @@
 // tests/survey/inceptionn_test.cpp — elements in as many bits as their magnitude has.
-#include <pith/comm/threads.hpp>
-#include <pith/core/any_codec.hpp>
 #include <pith/core/seal.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/survey/inceptionn.hpp>
-#include <pith/wire/frame.hpp>
 
 #include <doctest/doctest.h>
 
@@ -118,23 +115,9 @@ TEST_CASE("what is dropped waits in the residual") {
   CHECK(sent > 0);
 }
 
-TEST_CASE("exchanges and frames take it as any codec") {
-  auto const codec = pith::any_codec<float, pith::seq_executor>(pith::error_feedback(inceptionn()));
-  auto const dims = pith::shape{100};
-  auto const x = narrow<float>(normal_vector(100, 3));
-  auto const alone = trial<float, inceptionn>(inceptionn(), dims).roundtrip(x);
-  pith::run_ranks(2, [&](pith::thread_communicator comm) {
-    auto t = trial<float, pith::any_codec<float, pith::seq_executor>>(codec, dims);
-    REQUIRE(t.all_reduce(x, comm) == alone);
-  });
-  auto state = pith::make_state<float>(pith::seq, codec, dims, {1, 2, 3});
-  auto memory = std::vector<std::byte>(pith::wire::workspace_bytes<float>(pith::seq, codec, dims));
-  auto ws = pith::workspace<>(memory);
-  auto frame = std::vector<std::byte>(pith::wire::frame_bytes<float>(codec, dims));
-  pith::wire::seal(pith::seq, codec, x, pith::span<std::byte>(frame), state, ws);
-  auto y = std::vector<float>(100);
-  pith::wire::open(pith::seq, codec, frame, y, state, ws);
-  CHECK(y == alone);
+TEST_CASE("halves are fed back in float") {
+  auto t = trial<pith::half, pith::error_feedback<inceptionn>>(pith::error_feedback(inceptionn()), {3});
+  CHECK(widen(t.roundtrip(of<pith::half>({2, 0x1p-6, 0x1p-11}))) == std::vector<double>{2, 0x1p-6, 0});
 }
 
 TEST_CASE("names and what is refused") {

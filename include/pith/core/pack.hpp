@@ -70,6 +70,12 @@ PITH_HD constexpr std::uint64_t spread_out(std::uint64_t v) {
   return (v & one) | ((v & (one << Bits)) << (8 - Bits));
 }
 
+/// What eight symbols of Bits bits lie in when they are packed, if a number of that size exists.
+template <unsigned Bits>
+using packed_word = std::conditional_t<
+    Bits == 1, std::uint8_t,
+    std::conditional_t<Bits == 2, std::uint16_t, std::conditional_t<Bits == 4, std::uint32_t, std::uint64_t>>>;
+
 /// What a symbol of Bits bits lies in before it is packed.
 template <unsigned Bits>
 using symbol_word = std::conditional_t<(Bits <= 8), std::uint8_t, std::uint16_t>;
@@ -80,8 +86,8 @@ PITH_HD void pack_group(symbol_word<Bits> const* symbols, std::uint64_t count, s
     if (count == group) {
       std::uint64_t v;
       __builtin_memcpy(&v, symbols, 8);
-      v = close_up<Bits>(v);
-      __builtin_memcpy(bytes, &v, Bits);
+      auto const word = static_cast<packed_word<Bits>>(close_up<Bits>(v));
+      __builtin_memcpy(bytes, &word, Bits);
       return;
     }
   }
@@ -94,9 +100,9 @@ template <unsigned Bits>
 PITH_HD void unpack_group(std::uint8_t const* bytes, std::uint64_t count, symbol_word<Bits>* symbols) {
   if constexpr (Bits <= 8) {
     if (count == group) {
-      std::uint64_t v = 0;
-      __builtin_memcpy(&v, bytes, Bits);
-      v = spread_out<Bits>(v);
+      packed_word<Bits> word = 0;
+      __builtin_memcpy(&word, bytes, Bits);
+      auto const v = spread_out<Bits>(word);
       __builtin_memcpy(symbols, &v, 8);
       return;
     }
@@ -120,6 +126,17 @@ PITH_HD void unpack_symbols(Team const& team, std::uint8_t const* bytes, Count c
   team.for_each(full, [=](std::uint32_t g) { unpack_group<Bits>(bytes + g * Bits, group, symbols + g * group); });
   if (rest == 0) return;
   team.for_each(1u, [=](std::uint32_t) { unpack_group<Bits>(bytes + full * Bits, rest, symbols + full * group); });
+}
+/// The symbols of a block: where they lie if they are bytes, else in the room for them.
+template <unsigned Bits, class Team, class Count>
+PITH_HD symbol_word<Bits> const* unpacked_symbols(Team const& team, std::uint8_t const* bytes, Count count,
+                                                  symbol_word<Bits>* room) {
+  if constexpr (Bits == 8) {
+    return bytes;
+  } else {
+    unpack_symbols<Bits>(team, bytes, count, room);
+    return room;
+  }
 }
 
 }  // namespace pith::inline v0::detail

@@ -265,9 +265,11 @@ struct parts_of {
 /// x = factor times the sum of the parts' values, in order.
 template <class Rule, class Sink, class A, std::uint32_t Span>
 struct dequantize_block {
+  static constexpr unsigned at_once = 4;  ///< ranks that are added up in registers
+
   struct memory {
     fast_array<A, Span> sum;
-    fast_array<symbol_word<Rule::bits>, Span> symbols;
+    fast_array<symbol_word<Rule::bits>, Rule::bits == 8 ? 1 : at_once * Span> symbols;
   };
 
   parts_of<Rule, A> from;
@@ -290,33 +292,53 @@ struct dequantize_block {
  private:
   template <class Team, class Count, class Width>
   PITH_HD void decode(Team const& team, memory& fast, bucket_run const& run, Count count, Width width) const {
-    auto* const sum = fast.sum.data();
-    team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, of either sign of zero
-    auto const last = Sink::takes_blocks ? from.ranks : from.ranks - 1;
-    for (unsigned rank = 0; rank < last; ++rank) {
-      each_value(team, fast, run, count, width, rank, [=](std::uint32_t i, A value) { sum[i] += value; });
-    }
     if constexpr (Sink::takes_blocks) {
-      to.store(team, run.first, count, sum);
+      sum_up(team, fast, run, count, width, from.ranks);
+      to.store(team, run.first, count, fast.sum.data());
     } else {
       auto const sink = to;
       auto const first = run.first;
-      each_value(team, fast, run, count, width, last,
-                 [=](std::uint32_t i, A value) { sink.put(first + i, sum[i] + value); });
+      auto const put = [=](std::uint32_t i, A sum) { sink.put(first + i, sum); };
+      auto const last = from.ranks % at_once == 0 ? at_once : 1;
+      sum_up(team, fast, run, count, width, from.ranks - last);
+      if (last == 1) return add<1>(team, fast, run, count, width, from.ranks - last, put);
+      add<at_once>(team, fast, run, count, width, from.ranks - last, put);
     }
   }
 
-  /// use(i, value) for what a rank sent.
-  template <class Team, class Count, class Width, class Use>
-  PITH_HD void each_value(Team const& team, memory& fast, bucket_run const& run, Count count, Width width,
-                          unsigned rank, Use const& use) const {
-    auto* const symbols = fast.symbols.data();
-    auto const* const scales = from.scales_of(rank) + run.bucket;
+  /// The sum of the first `ranks` ranks.
+  template <class Team, class Count, class Width>
+  PITH_HD void sum_up(Team const& team, memory& fast, bucket_run const& run, Count count, Width width,
+                      unsigned ranks) const {
+    auto* const sum = fast.sum.data();
+    auto const hold = [=](std::uint32_t i, A value) { sum[i] = value; };
+    team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, of either sign of zero
+    unsigned rank = 0;
+    for (; rank + at_once <= ranks; rank += at_once) add<at_once>(team, fast, run, count, width, rank, hold);
+    for (; rank < ranks; ++rank) add<1>(team, fast, run, count, width, rank, hold);
+  }
+
+  /// use(i, the sum and what `Ranks` ranks sent), added in order.
+  template <unsigned Ranks, class Team, class Count, class Width, class Use>
+  PITH_HD void add(Team const& team, memory& fast, bucket_run const& run, Count count, Width width, unsigned rank,
+                   Use const& use) const {
+    symbol_word<Rule::bits> const* symbols[Ranks];
+    scale_of<Rule, A> const* scales[Ranks];
+    for (unsigned k = 0; k < Ranks; ++k) {
+      auto const* const bytes = from.bytes_of(rank + k) + run.first / group * Rule::bits;
+      symbols[k] = unpacked_symbols<Rule::bits>(team, bytes, count, fast.symbols.data() + k * Span);
+      scales[k] = from.scales_of(rank + k) + run.bucket;
+    }
+    auto const* const before = fast.sum.data();
     auto const rule = from.rule;
-    unpack_symbols<Rule::bits>(team, from.bytes_of(rank) + run.first / group * Rule::bits, count, symbols);
     team.for_each_in(count, width, [=](std::uint32_t j) {
-      auto const scale = scale_at(scales, j);
-      return [=](std::uint32_t i) { use(i, Sink::rounded(rule.value(symbols[i], scale))); };
+      scale_of<Rule, A> scale[Ranks];
+      for (unsigned k = 0; k < Ranks; ++k) scale[k] = scale_at(scales[k], j);
+      return [=](std::uint32_t i) {
+        auto sum = before[i];
+        for (unsigned k = 0; k < Ranks; ++k) sum += Sink::rounded(rule.value(symbols[k][i], scale[k]));
+        use(i, sum);
+      };
     });
   }
 };

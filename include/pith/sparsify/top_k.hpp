@@ -23,7 +23,8 @@ namespace pith::inline v0 {
 ///   errors   NaN, then infinity, count as largest, so that they reach the other ranks
 ///   is       a projection; with a lossless coder contractive with delta = k / n, and nestable; ties go to the smaller
 ///            index
-///   source   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017
+///   source   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017. As Deep Gradient
+///            Compression (Lin et al., ICLR 2018) it selects from what reaches a sampled bound, but always k
 template <index_coder Coder = packed_indices>
 class top_k : public pipeable {
  public:

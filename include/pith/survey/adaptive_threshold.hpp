@@ -57,7 +57,7 @@ class adaptive_threshold : public pipeable {
   template <real In, executor E>
   void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, packed<1>> y,
               workspace_on<E>& ws) const {
-    detail::explain_comparison<In, E>();
+    detail::for_comparison<In, E>();
     auto* const indices = ws.template take<std::uint32_t>(dims.n).data;
     auto* const above = keep_largest(x.data, dims.n, 0, indices);
     auto* const end = keep_largest(x.data, dims.n, 1, above);
@@ -77,7 +77,7 @@ class adaptive_threshold : public pipeable {
   template <real In, executor E>
   void decode(E const& exec, shape const& dims, encoded_on<E, packed<1> const> y, stream_on<E, In> x,
               workspace_on<E>& ws) const {
-    detail::explain_comparison<In, E>();
+    detail::for_comparison<In, E>();
     auto* const indices = ws.template take<std::uint32_t>(dims.n).data;
     packed_indices().decode(exec, dims.n, y.values.capacity, y.side.subspan(sizeof(head)), indices, ws);
     exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n));

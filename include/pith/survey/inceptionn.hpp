@@ -30,6 +30,7 @@ struct inceptionn_word {
   }
 
   std::uint32_t encode(float x, std::uint32_t tag) const {
+    if (tag == 0) return 0;
     if (tag == 3) return bits_as<std::uint32_t>(x);
     auto const units = static_cast<std::uint32_t>(magnitude(x) / unit(tag));
     return static_cast<std::uint32_t>(sign_bit(x)) << (8 * tag - 1) | units;
@@ -90,7 +91,7 @@ class inceptionn : public pipeable {
   template <real In, executor E>
   void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, packed<8>> y,
               workspace_on<E>&) const {
-    detail::explain_comparison<In, E>();
+    detail::for_comparison<In, E>();
     exec.fill(y.values.data, std::byte{}, y.values.capacity);
     exec.fill(y.side.data(), std::byte{}, y.side.size());
     auto* const tags = side_as<std::uint8_t>(y.side.subspan(sizeof(std::uint32_t)));
@@ -108,7 +109,7 @@ class inceptionn : public pipeable {
   template <real In, executor E>
   void decode(E const&, shape const& dims, encoded_on<E, packed<8> const> y, stream_on<E, In> x,
               workspace_on<E>&) const {
-    detail::explain_comparison<In, E>();
+    detail::for_comparison<In, E>();
     auto const* const tags = side_as<std::uint8_t>(y.side.subspan(sizeof(std::uint32_t)));
     std::uint64_t used = 0;
     for (std::uint64_t i = 0; i < dims.n; ++i) {

@@ -7,6 +7,7 @@
 #include <pith/survey/for_comparison.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 namespace pith::inline v0 {
@@ -29,7 +30,7 @@ struct quantile_edges {
     for (std::uint64_t b = 1; b < Buckets; ++b) at[b - 1] = sorted[(b * (m - 1) + Buckets - 1) / Buckets];
   }
   std::uint8_t bucket(float x) const {
-    return static_cast<std::uint8_t>(std::upper_bound(at, at + Buckets - 1, ordered_key(x)) - at);
+    return static_cast<std::uint8_t>(std::upper_bound(std::begin(at), std::end(at), ordered_key(x)) - at);
   }
 };
 
@@ -78,7 +79,7 @@ class sketch_ml : public pipeable {
   template <real In, executor E>
   void encode(E const&, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, output<In>> y,
               workspace_on<E>& ws) const {
-    detail::explain_comparison<In, E>();
+    detail::for_comparison<In, E>();
     if (dims.n == 0) return;
     auto const edges = find_edges(draws(id), x.data, dims.n, ws);
     double sums[buckets] = {}, counts[buckets] = {};
@@ -98,7 +99,7 @@ class sketch_ml : public pipeable {
   template <real In, executor E>
   void decode(E const&, shape const& dims, encoded_on<E, output<In> const> y, stream_on<E, In> x,
               workspace_on<E>&) const {
-    detail::explain_comparison<In, E>();
+    detail::for_comparison<In, E>();
     auto const* const means = side_as<float>(y.side);
     for (std::uint64_t first = 0; first < dims.n; first += detail::group) {
       std::uint8_t symbols[detail::group];

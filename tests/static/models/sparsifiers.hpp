@@ -5,19 +5,6 @@
 
 namespace models {
 
-/// Every rank draws indices of its own. They need not travel: the decoder's call names the encoder's rank.
-struct private_random_k : declared_random {
-  template <class In>
-  using output = In;
-
-  static constexpr bool is_projection = true;
-  static constexpr bool is_isometric = true;
-
-  private_random_k at(double) const;
-  shape output_shape(shape const&) const;
-  double delta(shape const&) const;
-};
-
 /// Sends entries above a threshold, at most `most` of them, and their indices: small enough to run on one thread.
 class hard_threshold : public pith::pipeable {
  public:
