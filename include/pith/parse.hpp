@@ -29,9 +29,9 @@ auto with_exchanged(syntax::pipeline const& p, F const& f) {
 template <class In, class E, class F>
 any_codec<In, E> fed_back(syntax::pipeline const& p, F const& keeps, bool loose) {
   return with_exchanged<accum<In>, E>(p, [&]<class C>(C const& codec) -> any_codec<In, E> {
-    if (loose) return error_feedback<C, F, false>(codec, keeps);
+    if (loose) return error_feedback(codec, keeps, unverified);
     if constexpr (may_contract<C> || forgetful<F>) {
-      return error_feedback<C, F, true>(codec, keeps);
+      return error_feedback(codec, keeps);
     } else {
       throw std::invalid_argument(
           sentence("parse: ", codec.name(), " does not promise to contract: write ef(", codec.name(), ",unverified)"));

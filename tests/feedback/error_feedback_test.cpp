@@ -40,8 +40,8 @@ void conserves(C const& codec, pith::shape dims, bool collectively) {
   CAPTURE(std::string(pith::element_name<In>()));
   using A = pith::accum<In>;
   auto const n = static_cast<std::size_t>(dims.n);
-  auto const fed = error_feedback<C, pith::residual, false>(codec, pith::unverified);
-  auto t = trial<In, error_feedback<C, pith::residual, false>>(fed, dims);
+  auto const fed = error_feedback<C>(codec, pith::unverified);
+  auto t = trial<In, error_feedback<C>>(fed, dims);
   auto given = std::vector<double>(n), sent = given, kept = given, bound = given;
   for (std::uint64_t step = 1; step <= 12; ++step) {
     auto g = narrow<In>(normal_vector(n, step));

@@ -23,7 +23,7 @@ using pith::momentum_correction;
 namespace {
 
 template <class C>
-using corrected = error_feedback<C, momentum_correction, false>;
+using corrected = error_feedback<C, momentum_correction>;
 
 template <class In, class C>
 trial<In, corrected<C>> corrects(C const& codec, momentum_correction const& policy, pith::shape dims) {

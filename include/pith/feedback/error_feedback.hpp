@@ -29,12 +29,8 @@ inline constexpr unverified_t unverified{};
 ///            or three (power_sgd); else scratch of 2 n elements of accum<In> beside C's, and a decoding
 ///   is       the end of a pipeline; sum of sent + residual = sum of gradients, or what F promises in its place
 ///   source   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
-template <class C, class F = residual, bool Verified = true>
+template <class C, class F = residual>
 class error_feedback : public pipeable {
-  static_assert(!Verified || detail::may_contract<C> || forgetful<F>,
-                "pith: error_feedback(c) needs a c that promises to contract: one with delta, omega or error_bound; "
-                "for any other "
-                "write error_feedback(c, unverified)");
   static_assert(!closed<C>,
                 "pith: error_feedback(c) needs a stage or a chain of them: write bypass(error_feedback(c), n), not "
                 "error_feedback(bypass(c, n))");
@@ -48,17 +44,20 @@ class error_feedback : public pipeable {
   static constexpr bool is_variable_rate = variable_rate<C>;
   static constexpr rate_form rates = forgetful<F> ? rate_form_of<C>() : detail::fed_back_rate(rate_form_of<C>());
 
-  explicit error_feedback(C codec, F policy = F()) : codec_(std::move(codec)), policy_(std::move(policy)) {}
-  error_feedback(C codec, unverified_t) requires(!Verified) : codec_(std::move(codec)) {}
-  error_feedback(C codec, F policy, unverified_t) requires(!Verified)
-      : codec_(std::move(codec)), policy_(std::move(policy)) {}
+  explicit error_feedback(C codec, F policy = F()) : error_feedback(std::move(codec), std::move(policy), true) {
+    static_assert(detail::may_contract<C> || forgetful<F>,
+                  "pith: error_feedback(c) needs a c that promises to contract: one with delta, omega or error_bound; "
+                  "for any other write error_feedback(c, unverified)");
+  }
+  error_feedback(C codec, unverified_t) : error_feedback(std::move(codec), F(), false) {}
+  error_feedback(C codec, F policy, unverified_t) : error_feedback(std::move(codec), std::move(policy), false) {}
 
   C const& codec() const { return codec_; }
   F const& policy() const { return policy_; }
 
   std::string name() const {
     auto const how = policy_.name() == "residual" ? "" : detail::text(",", policy_.name());
-    return detail::text("ef(", codec_.name(), how, Verified ? ")" : ",unverified)");
+    return detail::text("ef(", codec_.name(), how, verified_ ? ")" : ",unverified)");
   }
   bool is_exact(shape const& dims) const {
     return loses_nothing(dims) && !detail::traits_of(policy_).changes_gradients;
@@ -98,7 +97,7 @@ class error_feedback : public pipeable {
     auto const policy = detail::traits_of(policy_);
     if constexpr (!detail::tells_contribution<C, accum<In>, E>)
       detail::require(policy.commits != told::own, "error_feedback: ", codec_.name(), " cannot tell a rank's own part");
-    if (Verified && !policy.forgets) {
+    if (verified_ && !policy.forgets) {
       detail::require_contraction("error_feedback", codec_, dims, ", or write error_feedback(c, unverified)");
     }
     return local_states<In, E>{
@@ -204,6 +203,9 @@ class error_feedback : public pipeable {
   }
 
  private:
+  error_feedback(C codec, F policy, bool verified)
+      : codec_(std::move(codec)), policy_(std::move(policy)), verified_(verified) {}
+
   /// The last round step by step.
   template <class In, class E>
   void absorb_last(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
@@ -325,11 +327,7 @@ class error_feedback : public pipeable {
 
   C codec_;
   [[no_unique_address]] F policy_;
+  bool verified_;
 };
-
-template <class C>
-error_feedback(C, unverified_t) -> error_feedback<C, residual, false>;
-template <class C, class F>
-error_feedback(C, F, unverified_t) -> error_feedback<C, F, false>;
 
 }  // namespace pith::inline v0
