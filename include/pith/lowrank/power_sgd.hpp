@@ -144,7 +144,7 @@ class power_sgd : public pipeable {
                         stream_on<E, In> sent, factors<accum<In>, E> const& agreed, workspace_on<E>& ws) const {
     auto const* const q = side_as<accum<In>>(produced);
     if (is_exact(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{q, sent.data});
-    detail::expand(exec, thin(dims), agreed.p.data(), q, sent.data, ws);
+    detail::expand(exec, thin(dims), agreed.p.data(), q, detail::tensor_sink<In>{sent.data, 1}, ws);
   }
 
   /// A round's buffer of what a source yields, and the mean of the last round for a sink: where it is not exact.
