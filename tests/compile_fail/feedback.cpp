@@ -1,4 +1,7 @@
 // tests/compile_fail/feedback.cpp — feedback where it cannot work, and codecs that end a pipeline.
+#include <pith/feedback/no_feedback.hpp>
+#include <pith/feedback/own_residual.hpp>
+#include <pith/feedback/two_sided.hpp>
 #include <pith/pith.hpp>
 
 namespace sample {
@@ -25,6 +28,12 @@ struct impatient : pith::residual {
                   pith::workspace_on<E>&) const {}
 };
 
+/// Keeps to itself what a rank's own part is.
+struct secretive : pith::power_sgd {
+  using power_sgd::power_sgd;
+  void own_contribution() const = delete;
+};
+
 }  // namespace sample
 
 int main() {
@@ -40,6 +49,15 @@ int main() {
 #elif defined(IMPATIENT_POLICY)
   // expected-error {{pith: error_feedback(c, f) needs a feedback policy f: name, compensate (which changes no state)}}
   pith::error_feedback(select, impatient());
+#elif defined(NO_PROMISE_OF_THE_SERVER)
+  // expected-error {{pith: two_sided(c) needs a c that promises to contract: one with delta, omega or error_bound}}
+  pith::error_feedback(select, pith::two_sided(clip()));
+#elif defined(FEEDBACK_OF_THE_SERVER)
+  // expected-error {{pith: two_sided(c) needs a stage or a chain of them; feedback around it is what it does}}
+  pith::error_feedback(select, pith::two_sided(pith::bypass(select, 1000)));
+#elif defined(SECRETIVE)
+  // expected-error {{pith: error_feedback(c, own_residual()) needs a c that can tell a rank's own part of the mean}}
+  pith::make_state<float>(pith::seq, pith::error_feedback(secretive(1), pith::own_residual()), {16, 4});
 #elif defined(ENDED)
   // expected-error {{pith: this codec ends a pipeline: put it around the whole chain}}
   pith::error_feedback(select) | pith::qsgd<8>();
@@ -58,6 +76,8 @@ int main() {
 #else
   auto const whole = pith::bypass(pith::error_feedback(select | pith::damped(pith::qsgd<8>())), 1000);
   auto const all = pith::error_feedback(clip(), pith::residual(0.9), pith::unverified);
-  return whole.name().empty() || all.name().empty() || pith::error_feedback(pith::qsgd<8>()).name().empty();
+  auto const none = pith::error_feedback(clip(), pith::no_feedback());
+  return whole.name().empty() || all.name().empty() || none.name().empty() ||
+         pith::error_feedback(pith::qsgd<8>()).name().empty();
 #endif
 }

@@ -8,6 +8,11 @@
 //   qsgd<8>                              cabc04830f5d1385
 //   qsgd<4>(5,24)                        f0a4410430576455
 //   qsgd<3>(3,40000,max)                 ac4333b2df34188b
+//   sign                                 e68ccd0fc704a506
+//   one_bit                              7ae113a0eb32c826
+//   one_bit(column)                      c02bd31bdbff1e66
+//   terngrad                             1e0508ecaf23de56
+//   natural<8>                           f49acaed2fe7b917
 //   ef(scaled_sign)                      713b680435c089a1
 //   ef(qsgd<8>)                          ff0ff351f643c52a
 //   hadamard|qsgd<8>                     369f724057265bea

@@ -1,4 +1,5 @@
 // tests/docs/executor_table.cpp — prints the table of docs/executors.md: codecs, executors and element types.
+#include <pith/coding/trits.hpp>
 #include <pith/core/chain.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/exec/seq.hpp>
@@ -6,8 +7,12 @@
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/eight_bit.hpp>
+#include <pith/quantize/natural.hpp>
+#include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
+#include <pith/quantize/summed_sign.hpp>
+#include <pith/quantize/summed_terngrad.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/threshold.hpp>
@@ -49,6 +54,11 @@ int main() {
   std::puts("|---|---|---|---|");
   print_row<pith::cast<pith::half>>("cast<half>, cast<bfloat16>");
   print_row<pith::scaled_sign>("scaled_sign");
+  print_row<pith::one_bit<pith::axis::column>>("one_bit");
+  print_row<pith::summed_sign>("sign, summed_sign");
+  print_row<pith::summed_terngrad>("terngrad, summed_terngrad", {.rounds_in_double = true});
+  print_row<pith::trits<pith::terngrad<>>>("trits(terngrad)", {.rounds_in_double = true});
+  print_row<pith::natural<>>("natural<Bits>");
   print_row<pith::eight_bit>("eight_bit");
   print_row<pith::qsgd<8>>("qsgd<Bits>", {.rounds_in_double = true});
   print_row<pith::top_k<>>("top_k");

@@ -22,7 +22,9 @@
 
 #include <stdexcept>
 
+#include "support/exchanged.hpp"
 #include "support/group.hpp"
+#include "support/policies.hpp"
 
 using namespace support;
 using pith::error_feedback;
@@ -68,21 +70,6 @@ void can_be_saved(C const& codec, F const& policy, pith::shape dims = {300, 15})
   CHECK(same_bytes(two.all_reduce(g(3)), next));
   CHECK(saved(two.state()) == saved(one.state()));
   CHECK_FALSE(same_bytes(fresh.all_reduce(g(3)), next));
-}
-
-/// What an executor exchanges with itself in two steps.
-template <class E, class C>
-std::vector<float> exchanged(E const& exec, C const& codec, std::uint64_t n) {
-  auto state = pith::make_state<float>(exec, codec, {n});
-  auto memory = std::vector<std::byte>(pith::workspace_bytes<float>(exec, codec, {n}, 1));
-  auto comm = pith::self_communicator();
-  auto x = std::vector<float>();
-  for (unsigned step = 0; step < 2; ++step) {
-    auto ws = pith::workspace<>(pith::span<std::byte>(memory));
-    x = narrow<float>(normal_vector(n, step));
-    pith::all_reduce_mean(exec, comm, codec, pith::span<float>(x), state, ws);
-  }
-  return x;
 }
 
 }  // namespace
@@ -206,15 +193,9 @@ TEST_CASE("an exchange has the bytes of seq on threads") {
   auto pool = pith::thread_pool(3);
   auto const same = [&](auto const& codec) {
     CAPTURE(codec.name());
-    CHECK(same_bytes(exchanged(pith::par(pool), codec, 150'003), exchanged(pith::seq, codec, 150'003)));
+    CHECK(exchanged<float>(pith::par(pool), codec, {150'003}) == exchanged<float>(pith::seq, codec, {150'003}));
   };
-  using pith::clipping;
-  same(error_feedback(pith::scaled_sign(), pith::ef_sign(0.1)));
-  same(error_feedback(pith::scaled_sign(), pith::signum_momentum()));
-  same(
-      error_feedback(pith::top_k(0.01), pith::momentum_correction(0.9, {.nesterov = true, .clip = clipping::norm(1)})));
-  same(error_feedback(pith::top_k(0.01), pith::ef21(0.1)));
-  same(error_feedback(pith::top_k(0.01), pith::two_sided(pith::scaled_sign())));
+  with_policies(same);
 }
 
 TEST_CASE("names are texts, and arguments are checked") {

@@ -163,7 +163,8 @@ class error_feedback : public pipeable {
     if constexpr (fuses<In, E>) {
       auto const from = detail::scratch_bytes_from<accum<In>, source_of<In, E>>(codec_, exec, dims);
       auto const rest = detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks);
-      if (fuses_exchange<In, E> && is_fused<In, E>(dims)) return std::max(from, wide_bytes<In>(dims) + rest);
+      auto const fused = exchanges_from_source<In, E> ? hears_mean<In, E>(dims) : is_fused<In, E>(dims);
+      if (fuses_exchange<In, E> && fused) return std::max(from, wide_bytes<In>(dims) + rest);
     }
     return 2 * scratch_for<accum<In>>(dims.n) + detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks) +
            detail::scratch_bytes<In>(policy_, exec, dims);
@@ -176,7 +177,7 @@ class error_feedback : public pipeable {
                workspace_on<E>& ws) const {
     if constexpr (exchanges_from_source<In, E>) {
       auto const from = policy_.template source<In, E>(g, policy_part(local));
-      if (is_fused<In, E>(dims)) return codec_.produce_from(exec, dims, round, from, out, codec_part(agreed), ws);
+      if (hears_mean<In, E>(dims)) return codec_.produce_from(exec, dims, round, from, out, codec_part(agreed), ws);
     } else if constexpr (fuses_exchange<In, E>) {
       if (is_fused<In, E>(dims)) return encode_payload<In>(exec, id, dims, g, out, agreed, local, ws);
     }
@@ -203,7 +204,7 @@ class error_feedback : public pipeable {
     }
     if constexpr (exchanges_from_source<In, E>) {
       auto const to = sink_of<In, E>{policy_.template source<In, E>(x, policy_part(local)), {x.data, 1}};
-      if (is_fused<In, E>(dims)) return codec_.absorb_to(exec, id, dims, ranks, in, to, codec_part(agreed), ws);
+      if (hears_mean<In, E>(dims)) return codec_.absorb_to(exec, id, dims, ranks, in, to, codec_part(agreed), ws);
     }
     absorb_last<In>(exec, id, dims, ranks, round, in, x, agreed, local, ws);
   }
@@ -239,8 +240,7 @@ class error_feedback : public pipeable {
     f.template source<In, E>(g, l);
   };
   template <class In, class E>
-  using source_of = decltype(std::declval<F const&>().template source<In, E>(stream_on<E, In const>(),
-                                                                             std::declval<local_of<F, In, E>&>()));
+  using source_of = typename detail::feedback_source<F, In, E>::type;
 
   /// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass.
   template <class In, class E>
@@ -257,7 +257,7 @@ class error_feedback : public pipeable {
   /// So it is in the rounds of a collective: what it sent is the mean that it gives to a sink.
   template <class In, class E>
   static constexpr bool exchanges_from_source = [] {
-    if constexpr (has_sources<In, E> && !detail::settles<F, In, E>) {
+    if constexpr (fuses<In, E> && !detail::settles<F, In, E>) {
       return detail::exchanges_from<C, accum<In>, E, source_of<In, E>, sink_of<In, E>>;
     } else {
       return false;
@@ -298,6 +298,12 @@ class error_feedback : public pipeable {
   static auto& policy_part(auto& states) { return std::get<1>(states.each); }
 
   bool loses_nothing(shape const& dims) const { return detail::is_exact(codec_, dims); }
+
+  /// Whether the source of a collective's rounds is told the mean, in the pass that makes it.
+  template <class In, class E>
+  bool hears_mean(shape const& dims) const {
+    return is_fused<In, E>(dims) && !tells_own<In, E>() && !loses_nothing(dims);
+  }
 
   /// Whether the policy is told what this rank sent, once it has produced its last round; else what all receive.
   template <class In, class E>

@@ -65,6 +65,14 @@ concept settles = requires(F const& f, E const& exec, call const& id, shape cons
   f.settle(exec, id, dims, mean, agreed, local, ws);
 };
 
+/// What an engine may encode from, of a policy that has a source: in a class of its own, since nvcc would look for it in
+/// policies that have none.
+template <class F, class In, class E>
+struct feedback_source {
+  using type = decltype(std::declval<F const&>().template source<In, E>(stream_on<E, In const>(),
+                                                                        std::declval<local_of<F, In, E>&>()));
+};
+
 template <class F>
 constexpr told told_to() {
   if constexpr (requires { F::commits; }) {

@@ -73,14 +73,14 @@ struct terngrad_rule {
 }  // namespace detail
 
 /// Rounds each element to -s, 0 or s at random, so that its mean is the element. s is the bucket's largest magnitude;
-/// with clipping it is sigma standard deviations where that is less, and larger elements are sent as s.
+/// where outliers are cut it is sigma standard deviations if that is less, and larger elements are sent as s.
 ///
 ///   emits    n symbols of 2 bits, two's complement; side record: s per bucket. trits(s) packs five into a byte
 ///   needs    sigma >= 0, 0 cutting nothing (2.5); a bucket of 0 (the whole tensor, the default) or a multiple of 8
 ///   cost     16 random bits an element
 ///   errors   a bucket that holds NaN or infinity decodes to NaN
 ///   is       terngrad<outliers::kept>: unbiased up to 2^-16 of s, omega = (sqrt(b) - 1) / 2 + 2^-16 for b elements a
-///            bucket; damped(s) for feedback. With clipping: unbiased for what was clipped, and no promise for x.
+///            bucket; damped(s) for feedback. Else unbiased for what was cut, and no promise for x.
 ///            reproducible; in double, squares are inexact, so only where sums are not contracted
 ///   source   Wen, Xu, Yan, Wu, Wang, Chen and Li, TernGrad, NeurIPS 2017; nothing is cut off where the mean is beyond
 ///            the bound: equal elements are exact

@@ -30,6 +30,7 @@ struct inceptionn_word {
   }
 
   std::uint32_t encode(float x, std::uint32_t tag) const {
+    if (tag == 0) return 0;
     if (tag == 3) return bits_as<std::uint32_t>(x);
     auto const units = static_cast<std::uint32_t>(magnitude(x) / unit(tag));
     return static_cast<std::uint32_t>(sign_bit(x)) << (8 * tag - 1) | units;

@@ -1,0 +1,32 @@
+// tests/support/exchanged.hpp — all bytes that a codec leaves on an executor when one rank exchanges with itself.
+#pragma once
+
+#include <pith/comm/all_reduce_mean.hpp>
+#include <pith/comm/self.hpp>
+
+#include "support/executed.hpp"
+
+namespace support {
+
+/// What is received in each of three steps of normal numbers, and the state at their end.
+template <class In, pith::executor E, class C>
+std::vector<std::byte> exchanged(E const& exec, C const& codec, pith::shape dims) {
+  auto state = pith::make_state<In>(exec, codec, dims, {0x5eed, 3, 0});
+  auto const x = pith::buffer<In, E>(exec, dims.n);
+  auto const scratch = pith::buffer<std::byte, E>(exec, pith::workspace_bytes<In>(exec, codec, dims, 1));
+  auto comm = pith::self_communicator();
+  auto bytes = std::vector<std::byte>();
+  auto record = recorder<E>(exec, bytes);
+  for (unsigned step = 0; step < 3; ++step) {
+    auto const g = narrow<In>(normal_vector(dims.n, 80 + step));
+    exec.upload(x.data(), g.data(), x.size_bytes());
+    exec.wait();
+    auto ws = pith::workspace_on<E>(scratch.view());
+    pith::all_reduce_mean<In>(exec, comm, codec, x.view(), state, ws);
+    record.visit(x.data(), x.size_bytes());
+  }
+  state.fields(record);
+  return bytes;
+}
+
+}  // namespace support
