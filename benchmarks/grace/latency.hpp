@@ -1,4 +1,4 @@
-// benchmarks/grace/latency.hpp — how long compressing and decompressing take, in copies of the tensor (GRACE, figure 8).
+// benchmarks/grace/latency.hpp — times of compressing and decompressing, in copies of the tensor (GRACE, figure 8).
 #pragma once
 
 #include "../catalogue.hpp"
@@ -62,7 +62,13 @@ class latency_bench {
   bench::rotated<float, pith::seq_executor> x_, y_;
 };
 
-/// A row for each method of the catalogue and size.
+/// A name without commas, at which gnuplot ends a text even where it is quoted.
+inline std::string label(std::string name) {
+  std::replace(name.begin(), name.end(), ',', ':');
+  return name;
+}
+
+/// A row for each size and method of the catalogue.
 inline void write_latency(std::FILE* out, latency_options const& o) {
   fmt::print(out, "method,family,codec,log2n,compress,decompress\n");
   for (auto const log2n : o.sizes) {
@@ -70,7 +76,7 @@ inline void write_latency(std::FILE* out, latency_options const& o) {
     for (auto const& m : bench::catalogue) {
       if (!is_wanted(o.methods, m.name)) continue;
       auto const times = bench.measure(m.codec, o.rounds);
-      fmt::print(out, "\"{}\",{},\"{}\",{},{:.4g},{:.4g}\n", m.name, m.family, m.codec, log2n, times.compress,
+      fmt::print(out, "{},{},\"{}\",{},{:.4g},{:.4g}\n", label(m.name), m.family, m.codec, log2n, times.compress,
                  times.decompress);
       std::fflush(out);
     }

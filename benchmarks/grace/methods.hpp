@@ -1,4 +1,4 @@
-// benchmarks/grace/methods.hpp — GRACE's methods as it evaluates them: with their default memory, settings and optimizer.
+// benchmarks/grace/methods.hpp — GRACE's methods as it evaluates them: default memory, settings and optimizer.
 #pragma once
 
 #include "../subject.hpp"

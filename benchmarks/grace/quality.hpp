@@ -32,8 +32,8 @@ inline train::trial train_by(method const& m, train::options o, train::split con
 /// The bytes that a rank hands over, as GRACE counts them.
 inline double volume(train::trial const& t) { return static_cast<double>(t.predicted.bytes.payload()); }
 
-/// A row for each method: `volume` is bytes handed over, and `over_float32_at_R` steps a second at R Gbit/s, over those of
-/// dense float, which is always trained by.
+/// A row for each method: `volume` is bytes handed over, and `over_float32_at_R` steps a second at R Gbit/s, over those
+/// of dense float, which is always trained by.
 inline void write_quality(std::FILE* out, std::FILE* log, std::vector<std::string> const& names,
                           train::options const& o, train::split const& data) {
   fmt::print(out, "method,family,codec,model,ranks,seeds,accuracy,deviation,volume");
@@ -43,7 +43,7 @@ inline void write_quality(std::FILE* out, std::FILE* log, std::vector<std::strin
   for (auto const& m : methods) {
     if (!is_wanted(names, m.name)) continue;
     auto const t = &m == &dense_float ? dense : train_by(m, o, data, log);
-    fmt::print(out, "\"{}\",{},\"{}\",{},{},{},{:.5f},{:.5f},{:.4g}", m.name, m.family, m.codec, o.model, o.ranks,
+    fmt::print(out, "{},{},\"{}\",{},{},{},{:.5f},{:.5f},{:.4g}", m.name, m.family, m.codec, o.model, o.ranks,
                t.runs.size(), t.accuracy(), train::standard_deviation(t.accuracies()), volume(t) / volume(dense));
     for (auto const rate : train::rates) fmt::print(out, ",{:.4g}", t.predicted.throughput_over(dense.predicted, rate));
     fmt::print(out, "\n");

@@ -57,7 +57,7 @@ inline void write_throughput(std::FILE* out, std::vector<pith::tensor_spec> cons
     if (!is_wanted(o.methods, m.name)) continue;
     auto const p = &m == &dense_float ? float32 : &m == &dense_bfloat16 ? bfloat16 : predict(m, tensors, o);
     for (auto const rate : link_rates) {
-      fmt::print(out, "\"{}\",{},\"{}\",{},{:g},{:.2f},{:.2f},{:.0f},{:g},{:.4g},{:.4g}\n", m.name, m.family, m.codec,
+      fmt::print(out, "{},{},\"{}\",{},{:g},{:.2f},{:.2f},{:.0f},{:g},{:.4g},{:.4g}\n", m.name, m.family, m.codec,
                  p.ranks, p.alone.compute * 1e3, p.alone.encode * 1e3, p.alone.decode * 1e3, p.sent(), rate,
                  p.throughput_over(float32, rate), p.throughput_over(bfloat16, rate));
     }
