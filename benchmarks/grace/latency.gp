@@ -18,7 +18,7 @@ set yrange [0.2:500]
 set ytics ('1' 1, '10' 10, '100' 100)
 set grid
 set key off
-set multiplot layout rows, columns margins 0.04, 0.98, 0.05, 1 - 90.0 / (120 * rows + 100) spacing 0.03, 0.045 \
+set multiplot layout rows, columns margins 0.04, 0.98, 0.05, 1 - 90.0 / (120 * rows + 100) spacing 0.03, 30.0 / (120 * rows + 100) \
   title "Times over that of copying the tensor by memcpy, over its elements (float)\n" \
   .'blue, filled: compress; orange, open: decompress'
 do for [i = 0:n - 1] {

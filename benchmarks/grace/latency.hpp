@@ -18,7 +18,7 @@ namespace grace {
 struct latency_options {
   std::vector<std::string> methods;
   std::vector<unsigned> sizes{14, 16, 18, 20, 22, 24};
-  std::size_t rounds = 31;
+  std::size_t rounds = 11;
 };
 
 /// Two where one tensor leaves nothing of another in the cache, else as many as elsewhere.

@@ -22,12 +22,14 @@ set output ARG2
 set logscale xy
 set grid
 set xtics ('0.1' 0.1, '1' 1, '10' 10, '100' 100)
-set key bottom left Left reverse samplen 2
+set key bottom left Left reverse samplen 1.5 maxrows 6
 set xrange [rate_min:rate_max]
-set yrange [0.02:100]
+set yrange [0.0005:100]
+set ytics ('0.01' 0.01, '0.1' 0.1, '1' 1, '10' 10, '100' 100)
 set multiplot layout 2, 3 title sprintf("Throughput of ResNet-50's gradients, %d ranks: " \
   ."a step computes %g ms (assumed), encodes and decodes on one thread of a CPU (measured)", ranks, compute)
 do for [column = 10:11] {
+  if (column == 11) { set key off }
   do for [panel in 'quantization sparsification other'] {
     set title panel eq 'other' ? 'hybrid and low rank' : panel
     set xlabel column == 11 ? 'Gbit/s' : ''
