@@ -78,7 +78,7 @@ TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
                            "ef(top_k(0.1),mean_residual(0.9,1))",
                            "ef(qsgd<2>,no_feedback)",
                            "ef(scaled_sign,ef_sign(0.1))",
-                           "ef(scaled_sign,signum_momentum(0.9))",
+                           "ef(sign,signum_momentum(0.9))",
                            "ef(top_k(0.001),momentum_correction(0.9))",
                            "ef(power_sgd(2),momentum_correction(0.9,nesterov,unmasked,clip_norm(0.25)))",
                            "ef(identity,momentum_correction(0.5,clip_value(2)))",

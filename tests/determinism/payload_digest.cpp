@@ -25,6 +25,20 @@
 //   random_blocks(0.25,64,unbiased)      d51dc37de114e6a6
 //   random_k(0.5)|qsgd<4>                d741e5fc7f7371cb
 //   ef(top_k(0.01)|qsgd<8>)              56d3682bf08564f8
+//   ef(scaled_sign,ef_sign(0.1))
+//     d706a61dcc8e65e1
+//   ef(scaled_sign,mean_residual(0.9,0.5))
+//     abb01a423c7c931d
+//   ef(scaled_sign,signum_momentum(0.9))
+//     2f92d59b97068f1b
+//   ef(scaled_sign,momentum_correction(0.9,unmasked))
+//     2993afcd6e1e825f
+//   ef(scaled_sign,momentum_correction(0.9,nesterov,clip_norm(1)))
+//     25f00fa9824b9ea4
+//   ef(scaled_sign,ef21(0.1))
+//     5d09a5ed55815797
+//   ef(scaled_sign,two_sided(scaled_sign(1000)))
+//     1ed53d223a6d1260
 #include <pith/core/digest.hpp>
 #include <pith/exec/seq.hpp>
 
@@ -32,7 +46,8 @@
 #include <cstdio>
 
 #include "support/codecs.hpp"
-#include "support/executed.hpp"
+#include "support/exchanged.hpp"
+#include "support/policies.hpp"
 
 namespace {
 
@@ -48,13 +63,23 @@ std::vector<In> input(std::uint64_t n) {
   return x;
 }
 
+void add_bytes(pith::digest& digest, std::vector<std::byte> const& bytes) {
+  for (auto const b : bytes) digest << std::to_integer<std::uint64_t>(b);
+}
+
 template <class In, class C>
 void add_digest(pith::digest& digest, C const& codec, pith::shape dims) {
   auto run = support::execution<In, pith::seq_executor, C>(pith::seq, codec, dims, input<In>(dims.n));
   for (int step = 0; step < 2; ++step) {
     run.step();
-    for (auto const b : run.bytes()) digest << std::to_integer<std::uint64_t>(b);
+    add_bytes(digest, run.bytes());
   }
+}
+
+/// Of what is received, and remembered.
+template <class In, class C>
+void add_exchange(pith::digest& digest, C const& codec, pith::shape dims) {
+  add_bytes(digest, support::exchanged<In>(pith::seq, codec, dims, [&](unsigned) { return input<In>(dims.n); }));
 }
 
 struct print_digest {
@@ -68,6 +93,19 @@ struct print_digest {
   }
 };
 
+struct print_exchange {
+  template <class C>
+  void operator()(C const& codec) const {
+    auto digest = pith::digest();
+    for (std::uint64_t const n : {1u, 513u, 10'007u}) add_exchange<float>(digest, codec, {n});
+    add_exchange<pith::bfloat16>(digest, codec, {10'007});
+    std::printf("%s\n  %016" PRIx64 "\n", codec.name().c_str(), digest.value());
+  }
+};
+
 }  // namespace
 
-int main() { support::with_reproducible_codecs(1, print_digest()); }
+int main() {
+  support::with_reproducible_codecs(1, print_digest());
+  support::with_policies(print_exchange());
+}

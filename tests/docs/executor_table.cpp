@@ -3,7 +3,14 @@
 #include <pith/core/chain.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/exec/seq.hpp>
+#include <pith/feedback/ef21.hpp>
+#include <pith/feedback/ef_sign.hpp>
 #include <pith/feedback/error_feedback.hpp>
+#include <pith/feedback/mean_residual.hpp>
+#include <pith/feedback/momentum_correction.hpp>
+#include <pith/feedback/no_feedback.hpp>
+#include <pith/feedback/own_residual.hpp>
+#include <pith/feedback/signum_momentum.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/eight_bit.hpp>
@@ -38,6 +45,12 @@ struct remarks {
   bool rounds_in_double = false;  ///< its sums are not exact in double, so that contraction changes them
 };
 
+/// All policies make equal bytes around a codec that does.
+template <class... F>
+constexpr bool are_reproducible = (pith::reproducible<F> && ...);
+static_assert(are_reproducible<pith::ef_sign, pith::ef21, pith::mean_residual, pith::momentum_correction,
+                               pith::no_feedback, pith::own_residual, pith::signum_momentum>);
+
 template <class C>
 void print_row(char const* name, remarks about = {}) {
   static_assert(serves_all_types<C, pith::seq_executor> && serves_all_types<C, pith::par_executor<pith::thread_pool>> &&
@@ -68,6 +81,7 @@ int main() {
   print_row<decltype(pith::hadamard() | pith::qsgd<8>())>("hadamard \\| qsgd<Bits>", {.rounds_in_double = true});
   print_row<pith::power_sgd>("power_sgd");
   print_row<error_feedback<pith::scaled_sign>>("error_feedback(scaled_sign)");
+  print_row<error_feedback<pith::scaled_sign, pith::momentum_correction>>("error_feedback(scaled_sign, any policy)");
   print_row<error_feedback<pith::power_sgd>>("error_feedback(power_sgd)");
   print_row<error_feedback<decltype(pith::random_k(0.5) | pith::qsgd<8>())>>("error_feedback(random_k \\| qsgd<8>)",
                                                                              {.rounds_in_double = true});

@@ -127,6 +127,14 @@ TEST_CASE("a new loss scale rescales what all agree on too") {
   CHECK(one.all_reduce(g) == two.all_reduce(g));  // powers of two scale floats exactly
 }
 
+TEST_CASE("where nothing is lost nothing is kept") {
+  auto t = trial<float, estimated<pith::identity>>(estimated<pith::identity>(pith::identity(), ef21()), {20});
+  CHECK(policy_state(t.state().local()).estimate.size() == 0);
+  CHECK(policy_state(t.state().agreed()).estimate.size() == 0);
+  auto const g = narrow<float>(normal_vector(20, 1));
+  CHECK(t.all_reduce(g) == g);
+}
+
 TEST_CASE("it takes any input of any size and type") {
   conforms(error_feedback(pith::top_k(0.1), ef21(0.5)), {{0}, {1}, {2}, {129}});
 }

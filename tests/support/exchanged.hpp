@@ -8,9 +8,9 @@
 
 namespace support {
 
-/// What is received in each of three steps of normal numbers, and the state at their end.
-template <class In, pith::executor E, class C>
-std::vector<std::byte> exchanged(E const& exec, C const& codec, pith::shape dims) {
+/// What is received in each of three steps, and the state at their end. `gradient(step)` is given.
+template <class In, pith::executor E, class C, class F>
+std::vector<std::byte> exchanged(E const& exec, C const& codec, pith::shape dims, F const& gradient) {
   auto state = pith::make_state<In>(exec, codec, dims, {0x5eed, 3, 0});
   auto const x = pith::buffer<In, E>(exec, dims.n);
   auto const scratch = pith::buffer<std::byte, E>(exec, pith::workspace_bytes<In>(exec, codec, dims, 1));
@@ -18,7 +18,7 @@ std::vector<std::byte> exchanged(E const& exec, C const& codec, pith::shape dims
   auto bytes = std::vector<std::byte>();
   auto record = recorder<E>(exec, bytes);
   for (unsigned step = 0; step < 3; ++step) {
-    auto const g = narrow<In>(normal_vector(dims.n, 80 + step));
+    auto const g = gradient(step);
     exec.upload(x.data(), g.data(), x.size_bytes());
     exec.wait();
     auto ws = pith::workspace_on<E>(scratch.view());
@@ -27,6 +27,12 @@ std::vector<std::byte> exchanged(E const& exec, C const& codec, pith::shape dims
   }
   state.fields(record);
   return bytes;
+}
+
+/// ... of normal numbers.
+template <class In, pith::executor E, class C>
+std::vector<std::byte> exchanged(E const& exec, C const& codec, pith::shape dims) {
+  return exchanged<In>(exec, codec, dims, [&](unsigned step) { return narrow<In>(normal_vector(dims.n, 80 + step)); });
 }
 
 }  // namespace support

@@ -28,34 +28,47 @@ concept ternary = requires {
 
 namespace detail {
 
-/// Byte w of five symbols, or what is left, of two bits each.
+/// Twenty symbols are five bytes of two bits each, or four of trits.
+inline constexpr std::uint64_t trit_group = 20;
+
+/// -1, which is 3 in two bits, is digit 2.
+PITH_HD constexpr std::uint32_t trit_of(std::uint32_t symbol) { return symbol - (symbol >> 1); }
+PITH_HD constexpr std::uint32_t symbol_of(std::uint32_t trit) { return trit + (trit >> 1); }
+
+/// Group g of n symbols, or what is left.
 struct pack_trits {
   std::uint8_t const* symbols;
   std::uint8_t* trits;
   std::uint64_t n;
-  PITH_HD void operator()(std::uint64_t w) const {
-    std::uint32_t digits = 0;
-    for (auto i = 5 * w + 5 < n ? 5 * w + 5 : n; i-- > 5 * w;) {
-      std::uint32_t const symbol = symbols[i / 4] >> (2 * (i % 4)) & 3u;
-      digits = 3 * digits + (symbol == 3 ? 2 : symbol);
+
+  PITH_HD void operator()(std::uint64_t g) const {
+    auto const count = n - g * trit_group < trit_group ? n - g * trit_group : trit_group;
+    std::uint64_t all = 0;
+    __builtin_memcpy(&all, symbols + g * 5, (count + 3) / 4);
+    for (std::uint64_t w = 0; 5 * w < count; ++w, all >>= 10) {
+      std::uint32_t digits = 0;
+      for (int at = 8; at >= 0; at -= 2) digits = 3 * digits + trit_of(all >> at & 3u);
+      trits[g * 4 + w] = static_cast<std::uint8_t>(digits);
     }
-    trits[w] = static_cast<std::uint8_t>(digits);
   }
 };
 
-/// Byte w of four symbols, or what is left; a byte of more than five digits loses the sixth.
+/// Group g of n symbols, or what is left; a byte of more than five digits loses the sixth.
 struct unpack_trits {
   std::uint8_t const* trits;
   std::uint8_t* symbols;
   std::uint64_t n;
-  PITH_HD void operator()(std::uint64_t w) const {
-    std::uint32_t four = 0;
-    for (std::uint64_t i = 4 * w; i < 4 * w + 4 && i < n; ++i) {
-      constexpr std::uint32_t power[] = {1, 3, 9, 27, 81};
-      auto const digit = trits[i / 5] / power[i % 5] % 3;
-      four |= (digit == 2 ? 3 : digit) << (2 * (i % 4));
+
+  PITH_HD void operator()(std::uint64_t g) const {
+    auto const count = n - g * trit_group < trit_group ? n - g * trit_group : trit_group;
+    std::uint64_t all = 0;
+    for (std::uint64_t w = 0; 5 * w < count; ++w) {
+      std::uint32_t digits = trits[g * 4 + w];
+      for (unsigned at = 0; at < 10; at += 2, digits /= 3) {
+        all |= std::uint64_t{symbol_of(digits % 3)} << (10 * w + at);
+      }
     }
-    symbols[w] = static_cast<std::uint8_t>(four);
+    __builtin_memcpy(symbols + g * 5, &all, (count + 3) / 4);
   }
 };
 
@@ -99,20 +112,24 @@ class trits : public pipeable {
     auto* const two_bits = ws.template take<std::uint8_t>(stream_bytes<symbols>(dims.n)).data;
     auto const inner = encoded_on<E, symbols>{{two_bits, dims.n, nullptr}, y.side};
     detail::encode<In>(stage_, exec, id, dims, x, inner, detail::nothing, detail::nothing, ws);
-    exec.for_each_index(storage<packed_trits>::words(dims.n), detail::pack_trits{two_bits, y.values.data, dims.n});
+    exec.for_each_index(groups(dims.n), detail::pack_trits{two_bits, y.values.data, dims.n});
   }
   template <real In, executor E>
     requires stage<S, In, E>
   void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, packed_trits const> y, stream_on<E, In> x,
               workspace_on<E>& ws) const {
     auto* const two_bits = ws.template take<std::uint8_t>(stream_bytes<symbols>(dims.n)).data;
-    exec.for_each_index(stream_bytes<symbols>(dims.n), detail::unpack_trits{y.values.data, two_bits, dims.n});
+    exec.for_each_index(groups(dims.n), detail::unpack_trits{y.values.data, two_bits, dims.n});
     auto const inner = encoded_on<E, symbols const>{{two_bits, dims.n, nullptr}, y.side};
     detail::decode<In>(stage_, exec, id, dims, inner, x, detail::nothing, ws);
   }
 
  private:
   using symbols = packed<2>;
+
+  static constexpr std::uint64_t groups(std::uint64_t n) {
+    return n / detail::trit_group + (n % detail::trit_group != 0);
+  }
 
   S stage_;
 };

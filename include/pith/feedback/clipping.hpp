@@ -96,7 +96,7 @@ class clipping {
   }
   /// to = g, clipped.
   template <real In, executor E>
-  void operator()(E const& exec, shape const& dims, In const* g, accum<In>* to, workspace_on<E>& ws) const {
+  void apply(E const& exec, shape const& dims, In const* g, accum<In>* to, workspace_on<E>& ws) const {
     using A = accum<In>;
     switch (rule_) {
       case rule::none: return exec.for_each_index(dims.n, detail::convert<A, In>{g, to});

@@ -7,15 +7,18 @@
 
 namespace pith::inline v0::detail {
 
-/// delta and omega depend on the shape, so whether they suffice is a question for run time.
+/// It promises to contract, perhaps, or will be asked.
 template <class C>
-void require_contraction(char const* who, C const& codec, shape const& dims) {
+concept may_contract = contractive<C> || unbiased<C> || absolute<C> || erased<C>;
+
+/// delta and omega depend on the shape, so whether they suffice is a question for run time. `or_else`: another remedy.
+template <class C>
+void require_contraction(char const* who, C const& codec, shape const& dims, char const* or_else = "") {
   auto const is = capabilities_of(codec, dims);
   if (dims.n == 0 || is.error_bound || is_exact(codec, dims)) return;
   auto const delta = is.contraction();
   require(delta && *delta > 0, who, ": ", codec.name(), " does not contract at n = ", dims.n,
-          delta ? text(" (delta = ", *delta, ")") : "", ": wrap its unbiased stage as damped(s), or write ",
-          "error_feedback(c, unverified)");
+          delta ? text(" (delta = ", *delta, ")") : "", ": wrap its unbiased stage as damped(s)", or_else);
 }
 
 }  // namespace pith::inline v0::detail

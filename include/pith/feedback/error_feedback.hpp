@@ -19,22 +19,15 @@ struct unverified_t {};
 /// error_feedback(c, unverified): feedback on a codec that does not promise to contract.
 inline constexpr unverified_t unverified{};
 
-namespace detail {
-
-/// It promises to contract, perhaps, or will be asked.
-template <class C>
-concept may_contract = contractive<C> || unbiased<C> || absolute<C> || erased<C>;
-
-}  // namespace detail
-
 /// Encodes the compensated gradient with `C` and feeds back what was lost, by policy `F`.
 ///
 ///   needs    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute bound: with others
-///            the residual can grow without bound (std::invalid_argument when the state is made)
+///            the residual can grow without bound (std::invalid_argument when the state is made); any C for a policy
+///            that forgets what was not sent
 ///   keeps    what F keeps (residual: n elements of accum<In>, a rank's own) and what C keeps
 ///   cost     with an engine that takes its values from a source one pass over g and the residual (quantizers, top_k),
 ///            or three (power_sgd); else scratch of 2 n elements of accum<In> beside C's, and a decoding
-///   is       the end of a pipeline; sum of sent + residual = sum of gradients
+///   is       the end of a pipeline; sum of sent + residual = sum of gradients, or what F promises in its place
 ///   source   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
 template <class C, class F = residual, bool Verified = true>
 class error_feedback : public pipeable {
@@ -94,7 +87,7 @@ class error_feedback : public pipeable {
   template <class In, executor E>
   auto make_agreed(E const& exec, call const& id, shape const& dims) const {
     return agreed_states<In, E>{
-        {pith::make_agreed<accum<In>>(exec, codec_, id, dims), pith::make_agreed<In>(exec, policy_, id, dims)}};
+        {pith::make_agreed<accum<In>>(exec, codec_, id, dims), pith::make_agreed<In>(exec, policy_, id, kept(dims))}};
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
@@ -105,10 +98,11 @@ class error_feedback : public pipeable {
     auto const policy = detail::traits_of(policy_);
     if constexpr (!detail::tells_contribution<C, accum<In>, E>)
       detail::require(policy.commits != told::own, "error_feedback: ", codec_.name(), " cannot tell a rank's own part");
-    if (Verified && !policy.forgets) detail::require_contraction("error_feedback", codec_, dims);
-    auto const kept = is_exact(dims) ? shape{} : dims;
+    if (Verified && !policy.forgets) {
+      detail::require_contraction("error_feedback", codec_, dims, ", or write error_feedback(c, unverified)");
+    }
     return local_states<In, E>{
-        {pith::make_local<accum<In>>(exec, codec_, dims), pith::make_local<In>(exec, policy_, kept)}};
+        {pith::make_local<accum<In>>(exec, codec_, dims), pith::make_local<In>(exec, policy_, kept(dims))}};
   }
 
   template <class In>
@@ -298,6 +292,8 @@ class error_feedback : public pipeable {
   static auto& policy_part(auto& states) { return std::get<1>(states.each); }
 
   bool loses_nothing(shape const& dims) const { return detail::is_exact(codec_, dims); }
+  /// What the policy remembers of a tensor.
+  shape kept(shape const& dims) const { return is_exact(dims) ? shape{} : dims; }
 
   /// Whether the source of a collective's rounds is told the mean, in the pass that makes it.
   template <class In, class E>

@@ -114,7 +114,7 @@ class momentum_correction {
       return exec.for_each_index(dims.n, detail::add_momentum<In>{g.data, u, v, p.data});
     }
     auto const scope = ws.mark();
-    options_.clip.template operator()<In>(exec, dims, g.data, p.data, ws);
+    options_.clip.apply<In>(exec, dims, g.data, p.data, ws);
     if (options_.nesterov) {
       auto const ahead = ws.template take<A>(dims.n);
       exec.for_each_index(dims.n, detail::grow_momentum<A>{p.data, u, ahead.data, static_cast<A>(momentum_)});

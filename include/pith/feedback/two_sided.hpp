@@ -29,7 +29,7 @@ namespace pith::inline v0 {
 ///   source   Tang, Yu, Lian, Zhang and Liu, DoubleSqueeze, ICML 2019; Zheng, Huang and Kwok, NeurIPS 2019
 template <class C, class F = residual>
 class two_sided {
-  static_assert(contractive<C> || unbiased<C> || absolute<C> || erased<C>,
+  static_assert(detail::may_contract<C>,
                 "pith: two_sided(c) needs a c that promises to contract: one with delta, omega or error_bound");
   static_assert(!closed<C>, "pith: two_sided(c) needs a stage or a chain of them; feedback around it is what it does");
 

@@ -55,6 +55,7 @@ struct count_votes {
   static constexpr std::uint32_t word = 64;
   struct memory {
     fast_array<std::uint64_t, Span / word> negative, tied;
+    fast_array<std::uint8_t, Span> against, even;
   };
 
   std::uint8_t const* bytes;
@@ -78,11 +79,13 @@ struct count_votes {
       negative[w] = found.greater;
       tied[w] = self.even == ties::zero && self.ranks % 2 == 0 ? found.equal : 0;
     });
+    unpack_symbols<1>(team, reinterpret_cast<std::uint8_t const*>(negative), count, fast.against.data());
+    unpack_symbols<1>(team, reinterpret_cast<std::uint8_t const*>(tied), count, fast.even.data());
+    auto const* const against = fast.against.data();
+    auto const* const are_even = fast.even.data();
     auto* const to = x + first;
     team.for_each(count, [=](std::uint32_t i) {
-      auto const against = static_cast<int>(negative[i / word] >> i % word & 1);
-      auto const even_votes = static_cast<int>(tied[i / word] >> i % word & 1);
-      to[i] = element_cast<In>(static_cast<accum<In>>((1 - 2 * against) * (1 - even_votes)));
+      to[i] = element_cast<In>(static_cast<accum<In>>((1 - 2 * against[i]) * (1 - are_even[i])));
     });
   }
 

@@ -31,12 +31,14 @@ struct natural_rule {
   PITH_HD std::uint32_t code(A x, unscaled<A>, std::uint16_t random) const {
     using word = bits_of<A>;
     constexpr auto full = (word{1} << fraction<A>)-1;
-    auto const carry = full - (word{random} << (fraction<A> - 16));
-    auto const exponent = static_cast<std::uint32_t>((magnitude_bits(x) + carry) >> fraction<A>);
+    constexpr auto infinite = ~word{0} >> 1 & ~full;
+    auto const size = magnitude_bits(x);
+    auto const exponent =
+        static_cast<std::uint32_t>((size + full - (word{random} << (fraction<A> - 16))) >> fraction<A>);
     auto const above = exponent < offset<A> ? 0 : exponent - offset<A>;
     auto const code = above < most ? above : most;
-    auto const signed_code = code | (x < 0 && code > 0 ? sign : 0);
-    return is_finite(x) ? signed_code : sign;
+    auto const negative = code > 0 ? static_cast<std::uint32_t>(sign_bit(x)) << (Bits - 1) : 0;
+    return size < infinite ? code | negative : sign;
   }
   template <class A>
   PITH_HD A value(std::uint32_t symbol, unscaled<A>) const {

@@ -27,7 +27,8 @@ struct one_bit_rule {
   template <class A>
   PITH_HD sums measure(A x) const {
     auto const v = static_cast<double>(x);
-    return x < 0 ? sums{0, v, 1} : sums{v, 0, 0};
+    auto const is_below = x < 0;
+    return {is_below ? 0 : v, is_below ? v : 0, is_below ? 1u : 0u};
   }
   PITH_HD sums merge(sums a, sums b) const { return {a.above + b.above, a.below + b.below, a.n_below + b.n_below}; }
 
@@ -44,7 +45,7 @@ struct one_bit_rule {
   }
   template <class A>
   PITH_HD A value(std::uint32_t symbol, means<A> m) const {
-    return m.of[symbol];
+    return symbol == 0 ? m.of[0] : m.of[1];
   }
 
  private:

@@ -1,0 +1,107 @@
+// pith/parse/stages.hpp — stages and chains of them from their text.
+#pragma once
+
+#include <pith/adapt/damped.hpp>
+#include <pith/core/any_chain.hpp>
+#include <pith/core/identity.hpp>
+#include <pith/core/syntax.hpp>
+#include <pith/lowrank/power_sgd.hpp>
+#include <pith/parse/quantizers.hpp>
+#include <pith/quantize/cast.hpp>
+#include <pith/sparsify/random_blocks.hpp>
+#include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/threshold.hpp>
+#include <pith/sparsify/top_k.hpp>
+#include <pith/transform/hadamard.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+template <scaling Scaling, class F>
+auto with_random(syntax::term const& t, F const& f) {
+  auto const density = t.number(0);
+  if (t.name == "random_k") {
+    if (t.is_second(2, "shared", "own")) return f(random_k<Scaling, drawing::own>(density));
+    return f(random_k<Scaling>(density));
+  }
+  return f(
+      random_blocks<Scaling>(density, static_cast<std::uint32_t>(std::min<std::uint64_t>(t.count(1, 64), 1u << 20))));
+}
+
+/// Calls f with the stage that a term says, damped ones aside.
+template <class F>
+auto with_plain_stage(syntax::term const& t, F const& f) {
+  if (t.name == "cast" && t.angle == "half") return t.takes(0, 0), f(cast<half>());
+  if (t.name == "cast" && t.angle == "bfloat16") return t.takes(0, 0), f(cast<bfloat16>());
+  if (t.name == "qsgd") return with_qsgd(t, f, std::make_integer_sequence<int, 9>());
+  if (t.name == "natural") return with_natural(t, f);
+  if (says_signs(t.name)) return with_signs(t, f);
+  if (t.is_plain("trits", 1, 1)) return with_trits(t.arguments[0].only(), f);
+  if (t.is_plain("identity", 0, 0)) return f(identity());
+  if (t.is_plain("top_k", 1, 1)) return f(top_k(t.number(0)));
+  if (t.is_plain("threshold", 1, 3)) {
+    auto const tau = t.number(0), capacity = t.has(1) ? t.number(1) : 1;
+    return t.is_second(2, "keep", "dense") ? f(threshold<overflow::dense>(tau, capacity)) : f(threshold(tau, capacity));
+  }
+  if (t.is_plain("hadamard", 0, 1))
+    return f(hadamard(static_cast<std::uint32_t>(std::min<std::uint64_t>(t.count(0, 256), 1u << 20))));
+  if (t.is_plain("eight_bit", 0, 2))
+    return f(eight_bit(t.count(0, 0), t.is_second(1, "nearest", "floor") ? snap::floor : snap::nearest));
+  if (t.is_plain("random_k", 1, 3) || t.is_plain("random_blocks", 1, 3)) {
+    auto const at = t.name == "random_k" ? 1u : 2u;
+    return t.is_second(at, "none", "unbiased") ? with_random<scaling::unbiased>(t, f)
+                                               : with_random<scaling::none>(t, f);
+  }
+  if (t.is_plain("power_sgd", 1, 1)) {
+    return f(power_sgd(static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20))));
+  }
+  throw std::invalid_argument(sentence(
+      "parse: \"", t.text,
+      "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
+      "one_bit, sign, summed_sign, terngrad, summed_terngrad, trits(stage), qsgd<Bits>, natural<Bits>, eight_bit, "
+      "top_k, threshold, random_k, random_blocks, hadamard, power_sgd and damped(stage); ef and bypass go around a "
+      "whole chain: "
+      "bypass(ef(a|b),n)"));
+}
+
+template <class F>
+auto with_stage(syntax::term const& t, F const& f) {
+  using result = decltype(f(identity()));
+  if (!t.is_plain("damped", 1, 1)) return with_plain_stage(t, f);
+  return with_plain_stage(t.arguments[0].only(), [&]<class S>(S const& stage) -> result {
+    if constexpr (unbiased<S>) {
+      return f(damped(stage));
+    } else {
+      throw std::invalid_argument(sentence("parse: damped(s) needs an unbiased stage s; ", stage.name(), " is not"));
+    }
+  });
+}
+
+template <class T, class E>
+any_chain<T, E> chain_from(syntax::pipeline const& p) {
+  auto stages = std::vector<any_stage<T, E>>();
+  for (auto const& t : p.terms)
+    stages.push_back(with_stage(t, [](auto const& stage) { return any_stage<T, E>(stage); }));
+  return any_chain<T, E>(std::move(stages));
+}
+
+/// Calls f with the codec of a pipeline for values of T. A collective keeps its type, hence its rounds.
+template <class T, class E, class F>
+auto with_chain(syntax::pipeline const& p, F const& f) {
+  using result = decltype(f(identity()));
+  if (p.terms.size() > 1) return f(chain_from<T, E>(p));
+  return with_stage(p.only(), [&]<class S>(S const& stage) -> result {
+    if constexpr (collective<S, T, E>) {
+      return f(stage);
+    } else {
+      return f(chain_from<T, E>(p));
+    }
+  });
+}
+
+}  // namespace pith::inline v0::detail
