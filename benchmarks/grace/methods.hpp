@@ -3,6 +3,7 @@
 
 #include "../subject.hpp"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 

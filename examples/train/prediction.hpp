@@ -56,10 +56,10 @@ struct prediction {
   }
 };
 
-/// The median of so many steps after a tenth as many.
+/// The median of so many steps after a tenth as many, at least one.
 template <class F>
 phases median_of(std::size_t n, F const& step) {
-  for (std::size_t i = 0; i < n / 10; ++i) step();
+  for (std::size_t i = 0; i < (n + 9) / 10; ++i) step();
   std::vector<phases> steps;
   for (std::size_t i = 0; i < n; ++i) steps.push_back(step());
   auto const of = [&](double phases::*phase) {
