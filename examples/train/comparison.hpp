@@ -30,6 +30,7 @@ struct outcome {
   std::vector<point> curve;
   double loss;  // on the training images, at the end
   phases mean;
+  traffic bytes{};  // of all steps
 
   double accuracy() const { return curve.back().accuracy; }
 };
@@ -86,7 +87,7 @@ inline history run_shown(task const& job, std::string const& codec, std::uint64_
 
 inline outcome judge(task const& job, history const& seen) {
   auto net = job.net;
-  outcome result{{}, loss(net, job.data.train, seen.result()), seen.mean};
+  outcome result{{}, loss(net, job.data.train, seen.result()), seen.mean, seen.bytes};
   for (auto const& snapshot : seen.snapshots)
     result.curve.push_back({snapshot.steps, accuracy(net, job.data.test, snapshot.parameters)});
   return result;

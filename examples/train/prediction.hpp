@@ -49,21 +49,31 @@ struct prediction {
     auto const latency = 2 * (ranks - 1) * 20e-6;
     return alone.compute + alone.encode + alone.decode + sent() * 8 / (gigabits * 1e9) + latency;
   }
+
+  /// Steps a second over those of another codec.
+  double throughput_over(prediction const& other, double gigabits) const {
+    return other.step(gigabits) / step(gigabits);
+  }
 };
 
-/// The median of 101 steps after 10.
-inline prediction predict(task const& job, std::string const& codec) {
-  worker<echo_communicator> rank(job, codec, 1, echo_communicator(job.ranks));
-  for (int i = 0; i < 10; ++i) rank.step();
+/// The median of so many steps after a tenth as many, at least one.
+template <class F>
+phases median_of(std::size_t n, F const& step) {
+  for (std::size_t i = 0; i < (n + 9) / 10; ++i) step();
   std::vector<phases> steps;
-  for (int i = 0; i < 101; ++i) steps.push_back(rank.step());
+  for (std::size_t i = 0; i < n; ++i) steps.push_back(step());
   auto const of = [&](double phases::*phase) {
     std::vector<double> times;
-    for (auto const& step : steps) times.push_back(step.*phase);
+    for (auto const& seen : steps) times.push_back(seen.*phase);
     return median(times);
   };
-  return {
-      job.ranks, rank.bytes(), {of(&phases::compute), of(&phases::encode), of(&phases::exchange), of(&phases::decode)}};
+  return {of(&phases::compute), of(&phases::encode), of(&phases::exchange), of(&phases::decode)};
+}
+
+inline prediction predict(task const& job, std::string const& codec) {
+  worker<echo_communicator> rank(job, codec, 1, echo_communicator(job.ranks));
+  auto const alone = median_of(101, [&] { return rank.step(); });
+  return {job.ranks, rank.bytes(), alone};
 }
 
 }  // namespace train

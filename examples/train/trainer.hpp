@@ -20,10 +20,12 @@ struct snapshot {
   std::vector<float> parameters;
 };
 
-/// What a training leaves: snapshots, the last one of the end, and the mean time of a rank's step.
+/// What a training leaves: snapshots, the last one of the end, the mean time of a rank's step, and what a rank handed
+/// over in all.
 struct history {
   std::vector<snapshot> snapshots;
   phases mean;
+  traffic bytes{};
 
   std::vector<float> const& result() const { return snapshots.back().parameters; }
 };
@@ -40,6 +42,7 @@ history train_rank(task const& job, worker<Comm>& rank, F const& reached) {
   history seen;
   for (std::size_t done = 1; done <= job.steps; ++done) {
     seen.mean += rank.step();
+    seen.bytes += rank.bytes();
     if (done % snapshot_interval(job) != 0 && done != job.steps) continue;
     seen.snapshots.push_back({done, rank.parameters()});
     reached(done);
@@ -50,7 +53,7 @@ history train_rank(task const& job, worker<Comm>& rank, F const& reached) {
 
 /// All ranks must end with the same bits.
 inline history merged(std::vector<history> const& ranks) {
-  history all{ranks.front().snapshots, {}};
+  history all{ranks.front().snapshots, {}, ranks.front().bytes};
   for (auto const& rank : ranks) {
     if (rank.result() != all.result()) throw std::logic_error("train: the ranks' parameters differ");
     all.mean += rank.mean / static_cast<double>(ranks.size());

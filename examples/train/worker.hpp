@@ -13,10 +13,13 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace train {
+
+using any_codec = pith::any_codec<float, pith::seq_executor>;
 
 /// What is the same for all codecs.
 struct task {
@@ -25,6 +28,8 @@ struct task {
   unsigned ranks;
   std::size_t steps, batch;  // of images for each rank
   float learning_rate, momentum;
+  any_codec (*codec_of)(std::string_view) = pith::parse<float, pith::seq_executor>;
+  pith::gather how = pith::gather::padded;
 
   double epochs(std::size_t n_steps) const {
     return static_cast<double>(n_steps * ranks * batch) / static_cast<double>(data.train.size());
@@ -37,14 +42,19 @@ struct traffic {
 
   std::size_t payload() const { return gathered + summed; }
 
+  traffic& operator+=(traffic const& other) {
+    gathered += other.gathered;
+    summed += other.summed;
+    return *this;
+  }
+  traffic operator/(std::size_t n) const { return {gathered / n, summed / n}; }
+
   /// Those that it sends: a gathered byte to all others, a summed one twice around the ring.
   double sent(unsigned ranks) const {
     auto const others = ranks - 1.0;
     return others * static_cast<double>(gathered) + 2 * others / ranks * static_cast<double>(summed);
   }
 };
-
-using any_codec = pith::any_codec<float, pith::seq_executor>;
 
 inline std::vector<pith::tensor_spec> specs(network const& net) {
   std::vector<pith::tensor_spec> all;
@@ -73,7 +83,7 @@ class worker {
         parameters_(initial_parameters(net_, seed)),
         gradient_(net_.size()),
         comm_(std::move(comm)),
-        exchange_(pith::seq, comm_, specs(net_), pith::matrices(pith::parse<float>(codec)), seed) {}
+        exchange_(pith::seq, comm_, specs(net_), pith::matrices(job.codec_of(codec)), seed, job.how) {}
 
   worker(worker const&) = delete;  // exchange_ has the address of comm_
   worker& operator=(worker const&) = delete;

@@ -168,6 +168,7 @@ TEST_CASE("a training leaves snapshots of every epoch and of its end") {
   CHECK(longer.snapshots[21].steps == 968);
   CHECK(longer.snapshots[22].steps == 1000);
   CHECK(run(digits(1), "identity").snapshots.size() == 1);
+  CHECK(seen.bytes.payload() == 100 * 4810 * 4);
 }
 
 TEST_CASE("an error of a rank is the training's") {
@@ -213,6 +214,9 @@ TEST_CASE("bytes sent and the time of a step, by hand") {
   train::prediction const predicted{4, bytes, {1e-3, 2e-3, 99, 3e-3}};
   CHECK(predicted.step(1) == doctest::Approx(6e-3 + 900 * 8e-9 + 120e-6));
   CHECK(predicted.step(100) == doctest::Approx(6e-3 + 900 * 8e-11 + 120e-6));
+  train::prediction const dense{4, {0, 4'000'000}, {1e-3, 0, 99, 0}};
+  CHECK(predicted.throughput_over(dense, 1) == doctest::Approx((1e-3 + 48e-3 + 120e-6) / predicted.step(1)));
+  CHECK((train::traffic{100, 400} / 4).payload() == 125);
 }
 
 TEST_CASE("statistics by hand") {
