@@ -64,7 +64,7 @@ TEST_CASE("selections make the same bytes by any team") {
 }
 
 TEST_CASE_TEMPLATE("other element types make the same bytes by a team", In, double, pith::half, pith::bfloat16) {
-  with_quantizers(5003, same_by_a_team<In>{4});
+  with_kinds_of_quantizers(5003, same_by_a_team<In>{4});
 }
 
 TEST_CASE("buckets of several tiles make the same bytes by a team") {

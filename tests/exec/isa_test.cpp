@@ -42,24 +42,9 @@ TEST_CASE("every instruction set makes the same bytes") {
   for (std::uint64_t const n : {1u, 7u, 513u, 50'003u}) with_reproducible_codecs(n, same_at_every_level<float>());
 }
 
-/// Types differ in how blocks are loaded and stored, which all quantizers do alike.
-TEST_CASE_TEMPLATE("every instruction set makes the same bytes of narrow elements", In, pith::half, pith::bfloat16) {
-  auto const same = same_at_every_level<In>();
-  for (std::uint64_t const n : {1u, 513u, 20'003u}) {
-    same(pith::cast<pith::half>(), {n});
-    same(pith::qsgd<8>(), {n});
-    same(pith::error_feedback(pith::scaled_sign()), {n});
-  }
-}
-
-TEST_CASE("every instruction set makes the same bytes of double where no sum is of inexact squares") {
-  auto const same = same_at_every_level<double>();
-  for (std::uint64_t const n : {1u, 513u, 20'003u}) {
-    same(pith::scaled_sign(1000), {n});
-    same(pith::eight_bit(), {n});
-    same(pith::qsgd<8>(127, 128, pith::norm::max), {n});
-    same(pith::error_feedback(pith::scaled_sign()), {n});
-  }
+TEST_CASE_TEMPLATE("every instruction set makes the same bytes of other elements", In, double, pith::half,
+                   pith::bfloat16) {
+  for (std::uint64_t const n : {1u, 513u, 20'003u}) with_kinds_of_quantizers(n, same_at_every_level<In>());
 }
 
 TEST_CASE("threads make the bytes of seq with the same instructions though sums are contracted") {

@@ -79,7 +79,7 @@ TEST_CASE("payloads and states and decoded tensors have the bytes of seq with an
 
 TEST_CASE_TEMPLATE("other element types have the bytes of seq", In, double, pith::half, pith::bfloat16) {
   auto pools = pools_of({3});
-  with_quantizers(many, same_as_seq<In>{pools});
+  with_kinds_of_quantizers(many, same_as_seq<In>{pools});
 }
 
 TEST_CASE("small tensors have the bytes of seq") {

@@ -41,6 +41,16 @@ void with_quantizers(std::uint64_t n, F const& f) {
   f(pith::hadamard() | pith::qsgd<8>(), pith::shape{n});
 }
 
+/// ... for one of each kind: without scales, with buckets, with one scale and feedback. For what all quantizers do alike,
+/// such as to load and to store elements.
+template <class F>
+void with_kinds_of_quantizers(std::uint64_t n, F const& f) {
+  f(pith::cast<pith::half>(), pith::shape{n});
+  f(pith::natural<9>(), pith::shape{n});
+  f(pith::qsgd<8>(127, 128, pith::norm::max), pith::shape{n});
+  f(pith::error_feedback(pith::scaled_sign()), pith::shape{n});
+}
+
 /// ... for sparsifiers and chains of them.
 template <class F>
 void with_sparsifiers(std::uint64_t n, F const& f) {
