@@ -51,6 +51,8 @@ TEST_CASE("every instruction set makes the same bytes of double where no sum is 
   for (std::uint64_t const n : {1u, 513u, 20'003u}) {
     same(pith::scaled_sign(1000), {n});
     same(pith::eight_bit(), {n});
+    same(pith::one_bit(), {n});
+    same(pith::natural<9>(), {n});
     same(pith::qsgd<8>(127, 128, pith::norm::max), {n});
     same(pith::error_feedback(pith::scaled_sign()), {n});
   }
