@@ -49,6 +49,7 @@ TEST_CASE("quantizers of double have the bytes of seq where no sum is of inexact
   for (std::uint64_t const n : {1u, 2047u, 2049u, 100'003u}) {
     same_on_device<double>()(pith::scaled_sign(1000), {n});
     same_on_device<double>()(pith::eight_bit(), {n});
+    same_on_device<double>()(pith::natural<9>(), {n});
     same_on_device<double>()(pith::eight_bit(128, pith::snap::floor), {n});
     same_on_device<double>()(pith::qsgd<8>(127, 128, norm::max), {n});
     same_on_device<double>()(pith::error_feedback(pith::scaled_sign()), {n});
