@@ -13,7 +13,7 @@ set output ARG2
 set logscale xy
 set xtics ('2^14' 2.0**14, '2^18' 2.0**18, '2^22' 2.0**22, '2^26' 2.0**26)
 set xrange [2.0**log2n_min / 1.5:2.0**log2n_max * 1.5]
-set yrange [0.1:2000]
+set yrange [0.02:2000]
 set ytics ('1' 1, '10' 10, '100' 100)
 set grid
 set key off
