@@ -17,7 +17,8 @@ set yrange [0.02:2000]
 set ytics ('1' 1, '10' 10, '100' 100)
 set grid
 set key off
-set multiplot layout rows, columns margins 0.04, 0.98, 0.05, 1 - 70.0 / (140 * rows + 100) spacing 0.03, 48.0 / (140 * rows + 100) \
+set multiplot layout rows, columns margins 0.04, 0.98, 0.05, 1 - 70.0 / (140 * rows + 100) \
+  spacing 0.03, 48.0 / (140 * rows + 100) \
   title "Times over that of copying the tensor by memcpy, over its elements (float)\n" \
   .'blue, filled: compress; orange, open: decompress'
 do for [i = 0:n - 1] {
