@@ -32,7 +32,7 @@ using pith::error_feedback;
 namespace {
 
 template <class C, class F>
-using fed = error_feedback<C, F, false>;
+using fed = error_feedback<C, F>;
 
 template <class In = float, class C, class F>
 trial<In, fed<C, F>> feeds(C const& codec, F const& policy, pith::shape dims) {
