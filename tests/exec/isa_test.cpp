@@ -1,6 +1,7 @@
 // tests/exec/isa_test.cpp — loops for every instruction set that the CPU has make the same bytes.
 #include <pith/exec/par.hpp>
 #include <pith/exec/seq.hpp>
+#include <pith/feedback/own_residual.hpp>
 
 #include <doctest/doctest.h>
 
@@ -45,6 +46,14 @@ TEST_CASE("every instruction set makes the same bytes") {
 TEST_CASE_TEMPLATE("every instruction set makes the same bytes of other elements", In, double, pith::half,
                    pith::bfloat16) {
   for (std::uint64_t const n : {1u, 513u, 20'003u}) with_kinds_of_quantizers(n, same_at_every_level<In>());
+}
+
+TEST_CASE("every instruction set makes the same bytes of feedback step by step, which the fused one has") {
+  auto const same = same_at_every_level<float>();
+  for (std::uint64_t const n : {1u, 513u, 20'003u}) {
+    same(pith::error_feedback(pith::scaled_sign(), pith::own_residual()), {n});
+    same(pith::error_feedback(pith::qsgd<8>(), pith::own_residual()), {n});
+  }
 }
 
 TEST_CASE("threads make the bytes of seq with the same instructions though sums are contracted") {
