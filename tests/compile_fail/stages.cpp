@@ -104,7 +104,7 @@ int main() {
   // expected-error {{pith: packed<Bits> needs 1 <= Bits <= 16}}
   pith::stream<pith::packed<17>>();
 #elif defined(NO_RULE)
-  // expected-error {{pith: scalar_quantizer<Rule> needs bits, draws, measure, merge, finish, code and value}}
+  // expected-error {{pith: scalar_quantizer<Rule> needs bits, draws, code and value}}
   pith::scalar_quantizer<stranger>({}, 128);
 #else
   auto const codec = complete<float>() | select | pith::qsgd<4>();

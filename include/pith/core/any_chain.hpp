@@ -90,12 +90,12 @@ class any_chain {
     std::uint64_t values = 0;
     for (auto const& s : stages_) {
       auto const used = s.used(dims, side, visitor);
-      visitor.piece({side, used.side});
+      visitor.piece(detail::payload_piece{side, used.side});
       values = used.values;
       side += detail::align_up(s.side_bytes(dims), detail::section_alignment);
       dims = s.output_shape(dims);
     }
-    visitor.piece({0, stages_.back().values_bytes(values)});
+    visitor.piece(detail::payload_piece{0, stages_.back().values_bytes(values)});
   }
   template <std::same_as<In> T>
   std::size_t scratch_bytes(E const& exec, shape dims) const {

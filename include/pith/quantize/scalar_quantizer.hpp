@@ -26,9 +26,8 @@ namespace pith::inline v0 {
 template <class Rule>
 class scalar_quantizer : public pipeable {
   static_assert(quantizer_rule<Rule, float>,
-                "pith: scalar_quantizer<Rule> needs bits, draws, code and value, and measure, merge and finish if it "
-                "has a scale: "
-                "see quantizer_rule");
+                "pith: scalar_quantizer<Rule> needs bits, draws, code and value, and measure, merge and finish unless "
+                "it has no scale: see quantizer_rule");
 
  public:
   template <class In>
