@@ -75,6 +75,15 @@ set(pith_mpi_environment
     OMPI_MCA_plm_rsh_agent=false
     OMPI_MCA_rmaps_base_oversubscribe=1)
 
+# For the baseline only.
+function(pith_build_quickly target)
+  target_compile_definitions(${target} PRIVATE PITH_NO_ISA_DISPATCH)
+  # g++ 12 takes empty classes for uninitialised at this level.
+  target_compile_options(
+    ${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>
+                      $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<CONFIG:Release>>:-Wno-maybe-uninitialized>)
+endfunction()
+
 # A doctest program; sets target, labels and ranks for the caller.
 macro(pith_test_program name ending)
   cmake_parse_arguments(arg "DISPATCH;KERNELS;SPILLS" "" "LABELS;LIBRARIES;RANKS" ${ARGN})
@@ -85,11 +94,8 @@ macro(pith_test_program name ending)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE pith::pith doctest::doctest pith_test_main ${arg_LIBRARIES})
   if(NOT arg_DISPATCH)
-    target_compile_definitions(${target} PRIVATE PITH_NO_ISA_DISPATCH)
-    # g++ 12 takes empty classes for uninitialised at this level.
-    target_compile_options(
-      ${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>
-                        $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<CONFIG:Release>>:-Wno-maybe-uninitialized>)
+    pith_build_quickly(${target})
+    target_link_libraries(${target} PRIVATE pith_test_parse)
   endif()
   foreach(label IN LISTS labels)
     if(NOT TARGET ${label}_tests)

@@ -1,9 +1,10 @@
 // tests/parse_test.cpp — a codec from its text, and one clear error for any other text.
 #include <pith/comm/all_reduce_mean.hpp>
 #include <pith/comm/self.hpp>
-#include <pith/parse.hpp>
 
 #include <doctest/doctest.h>
+
+#include "support/parsed.hpp"
 
 #include <cstdint>
 #include <string>

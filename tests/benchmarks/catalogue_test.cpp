@@ -2,8 +2,7 @@
 #include "../../benchmarks/catalogue.hpp"
 #include "../../benchmarks/page.hpp"
 #include "../../benchmarks/survey.hpp"
-
-#include <pith/parse.hpp>
+#include "support/parsed.hpp"
 
 #include <doctest/doctest.h>
 

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include "support/parsed.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "support/parsed.hpp"
+
 #include <algorithm>
 #include <cmath>
 

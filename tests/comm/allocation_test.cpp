@@ -1,6 +1,5 @@
 // tests/comm/allocation_test.cpp — a step allocates nothing.
 #include <pith/comm/gradient_exchange.hpp>
-#include <pith/parse.hpp>
 #include <pith/wire/checked.hpp>
 
 #include <doctest/doctest.h>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "support/allocations.hpp"
+#include "support/parsed.hpp"
 
 using support::allocations;
 

@@ -1,9 +1,10 @@
 // tests/comm/gradient_exchange_test.cpp — a model's tensors, exchanged by one call a step.
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/threads.hpp>
-#include <pith/parse.hpp>
 
 #include <doctest/doctest.h>
+
+#include "support/parsed.hpp"
 
 #include <cmath>
 #include <limits>

@@ -2,9 +2,9 @@
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/mpi.hpp>
 #include <pith/comm/threads.hpp>
-#include <pith/parse.hpp>
 
 #include <comm/conformance.hpp>
+#include <support/parsed.hpp>
 
 #include <cmath>
 #include <mutex>

@@ -6,13 +6,13 @@
 #include <pith/core/identity.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/error_feedback.hpp>
-#include <pith/parse.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/top_k.hpp>
 
 #include <doctest/doctest.h>
 
+#include "support/parsed.hpp"
 #include "support/vectors.hpp"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // tests/wire/checked_test.cpp — wrong bytes raise the flag and decode to NaN, alone and in an exchange.
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/threads.hpp>
-#include <pith/parse.hpp>
 #include <pith/wire/checked.hpp>
 
 #include <doctest/doctest.h>
@@ -9,6 +8,7 @@
 #include <algorithm>
 
 #include "support/conform.hpp"
+#include "support/parsed.hpp"
 
 using namespace support;
 

@@ -1,12 +1,12 @@
 // tests/wire/frame_test.cpp — a frame gives back what was sealed, and anything else is an error that says why.
 #include <pith/lowrank/power_sgd.hpp>
-#include <pith/parse.hpp>
 #include <pith/wire/frame.hpp>
 
 #include <doctest/doctest.h>
 
 #include <cstring>
 
+#include "support/parsed.hpp"
 #include "support/roundtrip.hpp"
 
 using namespace support;

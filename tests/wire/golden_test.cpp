@@ -1,5 +1,4 @@
 // tests/wire/golden_test.cpp — the frozen frames of this wire version: decoded, encoded anew, and decoded without pith.
-#include <pith/parse.hpp>
 #include <pith/wire/frame.hpp>
 
 #include <doctest/doctest.h>
@@ -9,6 +8,7 @@
 #include <iterator>
 #include <set>
 
+#include "support/parsed.hpp"
 #include "support/vectors.hpp"
 #include "wire/scalar_decoder.hpp"
 

@@ -10,9 +10,9 @@ namespace pith::inline v0::detail {
 /// `count` elements of each of `rows` rows that lie `pitch` apart: pieces too short for a CPU to see a stream in them.
 template <class T>
 PITH_HD inline void prefetch_rows(T const* first, std::uint64_t pitch, std::uint32_t rows, std::uint32_t count) {
-  constexpr std::uint32_t line = 64 / sizeof(T);
+  constexpr std::uint32_t at_once = 64 / sizeof(T);
   for (std::uint32_t row = 0; row < rows; ++row) {
-    for (std::uint32_t j = 0; j < count; j += line) PITH_PREFETCH(first + row * pitch + j);
+    for (std::uint32_t j = 0; j < count; j += at_once) PITH_PREFETCH(first + row * pitch + j);
   }
 }
 template <class In>
