@@ -1,7 +1,8 @@
 # How test programs are added. A name is a path below tests/ without its ending; more sources may follow it.
 #
 #   pith_add_test(core/random_test)                  a doctest program of tests/core/random_test.cpp; label cpu
-#   pith_add_test(laws/unbiased_test LABELS long)    ... which only the long tier runs
+#   pith_add_test(laws/unbiased_test LABELS long)    ... which only the long tier builds and runs
+#   pith_add_test(laws/laws_test PLAIN)              ... of arithmetic: without sanitizers
 #   pith_add_test(comm/threads_test LABELS threads)  ... which the thread sanitizer runs too
 #   pith_add_cuda_test(exec/cuda_test)               of a .cu file; label gpu; skipped without a device
 #   pith_add_cuda_test(exec/cuda_codecs KERNELS)     ... with many kernels, which must not spill registers unless SPILLS
@@ -15,6 +16,9 @@
 # skipped without an interpreter.
 
 function(pith_add_test name)
+  if("PLAIN" IN_LIST ARGN AND CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+    return()
+  endif()
   pith_test_program(${name} .cpp ${ARGN})
   add_test(NAME ${name} COMMAND ${target})
   set_tests_properties(${name} PROPERTIES LABELS "cpu;${labels}")
@@ -86,7 +90,7 @@ endfunction()
 
 # A doctest program; sets target, labels and ranks for the caller.
 macro(pith_test_program name ending)
-  cmake_parse_arguments(arg "DISPATCH;KERNELS;SPILLS" "" "LABELS;LIBRARIES;RANKS" ${ARGN})
+  cmake_parse_arguments(arg "DISPATCH;KERNELS;PLAIN;SPILLS" "" "LABELS;LIBRARIES;RANKS" ${ARGN})
   string(REPLACE / _ target ${name})
   set(labels ${arg_LABELS})
   set(ranks ${arg_RANKS})
@@ -103,4 +107,7 @@ macro(pith_test_program name ending)
     endif()
     add_dependencies(${label}_tests ${target})
   endforeach()
+  if(long IN_LIST labels)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
 endmacro()

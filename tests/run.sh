@@ -48,7 +48,7 @@ if [[ $long == yes ]]; then fuzz --runs 10000000; else fuzz --seconds 30; fi
 if [[ $long == yes ]]; then
   build clang
   check clang
+  say "host: build what takes long"
+  cmake --build --preset host --target long_tests benchmarks
   check long
-  say "benchmarks: build"
-  cmake --build --preset host --target benchmarks
 fi
