@@ -48,7 +48,7 @@ double reduced(E const& exec, std::vector<double> const& x) {
 
 TEST_CASE("quantizers make the same bytes by any team") {
   for (std::uint32_t const threads : {1u, 4u, 7u}) {
-    for (std::uint64_t const n : {1u, 9u, 2049u, 5003u}) {
+    for (std::uint64_t const n : {9u, 2049u}) {
       CAPTURE(threads);
       CAPTURE(n);
       with_quantizers(n, same_by_a_team<float>{threads});
@@ -59,7 +59,7 @@ TEST_CASE("quantizers make the same bytes by any team") {
 TEST_CASE("selections make the same bytes by any team") {
   for (std::uint32_t const threads : {1u, 5u}) {
     CAPTURE(threads);
-    for (std::uint64_t const n : {1u, 2049u, 20'003u}) with_sparsifiers(n, same_by_a_team<float>{threads});
+    for (std::uint64_t const n : {1u, 2049u}) with_sparsifiers(n, same_by_a_team<float>{threads});
   }
 }
 
@@ -68,11 +68,11 @@ TEST_CASE_TEMPLATE("other element types make the same bytes by a team", In, doub
 }
 
 TEST_CASE("buckets of several tiles make the same bytes by a team") {
-  with_quantizers(50'003, same_by_a_team<float>{4});
+  with_kinds_of_quantizers(50'003, same_by_a_team<float>{4});
 }
 
-TEST_CASE("sparsifiers and low rank make the same bytes by a team") {
-  with_sparsifiers(5003, same_by_a_team<float>{4});
+TEST_CASE("top-k of many blocks and low rank make the same bytes by a team") {
+  same_by_a_team<float>{4}(pith::error_feedback(pith::top_k(0.01) | pith::qsgd<8>()), {20'003});
   same_by_a_team<float>{4}(pith::power_sgd(2), {5000, 50});
 }
 
