@@ -67,6 +67,8 @@ TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
                            "hadamard(64)",
                            "hadamard|qsgd<4>",
                            "power_sgd(4)",
+                           "power_sgd(4,10)",
+                           "power_sgd(1,1.5)",
                            "damped(qsgd<2>)",
                            "top_k(0.01)|qsgd<8>",
                            "top_k(0.5)|top_k(0.5)|damped(qsgd<2>)",
@@ -100,6 +102,7 @@ TEST_CASE("blanks and defaults may be written or not") {
   CHECK(name_of("sign(positive)") == "sign");
   CHECK(name_of("one_bit(0)") == "one_bit");
   CHECK(name_of("terngrad(2.5, 0)") == "terngrad");
+  CHECK(name_of("power_sgd(4, 2)") == "power_sgd(4)");
   CHECK(name_of("ef(scaled_sign, residual)") == "ef(scaled_sign)");
   CHECK(name_of("ef(scaled_sign, signum_momentum)") == "ef(scaled_sign,signum_momentum(0.9))");
   CHECK(name_of("ef(top_k(0.1), momentum_correction)") == "ef(top_k(0.1),momentum_correction(0.9))");
@@ -129,6 +132,7 @@ TEST_CASE("capabilities of parsed codecs are those of their types") {
   same(pith::random_k(0.1) | pith::cast<pith::half>(), "random_k(0.1)|cast<half>");
   same(pith::top_k(0.1) | pith::scaled_sign(), "top_k(0.1)|scaled_sign");
   same(pith::power_sgd(2), "power_sgd(2)");
+  same(pith::power_sgd(2, 8), "power_sgd(2,8)");
   same(pith::random_k<pith::scaling::unbiased>(0.1) | pith::terngrad<pith::outliers::kept>(),
        "random_k(0.1,unbiased)|terngrad(0)");
   same(pith::terngrad(), "terngrad");
@@ -239,6 +243,7 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("top_k(nan)", "top_k: density must be in (0, 1], got nan");
   refuses("top_k", "top_k takes 1 arguments, got \"top_k\"");
   refuses("power_sgd(0)", "power_sgd: rank must be at least 1, got 0");
+  refuses("power_sgd(1,0.5)", "power_sgd: min_rate must be finite and at least 1, got 0.5");
   refuses("damped(top_k(0.1))", "damped(s) needs an unbiased stage s; top_k(0.1) is not");
   refuses("qsgd<8>|top_k(0.1)", "qsgd<8> emits no float, which top_k(0.1) needs");
   refuses("ef(bypass(top_k(0.1),9))", "ef and bypass go around a whole chain: bypass(ef(a|b),n)");

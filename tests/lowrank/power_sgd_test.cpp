@@ -135,6 +135,22 @@ TEST_CASE_TEMPLATE("vectors and small matrices are sent as they are", In, float,
   CHECK(power_sgd(2).delta({64, 8}) == 2 / 8.0);
 }
 
+TEST_CASE("factors are sent from min_rate times their values on") {
+  // r (rows + columns) is 2 (8 + 8 m) values for 64 m elements: 4 m / (m + 1) times as many.
+  CHECK(!power_sgd(2, 3).is_exact({64 * 3, 8}));
+  CHECK(power_sgd(2, 3.01).is_exact({64 * 3, 8}));
+  CHECK(power_sgd(2, 3).is_exact({64 * 2, 8}));
+  CHECK(!power_sgd(2).is_exact({64, 8}));
+  CHECK(power_sgd(2, 2.5).is_exact({64, 8}));
+  CHECK(!power_sgd(4, 1).is_exact({64, 8}));  // 64 values for 64 elements
+  CHECK(power_sgd(5, 1).is_exact({64, 8}));
+  CHECK(pith::payload_bytes<float>(power_sgd(2, 3), {64 * 3, 8}) == 64 * sizeof(float));
+  CHECK(pith::payload_bytes<float>(power_sgd(2, 3.01), {64 * 3, 8}) == 64 * 3 * sizeof(float));
+  auto const x = normal_vector(64 * 3, 97);
+  CHECK(decoded<double>(power_sgd(2, 3.01), {64 * 3, 8}, x) == x);
+  CHECK(decoded<double>(power_sgd(2, 3), {64 * 3, 8}, x) != x);
+}
+
 TEST_CASE("P is orthonormal and the error is what Q does not have") {
   auto const dims = pith::shape{40 * 30, 40};
   auto const m = widen(narrow<float>(normal_vector(dims.n, 92)));
@@ -280,5 +296,12 @@ TEST_CASE("ranks and shapes that cannot be are refused") {
                        "pith::power_sgd: a matrix of 100 elements cannot have 7 rows", std::invalid_argument);
   CHECK_THROWS_WITH_AS(pith::payload_bytes<float>(power_sgd(1), {100, 0}),
                        "pith::power_sgd: a matrix of 100 elements cannot have 0 rows", std::invalid_argument);
+  for (double const rate : {0.99, infinity, not_a_number}) {
+    CHECK_THROWS_WITH_AS(power_sgd(1, rate),
+                         doctest::Contains("pith::power_sgd: min_rate must be finite and at least 1"),
+                         std::invalid_argument);
+  }
   CHECK(power_sgd(4).name() == "power_sgd(4)");
+  CHECK(power_sgd(4, 2).name() == "power_sgd(4)");
+  CHECK(power_sgd(4, 10).name() == "power_sgd(4,10)");
 }

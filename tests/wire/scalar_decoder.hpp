@@ -117,7 +117,8 @@ struct stage {
   void factors() {
     auto const columns = n / rows;
     rank = std::min({t.whole(0, 1), std::max<std::uint64_t>(rows, 1), std::max<std::uint64_t>(columns, 1)});
-    exact = 2 * rank * (rows + columns) > n;
+    auto const min_rate = t.arguments.size() > 1 ? std::stod(t.arguments[1]) : 2;
+    exact = min_rate * static_cast<double>(rank * (rows + columns)) > static_cast<double>(n);
     out_n = exact ? n : rank * (rows + columns);
     out_rows = 1;
     out_kind = wide(kind);

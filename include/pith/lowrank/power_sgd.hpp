@@ -11,6 +11,7 @@
 #include <pith/lowrank/thin_product.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 namespace pith::inline v0 {
@@ -21,11 +22,12 @@ namespace pith::inline v0 {
 /// the mean of all ranks' M. As a codec by itself it draws a new Q in every step.
 ///
 ///   emits    rows r + columns r values of accum<In>: P, then Q, row by row
-///   needs    rank >= 1 (std::invalid_argument); a matrix shape: rows divide n (std::invalid_argument)
+///   needs    rank >= 1, 1 <= min_rate < infinity (std::invalid_argument); a matrix shape: rows divide n
+///            (std::invalid_argument)
 ///   keeps    P and Q, equal on all ranks; in a chain nothing
 ///   cost     4 r flop an element, in double; reads M twice; scratch n / 8 bytes, and 8 r bytes a row and a column
 ///   errors   a NaN or an infinity anywhere makes the mean NaN on all ranks; the warm start is drawn anew
-///   is       exact where it would not halve the tensor (vectors, small matrices: sent as they are); else contractive
+///   is       exact where n < min_rate r (rows + columns) (vectors, small matrices: sent as they are); else contractive
 ///            with delta = r / min(rows, columns) in the mean over Q; use it with error feedback. Equal bytes and
 ///            values with every instruction set and in any order of blocks: sums have one order, and products are exact
 ///            before they are added (of doubles: as long as they neither overflow nor underflow)
@@ -37,9 +39,12 @@ class power_sgd : public pipeable {
 
   static constexpr bool is_reproducible = true;
   static constexpr bool keeps_for_exchange = true;
+  static constexpr double usual_rate = 2;
 
-  explicit power_sgd(unsigned rank) : rank_(rank) {
+  explicit power_sgd(unsigned rank, double min_rate = usual_rate) : rank_(rank), min_rate_(min_rate) {
     detail::require(rank >= 1, "power_sgd: rank must be at least 1, got ", rank);
+    detail::require(1 <= min_rate && min_rate < HUGE_VAL, "power_sgd: min_rate must be finite and at least 1, got ",
+                    min_rate);
   }
 
   template <class A, executor E>
@@ -51,10 +56,14 @@ class power_sgd : public pipeable {
     }
   };
 
-  std::string name() const { return detail::text("power_sgd(", rank_, ")"); }
-  /// Two thin factors must be at most half of the matrix.
+  std::string name() const {
+    auto const rate = min_rate_ == usual_rate ? "" : detail::text(",", detail::shortest(min_rate_));
+    return detail::text("power_sgd(", rank_, rate, ")");
+  }
+  /// Sent as it is unless n is at least min_rate times the values of two thin factors.
   bool is_exact(shape const& dims) const {
-    return dims.n == 0 || 2 * rank(dims) * (dims.rows + dims.columns()) > dims.n;
+    auto const values = static_cast<double>(rank(dims) * (dims.rows + dims.columns()));
+    return dims.n == 0 || min_rate_ * values > static_cast<double>(dims.n);
   }
   double delta(shape const& dims) const {
     return is_exact(dims) ? 1
@@ -199,6 +208,7 @@ class power_sgd : public pipeable {
   }
 
   unsigned rank_;
+  double min_rate_;
 };
 
 static_assert(stage<power_sgd, float, detail::archetype> && collective<power_sgd, float, detail::archetype>);

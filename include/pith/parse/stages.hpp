@@ -57,8 +57,9 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
     return t.is_second(at, "none", "unbiased") ? with_random<scaling::unbiased>(t, f)
                                                : with_random<scaling::none>(t, f);
   }
-  if (t.is_plain("power_sgd", 1, 1)) {
-    return f(power_sgd(static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20))));
+  if (t.is_plain("power_sgd", 1, 2)) {
+    auto const rank = static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20));
+    return f(power_sgd(rank, t.has(1) ? t.number(1) : power_sgd::usual_rate));
   }
   throw std::invalid_argument(sentence(
       "parse: \"", t.text,
