@@ -69,6 +69,9 @@ TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
                            "power_sgd(4)",
                            "power_sgd(4,10)",
                            "power_sgd(1,1.5)",
+                           "one_sided_power_sgd(4)",
+                           "one_sided_power_sgd(4,10)",
+                           "ef(one_sided_power_sgd(2),own_residual)",
                            "damped(qsgd<2>)",
                            "top_k(0.01)|qsgd<8>",
                            "top_k(0.5)|top_k(0.5)|damped(qsgd<2>)",
@@ -133,6 +136,7 @@ TEST_CASE("capabilities of parsed codecs are those of their types") {
   same(pith::top_k(0.1) | pith::scaled_sign(), "top_k(0.1)|scaled_sign");
   same(pith::power_sgd(2), "power_sgd(2)");
   same(pith::power_sgd(2, 8), "power_sgd(2,8)");
+  same(pith::one_sided_power_sgd(2), "one_sided_power_sgd(2)");
   same(pith::random_k<pith::scaling::unbiased>(0.1) | pith::terngrad<pith::outliers::kept>(),
        "random_k(0.1,unbiased)|terngrad(0)");
   same(pith::terngrad(), "terngrad");

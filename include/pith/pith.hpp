@@ -11,6 +11,7 @@
 #include <pith/core/identity.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/error_feedback.hpp>
+#include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/qsgd.hpp>

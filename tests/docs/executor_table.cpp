@@ -11,6 +11,7 @@
 #include <pith/feedback/no_feedback.hpp>
 #include <pith/feedback/own_residual.hpp>
 #include <pith/feedback/signum_momentum.hpp>
+#include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/eight_bit.hpp>
@@ -80,6 +81,7 @@ int main() {
   print_row<pith::random_blocks<>>("random_blocks");
   print_row<decltype(pith::hadamard() | pith::qsgd<8>())>("hadamard \\| qsgd<Bits>", {.rounds_in_double = true});
   print_row<pith::power_sgd>("power_sgd");
+  print_row<pith::one_sided_power_sgd>("one_sided_power_sgd");
   print_row<error_feedback<pith::scaled_sign>>("error_feedback(scaled_sign)");
   print_row<error_feedback<pith::scaled_sign, pith::momentum_correction>>("error_feedback(scaled_sign, any policy)");
   print_row<error_feedback<pith::power_sgd>>("error_feedback(power_sgd)");

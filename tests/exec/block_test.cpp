@@ -1,6 +1,7 @@
 // tests/exec/block_test.cpp — bodies that a team of threads shares make the bytes of one thread, without a race.
 #include <pith/core/summation.hpp>
 #include <pith/exec/seq.hpp>
+#include <pith/lowrank/one_sided_power_sgd.hpp>
 
 #include <doctest/doctest.h>
 
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "support/codecs.hpp"
-#include "support/executed.hpp"
+#include "support/exchanged.hpp"
 #include "support/thread_team.hpp"
 
 using namespace support;
@@ -74,6 +75,8 @@ TEST_CASE("buckets of several tiles make the same bytes by a team") {
 TEST_CASE("top-k of many blocks and low rank make the same bytes by a team") {
   same_by_a_team<float>{4}(pith::error_feedback(pith::top_k(0.01) | pith::qsgd<8>()), {20'003});
   same_by_a_team<float>{4}(pith::power_sgd(2), {5000, 50});
+  auto const by_turns = pith::error_feedback(pith::one_sided_power_sgd(2));
+  CHECK(exchanged<float>(team_executor(4), by_turns, {5000, 50}) == exchanged<float>(pith::seq, by_turns, {5000, 50}));
 }
 
 TEST_CASE("buckets whose rows need more lanes than half a block do not write past them") {

@@ -1,8 +1,11 @@
 // tests/exec/cuda_codecs_lowrank.cu — low rank of every element type on a device, where its sums may round otherwise.
+#include <pith/lowrank/one_sided_power_sgd.hpp>
+
 #include <cmath>
 
 #include "support/codecs.hpp"
 #include "support/device.hpp"
+#include "support/exchanged.hpp"
 
 using namespace support;
 
@@ -32,4 +35,6 @@ TEST_CASE_TEMPLATE("equal steps have equal bytes", In, float, double, pith::half
   auto const codec = pith::error_feedback(pith::power_sgd(3));
   auto const exec = pith::on(stream.get());
   CHECK(executed<In>(exec, codec, dims) == executed<In>(exec, codec, dims));
+  auto const by_turns = pith::error_feedback(pith::one_sided_power_sgd(3));
+  CHECK(exchanged<In>(exec, by_turns, dims) == exchanged<In>(exec, by_turns, dims));
 }

@@ -4,6 +4,7 @@
 #include <pith/core/chain.hpp>
 #include <pith/core/identity.hpp>
 #include <pith/feedback/error_feedback.hpp>
+#include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/qsgd.hpp>
@@ -121,6 +122,7 @@ TEST_CASE_TEMPLATE("chains and low rank conserve", In, float, double, pith::half
   conserves_everywhere<In>(pith::top_k(0.1) | pith::scaled_sign());
   conserves_everywhere<In>(pith::random_k(0.1) | pith::cast<pith::half>());
   conserves_everywhere<In>(pith::power_sgd(1));
+  conserves_everywhere<In>(pith::one_sided_power_sgd(1));
   conserves_everywhere<In>(pith::power_sgd(1) | pith::qsgd<8>());
 }
 
@@ -191,6 +193,7 @@ TEST_CASE("ranks that hold the same keep the same residual as one") {
   check(pith::top_k(0.1));
   check(pith::random_k(0.1));
   check(pith::power_sgd(1));
+  check(pith::one_sided_power_sgd(1));
   check(pith::scaled_sign());
   check(pith::cast<pith::bfloat16>());
   check(pith::qsgd<8>(), pith::unverified);

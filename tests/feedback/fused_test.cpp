@@ -113,6 +113,7 @@ void agrees_on_matrices(unsigned rank) {
   for (auto const& dims : {pith::shape{0}, pith::shape{7}, pith::shape{16, 4}, pith::shape{31 * 17, 31},
                            pith::shape{150 * 700, 150}, pith::shape{9 * 8300, 9}}) {
     agrees_at<In>(pith::power_sgd(rank), dims);
+    agrees_at<In>(pith::one_sided_power_sgd(rank), dims);
   }
 }
 

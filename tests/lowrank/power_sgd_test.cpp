@@ -13,40 +13,12 @@
 #include <type_traits>
 
 #include "support/conform.hpp"
-#include "support/singular_value.hpp"
+#include "support/low_rank.hpp"
 
 using namespace support;
 using pith::power_sgd;
 
 namespace {
-
-/// A rows x columns matrix of singular values `sigma`, by products of normal vectors made orthonormal in double.
-std::vector<std::vector<double>> orthonormal_rows(std::size_t count, std::size_t n, std::uint64_t seed) {
-  auto rows = std::vector<std::vector<double>>();
-  for (std::size_t i = 0; i < count; ++i) {
-    auto v = normal_vector(n, seed + i);
-    for (int pass = 0; pass < 2; ++pass) {
-      for (auto const& u : rows) {
-        auto const along = dot(u, v);
-        for (std::size_t j = 0; j < n; ++j) v[j] -= along * u[j];
-      }
-    }
-    auto const length = std::sqrt(square(v));
-    for (auto& w : v) w /= length;
-    rows.push_back(v);
-  }
-  return rows;
-}
-
-std::vector<double> matrix_of(std::vector<double> const& sigma, std::size_t rows, std::size_t columns) {
-  auto const u = orthonormal_rows(sigma.size(), rows, 100);
-  auto const v = orthonormal_rows(sigma.size(), columns, 200);
-  auto m = std::vector<double>(rows * columns);
-  for (std::size_t s = 0; s < sigma.size(); ++s) {
-    for (std::size_t i = 0; i < m.size(); ++i) m[i] += sigma[s] * u[s][i / columns] * v[s][i % columns];
-  }
-  return m;
-}
 
 /// A^T A - I, its largest entry; A is rows x rank.
 double distance_from_orthonormal(std::vector<double> const& a, std::size_t rank) {
@@ -73,31 +45,7 @@ factors factors_of(std::vector<std::byte> const& payload, std::size_t p_size) {
   return {{all.begin(), border}, {border, all.end()}};
 }
 
-/// The first `kept` columns of a thin matrix.
-std::vector<double> first_columns(std::vector<double> const& q, std::size_t rank, std::size_t kept) {
-  auto some = std::vector<double>();
-  for (std::size_t i = 0; i < q.size(); ++i) {
-    if (i % rank < kept) some.push_back(q[i]);
-  }
-  return some;
-}
-
-/// How far from M, of rank r and 36 columns, a step from Q (r columns) in float may end. With u = 2^-24:
-/// M = A A^+ M for A = M Q, and the columns of A are found but for u |A|, and u |M| |Q| since M is rounded to float
-/// itself: what is lost of M is that times |A^+ M| <= |M| / s, where s is the least singular value of A. Columns of P
-/// are rounded in both passes, and off by u in length and angle: 4 sqrt(r) u |M|. Q', M and the result: 4 u |M|.
-double one_step_error(std::vector<double> const& m, std::vector<double> const& q, std::size_t rank) {
-  auto const a = product(m, q, 36, rank);
-  auto const magnified = (std::sqrt(square(a)) + std::sqrt(square(m) * square(q))) / least_singular_value(a, rank);
-  return (magnified + 4 * std::sqrt(static_cast<double>(rank)) + 4) * 0x1p-24 * std::sqrt(square(m));
-}
-
-/// The start that the next exchange uses, and the one that a codec by itself drew.
-template <class Trial>
-std::vector<double> warm_start(Trial& t) {
-  auto const q = t.state().agreed().q.view();
-  return widen(std::vector<float>(q.data(), q.data() + q.size()));
-}
+/// The start that a codec by itself drew.
 template <class Trial>
 std::vector<double> cold_start(Trial& t, std::size_t n) {
   auto q = std::vector<double>(n);
@@ -105,10 +53,6 @@ std::vector<double> cold_start(Trial& t, std::size_t n) {
     q[i] = static_cast<double>(pith::detail::bell<float>::at(pith::draws(pith::shared(t.state().id())), i));
   }
   return q;
-}
-
-double distance(std::vector<float> const& y, std::vector<double> const& m) {
-  return std::sqrt(square(minus(widen(y), m)));
 }
 
 }  // namespace

@@ -129,6 +129,9 @@ static_assert(exchangeable<ok_top_k, g_top_k> && !pith::codec<ok_top_k, float, e
 static_assert(stages<pith::power_sgd>);
 static_assert(row_of<pith::power_sgd> == row{.contractive = true, .collective = true});
 static_assert(!pith::detail::knows_contribution<pith::power_sgd, float, exec>);
+static_assert(stages<pith::one_sided_power_sgd>);
+static_assert(row_of<pith::one_sided_power_sgd> == row_of<pith::power_sgd>);
+static_assert(pith::detail::tells_contribution<pith::one_sided_power_sgd, float, exec>);
 
 // GradiVeQ: an agreed basis; affine, and summable.
 static_assert(stages<gradiveq>);

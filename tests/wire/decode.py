@@ -114,7 +114,7 @@ class Stage:
         elif self.name == "hadamard":
             self.tile = int(self.args[0]) if self.args else 256
             self.out_n, self.out_rows = -(-n // self.tile) * self.tile, 1
-        elif self.name == "power_sgd":
+        elif self.name in ("power_sgd", "one_sided_power_sgd"):
             self.rank = min(int(self.args[0]), max(rows, 1), max(n // rows, 1))
             self.exact = float((self.args + ["2"])[1]) * self.rank * (rows + n // rows) > n
             self.out_n = n if self.exact else self.rank * (rows + n // rows)
@@ -151,7 +151,7 @@ class Stage:
             return self.scatter(self.indices(side[4:], min(count, self.room)), values)
         if self.name == "hadamard":
             return [rounded(self.kind, v) for v in self.unrotated(values, wide)]
-        if self.name == "power_sgd" and not self.exact:
+        if self.name in ("power_sgd", "one_sided_power_sgd") and not self.exact:
             return self.product(values, wide)
         return [rounded(self.kind, v) for v in values]
 

@@ -81,6 +81,7 @@ int main(int count, char** arguments) {
                         {"power_sgd1", "power_sgd(1)", {72, 8}},
                         {"power_sgd_exact", "power_sgd(4)", {20, 4}},
                         {"power_sgd_rate", "power_sgd(1,4.5)", {72, 8}},
+                        {"one_sided_power_sgd", "one_sided_power_sgd(1)", {80, 8}},
                         {"chain_top_k_qsgd", "top_k(0.25)|qsgd<8>", {131}},
                         {"chain_random_k_cast", "random_k(0.25)|cast<half>", {50}},
                         {"chain_power_sgd_qsgd", "power_sgd(1)|qsgd<6>(31,16)", {88, 8}},

@@ -84,7 +84,7 @@ struct stage {
     if (t.name == "top_k" || t.name == "random_k") sparsifier();
     if (t.name == "threshold") counted();
     if (t.name == "hadamard") tiles();
-    if (t.name == "power_sgd") factors();
+    if (t.name == "power_sgd" || t.name == "one_sided_power_sgd") factors();
   }
 
   void quantizer(unsigned b, std::uint64_t in_bucket) {

@@ -39,9 +39,8 @@ class power_sgd : public pipeable {
 
   static constexpr bool is_reproducible = true;
   static constexpr bool keeps_for_exchange = true;
-  static constexpr double usual_rate = 2;
 
-  explicit power_sgd(unsigned rank, double min_rate = usual_rate) : rank_(rank), min_rate_(min_rate) {
+  explicit power_sgd(unsigned rank, double min_rate = 2) : rank_(rank), min_rate_(min_rate) {
     detail::require(rank >= 1, "power_sgd: rank must be at least 1, got ", rank);
     detail::require(1 <= min_rate && min_rate < HUGE_VAL, "power_sgd: min_rate must be finite and at least 1, got ",
                     min_rate);
@@ -56,10 +55,7 @@ class power_sgd : public pipeable {
     }
   };
 
-  std::string name() const {
-    auto const rate = min_rate_ == usual_rate ? "" : detail::text(",", detail::shortest(min_rate_));
-    return detail::text("power_sgd(", rank_, rate, ")");
-  }
+  std::string name() const { return named("power_sgd"); }
   /// Sent as it is unless n is at least min_rate times the values of two thin factors.
   bool is_exact(shape const& dims) const {
     auto const values = static_cast<double>(rank(dims) * (dims.rows + dims.columns()));
@@ -169,7 +165,27 @@ class power_sgd : public pipeable {
     auto const share = A{1} / static_cast<A>(ranks);
     exec.for_each_index(q_size(dims), detail::scale<A, A>{side_as<A>(in.bytes), agreed.q.data(), share});
     detail::expand(exec, thin(dims), agreed.p.data(), agreed.q.data(), to, ws);
-    renew(exec, id, dims, agreed.q.data());
+    renew(exec, id, dims, dims.columns(), agreed.q.data());
+  }
+
+ protected:
+  std::string named(char const* word) const {
+    auto const rate = min_rate_ == 2 ? "" : detail::text(",", detail::shortest(min_rate_));
+    return detail::text(word, "(", rank_, rate, ")");
+  }
+
+  std::uint64_t rank(shape const& dims) const {
+    return std::min<std::uint64_t>(
+        {rank_, std::max<std::uint64_t>(dims.rows, 1), std::max<std::uint64_t>(dims.columns(), 1)});
+  }
+  detail::thin_shape thin(shape const& dims) const { return {dims.rows, dims.columns(), rank(dims)}; }
+  std::uint64_t p_size(shape const& dims) const { return dims.rows * rank(dims); }
+  std::uint64_t q_size(shape const& dims) const { return dims.columns() * rank(dims); }
+
+  /// A column of a factor of `rows` rows that vanished or is not finite would stay so for ever.
+  template <class E, class A>
+  void renew(E const& exec, call const& id, shape const& dims, std::uint64_t rows, A* factor) const {
+    exec.for_each_block(rank(dims), detail::renew_column<A>{draws(shared(id)), factor, rows, rank(dims)});
   }
 
  private:
@@ -183,14 +199,6 @@ class power_sgd : public pipeable {
     detail::multiply_transposed(exec, thin(dims), from, p, q, ws);
   }
 
-  std::uint64_t rank(shape const& dims) const {
-    return std::min<std::uint64_t>(
-        {rank_, std::max<std::uint64_t>(dims.rows, 1), std::max<std::uint64_t>(dims.columns(), 1)});
-  }
-  detail::thin_shape thin(shape const& dims) const { return {dims.rows, dims.columns(), rank(dims)}; }
-  std::uint64_t p_size(shape const& dims) const { return dims.rows * rank(dims); }
-  std::uint64_t q_size(shape const& dims) const { return dims.columns() * rank(dims); }
-
   static void check(shape const& dims) {
     detail::require(dims.rows >= 1 && dims.n % dims.rows == 0, "power_sgd: a matrix of ", dims.n,
                     " elements cannot have ", dims.rows, " rows");
@@ -200,11 +208,6 @@ class power_sgd : public pipeable {
   void draw(E const& exec, call const& id, shape const& dims, A* q) const {
     auto const body = detail::draw_bell<A>{draws(shared(id)), q, q_size(dims)};
     exec.for_each_block(body.blocks(), body);
-  }
-  /// A column that vanished or is not finite would stay so for ever.
-  template <class E, class A>
-  void renew(E const& exec, call const& id, shape const& dims, A* q) const {
-    exec.for_each_block(rank(dims), detail::renew_column<A>{draws(shared(id)), q, dims.columns(), rank(dims)});
   }
 
   unsigned rank_;

@@ -5,7 +5,7 @@
 #include <pith/core/any_chain.hpp>
 #include <pith/core/identity.hpp>
 #include <pith/core/syntax.hpp>
-#include <pith/lowrank/power_sgd.hpp>
+#include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/parse/quantizers.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/sparsify/random_blocks.hpp>
@@ -33,6 +33,12 @@ auto with_random(syntax::term const& t, F const& f) {
       random_blocks<Scaling>(density, static_cast<std::uint32_t>(std::min<std::uint64_t>(t.count(1, 64), 1u << 20))));
 }
 
+template <class S>
+S low_rank(syntax::term const& t) {
+  auto const rank = static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20));
+  return t.has(1) ? S(rank, t.number(1)) : S(rank);
+}
+
 /// Calls f with the stage that a term says, damped ones aside.
 template <class F>
 auto with_plain_stage(syntax::term const& t, F const& f) {
@@ -57,16 +63,14 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
     return t.is_second(at, "none", "unbiased") ? with_random<scaling::unbiased>(t, f)
                                                : with_random<scaling::none>(t, f);
   }
-  if (t.is_plain("power_sgd", 1, 2)) {
-    auto const rank = static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20));
-    return f(power_sgd(rank, t.has(1) ? t.number(1) : power_sgd::usual_rate));
-  }
+  if (t.is_plain("power_sgd", 1, 2)) return f(low_rank<power_sgd>(t));
+  if (t.is_plain("one_sided_power_sgd", 1, 2)) return f(low_rank<one_sided_power_sgd>(t));
   throw std::invalid_argument(sentence(
       "parse: \"", t.text,
       "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
       "one_bit, sign, summed_sign, terngrad, summed_terngrad, trits(stage), qsgd<Bits>, natural<Bits>, eight_bit, "
-      "top_k, threshold, random_k, random_blocks, hadamard, power_sgd and damped(stage); ef and bypass go around a "
-      "whole chain: "
+      "top_k, threshold, random_k, random_blocks, hadamard, power_sgd, one_sided_power_sgd and damped(stage); ef "
+      "and bypass go around a whole chain: "
       "bypass(ef(a|b),n)"));
 }
 

@@ -1,0 +1,186 @@
+// pith/lowrank/one_sided_power_sgd.hpp — a low rank found by half a power iteration a step.
+#pragma once
+
+#include <pith/core/summation.hpp>
+#include <pith/lowrank/in_turn.hpp>
+#include <pith/lowrank/power_sgd.hpp>
+
+#include <algorithm>
+#include <string>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+template <class A>
+struct magnitude_of {
+  A const* x;
+  PITH_HD double operator()(std::uint64_t i) const { return static_cast<double>(magnitude(x[i])); }
+};
+
+/// to = share sum; NaN as a whole if the largest of it is not finite.
+template <class A>
+struct share_or_nan {
+  A const* sum;
+  A* to;
+  double const* largest;
+  A share;
+  PITH_HD void operator()(std::uint64_t i) const {
+    to[i] = is_finite(*largest) ? share * sum[i] : static_cast<A>(finite_or_nan(*largest));
+  }
+};
+
+struct count_turn {
+  std::uint32_t* count;
+  PITH_HD void operator()(std::uint64_t) const { ++*count; }
+};
+
+}  // namespace detail
+
+/// power_sgd with one sum a step in place of two: P = M Q in one step, Q = M^T P in the next, the other factor being
+/// what the step before left, made orthonormal. Decodes P Q^T, the projection of the mean of all ranks' M on its columns.
+///
+/// A codec by itself has no step before: it is power_sgd, with its bytes.
+///
+///   emits    in an exchange r max(rows, columns) values of accum<In>, since whose turn it is lies in the executor's
+///            memory and the shape alone says what travels; what the shorter factor leaves is zero
+///   needs    what power_sgd needs
+///   keeps    P, Q and the turn, equal on all ranks; in a chain nothing
+///   cost     4 r flop an element in an exchange, 2 r less than power_sgd, in double; reads M once; scratch of power_sgd
+///   errors   those of power_sgd
+///   is       what power_sgd is, exact at the same shapes; delta = r / max(rows, columns), that of its first step. Of one
+///            M two steps get as far as one of power_sgd
+///   source   the library of Vogels (num_iters_per_step = 1), which sends no more than the factor; with own_residual
+class one_sided_power_sgd : public power_sgd {
+ public:
+  using power_sgd::power_sgd;
+
+  /// Q is refreshed in odd turns.
+  template <class A, executor E>
+  struct turns : factors<A, E> {
+    buffer<std::uint32_t, E> turn;
+    void fields(field_visitor& f) {
+      factors<A, E>::fields(f);
+      f(turn);
+    }
+  };
+
+  std::string name() const { return named("one_sided_power_sgd"); }
+  double delta(shape const& dims) const {
+    return is_exact(dims) ? 1
+                          : static_cast<double>(rank(dims)) / static_cast<double>(std::max(dims.rows, dims.columns()));
+  }
+
+  template <real In, executor E>
+  turns<accum<In>, E> make_agreed(E const& exec, call const& id, shape const& dims) const {
+    auto made = turns<accum<In>, E>{power_sgd::make_agreed<In>(exec, id, dims), {}};
+    if (is_exact(dims)) return made;
+    made.turn = {exec, 1};
+    auto const memory = buffer<std::byte, E>(exec, basis_scratch_bytes(dims));
+    auto ws = workspace_on<E>(memory.view());
+    detail::orthonormalize(exec, made.q.data(), dims.columns(), rank(dims), ws);
+    return made;
+  }
+
+  unsigned rounds(shape const&, unsigned) const { return 1; }
+  template <real In>
+  transfer round(unsigned, shape const& dims, unsigned) const {
+    auto const count = is_exact(dims) ? dims.n : std::max(p_size(dims), q_size(dims));
+    return {transport::sum, kind_of<accum<In>>(), count};
+  }
+  template <real In, executor E>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned) const {
+    if (is_exact(dims)) return 0;
+    auto const largest = std::max(p_size(dims), q_size(dims));
+    return std::max({scratch_bytes<In>(exec, dims), basis_scratch_bytes(dims),
+                     scratch_for<double>(1) + detail::reduce_scratch_bytes<double>(largest)});
+  }
+
+  template <real In, executor E>
+  void produce(E const& exec, call const&, shape const& dims, unsigned, unsigned round, stream_on<E, In const> x,
+               span_on<E, std::byte> out, turns<accum<In>, E> const& agreed, no_state&, workspace_on<E>& ws) const {
+    if (is_exact(dims)) {
+      return exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, side_as<accum<In>>(out)});
+    }
+    produce_from(exec, dims, round, detail::plain_source<In>{x.data}, out, agreed, ws);
+  }
+  template <real In, executor E>
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned, received_on<E> in,
+              stream_on<E, In> x, turns<accum<In>, E>& agreed, no_state&, workspace_on<E>& ws) const {
+    using A = accum<In>;
+    if (is_exact(dims)) {
+      auto const share = A{1} / static_cast<A>(ranks);
+      return exec.for_each_index(dims.n, detail::scale<In, A>{side_as<A>(in.bytes), x.data, share});
+    }
+    absorb_to(exec, id, dims, ranks, in, detail::tensor_sink<In>{x.data, 1}, agreed, ws);
+  }
+
+  /// The product of the factor that this rank produced with the other one, which costs one more product.
+  template <real In, executor E>
+  void own_contribution(E const& exec, call const&, shape const& dims, unsigned, span_on<E, std::byte const> produced,
+                        stream_on<E, In> sent, turns<accum<In>, E> const& agreed, workspace_on<E>& ws) const {
+    auto const* const mine = side_as<accum<In>>(produced);
+    if (is_exact(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{mine, sent.data});
+    auto const to = detail::tensor_sink<In>{sent.data, 1};
+    detail::expand(even(exec, agreed), thin(dims), mine, agreed.q.data(), to, ws);
+    detail::expand(odd(exec, agreed), thin(dims), agreed.p.data(), mine, to, ws);
+  }
+
+  /// What a source yields, and the mean for a sink: where it is not exact.
+  template <class A, executor E, class Source>
+  void produce_from(E const& exec, shape const& dims, unsigned, Source const& from, span_on<E, std::byte> out,
+                    turns<A, E> const& agreed, workspace_on<E>& ws) const {
+    exec.fill(out.data(), std::byte{}, out.size());
+    detail::multiply(even(exec, agreed), thin(dims), from, agreed.q.data(), side_as<A>(out), ws);
+    detail::multiply_transposed(odd(exec, agreed), thin(dims), from, agreed.p.data(), side_as<A>(out), ws);
+  }
+  template <class A, executor E, class Sink>
+  void absorb_to(E const& exec, call const& id, shape const& dims, unsigned ranks, received_on<E> in, Sink const& to,
+                 turns<A, E>& agreed, workspace_on<E>& ws) const {
+    auto const share = A{1} / static_cast<A>(ranks);
+    take_mean(even(exec, agreed), in, share, agreed.p, ws);
+    take_mean(odd(exec, agreed), in, share, agreed.q, ws);
+    detail::expand(exec, thin(dims), agreed.p.data(), agreed.q.data(), to, ws);
+    make_basis(even(exec, agreed), id, dims, dims.rows, agreed.p.data(), ws);
+    make_basis(odd(exec, agreed), id, dims, dims.columns(), agreed.q.data(), ws);
+    exec.for_each_index(1, detail::count_turn{agreed.turn.data()});
+  }
+
+ private:
+  template <class A, class E>
+  static detail::in_turn<E> even(E const& exec, turns<A, E> const& agreed) {
+    return {exec, {agreed.turn.data(), 0}};
+  }
+  template <class A, class E>
+  static detail::in_turn<E> odd(E const& exec, turns<A, E> const& agreed) {
+    return {exec, {agreed.turn.data(), 1}};
+  }
+
+  std::size_t basis_scratch_bytes(shape const& dims) const {
+    return detail::orthonormalize_scratch_bytes(std::max(dims.rows, dims.columns()), rank(dims));
+  }
+
+  /// One number that is none makes the factor NaN, and all that is decoded from it.
+  template <class Turn, class A, class E>
+  static void take_mean(Turn const& exec, received_on<E> in, A share, buffer<A, E>& factor, workspace_on<E>& ws) {
+    auto const scope = ws.mark();
+    auto const* const sum = side_as<A>(in.bytes);
+    auto* const largest = ws.template take<double>(1).data;
+    detail::reduce_into(exec, largest, factor.size(), detail::magnitude_of<A>{sum}, detail::larger(), 0.0, ws);
+    exec.for_each_index(factor.size(), detail::share_or_nan<A>{sum, factor.data(), largest, share});
+  }
+
+  /// From a factor the projector of the next step.
+  template <class E, class A>
+  void make_basis(E const& exec, call const& id, shape const& dims, std::uint64_t rows, A* factor,
+                  workspace_on<E>& ws) const {
+    renew(exec, id, dims, rows, factor);
+    detail::orthonormalize(exec, factor, rows, rank(dims), ws);
+  }
+};
+
+static_assert(stage<one_sided_power_sgd, float, detail::archetype> &&
+              collective<one_sided_power_sgd, float, detail::archetype>);
+static_assert(contractive<one_sided_power_sgd> && !summable<one_sided_power_sgd> && !isometric<one_sided_power_sgd>);
+
+}  // namespace pith::inline v0
