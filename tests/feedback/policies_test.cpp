@@ -21,6 +21,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "support/exchanged.hpp"
@@ -71,6 +73,34 @@ void can_be_saved(C const& codec, F const& policy, pith::shape dims = {300, 15})
   CHECK(same_bytes(two.all_reduce(g(3)), next));
   CHECK(saved(two.state()) == saved(one.state()));
   CHECK_FALSE(same_bytes(fresh.all_reduce(g(3)), next));
+}
+
+/// Three ranks' residuals of either kind, of a codec that adds `terms` products for an element, or less.
+template <class In, class C>
+void have_one_sum(C const& codec, unsigned terms, pith::shape dims) {
+  CAPTURE(codec.name());
+  auto own = group<In, fed<C, pith::own_residual>>({codec, pith::own_residual(), pith::unverified}, dims, 3);
+  auto mean = group<In, fed<C, pith::mean_residual>>({codec, pith::mean_residual(), pith::unverified}, dims, 3);
+  auto g = std::vector<std::vector<In>>();
+  for (unsigned r = 0; r < 3; ++r) g.push_back(narrow<In>(normal_vector(dims.n, 60 + r)));
+  auto const x = own.all_reduce(g);
+  CHECK(same_bytes(mean.all_reduce(g)[0], x[0]));
+  auto sums = std::vector<double>(dims.n);
+  double apart = 0, most = 0;
+  for (unsigned r = 0; r < 3; ++r) {
+    auto const a = kept(policy_state(own.local(r)).residual), b = kept(policy_state(mean.local(r)).residual);
+    auto const gradient = widen(g[r]);
+    for (std::size_t i = 0; i < dims.n; ++i) sums[i] += a[i] - b[i], most = std::max(most, std::abs(gradient[i]));
+    apart += square(minus(a, b));
+  }
+  // An element of P Q^T is one of a projected column or row, no longer than that: sqrt(side) `most`. A rank's own part
+  // rounds Q, the product, which adds `terms`, and e; that of the mean two sums, a third and its product as well. Other
+  // codecs round less.
+  auto const side = static_cast<double>(std::max(dims.rows, dims.columns()));
+  auto const bound = 3 * (3 + 3 + 4 + 2 * terms) * roundoff<pith::accum<In>>() * std::sqrt(side) * most;
+  CHECK(*std::max_element(sums.begin(), sums.end()) <= bound);
+  CHECK(*std::min_element(sums.begin(), sums.end()) >= -bound);
+  CHECK(apart > 1);
 }
 
 }  // namespace
@@ -131,32 +161,15 @@ TEST_CASE("a buffer that the caller overwrites is not remembered, as the referen
 }
 
 TEST_CASE("residuals of a rank's own part and of the mean have one sum, and differ") {
-  auto const check = [](auto const& codec) {
-    using C = std::remove_cvref_t<decltype(codec)>;
-    CAPTURE(codec.name());
-    auto own = group<float, fed<C, pith::own_residual>>({codec, pith::own_residual(), pith::unverified}, {300, 15}, 3);
-    auto mean =
-        group<float, fed<C, pith::mean_residual>>({codec, pith::mean_residual(), pith::unverified}, {300, 15}, 3);
-    auto g = std::vector<std::vector<float>>();
-    for (unsigned r = 0; r < 3; ++r) g.push_back(narrow<float>(normal_vector(300, 60 + r)));
-    auto const x = own.all_reduce(g);
-    CHECK(same_bytes(mean.all_reduce(g)[0], x[0]));
-    auto sums = std::vector<double>(300);
-    double apart = 0, most = 0;
-    for (unsigned r = 0; r < 3; ++r) {
-      auto const a = kept(policy_state(own.local(r)).residual), b = kept(policy_state(mean.local(r)).residual);
-      for (std::size_t i = 0; i < 300; ++i) sums[i] += a[i] - b[i], most = std::max(most, std::abs(widen(g[r])[i]));
-      apart += square(minus(a, b));
-    }
-    // Of 15 rows and 20 columns, so |P Q| <= sqrt(20) `most`. A rank's own part rounds Q, the product and e; that of the mean two
-    // sums, a third and its product as well. Other codecs round less.
-    for (auto const v : sums) CHECK(std::abs(v) <= 3 * (3 + 3 + 4) * 0x1p-24 * std::sqrt(20) * most);
-    CHECK(apart > 1);
-  };
-  check(pith::power_sgd(1));
-  check(pith::one_sided_power_sgd(1));
-  check(pith::top_k(0.1));
-  check(pith::scaled_sign());
+  have_one_sum<float>(pith::power_sgd(1), 1, {300, 15});
+  have_one_sum<float>(pith::one_sided_power_sgd(1), 1, {300, 15});
+  have_one_sum<float>(pith::top_k(0.1), 1, {300, 15});
+  have_one_sum<float>(pith::scaled_sign(), 1, {300, 15});
+}
+
+TEST_CASE_TEMPLATE("so have those of low ranks up to 32", In, float, double, pith::half, pith::bfloat16) {
+  for (unsigned rank = 1; rank <= 32; ++rank) have_one_sum<In>(pith::power_sgd(rank, 1), rank, {80 * 72, 80});
+  for (unsigned rank : {2u, 9u, 32u}) have_one_sum<In>(pith::one_sided_power_sgd(rank, 1), rank, {80 * 72, 80});
 }
 
 TEST_CASE("a low rank's own residual is what its projection of this rank leaves") {

@@ -37,8 +37,9 @@ struct factors {
   std::vector<double> p, q;
 };
 
+template <class A>
 factors factors_of(std::vector<std::byte> const& payload, std::size_t p_size) {
-  auto values = std::vector<float>(payload.size() / sizeof(float));
+  auto values = std::vector<A>(payload.size() / sizeof(A));
   std::memcpy(values.data(), payload.data(), payload.size());
   auto const all = widen(values);
   auto const border = all.begin() + static_cast<std::ptrdiff_t>(p_size);
@@ -88,6 +89,7 @@ TEST_CASE("factors are sent from min_rate times their values on") {
   CHECK(power_sgd(2, 2.5).is_exact({64, 8}));
   CHECK(!power_sgd(4, 1).is_exact({64, 8}));  // 64 values for 64 elements
   CHECK(power_sgd(5, 1).is_exact({64, 8}));
+  for (unsigned rank = 32; rank <= 80; ++rank) CHECK(power_sgd(rank, 1).is_exact({32 * 64, 32}));
   CHECK(pith::payload_bytes<float>(power_sgd(2, 3), {64 * 3, 8}) == 64 * sizeof(float));
   CHECK(pith::payload_bytes<float>(power_sgd(2, 3.01), {64 * 3, 8}) == 64 * 3 * sizeof(float));
   auto const x = normal_vector(64 * 3, 97);
@@ -95,19 +97,26 @@ TEST_CASE("factors are sent from min_rate times their values on") {
   CHECK(decoded<double>(power_sgd(2, 3), {64 * 3, 8}, x) != x);
 }
 
-TEST_CASE("P is orthonormal and the error is what Q does not have") {
-  auto const dims = pith::shape{40 * 30, 40};
-  auto const m = widen(narrow<float>(normal_vector(dims.n, 92)));
-  auto t = trial<float, power_sgd>(power_sgd(3), dims);
-  for (int step = 0; step < 5; ++step) {
-    auto const payload = t.compress(narrow<float>(m));
-    REQUIRE(payload.size() == (40 + 30) * 3 * sizeof(float));
-    auto const f = factors_of(payload, 40 * 3);
-    // Seven roundings of 2^-24 of a column, here and there.
-    CHECK(distance_from_orthonormal(f.p, 3) <= 14 * 0x1p-24);
+TEST_CASE_TEMPLATE("P is orthonormal and the error is what Q does not have", In, float, double, pith::half,
+                   pith::bfloat16) {
+  auto const dims = pith::shape{80 * 72, 80};
+  auto const m = widen(narrow<In>(normal_vector(dims.n, 92)));
+  for (unsigned rank = 1; rank <= 32; ++rank) {
+    CAPTURE(rank);
+    auto t = trial<In, power_sgd>(power_sgd(rank, 1), dims);
+    auto const payload = t.compress(narrow<In>(m));
+    REQUIRE(payload.size() == (80 + 72) * rank * sizeof(pith::accum<In>));
+    auto const f = factors_of<pith::accum<In>>(payload, 80 * rank);
+    // As in orthonormalize_test: 2 r + 1 roundings of a column, here and there, and sums of 80 in double.
+    auto const r = static_cast<double>(rank), u = roundoff<pith::accum<In>>(), once = roundoff<In>();
+    auto const off = (4 * r + 2) * u + 80 * 0x1p-53;
+    CHECK(distance_from_orthonormal(f.p, rank) <= off);
     auto const error = square(minus(m, widen(t.decompress(payload))));
-    // |M - P Q^T|^2 = |M|^2 - |Q|^2; entries of Q are sums of 40 products in float, those of P Q^T of 3.
-    CHECK(std::abs(error - (square(m) - square(f.q))) <= (2 * 43 + 28) * 0x1p-24 * square(m));
+    // |M - P Q^T|^2 = |M|^2 - 2 <M^T P, Q> + |P Q^T|^2. Q is M^T P but for a sum of 80 in double and a rounding, and
+    // |P Q^T|^2 is |Q|^2 but for r times what P^T P is off; what is decoded sums r terms in double and is rounded once.
+    // The squares here are sums in double themselves.
+    auto const sums = (2 * 80 + 2 * r + 3 * static_cast<double>(dims.n)) * 0x1p-53;
+    CHECK(std::abs(error - (square(m) - square(f.q))) <= (2 * u + r * off + (2 + once) * once + sums) * square(m));
   }
 }
 
