@@ -46,6 +46,30 @@ std::vector<double> received(unsigned ranks, pith::any_codec<float, pith::seq_ex
   return sum;
 }
 
+/// A communicator of one rank that writes down the bytes of each sum; it gathers as that of one.
+struct counting_communicator : pith::self_communicator {
+  std::vector<std::size_t>* sums;
+
+  template <pith::executor E, class T>
+  pith::completed all_reduce(E const&, pith::span<T> x, pith::reduction) {
+    sums->push_back(x.size() * sizeof(T));
+    return {};
+  }
+};
+
+/// The bytes of the sums in the second step of a model.
+std::vector<std::size_t> sums_in_a_step(std::vector<pith::tensor_spec> const& model,
+                                        pith::any_codec<float, pith::seq_executor> const& codec) {
+  auto sums = std::vector<std::size_t>();
+  auto comm = counting_communicator{{}, &sums};
+  auto ex = pith::make_exchange<float>(pith::seq, comm, model, codec);
+  auto g = gradient(ex.size(), 0, 0);
+  ex.all_reduce_mean(g);
+  sums.clear();
+  ex.all_reduce_mean(g);
+  return sums;
+}
+
 double true_sum(unsigned ranks, int steps, std::size_t i) {
   double sum = 0;
   for (unsigned r = 0; r < ranks; ++r) {
@@ -89,6 +113,21 @@ TEST_CASE("a policy gives each tensor its codec, and transfers are counted") {
   // 960 / 8 + 4 and 168 / 8 + 4 (+ 3 to align the scale), each rounded up to 8; 40 floats.
   CHECK(ex.gathered_bytes() == 128 + 32);
   CHECK(ex.summed_bytes() == 160);
+}
+
+TEST_CASE("low ranks of many matrices take two sums, or one, however many there are") {
+  auto const codec = pith::error_feedback(pith::power_sgd(2));
+  auto const one_sided = pith::error_feedback(pith::one_sided_power_sgd(2));
+  auto model = std::vector<pith::tensor_spec>(1, {"layer", {40 * 24, 40}});
+  auto const f = sizeof(float);
+  CHECK(sums_in_a_step(model, codec) == std::vector<std::size_t>{40 * 2 * f, 24 * 2 * f});
+  model.resize(30, model[0]);
+  CHECK(sums_in_a_step(model, codec) == std::vector<std::size_t>{30 * 40 * 2 * f, 30 * 24 * 2 * f});
+  CHECK(sums_in_a_step(model, one_sided) == std::vector<std::size_t>{30 * 40 * 2 * f});
+  // Other shapes join them, and vectors, which travel as they are in the first one.
+  model.push_back({"head", {48 * 20, 20}}), model.push_back({"bias", {40}});
+  CHECK(sums_in_a_step(model, codec) ==
+        std::vector<std::size_t>{(30 * 40 * 2 + 20 * 2 + 40) * f, (30 * 24 * 2 + 48 * 2) * f});
 }
 
 TEST_CASE("a run that is cut, saved and restored goes on as one that was not") {

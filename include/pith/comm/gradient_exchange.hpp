@@ -28,7 +28,8 @@ namespace pith::inline v0 {
 ///   needs    equal tensors, codecs and seed on all ranks (agreement_error when it is built)
 ///   keeps    the codecs' states; export_state saves them, import_state puts them back
 ///   cost     memory for one payload of all tensors and `size()` gathered ones, with gather::exact twice the latter; a
-///            step allocates nothing
+///            step allocates nothing. The transfers of a step do not depend on the number of tensors: with power_sgd one
+///            sum of all P, and of what travels as it is, and one of all Q
 template <real In, executor E, class Comm>
 class gradient_exchange {
  public:
