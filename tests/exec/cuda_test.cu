@@ -1,4 +1,6 @@
 // tests/exec/cuda_test.cu — a stream's primitives on a device, and steps that are captured in a graph and replayed.
+#include <pith/comm/mean_norm.hpp>
+#include <pith/comm/self.hpp>
 #include <pith/core/summation.hpp>
 
 #include <limits>
@@ -57,6 +59,25 @@ double reduced(E const& exec, std::vector<float> const& values) {
   double result = 0;
   exec.download(&result, sum.data(), sizeof result);
   return result;
+}
+
+/// The rank of four whose gradient is not zero.
+struct among_zeros : pith::self_communicator {
+  unsigned size() const { return 4; }
+};
+
+/// A gradient that both rules make smaller, one after the other.
+template <pith::executor E>
+std::vector<float> clipped(E const& exec, std::vector<float> values) {
+  auto const x = pith::buffer<float, E>(exec, values.size());
+  auto const scratch = pith::buffer<std::byte, E>(exec, pith::mean_norm_bytes(values.size()) + 128);
+  auto ws = pith::workspace_on<E>(scratch.view());
+  auto comm = among_zeros();
+  exec.upload(x.data(), values.data(), x.size_bytes());
+  pith::clip_to_mean_norm<float>(exec, comm, x.view(), ws);
+  pith::clamp_to_mean_norm<float>(exec, comm, x.view(), ws);
+  exec.download(values.data(), x.data(), x.size_bytes());
+  return values;
 }
 
 std::vector<std::uint32_t> numbers(std::uint64_t n) {
@@ -119,6 +140,15 @@ TEST_CASE("a reduction has the bits of seq at every border") {
     CAPTURE(n);
     auto const x = narrow<float>(normal_vector(n, 5));
     CHECK(reduced(pith::on(stream.get()), x) == reduced(pith::seq, x));
+  }
+}
+
+TEST_CASE("gradients are clipped by the mean norm with the bits of seq") {
+  auto const stream = own_stream();
+  for (auto x : {narrow<float>(normal_vector(50'003, 6)), std::vector<float>{8, 0, 0}}) {
+    auto const y = clipped(pith::on(stream.get()), x);
+    CHECK(same_bytes(y, clipped(pith::seq, x)));
+    CHECK(y != x);
   }
 }
 

@@ -27,12 +27,33 @@ struct scale {
   }
 };
 
+/// The same of a factor in the executor's memory.
+template <class To, class From>
+struct scale_by {
+  From const* from;
+  To* to;
+  double const* factor;
+  PITH_HD void operator()(std::uint64_t i) const {
+    to[i] = element_cast<To>(static_cast<accum<To>>(*factor) * element_cast<accum<To>>(from[i]));
+  }
+};
+
 /// to[i] += from[i].
 template <class To, class From>
 struct add {
   From const* from;
   To* to;
   PITH_HD void operator()(std::uint64_t i) const { to[i] += element_cast<To>(from[i]); }
+};
+
+/// x[i]^2, in double: a term of a sum.
+template <class In>
+struct square_of {
+  In const* x;
+  PITH_HD double operator()(std::uint64_t i) const {
+    auto const v = static_cast<double>(element_cast<accum<In>>(x[i]));
+    return v * v;
+  }
 };
 
 }  // namespace pith::inline v0::detail

@@ -12,16 +12,6 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// x[i]^2, in double.
-template <class In>
-struct square_of {
-  In const* x;
-  PITH_HD double operator()(std::uint64_t i) const {
-    auto const v = static_cast<double>(element_cast<accum<In>>(x[i]));
-    return v * v;
-  }
-};
-
 /// A sum of squares becomes the factor that makes its root at most `most`; 1 if it is not finite.
 struct factor_to_norm {
   double* squares;
@@ -29,17 +19,6 @@ struct factor_to_norm {
   PITH_HD void operator()(std::uint64_t) const {
     auto const norm = sqrt(*squares);
     *squares = is_finite(norm) && norm > most ? most / norm : 1;
-  }
-};
-
-/// to = factor from, the factor being the executor's.
-template <class To, class From>
-struct scale_by {
-  From const* from;
-  To* to;
-  double const* factor;
-  PITH_HD void operator()(std::uint64_t i) const {
-    to[i] = element_cast<To>(static_cast<accum<To>>(*factor) * element_cast<accum<To>>(from[i]));
   }
 };
 

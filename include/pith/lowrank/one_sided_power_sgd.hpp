@@ -38,7 +38,7 @@ struct count_turn {
 }  // namespace detail
 
 /// power_sgd with one sum a step in place of two: P = M Q in one step, Q = M^T P in the next, the other factor being
-/// what the step before left, made orthonormal. Decodes P Q^T, the projection of the mean of all ranks' M on its columns.
+/// what the step before left, made orthonormal. Decodes P Q^T, the mean of all ranks' M projected on that factor.
 ///
 /// A codec by itself has no step before: it is power_sgd, with its bytes.
 ///
@@ -46,10 +46,10 @@ struct count_turn {
 ///            memory and the shape alone says what travels; what the shorter factor leaves is zero
 ///   needs    what power_sgd needs
 ///   keeps    P, Q and the turn, equal on all ranks; in a chain nothing
-///   cost     4 r flop an element in an exchange, 2 r less than power_sgd, in double; reads M once; scratch of power_sgd
+///   cost     4 r flop an element in an exchange, 2 r less than power_sgd's, in double; reads M once; scratch as there
 ///   errors   those of power_sgd
-///   is       what power_sgd is, exact at the same shapes; delta = r / max(rows, columns), that of its first step. Of one
-///            M two steps get as far as one of power_sgd
+///   is       what power_sgd is, and exact at the same shapes; delta = r / max(rows, columns), that of its first step.
+///            Of one M two steps get as far as one of power_sgd
 ///   source   the library of Vogels (num_iters_per_step = 1), which sends no more than the factor; with own_residual
 class one_sided_power_sgd : public power_sgd {
  public:
