@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -52,6 +53,18 @@ double two_steps_error(Trial& t, std::vector<double> const& m, bool odd) {
   return one_step_error(turned, kept(t.state().agreed().p), 2);
 }
 
+/// Keeps what the rank handed over last.
+struct listening_communicator : pith::self_communicator {
+  std::vector<float>* heard;
+
+  template <pith::executor E, class T>
+  pith::completed all_reduce(E const&, pith::span<T> x, pith::reduction) {
+    heard->clear();
+    for (auto const& v : x) heard->push_back(static_cast<float>(pith::element_cast<double>(v)));
+    return {};
+  }
+};
+
 }  // namespace
 
 TEST_CASE("by itself it is power_sgd") {
@@ -77,6 +90,18 @@ TEST_CASE("one sum of the longer factor travels, or the matrix") {
   CHECK(t.all_reduce(x) == x);
   CHECK(one_sided_power_sgd(1, 4).is_exact({64, 8}) == false);
   CHECK(one_sided_power_sgd(1, 4.1).is_exact({64, 8}));
+}
+
+TEST_CASE("what the shorter factor leaves of the room is zero") {
+  auto t = trial<float, one_sided_power_sgd>(one_sided_power_sgd(2), {12 * 40, 12});
+  auto heard = std::vector<float>();
+  for (std::uint64_t step = 0; step < 6; ++step) {
+    t.all_reduce(narrow<float>(normal_vector(12 * 40, step)), listening_communicator{{}, &heard});
+    REQUIRE(heard.size() == 2 * 40);
+    auto const zeros = std::count(heard.begin(), heard.end(), 0.0f);
+    CHECK(zeros == (step % 2 == 0 ? 2 * (40 - 12) : 0));
+    CHECK(std::all_of(heard.end() - zeros, heard.end(), [](float v) { return v == 0; }));
+  }
 }
 
 TEST_CASE_TEMPLATE("steps find the best approximation, and none is worse than the one before", In, float, double) {

@@ -71,8 +71,8 @@ void clip_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, works
   exec.for_each_index(gradient.size(), detail::scale_by<In, In>{gradient.data(), gradient.data(), norms});
 }
 
-/// The same of each element: no farther from zero than that norm, as GRACE clips. No element is farther than the norm of
-/// its own rank, so this seldom changes anything where ranks have like gradients, and never on one rank.
+/// The same of each element: no farther from zero than that norm, as GRACE clips. No element is farther than the norm
+/// of its own rank, so this seldom changes anything where ranks have like gradients, and never on one rank.
 template <real In, executor E, class Comm>
 void clamp_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {
   auto const scope = ws.mark();

@@ -19,8 +19,8 @@ namespace pith::inline v0 {
 /// Sends P = orth(M Q) and Q' = M^T P of rank r; decodes P Q'^T, the projection of M on the columns of P.
 ///
 /// In an exchange both are summed in flight and Q' starts the next step (warm start): P Q'^T is then the projection of
-/// the mean of all ranks' M. As a codec by itself it draws a new Q in every step. A gradient_exchange adds up all tensors'
-/// P in one sum, and their Q in another.
+/// the mean of all ranks' M. As a codec by itself it draws a new Q in every step. A gradient_exchange adds up the P of
+/// all tensors in one sum, and their Q in another.
 ///
 ///   emits    rows r + columns r values of accum<In>: P, then Q, row by row
 ///   needs    rank >= 1, 1 <= min_rate < infinity (std::invalid_argument); a matrix shape: rows divide n
