@@ -2,6 +2,7 @@
 #ifdef FAST_MATH
 #define __FAST_MATH__ 1
 #endif
+#include <pith/comm/mean_norm.hpp>
 #include <pith/core/batch.hpp>
 #include <pith/pith.hpp>
 
@@ -56,6 +57,10 @@ int main() {
   // expected-error {{pith: this communicator lacks all_reduce}}
   auto gatherer = sample::gathers_only();
   pith::all_reduce_mean(pith::seq, gatherer, codec, pith::span<float>(x), state, ws);
+#elif defined(NO_MEAN_NORM)
+  // expected-error {{pith: this communicator lacks all_reduce(exec, span<double>, reduction), which a mean norm needs}}
+  auto gathers = sample::gathers_only();
+  pith::clip_to_mean_norm<float>(pith::seq, gathers, pith::span<float>(x), ws);
 #else
   pith::compress(pith::seq, codec, x, payload, state, ws);
   pith::decompress(pith::seq, codec, payload, x, state, ws);
