@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include "support/parsed.hpp"
+#include "support/roundtrip.hpp"
 #include "support/vectors.hpp"
 
 #include <algorithm>
@@ -60,6 +61,16 @@ std::vector<double> true_mean(unsigned ranks, std::size_t n, int step = 0) {
   }
   return sum;
 }
+
+/// What an exchange needs, and no all_to_all.
+struct gathering_communicator : private pith::self_communicator {
+  using self_communicator::all_gather;
+  using self_communicator::all_reduce;
+  using self_communicator::rank;
+  using self_communicator::size;
+};
+static_assert(pith::exchanges<gathering_communicator, pith::seq_executor> &&
+              !pith::exchanges_pieces<gathering_communicator, pith::seq_executor>);
 
 constexpr std::size_t sizes[] = {0, 1, 7, 8, 9, 100, 1000, 4099};
 
@@ -197,4 +208,20 @@ TEST_CASE("a first codec with state is refused, and so is a state of another ran
                           pith::all_reduce_mean(pith::seq, comm, pith::identity(), pith::span<float>(x), state, ws);
                       }),
       "pith::all_reduce_mean: the state is of rank 0, the communicator of rank 1", std::invalid_argument);
+}
+
+TEST_CASE("a communicator without all_to_all is refused before anything is sent or kept") {
+  auto const codec = pith::error_feedback(pith::two_shot(pith::scaled_sign()));
+  auto const* const words =
+      "pith::ef(two_shot(scaled_sign)): this communicator lacks all_to_all(exec, span<std::byte const>, "
+      "span<std::byte>), which the codec needs";
+  auto comm = gathering_communicator();
+  CHECK_NOTHROW(pith::make_exchange<float>(pith::seq, comm, {{"w", {100}}}, pith::identity()));
+  CHECK_THROWS_WITH_AS(pith::make_exchange<float>(pith::seq, comm, {{"w", {100}}}, codec), words,
+                       std::invalid_argument);
+  using C = std::remove_const_t<decltype(codec)>;
+  auto t = trial<float, C>(codec, {100}), fresh = trial<float, C>(codec, {100});
+  CHECK_THROWS_WITH_AS(t.all_reduce(gradient(100, 0), comm), words, std::invalid_argument);
+  for (int step = 0; step < 2; ++step)
+    CHECK(t.all_reduce(gradient(100, 0, step)) == fresh.all_reduce(gradient(100, 0, step)));
 }

@@ -28,6 +28,19 @@ void reduce(E const& exec, Comm& comm, element_kind kind, span_on<E, std::byte> 
   throw std::logic_error(sentence("all_reduce_mean: a codec asked for a sum of bytes that are no numbers"));
 }
 
+/// Refuses a codec of which a round needs a collective that this communicator lacks.
+template <class In, class Comm, class E, class C>
+void require_served([[maybe_unused]] C const& codec, [[maybe_unused]] shape const& dims,
+                    [[maybe_unused]] unsigned ranks) {
+  if constexpr (!exchanges_pieces<Comm, E>) {
+    for (unsigned round = 0; round < rounds(codec, dims, ranks); ++round) {
+      if (transfer_of<In>(codec, round, dims, ranks).how != transport::all_to_all) continue;
+      throw std::invalid_argument(sentence(codec.name(), ": this communicator lacks all_to_all(exec, ",
+                                           "span<std::byte const>, span<std::byte>), which the codec needs"));
+    }
+  }
+}
+
 /// Moves what all ranks produced. Returns what is to be absorbed: `out` itself for a sum, else `gathered`.
 template <class Comm, class E>
 received_on<E> move_bytes(E const& exec, Comm& comm, transport how, element_kind kind, span_on<E, std::byte> out,
@@ -41,7 +54,7 @@ received_on<E> move_bytes(E const& exec, Comm& comm, transport how, element_kind
         comm.all_to_all(exec, span_on<E, std::byte const>(out), gathered).wait(exec);
         return {gathered, out.size() / comm.size()};
       }
-      throw communication_error("pith: this communicator lacks all_to_all, which two_shot needs");
+      break;  // require_served refused it
     case transport::sum: reduce(exec, comm, kind, out, reduction::sum); break;
     case transport::max: reduce(exec, comm, kind, out, reduction::max); break;
   }
@@ -64,6 +77,7 @@ void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, std::
   detail::require_size("all_reduce_mean", "the elements of the gradient", dims.n, gradient.size());
   detail::require(state.id().rank == comm.rank(), "all_reduce_mean: the state is of rank ", state.id().rank,
                   ", the communicator of rank ", comm.rank());
+  detail::require_served<In, Comm, E>(codec, dims, comm.size());
   state.advance(exec);
   for (unsigned round = 0; round < detail::rounds(codec, dims, comm.size()); ++round) {
     auto const scope = ws.mark();

@@ -147,6 +147,7 @@ class gradient_exchange {
     std::size_t scratch = 0;
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       auto const& dims = tensors_[i].dims;
+      detail::require_served<In, Comm, E>(codecs_[i], dims, comm_->size());
       auto const own = detail::exchange_scratch_bytes<In>(codecs_[i], exec_, dims, comm_->size());
       for (unsigned r = 0; r < detail::rounds(codecs_[i], dims, comm_->size()); ++r) {
         auto const moves = detail::transfer_of<In>(codecs_[i], r, dims, comm_->size());
