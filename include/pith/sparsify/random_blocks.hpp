@@ -4,9 +4,8 @@
 #include <pith/core/capability.hpp>
 #include <pith/core/stage.hpp>
 #include <pith/sparsify/density.hpp>
-#include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/strata.hpp>
 
-#include <algorithm>
 #include <string>
 
 namespace pith::inline v0 {
@@ -16,79 +15,32 @@ namespace detail {
 /// The elements that a team copies at a time, and the most that a block has.
 inline constexpr std::uint32_t block_room = 2048;
 
-/// Blocks of `width` elements, one drawn from each stratum of them. A team takes as many as fit its room.
-struct drawn_blocks {
+/// Copies blocks of `width` elements, one drawn from each stratum of them, one way or the other. A team takes as many as
+/// fit its room.
+template <class Copy>
+struct copy_blocks {
+  static constexpr std::uint32_t block_span = block_room;
+  using memory = fast_array<std::uint64_t, block_room>;
+
   strata of;
   std::uint32_t width;
+  Copy copy;
 
   PITH_HD std::uint32_t in_team() const { return block_room / width; }
   std::uint64_t teams() const { return (of.k + in_team() - 1) / in_team(); }
-  PITH_HD std::uint32_t count(std::uint64_t first) const {
-    return of.k - first < in_team() ? static_cast<std::uint32_t>(of.k - first) : in_team();
-  }
-
-  /// Where the blocks of a team begin in the tensor.
-  template <class Team>
-  PITH_HD void find(Team const& team, std::uint64_t first, std::uint64_t* begins) const {
-    auto const own = *this;
-    team.for_each(count(first), [=](std::uint32_t j) { begins[j] = own.of.index(first + j) * own.width; });
-  }
-};
-
-template <class In, scaling Scaling>
-struct gather_blocks {
-  static constexpr std::uint32_t block_span = block_room;
-  using memory = fast_array<std::uint64_t, block_room>;
-
-  drawn_blocks from;
-  In const* x;
-  In* values;
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t t) const {
-    auto const first = t * from.in_team();
-    auto const* const begins = fast.data();
+    auto const first = t * in_team();
+    auto const count = of.k - first < in_team() ? static_cast<std::uint32_t>(of.k - first) : in_team();
+    auto* const blocks = fast.data();
     auto const own = *this;
-    from.find(team, first, fast.data());
-    team.for_each_in(from.count(first) * from.width, from.width, [=](std::uint32_t j) {
-      auto const* const block = own.x + begins[j];
-      auto* const to = own.values + (first + j) * own.from.width;
-      auto const skip = j * own.from.width;
-      auto const factor = static_cast<accum<In>>(own.from.of.width(first + j));
-      return [=](std::uint32_t i) { to[i - skip] = scaled(block[i - skip], factor); };
-    });
-  }
-
- private:
-  PITH_HD static In scaled(In value, accum<In> factor) {
-    if constexpr (Scaling == scaling::none) {
-      return value;
-    } else {
-      return element_cast<In>(element_cast<accum<In>>(value) * factor);
-    }
-  }
-};
-
-template <class In>
-struct scatter_blocks {
-  static constexpr std::uint32_t block_span = block_room;
-  using memory = fast_array<std::uint64_t, block_room>;
-
-  drawn_blocks to;
-  In const* values;
-  In* x;
-
-  template <team Team>
-  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t t) const {
-    auto const first = t * to.in_team();
-    auto const* const begins = fast.data();
-    auto const own = *this;
-    to.find(team, first, fast.data());
-    team.for_each_in(to.count(first) * to.width, to.width, [=](std::uint32_t j) {
-      auto const* const block = own.values + (first + j) * own.to.width;
-      auto* const at = own.x + begins[j];
-      auto const skip = j * own.to.width;
-      return [=](std::uint32_t i) { at[i - skip] = block[i - skip]; };
+    team.for_each(count, [=](std::uint32_t j) { blocks[j] = own.of.index(first + j); });
+    team.for_each_in(count * width, width, [=](std::uint32_t j) {
+      auto const one = own.copy.behind(blocks[j] * own.width, (first + j) * own.width);
+      auto const skip = j * own.width;  // i counts from the team's first block
+      auto const runs = own.of.width(first + j);
+      return [=](std::uint32_t i) { one(i - skip, i - skip, runs); };
     });
   }
 };
@@ -138,31 +90,28 @@ class random_blocks : public pipeable {
   template <real In, executor E>
   void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y,
               workspace_on<E>&) const {
-    auto const blocks = drawn(id, dims.n);
-    exec.for_each_block(blocks.teams(), detail::gather_blocks<In, Scaling>{blocks, x.data, y.values.data});
+    copy(exec, id, dims, detail::keep_drawn<In, Scaling>{x.data, y.values.data});
     auto const rest = dims.n % block_;
     exec.copy(y.values.data + (kept(dims.n) - rest), x.data + (dims.n - rest), stream_bytes<In>(rest));
   }
   template <real In, executor E>
   void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
               workspace_on<E>&) const {
-    auto const blocks = drawn(id, dims.n);
     auto const rest = dims.n % block_;
     exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n - rest));
-    exec.for_each_block(blocks.teams(), detail::scatter_blocks<In>{blocks, y.values.data, x.data});
+    copy(exec, id, dims, detail::restore_drawn<In>{y.values.data, x.data});
     exec.copy(x.data + (dims.n - rest), y.values.data + (kept(dims.n) - rest), stream_bytes<In>(rest));
   }
 
  private:
-  detail::drawn_blocks drawn(call const& id, std::uint64_t n) const {
-    return {{draws(shared(id)), n / block_, density_.of(n / block_)}, block_};
+  template <class E, class Copy>
+  void copy(E const& exec, call const& id, shape const& dims, Copy const& one) const {
+    auto const m = dims.n / block_;
+    auto const blocks = detail::copy_blocks<Copy>{{draws(shared(id)), m, density_.of(m)}, block_, one};
+    exec.for_each_block(blocks.teams(), blocks);
   }
 
-  /// The runs in the widest stratum, ceil(m / k).
-  double widest(std::uint64_t n) const {
-    auto const m = n / block_, k = density_.of(m);
-    return m == 0 ? 1 : static_cast<double>((m + k - 1) / k);
-  }
+  double widest(std::uint64_t n) const { return detail::strata::widest(n / block_, density_.of(n / block_)); }
 
   detail::density density_;
   std::uint32_t block_;

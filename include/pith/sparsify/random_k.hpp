@@ -4,51 +4,23 @@
 #include <pith/core/capability.hpp>
 #include <pith/core/stage.hpp>
 #include <pith/sparsify/density.hpp>
+#include <pith/sparsify/strata.hpp>
 
 #include <string>
 
 namespace pith::inline v0 {
-
-/// Whether random_k multiplies what it keeps by the inverse of its probability.
-enum class scaling : std::uint8_t { none, unbiased };
 
 /// Whether all ranks keep the same entries, whose values can then be summed on their way, or each rank others.
 enum class drawing : std::uint8_t { shared, own };
 
 namespace detail {
 
-/// Stratum j of k is [j n / k, (j+1) n / k): one index is drawn from each, so that indices are distinct and ascend.
-struct strata {
-  draws random;
-  std::uint64_t n, k;
-
-  PITH_HD std::uint64_t first(std::uint64_t j) const { return j * n / k; }
-  PITH_HD std::uint64_t width(std::uint64_t j) const { return first(j + 1) - first(j); }
-  PITH_HD std::uint64_t index(std::uint64_t j) const { return first(j) + (random(j / 4).word[j % 4] * width(j) >> 32); }
-};
-
-template <class In, scaling Scaling>
-struct gather_strata {
-  strata from;
-  In const* x;
-  In* values;
-
-  PITH_HD void operator()(std::uint64_t j) const {
-    auto const kept = x[from.index(j)];
-    if constexpr (Scaling == scaling::none) {
-      values[j] = kept;
-    } else {
-      values[j] = element_cast<In>(element_cast<accum<In>>(kept) * static_cast<accum<In>>(from.width(j)));
-    }
-  }
-};
-
-template <class In>
-struct scatter_strata {
-  strata to;
-  In const* values;
-  In* x;
-  PITH_HD void operator()(std::uint64_t j) const { x[to.index(j)] = values[j]; }
+/// Copies the entry of stratum j, one way or the other.
+template <class Copy>
+struct copy_drawn {
+  strata of;
+  Copy copy;
+  PITH_HD void operator()(std::uint64_t j) const { copy(of.index(j), j, of.width(j)); }
 };
 
 }  // namespace detail
@@ -93,25 +65,23 @@ class random_k : public pipeable {
   template <real In, executor E>
   void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y,
               workspace_on<E>&) const {
-    exec.for_each_index(kept(dims.n), detail::gather_strata<In, Scaling>{strata(id, dims.n), x.data, y.values.data});
+    copy(exec, id, dims, detail::keep_drawn<In, Scaling>{x.data, y.values.data});
   }
   template <real In, executor E>
   void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
               workspace_on<E>&) const {
     exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n));
-    exec.for_each_index(kept(dims.n), detail::scatter_strata<In>{strata(id, dims.n), y.values.data, x.data});
+    copy(exec, id, dims, detail::restore_drawn<In>{y.values.data, x.data});
   }
 
  private:
-  detail::strata strata(call const& id, std::uint64_t n) const {
-    return {draws(Drawing == drawing::shared ? shared(id) : id), n, kept(n)};
+  template <class E, class Copy>
+  void copy(E const& exec, call const& id, shape const& dims, Copy const& one) const {
+    auto const of = detail::strata{draws(Drawing == drawing::shared ? shared(id) : id), dims.n, kept(dims.n)};
+    exec.for_each_index(of.k, detail::copy_drawn<Copy>{of, one});
   }
 
-  /// The width of the widest stratum, ceil(n / k).
-  double widest(std::uint64_t n) const {
-    auto const k = kept(n);
-    return n == 0 ? 1 : static_cast<double>((n + k - 1) / k);
-  }
+  double widest(std::uint64_t n) const { return detail::strata::widest(n, kept(n)); }
 
   detail::density density_;
 };
