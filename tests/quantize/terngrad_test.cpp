@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "support/conform.hpp"
+#include "support/fed_back.hpp"
 
 using namespace support;
 using pith::summed_terngrad;
@@ -282,20 +283,7 @@ TEST_CASE("sums of more than 127 ranks travel in four bytes") {
 }
 
 TEST_CASE("feedback keeps what a rank's own levels did not say") {
-  auto const fed = pith::error_feedback(summed_terngrad(), pith::unverified);
-  auto t = trial<float, std::remove_const_t<decltype(fed)>>(fed, {100});
-  auto const x = narrow<float>(normal_vector(100, 86));
-  auto y = std::vector<double>(100);
-  for (int step = 0; step < 4; ++step) {
-    auto const received = widen(t.all_reduce(x));
-    for (std::size_t i = 0; i < 100; ++i) y[i] += received[i];
-  }
-  auto const view = std::get<1>(t.state().local().each).residual.view();
-  auto const rest = widen(std::vector<float>(view.begin(), view.end()));
-  // Sent and kept together are four times x, but for two roundings a step of numbers below 64.
-  for (std::size_t i = 0; i < 100; ++i) {
-    CHECK(std::abs(y[i] + rest[i] - 4 * static_cast<double>(x[i])) <= 8 * 0x1p-24 * 64);
-  }
+  kept_of(summed_terngrad(), narrow<float>(normal_vector(100, 86)), 64);
 }
 
 TEST_CASE("damped it contracts, for feedback") {
