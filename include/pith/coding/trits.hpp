@@ -35,14 +35,19 @@ inline constexpr std::uint64_t trit_group = 20;
 PITH_HD constexpr std::uint32_t trit_of(std::uint32_t symbol) { return symbol - (symbol >> 1); }
 PITH_HD constexpr std::uint32_t symbol_of(std::uint32_t trit) { return trit + (trit >> 1); }
 
-/// Group g of n symbols, or what is left.
+/// The symbols of group g of n, or what is left.
+PITH_HD constexpr std::uint64_t trit_count(std::uint64_t g, std::uint64_t n) {
+  return n - g * trit_group < trit_group ? n - g * trit_group : trit_group;
+}
+
+/// Packs group g of n symbols.
 struct pack_trits {
   std::uint8_t const* symbols;
   std::uint8_t* trits;
   std::uint64_t n;
 
   PITH_HD void operator()(std::uint64_t g) const {
-    auto const count = n - g * trit_group < trit_group ? n - g * trit_group : trit_group;
+    auto const count = trit_count(g, n);
     std::uint64_t all = 0;
     __builtin_memcpy(&all, symbols + g * 5, (count + 3) / 4);
     for (std::uint64_t w = 0; 5 * w < count; ++w, all >>= 10) {
@@ -53,14 +58,14 @@ struct pack_trits {
   }
 };
 
-/// Group g of n symbols, or what is left; a byte of more than five digits loses the sixth.
+/// Unpacks group g of n symbols; a byte of more than five digits loses the sixth.
 struct unpack_trits {
   std::uint8_t const* trits;
   std::uint8_t* symbols;
   std::uint64_t n;
 
   PITH_HD void operator()(std::uint64_t g) const {
-    auto const count = n - g * trit_group < trit_group ? n - g * trit_group : trit_group;
+    auto const count = trit_count(g, n);
     std::uint64_t all = 0;
     for (std::uint64_t w = 0; 5 * w < count; ++w) {
       std::uint32_t digits = trits[g * 4 + w];
