@@ -26,6 +26,13 @@ struct fast_array {
   alignas(64) unsigned char bytes[N * sizeof(T)];
 };
 
+/// The blocks of `span` elements that n make ...
+PITH_HD constexpr std::uint64_t blocks_for(std::uint64_t n, std::uint64_t span) { return n / span + (n % span != 0); }
+/// ... and the elements of the one that begins at `first`.
+PITH_HD constexpr std::uint32_t block_size(std::uint64_t n, std::uint64_t first, std::uint32_t span) {
+  return n - first < span ? static_cast<std::uint32_t>(n - first) : span;
+}
+
 struct no_work {
   PITH_HD void operator()(std::uint32_t) const {}
 };

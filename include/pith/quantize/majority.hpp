@@ -65,12 +65,10 @@ struct count_votes {
   In* x;
   std::uint64_t n;
 
-  static constexpr std::uint64_t blocks(std::uint64_t n) { return n / Span + (n % Span != 0); }
-
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const first = block * Span;
-    auto const count = n - first < Span ? static_cast<std::uint32_t>(n - first) : Span;
+    auto const count = block_size(n, first, Span);
     auto const self = *this;
     auto* const negative = fast.negative.data();
     auto* const tied = fast.tied.data();

@@ -12,8 +12,6 @@
 
 namespace pith::inline v0::detail {
 
-constexpr std::uint64_t blocks_for(std::uint64_t n, std::uint64_t size) { return n / size + (n % size != 0); }
-
 /// The symbols of a tensor, which are signs, wherever rows begin.
 template <class In, class E>
 void write_signs(E const& exec, std::uint64_t n, In const* x, std::uint8_t* bytes) {
@@ -122,7 +120,7 @@ struct look_up_means {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const first = block * Span;
-    auto const count = n - first < Span ? static_cast<std::uint32_t>(n - first) : Span;
+    auto const count = block_size(n, first, Span);
     auto* const sum = fast.sum.data();
     team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, of either sign of zero
     for (unsigned rank = 0; rank < ranks; ++rank) {

@@ -50,7 +50,8 @@ class sign : public scalar_quantizer<detail::sign_rule> {
   void decode_sum(E const& exec, call const&, shape const& dims, parts_on<E, packed<1>> in, accum<In>,
                   stream_on<E, In> x, workspace_on<E>&) const {
     using body = detail::count_votes<In, E::block_span>;
-    exec.for_each_block(body::blocks(dims.n), body{in.values.data, in.stride, in.ranks, even_, x.data, dims.n});
+    exec.for_each_block(detail::blocks_for(dims.n, E::block_span),
+                        body{in.values.data, in.stride, in.ranks, even_, x.data, dims.n});
   }
 
  private:

@@ -35,12 +35,10 @@ struct write_levels {
   Level* to;
   std::uint64_t n;
 
-  static constexpr std::uint64_t blocks(std::uint64_t n) { return n / Span + (n % Span != 0); }
-
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const first = block * Span;
-    auto const count = n - first < Span ? static_cast<std::uint32_t>(n - first) : Span;
+    auto const count = block_size(n, first, Span);
     auto* const lots = fast.random.data();
     if constexpr (Rule::draws) team.random(from, first / group, static_cast<std::uint32_t>(groups(count)), lots);
     auto const own = rule;

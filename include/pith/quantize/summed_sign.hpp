@@ -53,7 +53,8 @@ class summed_sign : public sign {
     detail::with_level(ranks, [&]<class Level>(Level) {
       using body = detail::write_levels<detail::sign_rule, In, Level, E::block_span>;
       auto* const votes = side_as<Level>(out);
-      exec.for_each_block(body::blocks(dims.n), body{rule(), draws(id), nullptr, x.data, votes, dims.n});
+      exec.for_each_block(detail::blocks_for(dims.n, E::block_span),
+                          body{rule(), draws(id), nullptr, x.data, votes, dims.n});
     });
   }
   template <real In, executor E>

@@ -129,7 +129,7 @@ class summed_terngrad : public pipeable {
     detail::with_level(ranks, [&]<class Level>(Level) {
       using body = detail::write_levels<rule_type, In, Level, E::block_span>;
       auto* const to = side_as<Level>(out);
-      exec.for_each_block(body::blocks(dims.n),
+      exec.for_each_block(detail::blocks_for(dims.n, E::block_span),
                           body{alone_.rule(), draws(id), agreed.scale.data(), x.data, to, dims.n});
     });
   }

@@ -85,7 +85,7 @@ struct transform_block {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const first = block * Span;
-    auto const count = n - first < Span ? static_cast<std::uint32_t>(n - first) : Span;
+    auto const count = block_size(n, first, Span);
     auto const* const p = from.load(team, first, count, fast.data());
     auto* const to = y + first;
     team.for_each(count, [=](std::uint32_t i) { to[i] = element_cast<In>(p[i]); });
@@ -102,7 +102,7 @@ struct restore_block {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const first = block * Span;
-    auto const count = n - first < Span ? static_cast<std::uint32_t>(n - first) : Span;
+    auto const count = block_size(n, first, Span);
     auto const* const from = y + first;
     auto* const p = fast.data();
     team.for_each(count, [=](std::uint32_t i) { p[i] = element_cast<A>(from[i]); });
@@ -141,7 +141,7 @@ class tile_transform : public pipeable {
               workspace_on<E>&) const {
     using source = decltype(transformed<In>(id, dims, detail::plain_source<In>()));
     auto const n = output_shape(dims).n;
-    exec.for_each_block(blocks(n, E::block_span),
+    exec.for_each_block(detail::blocks_for(n, E::block_span),
                         detail::transform_block<source, In, E::block_span>{
                             transformed<In>(id, dims, detail::plain_source<In>{x.data}), y.values.data, n});
   }
@@ -150,7 +150,7 @@ class tile_transform : public pipeable {
               workspace_on<E>&) const {
     using sink = decltype(restored<In>(id, dims, detail::tensor_sink<In>()));
     auto const n = output_shape(dims).n;
-    exec.for_each_block(blocks(n, E::block_span),
+    exec.for_each_block(detail::blocks_for(n, E::block_span),
                         detail::restore_block<sink, In, E::block_span>{
                             restored<In>(id, dims, detail::tensor_sink<In>{x.data, 1}), y.values.data, n});
   }
@@ -166,8 +166,6 @@ class tile_transform : public pipeable {
   }
 
  private:
-  static constexpr std::uint64_t blocks(std::uint64_t n, std::uint32_t span) { return n / span + (n % span != 0); }
-
   Rule rule_;
 };
 
