@@ -35,38 +35,31 @@ struct segments_to_quantize {
     own.tensor = s.tensor;
     return draws(own);
   }
+  PITH_HD statistic_of<Rule, A>* statistics(std::uint32_t i) const { return partial + tiles_before[i]; }
 };
 
-template <class Rule, class In, std::uint32_t Span>
-struct make_quantize_buckets {
-  using body = quantize_buckets<Rule, plain_source<In>, accum<In>, Span>;
-  segments_to_quantize<Rule, In, Span> of;
+/// A body that encodes a segment ...
+template <class Body, class Segments>
+struct make_encoder {
+  using body = Body;
+  Segments of;
   PITH_HD body operator()(segment const& s, std::uint32_t) const { return {of.to(s), of.from(s), of.random(s)}; }
 };
 
-template <class Rule, class In, std::uint32_t Span>
-struct make_measure_tiles {
-  using body = measure_tiles<Rule, plain_source<In>, accum<In>, Span>;
-  segments_to_quantize<Rule, In, Span> of;
-  PITH_HD body operator()(segment const& s, std::uint32_t i) const {
-    return {of.to(s), of.from(s), of.partial + of.tiles_before[i]};
-  }
+/// ... or measures the tiles of its buckets ...
+template <class Body, class Segments>
+struct make_measurer {
+  using body = Body;
+  Segments of;
+  PITH_HD body operator()(segment const& s, std::uint32_t i) const { return {of.to(s), of.from(s), of.statistics(i)}; }
 };
 
-template <class Rule, class In, std::uint32_t Span>
-struct make_finish_buckets {
-  using body = finish_buckets<Rule, accum<In>>;
-  segments_to_quantize<Rule, In, Span> of;
-  PITH_HD body operator()(segment const& s, std::uint32_t i) const {
-    return {of.to(s), of.partial + of.tiles_before[i]};
-  }
-};
-
-template <class Rule, class In, std::uint32_t Span>
-struct make_quantize_part {
-  using body = quantize_part<Rule, plain_source<In>, accum<In>, Span>;
-  segments_to_quantize<Rule, In, Span> of;
-  PITH_HD body operator()(segment const& s, std::uint32_t) const { return {of.to(s), of.from(s), of.random(s)}; }
+/// ... or finishes their scales.
+template <class Body, class Segments>
+struct make_finisher {
+  using body = Body;
+  Segments of;
+  PITH_HD body operator()(segment const& s, std::uint32_t i) const { return {of.to(s), of.statistics(i)}; }
 };
 
 template <class Rule, class In, std::uint32_t Span>
@@ -112,17 +105,22 @@ struct quantizer_batch {
   template <class In, class E>
   void encode(E const& exec, call const& id, segment_table<E> const& table, In const* x, std::byte* payloads,
               workspace_on<E>& ws) const {
+    using A = accum<In>;
+    using source = plain_source<In>;
     constexpr auto span = E::block_span;
+    using segments = segments_to_quantize<Rule, In, span>;
     auto const scope = ws.mark();
-    auto* const partial = ws.template take<statistic_of<Rule, accum<In>>>(table.blocks(tiles_of_large)).data;
+    auto* const partial = ws.template take<statistic_of<Rule, A>>(table.blocks(tiles_of_large)).data;
     auto const* const tiles = table.over(tiles_of_large).before;
-    auto const of = segments_to_quantize<Rule, In, span>{rule, bucket, id, x, payloads, partial, tiles};
-    if constexpr (measures<Rule, accum<In>>) {
-      run(exec, table, small_buckets, make_quantize_buckets<Rule, In, span>{of});
-      run(exec, table, tiles_of_large, make_measure_tiles<Rule, In, span>{of});
-      run(exec, table, large_buckets, make_finish_buckets<Rule, In, span>{of});
+    auto const of = segments{rule, bucket, id, x, payloads, partial, tiles};
+    if constexpr (measures<Rule, A>) {
+      run(exec, table, small_buckets, make_encoder<quantize_buckets<Rule, source, A, span>, segments>{of});
+      run(exec, table, tiles_of_large, make_measurer<measure_tiles<Rule, source, A, span>, segments>{of});
+      run(exec, table, large_buckets, make_finisher<finish_buckets<Rule, A>, segments>{of});
     }
-    if constexpr (!scale_free<Rule>) run(exec, table, parts_of_large, make_quantize_part<Rule, In, span>{of});
+    if constexpr (!scale_free<Rule>) {
+      run(exec, table, parts_of_large, make_encoder<quantize_part<Rule, source, A, span>, segments>{of});
+    }
   }
 
   template <class In, class E>
