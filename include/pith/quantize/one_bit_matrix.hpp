@@ -3,8 +3,8 @@
 
 #include <pith/core/executor.hpp>
 #include <pith/core/source.hpp>
+#include <pith/quantize/large_buckets.hpp>
 #include <pith/quantize/one_bit_rule.hpp>
-#include <pith/quantize/quantizer_blocks.hpp>
 #include <pith/quantize/sign.hpp>
 
 #include <cstddef>

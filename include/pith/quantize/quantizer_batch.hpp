@@ -4,7 +4,9 @@
 #include <pith/core/call.hpp>
 #include <pith/core/segments.hpp>
 #include <pith/core/source.hpp>
-#include <pith/quantize/quantizer_blocks.hpp>
+#include <pith/quantize/decode_block.hpp>
+#include <pith/quantize/large_buckets.hpp>
+#include <pith/quantize/small_buckets.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -4,8 +4,10 @@
 #include <pith/core/capability.hpp>
 #include <pith/core/source.hpp>
 #include <pith/core/stage.hpp>
+#include <pith/quantize/decode_block.hpp>
+#include <pith/quantize/large_buckets.hpp>
 #include <pith/quantize/quantizer_batch.hpp>
-#include <pith/quantize/quantizer_blocks.hpp>
+#include <pith/quantize/small_buckets.hpp>
 
 #include <cstdint>
 #include <utility>
