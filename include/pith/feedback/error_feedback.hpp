@@ -6,7 +6,9 @@
 #include <pith/core/explain.hpp>
 #include <pith/core/rounds.hpp>
 #include <pith/feedback/contraction.hpp>
+#include <pith/feedback/fusing.hpp>
 #include <pith/feedback/residual.hpp>
+#include <pith/feedback/widened.hpp>
 
 #include <algorithm>
 #include <string>
@@ -113,7 +115,7 @@ class error_feedback : public pipeable {
     auto const own = detail::scratch_bytes<accum<In>>(codec_, exec, dims);
     if constexpr (fuses<In, E>) {
       auto const from = detail::scratch_bytes_from<accum<In>, source_of<In, E>>(codec_, exec, dims);
-      if (is_fused<In, E>(dims)) return std::max(from, wide_bytes<In>(dims) + own);
+      if (is_fused<In, E>(dims)) return std::max(from, detail::wide_bytes<In>(dims) + own);
     }
     return 2 * scratch_for<accum<In>>(dims.n) + own + detail::scratch_bytes<In>(policy_, exec, dims);
   }
@@ -141,9 +143,9 @@ class error_feedback : public pipeable {
     requires pith::codec<C, accum<In>, E>
   void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
                       stream_on<E, In> x, auto const& agreed, workspace_on<E>& ws) const {
-    auto const y = wide<In, E>(x, ws);
+    auto const y = detail::widened<In, E>(x, ws);
     detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, y, codec_part(agreed), ws);
-    narrow<In>(exec, y, x);
+    detail::narrow<In>(exec, y, x);
   }
 
   unsigned rounds(shape const& dims, unsigned ranks) const { return detail::rounds(codec_, dims, ranks); }
@@ -157,7 +159,7 @@ class error_feedback : public pipeable {
       auto const from = detail::scratch_bytes_from<accum<In>, source_of<In, E>>(codec_, exec, dims);
       auto const rest = detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks);
       auto const fused = exchanges_from_source<In, E> ? hears_mean<In, E>(dims) : is_fused<In, E>(dims);
-      if (fuses_exchange<In, E> && fused) return std::max(from, wide_bytes<In>(dims) + rest);
+      if (fuses_exchange<In, E> && fused) return std::max(from, detail::wide_bytes<In>(dims) + rest);
     }
     return 2 * scratch_for<accum<In>>(dims.n) + detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks) +
            detail::scratch_bytes<In>(policy_, exec, dims);
@@ -196,7 +198,8 @@ class error_feedback : public pipeable {
       return;
     }
     if constexpr (exchanges_from_source<In, E>) {
-      auto const to = sink_of<In, E>{policy_.template source<In, E>(x, policy_part(local)), {x.data, 1}};
+      auto const to =
+          detail::feedback_sink<F, In, E>{policy_.template source<In, E>(x, policy_part(local)), {x.data, 1}};
       if (hears_mean<In, E>(dims)) return codec_.absorb_to(exec, id, dims, ranks, in, to, codec_part(agreed), ws);
     }
     absorb_last<In>(exec, id, dims, ranks, round, in, x, agreed, local, ws);
@@ -211,10 +214,10 @@ class error_feedback : public pipeable {
   void absorb_last(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
                    stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
     auto const knows = tells_own<In, E>();
-    auto const mean = knows || is_exact(dims) ? wide<In, E>(x, ws) : ws.template take<accum<In>>(dims.n);
+    auto const mean = knows || is_exact(dims) ? detail::widened<In, E>(x, ws) : ws.template take<accum<In>>(dims.n);
     detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, mean, codec_part(agreed), codec_part(local),
                               ws);
-    if (is_exact(dims)) return narrow<In>(exec, mean, x);
+    if (is_exact(dims)) return detail::narrow<In>(exec, mean, x);
     if (!knows) {
       auto const p = compensated<In>(exec, id, dims, stream_on<E, In const>(x), local, ws);
       auto const sent = loses_nothing(dims) ? p : stream_on<E, accum<In> const>(mean);
@@ -223,7 +226,7 @@ class error_feedback : public pipeable {
     if constexpr (detail::settles<F, In, E>) {
       policy_.settle(exec, id, dims, mean, policy_part(agreed), policy_part(local), ws);
     }
-    narrow<In>(exec, mean, x);
+    detail::narrow<In>(exec, mean, x);
   }
 
   template <class In, class E>
@@ -232,33 +235,11 @@ class error_feedback : public pipeable {
   using local_states = detail::states<detail::local_part, local_of<C, accum<In>, E>, local_of<F, In, E>>;
 
   template <class In, class E>
-  static constexpr bool has_sources = requires(F const& f, stream_on<E, In const> g, local_of<F, In, E>& l) {
-    f.template source<In, E>(g, l);
-  };
-  template <class In, class E>
   using source_of = typename detail::feedback_source<F, In, E>::type;
-
-  /// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass.
   template <class In, class E>
-  static constexpr bool fuses = [] {
-    if constexpr (has_sources<In, E>) {
-      return detail::encodes_from<C, accum<In>, E, source_of<In, E>> ||
-             detail::encodes_payload_from<C, accum<In>, E, source_of<In, E>>;
-    } else {
-      return false;
-    }
-  }();
+  static constexpr bool fuses = detail::fuses_feedback<C, F, In, E>;
   template <class In, class E>
-  using sink_of = detail::unsent_and_sent_sink<source_of<In, E>, In>;
-  /// So it is in the rounds of a collective: what it sent is the mean that it gives to a sink.
-  template <class In, class E>
-  static constexpr bool exchanges_from_source = [] {
-    if constexpr (fuses<In, E> && !detail::settles<F, In, E>) {
-      return detail::exchanges_from<C, accum<In>, E, source_of<In, E>, sink_of<In, E>>;
-    } else {
-      return false;
-    }
-  }();
+  static constexpr bool exchanges_from_source = detail::exchanges_feedback<C, F, In, E>;
   template <class In, class E>
   static constexpr bool fuses_exchange = fuses<In, E> && (exchanges_from_source<In, E> || !collective<C, accum<In>, E>);
   template <class In, class E>
@@ -269,25 +250,6 @@ class error_feedback : public pipeable {
     } else {
       return false;
     }
-  }
-
-  /// x itself where its type is wide enough for sums, else scratch.
-  template <class In, class E>
-  static stream_on<E, accum<In>> wide(stream_on<E, In> x, workspace_on<E>& ws) {
-    if constexpr (std::same_as<In, accum<In>>) {
-      return x;
-    } else {
-      return ws.template take<accum<In>>(x.capacity);
-    }
-  }
-  template <class In>
-  static std::size_t wide_bytes(shape const& dims) {
-    return std::same_as<In, accum<In>> ? 0 : scratch_for<accum<In>>(dims.n);
-  }
-  template <class In, class E>
-  static void narrow(E const& exec, stream_on<E, accum<In>> y, stream_on<E, In> x) {
-    if (static_cast<void const*>(y.data) == x.data) return;
-    exec.for_each_index(x.capacity, detail::convert<In, accum<In>>{y.data, x.data});
   }
 
   static auto& codec_part(auto& states) { return std::get<0>(states.each); }
