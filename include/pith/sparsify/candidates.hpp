@@ -21,14 +21,14 @@ struct sample_keys {
   PITH_HD void operator()(Team const& team, memory&, std::uint64_t block) const {
     auto const first = static_cast<std::uint32_t>(block) * select_span<A>;
     auto const count = samples - first < select_span<A> ? samples - first : select_span<A>;
-    auto const width = of.n / (samples / line);
+    auto const width = of.n / (samples / sampled_line);
     auto const from = of.from;
     auto* const to = keys + first;
-    team.for_each_in(count, constant<line>(), [=](std::uint32_t j) {
-      auto const stratum = first / line + j;
-      auto const jitter = (static_cast<std::uint64_t>(stratum * 0x9E3779B1u) >> 16) * (width / line) >> 16;
-      auto const begin = (stratum * width + jitter * line) / line * line;
-      return [=](std::uint32_t i) { to[i] = magnitude_bits(from(begin + i % line)); };
+    team.for_each_in(count, constant<sampled_line>(), [=](std::uint32_t j) {
+      auto const stratum = first / sampled_line + j;
+      auto const jitter = (static_cast<std::uint64_t>(stratum * 0x9E3779B1u) >> 16) * (width / sampled_line) >> 16;
+      auto const begin = (stratum * width + jitter * sampled_line) / sampled_line * sampled_line;
+      return [=](std::uint32_t i) { to[i] = magnitude_bits(from(begin + i % sampled_line)); };
     });
   }
 };

@@ -19,7 +19,7 @@ template <class A>
 inline constexpr std::uint32_t select_part = spans_in_part* select_span<A>;
 
 /// A line of memory that is sampled.
-inline constexpr std::uint32_t line = 16;
+inline constexpr std::uint32_t sampled_line = 16;
 
 /// What the host decides, from the number of elements and of those kept alone.
 struct selection_size {
@@ -32,7 +32,7 @@ struct selection_size {
   /// among the k largest; four standard deviations more are not, once in some ten thousand times.
   static selection_size of(std::uint64_t n, std::uint64_t k) {
     if (n < 16384 || k > n / 4) return {n, k};
-    auto const samples = std::clamp<std::uint64_t>(n / 256 / line * line, 4096, 16384);
+    auto const samples = std::clamp<std::uint64_t>(n / 256 / sampled_line * sampled_line, 4096, 16384);
     auto const share = static_cast<double>(samples) / static_cast<double>(n);
     auto const rank = std::floor(share * static_cast<double>(k) + 4 * std::sqrt(share * static_cast<double>(k)) + 2);
     auto const most = std::ceil((rank + 4 * std::sqrt(rank) + 4) / share);
