@@ -15,21 +15,21 @@ struct hadamard_rule {
   std::uint32_t tile;
   float unit;  ///< 1 / sqrt(tile), a power of two: products with it are exact
 
-  template <class Team, class A>
-  PITH_HD void forward(Team const& team, draws const& random, std::uint64_t first, std::uint32_t count, A* p) const {
+  template <class Team, class Count, class A>
+  PITH_HD void forward(Team const& team, draws const& random, std::uint64_t first, Count count, A* p) const {
     flip_signs(team, random, first, count, p);
     rotate(team, count, p);
   }
-  template <class Team, class A>
-  PITH_HD void inverse(Team const& team, draws const& random, std::uint64_t first, std::uint32_t count, A* p) const {
+  template <class Team, class Count, class A>
+  PITH_HD void inverse(Team const& team, draws const& random, std::uint64_t first, Count count, A* p) const {
     rotate(team, count, p);
     flip_signs(team, random, first, count, p);
   }
 
  private:
   /// A random block has the signs of 128 elements: word w those of 32 w .. 32 w + 31.
-  template <class Team, class A>
-  PITH_HD void flip_signs(Team const& team, draws const& random, std::uint64_t first, std::uint32_t count, A* p) const {
+  template <class Team, class Count, class A>
+  PITH_HD void flip_signs(Team const& team, draws const& random, std::uint64_t first, Count count, A* p) const {
     team.for_each_in(count, constant<32>(), [=](std::uint32_t j) {
       auto const at = first / 32 + j;
       auto const signs = random(at / 4).word[at % 4];
@@ -40,21 +40,47 @@ struct hadamard_rule {
     });
   }
 
-  template <class Team, class A>
-  PITH_HD void rotate(Team const& team, std::uint32_t count, A* p) const {
+  /// A tile is a square. Butterflies of neighbours first: in the transposed square they are whole rows apart.
+  template <class Team, class Count, class A>
+  PITH_HD void rotate(Team const& team, Count count, A* p) const {
     auto const times = static_cast<A>(unit);
     team.for_each(count, [=](std::uint32_t i) { p[i] *= times; });
-    for (std::uint32_t half = 1; half < tile; half *= 2) {
-      team.for_each_in(count / 2, half, [=](std::uint32_t pair) {
-        auto* const low = p + pair * half;
-        auto* const high = low + half;
-        return [=](std::uint32_t i) {
-          auto const a = low[i], b = high[i];
-          low[i] = a + b;
-          high[i] = a - b;
-        };
-      });
+    if (tile == 256) {
+      rotate_squares(team, count, constant<16>(), p);
+    } else {
+      rotate_squares(team, count, constant<8>(), p);
     }
+  }
+  template <class Team, class Side, class A>
+  PITH_HD static void rotate_squares(Team const& team, std::uint32_t count, Side side, A* p) {
+    for (int half = 0; half < 2; ++half) {
+      transpose(team, count, side, p);
+      for (std::uint32_t rows = 1; rows < side; rows *= 2) add_and_subtract(team, count, rows * side, p);
+    }
+  }
+  template <class Team, std::uint32_t Side, class A>
+  PITH_HD static void transpose(Team const& team, std::uint32_t count, constant<Side>, A* p) {
+    team.for_each(count / Side, [=](std::uint32_t row) {
+      auto const y = row % Side;
+      auto* const square = p + (row - y) * Side;
+      for (std::uint32_t x = 0; x < y; ++x) {
+        auto const above = square[x * Side + y];
+        square[x * Side + y] = square[y * Side + x];
+        square[y * Side + x] = above;
+      }
+    });
+  }
+  template <class Team, class A>
+  PITH_HD static void add_and_subtract(Team const& team, std::uint32_t count, std::uint32_t distance, A* p) {
+    team.for_each_in(count / 2, distance, [=](std::uint32_t pair) {
+      auto* const low = p + pair * distance;
+      auto* const high = low + distance;
+      return [=](std::uint32_t i) {
+        auto const a = low[i], b = high[i];
+        low[i] = a + b;
+        high[i] = a - b;
+      };
+    });
   }
 };
 

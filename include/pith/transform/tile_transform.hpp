@@ -85,7 +85,15 @@ struct transform_block {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const first = block * Span;
-    auto const count = block_size(n, first, Span);
+    if constexpr (Team::specializes) {
+      if (n - first >= Span) return transform(team, fast, first, constant<Span>());
+    }
+    transform(team, fast, first, block_size(n, first, Span));
+  }
+
+ private:
+  template <class Team, class Count>
+  PITH_HD void transform(Team const& team, memory& fast, std::uint64_t first, Count count) const {
     auto const* const p = from.load(team, first, count, fast.data());
     auto* const to = y + first;
     team.for_each(count, [=](std::uint32_t i) { to[i] = element_cast<In>(p[i]); });
@@ -102,7 +110,15 @@ struct restore_block {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const first = block * Span;
-    auto const count = block_size(n, first, Span);
+    if constexpr (Team::specializes) {
+      if (n - first >= Span) return restore(team, fast, first, constant<Span>());
+    }
+    restore(team, fast, first, block_size(n, first, Span));
+  }
+
+ private:
+  template <class Team, class Count>
+  PITH_HD void restore(Team const& team, memory& fast, std::uint64_t first, Count count) const {
     auto const* const from = y + first;
     auto* const p = fast.data();
     team.for_each(count, [=](std::uint32_t i) { p[i] = element_cast<A>(from[i]); });
