@@ -57,7 +57,7 @@ void multiply(E const& exec, thin_shape const& size, Source const& m, A const* q
   auto const* const columns = take_by_columns(exec, size, q, ws);
   auto const parts = thin_segments(size), n = size.rows * size.rank;
   auto* const partial = ws.template take<double>(parts * n).data;
-  auto const body = times_thin<Source, A>{m, columns, partial, size};
+  auto const body = times_thin<Source, A, space_of<E>>{m, columns, partial, size};
   exec.for_each_block(body.blocks(), body);
   exec.for_each_index(n, add_parts<A>{partial, p, n, parts});
 }
@@ -78,7 +78,7 @@ void multiply_transposed(E const& exec, thin_shape const& size, Source const& m,
 template <executor E, class A, class Sink>
 void expand(E const& exec, thin_shape const& size, A const* p, A const* q, Sink const& m, workspace_on<E>& ws) {
   auto const scope = ws.mark();
-  auto const body = thin_times_thin<Sink, A>{p, take_by_columns(exec, size, q, ws), m, size};
+  auto const body = thin_times_thin<Sink, A, space_of<E>>{p, take_by_columns(exec, size, q, ws), m, size};
   exec.for_each_block(body.blocks(), body);
 }
 

@@ -9,13 +9,13 @@
 namespace pith::inline v0::detail {
 
 /// M = P Q^T; terms are added in order. Q is given by columns, M goes to a sink of A.
-template <class Sink, class A>
+template <class Sink, class A, memory_space Space>
 struct thin_times_thin {
-  static constexpr std::uint32_t tall = 4;
+  static constexpr std::uint32_t tall = 4, strip = strip_of_rows<Space, Sink::takes_blocks>;
   static constexpr auto resident_blocks = thin_resident_blocks<A>;
   struct memory {
-    fast_array<double, tall * thin_strip> sums;
-    fast_array<A, Sink::takes_blocks ? tall * thin_strip : 1> values;
+    fast_array<double, tall * strip> sums;
+    fast_array<A, Sink::takes_blocks ? tall * strip : 1> values;
   };
 
   A const* p;
@@ -23,15 +23,15 @@ struct thin_times_thin {
   Sink m;
   thin_shape size;
 
-  PITH_HD std::uint64_t strips() const { return (size.columns + thin_strip - 1) / thin_strip; }
+  PITH_HD std::uint64_t strips() const { return (size.columns + strip - 1) / strip; }
   PITH_HD std::uint64_t blocks() const { return strips() * ((size.rows + tall - 1) / tall); }
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
-    auto const row = block / strips() * tall, column = block % strips() * thin_strip;
-    auto const rows = at_most(size.rows - row, tall), count = at_most(size.columns - column, thin_strip);
-    if (rows == tall && count == thin_strip) {
-      expand<tall>(team, fast, row, column, constant<thin_strip>());
+    auto const row = block / strips() * tall, column = block % strips() * strip;
+    auto const rows = at_most(size.rows - row, tall), count = at_most(size.columns - column, strip);
+    if (rows == tall && count == strip) {
+      expand<tall>(team, fast, row, column, constant<strip>());
     } else {
       for (auto i = row; i < row + rows; ++i) expand<1>(team, fast, i, column, count);
     }
@@ -45,7 +45,7 @@ struct thin_times_thin {
     auto const* const b = q + column;
     auto const first = row * size.columns + column;
     auto* const sums = fast.sums.data();
-    if (kept) team.for_each(constant<Rows * thin_strip>(), [=](std::uint32_t i) { sums[i] = 0; });
+    if (kept) team.for_each(constant<Rows * strip>(), [=](std::uint32_t i) { sums[i] = 0; });
     for_each_group(size.rank, [&](std::uint64_t c, auto width) {
       auto const* const columns = b + c * size.columns;
       if (c + width < size.rank) {
@@ -70,12 +70,12 @@ struct thin_times_thin {
     auto const factor = thin_rows<Rows, Width>(a, size.rank);
     team.for_each(count, [=](std::uint32_t j) {
       write_out<Rows>([&](auto y) {
-        double sum = Before ? sums[y * thin_strip + j] : 0;
+        double sum = Before ? sums[y * strip + j] : 0;
         write_out<Width>([&](auto c) { sum = add_product<A>(sum, factor.at[y * Width + c], b[c * pitch + j]); });
         if constexpr (Behind) {
-          sums[y * thin_strip + j] = sum;
+          sums[y * strip + j] = sum;
         } else if constexpr (Sink::takes_blocks) {
-          values[y * thin_strip + j] = static_cast<A>(sum);
+          values[y * strip + j] = static_cast<A>(sum);
         } else {
           to.put(first + y * pitch + j, static_cast<A>(sum));
         }
@@ -85,7 +85,7 @@ struct thin_times_thin {
 
   template <std::uint32_t Rows, class Team, class Count>
   PITH_HD void store(Team const& team, A* values, std::uint64_t first, Count count) const {
-    for (std::uint32_t y = 0; y < Rows; ++y) m.store(team, first + y * size.columns, count, values + y * thin_strip);
+    for (std::uint32_t y = 0; y < Rows; ++y) m.store(team, first + y * size.columns, count, values + y * strip);
   }
 };
 

@@ -18,16 +18,17 @@ PITH_HD constexpr std::uint64_t thin_segments(thin_shape const& size) {
 
 /// Parts of P = M Q, one of each `thin_segment` columns: a sum has 32 lanes, which take each 32nd column in order and
 /// are merged like those of a tile. M is a source of A, Q is given by columns.
-template <class Source, class A>
+template <class Source, class A, memory_space Space>
 struct times_thin {
   /// A source of two tensors is loaded first, line by line: read lane by lane, their rows are more streams than a CPU
   /// fetches ahead. It has fewer rows, so that they and their sums fit into fast memory.
   static constexpr bool loads = Source::keeps;
   static constexpr std::uint32_t lanes = 32, tall = loads ? 8 : 16;
+  static constexpr std::uint32_t strip = strip_of_rows<Space, loads>;
   static constexpr auto resident_blocks = thin_resident_blocks<A>;
   struct memory {
     fast_array<double, tall * thin_group * lanes> sums;
-    fast_array<A, loads ? tall * thin_strip : 1> room;
+    fast_array<A, loads ? tall * strip : 1> room;
   };
 
   Source m;
@@ -65,10 +66,10 @@ struct times_thin {
   PITH_HD void add_strips(Team const& team, memory& fast, Source const& a, double const* b, std::uint32_t rows,
                           std::uint32_t count, Width width) const {
     auto* const room = fast.room.data();
-    for (std::uint32_t j = 0; j < count; j += thin_strip) {
-      auto const n = at_most(count - j, thin_strip);
-      for (std::uint32_t y = 0; y < rows; ++y) a.load(team, y * size.columns + j, n, room + y * thin_strip);
-      add(team, fast.sums.data(), plain_source<A>{room}, thin_strip, b + j, rows, n, width);
+    for (std::uint32_t j = 0; j < count; j += strip) {
+      auto const n = at_most(count - j, strip);
+      for (std::uint32_t y = 0; y < rows; ++y) a.load(team, y * size.columns + j, n, room + y * strip);
+      add(team, fast.sums.data(), plain_source<A>{room}, strip, b + j, rows, n, width);
     }
   }
 
