@@ -40,6 +40,19 @@ std::vector<std::uint32_t> large(pith::isa level, std::vector<A> const& x, bits<
   return kept;
 }
 
+/// What a team packs of signs.
+template <class A>
+struct pack_negatives {
+  struct memory {};
+  A const* x;
+  std::uint32_t n;
+  std::uint8_t* bytes;
+  template <pith::team Team>
+  void operator()(Team const& team, memory&, std::uint64_t) const {
+    team.negatives(x, n, bytes);
+  }
+};
+
 /// Adds one to a word for each element, and counts and compacts those that are odd.
 struct use_primitives {
   struct memory {
@@ -84,6 +97,24 @@ TEST_CASE_TEMPLATE("a team finds large magnitudes in order at every instruction 
         CHECK(large(level, x, least) == expected);
       }
       CHECK(large<A>(level, x, bits<A>{1} << (8 * sizeof(A) - 1)).empty());
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("a team packs what is below zero at every instruction set", A, float, double) {
+  for (auto const level : {pith::isa::baseline, pith::isa::avx2, pith::isa::avx512}) {
+    if (level > pith::best_isa()) continue;
+    CAPTURE(pith::isa_name(level));
+    for (std::size_t const n : {0u, 1u, 7u, 8u, 9u, 16u, 23u, 40u, 512u, 2047u}) {
+      auto x = support::narrow<A>(support::normal_vector(n, 57 + n));
+      if (n > 8) x[1] = -A{0}, x[3] = static_cast<A>(-support::not_a_number), x[8] = static_cast<A>(-support::infinity);
+      auto expected = std::vector<std::uint8_t>((n + 7) / 8 + 1);
+      for (std::uint32_t i = 0; i < n; ++i) expected[i / 8] |= static_cast<std::uint8_t>((x[i] < 0) << i % 8);
+      expected.back() = 0xa5;
+      auto bytes = std::vector<std::uint8_t>(expected.size(), 0xa5);
+      auto const body = pack_negatives<A>{x.data(), static_cast<std::uint32_t>(n), bytes.data()};
+      pith::seq_executor(level).for_each_block(1, body);
+      CHECK(bytes == expected);
     }
   }
 }

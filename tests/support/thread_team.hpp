@@ -66,6 +66,12 @@ struct thread_team {
   }
 
   template <std::floating_point A, class Count>
+  void negatives(A const* x, Count n, std::uint8_t* bytes) const {
+    for_each(static_cast<std::uint32_t>(pith::detail::groups(n)),
+             [=](std::uint32_t g) { bytes[g] = pith::detail::negative_byte(x, g, n); });
+  }
+
+  template <std::floating_point A, class Count>
   std::uint32_t at_least(A const* x, Count n, pith::detail::bits_of<A> least, std::uint32_t* to) const {
     return compact(
         n, [=](std::uint32_t i) { return pith::detail::magnitude_bits(x[i]) >= least; },

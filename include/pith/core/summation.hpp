@@ -4,6 +4,7 @@
 #include <pith/core/executor.hpp>
 #include <pith/core/team.hpp>
 
+#include <concepts>
 #include <cstdint>
 
 namespace pith::inline v0::detail {
@@ -57,6 +58,12 @@ PITH_HD constexpr auto row_stride(constant<Width>) {
   return constant<row_stride(Width)>();
 }
 
+PITH_HD constexpr std::uint32_t halved(std::uint32_t n) { return n / 2; }
+template <std::uint32_t N>
+PITH_HD constexpr auto halved(constant<N>) {
+  return constant<N / 2>();
+}
+
 /// Merges the lanes of rows that lie `stride` apart: `half` onto `half`.
 template <team Team, class T, class Stride, class Merge>
 PITH_HD void fold_rows(Team const& team, T* lanes, std::uint32_t rows, Stride stride, std::uint32_t half, Merge merge) {
@@ -79,12 +86,6 @@ PITH_HD void fold_rows(Team const& team, T* lanes, std::uint32_t rows, Stride st
   }
 }
 
-PITH_HD constexpr std::uint32_t halved(std::uint32_t n) { return n / 2; }
-template <std::uint32_t N>
-PITH_HD constexpr auto halved(constant<N>) {
-  return constant<N / 2>();
-}
-
 /// Merges what lies above `half` in each row into the lanes below it.
 template <team Team, class T, class F, class Merge>
 PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::uint32_t half, std::uint32_t upper,
@@ -96,10 +97,52 @@ PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::ui
   });
 }
 
+/// The same of one row by one thread: loops of known lengths at the end, where those of a row side by side are short.
+template <class T, class Merge>
+PITH_HD T fold_row(T* lane, constant<0>, Merge const&) {
+  return lane[0];
+}
+template <std::uint32_t Half, class T, class Merge>
+PITH_HD T fold_row(T* lane, constant<Half>, Merge const& merge) {
+  for (std::uint32_t i = 0; i < Half; ++i) lane[i] = merge(lane[i], lane[i + Half]);
+  return fold_row(lane, constant<Half / 2>(), merge);
+}
+template <class T, class Merge>
+PITH_HD T fold_row(T* lane, std::uint32_t half, Merge const& merge) {
+  for (; half > 0; half /= 2) {
+    if (half == 8) return fold_row(lane, constant<8>(), merge);
+    for (std::uint32_t i = 0; i < half; ++i) lane[i] = merge(lane[i], lane[i + half]);
+  }
+  return lane[0];
+}
+/// Its lanes are its own, so that nothing else can change them.
+template <class T, std::uint32_t Width, class F, class Merge>
+PITH_HD T merge_row(constant<Width>, F const& f, std::uint32_t at, Merge const& merge) {
+  constexpr auto half = Width / 2;
+  static_assert(Width > 1 && 2 * half == Width && row_stride(Width) == half);
+  T lane[half];
+  for (std::uint32_t i = 0; i < half; ++i) lane[i] = merge(f(at + i), f(at + half + i));
+  return fold_row(lane, constant<half / 2>(), merge);
+}
+template <class T, class F, class Merge>
+PITH_HD T merge_row(std::uint32_t width, F const& f, std::uint32_t at, Merge const& merge) {
+  auto const half = row_stride(width), upper = width - half;
+  T lane[tile_lanes];
+  for (std::uint32_t i = 0; i < upper; ++i) lane[i] = merge(f(at + i), f(at + half + i));
+  for (std::uint32_t i = upper; i < half; ++i) lane[i] = f(at + i);
+  return fold_row(lane, half / 2, merge);
+}
+
 /// Merges each of `rows` rows of `width` <= tile_lanes values, side by side.
 template <team Team, class T, class Width, class F, class Merge>
 PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, Width width, F const& f, Merge merge) {
   auto const half = row_stride(width);
+  if constexpr (std::derived_from<Team, lone_thread>) {
+    for (std::uint32_t r = 0; r < rows; ++r) {
+      lanes[r * half] = merge_row<T>(width, f, r * width, merge);
+    }
+    return;
+  }
   auto const upper = width - half;
   if (upper == half) {
     team.for_each_in(rows * half, half, [=](std::uint32_t r) {

@@ -3,6 +3,7 @@
 
 #include <pith/core/call.hpp>
 #include <pith/core/element.hpp>
+#include <pith/core/pack.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -52,6 +53,14 @@ PITH_HD inline bits_of<A> magnitude_bits(A x) {
   return bits_as<bits_of<A>>(x) << 1 >> 1;
 }
 
+/// Which of the eight elements of a group are below zero.
+template <std::floating_point A>
+PITH_HD inline std::uint8_t negative_byte(A const* x, std::uint32_t g, std::uint32_t n) {
+  unsigned byte = 0;
+  for (std::uint32_t i = 0; i < group_size(g, n); ++i) byte |= static_cast<unsigned>(x[g * group + i] < 0) << i;
+  return static_cast<std::uint8_t>(byte);
+}
+
 /// What at_least may write behind the last index that it keeps.
 inline constexpr std::uint32_t kept_slack = 16;
 
@@ -67,6 +76,7 @@ inline constexpr std::uint32_t kept_slack = 16;
 ///   count(n, keep)               for how many i < n keep(i) holds
 ///   compact(n, keep, emit)       emit(i, place) for the i < n that keep(i) holds for, places counted from 0 in the
 ///                                order of i; returns their number
+///   negatives(x, n, bytes)       bit i of bytes = x[i] < 0 for i < n; the spare bits of the last byte are zero
 ///   at_least(x, n, least, kept)  the i < n whose |x[i]| has bits that are at least `least`, in order, into kept[0 ...],
 ///                                n + kept_slack long; returns their number
 ///
@@ -84,6 +94,7 @@ concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::u
   t.random(from, std::uint64_t{}, 1u, to);
   { t.count(1u, detail::none_kept{}) } -> std::same_as<std::uint32_t>;
   { t.compact(1u, detail::none_kept{}, detail::none_kept{}) } -> std::same_as<std::uint32_t>;
+  t.negatives(static_cast<float const*>(nullptr), 1u, static_cast<std::uint8_t*>(nullptr));
   { t.at_least(static_cast<float const*>(nullptr), 1u, 1u, words) } -> std::same_as<std::uint32_t>;
   t.tally(words, 1u, true);
   { t.add(words, 1u) } -> std::same_as<std::uint32_t>;
@@ -132,6 +143,11 @@ struct lone_thread {
       if (keep(i)) emit(i, kept++);
     }
     return kept;
+  }
+
+  template <std::floating_point A, class Count>
+  PITH_HD void negatives(A const* x, Count n, std::uint8_t* bytes) const {
+    for (std::uint32_t g = 0; g < detail::groups(n); ++g) bytes[g] = detail::negative_byte(x, g, n);
   }
 
   template <std::floating_point A, class Count>

@@ -71,6 +71,12 @@ struct cuda_team {
   }
 
   template <std::floating_point A, class Count>
+  PITH_HD void negatives(A const* x, Count n, std::uint8_t* bytes) const {
+    for_each(static_cast<std::uint32_t>(groups(n)),
+             [=](std::uint32_t g) { bytes[g] = negative_byte(x, g, n); });
+  }
+
+  template <std::floating_point A, class Count>
   PITH_HD std::uint32_t at_least(A const* x, Count n, bits_of<A> least, std::uint32_t* to) const {
     return compact(
         n, [=](std::uint32_t i) { return magnitude_bits(x[i]) >= least; },

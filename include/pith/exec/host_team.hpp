@@ -4,6 +4,7 @@
 #include <pith/core/team.hpp>
 #include <pith/exec/compaction.hpp>
 #include <pith/exec/isa.hpp>
+#include <pith/exec/negatives.hpp>
 #include <pith/exec/philox.hpp>
 
 #include <cstdint>
@@ -37,6 +38,20 @@ struct host_team : lone_thread {
     }
 #endif
     if (done < groups) lone_thread::random(from, first + done, groups - done, to + 8 * done);
+  }
+
+  PITH_CALLS_HOST
+  template <std::floating_point A, class Count>
+  PITH_HD void negatives(A const* x, Count n, std::uint8_t* bytes) const {
+    std::uint32_t done = 0;
+#if PITH_ISA_DISPATCH
+    if constexpr (Level == isa::avx512) {
+      done = negatives_avx512(x, n, bytes);
+    } else if constexpr (Level == isa::avx2) {
+      done = negatives_avx2(x, n, bytes);
+    }
+#endif
+    if (done < n) lone_thread::negatives(x + done, n - done, bytes + done / group);
   }
 
   PITH_CALLS_HOST

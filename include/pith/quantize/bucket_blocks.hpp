@@ -67,6 +67,21 @@ struct bucket_blocks {
   }
 };
 
+/// A loop's rows, where the compiler is to know their width; a bucket is one of them or more.
+inline constexpr std::uint32_t loop_row = 64;
+
+/// Whether loops over a run may have such rows: whole blocks have a power of two of elements, and so have their buckets.
+PITH_HD constexpr bool has_loop_rows(bucket_run const& run, std::uint32_t span) {
+  return run.count == span && run.width % loop_row == 0;
+}
+
+/// log2 of the rows of a bucket.
+PITH_HD constexpr int rows_shift(std::uint32_t width, std::uint32_t row) {
+  int shift = 0;
+  while (row << shift < width) ++shift;
+  return shift;
+}
+
 /// The elements that share a scale in a tensor of n; a bucket of 0 is the whole tensor.
 PITH_HD constexpr std::uint64_t bucket_in(std::uint64_t n, std::uint64_t bucket) {
   return bucket == 0 || bucket > n ? n : bucket;

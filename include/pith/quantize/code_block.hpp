@@ -34,7 +34,7 @@ struct quantized {
 template <class Rule, class A, std::uint32_t Span>
 struct quantizer_memory {
   fast_array<A, Span> room;
-  fast_array<symbol_word<Rule::bits>, Span> symbols;
+  fast_array<symbol_word<Rule::bits>, sign_only<Rule> ? 1 : Span> symbols;
   fast_array<std::uint16_t, Rule::draws ? Span : 1> random;
   fast_array<refined_of<Rule, A>, Span / group> refined;
   fast_array<scale_of<Rule, A>, Span / group> scales;
@@ -42,28 +42,32 @@ struct quantizer_memory {
 };
 
 /// Symbols of a block whose scales are known: coded, packed unless they are already, and told to the source as the values
-/// they stand for.
+/// they stand for. Loops have rows of `width`, of which 2^shift share a scale.
 template <bool Packs, class Rule, class Source, class Team, class Memory, class A, class Count, class Width>
 PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,
-                        Memory& fast, std::uint64_t first, A const* p, Count count, Width width) {
+                        Memory& fast, std::uint64_t first, A const* p, Count count, Width width, int shift) {
   auto* const symbols = fast.symbols.data();
-  auto* const lots = fast.random.data();
-  auto const* const refined = fast.refined.data();
   auto const* const scales = fast.scales.data();
   auto const rule = to.rule;
-  if constexpr (Rule::draws) team.random(random, first / group, static_cast<std::uint32_t>(groups(count)), lots);
-  team.for_each_in(count, width, [=](std::uint32_t j) {
-    auto const scale = refined[j];
-    return [=](std::uint32_t i) {
-      symbols[i] = static_cast<symbol_word<Rule::bits>>(rule.code(p[i], scale, Rule::draws ? lots[i] : 0));
-    };
-  });
-  if constexpr (Packs) pack_symbols<Rule::bits>(team, symbols, count, to.bytes + first / group * Rule::bits);
+  if constexpr (sign_only<Rule>) {
+    if constexpr (Packs) team.negatives(p, count, to.bytes + first / group);
+  } else {
+    auto* const lots = fast.random.data();
+    auto const* const refined = fast.refined.data();
+    if constexpr (Rule::draws) team.random(random, first / group, static_cast<std::uint32_t>(groups(count)), lots);
+    team.for_each_in(count, width, [=](std::uint32_t j) {
+      auto const scale = refined[j >> shift];
+      return [=](std::uint32_t i) {
+        symbols[i] = static_cast<symbol_word<Rule::bits>>(rule.code(p[i], scale, Rule::draws ? lots[i] : 0));
+      };
+    });
+    if constexpr (Packs) pack_symbols<Rule::bits>(team, symbols, count, to.bytes + first / group * Rule::bits);
+  }
   if constexpr (Source::keeps) {
     auto* const sent = fast.room.data();
     team.for_each_in(count, width, [=](std::uint32_t j) {
-      auto const scale = scales[j];
-      return [=](std::uint32_t i) { sent[i] = rule.value(symbols[i], scale); };
+      auto const scale = scales[j >> shift];
+      return [=](std::uint32_t i) { sent[i] = rule.value(sign_only<Rule> ? p[i] < 0 : symbols[i], scale); };
     });
     from.keep(team, first, count, sent);
   }

@@ -45,12 +45,10 @@ struct dequantize_block {
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const run = from.over.at(block);
     if constexpr (Team::specializes) {
-      if (run.count == Span && run.width == 128) {
-        return decode(team, fast, run, constant<Span>(), constant<128>());
-      }
       if (run.count == Span && run.width >= Span) {
         return decode(team, fast, run, constant<Span>(), constant<Span>());
       }
+      if (has_loop_rows(run, Span)) return decode(team, fast, run, constant<Span>(), constant<loop_row>());
     }
     decode(team, fast, run, run.count, run.width);
   }
@@ -97,9 +95,10 @@ struct dequantize_block {
     }
     auto const* const before = fast.sum.data();
     auto const rule = from.rule;
+    auto const shift = rows_shift(run.width, width);
     team.for_each_in(count, width, [=](std::uint32_t j) {
       scale_of<Rule, A> scale[Ranks];
-      for (unsigned k = 0; k < Ranks; ++k) scale[k] = scale_at(scales[k], j);
+      for (unsigned k = 0; k < Ranks; ++k) scale[k] = scale_at(scales[k], j >> shift);
       return [=](std::uint32_t i) {
         auto sum = before[i];
         for (unsigned k = 0; k < Ranks; ++k) sum += Sink::rounded(rule.value(symbols[k][i], scale[k]));

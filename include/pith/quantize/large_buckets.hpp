@@ -15,7 +15,7 @@ struct measure_tiles {
   static constexpr std::uint32_t block_span = tile;
   struct memory {
     fast_array<A, Span> room;
-    fast_array<symbol_word<Rule::bits>, scale_free<Rule> ? Span : 1> symbols;
+    fast_array<symbol_word<Rule::bits>, scale_free<Rule> && !sign_only<Rule> ? Span : 1> symbols;
     fast_array<statistic_of<Rule, A>, tile_lanes> lanes;
   };
 
@@ -53,11 +53,16 @@ struct measure_tiles {
       team.for_each(count, [=](std::uint32_t i) { lanes[i] = rule.merge(lanes[i], rule.measure(p[i])); });
     }
     if constexpr (scale_free<Rule>) {
-      auto* const symbols = fast.symbols.data();
-      team.for_each(count, [=](std::uint32_t i) {
-        symbols[i] = static_cast<symbol_word<Rule::bits>>(rule.code(p[i], refined_of<Rule, A>(), 0));
-      });
-      pack_symbols<Rule::bits>(team, symbols, count, to.bytes + (run.first + at) / group * Rule::bits);
+      auto* const bytes = to.bytes + (run.first + at) / group * Rule::bits;
+      if constexpr (sign_only<Rule>) {
+        team.negatives(p, count, bytes);
+      } else {
+        auto* const symbols = fast.symbols.data();
+        team.for_each(count, [=](std::uint32_t i) {
+          symbols[i] = static_cast<symbol_word<Rule::bits>>(rule.code(p[i], refined_of<Rule, A>(), 0));
+        });
+        pack_symbols<Rule::bits>(team, symbols, count, bytes);
+      }
     }
   }
 };
@@ -115,7 +120,7 @@ struct quantize_part {
   template <class Team, class Count>
   PITH_HD void encode(Team const& team, memory& fast, std::uint64_t first, Count count) const {
     auto const* const p = from.load(team, first, count, fast.room.data());
-    code_block<!scale_free<Rule>>(to, from, random, team, fast, first, p, count, count);
+    code_block<!scale_free<Rule>>(to, from, random, team, fast, first, p, count, count, 0);
   }
 };
 

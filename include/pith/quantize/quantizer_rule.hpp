@@ -48,6 +48,7 @@ struct rule_types<R, A> {
 ///
 ///     refined   refine(scale)                           what `code` takes in place of the scale, such as its inverse
 ///     bool      is_scale_free                           `code` needs no scale: symbols are written while measuring
+///     bool      is_sign                                 `code` is x < 0, a bit: symbols are packed without being written
 ///     measure, merge and finish                         all three: it has no scale, and there is no side record;
 ///                                                       `code` and `value` take an unscaled<A>
 template <class R, class A>
@@ -79,6 +80,12 @@ PITH_HD Scale scale_at([[maybe_unused]] Scale const* scales, [[maybe_unused]] st
 template <class R>
 concept scale_free = requires {
   requires R::is_scale_free;
+};
+
+template <class R>
+concept sign_only = requires {
+  requires R::is_sign;
+  requires R::bits == 1;
 };
 
 /// It merges what it measures.

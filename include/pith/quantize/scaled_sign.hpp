@@ -13,6 +13,7 @@ struct scaled_sign_rule {
   static constexpr int bits = 1;
   static constexpr bool draws = false;
   static constexpr bool is_reproducible = true;
+  static constexpr bool is_sign = true;
   static constexpr bool is_scale_free = true;
 
   template <class A>

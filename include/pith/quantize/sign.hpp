@@ -14,6 +14,7 @@ struct sign_rule {
   static constexpr int bits = 1;
   static constexpr bool draws = false;
   static constexpr bool is_reproducible = true;
+  static constexpr bool is_sign = true;
 
   template <class A>
   PITH_HD std::uint32_t code(A x, unscaled<A>, std::uint16_t) const {

@@ -21,9 +21,7 @@ struct quantize_buckets {
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const run = to.over.at(block);
     if constexpr (Team::specializes) {
-      if (run.count == Span && run.width == 128) {
-        return encode(team, fast, run, constant<Span>(), constant<128>());
-      }
+      if (has_loop_rows(run, Span)) return encode(team, fast, run, constant<Span>(), constant<loop_row>());
     }
     encode(team, fast, run, run.count, run.width);
   }
@@ -32,9 +30,13 @@ struct quantize_buckets {
   template <class Team, class Count, class Width>
   PITH_HD void encode(Team const& team, memory& fast, bucket_run const& run, Count count, Width width) const {
     auto const* const p = from.load(team, run.first, count, fast.room.data());
-    measure(team, fast, p, count / width, width);
-    if (count % width != 0) measure_rest(team, fast, p, count / width, count, width);
-    auto const buckets = (count + width - 1) / width;
+    auto const full = count / run.width, buckets = (count + run.width - 1) / run.width;
+    if (run.width == 128) {
+      measure(team, fast, p, full, constant<128>());
+    } else {
+      measure(team, fast, p, full, run.width);
+    }
+    if (full < buckets) measure_rest(team, fast, p, full, count, run.width);
     auto* const scales = fast.scales.data();
     auto* const refined = fast.refined.data();
     auto* const out = to.scales + run.bucket;
@@ -43,7 +45,7 @@ struct quantize_buckets {
       out[j] = scales[j];
       refined[j] = refine(rule, scales[j]);
     });
-    code_block<true>(to, from, random, team, fast, run.first, p, count, width);
+    code_block<true>(to, from, random, team, fast, run.first, p, count, width, rows_shift(run.width, width));
   }
 
   /// The scales of whole buckets, whose lanes are merged side by side.
