@@ -1,6 +1,8 @@
-// tests/support/parsed.cpp — where it is compiled.
+// tests/support/parsed.cpp — where parse<float> is compiled.
 #include <pith/parse.hpp>
 
 #include <string_view>
 
+template pith::any_chain<float, pith::seq_executor> pith::detail::chain_from<float, pith::seq_executor>(
+    pith::syntax::pipeline const&);
 template pith::any_codec<float, pith::seq_executor> pith::parse<float, pith::seq_executor>(std::string_view);

@@ -1,8 +1,17 @@
-// tests/support/parsed.hpp — parse of floats on seq, which instantiates every stage: compiled once for all tests.
+// tests/support/parsed.hpp — parse on seq, which instantiates every stage: compiled once for all tests. What is not of
+// floats is in the library pith_test_parse_others.
 #pragma once
 
 #include <pith/parse.hpp>
 
 #include <string_view>
 
+// What feedback goes around is a chain of floats for narrow elements too.
+extern template pith::any_chain<float, pith::seq_executor> pith::detail::chain_from<float, pith::seq_executor>(
+    pith::syntax::pipeline const&);
 extern template pith::any_codec<float, pith::seq_executor> pith::parse<float, pith::seq_executor>(std::string_view);
+extern template pith::any_codec<double, pith::seq_executor> pith::parse<double, pith::seq_executor>(std::string_view);
+extern template pith::any_codec<pith::half, pith::seq_executor> pith::parse<pith::half, pith::seq_executor>(
+    std::string_view);
+extern template pith::any_codec<pith::bfloat16, pith::seq_executor> pith::parse<pith::bfloat16, pith::seq_executor>(
+    std::string_view);

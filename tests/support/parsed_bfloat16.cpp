@@ -1,0 +1,7 @@
+// tests/support/parsed_bfloat16.cpp — where parse<bfloat16> is compiled.
+#include "support/parsed.hpp"
+
+#include <string_view>
+
+template pith::any_codec<pith::bfloat16, pith::seq_executor> pith::parse<pith::bfloat16, pith::seq_executor>(
+    std::string_view);
