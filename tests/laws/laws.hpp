@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
-#include <sstream>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -136,6 +135,36 @@ class estimate {
 /// How far single precision may be off where a law speaks of real numbers: relative to |x|^2.
 inline constexpr double rounding = 0x1p-20;
 
+/// Unit vectors along which a bias shows: x, all ones, signs of x, some elements.
+inline std::vector<vector> probes(vector const& x) {
+  auto const n = x.size();
+  auto all = std::vector<vector>{x, vector(n, 1), vector(n)};
+  for (std::size_t i = 0; i < n; ++i) all[2][i] = x[i] < 0 ? -1 : 1;
+  for (std::size_t const at : {std::size_t{0}, n / 3, n - 1}) {
+    all.emplace_back(n);
+    all.back()[at] = 1;
+  }
+  for (auto& u : all) {
+    auto const length = std::sqrt(support::square(u));
+    for (auto& v : u) v /= length;
+  }
+  return all;
+}
+
+/// Changes some of x, at random.
+inline void mutate(vector& x, std::mt19937_64& random) {
+  auto const at = random() % x.size(), from = random() % x.size();
+  switch (random() % 6) {
+    case 0: x[at] = 0; break;
+    case 1: x[at] = support::normal(random); break;
+    case 2: x[at] = std::copysign(x[from], x[at]); break;
+    case 3: x[at] *= 0.5 + support::uniform(random); break;
+    case 4: std::fill(x.begin(), x.end(), x[from]); break;
+    default:
+      for (auto& v : x) v *= &v == &x[at] ? 1 : 0.5 + 0.5 * support::uniform(random);
+  }
+}
+
 template <class C>
 class inspection {
  public:
@@ -152,11 +181,7 @@ class inspection {
  private:
   template <class... Parts>
   void expect(bool holds, Parts const&... parts) {
-    if (holds) return;
-    auto text = std::ostringstream();
-    text << codec_.name() << " at n = " << dims_.n << ": ";
-    (text << ... << parts);
-    report_.failures.push_back(text.str());
+    if (!holds) report_.failures.push_back(pith::detail::text(codec_.name(), " at n = ", dims_.n, ": ", parts...));
   }
 
   void on_sample(sample const& s) {
@@ -235,22 +260,6 @@ class inspection {
     }
   }
 
-  /// Unit vectors along which a bias shows: x, all ones, signs of x, some elements.
-  std::vector<vector> probes(vector const& x) const {
-    auto const n = x.size();
-    auto all = std::vector<vector>{x, vector(n, 1), vector(n)};
-    for (std::size_t i = 0; i < n; ++i) all[2][i] = x[i] < 0 ? -1 : 1;
-    for (std::size_t const at : {std::size_t{0}, n / 3, n - 1}) {
-      all.emplace_back(n);
-      all.back()[at] = 1;
-    }
-    for (auto& u : all) {
-      auto const length = std::sqrt(support::square(u));
-      for (auto& v : u) v /= length;
-    }
-    return all;
-  }
-
   /// A hill climb over x on the relative error, from the worst sample; what it finds is judged with draws of its own.
   void search() {
     if (how_.search == 0) return;
@@ -281,19 +290,6 @@ class inspection {
       sum += support::square(support::minus(s.roundtrip(x), x)) / size;
     }
     return sum / 16;
-  }
-
-  static void mutate(vector& x, std::mt19937_64& random) {
-    auto const at = random() % x.size(), from = random() % x.size();
-    switch (random() % 6) {
-      case 0: x[at] = 0; break;
-      case 1: x[at] = support::normal(random); break;
-      case 2: x[at] = std::copysign(x[from], x[at]); break;
-      case 3: x[at] *= 0.5 + support::uniform(random); break;
-      case 4: std::fill(x.begin(), x.end(), x[from]); break;
-      default:
-        for (auto& v : x) v *= &v == &x[at] ? 1 : 0.5 + 0.5 * support::uniform(random);
-    }
   }
 
   void bounded(sample const& s) {
