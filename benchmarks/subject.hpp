@@ -18,7 +18,8 @@
 namespace bench {
 
 /// What is measured by default.
-inline constexpr char const* default_codecs[] = {"scaled_sign",
+inline constexpr char const* default_codecs[] = {"sign",
+                                                 "scaled_sign",
                                                  "ef(scaled_sign)",
                                                  "qsgd<8>",
                                                  "ef(qsgd<8>)",
