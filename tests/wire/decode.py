@@ -3,7 +3,7 @@
 
     decode.py FRAME...     prints each header and value; where FRAME.out lies beside FRAME.frame, compares the bytes
 """
-import math, pathlib, re, struct, sys
+import math, pathlib, struct, sys
 
 M64, KINDS = (1 << 64) - 1, {1: ("f", 4), 2: ("d", 8), 3: ("e", 2), 4: ("bf", 2)}  # element kind: format, bytes
 
@@ -82,37 +82,59 @@ def arguments(text):
     return name, split(inside[:-1], ",") if inside else []
 
 
+def unwrapped(text, name):
+    """Whether a text is name(inside), and its inside, or the text."""
+    wraps = text.startswith(name + "(")
+    return wraps, text[len(name) + 1 : -1] if wraps else text
+
+
 def accum(kind):
     return 2 if kind == 2 else 1
+
+
+def points():
+    """The 128 points of eight_bit, from 0 to 1."""
+    ascending = [0.0]
+    for power, h in ((float(f"1e{d - 6}"), 1 << d) for d in range(6)):
+        ascending += [rounded(1, power * (1 + 3.5 * ((i + 0.5) / h))) for i in range(h)]
+        ascending += [rounded(1, power * (4.5 + 5.5 * ((i + 0.5) / h))) for i in range(h)]
+    return ascending + [1.0]
+
+
+POINTS = points()
 
 
 class Stage:
     """One stage: what it emits for n elements of a kind, the bytes of its side record, and its inverse."""
 
     def __init__(self, text, n, rows, kind, head, place):
+        self.is_damped, text = unwrapped(text, "damped")
+        self.is_trits, text = unwrapped(text, "trits")
         self.name, self.args = arguments(text)
+        self.word = self.name.partition("<")[0]
         self.n, self.rows, self.kind, self.head, self.place = n, rows, kind, head, place
         self.out_n, self.out_rows, self.out_kind, self.bits, self.side = n, rows, kind, 0, 0
-        if self.name == "damped":
-            self.inner = Stage(self.args[0], n, rows, kind, head, place)
-            for field in ("out_n", "out_rows", "out_kind", "bits", "side"):
-                setattr(self, field, getattr(self.inner, field))
-        elif self.name.startswith("cast"):
+        if self.word == "cast":
             self.out_kind = {"cast<half>": 3, "cast<bfloat16>": 4}[self.name]
-        elif self.name == "scaled_sign":
-            self.quantizer(1, int(self.args[0]) if self.args else 0)
-        elif self.name.startswith("qsgd"):
-            self.quantizer(int(re.findall(r"\d+", self.name)[0]), int(self.args[1]) if self.args else 128)
-            self.levels = int(self.args[0]) if self.args else (1 << self.bits - 1) - 1
-        elif self.name in ("top_k", "random_k"):
-            self.sparsifier(float(self.args[0]))
+        elif self.name == "one_bit":
+            axis = self.arg(0, "0")
+            self.quantizer(1, n // rows if axis == "row" else rows if axis == "column" else int(axis), 2)
+        elif self.word in ("sign", "summed_sign", "natural"):
+            self.quantizer(self.angle(1), 0, 0)
+        elif self.word in ("scaled_sign", "eight_bit"):
+            self.quantizer(8 if self.name == "eight_bit" else 1, int(self.arg(0, 0)))
+        elif self.word in ("terngrad", "summed_terngrad", "qsgd"):
+            self.quantizer(self.angle(2), int(self.arg(1, 128 if self.word == "qsgd" else 0)))
+        elif self.name in ("top_k", "random_k", "random_blocks"):
+            self.block = int(self.arg(1, 64)) if self.name == "random_blocks" else 1
+            self.sparsifier(float(self.args[0]), self.block)
             self.side = (self.out_n * self.width + 7) // 8 if self.name == "top_k" else 0
         elif self.name == "threshold":
-            self.sparsifier(float(self.args[1]) if len(self.args) > 1 else 1)
+            self.sparsifier(float(self.arg(1, 1)))
             self.room, self.dense = self.out_n, self.args[2:] == ["dense"]
             self.out_n, self.side = n if self.dense else self.room, 4 + (self.room * self.width + 7) // 8
         elif self.name == "hadamard":
-            self.tile = int(self.args[0]) if self.args else 256
+            self.tile = int(self.arg(0, 256))
             self.out_n, self.out_rows = -(-n // self.tile) * self.tile, 1
         elif self.name in ("power_sgd", "one_sided_power_sgd"):
             self.rank = min(int(self.args[0]), max(rows, 1), max(n // rows, 1))
@@ -120,40 +142,74 @@ class Stage:
             self.out_n = n if self.exact else self.rank * (rows + n // rows)
             self.out_rows, self.out_kind = 1, accum(kind)
 
-    def quantizer(self, bits, bucket):
-        self.bits, self.bucket = bits, bucket or max(self.n, 1)
-        self.side = -(-self.n // self.bucket) * KINDS[accum(self.kind)][1]
+    def arg(self, i, otherwise):
+        return self.args[i] if i < len(self.args) else otherwise
 
-    def sparsifier(self, density):
-        self.out_n, self.out_rows = max(1, int(density * self.n)) if self.n else 0, 1
+    def angle(self, otherwise):
+        return int(self.name.partition("<")[2].rstrip(">") or otherwise)
+
+    def quantizer(self, bits, bucket, scales=1):
+        self.bits, self.bucket, self.scales = bits, bucket or max(self.n, 1), scales
+        self.side = -(-self.n // self.bucket) * scales * KINDS[accum(self.kind)][1]
+
+    def sparsifier(self, density, block=1):
+        self.blocks = self.n // block
+        self.drawn = max(1, int(density * self.blocks)) if self.blocks else 0
+        self.out_n, self.out_rows = self.drawn * block + self.n % block, 1
         self.width = (self.n - 1).bit_length() if self.n > 1 else 0
 
     def values_bytes(self):
+        if self.is_trits:
+            return -(-self.n // 5)
         return (self.out_n * self.bits + 7) // 8 if self.bits else self.out_n * KINDS[self.out_kind][1]
+
+    def values(self, data):
+        """Elements, or symbols."""
+        if self.is_trits:
+            return [(0, 1, 3)[data[i // 5] // 3 ** (i % 5) % 3] for i in range(self.n)]
+        return symbols(data, self.out_n, self.bits) if self.bits else read(self.out_kind, data, self.out_n)
 
     def decode(self, values, side):
         wide = accum(self.kind)
-        if self.name == "damped":
-            factor = rounded(wide, 1 / (1 + self.inner.omega()))
-            return [rounded(self.kind, rounded(wide, factor * v)) for v in self.inner.decode(values, side)]
+        x = [rounded(self.kind, v) for v in self.undo(values, side, wide)]
+        if not self.is_damped:
+            return x
+        factor = rounded(wide, 1 / (1 + self.omega()))
+        return [rounded(self.kind, rounded(wide, factor * v)) for v in x]
+
+    def undo(self, values, side, wide):
         if self.bits:
-            scales = read(wide, side, len(side) // KINDS[wide][1])
-            levels = [1 - 2 * s if self.bits == 1 else s - (s >> self.bits - 1 << self.bits) for s in values]
-            return [rounded(self.kind, rounded(wide, v * scales[i // self.bucket])) for i, v in enumerate(levels)]
+            scales, m = read(wide, side, len(side) // KINDS[wide][1]), self.scales
+            groups = [i % (self.n // self.rows) if self.args == ["column"] else i // self.bucket for i in range(self.n)]
+            return [rounded(wide, self.meaning(s, scales[m * g : m * g + m])) for s, g in zip(values, groups)]
         if self.name == "top_k":
             return self.scatter(self.indices(side, self.out_n), values)
-        if self.name == "random_k":
-            return self.scatter(self.drawn(), values)
+        if self.word in ("random_k", "random_blocks"):
+            kept = [i * self.block + b for i in self.draws() for b in range(self.block)]
+            return self.scatter([*kept, *range(self.blocks * self.block, self.n)], values)
         if self.name == "threshold":
             count = int.from_bytes(side[:4], "little")
             if self.dense and count > self.room:
                 return values
             return self.scatter(self.indices(side[4:], min(count, self.room)), values)
         if self.name == "hadamard":
-            return [rounded(self.kind, v) for v in self.unrotated(values, wide)]
-        if self.name in ("power_sgd", "one_sided_power_sgd") and not self.exact:
+            return self.unrotated(values, wide)
+        if self.name == "power_sgd" and not self.exact:
             return self.product(values, wide)
-        return [rounded(self.kind, v) for v in values]
+        return values
+
+    def meaning(self, symbol, scales):
+        """The element of a symbol among the scales of its bucket, row or column."""
+        high, low = symbol >> self.bits - 1, symbol & (1 << self.bits - 1) - 1
+        if self.name == "one_bit":
+            return scales[symbol]
+        if self.word == "natural":
+            return (1 - 2 * high) * 2.0 ** (low - (109 if self.bits == 8 else 127)) if low else (0.0, math.nan)[high]
+        if self.name == "eight_bit":
+            return (1 - 2 * high) * POINTS[low] * scales[0]
+        if self.bits == 1:
+            return (1 - 2 * high) * (scales[0] if scales else 1.0)
+        return (symbol - (high << self.bits)) * scales[0]
 
     def scatter(self, indices, values):
         x = [0.0] * self.n
@@ -164,10 +220,10 @@ class Stage:
     def indices(self, side, count):
         return [min(i, self.n - 1) for i in symbols(side, count, self.width)]
 
-    def drawn(self):
-        first = [j * self.n // self.out_n for j in range(self.out_n + 1)]
-        words = [w for b in range(-(-self.out_n // 4)) for w in self.draw(b)]
-        return [first[j] + (words[j] * (first[j + 1] - first[j]) >> 32) for j in range(self.out_n)]
+    def draws(self):
+        first = [j * self.blocks // max(self.drawn, 1) for j in range(self.drawn + 1)]
+        words = [w for b in range(-(-self.drawn // 4)) for w in self.draw(b)]
+        return [first[j] + (words[j] * (first[j + 1] - first[j]) >> 32) for j in range(self.drawn)]
 
     def unrotated(self, values, wide):
         x, half = [rounded(wide, v / math.sqrt(self.tile)) for v in values], 1
@@ -181,9 +237,9 @@ class Stage:
 
     def draw(self, block):
         low, high, step, tensor = block & 0xFFFFFFFF, block >> 32 & 0xFF, self.head["step"], self.head["tensor"]
-        place = 0xFFFF << 8 | self.place << 27  # all ranks draw alike: the rank is ffff
+        rank = self.head["rank"] if self.args[-1:] == ["own"] else 0xFFFF  # of what all ranks draw alike
         seed = self.head["seed"]
-        return philox([low, high | tensor << 8, step & 0xFFFFFFFF, step >> 32 & 0xFF | place],
+        return philox([low, high | tensor << 8, step & 0xFFFFFFFF, step >> 32 & 0xFF | rank << 8 | self.place << 27],
                       [seed & 0xFFFFFFFF, seed >> 32])
 
     def product(self, values, wide):
@@ -193,36 +249,41 @@ class Stage:
             total = 0.0
             for c in range(r):
                 total = rounded(wide, total + rounded(wide, p[i // columns * r + c] * q[i % columns * r + c]))
-            x.append(rounded(self.kind, total))
+            x.append(total)
         return x
 
     def omega(self):
-        if self.name in ("identity", "hadamard"):
+        if self.word in ("random_k", "random_blocks"):
+            return -(-self.blocks // self.drawn) - 1.0 if self.blocks else 0.0
+        if self.word == "natural":
+            return 1 / 8 + 2.0**-16
+        if not self.bits or not self.n:
             return 0.0
-        if self.name == "random_k":
-            return -(-self.n // self.out_n) - 1.0 if self.n else 0.0
-        levels = self.levels / (1 + 2.0 / (1 << (16 if self.bits < 10 else 15)))
         bucket = min(self.bucket, self.n)
+        if self.word == "terngrad":
+            return (math.sqrt(bucket) - 1) / 2 + 2.0**-16
+        levels = int(self.arg(0, (1 << self.bits - 1) - 1)) / (1 + 2.0 / (1 << (16 if self.bits < 10 else 15)))
         return min(bucket / (4 * levels * levels), math.sqrt(bucket) / levels)
 
 
 def decode(text, kind, n, rows, head, payload):
     """The n elements of a codec's payload."""
-    name, args = arguments(text)
-    if name == "bypass" and len(split(text, "|")) == 1:
-        return read(kind, payload, n) if n < int(args[1]) else decode(args[0], kind, n, rows, head, payload)
+    parts, stages = split(text, "|"), []
+    name, args = arguments(text) if len(parts) == 1 else ("", [])
+    if name == "bypass" and n < int(args[1]):
+        return read(kind, payload, n)
+    if name in ("bypass", "two_shot"):
+        return decode(args[0], kind, n, rows, head, payload)
     if name == "checked":
         return decode(args[0], kind, n, rows, head, payload[16:])
-    if name == "ef" and len(split(text, "|")) == 1:
+    if name == "ef":
         return [rounded(kind, v) for v in decode(args[0], accum(kind), n, rows, head, payload)]
-    stages = []
-    for place, part in enumerate(split(text, "|")):
+    for place, part in enumerate(parts):
         stages.append(Stage(part, n, rows, kind, head, place))
         n, rows, kind = stages[-1].out_n, stages[-1].out_rows, stages[-1].out_kind
     last = stages[-1]
     data = payload[: last.values_bytes()]
-    values = symbols(data, last.out_n, last.bits) if last.bits else read(last.out_kind, data, last.out_n)
-    at, sides = -(-len(data) // 8) * 8, []
+    values, at, sides = last.values(data), -(-len(data) // 8) * 8, []
     for stage in stages:
         sides.append(payload[at : at + stage.side])
         at += -(-stage.side // 8) * 8

@@ -1,14 +1,15 @@
-// tests/wire/make_golden.cpp — writes the golden frames of this wire version. Run by hand, once for a version:
+// tests/wire/make_golden.cpp — writes the golden frames of this wire version. Run by hand, once for a stage:
 //
 //     make_golden tests/data/wire/v0
-#include <pith/parse.hpp>
 #include <pith/wire/frame.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "support/parsed.hpp"
 #include "support/vectors.hpp"
 
 namespace {
@@ -46,16 +47,24 @@ void write_as(std::string const& path, golden const& g, std::vector<double> cons
   write_file(path + ".out", decoded.data(), decoded.size() * sizeof(In));
 }
 
+/// Normal numbers; where each element stands for itself, those that are none and those at the ends of ranges too.
+std::vector<double> values_for(golden const& g) {
+  auto values = support::normal_vector(g.dims.n * static_cast<std::size_t>(g.steps), g.dims.n);
+  auto const codec = std::string(g.codec);
+  if (codec == "identity" && g.dims.n > 4) {
+    values = {support::infinity, -0.0, -support::infinity, 1e-40, 6e4};
+    values.resize(g.dims.n, 0.1);
+  }
+  if (codec.rfind("natural", 0) == 0) {
+    auto const odd = {support::not_a_number, support::infinity, -support::infinity, 0.0, -0.0, -1e-40, 3e38, -6e4};
+    std::copy(odd.begin(), odd.end(), values.begin());
+  }
+  return values;
+}
+
 template <class In>
 void write_all(std::string const& directory, std::initializer_list<golden> list) {
-  for (auto const& g : list) {
-    auto values = support::normal_vector(g.dims.n * static_cast<std::size_t>(g.steps), g.dims.n);
-    if (std::string(g.codec) == "identity" && g.dims.n > 4) {
-      values = {support::infinity, -0.0, -support::infinity, 1e-40, 6e4};
-      values.resize(g.dims.n, 0.1);
-    }
-    write_as<In>(directory + "/" + g.file, g, values);
-  }
+  for (auto const& g : list) write_as<In>(directory + "/" + g.file, g, values_for(g));
 }
 
 }  // namespace
@@ -89,23 +98,50 @@ int main(int count, char** arguments) {
                         {"chain_hadamard_qsgd", "hadamard|qsgd<8>", {300}},
                         {"chain_random_k_qsgd", "random_k(0.5)|qsgd<4>", {47}},
                         {"bypass_dense", "bypass(ef(scaled_sign),64)", {63}, 2},
-                        {"bypass_through", "bypass(ef(scaled_sign),64)", {65}, 2}});
+                        {"bypass_through", "bypass(ef(scaled_sign),64)", {65}, 2},
+                        {"one_bit", "one_bit", {21}},
+                        {"one_bit_row", "one_bit(row)", {45, 5}},
+                        {"sign", "sign", {19}},
+                        {"summed_sign_zero", "summed_sign(zero)", {9}},
+                        {"terngrad", "terngrad", {45}},
+                        {"summed_terngrad", "summed_terngrad", {22}},
+                        {"trits_terngrad", "trits(terngrad(0,16))", {43}},
+                        {"natural8", "natural<8>", {27}},
+                        {"natural9", "natural<9>", {21}},
+                        {"eight_bit", "eight_bit", {50}},
+                        {"random_blocks", "random_blocks(0.3,4)", {50}, 2},
+                        {"random_k_own", "random_k(0.2,none,own)", {37}, 2},
+                        {"damped_natural", "damped(natural<8>)", {13}},
+                        {"chain_random_blocks_trits", "random_blocks(0.5,4,unbiased)|trits(qsgd<2>)", {70}},
+                        {"ef_one_bit", "ef(one_bit(8))", {27}, 3},
+                        {"two_shot", "two_shot(terngrad(0))", {33}}});
   write_all<double>(to, {{"identity_double", "identity", {5}},
                          {"cast_bfloat16", "cast<bfloat16>", {7}},
                          {"scaled_sign8_double", "scaled_sign(8)", {21}},
                          {"qsgd10_double", "qsgd<10>", {17}},
                          {"top_k_double", "top_k(0.25)", {9}},
                          {"hadamard64_double", "hadamard(64)", {65}},
-                         {"chain_double", "top_k(0.5)|top_k(0.5)|damped(qsgd<2>)", {45}}});
+                         {"chain_double", "top_k(0.5)|top_k(0.5)|damped(qsgd<2>)", {45}},
+                         {"one_bit_column_double", "one_bit(column)", {35, 5}},
+                         {"natural8_double", "natural<8>", {15}},
+                         {"eight_bit_floor_double", "eight_bit(8,floor)", {21}},
+                         {"sign_zero_double", "sign(zero)", {10}}});
   write_all<pith::half>(to, {{"identity_half", "identity", {6}},
                              {"qsgd2_half", "qsgd<2>", {33}},
                              {"random_k_unbiased_half", "random_k(0.3,unbiased)", {29}},
                              {"chain_threshold_hadamard_half", "threshold(1,0.5)|hadamard(64)|qsgd<6>", {31}},
                              {"power_sgd2_half", "power_sgd(2)", {180, 12}},
-                             {"ef_half", "ef(top_k(0.2)|qsgd<4>)", {61}, 3}});
+                             {"ef_half", "ef(top_k(0.2)|qsgd<4>)", {61}, 3},
+                             {"natural9_half", "natural<9>", {17}},
+                             {"terngrad_half", "terngrad(2,16)", {33}},
+                             {"random_k_own_half", "random_k(0.3,unbiased,own)", {29}}});
   write_all<pith::bfloat16>(to, {{"identity_bfloat16", "identity", {6}},
                                  {"qsgd3_bfloat16", "qsgd<3>", {15}},
                                  {"damped_identity", "damped(identity)", {3}},
                                  {"damped_bfloat16", "damped(random_k(0.4,unbiased))", {11}},
-                                 {"ef_bfloat16", "ef(qsgd<7>,residual(0.9,1))", {23}, 2}});
+                                 {"ef_bfloat16", "ef(qsgd<7>,residual(0.9,1))", {23}, 2},
+                                 {"eight_bit_bfloat16", "eight_bit(16)", {23}},
+                                 {"summed_sign_bfloat16", "summed_sign", {11}},
+                                 {"damped_terngrad_bfloat16", "damped(trits(terngrad(0)))", {20}},
+                                 {"damped_random_blocks_bfloat16", "damped(random_blocks(0.4,2,unbiased))", {27}}});
 }

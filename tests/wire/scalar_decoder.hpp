@@ -43,7 +43,7 @@ struct term {
 struct frame {
   std::string codec;
   int kind;
-  std::uint64_t n, rows, step, seed, tensor;
+  std::uint64_t n, rows, step, seed, tensor, rank;
   bytes payload;
 };
 
@@ -59,6 +59,7 @@ inline frame read(bytes const& from) {
           number(from, 32, 8),
           number(from, 40, 8),
           number(from, 12, 4),
+          number(from, 48, 2),
           bytes(from.begin() + begin, from.end())};
 }
 
@@ -69,41 +70,59 @@ struct stage {
   term t;
   int kind;
   std::uint64_t n, rows, place;
-  std::uint64_t out_n = n, out_rows = rows, side = 0, bucket = 1, levels = 0, rank = 0, room = 0, tile = 0;
+  std::uint64_t out_n = n, out_rows = rows, side = 0, bucket = 1, scales = 0, rank = 0, room = 0, tile = 0, block = 1;
   int out_kind = kind;
   unsigned bits = 0;
-  bool damped = false, exact = false, dense = false;
+  bool damped = false, trits = false, by_column = false, exact = false, dense = false;
 
   stage(std::string const& text, int k, std::uint64_t elements, std::uint64_t in_rows, std::uint64_t where)
       : t(text), kind(k), n(elements), rows(in_rows), place(where) {
     if (t.name == "damped") damped = true, t = term(t.arguments.at(0));
+    if (t.name == "trits") trits = true, t = term(t.arguments.at(0));
     if (t.name == "cast<half>") out_kind = 3;
     if (t.name == "cast<bfloat16>") out_kind = 4;
-    if (t.name == "scaled_sign") quantizer(1, t.whole(0, 0));
-    if (t.name.rfind("qsgd<", 0) == 0) quantizer(static_cast<unsigned>(std::stoul(t.name.substr(5))), t.whole(1, 128));
-    if (t.name == "top_k" || t.name == "random_k") sparsifier();
+    if (t.name == "scaled_sign") quantizer(1, 1, t.whole(0, 0));
+    if (t.name == "one_bit") means();
+    if (t.name == "sign" || t.name == "summed_sign") quantizer(1, 0, 0);
+    if (t.name == "terngrad" || t.name == "summed_terngrad") quantizer(2, 1, t.whole(1, 0));
+    if (is("natural<")) quantizer(bits_of_name(), 0, 0);
+    if (t.name == "eight_bit") quantizer(8, 1, t.whole(0, 0));
+    if (is("qsgd<")) quantizer(bits_of_name(), 1, t.whole(1, 128));
+    if (t.name == "top_k" || t.name == "random_k" || t.name == "random_blocks") sparsifier();
     if (t.name == "threshold") counted();
     if (t.name == "hadamard") tiles();
     if (t.name == "power_sgd" || t.name == "one_sided_power_sgd") factors();
   }
 
-  void quantizer(unsigned b, std::uint64_t in_bucket) {
+  bool is(char const* beginning) const { return t.name.rfind(beginning, 0) == 0; }
+  unsigned bits_of_name() const { return static_cast<unsigned>(std::stoul(t.name.substr(t.name.find('<') + 1))); }
+
+  /// Symbols of b bits, and so many scales a bucket.
+  void quantizer(unsigned b, std::uint64_t scales_of_one, std::uint64_t in_bucket) {
     bits = b;
+    scales = scales_of_one;
     bucket = in_bucket == 0 ? std::max<std::uint64_t>(n, 1) : in_bucket;
-    levels = t.whole(0, (1u << (bits - 1)) - 1);
-    side = (n + bucket - 1) / bucket * size_of(wide(kind));
+    side = (n + bucket - 1) / bucket * scales * size_of(wide(kind));
   }
-  std::uint64_t kept(double density) const {
-    auto const k = static_cast<std::uint64_t>(std::floor(density * static_cast<double>(n)));
-    return n == 0 ? 0 : std::max<std::uint64_t>(k, 1);
+  void means() {
+    auto const axis = t.arguments.empty() ? "" : t.arguments[0];
+    by_column = axis == "column";
+    quantizer(1, 2, by_column ? rows : axis == "row" ? n / rows : t.whole(0, 0));
   }
+  /// Of so many elements or blocks.
+  static std::uint64_t kept(std::uint64_t m, double density) {
+    auto const k = static_cast<std::uint64_t>(std::floor(density * static_cast<double>(m)));
+    return m == 0 ? 0 : std::max<std::uint64_t>(k, 1);
+  }
+  std::uint64_t drawn_blocks() const { return kept(n / block, std::stod(t.arguments.at(0))); }
   void sparsifier() {
-    out_n = kept(std::stod(t.arguments.at(0)));
+    if (t.name == "random_blocks") block = t.whole(1, 64);
+    out_n = drawn_blocks() * block + n % block;
     out_rows = 1;
     if (t.name == "top_k") side = (out_n * index_bits() + 7) / 8;
   }
   void counted() {
-    room = kept(t.arguments.size() > 1 ? std::stod(t.arguments[1]) : 1);
+    room = kept(n, t.arguments.size() > 1 ? std::stod(t.arguments[1]) : 1);
     dense = t.arguments.size() > 2 && t.arguments[2] == "dense";
     out_n = dense ? n : room;
     out_rows = 1;
@@ -128,23 +147,29 @@ struct stage {
     while (n > 1 && (n - 1) >> b != 0) ++b;
     return b;
   }
-  std::uint64_t values_bytes() const { return bits > 0 ? (out_n * bits + 7) / 8 : out_n * size_of(out_kind); }
+  std::uint64_t values_bytes() const {
+    if (trits) return (n + 4) / 5;
+    return bits > 0 ? (out_n * bits + 7) / 8 : out_n * size_of(out_kind);
+  }
 
+  /// Elements, or symbols.
   std::vector<double> values(bytes const& payload) const {
     if (bits == 0) return elements(out_kind, payload, 0, out_n);
     auto x = std::vector<double>();
-    for (std::uint64_t i = 0; i < out_n; ++i) {
-      auto const symbol = static_cast<double>(field(payload, 0, i * bits, bits));
-      auto const whole = std::ldexp(1.0, static_cast<int>(bits));
-      x.push_back(bits == 1 ? 1 - 2 * symbol : symbol < whole / 2 ? symbol : symbol - whole);
-    }
+    for (std::uint64_t i = 0; i < out_n; ++i)
+      x.push_back(static_cast<double>(trits ? trit(payload, i) : field(payload, 0, i * bits, bits)));
     return x;
+  }
+  static std::uint64_t trit(bytes const& payload, std::uint64_t i) {
+    auto digits = payload.at(i / 5);
+    for (auto left = i % 5; left > 0; --left) digits /= 3;
+    return digits % 3 == 2 ? 3 : digits % 3;
   }
 
   std::vector<double> decode(frame const& f, std::vector<double> const& y, std::size_t at) const {
     auto x = bits > 0                ? quantized(f, y, at)
              : t.name == "top_k"     ? placed(f, y, at, out_n)
-             : t.name == "random_k"  ? drawn(f, y)
+             : is("random_")         ? drawn(f, y)
              : t.name == "threshold" ? reaching(f, y, at)
              : tile > 0              ? unrotated(f, y)
              : rank > 0 && !exact    ? product(y)
@@ -157,22 +182,42 @@ struct stage {
   }
   std::vector<double> quantized(frame const& f, std::vector<double> x, std::size_t at) const {
     for (std::uint64_t i = 0; i < n; ++i) {
-      auto const scale = element(wide(kind), f.payload, at + i / bucket * size_of(wide(kind)));
-      x[i] = rounded(wide(kind), x[i] * scale);
+      auto const group = by_column ? i % (n / rows) : i / bucket;
+      auto const own = elements(wide(kind), f.payload, at + group * scales * size_of(wide(kind)), scales);
+      x[i] = rounded(wide(kind), meaning(static_cast<std::uint64_t>(x[i]), own));
     }
     return x;
+  }
+  /// The element of a symbol among the scales of its group.
+  double meaning(std::uint64_t symbol, std::vector<double> const& own) const {
+    auto const high = symbol >> (bits - 1), low = symbol - (high << (bits - 1));
+    auto const sign = high == 1 ? -1.0 : 1.0;
+    if (t.name == "one_bit") return own[symbol];
+    if (is("natural<")) {
+      if (low == 0) return high == 1 ? NAN : 0;
+      return std::ldexp(sign, static_cast<int>(low) - (bits == 8 ? 109 : 127));
+    }
+    if (t.name == "eight_bit") return sign * point(low) * own[0];
+    if (bits == 1) return scales == 0 ? sign : sign * own[0];
+    return (static_cast<double>(low) - std::ldexp(static_cast<double>(high), static_cast<int>(bits) - 1)) * own[0];
   }
   std::vector<double> placed(frame const& f, std::vector<double> const& y, std::size_t at, std::uint64_t count) const {
     auto x = std::vector<double>(n);
     for (std::uint64_t j = 0; j < count; ++j) x.at(field(f.payload, at, j * index_bits(), index_bits())) = y[j];
     return x;
   }
+  /// One block of each stratum, and what is behind the last block.
   std::vector<double> drawn(frame const& f, std::vector<double> const& y) const {
+    auto const own = !t.arguments.empty() && t.arguments.back() == "own";
+    auto const by = drawer{f.seed, f.tensor, f.step, own ? f.rank : all_ranks, place};
+    auto const k = drawn_blocks(), m = n / block;
     auto x = std::vector<double>(n);
-    for (std::uint64_t j = 0; j < out_n; ++j) {
-      auto const first = j * n / out_n, next = (j + 1) * n / out_n;
-      x.at(first + (shared_word(f.seed, f.tensor, f.step, place, j) * (next - first) >> 32)) = y[j];
+    for (std::uint64_t j = 0; j < k; ++j) {
+      auto const first = j * m / k, next = (j + 1) * m / k;
+      auto const at = first + (random_word(by, j) * (next - first) >> 32);
+      for (std::uint64_t i = 0; i < block; ++i) x.at(at * block + i) = y[j * block + i];
     }
+    for (std::uint64_t i = 0; i < n % block; ++i) x[m * block + i] = y[k * block + i];
     return x;
   }
   std::vector<double> reaching(frame const& f, std::vector<double> const& y, std::size_t at) const {
@@ -191,7 +236,7 @@ struct stage {
     }
     x.resize(n);
     for (std::uint64_t i = 0; i < n; ++i) {
-      if (shared_word(f.seed, f.tensor, f.step, place, i / 32) >> i % 32 & 1) x[i] = -x[i];
+      if (random_word({f.seed, f.tensor, f.step, all_ranks, place}, i / 32) >> i % 32 & 1) x[i] = -x[i];
     }
     return x;
   }
@@ -208,9 +253,13 @@ struct stage {
   }
   double omega() const {
     if (t.name == "identity" || t.name == "hadamard") return 0;
-    if (t.name == "random_k") return n == 0 ? 0 : static_cast<double>((n + out_n - 1) / out_n) - 1;
-    auto const s = static_cast<double>(levels) / (1 + std::ldexp(2.0, bits < 10 ? -16 : -15));
+    if (is("random_"))
+      return n < block ? 0 : std::ceil(static_cast<double>(n / block) / static_cast<double>(drawn_blocks())) - 1;
+    if (is("natural<")) return 1.0 / 8 + 0x1p-16;
     auto const b = static_cast<double>(std::min(bucket, n));
+    if (t.name == "terngrad") return n == 0 ? 0 : (std::sqrt(b) - 1) / 2 + 0x1p-16;
+    auto const levels = static_cast<double>(t.whole(0, (1u << (bits - 1)) - 1));
+    auto const s = levels / (1 + std::ldexp(2.0, bits < 10 ? -16 : -15));
     return std::min(b / (4 * s * s), std::sqrt(b) / s);
   }
 };
@@ -221,6 +270,7 @@ inline std::vector<double> decode(frame const& f, std::string const& codec, int 
   auto const outer = term(codec);
   if (parts.size() == 1 && outer.name == "bypass")
     return f.n < outer.whole(1, 0) ? elements(kind, f.payload, 0, f.n) : decode(f, outer.arguments[0], kind);
+  if (parts.size() == 1 && outer.name == "two_shot") return decode(f, outer.arguments[0], kind);
   if (parts.size() == 1 && outer.name == "ef") {
     auto x = decode(f, outer.arguments[0], wide(kind));
     for (auto& v : x) v = rounded(kind, v);

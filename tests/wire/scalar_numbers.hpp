@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <vector>
 
 namespace scalar {
@@ -75,12 +76,30 @@ inline std::uint64_t field(bytes const& from, std::size_t at, std::uint64_t firs
   return v;
 }
 
-/// Word `i` of the random numbers of a stage whose draws all ranks share: Philox4x32-10.
-inline std::uint32_t shared_word(std::uint64_t seed, std::uint64_t tensor, std::uint64_t step, std::uint64_t stage,
-                                 std::uint64_t i) {
-  std::uint64_t c[4] = {i / 4 & 0xffffffff, i / 4 >> 32 | tensor << 8, step & 0xffffffff,
-                        step >> 32 | 0xffffull << 8 | stage << 27};
-  std::uint64_t k[2] = {seed & 0xffffffff, seed >> 32};
+/// Point `code` of eight_bit's 128, which ascend from 0 to 1.
+inline double point(std::uint64_t code) {
+  if (code == 0 || code == 127) return code == 0 ? 0 : 1;
+  int decade = 0;
+  while (code >= (4u << decade) - 1) ++decade;
+  auto const h = 1u << decade;
+  auto const lower = code < 3 * h - 1;
+  auto const place = (static_cast<double>(code - (lower ? 2 * h - 1 : 3 * h - 1)) + 0.5) / h;
+  return rounded(1, std::stod("1e" + std::to_string(decade - 6)) * (lower ? 1 + 3.5 * place : 4.5 + 5.5 * place));
+}
+
+/// Whose random numbers they are: a rank of a tensor in a step, and its stage.
+struct drawer {
+  std::uint64_t seed, tensor, step, rank, stage;
+};
+
+/// The rank of what all ranks draw alike.
+inline constexpr std::uint64_t all_ranks = 0xffff;
+
+/// Word `i` of the random numbers: Philox4x32-10.
+inline std::uint32_t random_word(drawer const& of, std::uint64_t i) {
+  std::uint64_t c[4] = {i / 4 & 0xffffffff, i / 4 >> 32 | of.tensor << 8, of.step & 0xffffffff,
+                        of.step >> 32 | of.rank << 8 | of.stage << 27};
+  std::uint64_t k[2] = {of.seed & 0xffffffff, of.seed >> 32};
   for (int round = 0; round < 10; ++round) {
     auto const a = 0xD2511F53 * c[0], b = 0xCD9E8D57 * c[2];
     std::uint64_t const next[4] = {b >> 32 ^ c[1] ^ k[0], b & 0xffffffff, a >> 32 ^ c[3] ^ k[1], a & 0xffffffff};
