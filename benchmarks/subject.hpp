@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../examples/nearest4.hpp"
-#include "survey.hpp"
+#include "../examples/train/codec_of.hpp"
 #include "yardstick.hpp"
 
 #include <pith/core/saving.hpp>
@@ -68,7 +68,7 @@ pith::any_codec<In, E> codec_of(std::string const& text) {
   if (text == "ef(nearest4)") return pith::error_feedback(nearest4());
   if (text == "hadamard|qsgd<4>") return pith::hadamard() | pith::qsgd<4>();
   if constexpr (std::same_as<In, float> && std::same_as<E, pith::seq_executor>) {
-    if (auto const method = survey_codec(text)) return *method;
+    if (auto const method = train::survey_codec(text)) return *method;
   }
   return pith::parse<In, E>(text);
 }

@@ -1,7 +1,7 @@
 // tests/benchmarks/catalogue_test.cpp — the catalogue has a row for every method that text can say.
 #include "../../benchmarks/catalogue.hpp"
 #include "../../benchmarks/page.hpp"
-#include "../../benchmarks/survey.hpp"
+#include "../../examples/train/codec_of.hpp"
 #include "support/parsed.hpp"
 
 #include <doctest/doctest.h>
@@ -56,7 +56,7 @@ TEST_CASE("each row is a codec by the name that it gives itself") {
   auto names = std::set<std::string>();
   for (auto const& m : bench::catalogue) {
     CAPTURE(m.codec);
-    if (!bench::survey_codec(m.codec)) CHECK(pith::parse<float>(m.codec).name() == m.codec);
+    if (!train::survey_codec(m.codec)) CHECK(pith::parse<float>(m.codec).name() == m.codec);
     CHECK(families.contains(m.family));
     CHECK(names.insert(m.name).second);
   }

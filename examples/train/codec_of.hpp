@@ -1,0 +1,33 @@
+// examples/train/codec_of.hpp — a codec from its text: what parse reads, and the methods of pith/survey.
+#pragma once
+
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/parse.hpp>
+#include <pith/survey/adaptive_threshold.hpp>
+#include <pith/survey/inceptionn.hpp>
+#include <pith/survey/sketch_ml.hpp>
+
+#include <optional>
+#include <string_view>
+
+namespace train {
+
+using any_codec = pith::any_codec<float, pith::seq_executor>;
+
+/// No parser knows these: the settings that are listed, by the names that they give themselves.
+inline std::optional<any_codec> survey_codec(std::string_view name) {
+  for (auto const& codec :
+       {any_codec(pith::inceptionn()), any_codec(pith::inceptionn(pith::byte_field::repaired)),
+        any_codec(pith::adaptive_threshold(0.01)), any_codec(pith::error_feedback(pith::adaptive_threshold(0.01))),
+        any_codec(pith::sketch_ml<6>()), any_codec(pith::error_feedback(pith::sketch_ml<6>(), pith::unverified))}) {
+    if (codec.name() == name) return codec;
+  }
+  return std::nullopt;
+}
+
+inline any_codec codec_of(std::string_view text) {
+  auto const method = survey_codec(text);
+  return method ? *method : pith::parse<float>(text);
+}
+
+}  // namespace train
