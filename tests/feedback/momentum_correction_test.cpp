@@ -174,7 +174,7 @@ TEST_CASE("where nothing is lost nothing is masked") {
   is_momentum_sgd(pith::power_sgd(4), {}, {20, 2});
 }
 
-TEST_CASE("a buffer that the caller overwrites is not remembered, as the reference's memory does") {
+TEST_CASE("regression against the reference: a buffer that the caller overwrites is not remembered") {
   auto a = corrects<float>(pith::top_k(0.1), momentum_correction(0.9), {20});
   auto b = corrects<float>(pith::top_k(0.1), momentum_correction(0.9), {20});
   auto g = eighths(0);
@@ -198,7 +198,7 @@ TEST_CASE("zeros stay zeros, and any input of any size and type is taken") {
            {{0}, {1}, {129}});
 }
 
-TEST_CASE("a norm is cut down to its bound, others stay as they are") {
+TEST_CASE("regression against the reference: a norm is cut down to its bound, not each element to the norm") {
   CHECK(clipped(clipping::norm(2.5), {3, -4}) == std::vector<double>{1.5, -2});
   CHECK(clipped(clipping::norm(5), {3, -4}) == std::vector<double>{3, -4});
   CHECK(clipped(clipping::norm(5, 4), {3, -4}) == std::vector<double>{1.5, -2});  // sqrt(4) ranks

@@ -123,7 +123,7 @@ TEST_CASE("without feedback a codec sends what it would by itself") {
   check(pith::identity());
 }
 
-TEST_CASE("the first step encodes lr g, where the reference encodes g") {
+TEST_CASE("regression against the reference: the first step encodes lr g and not g") {
   auto t = feeds(pith::scaled_sign(), pith::ef_sign(0.5), {2});
   CHECK(t.all_reduce(of({3, -1})) == of({2, -2}));
   CHECK(residual_of(t.state()) == std::vector<double>{0.5, 0.5});  // of 0.5 (3, -1), in steps
@@ -152,7 +152,7 @@ TEST_CASE("signum's momentum by hand, from zero and not from the first gradient"
   CHECK(t.all_reduce(of({0, 2})) == of({1.25, 1}));
 }
 
-TEST_CASE("a buffer that the caller overwrites is not remembered, as the reference's SIGNUM does") {
+TEST_CASE("regression against the reference: SIGNUM does not remember a buffer that the caller overwrites") {
   auto t = feeds(pith::scaled_sign(), pith::signum_momentum(0.5), {2});
   auto g = of({2, -8});
   t.compress(g);

@@ -119,7 +119,7 @@ TEST_CASE("what reaches the threshold is the same") {
 
 // GRACE's dist lowers the threshold to max(x), not max|x|, where that is less: tensors without a positive number, and
 // zeros, are sent as a whole.
-TEST_CASE("a threshold that nothing reaches sends nothing, of any sign") {
+TEST_CASE("regression against the reference: a tensor without a positive number is not sent as a whole") {
   CHECK(kept(decoded(pith::threshold(4), {-3, -0.1f, -0.2f})) == 0);
   CHECK(kept(decoded(pith::threshold(0.15), {-3, -0.1f, -0.2f})) == 2);
   auto const zeros = std::vector<float>(257);
@@ -142,7 +142,7 @@ TEST_CASE("top_k keeps what DGC aims at and errs less") {
   }
 }
 
-TEST_CASE("top_k keeps as many of zeros and of few as of any") {
+TEST_CASE("regression against the reference: of zeros not all is kept, and of few elements not nothing") {
   auto const bytes = [](std::uint64_t n) { return pith::payload_bytes<float>(pith::top_k(0.3), {n}); };
   CHECK(bytes(257) == 77 * 4 + 4 + (77 * 9 + 7) / 8);
   CHECK(decoded(pith::top_k(0.3), std::vector<double>(257)) == std::vector<double>(257));

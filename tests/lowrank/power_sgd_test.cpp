@@ -166,7 +166,7 @@ TEST_CASE_TEMPLATE("warm steps find the best approximation", In, float, double) 
   CHECK(ratio <= 1.01);
 }
 
-TEST_CASE("a codec by itself draws a new Q in every step and an exchange goes on with the last") {
+TEST_CASE("regression against the reference: an exchange goes on with the last Q, only a codec by itself draws anew") {
   auto const m = matrix_of({16, 8, 4, 2, 1, 0.5}, 32, 32);
   auto cold = trial<float, power_sgd>(power_sgd(1), {m.size(), 32});
   auto const x = narrow<float>(m);

@@ -72,7 +72,7 @@ TEST_CASE("every point is itself and what lies between goes to the nearest or to
 }
 
 // GRACE floors y = |x| / max to a table that ends at 0.9957, and what is above becomes NaN, 0 as an integer.
-TEST_CASE("the largest magnitude is exact") {
+TEST_CASE("regression against the reference: the largest magnitude is exact and not 0") {
   for (auto const how : {snap::nearest, snap::floor}) {
     CHECK(decoded(eight_bit(0, how), {3.7f, -5.3f, 0, 0.1f})[1] == -5.3f);
     CHECK(decoded(eight_bit(0, how), std::vector<double>(257, -0.7f)) == std::vector<double>(257, -0.7f));

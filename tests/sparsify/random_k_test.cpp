@@ -72,7 +72,8 @@ TEST_CASE("the values travel in order of their indices and nothing else does") {
 }
 
 // GRACE draws with replacement, so that values are lost, and up to n inclusive.
-TEST_CASE_TEMPLATE("indices are distinct and below n", C, random_k<>, own_k) {
+TEST_CASE_TEMPLATE("regression against the reference: indices are not drawn twice, nor n itself", C, random_k<>,
+                   own_k) {
   auto t = trial<float, C>(C(0.5), {100});
   for (int step = 0; step < 50; ++step) CHECK(indices_of(t.roundtrip(counted(100))).size() == 50);
   CHECK(trial<float, C>(C(1), {33}).roundtrip(counted(33)) == counted(33));
