@@ -3,31 +3,19 @@
 
 #include "methods.hpp"
 
-#include "../../examples/train/comparison.hpp"
+#include "../../examples/train/all.hpp"
 #include "../../examples/train/report.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <vector>
 
 namespace grace {
-
-/// The trainings of a method by its default memory and optimizer. What is predicted of a step sends the mean of theirs.
-inline train::trial train_by(method const& m, train::options o, train::split const& data, std::FILE* log) {
-  o.codecs = {m.codec};
-  o.learning_rate *= m.rate;
-  o.momentum = m.momentum;
-  auto job = train::make_task(o, data);
-  job.codec_of = codec_of;
-  job.how = pith::gather::exact;
-  auto trial = train::compare(job, o, log).front();
-  auto sum = train::traffic{};
-  for (auto const& run : trial.runs) sum += run.bytes;
-  trial.predicted.bytes = sum / (o.steps * trial.runs.size());
-  return trial;
-}
 
 /// The bytes that a rank hands over, as GRACE counts them.
 inline double volume(train::trial const& t) { return static_cast<double>(t.predicted.bytes.payload()); }
@@ -39,10 +27,13 @@ inline void write_quality(std::FILE* out, std::FILE* log, std::vector<std::strin
   fmt::print(out, "method,family,codec,model,ranks,seeds,accuracy,deviation,volume");
   for (auto const rate : train::rates) fmt::print(out, ",over_float32_at_{}", rate);
   fmt::print(out, "\n");
-  auto const dense = train_by(dense_float, o, data, log);
+  auto const is_trained = [&](method const& m) { return &m == &dense_float || is_wanted(names, m.name); };
+  auto const trained = std::count_if(std::begin(methods), std::end(methods), is_trained);
+  auto shown = train::progress(log, static_cast<std::size_t>(trained) * o.number_of_seeds());
+  auto const dense = train::train_by(dense_float, o, data, shown);
   for (auto const& m : methods) {
     if (!is_wanted(names, m.name)) continue;
-    auto const t = &m == &dense_float ? dense : train_by(m, o, data, log);
+    auto const t = &m == &dense_float ? dense : train::train_by(m, o, data, shown);
     fmt::print(out, "{},{},\"{}\",{},{},{},{:.5f},{:.5f},{:.4g}", m.name, m.family, m.codec, o.model, o.ranks,
                t.runs.size(), t.accuracy(), train::standard_deviation(t.accuracies()), volume(t) / volume(dense));
     for (auto const rate : train::rates) fmt::print(out, ",{:.4g}", t.predicted.throughput_over(dense.predicted, rate));

@@ -1,8 +1,7 @@
-// examples/train/codecs.hpp — the codecs that are compared by default, and the words that others are made of.
+// examples/train/codecs.hpp — the codecs that are compared by default, and the words that all are made of.
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace train {
@@ -24,21 +23,53 @@ inline std::vector<std::string> default_codecs() {
 }
 
 struct codec_word {
-  std::string_view example, meaning;
+  char const *example, *meaning;
+  float rate = 1, momentum = 1;  ///< as of a method
 };
 
 inline constexpr codec_word codec_words[] = {
     {"identity", "every element as it is"},
     {"cast<bfloat16>", "every element in 16 bits; also cast<half>"},
     {"scaled_sign", "signs, and the mean magnitude of the tensor; scaled_sign(n): of each bucket of n"},
+    {"one_bit", "signs, and a mean of either; one_bit(n), one_bit(row), one_bit(column): of buckets, rows, columns"},
+    {"sign", "signs, of which the majority's are received; sign(zero): 0 in a tie", 0.01f, 0},
+    {"summed_sign", "the same as a sum of bytes", 0.01f, 0},
+    {"terngrad", "-1, 0 and 1 of the largest; terngrad(sigma, bucket): cut at sigma deviations, 0 for none"},
+    {"summed_terngrad", "of the largest of all ranks, as a sum of bytes"},
+    {"trits(terngrad(0))", "five ternary symbols a byte; also trits(qsgd<2>)"},
+    {"natural<8>", "random rounding to powers of two; natural<9>: of all exponents"},
+    {"eight_bit", "128 points of six decades; eight_bit(bucket, nearest or floor)"},
     {"qsgd<4>", "random rounding to 4 bits, 2 to 10, a bucket of 128; qsgd<4>(levels, bucket, l2 or max)"},
+    {"inceptionn(reference)", "32, 16, 8 or 0 bits by magnitude; also inceptionn(repaired)"},
     {"top_k(0.01)", "the 1 % of largest magnitude"},
-    {"random_k(0.1)", "a random 10 %, the same on all ranks; random_k(0.1,unbiased): scaled by 10"},
+    {"threshold(0.01)", "what reaches 0.01; threshold(tau, capacity, keep or dense): up to a share, then none or all"},
+    {"random_k(0.1)", "a random 10 %, the same on all ranks; random_k(0.1, none or unbiased, shared or own)"},
+    {"random_blocks(0.1,16)", "runs of 16; random_blocks(0.1, 16, none or unbiased)"},
+    {"adaptive_threshold(0.01)", "the 1 % of largest magnitude of either sign, as their means"},
+    {"sketch_ml<6>", "64 buckets between quantiles, and their means"},
     {"power_sgd(2)", "a product of two thin matrices of rank 2"},
+    {"hadamard|qsgd<4>", "a rotation before a quantizer; hadamard(tile)"},
     {"damped(qsgd<4>)", "an unbiased codec, scaled so that it contracts"},
-    {"ef(scaled_sign)", "error feedback: what was not sent is added to the next gradient"},
     {"top_k(0.01)|qsgd<8>", "the second codec compresses what the first sends"},
     {"bypass(top_k(0.01),1024)", "tensors of fewer than 1,024 elements as they are"},
+    {"two_shot(qsgd<8>)", "each rank adds up a part of the tensor; two_shot(a, b): b for the mean"},
+    {"ef(scaled_sign)", "error feedback: what was not sent is added to the next gradient"},
+    {"ef(qsgd<4>,residual(0.9,1))", "a residual times 0.9; ef(codec, unverified): of a codec that promises nothing"},
+    {"ef(top_k(0.01),own_residual)", "of what a rank itself did not send"},
+    {"ef(top_k(0.01),mean_residual)", "of what the mean has not"},
+    {"ef(top_k(0.01),no_feedback)", "none"},
+    {"ef(scaled_sign,ef_sign(0.02))", "in units of the step that is taken"},
+    {"ef(top_k(0.01),ef21(0.9))", "the difference from an estimate, with a running mean"},
+    {"ef(sign,signum_momentum(0.9))", "signs of a momentum", 0.01f, 0},
+    {"ef(top_k(0.01),momentum_correction(0.9))", "a momentum of what waits; (0.9, nesterov, unmasked, clip_norm(1))", 1,
+     0},
+    {"ef(scaled_sign,two_sided(scaled_sign))", "the mean is compressed and fed back too"},
 };
+
+/// Behind what --list prints.
+inline constexpr auto not_by_text =
+    R"(inceptionn, adaptive_threshold and sketch_ml are known as they stand here only; in C++ they are pith/survey/.
+In C++ alone: checked(codec, flag), warm_up and other rate controllers, and stages of your own.
+)";
 
 }  // namespace train

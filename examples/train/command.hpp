@@ -1,6 +1,7 @@
 // examples/train/command.hpp — the program, from its arguments to its exit code.
 #pragma once
 
+#include "all.hpp"
 #include "check.hpp"
 #include "load.hpp"
 #include "options.hpp"
@@ -17,8 +18,11 @@
 
 namespace train {
 
-inline int print_codec_words(std::FILE* out) {
-  for (auto const& word : codec_words) fmt::print(out, "{:24}  {}\n", word.example, word.meaning);
+inline int print_list(std::FILE* out) {
+  fmt::print(out, "Codecs, by examples:\n\n");
+  for (auto const& word : codec_words) fmt::print(out, "{:42}  {}\n", word.example, word.meaning);
+  fmt::print(out, "\n{}\nGRACE's methods, with the memories that it gives them:\n\n", not_by_text);
+  for (auto const& m : methods) fmt::print(out, "{:42}  {}\n", m.codec, m.name);
   return 0;
 }
 
@@ -38,7 +42,7 @@ struct outputs {
 inline bool compare_and_report(options const& o, split data, std::FILE* out, std::FILE* log) {
   outputs const files(o);
   auto const job = make_task(o, std::move(data));
-  auto const trials = compare(job, o, log);
+  auto const trials = o.all ? train_by_all(o, job.data, log) : compare(job, o, log);
   print_report(out, job, o, trials);
   if (files.csv) write_csv(files.csv.get(), job, trials);
   if (!o.plot.empty()) plot(o.plot, job, trials);
@@ -46,8 +50,8 @@ inline bool compare_and_report(options const& o, split data, std::FILE* out, std
 }
 
 inline int run_command(options const& o, std::FILE* out, std::FILE* log) {
-  if (o.list) return print_codec_words(out);
-  for (auto const& codec : o.codecs) pith::parse<float>(codec);
+  if (o.list) return print_list(out);
+  for (auto const& codec : o.codecs) codec_of(codec);
   auto data = load(o.data);
   if (!o.study) return compare_and_report(o, std::move(data), out, log) ? 0 : 1;
   study(o, data, out, log);

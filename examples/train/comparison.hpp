@@ -99,13 +99,16 @@ inline void add_run(trial& of, task const& job, std::uint64_t seed, progress& sh
 }
 
 /// Predicts first, as that needs no time and refuses what does not fit.
-inline std::vector<trial> compare(task const& job, options const& o, std::FILE* log) {
+inline std::vector<trial> compare(task const& job, options const& o, progress& shown) {
   std::vector<trial> trials;
   for (auto const& codec : o.codecs) trials.push_back({codec, predict(job, codec), {}});
-  progress shown(log, trials.size() * o.number_of_seeds());
   for (auto& trial : trials)
     for (unsigned i = 0; i < o.number_of_seeds(); ++i) add_run(trial, job, o.seed + i, shown);
   return trials;
+}
+inline std::vector<trial> compare(task const& job, options const& o, std::FILE* log) {
+  progress shown(log, o.codecs.size() * o.number_of_seeds());
+  return compare(job, o, shown);
 }
 
 }  // namespace train

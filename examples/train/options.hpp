@@ -22,9 +22,9 @@ struct options {
   float learning_rate = 0.02f, momentum = 0.9f;
   unsigned seeds = 0;  // 0: as many as the kind of run has by default
   std::uint64_t seed = 1;
-  bool list = false, study = false, check = false;
+  bool list = false, all = false, study = false, check = false;
 
-  unsigned number_of_seeds() const { return seeds > 0 ? seeds : study ? 5 : 3; }
+  unsigned number_of_seeds() const { return seeds > 0 ? seeds : study ? 5 : all ? 1 : 3; }
 };
 
 inline void add_training(CLI::App& app, options& o) {
@@ -39,7 +39,7 @@ inline void add_training(CLI::App& app, options& o) {
       ->capture_default_str();
   app.add_option("--learning-rate", o.learning_rate)->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--momentum", o.momentum)->check(CLI::Range(0.0, 1.0))->capture_default_str();
-  app.add_option("--seeds", o.seeds, "trainings of each codec [3, in a study 5]")->check(CLI::Range(1, 1000));
+  app.add_option("--seeds", o.seeds, "trainings of each codec [3, in a study 5, of all 1]")->check(CLI::Range(1, 1000));
   app.add_option("--seed", o.seed, "the first of them")->capture_default_str();
 }
 
@@ -52,8 +52,10 @@ inline void add_outputs(CLI::App& app, options& o) {
   auto* const check = app.add_flag("--check", o.check, "fail if the default codecs do not learn as they should");
   auto* const study =
       app.add_flag("--study", o.study, "cross-validate: 95 % intervals of the difference from bfloat16");
-  app.add_flag("--list", o.list, "say what codecs are made of");
+  app.add_flag("--list", o.list, "say what codecs are made of, and GRACE's methods with their memories");
+  auto* const all = app.add_flag("--all", o.all, "train by all that --list says");
   check->excludes(codecs)->excludes(study);
+  all->excludes(codecs)->excludes(plot)->excludes(check)->excludes(study);
   study->excludes(csv)->excludes(plot);
 }
 

@@ -25,6 +25,13 @@ class echo_communicator {
     return {};
   }
 
+  template <pith::executor E>
+  pith::completed all_to_all(E const& exec, pith::span_on<E, std::byte const> mine, pith::span_on<E, std::byte> all) {
+    auto const piece = mine.size() / size_;
+    for (unsigned rank = 0; rank < size_; ++rank) exec.copy(all.data() + rank * piece, mine.data(), piece);
+    return {};
+  }
+
   template <pith::executor E, class T>
   pith::completed all_reduce(E const&, pith::span<T> x, pith::reduction how) {
     if (how == pith::reduction::max) return {};

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -25,30 +27,40 @@ inline void print_task(std::FILE* out, task const& job, options const& o) {
              o.seed + o.number_of_seeds() - 1);
 }
 
-inline constexpr auto learning_head = "{:28} {:>8} {:>8} {:>6} {:>8} {:>13} {:>8} {:>7} {:>9} {:>7}\n";
+/// That of the column of codecs.
+inline std::size_t codec_width(std::vector<trial> const& trials) {
+  std::size_t width = 28;
+  for (auto const& t : trials) width = std::max(width, t.codec.size());
+  return width;
+}
+
+inline constexpr auto learning_head = "{:{}} {:>8} {:>8} {:>6} {:>8} {:>13} {:>8} {:>7} {:>9} {:>7}\n";
 
 inline void print_learning(std::FILE* out, std::vector<trial> const& trials, double dense) {
+  auto const width = codec_width(trials);
   fmt::print(out, "\n");
-  fmt::print(out, learning_head, "", "payload", "sent", "", "loss", "accuracy", "compute", "encode", "exchange",
+  fmt::print(out, learning_head, "", width, "payload", "sent", "", "loss", "accuracy", "compute", "encode", "exchange",
              "decode");
-  fmt::print(out, learning_head, "codec", "B/step", "B/step", "ratio", "training", "test, %", "us", "us", "us", "us");
+  fmt::print(out, learning_head, "codec", width, "B/step", "B/step", "ratio", "training", "test, %", "us", "us", "us",
+             "us");
   for (auto const& t : trials) {
     auto const us = t.time() / 1e-6;
-    fmt::print(out, "{:28} {:8} {:8.0f} {:6.1f} {:8.4f} {:5.2f} +- {:4.2f} {:8.1f} {:7.1f} {:9.1f} {:7.1f}\n", t.codec,
-               t.predicted.bytes.payload(), t.predicted.sent(), dense / t.predicted.sent(), t.loss(),
+    fmt::print(out, "{:{}} {:8} {:8.0f} {:6.1f} {:8.4f} {:5.2f} +- {:4.2f} {:8.1f} {:7.1f} {:9.1f} {:7.1f}\n", t.codec,
+               width, t.predicted.bytes.payload(), t.predicted.sent(), dense / t.predicted.sent(), t.loss(),
                100 * t.accuracy(), 100 * standard_deviation(t.accuracies()), us.compute, us.encode, us.exchange,
                us.decode);
   }
 }
 
 inline void print_prediction(std::FILE* out, std::vector<trial> const& trials) {
-  fmt::print(out, "\n{:28} {:>8} {:>7} {:>7} {:>35}\n", "", "compute", "encode", "decode",
+  auto const width = codec_width(trials);
+  fmt::print(out, "\n{:{}} {:>8} {:>7} {:>7} {:>35}\n", "", width, "compute", "encode", "decode",
              "us a step at this many Gbit/s");
-  fmt::print(out, "{:28} {:>8} {:>7} {:>7}", "codec", "us", "us", "us");
+  fmt::print(out, "{:{}} {:>8} {:>7} {:>7}", "codec", width, "us", "us", "us");
   for (auto const rate : rates) fmt::print(out, " {:>8}", rate);
   for (auto const& t : trials) {
     auto const us = t.predicted.alone / 1e-6;
-    fmt::print(out, "\n{:28} {:8.1f} {:7.1f} {:7.1f}", t.codec, us.compute, us.encode, us.decode);
+    fmt::print(out, "\n{:{}} {:8.1f} {:7.1f} {:7.1f}", t.codec, width, us.compute, us.encode, us.decode);
     for (auto const rate : rates) fmt::print(out, " {:8.1f}", t.predicted.step(rate) * 1e6);
   }
   fmt::print(out, "\n");
@@ -59,8 +71,14 @@ inline double dense_bytes(task const& job) { return traffic{0, job.net.size() * 
 
 inline constexpr auto learning_notes =
     R"(payload: all bytes that a rank hands over. sent: those that leave it, 2(N-1)/N payload for a sum, (N-1) payload
-for a gathering. ratio: dense float's bytes sent to these. +-: deviation over the seeds. Times are means over the
-steps, by the wall clock, of {} threads that share this machine's cores; exchange includes waiting for each other.
+for a gathering, (N-1)/N payload for scattered parts. ratio: dense float's bytes sent to these. +-: deviation over the
+seeds. Times are means over the steps, by the wall clock, of {} threads that share this machine's cores; exchange
+includes waiting for each other.
+)";
+
+inline constexpr auto all_notes =
+    R"(Signs without a scale: a hundredth of the learning rate, no momentum; nor where the memory has its own. Payloads
+of variable rate are means over the steps.
 )";
 
 inline constexpr auto prediction_notes = R"(compute, encode and decode: alone on one thread, the median of 101 steps.
@@ -71,6 +89,7 @@ inline void print_report(std::FILE* out, task const& job, options const& o, std:
   print_task(out, job, o);
   print_learning(out, trials, dense_bytes(job));
   fmt::print(out, learning_notes, o.ranks);
+  if (o.all) fmt::print(out, all_notes);
   print_prediction(out, trials);
   fmt::print(out, prediction_notes);
 }

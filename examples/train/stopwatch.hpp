@@ -50,6 +50,13 @@ class stopwatch_communicator {
     return timed([&] { comm_.all_gather(exec, mine, all).wait(exec); });
   }
 
+  template <pith::executor E>
+    requires pith::exchanges_pieces<Comm, E> pith::completed all_to_all(E const& exec,
+                                                                        pith::span_on<E, std::byte const> mine,
+                                                                        pith::span_on<E, std::byte> all) {
+      return timed([&] { comm_.all_to_all(exec, mine, all).wait(exec); });
+    }
+
   template <pith::executor E, class T>
   pith::completed all_reduce(E const& exec, pith::span<T, pith::space_of<E>> x, pith::reduction how) {
     return timed([&] { comm_.all_reduce(exec, x, how).wait(exec); });

@@ -1,25 +1,22 @@
 // examples/train/worker.hpp — one rank of the training: gradient, exchange, descent.
 #pragma once
 
+#include "codec_of.hpp"
 #include "network.hpp"
 #include "sgd.hpp"
 #include "stopwatch.hpp"
 
 #include <pith/comm/gradient_exchange.hpp>
-#include <pith/parse.hpp>
 #include <pith/pith.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace train {
-
-using any_codec = pith::any_codec<float, pith::seq_executor>;
 
 /// What is the same for all codecs.
 struct task {
@@ -28,7 +25,6 @@ struct task {
   unsigned ranks;
   std::size_t steps, batch;  // of images for each rank
   float learning_rate, momentum;
-  any_codec (*codec_of)(std::string_view) = pith::parse<float, pith::seq_executor>;
   pith::gather how = pith::gather::padded;
 
   double epochs(std::size_t n_steps) const {
@@ -38,21 +34,22 @@ struct task {
 
 /// The bytes that a rank hands over in a step.
 struct traffic {
-  std::size_t gathered, summed;
+  std::size_t gathered, summed, scattered = 0;
 
-  std::size_t payload() const { return gathered + summed; }
+  std::size_t payload() const { return gathered + summed + scattered; }
 
   traffic& operator+=(traffic const& other) {
     gathered += other.gathered;
     summed += other.summed;
+    scattered += other.scattered;
     return *this;
   }
-  traffic operator/(std::size_t n) const { return {gathered / n, summed / n}; }
+  traffic operator/(std::size_t n) const { return {gathered / n, summed / n, scattered / n}; }
 
-  /// Those that it sends: a gathered byte to all others, a summed one twice around the ring.
+  /// Those that it sends: a gathered byte to all others, a summed one twice around the ring, a scattered one to its rank.
   double sent(unsigned ranks) const {
     auto const others = ranks - 1.0;
-    return others * static_cast<double>(gathered) + 2 * others / ranks * static_cast<double>(summed);
+    return others * static_cast<double>(gathered) + others / ranks * static_cast<double>(2 * summed + scattered);
   }
 };
 
@@ -83,7 +80,7 @@ class worker {
         parameters_(initial_parameters(net_, seed)),
         gradient_(net_.size()),
         comm_(std::move(comm)),
-        exchange_(pith::seq, comm_, specs(net_), pith::matrices(job.codec_of(codec)), seed, job.how) {}
+        exchange_(pith::seq, comm_, specs(net_), pith::matrices(codec_of(codec)), seed, job.how) {}
 
   worker(worker const&) = delete;  // exchange_ has the address of comm_
   worker& operator=(worker const&) = delete;
@@ -100,7 +97,7 @@ class worker {
   }
 
   std::vector<float> const& parameters() const { return parameters_; }
-  traffic bytes() const { return {exchange_.gathered_bytes(), exchange_.summed_bytes()}; }
+  traffic bytes() const { return {exchange_.gathered_bytes(), exchange_.summed_bytes(), exchange_.scattered_bytes()}; }
 
  private:
   network net_;

@@ -72,7 +72,7 @@ TEST_CASE("each method is a codec by the name that it gives itself") {
   auto names = std::set<std::string>();
   for (auto const& m : grace::methods) {
     CAPTURE(m.codec);
-    CHECK(grace::codec_of(m.codec).name() == m.codec);
+    CHECK(train::codec_of(m.codec).name() == m.codec);
     CHECK(names.insert(m.name).second);
   }
   CHECK(std::string(grace::dense_float.codec) == train::dense_float);

@@ -15,6 +15,8 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <regex>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -118,6 +120,21 @@ finished train_command(std::vector<std::string> arguments) {
 bool has(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
 
 std::ptrdiff_t lines(std::string const& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+/// What an error of parse names behind `mark`, without their arguments.
+std::vector<std::string> words_behind(std::string const& mark, std::string const& text) {
+  std::string said;
+  try {
+    pith::parse<float>(text);
+  } catch (std::invalid_argument const& error) {
+    said = error.what();
+  }
+  auto const begin = said.find(mark) + mark.size();
+  REQUIRE(begin > mark.size());
+  std::regex const rest("<[^>]*>|[(][^)]*[)]| and "), word("\\w+");
+  auto const list = std::regex_replace(said.substr(begin, said.find(';', begin) - begin), rest, " ");
+  return {std::sregex_token_iterator(list.begin(), list.end(), word), {}};
+}
 
 /// One line on the log that contains `words`, and nothing else.
 void check_refused(std::vector<std::string> const& arguments, std::string const& words) {
@@ -278,11 +295,45 @@ TEST_CASE("bad input is one line of complaint") {
 }
 
 TEST_CASE("the codecs that are listed exist") {
-  for (auto const& word : train::codec_words) CHECK_NOTHROW(pith::parse<float>(word.example));
-  for (auto const& codec : train::default_codecs()) CHECK(pith::parse<float>(codec).name() == codec);
+  for (auto const& word : train::codec_words) CHECK_NOTHROW(train::codec_of(word.example));
+  for (auto const& codec : train::default_codecs()) CHECK(train::codec_of(codec).name() == codec);
+}
+
+TEST_CASE("all that parse can say is listed, and GRACE's methods with their memories") {
   auto const [code, out, log] = train_command({"--list"});
   CHECK(code == 0);
-  CHECK(lines(out) == std::ssize(train::codec_words));
+  auto const stages = words_behind("stages are ", "nonsense"),
+             policies = words_behind("policies are ", "ef(sign,what)");
+  CHECK(stages.size() == 20);
+  CHECK(policies.size() == 9);
+  for (auto const& words : {stages, policies}) {
+    for (auto const& word : words) {
+      CAPTURE(word);
+      CHECK(has(out, word));
+    }
+  }
+  for (auto const& m : train::methods) CHECK(has(out, std::string("\n") + m.codec + " "));
+  for (auto const* word : {"bypass(", "two_shot(", "inceptionn(", "adaptive_threshold(", "sketch_ml<"})
+    CHECK(has(out, std::string("\n") + word));
+}
+
+TEST_CASE("a few steps by all that is listed: a row each, and what is no codec of parse trains too") {
+  auto const [code, out, log] = train_command({"--all", "--steps", "2", "--ranks", "2"});
+  CAPTURE(log);
+  CHECK(code == 0);
+  auto const all = train::all_methods();
+  CHECK(lines(log) == std::ssize(all));
+  for (auto const& m : all) CHECK(has(out, std::string("\n") + m.codec + " "));
+  CHECK(has(log, "[1/" + std::to_string(all.size()) + "] identity, seed 1: "));
+  check_refused({"--all", "--codec", "identity"}, "excludes");
+}
+
+TEST_CASE("bytes of parts go to a rank each") {
+  auto const job = digits(1);
+  auto const bytes = train::predict(job, "two_shot(cast<half>)").bytes;
+  CHECK(bytes.scattered == 4736 * 2);
+  CHECK(bytes.gathered == 4736 * 2 / 4);
+  CHECK(bytes.sent(4) == 3 * 4736 * 2 / 4 + 0.75 * 4736 * 2 + 1.5 * 74 * 4);
 }
 
 TEST_CASE("a run writes tables, values and drawings") {

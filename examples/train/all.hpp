@@ -1,0 +1,49 @@
+// examples/train/all.hpp — every method of the library, each by a learning rate and a momentum that suit it.
+#pragma once
+
+#include "codecs.hpp"
+#include "comparison.hpp"
+#include "methods.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <string_view>
+#include <vector>
+
+namespace train {
+
+/// GRACE's methods, then the codecs that --list says and that are none of those.
+inline std::vector<method> all_methods() {
+  std::vector<method> all(std::begin(methods), std::end(methods));
+  for (auto const& word : codec_words) {
+    auto const is_it = [&](method const& m) { return word.example == std::string_view(m.codec); };
+    if (std::none_of(all.begin(), all.end(), is_it))
+      all.push_back({word.example, word.example, "", word.rate, word.momentum});
+  }
+  return all;
+}
+
+/// The trainings of a method. Payloads of variable rate have their own size, and the bytes are means over the steps.
+inline trial train_by(method const& m, options o, split const& data, progress& shown) {
+  o.codecs = {m.codec};
+  o.learning_rate *= m.rate;
+  o.momentum *= m.momentum;
+  auto job = make_task(o, data);
+  job.how = pith::gather::exact;
+  auto trial = compare(job, o, shown).front();
+  auto sum = traffic{};
+  for (auto const& run : trial.runs) sum += run.bytes;
+  trial.predicted.bytes = sum / (o.steps * trial.runs.size());
+  return trial;
+}
+
+inline std::vector<trial> train_by_all(options const& o, split const& data, std::FILE* log) {
+  auto const all = all_methods();
+  progress shown(log, all.size() * o.number_of_seeds());
+  std::vector<trial> trials;
+  for (auto const& m : all) trials.push_back(train_by(m, o, data, shown));
+  return trials;
+}
+
+}  // namespace train
