@@ -114,6 +114,8 @@ int main(int count, char** arguments) {
                         {"damped_natural", "damped(natural<8>)", {13}},
                         {"chain_random_blocks_trits", "random_blocks(0.5,4,unbiased)|trits(qsgd<2>)", {70}},
                         {"ef_one_bit", "ef(one_bit(8))", {27}, 3},
+                        {"ef_ef_sign", "ef(scaled_sign,ef_sign(0.5))", {21}, 2},
+                        {"ef_momentum", "ef(top_k(0.2),momentum_correction(0.9))", {33}, 3},
                         {"two_shot", "two_shot(terngrad(0))", {33}}});
   write_all<double>(to, {{"identity_double", "identity", {5}},
                          {"cast_bfloat16", "cast<bfloat16>", {7}},
