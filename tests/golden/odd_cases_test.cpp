@@ -31,7 +31,8 @@ struct expectation {
   double tolerance = 0;
 };
 
-/// A level is 2^-15 of itself and at most so much of an element: sqrt(8) / 127 of eight equal ones.
+/// The most that rounding to a level of 127 changes: the norm of eight equal elements is sqrt(8) of one, and a level of it,
+/// rounded up by 2^-15 at most, is sqrt(8) / 127.
 constexpr double level = 0.0224;
 
 expectation const methods[] = {

@@ -94,7 +94,7 @@ TEST_CASE("zero, NaN and infinities vote") {
   CHECK(decoded<double>(sign(), {-4.9e-324}) == std::vector<double>{-1});
 }
 
-TEST_CASE("there is a bit an element and nothing else") {
+TEST_CASE("regression against the reference: there is a bit an element and not a byte") {
   CHECK(pith::payload_bytes<float>(sign(), {0}) == 0);
   CHECK(pith::payload_bytes<float>(sign(), {1}) == 1);
   CHECK(pith::payload_bytes<double>(sign(), {1001}) == 126);
