@@ -318,13 +318,13 @@ TEST_CASE("all that parse can say is listed, and GRACE's methods with their memo
 }
 
 TEST_CASE("a few steps by all that is listed: a row each, and what is no codec of parse trains too") {
-  auto const [code, out, log] = train_command({"--all", "--steps", "2", "--ranks", "2"});
-  CAPTURE(log);
-  CHECK(code == 0);
+  auto const end = train_command({"--all", "--steps", "2", "--ranks", "2"});
+  CAPTURE(end.log);
+  CHECK(end.code == 0);
   auto const all = train::all_methods();
-  CHECK(lines(log) == std::ssize(all));
-  for (auto const& m : all) CHECK(has(out, std::string("\n") + m.codec + " "));
-  CHECK(has(log, "[1/" + std::to_string(all.size()) + "] identity, seed 1: "));
+  CHECK(lines(end.log) == std::ssize(all));
+  for (auto const& m : all) CHECK(has(end.out, std::string("\n") + m.codec + " "));
+  CHECK(has(end.log, "[1/" + std::to_string(all.size()) + "] identity, seed 1: "));
   check_refused({"--all", "--codec", "identity"}, "excludes");
 }
 
