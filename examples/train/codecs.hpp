@@ -48,6 +48,7 @@ inline constexpr codec_word codec_words[] = {
     {"adaptive_threshold(0.01)", "the 1 % of largest magnitude of either sign, as their means"},
     {"sketch_ml<6>", "64 buckets between quantiles, and their means"},
     {"power_sgd(2)", "a product of two thin matrices of rank 2"},
+    {"one_sided_power_sgd(2)", "the same in one sum, of one of the two"},
     {"hadamard|qsgd<4>", "a rotation before a quantizer; hadamard(tile)"},
     {"damped(qsgd<4>)", "an unbiased codec, scaled so that it contracts"},
     {"top_k(0.01)|qsgd<8>", "the second codec compresses what the first sends"},

@@ -138,7 +138,7 @@ class Stage:
             self.out_n, self.out_rows = -(-n // self.tile) * self.tile, 1
         elif self.name in ("power_sgd", "one_sided_power_sgd"):
             self.rank = min(int(self.args[0]), max(rows, 1), max(n // rows, 1))
-            self.exact = float((self.args + ["2"])[1]) * self.rank * (rows + n // rows) > n
+            self.exact = float(self.arg(1, 2)) * self.rank * (rows + n // rows) > n
             self.out_n = n if self.exact else self.rank * (rows + n // rows)
             self.out_rows, self.out_kind = 1, accum(kind)
 
@@ -194,7 +194,7 @@ class Stage:
             return self.scatter(self.indices(side[4:], min(count, self.room)), values)
         if self.name == "hadamard":
             return self.unrotated(values, wide)
-        if self.name == "power_sgd" and not self.exact:
+        if self.name in ("power_sgd", "one_sided_power_sgd") and not self.exact:
             return self.product(values, wide)
         return values
 
@@ -248,8 +248,8 @@ class Stage:
         for i in range(self.n):
             total = 0.0
             for c in range(r):
-                total = rounded(wide, total + rounded(wide, p[i // columns * r + c] * q[i % columns * r + c]))
-            x.append(total)
+                total += p[i // columns * r + c] * q[i % columns * r + c]
+            x.append(rounded(wide, total))
         return x
 
     def omega(self):

@@ -246,8 +246,9 @@ struct stage {
     for (std::uint64_t i = 0; i < n; ++i) {
       for (std::uint64_t c = 0; c < rank; ++c) {
         auto const p = y[i / columns * rank + c], q = y[rows * rank + i % columns * rank + c];
-        x[i] = rounded(wide(kind), x[i] + rounded(wide(kind), p * q));
+        x[i] += p * q;
       }
+      x[i] = rounded(wide(kind), x[i]);
     }
     return x;
   }
