@@ -46,6 +46,7 @@ inline constexpr method catalogue[] = {
     {"SketchML", "sketch_ml<6>", "hybrid", "yes"},
     {"top-k, QSGD", "top_k(0.01)|qsgd<8>", "hybrid", ""},
     {"PowerSGD", "power_sgd(4)", "low rank", "its own"},
+    {"PowerSGD, one-sided", "one_sided_power_sgd(4)", "low rank", ""},
 };
 
 }  // namespace bench

@@ -47,7 +47,7 @@ inline constexpr codec_word codec_words[] = {
     {"random_blocks(0.1,16)", "runs of 16; random_blocks(0.1, 16, none or unbiased)"},
     {"adaptive_threshold(0.01)", "the 1 % of largest magnitude of either sign, as their means"},
     {"sketch_ml<6>", "64 buckets between quantiles, and their means"},
-    {"power_sgd(2)", "a product of two thin matrices of rank 2"},
+    {"power_sgd(2)", "a product of two thin matrices of rank 2; (rank,min_rate)"},
     {"one_sided_power_sgd(2)", "the same in one sum, of one of the two"},
     {"hadamard|qsgd<4>", "a rotation before a quantizer; hadamard(tile)"},
     {"damped(qsgd<4>)", "an unbiased codec, scaled so that it contracts"},

@@ -5,6 +5,7 @@
 #include <pith/coding/trits.hpp>
 #include <pith/core/chain.hpp>
 #include <pith/core/identity.hpp>
+#include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/eight_bit.hpp>
@@ -168,6 +169,12 @@ TEST_CASE("power_sgd in the mean over Q") {
       CHECK(found.holds());
     }
   }
+}
+
+TEST_CASE("one_sided_power_sgd by itself") {
+  auto const found = laws::check(pith::one_sided_power_sgd(2), {64, 8}, {.draws = 20000, .search = 100});
+  INFO(found.text());
+  CHECK(found.holds());
 }
 
 TEST_CASE("hybrids") {

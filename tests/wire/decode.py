@@ -138,7 +138,7 @@ class Stage:
             self.out_n, self.out_rows = -(-n // self.tile) * self.tile, 1
         elif self.name in ("power_sgd", "one_sided_power_sgd"):
             self.rank = min(int(self.args[0]), max(rows, 1), max(n // rows, 1))
-            self.exact = float(self.arg(1, 2)) * self.rank * (rows + n // rows) > n
+            self.exact = float(self.arg(1, 2)) * (self.rank * (rows + n // rows)) > n
             self.out_n = n if self.exact else self.rank * (rows + n // rows)
             self.out_rows, self.out_kind = 1, accum(kind)
 

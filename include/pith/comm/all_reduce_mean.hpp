@@ -4,6 +4,9 @@
 #include <pith/comm/communicator.hpp>
 #include <pith/core/compress.hpp>
 
+#include <cstdint>
+#include <stdexcept>
+
 namespace pith::inline v0 {
 
 namespace detail {
@@ -54,7 +57,7 @@ received_on<E> move_bytes(E const& exec, Comm& comm, transport how, element_kind
         comm.all_to_all(exec, span_on<E, std::byte const>(out), gathered).wait(exec);
         return {gathered, out.size() / comm.size()};
       }
-      break;  // require_served refused it
+      throw std::logic_error("move_bytes: an all-to-all over a communicator without one, which require_served refuses");
     case transport::sum: reduce(exec, comm, kind, out, reduction::sum); break;
     case transport::max: reduce(exec, comm, kind, out, reduction::max); break;
   }

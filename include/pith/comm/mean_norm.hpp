@@ -6,6 +6,7 @@
 #include <pith/core/summation.hpp>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 namespace pith::inline v0 {
@@ -30,13 +31,13 @@ struct factor_of_norms {
   }
 };
 
-/// x, no farther from zero than *most; as it is if that is no number.
+/// x, no farther from zero than *most; as it is if that is no number, or 0 since no rank's squares are larger.
 template <class In>
 struct clamp_by {
   In* x;
   double const* most;
   PITH_HD void operator()(std::uint64_t i) const {
-    auto const bound = static_cast<accum<In>>(*most), value = element_cast<accum<In>>(x[i]);
+    auto const bound = static_cast<accum<In>>(*most > 0 ? *most : HUGE_VAL), value = element_cast<accum<In>>(x[i]);
     x[i] = element_cast<In>(value > bound ? bound : value < -bound ? -bound : value);
   }
 };
@@ -61,7 +62,8 @@ double* take_norms(E const& exec, Comm& comm, span_on<E, In> x, workspace_on<E>&
 ///
 ///   needs    ws of mean_norm_bytes(gradient.size()) bytes
 ///   cost     a sum of one double over the ranks; reads the gradient twice, allocates nothing
-///   errors   one rank's norm that is not finite leaves the gradients of all ranks as they are
+///   errors   one rank's norm that is not finite leaves the gradients of all ranks as they are; so do norms of 0, which
+///            doubles below 1e-162 have, the squares of which vanish
 ///   source   the released code of Deep Gradient Compression (Lin, Han, Mao, Wang and Dally, ICLR 2018)
 template <real In, executor E, class Comm>
 void clip_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {

@@ -15,36 +15,36 @@ namespace pith::inline v0::detail {
 /// The side record of stage I, which takes `In`, as far as the next section.
 template <std::size_t I, class In, class... S>
 constexpr std::size_t own_side(std::tuple<S...> const& row, shape const& dims) {
-  return align_up(side_bytes<In>(std::get<I>(row), dims), section_alignment);
+  return align_up(detail::side_bytes<In>(std::get<I>(row), dims), section_alignment);
 }
 
 /// Of stage I, which takes `In`, and all behind it: the side records, where the count lies in them, and the scratch.
 template <std::size_t I, class In, class... S>
 constexpr std::size_t side_from(std::tuple<S...> const& row, shape const& dims) {
   if constexpr (I + 1 == sizeof...(S)) {
-    return side_bytes<In>(std::get<I>(row), dims);
+    return detail::side_bytes<In>(std::get<I>(row), dims);
   } else {
     return own_side<I, In>(row, dims) +
-           side_from<I + 1, output_of<stage_at<I, S...>, In>>(row, output_shape(std::get<I>(row), dims));
+           side_from<I + 1, output_of<stage_at<I, S...>, In>>(row, detail::output_shape(std::get<I>(row), dims));
   }
 }
 template <std::size_t I, class In, class... S>
 constexpr std::size_t count_from(std::tuple<S...> const& row, shape const& dims) {
   if constexpr (I == last_variable<S...>) {
-    return count_offset<In>(std::get<I>(row), dims);
+    return detail::count_offset<In>(std::get<I>(row), dims);
   } else {
     return own_side<I, In>(row, dims) +
-           count_from<I + 1, output_of<stage_at<I, S...>, In>>(row, output_shape(std::get<I>(row), dims));
+           count_from<I + 1, output_of<stage_at<I, S...>, In>>(row, detail::output_shape(std::get<I>(row), dims));
   }
 }
 template <std::size_t I, class In, class E, class... S>
 constexpr std::size_t scratch_from(std::tuple<S...> const& row, E const& exec, shape const& dims) {
-  auto const own = scratch_bytes<In>(std::get<I>(row), exec, dims);
+  auto const own = detail::scratch_bytes<In>(std::get<I>(row), exec, dims);
   if constexpr (I + 1 == sizeof...(S)) {
     return own;
   } else {
     using out = output_of<stage_at<I, S...>, In>;
-    auto const rest = output_shape(std::get<I>(row), dims);
+    auto const rest = detail::output_shape(std::get<I>(row), dims);
     return scratch_for<out>(rest.n) + std::max(own, scratch_from<I + 1, out>(row, exec, rest));
   }
 }
@@ -55,16 +55,16 @@ void encode_stages(std::tuple<S...> const& row, E const& exec, call const& id, s
                    stream_on<E, In const> x, Y y, Agreed const& agreed, Local& local, workspace_on<E>& ws) {
   auto const& stage = std::get<I>(row);
   if constexpr (I + 1 == sizeof...(S)) {
-    encode<In>(stage, exec, id, dims, x, y, part<I>(agreed), part<I>(local), ws);
+    detail::encode<In>(stage, exec, id, dims, x, y, detail::part<I>(agreed), detail::part<I>(local), ws);
   } else {
     using out = output_of<stage_at<I, S...>, In>;
     auto const scope = ws.mark();
-    auto const rest = output_shape(stage, dims);
+    auto const rest = detail::output_shape(stage, dims);
     auto const mid = ws.template take<out>(rest.n);
-    auto const own = side_bytes<In>(stage, dims);
-    auto const to = counted<In>(stage, dims, encoded_on<E, out>{mid, y.side.first(own)});
-    encode<In>(stage, exec, id, dims, x, to, part<I>(agreed), part<I>(local), ws);
-    clear_padding<E>(exec, y.side.first(own_side<I, In>(row, dims)), own);
+    auto const own = detail::side_bytes<In>(stage, dims);
+    auto const to = detail::counted<In>(stage, dims, encoded_on<E, out>{mid, y.side.first(own)});
+    detail::encode<In>(stage, exec, id, dims, x, to, detail::part<I>(agreed), detail::part<I>(local), ws);
+    detail::clear_padding<E>(exec, y.side.first(own_side<I, In>(row, dims)), own);
     encode_stages<I + 1, out>(row, exec, next_stage(id), rest, stream_on<E, out const>(to.values),
                               Y{y.values, y.side.subspan(own_side<I, In>(row, dims))}, agreed, local, ws);
   }
@@ -74,16 +74,17 @@ void decode_stages(std::tuple<S...> const& row, E const& exec, call const& id, s
                    stream_on<E, In> x, Agreed const& agreed, workspace_on<E>& ws) {
   auto const& stage = std::get<I>(row);
   if constexpr (I + 1 == sizeof...(S)) {
-    decode<In>(stage, exec, id, dims, y, x, part<I>(agreed), ws);
+    detail::decode<In>(stage, exec, id, dims, y, x, detail::part<I>(agreed), ws);
   } else {
     using out = output_of<stage_at<I, S...>, In>;
     auto const scope = ws.mark();
-    auto const rest = output_shape(stage, dims);
+    auto const rest = detail::output_shape(stage, dims);
     auto const mid = ws.template take<out>(rest.n);
     decode_stages<I + 1, out>(row, exec, next_stage(id), rest, Y{y.values, y.side.subspan(own_side<I, In>(row, dims))},
                               mid, agreed, ws);
-    decode<In>(stage, exec, id, dims, encoded_on<E, out const>{mid, y.side.first(side_bytes<In>(stage, dims))}, x,
-               part<I>(agreed), ws);
+    detail::decode<In>(stage, exec, id, dims,
+                       encoded_on<E, out const>{mid, y.side.first(detail::side_bytes<In>(stage, dims))}, x,
+                       detail::part<I>(agreed), ws);
   }
 }
 

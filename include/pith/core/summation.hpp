@@ -97,7 +97,7 @@ PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::ui
   });
 }
 
-/// The same of one row by one thread: loops of known lengths at the end, where those of a row side by side are short.
+/// lane[0] of one row by one thread, with loops of known lengths at the end, which are short.
 template <class T, class Merge>
 PITH_HD T fold_row(T* lane, constant<0>, Merge const&) {
   return lane[0];
@@ -115,7 +115,8 @@ PITH_HD T fold_row(T* lane, std::uint32_t half, Merge const& merge) {
   }
   return lane[0];
 }
-/// Its lanes are its own, so that nothing else can change them.
+
+/// The merge of f(at) to f(at + width - 1) by one thread, in lanes of its own, which nothing else can change.
 template <class T, std::uint32_t Width, class F, class Merge>
 PITH_HD T merge_row(constant<Width>, F const& f, std::uint32_t at, Merge const& merge) {
   constexpr auto half = Width / 2;
@@ -127,22 +128,16 @@ PITH_HD T merge_row(constant<Width>, F const& f, std::uint32_t at, Merge const& 
 template <class T, class F, class Merge>
 PITH_HD T merge_row(std::uint32_t width, F const& f, std::uint32_t at, Merge const& merge) {
   auto const half = row_stride(width), upper = width - half;
-  T lane[tile_lanes];
+  T lane[tile_lanes / 2];
   for (std::uint32_t i = 0; i < upper; ++i) lane[i] = merge(f(at + i), f(at + half + i));
   for (std::uint32_t i = upper; i < half; ++i) lane[i] = f(at + i);
   return fold_row(lane, half / 2, merge);
 }
 
-/// Merges each of `rows` rows of `width` <= tile_lanes values, side by side.
+/// Merges each of `rows` rows of `width` <= tile_lanes values: side by side, or one after another by one thread.
 template <team Team, class T, class Width, class F, class Merge>
 PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, Width width, F const& f, Merge merge) {
   auto const half = row_stride(width);
-  if constexpr (std::derived_from<Team, lone_thread>) {
-    for (std::uint32_t r = 0; r < rows; ++r) {
-      lanes[r * half] = merge_row<T>(width, f, r * width, merge);
-    }
-    return;
-  }
   auto const upper = width - half;
   if (upper == half) {
     team.for_each_in(rows * half, half, [=](std::uint32_t r) {
@@ -157,6 +152,12 @@ PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, Width wi
     if (upper > 0) merge_upper(team, lanes, rows, half, upper, f, merge);
   }
   fold_rows(team, lanes, rows, half, halved(half), merge);
+}
+template <team Team, class T, class Width, class F, class Merge>
+requires std::derived_from<Team, lone_thread> PITH_HD void merge_rows(Team const&, T* lanes, std::uint32_t rows,
+                                                                      Width width, F const& f, Merge merge) {
+  auto const stride = row_stride(width);
+  for (std::uint32_t r = 0; r < rows; ++r) lanes[r * stride] = merge_row<T>(width, f, r * width, merge);
 }
 
 PITH_HD constexpr std::uint64_t tiles(std::uint64_t n) { return n / tile + (n % tile != 0); }

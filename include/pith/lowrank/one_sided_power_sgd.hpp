@@ -48,8 +48,8 @@ struct count_turn {
 ///   keeps    P, Q and the turn, equal on all ranks; in a chain nothing
 ///   cost     4 r flop an element in an exchange, 2 r less than power_sgd's, in double; reads M once; scratch as there
 ///   errors   those of power_sgd
-///   is       what power_sgd is, and exact at the same shapes; delta = r / max(rows, columns), that of its first step.
-///            Of one M two steps get as far as one of power_sgd
+///   is       what power_sgd is, and exact at the same shapes; delta = r / max(rows, columns) whoever's
+///            turn is first, in the mean over the start. Of one M two steps get as far as one of power_sgd
 ///   source   the library of Vogels (num_iters_per_step = 1), which sends no more than the factor; with own_residual
 class one_sided_power_sgd : public power_sgd {
  public:

@@ -30,11 +30,13 @@ struct thin_times_thin {
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const row = block / strips() * tall, column = block % strips() * strip;
     auto const rows = at_most(size.rows - row, tall), count = at_most(size.columns - column, strip);
-    if (rows == tall && count == strip) {
-      expand<tall>(team, fast, row, column, constant<strip>());
-    } else {
-      for (auto i = row; i < row + rows; ++i) expand<1>(team, fast, i, column, count);
+    if (rows == tall) {
+      if constexpr (Team::specializes) {
+        if (count == strip) return expand<tall>(team, fast, row, column, constant<strip>());
+      }
+      return expand<tall>(team, fast, row, column, count);
     }
+    for (auto i = row; i < row + rows; ++i) expand<1>(team, fast, i, column, count);
   }
 
  private:
@@ -45,7 +47,9 @@ struct thin_times_thin {
     auto const* const b = q + column;
     auto const first = row * size.columns + column;
     auto* const sums = fast.sums.data();
-    if (kept) team.for_each(constant<Rows * strip>(), [=](std::uint32_t i) { sums[i] = 0; });
+    if (kept) {
+      team.for_each(count, [=](std::uint32_t j) { write_out<Rows>([&](auto y) { sums[y * strip + j] = 0; }); });
+    }
     for_each_group(size.rank, [&](std::uint64_t c, auto width) {
       auto const* const columns = b + c * size.columns;
       if (c + width < size.rank) {

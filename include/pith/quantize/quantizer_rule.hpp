@@ -78,14 +78,13 @@ PITH_HD Scale scale_at([[maybe_unused]] Scale const* scales, [[maybe_unused]] st
 }
 
 template <class R>
-concept scale_free = requires {
+concept scale_free = measures<R, float> && requires {
   requires R::is_scale_free;
 };
 
 template <class R>
 concept sign_only = requires {
   requires R::is_sign;
-  requires R::bits == 1;
 };
 
 /// It merges what it measures.

@@ -30,6 +30,8 @@ class scalar_quantizer : public pipeable {
   static_assert(quantizer_rule<Rule, float>,
                 "pith: scalar_quantizer<Rule> needs bits, draws, code and value, and measure, merge and finish unless "
                 "it has no scale: see quantizer_rule");
+  static_assert(!detail::sign_only<Rule> || (Rule::bits == 1 && !Rule::draws),
+                "pith: scalar_quantizer<Rule>: a rule that is_sign has symbols of one bit and draws nothing");
 
  public:
   template <class In>

@@ -13,7 +13,8 @@ namespace pith::inline v0 {
 /// The mathematics of an orthogonal transform of tiles, PITH_HD, in fast memory:
 ///
 ///     tile                                        elements, a power of two of at most 512
-///     forward(team, draws, first, count, A* p)    whole tiles of values that begin at element `first`
+///     forward(team, draws, first, count, A* p)    whole tiles of values that begin at element `first`; count is a
+///                                                 number or a detail::constant
 ///     inverse(team, draws, first, count, A* p)    its inverse and transpose
 template <class R>
 concept tile_rule = requires(R const& r, draws const& random, lone_thread const& team, std::uint64_t first, float* p) {
