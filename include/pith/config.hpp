@@ -31,5 +31,12 @@
 #define PITH_SELDOM __attribute__((noinline))
 #endif
 
+/// Before a short loop of known length: g++ would write it out before it looks for vectors, and branch where it merges.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define PITH_ROLLED _Pragma("GCC unroll 1")
+#else
+#define PITH_ROLLED
+#endif
+
 static_assert(std::endian::native == std::endian::little,
               "pith: payloads are little-endian and so must the machine be");

@@ -104,6 +104,7 @@ PITH_HD T fold_row(T* lane, constant<0>, Merge const&) {
 }
 template <std::uint32_t Half, class T, class Merge>
 PITH_HD T fold_row(T* lane, constant<Half>, Merge const& merge) {
+  PITH_ROLLED
   for (std::uint32_t i = 0; i < Half; ++i) lane[i] = merge(lane[i], lane[i + Half]);
   return fold_row(lane, constant<Half / 2>(), merge);
 }
