@@ -308,11 +308,11 @@ TEST_CASE("all that parse can say is listed, and GRACE's methods with their memo
   CHECK(stages.size() == 21);
   CHECK(policies.size() == 9);
   auto listed = std::set<std::string>();
-  auto const word = std::regex("\\w+");
+  auto const pattern = std::regex("\\w+");
   for (auto const& row : train::codec_words) {
     CHECK(has(out, std::string("\n") + row.example));
     auto const text = std::string(row.example);
-    for (auto at = std::sregex_iterator(text.begin(), text.end(), word); at != std::sregex_iterator(); ++at)
+    for (auto at = std::sregex_iterator(text.begin(), text.end(), pattern); at != std::sregex_iterator(); ++at)
       listed.insert(at->str());
   }
   for (auto const& words : {stages, policies}) {
