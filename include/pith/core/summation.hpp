@@ -53,16 +53,6 @@ PITH_HD void reduce_tile(Team const& team, T* lane, std::uint32_t count, F const
 
 /// Where the merge of a row of `width` values is found: lanes[row_stride(width) r].
 PITH_HD constexpr std::uint32_t row_stride(std::uint32_t width) { return width < 2 ? 1 : half_of(width); }
-template <std::uint32_t Width>
-PITH_HD constexpr auto row_stride(constant<Width>) {
-  return constant<row_stride(Width)>();
-}
-
-PITH_HD constexpr std::uint32_t halved(std::uint32_t n) { return n / 2; }
-template <std::uint32_t N>
-PITH_HD constexpr auto halved(constant<N>) {
-  return constant<N / 2>();
-}
 
 /// Merges the lanes of rows that lie `stride` apart: `half` onto `half`.
 template <team Team, class T, class Stride, class Merge>
@@ -136,8 +126,9 @@ PITH_HD T merge_row(std::uint32_t width, F const& f, std::uint32_t at, Merge con
 }
 
 /// Merges each of `rows` rows of `width` <= tile_lanes values: side by side, or one after another by one thread.
-template <team Team, class T, class Width, class F, class Merge>
-PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, Width width, F const& f, Merge merge) {
+template <team Team, class T, class F, class Merge>
+  requires(!std::derived_from<Team, lone_thread>)
+PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, std::uint32_t width, F const& f, Merge merge) {
   auto const half = row_stride(width);
   auto const upper = width - half;
   if (upper == half) {
@@ -152,7 +143,7 @@ PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, Width wi
     });
     if (upper > 0) merge_upper(team, lanes, rows, half, upper, f, merge);
   }
-  fold_rows(team, lanes, rows, half, halved(half), merge);
+  fold_rows(team, lanes, rows, half, half / 2, merge);
 }
 template <team Team, class T, class Width, class F, class Merge>
 requires std::derived_from<Team, lone_thread> PITH_HD void merge_rows(Team const&, T* lanes, std::uint32_t rows,
