@@ -58,6 +58,21 @@ struct without_decode : pith::pipeable {
   void encode(E const&, shape const&, stream_on<E, float const>, encoded_on<E, float>, workspace_on<E>&) const {}
 };
 
+struct wide_sign {
+  static constexpr int bits = 2;
+  static constexpr bool draws = false;
+  static constexpr bool is_sign = true;
+
+  template <class A>
+  PITH_HD std::uint32_t code(A x, unscaled<A>, std::uint16_t) const {
+    return x < 0;
+  }
+  template <class A>
+  PITH_HD A value(std::uint32_t symbol, unscaled<A>) const {
+    return static_cast<A>(symbol);
+  }
+};
+
 }  // namespace sample
 
 int main() {
@@ -106,6 +121,9 @@ int main() {
 #elif defined(NO_RULE)
   // expected-error {{pith: scalar_quantizer<Rule> needs bits, draws, code and value}}
   pith::scalar_quantizer<stranger>({}, 128);
+#elif defined(WIDE_SIGN)
+  // expected-error {{pith: scalar_quantizer<Rule>: a rule that is_sign has symbols of one bit and draws nothing}}
+  pith::scalar_quantizer<wide_sign>({});
 #else
   auto const codec = complete<float>() | select | pith::qsgd<4>();
   pith::explain_stage<decltype(codec)>();

@@ -64,6 +64,16 @@ struct sixteenths : pith::scalar_quantizer<sixteenths_rule> {
 };
 static_assert(pith::stage<sixteenths, float, pith::seq_executor> && pith::reproducible<sixteenths>);
 
+/// It needs no scale, and says so.
+struct frank_rule : sixteenths_rule {
+  static constexpr bool is_scale_free = true;
+};
+
+struct frank : pith::scalar_quantizer<frank_rule> {
+  frank() : scalar_quantizer(frank_rule()) {}
+  std::string name() const { return "frank"; }
+};
+
 /// A scale, but no way to merge what it is made of.
 struct unmerged_rule : sixteenths_rule {
   double measure(float) const { return 0; }
@@ -80,6 +90,7 @@ TEST_CASE("a rule without a scale is a codec without a side record") {
   CHECK(sixteenths().scratch_bytes<float>(pith::seq, {1'000'000}) == 0);
   CHECK(sixteenths().granule() == 8);
   CHECK(decoded(sixteenths(), {0.06, -1, 3.97, 100, -100}) == std::vector<double>{0.0625, -1, 4, 7.9375, -7.9375});
+  CHECK(decoded(frank(), {0.06, -1, 3.97, 100, -100}) == decoded(sixteenths(), {0.06, -1, 3.97, 100, -100}));
 }
 
 TEST_CASE("a rule of a few lines is a codec") {

@@ -70,7 +70,7 @@ struct bucket_blocks {
 /// A loop's rows, where the compiler is to know their width; a bucket is one of them or more.
 inline constexpr std::uint32_t loop_row = 64;
 
-/// Whether loops over a run may have such rows: whole blocks have a power of two of elements, and so have their buckets.
+/// Whether loops over a run may have such rows: whole blocks have a power of two of elements, and so do their buckets.
 PITH_HD constexpr bool has_loop_rows(bucket_run const& run, std::uint32_t span) {
   return run.count == span && run.width % loop_row == 0;
 }

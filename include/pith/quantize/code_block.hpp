@@ -41,8 +41,8 @@ struct quantizer_memory {
   fast_array<statistic_of<Rule, A>, Span> lanes;  // a row of 2^k + 8 values is merged in 2^k lanes
 };
 
-/// Symbols of a block whose scales are known: coded, packed unless they are already, and told to the source as the values
-/// they stand for. Loops have rows of `width`, of which 2^shift share a scale.
+/// Symbols of a block whose scales are known: coded, packed unless they are already, and told to the source as the
+/// values they stand for. Loops have rows of `width`, of which 2^shift share a scale.
 template <bool Packs, class Rule, class Source, class Team, class Memory, class A, class Count, class Width>
 PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,
                         Memory& fast, std::uint64_t first, A const* p, Count count, Width width, int shift) {

@@ -31,11 +31,7 @@ struct quantize_buckets {
   PITH_HD void encode(Team const& team, memory& fast, bucket_run const& run, Count count, Width width) const {
     auto const* const p = from.load(team, run.first, count, fast.room.data());
     auto const full = count / run.width, buckets = (count + run.width - 1) / run.width;
-    if (run.width == 128) {
-      measure(team, fast, p, full, constant<128>());
-    } else {
-      measure(team, fast, p, full, run.width);
-    }
+    measure_full(team, fast, p, full, run.width);
     if (full < buckets) measure_rest(team, fast, p, full, count, run.width);
     auto* const scales = fast.scales.data();
     auto* const refined = fast.refined.data();
@@ -48,7 +44,15 @@ struct quantize_buckets {
     code_block<true>(to, from, random, team, fast, run.first, p, count, width, rows_shift(run.width, width));
   }
 
-  /// The scales of whole buckets, whose lanes are merged side by side.
+  /// The scales of whole buckets.
+  template <class Team>
+  PITH_HD void measure_full(Team const& team, memory& fast, A const* p, std::uint32_t buckets,
+                            std::uint32_t width) const {
+    if constexpr (Team::specializes) {
+      if (width == 128) return measure(team, fast, p, buckets, constant<128>());
+    }
+    measure(team, fast, p, buckets, width);
+  }
   template <class Team, class Width>
   PITH_HD void measure(Team const& team, memory& fast, A const* p, std::uint32_t buckets, Width width) const {
     auto* const lanes = fast.lanes.data();
