@@ -48,8 +48,8 @@ struct count_turn {
 ///   keeps    P, Q and the turn, equal on all ranks; in a chain nothing
 ///   cost     4 r flop an element in an exchange, 2 r less than power_sgd's, in double; reads M once; scratch as there
 ///   errors   those of power_sgd
-///   is       what power_sgd is, and exact at the same shapes; delta = r / max(rows, columns) whoever's
-///            turn is first, in the mean over the start. Of one M two steps get as far as one of power_sgd
+///   is       what power_sgd is, and exact at the same shapes; delta = r / max(rows, columns) in the mean over its
+///            start, whichever factor's turn is first. Of one M two steps get as far as one of power_sgd
 ///   source   the library of Vogels (num_iters_per_step = 1), which sends no more than the factor; with own_residual
 class one_sided_power_sgd : public power_sgd {
  public:
@@ -97,30 +97,26 @@ class one_sided_power_sgd : public power_sgd {
   }
 
   template <real In, executor E>
-  void produce(E const& exec, call const&, shape const& dims, unsigned, unsigned round, stream_on<E, In const> x,
-               span_on<E, std::byte> out, turns<accum<In>, E> const& agreed, no_state&, workspace_on<E>& ws) const {
-    if (is_exact(dims)) {
-      return exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, side_as<accum<In>>(out)});
-    }
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               stream_on<E, In const> x, span_on<E, std::byte> out, turns<accum<In>, E> const& agreed, no_state& local,
+               workspace_on<E>& ws) const {
+    if (is_exact(dims)) return power_sgd::produce<In>(exec, id, dims, ranks, round, x, out, agreed, local, ws);
     produce_from(exec, dims, round, detail::plain_source<In>{x.data}, out, agreed, ws);
   }
   template <real In, executor E>
-  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned, received_on<E> in,
-              stream_on<E, In> x, turns<accum<In>, E>& agreed, no_state&, workspace_on<E>& ws) const {
-    using A = accum<In>;
-    if (is_exact(dims)) {
-      auto const share = A{1} / static_cast<A>(ranks);
-      return exec.for_each_index(dims.n, detail::scale<In, A>{side_as<A>(in.bytes), x.data, share});
-    }
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+              stream_on<E, In> x, turns<accum<In>, E>& agreed, no_state& local, workspace_on<E>& ws) const {
+    if (is_exact(dims)) return power_sgd::absorb<In>(exec, id, dims, ranks, round, in, x, agreed, local, ws);
     absorb_to(exec, id, dims, ranks, in, detail::tensor_sink<In>{x.data, 1}, agreed, ws);
   }
 
   /// The product of the factor that this rank produced with the other one, which costs one more product.
   template <real In, executor E>
-  void own_contribution(E const& exec, call const&, shape const& dims, unsigned, span_on<E, std::byte const> produced,
-                        stream_on<E, In> sent, turns<accum<In>, E> const& agreed, workspace_on<E>& ws) const {
+  void own_contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
+                        span_on<E, std::byte const> produced, stream_on<E, In> sent, turns<accum<In>, E> const& agreed,
+                        workspace_on<E>& ws) const {
+    if (is_exact(dims)) return power_sgd::own_contribution<In>(exec, id, dims, ranks, produced, sent, agreed, ws);
     auto const* const mine = side_as<accum<In>>(produced);
-    if (is_exact(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{mine, sent.data});
     auto const to = detail::tensor_sink<In>{sent.data, 1};
     detail::expand(even(exec, agreed), thin(dims), mine, agreed.q.data(), to, ws);
     detail::expand(odd(exec, agreed), thin(dims), agreed.p.data(), mine, to, ws);

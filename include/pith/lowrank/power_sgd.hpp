@@ -26,7 +26,8 @@ namespace pith::inline v0 {
 ///   needs    rank >= 1, 1 <= min_rate < infinity (std::invalid_argument); a matrix shape: rows divide n
 ///            (std::invalid_argument)
 ///   keeps    P and Q, equal on all ranks; in a chain nothing
-///   cost     4 r flop an element to encode, 6 r in an exchange, in double; reads M twice; scratch n / 8 bytes, and 8 r bytes a row and a column
+///   cost     4 r flop an element to encode, 6 r in an exchange, in double; reads M twice; scratch n / 8 bytes, and 8 r
+///            bytes a row and a column
 ///   errors   a NaN or an infinity anywhere makes the mean NaN on all ranks; the warm start is drawn anew
 ///   is       exact where n < min_rate r (rows + columns) (vectors, small matrices: sent as they are); else contractive
 ///            with delta = r / min(rows, columns) in the mean over Q; use it with error feedback. Equal bytes and

@@ -20,8 +20,8 @@ struct thin_shape {
 inline constexpr std::uint32_t thin_group = 4;
 inline constexpr std::uint32_t thin_strip = 512;
 
-/// The same where rows of two tensors pass: hosts fetch short pieces of many rows at three quarters of the rate at which
-/// they fetch long ones, while a device keeps its blocks small.
+/// The same where rows of two tensors pass: hosts fetch short pieces of many rows at three quarters of the rate of long
+/// ones, while a device keeps its blocks small.
 template <memory_space Space, bool Two>
 inline constexpr std::uint32_t strip_of_rows = (Two && std::same_as<Space, host_space>) ? 2048 : thin_strip;
 
