@@ -56,6 +56,11 @@ TEST_CASE_TEMPLATE("two rules by hand", In, float, double, pith::half, pith::bfl
   }
 }
 
+TEST_CASE("doubles whose squares vanish are left as they are") {
+  auto const tiny = matrix{{1e-200, -1e-300}, {-1e-200, 0}};
+  for (auto const rule : {how::norm, how::elements}) CHECK(of_ranks<double>(rule, tiny) == tiny);
+}
+
 TEST_CASE("what one rank has that is no number leaves all as they are") {
   for (double const odd : {not_a_number, infinity}) {
     for (auto const rule : {how::norm, how::elements}) {

@@ -19,6 +19,26 @@
 
 using namespace support;
 
+/// A user's stage, beside functions of the user's that have the names of the library's own.
+namespace crowded {
+
+struct stage : pith::identity {
+  std::string name() const { return "crowded"; }
+};
+
+template <class In, class... T>
+void encode(stage const&, T const&...) = delete;
+template <class In, class... T>
+void decode(stage const&, T const&...) = delete;
+template <class In, class... T>
+std::size_t side_bytes(stage const&, T const&...) = delete;
+template <class In, class... T>
+std::size_t scratch_bytes(stage const&, T const&...) = delete;
+template <class... T>
+pith::shape output_shape(stage const&, T const&...) = delete;
+
+}  // namespace crowded
+
 namespace {
 
 template <class T>
@@ -57,6 +77,12 @@ TEST_CASE("chains are flat however they are grouped") {
   auto a = trial<float, std::remove_const_t<decltype(left)>>(left, {301});
   auto b = trial<float, std::remove_const_t<decltype(right)>>(right, {301});
   CHECK(a.compress(x) == b.compress(x));
+}
+
+TEST_CASE("a user's functions are not taken for the library's") {
+  auto const codec = crowded::stage() | pith::top_k(0.5) | crowded::stage();
+  auto t = trial<float, std::remove_const_t<decltype(codec)>>(codec, {6});
+  CHECK(t.decompress(t.compress(of({1, -8, 2, 0, 4, 6}))) == of({0, -8, 0, 0, 4, 6}));
 }
 
 TEST_CASE("side records follow each other at multiples of 8 bytes") {
