@@ -64,11 +64,11 @@ struct wide_sign {
   static constexpr bool is_sign = true;
 
   template <class A>
-  PITH_HD std::uint32_t code(A x, unscaled<A>, std::uint16_t) const {
+  PITH_HD std::uint32_t code(A x, pith::unscaled<A>, std::uint16_t) const {
     return x < 0;
   }
   template <class A>
-  PITH_HD A value(std::uint32_t symbol, unscaled<A>) const {
+  PITH_HD A value(std::uint32_t symbol, pith::unscaled<A>) const {
     return static_cast<A>(symbol);
   }
 };
