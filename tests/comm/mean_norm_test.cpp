@@ -72,7 +72,7 @@ TEST_CASE("what one rank has that is no number leaves all as they are") {
 }
 
 TEST_CASE_TEMPLATE("one rank keeps its bits and allocates nothing", In, float, double, pith::half, pith::bfloat16) {
-  for (std::uint64_t const n : {0, 1, 2, 1000, 40'000}) {
+  for (std::uint64_t const n : {0u, 1u, 2u, 1000u, 40'000u}) {
     auto const x = narrow<In>(normal_vector(n, n));
     for (auto const rule : {how::norm, how::elements})
       CHECK(same_bytes(clipped(pith::seq, pith::self_communicator(), rule, x), x));

@@ -104,7 +104,7 @@ void agrees_at(C const& codec, pith::shape dims) {
 
 template <class In, class C>
 void agrees(C const& codec) {
-  for (std::uint64_t const n : {0, 1, 7, 8, 129, 1000, 40000}) agrees_at<In>(codec, {n});
+  for (std::uint64_t const n : {0u, 1u, 7u, 8u, 129u, 1000u, 40000u}) agrees_at<In>(codec, {n});
 }
 
 /// Vectors and small matrices, which are sent as they are; then those whose blocks, slabs and strips have rests.

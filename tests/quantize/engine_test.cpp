@@ -80,14 +80,14 @@ void sums(C const& codec, std::uint64_t n, unsigned ranks) {
 /// For whole groups of the ranks that are added at once, and for others.
 template <class In, class C>
 void sums(C const& codec) {
-  for (std::uint64_t const n : {0, 1, 9, 128, 129, 513, 5000, 40000}) {
-    for (unsigned const ranks : {1, 3, 4, 5, 8}) sums<In>(codec, n, ranks);
+  for (std::uint64_t const n : {0u, 1u, 9u, 128u, 129u, 513u, 5000u, 40000u}) {
+    for (unsigned const ranks : {1u, 3u, 4u, 5u, 8u}) sums<In>(codec, n, ranks);
   }
 }
 
 template <class C>
 void passes_on(C const& codec) {
-  for (std::uint64_t const n : {1, 9, 129, 513, 5000, 40000}) {
+  for (std::uint64_t const n : {1u, 9u, 129u, 513u, 5000u, 40000u}) {
     CAPTURE(n);
     auto all = sent<float, C>(codec, n, 3);
     auto ws = pith::workspace(pith::span(all.scratch));
