@@ -4,7 +4,10 @@
 namespace {
 
 struct mpi_scope {
-  mpi_scope() { MPI_Init(nullptr, nullptr); }
+  mpi_scope() {
+    MPI_Init(nullptr, nullptr);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // MPICH's MPI_Test asks no other communicator
+  }
   ~mpi_scope() { MPI_Finalize(); }
 } const scope;
 

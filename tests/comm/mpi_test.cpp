@@ -58,9 +58,35 @@ TEST_CASE("different codecs on two ranks are an error on all, not a hang") {
   CHECK_THROWS_AS(three_steps(comm, comm.rank() == 1 ? "ef(top_k(0.1))" : "ef(top_k(0.2))"), pith::agreement_error);
 }
 
-TEST_CASE("an error of MPI is thrown with its text") {
+namespace {
+
+/// A ring of messages of 8 bytes, but for rank 0's.
+void ring(pith::mpi_communicator& comm, std::size_t bytes_of_rank_0) {
+  auto const mine = std::vector<std::byte>(comm.rank() == 0 ? bytes_of_rank_0 : 8);
+  auto theirs = std::vector<std::byte>(8);
+  auto const next = (comm.rank() + 1) % comm.size(), previous = (comm.rank() + comm.size() - 1) % comm.size();
+  comm.send_recv(pith::seq, pith::span<std::byte const>(mine), next, pith::span<std::byte>(theirs), previous)
+      .wait(pith::seq);
+}
+
+}  // namespace
+
+TEST_CASE("a message that is too long is an error of MPI, thrown with its text, and ends the communicator's use") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
-  auto x = std::vector<std::byte>(8);
-  CHECK_THROWS_WITH_AS(comm.broadcast(pith::seq, pith::span<std::byte>(x), 99),
-                       doctest::Contains("pith::mpi: MPI_Ibcast: MPI_ERR_ROOT"), pith::communication_error);
+  if (comm.rank() != 1) return ring(comm, 16);
+  for (int i = 0; i < 2; ++i) {
+    CHECK_THROWS_WITH_AS(ring(comm, 16), doctest::Contains("runcated"), pith::communication_error);
+  }
+}
+
+TEST_CASE("a message that is too short is an error") {
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
+  if (comm.rank() != 1) return ring(comm, 5);
+  CHECK_THROWS_WITH_AS(ring(comm, 5), "pith::mpi: send_recv expects 8 bytes from rank 0, got 5",
+                       pith::communication_error);
+}
+
+TEST_CASE("MPI ranks conform where calls are made of pieces") {
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, std::chrono::seconds(60), 7);
+  conformance::check(comm);
 }

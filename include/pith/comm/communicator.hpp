@@ -12,15 +12,21 @@ namespace pith::inline v0 {
 enum class reduction : std::uint8_t { sum, max };
 
 /// What an asynchronous call returns. Waiting is in the executor's order: a host wait on the CPU, stream order on CUDA.
+/// Testing says whether waiting would return at once, and lets the transport make progress.
 template <class R, class E>
 concept request_of = requires(R& r, E const& exec) {
   r.wait(exec);
+  { r.test(exec) } -> std::same_as<bool>;
 };
 
 /// A call that is done when it returns.
 struct completed {
   template <class E>
   void wait(E const&) {}
+  template <class E>
+  bool test(E const&) {
+    return true;
+  }
 };
 
 /// It knows its place. One concept per collective follows; a communicator has those that it serves.
@@ -44,10 +50,42 @@ concept exchanges_pieces = communicator<Comm> &&
   { comm.all_to_all(exec, mine, all) } -> request_of<E>;
 };
 
+/// Rank r's `mine`, of sizes[r] bytes, lies in every rank's `all`, in rank order; `sizes` are equal on all ranks.
+template <class Comm, class E>
+concept gathers_uneven = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine,
+                                                        span_on<E, std::byte> all, span<std::size_t const> sizes) {
+  { comm.all_gather_v(exec, mine, all, sizes) } -> request_of<E>;
+};
+
+/// `mine` is one piece for each rank, of sizes_to[r] bytes; `all` holds the pieces for this rank, of sizes_from[r] bytes,
+/// both in rank order. What rank a sends to b is what b expects from a.
+template <class Comm, class E>
+concept exchanges_uneven_pieces = communicator<Comm> &&
+    requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
+             span<std::size_t const> sizes) {
+  { comm.all_to_all_v(exec, mine, sizes, all, sizes) } -> request_of<E>;
+};
+
+/// `mine` goes to rank `to` while `theirs` comes from rank `from`, either of which may be the rank itself. A call of all
+/// ranks: one without a partner is its own, with two empty spans. Rings and pairs are made of it.
+template <class Comm, class E>
+concept sends = communicator<Comm> &&
+    requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> theirs) {
+  { comm.send_recv(exec, mine, 0u, theirs, 0u) } -> request_of<E>;
+};
+
 /// In place: every rank has the elementwise sum or maximum, of float, double, half, bfloat16, int32 or int8.
 template <class Comm, class E, class T = float>
 concept reduces = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, T> x) {
   { comm.all_reduce(exec, x, reduction::sum) } -> request_of<E>;
+};
+
+/// Rank r's `part` is the elementwise sum or maximum of the r-th of `size()` equal pieces of every rank's `mine`, which
+/// it does not overlap.
+template <class Comm, class E, class T = float>
+concept reduces_pieces = communicator<Comm> &&
+    requires(Comm& comm, E const& exec, span_on<E, T const> mine, span_on<E, T> part) {
+  { comm.reduce_scatter(exec, mine, part, reduction::sum) } -> request_of<E>;
 };
 
 /// Every rank has what `root` has.
@@ -55,6 +93,18 @@ template <class Comm, class E>
 concept broadcasts = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, std::byte> x) {
   { comm.broadcast(exec, x, 0u) } -> request_of<E>;
 };
+
+/// A communicator of the ranks that say the same colour, in the order of their ranks. A call of all ranks.
+template <class Comm>
+concept splits = communicator<Comm> && requires(Comm& comm) {
+  { comm.split(0u) } -> communicator;
+};
+
+/// All collectives.
+template <class Comm, class E>
+concept communicates_in_full =
+    gathers<Comm, E> && gathers_uneven<Comm, E> && exchanges_pieces<Comm, E> && exchanges_uneven_pieces<Comm, E> &&
+    sends<Comm, E> && reduces<Comm, E> && reduces_pieces<Comm, E> && broadcasts<Comm, E> && splits<Comm>;
 
 /// What an exchange needs; two_shot needs exchanges_pieces too.
 template <class Comm, class E>

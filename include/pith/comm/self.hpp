@@ -1,11 +1,15 @@
 // pith/comm/self.hpp — a group of one.
 #pragma once
 
+#include <pith/comm/arguments.hpp>
 #include <pith/comm/communicator.hpp>
+
+#include <cstddef>
+#include <type_traits>
 
 namespace pith::inline v0 {
 
-/// The communicator of a single rank: sums are the rank's own.
+/// The communicator of a single rank: what it sends it receives, and sums are its own.
 class self_communicator {
  public:
   unsigned rank() const { return 0; }
@@ -13,24 +17,63 @@ class self_communicator {
 
   template <executor E>
   completed all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
-    exec.copy(all.data(), mine.data(), mine.size());
-    return {};
+    arguments().all_gather(mine.size(), all.size());
+    return copied(exec, mine, all);
+  }
+  template <executor E>
+  completed all_gather_v(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
+                         span<std::size_t const> sizes) {
+    arguments().all_gather_v(mine.size(), all.size(), sizes);
+    return copied(exec, mine, all);
   }
   template <executor E>
   completed all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
-    return all_gather(exec, mine, all);
+    arguments().all_to_all(mine.size(), all.size());
+    return copied(exec, mine, all);
   }
+  template <executor E>
+  completed all_to_all_v(E const& exec, span_on<E, std::byte const> mine, span<std::size_t const> sizes_to,
+                         span_on<E, std::byte> all, span<std::size_t const> sizes_from) {
+    arguments().all_to_all_v(mine.size(), sizes_to, all.size(), sizes_from);
+    return copied(exec, mine, all);
+  }
+  template <executor E>
+  completed send_recv(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
+                      unsigned from) {
+    arguments().send_recv(mine.size(), to, theirs.size(), from);
+    return copied(exec, mine, theirs);
+  }
+
   template <executor E, class T>
   completed all_reduce(E const&, span<T, space_of<E>>, reduction) {
     return {};
   }
+  template <executor E, class T>
+  completed reduce_scatter(E const& exec, span<std::type_identity_t<T> const, space_of<E>> mine,
+                           span<T, space_of<E>> part, reduction) {
+    arguments().reduce_scatter(mine.size(), part.size());
+    exec.copy(part.data(), mine.data(), mine.size_bytes());
+    return {};
+  }
   template <executor E>
-  completed broadcast(E const&, span_on<E, std::byte>, unsigned) {
+  completed broadcast(E const&, span_on<E, std::byte>, unsigned root) {
+    arguments().peer("broadcast", root);
+    return {};
+  }
+
+  self_communicator split(unsigned) { return {}; }
+
+ private:
+  static detail::collective_arguments arguments() { return {"self", 0, 1}; }
+
+  template <class E>
+  static completed copied(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> to) {
+    exec.copy(to.data(), mine.data(), mine.size());
     return {};
   }
 };
 
 static_assert(exchanges<self_communicator, detail::archetype> &&
-              exchanges_pieces<self_communicator, detail::archetype>);
+              communicates_in_full<self_communicator, detail::archetype>);
 
 }  // namespace pith::inline v0

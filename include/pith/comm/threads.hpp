@@ -1,6 +1,7 @@
 // pith/comm/threads.hpp — ranks that are threads of one process.
 #pragma once
 
+#include <pith/comm/arguments.hpp>
 #include <pith/comm/communicator.hpp>
 #include <pith/core/call.hpp>
 #include <pith/core/error.hpp>
@@ -9,8 +10,12 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
+#include <numeric>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace pith::inline v0 {
@@ -52,18 +57,53 @@ class leavable_barrier {
   bool left_ = false;
 };
 
-/// What ranks show one another.
-struct thread_group {
+/// What a rank shows the others while they all make a call.
+struct shown_memory {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  unsigned number = 0;                  ///< the rank that it is for, or the colour of a split
+  std::size_t const* sizes = nullptr;   ///< of the pieces that `data` is made of
+  class thread_group* group = nullptr;  ///< that a split made
+};
+
+/// The ranks of a communicator. The groups that its splits make live as long as it does.
+class thread_group {
+ public:
   explicit thread_group(unsigned ranks) : barrier(ranks), shown(ranks) {}
 
   leavable_barrier barrier;
-  std::vector<void*> shown;
+  std::vector<shown_memory> shown;
+
+  thread_group& add_part(std::vector<unsigned> ranks) {
+    auto const lock = std::lock_guard(mutex_);
+    auto const size = static_cast<unsigned>(ranks.size());
+    parts_.push_back({std::move(ranks), std::make_unique<thread_group>(size)});
+    return *parts_.back().members;
+  }
+
+  /// A rank that leaves a group leaves its parts.
+  void leave(unsigned rank) {
+    barrier.leave();
+    auto const lock = std::lock_guard(mutex_);
+    for (auto const& p : parts_) {
+      auto const place = std::ranges::find(p.ranks, rank);
+      if (place != p.ranks.end()) p.members->leave(static_cast<unsigned>(place - p.ranks.begin()));
+    }
+  }
+
+ private:
+  struct part {
+    std::vector<unsigned> ranks;
+    std::unique_ptr<thread_group> members;
+  };
+  std::mutex mutex_;
+  std::vector<part> parts_;
 };
 
 }  // namespace detail
 
 /// One rank's end of a group of threads. Every call waits for all ranks; sums run in rank order, narrow types in float,
-/// so that all ranks have the same bits.
+/// so that all ranks have the same bits. A rank that shows other sizes than expected is a communication_error.
 class thread_communicator {
  public:
   thread_communicator(detail::thread_group& group, unsigned rank) : group_(&group), rank_(rank) {}
@@ -73,65 +113,144 @@ class thread_communicator {
 
   template <executor E>
   completed all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
-    detail::require(all.size() == mine.size() * size(), "threads: all_gather needs room for ", mine.size() * size(),
-                    " bytes, got ", all.size());
-    show(const_cast<std::byte*>(mine.data()));
-    for (unsigned r = 0; r < size(); ++r) exec.copy(all.data() + r * mine.size(), shown<std::byte>(r), mine.size());
-    group_->barrier.arrive_and_wait();
-    return {};
+    arguments().all_gather(mine.size(), all.size());
+    show({.data = bytes_of(mine), .bytes = mine.size()});
+    for (unsigned r = 0; r < size(); ++r) expect("all_gather", r, shown(r).bytes, mine.size());
+    for (unsigned r = 0; r < size(); ++r) exec.copy(all.data() + r * mine.size(), shown(r).data, mine.size());
+    return done();
+  }
+
+  template <executor E>
+  completed all_gather_v(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
+                         span<std::size_t const> sizes) {
+    arguments().all_gather_v(mine.size(), all.size(), sizes);
+    show({.data = bytes_of(mine), .bytes = mine.size()});
+    for (unsigned r = 0; r < size(); ++r) expect("all_gather_v", r, shown(r).bytes, sizes[r]);
+    auto* to = all.data();
+    for (unsigned r = 0; r < size(); to += sizes[r++]) exec.copy(to, shown(r).data, sizes[r]);
+    return done();
   }
 
   template <executor E>
   completed all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
-    detail::require(all.size() == mine.size() && mine.size() % size() == 0, "threads: all_to_all needs room for ",
-                    mine.size(), " bytes in ", size(), " equal pieces, got ", all.size());
+    arguments().all_to_all(mine.size(), all.size());
+    show({.data = bytes_of(mine), .bytes = mine.size()});
+    for (unsigned r = 0; r < size(); ++r) expect("all_to_all", r, shown(r).bytes, mine.size());
     auto const piece = mine.size() / size();
-    show(const_cast<std::byte*>(mine.data()));
-    for (unsigned r = 0; r < size(); ++r) exec.copy(all.data() + r * piece, shown<std::byte>(r) + rank_ * piece, piece);
-    group_->barrier.arrive_and_wait();
-    return {};
+    for (unsigned r = 0; r < size(); ++r) exec.copy(all.data() + r * piece, at(r, rank_ * piece), piece);
+    return done();
+  }
+
+  template <executor E>
+  completed all_to_all_v(E const& exec, span_on<E, std::byte const> mine, span<std::size_t const> sizes_to,
+                         span_on<E, std::byte> all, span<std::size_t const> sizes_from) {
+    arguments().all_to_all_v(mine.size(), sizes_to, all.size(), sizes_from);
+    show({.data = bytes_of(mine), .bytes = mine.size(), .sizes = sizes_to.data()});
+    for (unsigned r = 0; r < size(); ++r) expect("all_to_all_v", r, shown(r).sizes[rank_], sizes_from[r]);
+    auto* to = all.data();
+    for (unsigned r = 0; r < size(); to += sizes_from[r++]) {
+      auto const before = std::accumulate(shown(r).sizes, shown(r).sizes + rank_, std::size_t{0});
+      exec.copy(to, at(r, before), sizes_from[r]);
+    }
+    return done();
+  }
+
+  template <executor E>
+  completed send_recv(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
+                      unsigned from) {
+    arguments().send_recv(mine.size(), to, theirs.size(), from);
+    show({.data = bytes_of(mine), .bytes = mine.size(), .number = to});
+    expect("send_recv", from, shown(from).number == rank_ ? shown(from).bytes : 0, theirs.size());
+    exec.copy(theirs.data(), shown(from).data, theirs.size());
+    return done();
   }
 
   /// Rank r reduces the r-th part of all ranks' elements in its own memory; then all copy all parts.
   template <host_executor E, class T>
   completed all_reduce(E const& exec, span<T, host_space> x, reduction how) {
-    show(x.data());
+    show({.data = x.data(), .bytes = x.size_bytes()});
+    for (unsigned r = 0; r < size(); ++r) expect("all_reduce", r, shown(r).bytes, x.size_bytes());
     auto const part = [&](unsigned r) { return x.size() * r / size(); };
     for (auto i = part(rank_); i < part(rank_ + 1); ++i) x.data()[i] = reduced<T>(i, how);
     group_->barrier.arrive_and_wait();
     for (unsigned r = 0; r < size(); ++r) {
-      if (r != rank_) exec.copy(x.data() + part(r), shown<T>(r) + part(r), (part(r + 1) - part(r)) * sizeof(T));
+      auto const first = part(r) * sizeof(T);
+      if (r != rank_) exec.copy(x.data() + part(r), at(r, first), part(r + 1) * sizeof(T) - first);
     }
-    group_->barrier.arrive_and_wait();
-    return {};
+    return done();
+  }
+
+  template <host_executor E, class T>
+  completed reduce_scatter(E const&, span<std::type_identity_t<T> const, host_space> mine, span<T, host_space> part,
+                           reduction how) {
+    arguments().reduce_scatter(mine.size(), part.size());
+    show({.data = const_cast<T*>(mine.data()), .bytes = mine.size_bytes()});
+    for (unsigned r = 0; r < size(); ++r) expect("reduce_scatter", r, shown(r).bytes, mine.size_bytes());
+    for (std::size_t i = 0; i < part.size(); ++i) part[i] = reduced<T>(rank_ * part.size() + i, how);
+    return done();
   }
 
   template <executor E>
   completed broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
-    show(x.data());
-    if (rank_ != root) exec.copy(x.data(), shown<std::byte>(root), x.size());
+    arguments().peer("broadcast", root);
+    show({.data = x.data(), .bytes = x.size()});
+    expect("broadcast", root, shown(root).bytes, x.size());
+    if (rank_ != root) exec.copy(x.data(), shown(root).data, x.size());
+    return done();
+  }
+
+  /// The first rank of a colour makes the group.
+  thread_communicator split(unsigned color) {
+    show({.number = color});
+    auto ranks = std::vector<unsigned>();
+    for (unsigned r = 0; r < size(); ++r) {
+      if (shown(r).number == color) ranks.push_back(r);
+    }
+    auto const place = std::ranges::find(ranks, rank_) - ranks.begin();
+    auto const first = ranks.front();
+    done();
+    show({.group = place == 0 ? &group_->add_part(std::move(ranks)) : nullptr});
+    auto& part = *shown(first).group;
+    done();
+    return {part, static_cast<unsigned>(place)};
+  }
+
+ private:
+  detail::collective_arguments arguments() const { return {"threads", rank_, size()}; }
+
+  template <class Space>
+  static std::byte* bytes_of(span<std::byte const, Space> x) {
+    return const_cast<std::byte*>(x.data());
+  }
+
+  void show(detail::shown_memory const& memory) {
+    group_->shown[rank_] = memory;
+    group_->barrier.arrive_and_wait();
+  }
+  detail::shown_memory const& shown(unsigned r) const { return group_->shown[r]; }
+  std::byte* at(unsigned r, std::size_t offset) const { return static_cast<std::byte*>(shown(r).data) + offset; }
+
+  /// All have read what was shown.
+  completed done() {
     group_->barrier.arrive_and_wait();
     return {};
   }
 
- private:
-  void show(void* data) {
-    group_->shown[rank_] = data;
-    group_->barrier.arrive_and_wait();
-  }
-  template <class T>
-  T* shown(unsigned r) const {
-    return static_cast<T*>(group_->shown[r]);
+  /// Others may be reading this rank's memory until done().
+  void expect(char const* call, unsigned from, std::size_t got, std::size_t expected) {
+    if (got == expected) return;
+    done();
+    throw communication_error(detail::sentence("threads: ", call, " of rank ", rank_, " expects ", expected,
+                                               " bytes from rank ", from, ", got ", got));
   }
 
   template <class T>
   T reduced(std::size_t i, reduction how) const {
     using A = std::conditional_t<std::integral<T>, T, accum<T>>;
-    A total = element_cast<A>(shown<T>(0)[i]);
-    for (unsigned r = 1; r < size(); ++r) {
-      A const next = element_cast<A>(shown<T>(r)[i]);
-      total = how == reduction::sum ? static_cast<A>(total + next) : std::max(total, next);
-    }
+    auto const element = [&](unsigned r) { return element_cast<A>(static_cast<T const*>(shown(r).data)[i]); };
+    A total = element(0);
+    for (unsigned r = 1; r < size(); ++r)
+      total = how == reduction::sum ? static_cast<A>(total + element(r)) : std::max(total, element(r));
     return element_cast<T>(total);
   }
 
@@ -140,7 +259,7 @@ class thread_communicator {
 };
 
 static_assert(exchanges<thread_communicator, detail::archetype> &&
-              exchanges_pieces<thread_communicator, detail::archetype>);
+              communicates_in_full<thread_communicator, detail::archetype>);
 
 namespace detail {
 
@@ -195,7 +314,7 @@ void run_ranks(unsigned ranks, F const& f) {
   auto errors = detail::rank_errors(ranks);
   detail::join_threads(ranks, group.barrier, [&](unsigned rank) {
     errors.catch_from(rank, [&] { f(thread_communicator(group, rank)); });
-    group.barrier.leave();
+    group.leave(rank);
   });
   errors.rethrow_first();
 }
