@@ -7,7 +7,10 @@
 #   pith_add_cuda_test(exec/cuda_test)               of a .cu file; label gpu; skipped without a device
 #   pith_add_cuda_test(exec/cuda_codecs KERNELS)     ... with many kernels, which must not spill registers unless SPILLS
 #                                                    is said; for one architecture only, unless PITH_CUDA is ON
-#   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi
+#   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi. So is the same
+#                                                    program of MPICH, where mpicxx.mpich is found beside another MPI
+#   pith_add_mpi_test(comm/loss_test RANKS 4 HEARS text)   ... in a job that outlives the loss of a rank; passes if
+#                                                    each other rank prints the text
 #   pith_add_python_test(wire/decode "data/*.frame") a Python script on the files that match; label cpu
 #
 # DISPATCH compiles the loops of host executors for every instruction set and fully optimised, as users have them;
@@ -42,18 +45,67 @@ function(pith_add_cuda_test name)
 endfunction()
 
 function(pith_add_mpi_test name)
-  if(NOT TARGET pith::mpi)
-    return()
+  if(TARGET pith::mpi)
+    pith_add_runs_of_mpi(${name} ${MPIEXEC_EXECUTABLE} pith::mpi ${ARGN})
+    pith_find_mpich()
+    if(TARGET pith_test_mpich)
+      pith_add_runs_of_mpi(${name} ${PITH_MPICH_EXECUTABLE} pith_test_mpich ${ARGN} VARIANT mpich)
+    endif()
   endif()
+endfunction()
+
+function(pith_add_runs_of_mpi name launcher library)
   pith_test_program(${name} .cpp ${ARGN})
   target_sources(${target} PRIVATE mpi_scope.cpp)
-  target_link_libraries(${target} PRIVATE pith::mpi)
+  target_link_libraries(${target} PRIVATE ${library})
   foreach(n IN LISTS ranks)
-    add_test(NAME ${name}/${n} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${n} ${MPIEXEC_PREFLAGS}
-                                       $<TARGET_FILE:${target}> ${MPIEXEC_POSTFLAGS})
-    set_tests_properties(${name}/${n} PROPERTIES LABELS "mpi;${labels}" PROCESSORS ${n} TIMEOUT 120
-                                                 ENVIRONMENT "${pith_mpi_environment}")
+    string(JOIN / test ${name} ${arg_VARIANT} ${n})
+    set(flags ${MPIEXEC_NUMPROC_FLAG} ${n})
+    if(NOT arg_VARIANT)
+      list(APPEND flags ${MPIEXEC_PREFLAGS})
+    endif()
+    if(arg_HEARS)
+      pith_find_recovery_flag(${launcher})
+      list(PREPEND flags ${recovery_flag})
+    endif()
+    add_test(NAME ${test} COMMAND ${launcher} ${flags} $<TARGET_FILE:${target}>)
+    set_tests_properties(${test} PROPERTIES LABELS "mpi;${labels}" PROCESSORS ${n} TIMEOUT 120
+                                            ENVIRONMENT "${pith_mpi_environment}")
+    if(arg_HEARS)
+      math(EXPR others "${n} - 1")
+      string(REPEAT "${arg_HEARS}.*" ${others} heard)
+      set_tests_properties(${test} PROPERTIES PASS_REGULAR_EXPRESSION "${heard}")
+    endif()
   endforeach()
+endfunction()
+
+# What tells a launcher to let the other ranks live.
+function(pith_find_recovery_flag launcher)
+  execute_process(COMMAND ${launcher} --version OUTPUT_VARIABLE version ERROR_QUIET)
+  if(version MATCHES "HYDRA")
+    set(recovery_flag -disable-auto-cleanup PARENT_SCOPE)
+  else()
+    set(recovery_flag --enable-recovery PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Makes pith_test_mpich of what mpicxx.mpich, Debian's name for it, says of itself.
+function(pith_find_mpich)
+  find_program(PITH_MPICH_CXX mpicxx.mpich)
+  find_program(PITH_MPICH_EXECUTABLE mpiexec.mpich)
+  if(TARGET pith_test_mpich OR NOT PITH_MPICH_CXX OR NOT PITH_MPICH_EXECUTABLE)
+    return()
+  endif()
+  execute_process(COMMAND ${PITH_MPICH_CXX} -show OUTPUT_VARIABLE words)
+  separate_arguments(words UNIX_COMMAND "${words}")
+  set(includes ${words})
+  list(FILTER includes INCLUDE REGEX "^-I")
+  list(TRANSFORM includes REPLACE "^-I" "")
+  list(FILTER words INCLUDE REGEX "^-[lL]")
+  add_library(pith_test_mpich INTERFACE)
+  target_include_directories(pith_test_mpich SYSTEM INTERFACE ${includes})
+  target_compile_definitions(pith_test_mpich INTERFACE MPICH_SKIP_MPICXX)
+  target_link_libraries(pith_test_mpich INTERFACE ${words})
 endfunction()
 
 function(pith_add_python_test name files)
@@ -68,7 +120,8 @@ function(pith_add_python_test name files)
   set_tests_properties(${name} PROPERTIES LABELS cpu)
 endfunction()
 
-# Open MPI as root, with more ranks than cores, on one machine that may forbid ptrace and has no ssh.
+# Open MPI as root, with more ranks than cores, on one machine that may forbid ptrace and has no ssh; MPICH without
+# warnings of what ranks that gave up left undone.
 set(pith_mpi_environment
     OMPI_ALLOW_RUN_AS_ROOT=1
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -77,7 +130,8 @@ set(pith_mpi_environment
     OMPI_MCA_hwloc_base_binding_policy=none
     OMPI_MCA_mpi_yield_when_idle=1
     OMPI_MCA_plm_rsh_agent=false
-    OMPI_MCA_rmaps_base_oversubscribe=1)
+    OMPI_MCA_rmaps_base_oversubscribe=1
+    UCX_LOG_LEVEL=error)
 
 # For the baseline only.
 function(pith_build_quickly target)
@@ -90,8 +144,9 @@ endfunction()
 
 # A doctest program; sets target, labels and ranks for the caller.
 macro(pith_test_program name ending)
-  cmake_parse_arguments(arg "DISPATCH;KERNELS;PLAIN;SPILLS" "" "LABELS;LIBRARIES;RANKS" ${ARGN})
-  string(REPLACE / _ target ${name})
+  cmake_parse_arguments(arg "DISPATCH;KERNELS;PLAIN;SPILLS" "HEARS;VARIANT" "LABELS;LIBRARIES;RANKS" ${ARGN})
+  string(JOIN _ target ${name} ${arg_VARIANT})
+  string(REPLACE / _ target ${target})
   set(labels ${arg_LABELS})
   set(ranks ${arg_RANKS})
   add_executable(${target} ${name}${ending} ${arg_UNPARSED_ARGUMENTS})

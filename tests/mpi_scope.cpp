@@ -5,7 +5,8 @@ namespace {
 
 struct mpi_scope {
   mpi_scope() {
-    MPI_Init(nullptr, nullptr);
+    int provided = MPI_THREAD_SINGLE;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // MPICH's MPI_Test asks no other communicator
   }
   ~mpi_scope() { MPI_Finalize(); }

@@ -35,7 +35,7 @@ for argument in "$@"; do
   esac
 done
 
-provide $install "${packages[@]}" clang libbenchmark-dev libclang-rt-14-dev llvm-14 python3 valgrind
+provide $install "${packages[@]}" clang libbenchmark-dev libclang-rt-14-dev libmpich-dev llvm-14 mpich python3 valgrind
 look_for_cuda
 
 build host

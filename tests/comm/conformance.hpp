@@ -2,12 +2,15 @@
 #pragma once
 
 #include <pith/comm/communicator.hpp>
-#include <pith/exec/seq.hpp>
+#include <pith/core/buffer.hpp>
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 namespace conformance {
@@ -31,63 +34,34 @@ std::vector<T> mine(unsigned rank, std::size_t n) {
   return x;
 }
 
+/// How many sums and maxima are not those of what `ranks` ranks hold from element `first` on.
 template <class T>
-struct totals {
-  T sum, most;
-};
-
-template <class T>
-totals<T> reduced(unsigned ranks, std::size_t i) {
-  int total = 0, largest = -2;
-  for (unsigned r = 0; r < ranks; ++r) {
-    total += held(r, i);
-    largest = std::max(largest, held(r, i));
-  }
-  return {to<T>(total), to<T>(largest)};
-}
-
-template <class T>
-bool same(T a, T b) {
-  return pith::element_cast<float>(a) == pith::element_cast<float>(b);
-}
-
-template <class T, class Comm>
-void reduces(Comm& comm, std::size_t n) {
-  auto sum = mine<T>(comm.rank(), n), most = sum;
-  comm.all_reduce(pith::seq, pith::span<T>(sum), pith::reduction::sum).wait(pith::seq);
-  comm.all_reduce(pith::seq, pith::span<T>(most), pith::reduction::max).wait(pith::seq);
+std::size_t wrong_totals(std::vector<T> const& sums, std::vector<T> const& maxima, unsigned ranks, std::size_t first) {
+  auto const same = [](T a, T b) { return pith::element_cast<float>(a) == pith::element_cast<float>(b); };
   std::size_t wrong = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    auto const expected = reduced<T>(comm.size(), i);
-    wrong += !same(sum[i], expected.sum) + !same(most[i], expected.most);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    int sum = 0, most = -2;
+    for (unsigned r = 0; r < ranks; ++r) {
+      sum += held(r, first + i);
+      most = std::max(most, held(r, first + i));
+    }
+    wrong += !same(sums[i], to<T>(sum)) + !same(maxima[i], to<T>(most));
   }
-  CHECK(wrong == 0);
+  return wrong;
 }
 
-template <class Comm>
-void gathers(Comm& comm, std::size_t n) {
-  auto const sent = mine<std::int32_t>(comm.rank(), n);
-  auto all = std::vector<std::int32_t>(n * comm.size(), 99);
-  auto const in = pith::span(reinterpret_cast<std::byte const*>(sent.data()), 4 * n);
-  comm.all_gather(pith::seq, in, pith::span(reinterpret_cast<std::byte*>(all.data()), 4 * all.size())).wait(pith::seq);
-  for (unsigned r = 0; r < comm.size(); ++r) {
-    CHECK(std::equal(all.begin() + static_cast<long>(r * n), all.begin() + static_cast<long>((r + 1) * n),
-                     mine<std::int32_t>(r, n).begin()));
-  }
+/// Values in an executor's memory, and those of an executor's memory.
+template <class T, class E>
+pith::buffer<T, E> put(E const& exec, std::vector<T> const& values) {
+  auto memory = pith::buffer<T, E>(exec, values.size());
+  exec.upload(memory.data(), values.data(), memory.size_bytes());
+  return memory;
 }
-
-template <class Comm>
-void exchanges_pieces(Comm& comm, std::size_t n) {
-  auto const ranks = comm.size();
-  auto sent = std::vector<std::int32_t>(n * ranks), got = sent;
-  for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = held(comm.rank(), i);
-  auto const in = pith::span(reinterpret_cast<std::byte const*>(sent.data()), 4 * sent.size());
-  comm.all_to_all(pith::seq, in, pith::span(reinterpret_cast<std::byte*>(got.data()), 4 * got.size())).wait(pith::seq);
-  std::size_t wrong = 0;
-  for (unsigned r = 0; r < ranks; ++r) {
-    for (std::size_t i = 0; i < n; ++i) wrong += got[r * n + i] != held(r, comm.rank() * n + i);
-  }
-  CHECK(wrong == 0);
+template <class T, class E>
+std::vector<T> fetched(E const& exec, pith::buffer<T, E> const& memory) {
+  auto values = std::vector<T>(memory.size());
+  exec.download(values.data(), memory.data(), memory.size_bytes());
+  return values;
 }
 
 /// Bytes that say who sent them to whom.
@@ -101,25 +75,65 @@ inline void append(std::vector<std::byte>& all, std::vector<std::byte> const& mo
   all.insert(all.end(), more.begin(), more.end());
 }
 
-template <class Comm>
-void gathers_uneven(Comm& comm, std::size_t n) {
-  auto const bytes = [n](unsigned r) { return n * r + r % 2; };
+template <class E>
+using bytes_on = pith::span_on<E, std::byte const>;
+
+template <class T, class E, class Comm>
+void reduces(E const& exec, Comm& comm, std::size_t n) {
+  auto const x = mine<T>(comm.rank(), n);
+  auto const sum = put(exec, x), most = put(exec, x);
+  comm.all_reduce(exec, sum.view(), pith::reduction::sum).wait(exec);
+  comm.all_reduce(exec, most.view(), pith::reduction::max).wait(exec);
+  CHECK(wrong_totals(fetched(exec, sum), fetched(exec, most), comm.size(), 0) == 0);
+}
+
+template <class T, class E, class Comm>
+void reduces_pieces(E const& exec, Comm& comm, std::size_t n) {
+  auto const sent = put(exec, mine<T>(comm.rank(), n * comm.size()));
+  auto const x = pith::span_on<E, T const>(sent.view());
+  auto const sum = put(exec, std::vector<T>(n)), most = put(exec, std::vector<T>(n));
+  comm.reduce_scatter(exec, x, sum.view(), pith::reduction::sum).wait(exec);
+  comm.reduce_scatter(exec, x, most.view(), pith::reduction::max).wait(exec);
+  CHECK(wrong_totals(fetched(exec, sum), fetched(exec, most), comm.size(), comm.rank() * n) == 0);
+}
+
+template <class E, class Comm>
+void gathers(E const& exec, Comm& comm, std::size_t n) {
+  auto expected = std::vector<std::byte>();
+  for (unsigned r = 0; r < comm.size(); ++r) append(expected, letter(r, 0, n));
+  auto const sent = put(exec, letter(comm.rank(), 0, n)), all = put(exec, std::vector<std::byte>(expected.size()));
+  comm.all_gather(exec, bytes_on<E>(sent.view()), all.view()).wait(exec);
+  CHECK(fetched(exec, all) == expected);
+}
+
+template <class E, class Comm>
+void gathers_uneven(E const& exec, Comm& comm, std::size_t n) {
   auto sizes = std::vector<std::size_t>();
   auto expected = std::vector<std::byte>();
   for (unsigned r = 0; r < comm.size(); ++r) {
-    sizes.push_back(bytes(r));
+    sizes.push_back(n * r + r % 2);
     append(expected, letter(r, 0, sizes.back()));
   }
-  auto const sent = letter(comm.rank(), 0, bytes(comm.rank()));
-  auto all = std::vector<std::byte>(expected.size());
-  comm.all_gather_v(pith::seq, pith::span<std::byte const>(sent), pith::span<std::byte>(all),
-                    pith::span<std::size_t const>(sizes))
-      .wait(pith::seq);
-  CHECK(all == expected);
+  auto const sent = put(exec, letter(comm.rank(), 0, sizes[comm.rank()]));
+  auto const all = put(exec, std::vector<std::byte>(expected.size()));
+  comm.all_gather_v(exec, bytes_on<E>(sent.view()), all.view(), pith::span<std::size_t const>(sizes)).wait(exec);
+  CHECK(fetched(exec, all) == expected);
 }
 
-template <class Comm>
-void exchanges_uneven_pieces(Comm& comm, std::size_t n) {
+template <class E, class Comm>
+void exchanges_pieces(E const& exec, Comm& comm, std::size_t n) {
+  auto sent = std::vector<std::byte>(), expected = sent;
+  for (unsigned r = 0; r < comm.size(); ++r) {
+    append(sent, letter(comm.rank(), r, n));
+    append(expected, letter(r, comm.rank(), n));
+  }
+  auto const from = put(exec, sent), all = put(exec, std::vector<std::byte>(expected.size()));
+  comm.all_to_all(exec, bytes_on<E>(from.view()), all.view()).wait(exec);
+  CHECK(fetched(exec, all) == expected);
+}
+
+template <class E, class Comm>
+void exchanges_uneven_pieces(E const& exec, Comm& comm, std::size_t n) {
   auto const bytes = [n](unsigned from, unsigned to) { return n * ((from + 2 * to) % 3) + from; };
   auto sizes_to = std::vector<std::size_t>(), sizes_from = sizes_to;
   auto sent = std::vector<std::byte>(), expected = sent;
@@ -129,93 +143,104 @@ void exchanges_uneven_pieces(Comm& comm, std::size_t n) {
     append(sent, letter(comm.rank(), r, sizes_to.back()));
     append(expected, letter(r, comm.rank(), sizes_from.back()));
   }
-  auto all = std::vector<std::byte>(expected.size());
-  comm.all_to_all_v(pith::seq, pith::span<std::byte const>(sent), pith::span<std::size_t const>(sizes_to),
-                    pith::span<std::byte>(all), pith::span<std::size_t const>(sizes_from))
-      .wait(pith::seq);
-  CHECK(all == expected);
+  auto const from = put(exec, sent), all = put(exec, std::vector<std::byte>(expected.size()));
+  comm.all_to_all_v(exec, bytes_on<E>(from.view()), pith::span<std::size_t const>(sizes_to), all.view(),
+                    pith::span<std::size_t const>(sizes_from))
+      .wait(exec);
+  CHECK(fetched(exec, all) == expected);
+}
+
+template <class E, class Comm>
+void swaps(E const& exec, Comm& comm, std::size_t n, unsigned to, unsigned from) {
+  auto const sent = put(exec, letter(comm.rank(), to, n)), got = put(exec, std::vector<std::byte>(n));
+  comm.send_recv(exec, bytes_on<E>(sent.view()), to, got.view(), from).wait(exec);
+  CHECK(fetched(exec, got) == letter(from, comm.rank(), n));
 }
 
 /// Rings of every stride, the rank itself among them; then pairs, where an odd one out is its own partner.
-template <class Comm>
-void sends(Comm& comm, std::size_t n) {
+template <class E, class Comm>
+void sends(E const& exec, Comm& comm, std::size_t n) {
   auto const ranks = comm.size(), rank = comm.rank();
-  auto const swap = [&](unsigned to, unsigned from) {
-    auto const sent = letter(rank, to, n), expected = letter(from, rank, n);
-    auto got = std::vector<std::byte>(n);
-    comm.send_recv(pith::seq, pith::span<std::byte const>(sent), to, pith::span<std::byte>(got), from).wait(pith::seq);
-    CHECK(got == expected);
-  };
-  for (unsigned stride = 0; stride < ranks; ++stride) swap((rank + stride) % ranks, (rank + ranks - stride) % ranks);
+  for (unsigned stride = 0; stride < ranks; ++stride)
+    swaps(exec, comm, n, (rank + stride) % ranks, (rank + ranks - stride) % ranks);
   auto const partner = (rank ^ 1u) < ranks ? rank ^ 1u : rank;
-  swap(partner, partner);
+  swaps(exec, comm, n, partner, partner);
 }
 
-template <class T, class Comm>
-void reduces_pieces(Comm& comm, std::size_t n) {
-  auto const sent = mine<T>(comm.rank(), n * comm.size());
-  auto sum = std::vector<T>(n), most = sum;
-  comm.reduce_scatter(pith::seq, pith::span<T const>(sent), pith::span<T>(sum), pith::reduction::sum).wait(pith::seq);
-  comm.reduce_scatter(pith::seq, pith::span<T const>(sent), pith::span<T>(most), pith::reduction::max).wait(pith::seq);
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    auto const expected = reduced<T>(comm.size(), comm.rank() * n + i);
-    wrong += !same(sum[i], expected.sum) + !same(most[i], expected.most);
-  }
-  CHECK(wrong == 0);
-}
-
-template <class Comm>
-void broadcasts(Comm& comm, std::size_t n) {
+template <class E, class Comm>
+void broadcasts(E const& exec, Comm& comm, std::size_t n) {
   for (unsigned root = 0; root < comm.size(); ++root) {
-    auto x = mine<std::int32_t>(comm.rank(), n);
-    comm.broadcast(pith::seq, pith::span(reinterpret_cast<std::byte*>(x.data()), 4 * n), root).wait(pith::seq);
-    CHECK(x == mine<std::int32_t>(root, n));
+    auto const x = put(exec, letter(comm.rank(), 0, n));
+    comm.broadcast(exec, x.view(), root).wait(exec);
+    CHECK(fetched(exec, x) == letter(root, 0, n));
   }
 }
 
-template <class T, class Comm>
-void sums(Comm& comm, std::size_t n) {
-  reduces<T>(comm, n);
-  reduces_pieces<T>(comm, n);
+/// Calls that are under way together, and asked in turn whether they have ended, in place of being waited for.
+template <class E, class Comm>
+void polls(E const& exec, Comm& comm, std::size_t n) {
+  auto expected = std::vector<std::byte>();
+  for (unsigned r = 0; r < comm.size(); ++r) append(expected, letter(r, 0, n));
+  auto const sent = put(exec, letter(comm.rank(), 0, n)), all = put(exec, std::vector<std::byte>(expected.size()));
+  auto const next = (comm.rank() + 1) % comm.size(), previous = (comm.rank() + comm.size() - 1) % comm.size();
+  auto const got = put(exec, std::vector<std::byte>(n));
+  auto const x = put(exec, mine<float>(comm.rank(), n)), most = put(exec, mine<float>(comm.rank(), n));
+  auto gather = comm.all_gather(exec, bytes_on<E>(sent.view()), all.view());
+  auto sum = comm.all_reduce(exec, x.view(), pith::reduction::sum);
+  auto swap = comm.send_recv(exec, bytes_on<E>(sent.view()), next, got.view(), previous);
+  auto maximum = comm.all_reduce(exec, most.view(), pith::reduction::max);
+  while (!(maximum.test(exec) && swap.test(exec) && sum.test(exec) && gather.test(exec))) std::this_thread::yield();
+  CHECK(fetched(exec, all) == expected);
+  CHECK(fetched(exec, got) == letter(previous, 0, n));
+  CHECK(wrong_totals(fetched(exec, x), fetched(exec, most), comm.size(), 0) == 0);
 }
 
-template <class Comm>
-void transfers(Comm& comm, std::size_t n) {
-  sums<float>(comm, n);
-  sums<double>(comm, n);
-  sums<pith::half>(comm, n);
-  sums<pith::bfloat16>(comm, n);
-  sums<std::int32_t>(comm, n);
-  sums<std::int8_t>(comm, n);
-  gathers(comm, n);
-  gathers_uneven(comm, n);
-  exchanges_pieces(comm, n);
-  exchanges_uneven_pieces(comm, n);
-  sends(comm, n);
-  broadcasts(comm, n);
+template <class T, class E, class Comm>
+void sums(E const& exec, Comm& comm, std::size_t n) {
+  reduces<T>(exec, comm, n);
+  reduces_pieces<T>(exec, comm, n);
 }
 
-/// Even and odd ranks, then all in one: they keep their order and work apart.
-template <class Comm>
-void splits(Comm& comm) {
+template <class E, class Comm>
+void transfers(E const& exec, Comm& comm, std::size_t n) {
+  sums<float>(exec, comm, n);
+  sums<double>(exec, comm, n);
+  sums<pith::half>(exec, comm, n);
+  sums<pith::bfloat16>(exec, comm, n);
+  sums<std::int32_t>(exec, comm, n);
+  sums<std::int8_t>(exec, comm, n);
+  gathers(exec, comm, n);
+  gathers_uneven(exec, comm, n);
+  exchanges_pieces(exec, comm, n);
+  exchanges_uneven_pieces(exec, comm, n);
+  sends(exec, comm, n);
+  broadcasts(exec, comm, n);
+  polls(exec, comm, n);
+}
+
+/// Even and odd ranks, which then work apart; all of them, in their order; and parts of parts.
+template <class E, class Comm>
+void splits(E const& exec, Comm& comm) {
   auto halves = comm.split(comm.rank() % 2);
   CHECK(halves.rank() == comm.rank() / 2);
   CHECK(halves.size() == (comm.size() + 1 - comm.rank() % 2) / 2);
-  if (comm.rank() % 2 == 0) transfers(halves, 3);
-  transfers(halves, 5);
+  if (comm.rank() % 2 == 0) transfers(exec, halves, 3);
+  transfers(exec, halves, 5);
   auto all = comm.split(7);
   CHECK(all.rank() == comm.rank());
   CHECK(all.size() == comm.size());
-  transfers(all, 5);
+  auto alone = all.split(all.rank());
+  CHECK(alone.size() == 1);
+  transfers(exec, alone, 5);
+  transfers(exec, all, 5);
 }
 
 /// All of it, at sizes from nothing to more than a page, some not divided by the ranks.
-template <class Comm>
-void check(Comm& comm) {
-  static_assert(pith::exchanges<Comm, pith::seq_executor> && pith::communicates_in_full<Comm, pith::seq_executor>);
-  for (std::size_t n : {0u, 1u, 3u, 64u, 1001u, 4099u}) transfers(comm, n);
-  splits(comm);
+template <class E, class Comm>
+void check(E const& exec, Comm& comm) {
+  static_assert(pith::exchanges<Comm, E> && pith::communicates_in_full<Comm, E>);
+  for (std::size_t n : {0u, 1u, 3u, 64u, 1001u, 4099u}) transfers(exec, comm, n);
+  splits(exec, comm);
 }
 
 }  // namespace conformance

@@ -2,12 +2,17 @@
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/mpi.hpp>
 #include <pith/comm/threads.hpp>
+#include <pith/exec/seq.hpp>
 
 #include <comm/conformance.hpp>
 #include <support/parsed.hpp>
 
+#include <chrono>
 #include <cmath>
 #include <mutex>
+#include <thread>
+
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -27,7 +32,21 @@ std::vector<float> three_steps(Comm& comm, char const* codec) {
 
 TEST_CASE("MPI ranks conform") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
-  conformance::check(comm);
+  conformance::check(pith::seq, comm);
+}
+
+TEST_CASE("MPI ranks conform where calls are made of pieces") {
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, 60s, 7);
+  conformance::check(pith::seq, comm);
+}
+
+TEST_CASE("another thread than MPI's first may make the calls, while that uses another communicator") {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&provided);
+  REQUIRE(provided == MPI_THREAD_MULTIPLE);
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD), other = pith::mpi_communicator(MPI_COMM_WORLD);
+  auto const thread = std::jthread([&] { conformance::transfers(pith::seq, other, 1001); });
+  conformance::transfers(pith::seq, comm, 64);
 }
 
 TEST_CASE("a gathered codec gives the bits that threads give, a summed one the same numbers") {
@@ -58,35 +77,44 @@ TEST_CASE("different codecs on two ranks are an error on all, not a hang") {
   CHECK_THROWS_AS(three_steps(comm, comm.rank() == 1 ? "ef(top_k(0.1))" : "ef(top_k(0.2))"), pith::agreement_error);
 }
 
+TEST_CASE("a call that nobody waits for ends with its request") {
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
+  auto x = std::vector<float>(1000, 1.0f);
+  comm.all_reduce(pith::seq, pith::span<float>(x), pith::reduction::sum);
+  CHECK(x == std::vector<float>(1000, static_cast<float>(comm.size())));
+}
+
+TEST_CASE("bad arguments are refused in words") {
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
+  auto const mine = std::vector<std::byte>(8);
+  auto all = std::vector<std::byte>(3);
+  CHECK_THROWS_WITH_AS(comm.all_gather(pith::seq, pith::span<std::byte const>(mine), pith::span<std::byte>(all)),
+                       doctest::Contains("pith::mpi: all_gather needs room for"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(comm.split(1u << 31), "pith::mpi: split takes colours up to 2^31 - 1, got 2147483648",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(pith::mpi_communicator(MPI_COMM_WORLD, 0s),
+                       "pith::mpi: the timeout must be longer than 0 s, got 0 s", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(pith::mpi_communicator(MPI_COMM_WORLD, 1s, 0),
+                       "pith::mpi: a call of MPI takes 1 to 2^31 - 1 elements, got 0", std::invalid_argument);
+}
+
 namespace {
 
-/// A ring of messages of 8 bytes, but for rank 0's.
-void ring(pith::mpi_communicator& comm, std::size_t bytes_of_rank_0) {
-  auto const mine = std::vector<std::byte>(comm.rank() == 0 ? bytes_of_rank_0 : 8);
-  auto theirs = std::vector<std::byte>(8);
-  auto const next = (comm.rank() + 1) % comm.size(), previous = (comm.rank() + comm.size() - 1) % comm.size();
-  comm.send_recv(pith::seq, pith::span<std::byte const>(mine), next, pith::span<std::byte>(theirs), previous)
-      .wait(pith::seq);
-}
+/// Host memory that says that it is a device's.
+struct on_device : pith::seq_executor {
+  using space = pith::device_space;
+};
+static_assert(pith::communicates_in_full<pith::mpi_communicator, on_device>);
 
 }  // namespace
 
-TEST_CASE("a message that is too long is an error of MPI, thrown with its text, and ends the communicator's use") {
+TEST_CASE("device memory is for an MPI that is aware of CUDA") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
-  if (comm.rank() != 1) return ring(comm, 16);
-  for (int i = 0; i < 2; ++i) {
-    CHECK_THROWS_WITH_AS(ring(comm, 16), doctest::Contains("runcated"), pith::communication_error);
+  if (pith::detail::is_cuda_aware()) {
+    conformance::check(on_device(), comm);
+  } else {
+    CHECK_THROWS_WITH_AS(conformance::transfers(on_device(), comm, 5),
+                         doctest::Contains("pith::mpi: this MPI was built without support for CUDA"),
+                         pith::communication_error);
   }
-}
-
-TEST_CASE("a message that is too short is an error") {
-  auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
-  if (comm.rank() != 1) return ring(comm, 5);
-  CHECK_THROWS_WITH_AS(ring(comm, 5), "pith::mpi: send_recv expects 8 bytes from rank 0, got 5",
-                       pith::communication_error);
-}
-
-TEST_CASE("MPI ranks conform where calls are made of pieces") {
-  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, std::chrono::seconds(60), 7);
-  conformance::check(comm);
 }

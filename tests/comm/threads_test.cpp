@@ -1,33 +1,46 @@
 // tests/comm/threads_test.cpp — ranks that are threads, and a group of one.
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
+#include <pith/exec/par.hpp>
+#include <pith/exec/seq.hpp>
 
 #include <comm/conformance.hpp>
 
 #include <atomic>
+#include <cstddef>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 TEST_CASE("a group of one conforms") {
   auto comm = pith::self_communicator();
-  conformance::check(comm);
+  conformance::check(pith::seq, comm);
 }
 
 TEST_CASE("threads conform for 1 to 8 ranks") {
-  for (unsigned ranks : {1u, 2u, 3u, 4u, 8u}) {
+  for (unsigned ranks = 1; ranks <= 8; ++ranks) {
+    CAPTURE(ranks);
     std::atomic<unsigned> ran = 0;
     pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
-      conformance::check(comm);
+      conformance::check(pith::seq, comm);
       ++ran;
     });
     CHECK(ran == ranks);
   }
 }
 
+TEST_CASE("threads conform on an executor of threads") {
+  pith::run_ranks(3, [&](pith::thread_communicator comm) {
+    auto pool = pith::thread_pool(2);
+    conformance::check(pith::par(pool), comm);
+  });
+}
+
 TEST_CASE("a rank that throws ends the group with its own error") {
   auto const run = [] {
     pith::run_ranks(3, [](pith::thread_communicator comm) {
       if (comm.rank() == 1) throw std::runtime_error("out of paper");
-      conformance::check(comm);
+      conformance::check(pith::seq, comm);
     });
   };
   CHECK_THROWS_WITH_AS(run(), "out of paper", std::runtime_error);
@@ -36,7 +49,7 @@ TEST_CASE("a rank that throws ends the group with its own error") {
 TEST_CASE("a rank that returns early does not leave the others waiting") {
   auto const run = [] {
     pith::run_ranks(3, [](pith::thread_communicator comm) {
-      if (comm.rank() != 2) conformance::gathers(comm, 5);
+      if (comm.rank() != 2) conformance::gathers(pith::seq, comm, 5);
     });
   };
   CHECK_THROWS_WITH_AS(run(), "pith::threads: another rank left the group", pith::communication_error);
@@ -48,7 +61,7 @@ TEST_CASE("a group that a rank left stays broken however often the others try") 
     if (comm.rank() == 2) return;
     for (int attempt = 0; attempt < 4; ++attempt) {
       try {
-        conformance::gathers(comm, 5);
+        conformance::gathers(pith::seq, comm, 5);
       } catch (pith::communication_error const&) {
         ++refused;
       }
@@ -57,14 +70,155 @@ TEST_CASE("a group that a rank left stays broken however often the others try") 
   CHECK(refused == 8);
 }
 
+TEST_CASE("a rank that ends leaves the parts that it belongs to, and no others") {
+  std::atomic<int> left = 0, done = 0;
+  pith::run_ranks(4, [&](pith::thread_communicator comm) {
+    auto half = comm.split(comm.rank() / 2);
+    if (comm.rank() == 0) return;
+    try {
+      for (int i = 0; i < 50; ++i) conformance::transfers(pith::seq, half, 3);
+      ++done;
+    } catch (pith::communication_error const&) {
+      ++left;
+    }
+  });
+  CHECK(left == 1);
+  CHECK(done == 2);
+}
+
+namespace {
+
+using bytes = std::vector<std::byte>;
+using sizes = std::vector<std::size_t>;
+
+/// Calls f(rank's communicator) on three threads, and says what the first of them threw.
+template <class Error, class F>
+std::string thrown(F const& f) {
+  try {
+    pith::run_ranks(3, [&](pith::thread_communicator comm) { f(comm); });
+  } catch (Error const& e) {
+    return e.what();
+  }
+  return "nothing";
+}
+
+/// Calls of rank 1 that do not fit those of the others.
+template <class F>
+std::string disagreement(F const& f) {
+  return thrown<pith::communication_error>(f);
+}
+
+template <class Comm>
+void gather(Comm& comm, std::size_t n, std::size_t room) {
+  auto const mine = bytes(n);
+  auto all = bytes(room);
+  comm.all_gather(pith::seq, pith::span<std::byte const>(mine), pith::span<std::byte>(all));
+}
+template <class Comm>
+void gather_v(Comm& comm, std::size_t n, sizes const& each, std::size_t room) {
+  auto const mine = bytes(n);
+  auto all = bytes(room);
+  comm.all_gather_v(pith::seq, pith::span<std::byte const>(mine), pith::span<std::byte>(all),
+                    pith::span<std::size_t const>(each));
+}
+template <class Comm>
+void exchange_pieces(Comm& comm, std::size_t n, std::size_t room) {
+  auto const mine = bytes(n);
+  auto all = bytes(room);
+  comm.all_to_all(pith::seq, pith::span<std::byte const>(mine), pith::span<std::byte>(all));
+}
+template <class Comm>
+void exchange_pieces_v(Comm& comm, sizes const& to, sizes const& from, std::size_t n, std::size_t room) {
+  auto const mine = bytes(n);
+  auto all = bytes(room);
+  comm.all_to_all_v(pith::seq, pith::span<std::byte const>(mine), pith::span<std::size_t const>(to),
+                    pith::span<std::byte>(all), pith::span<std::size_t const>(from));
+}
+template <class Comm>
+void swap(Comm& comm, std::size_t n, unsigned to, std::size_t room, unsigned from) {
+  auto const mine = bytes(n);
+  auto theirs = bytes(room);
+  comm.send_recv(pith::seq, pith::span<std::byte const>(mine), to, pith::span<std::byte>(theirs), from);
+}
+template <class Comm>
+void sum(Comm& comm, std::size_t n) {
+  auto x = std::vector<float>(n);
+  comm.all_reduce(pith::seq, pith::span<float>(x), pith::reduction::sum);
+}
+template <class Comm>
+void scatter(Comm& comm, std::size_t n, std::size_t part) {
+  auto const mine = std::vector<float>(n);
+  auto sums = std::vector<float>(part);
+  comm.reduce_scatter(pith::seq, pith::span<float const>(mine), pith::span<float>(sums), pith::reduction::sum);
+}
+template <class Comm>
+void tell(Comm& comm, std::size_t n, unsigned root) {
+  auto x = bytes(n);
+  comm.broadcast(pith::seq, pith::span<std::byte>(x), root);
+}
+
+}  // namespace
+
+TEST_CASE("ranks whose sizes differ hear of it, and read nothing of one another") {
+  using comm = pith::thread_communicator;
+  auto const odd = [](comm const& c) { return c.rank() == 1 ? std::size_t{4} : std::size_t{8}; };
+  CHECK(disagreement([&](comm c) { gather(c, odd(c), 3 * odd(c)); }) ==
+        "pith::threads: all_gather of rank 0 expects 8 bytes from rank 1, got 4");
+  CHECK(disagreement([&](comm c) {
+          auto const each = sizes{8, c.rank() == 1 ? 4u : 8u, 8};
+          gather_v(c, each[c.rank()], each, each[0] + each[1] + each[2]);
+        }) == "pith::threads: all_gather_v of rank 0 expects 8 bytes from rank 1, got 4");
+  CHECK(disagreement([&](comm c) { exchange_pieces(c, 3 * odd(c), 3 * odd(c)); }) ==
+        "pith::threads: all_to_all of rank 0 expects 24 bytes from rank 1, got 12");
+  CHECK(disagreement([&](comm c) {
+          exchange_pieces_v(c, {c.rank() == 1 ? 1u : 2u, 2, 2}, {2, 2, 2}, c.rank() == 1 ? 5 : 6, 6);
+        }) == "pith::threads: all_to_all_v of rank 0 expects 2 bytes from rank 1, got 1");
+  CHECK(disagreement([&](comm c) { swap(c, odd(c), (c.rank() + 1) % 3, 8, (c.rank() + 2) % 3); }) ==
+        "pith::threads: send_recv of rank 2 expects 8 bytes from rank 1, got 4");
+  CHECK(disagreement([&](comm c) {
+          c.rank() == 0 ? swap(c, 8, 1, 8, 2) : c.rank() == 1 ? swap(c, 8, 2, 8, 0) : swap(c, 8, 1, 8, 1);
+        }) == "pith::threads: send_recv of rank 0 expects 8 bytes from rank 2, got 0");
+  CHECK(disagreement([&](comm c) { sum(c, odd(c)); }) ==
+        "pith::threads: all_reduce of rank 0 expects 32 bytes from rank 1, got 16");
+  CHECK(disagreement([&](comm c) { scatter(c, 3 * odd(c), odd(c)); }) ==
+        "pith::threads: reduce_scatter of rank 0 expects 96 bytes from rank 1, got 48");
+  CHECK(disagreement([&](comm c) { tell(c, odd(c), 0); }) ==
+        "pith::threads: broadcast of rank 1 expects 4 bytes from rank 0, got 8");
+}
+
 TEST_CASE("bad arguments are refused in words") {
-  CHECK_THROWS_WITH_AS(pith::run_ranks(0, [](pith::thread_communicator) {}),
-                       "pith::run_ranks: ranks must be in [1, 65534], got 0", std::invalid_argument);
-  auto const run = [] {
-    pith::run_ranks(2, [](pith::thread_communicator comm) {
-      auto mine = std::vector<std::byte>(8), all = std::vector<std::byte>(15);
-      comm.all_gather(pith::seq, pith::span<std::byte const>(mine), pith::span<std::byte>(all));
-    });
-  };
-  CHECK_THROWS_WITH_AS(run(), "pith::threads: all_gather needs room for 16 bytes, got 15", std::invalid_argument);
+  using comm = pith::thread_communicator;
+  auto const refusal = [](auto const& f) { return thrown<std::invalid_argument>(f); };
+  CHECK_THROWS_WITH_AS(pith::run_ranks(0, [](comm) {}), "pith::run_ranks: ranks must be in [1, 65534], got 0",
+                       std::invalid_argument);
+  CHECK(refusal([](comm c) { gather(c, 8, 23); }) == "pith::threads: all_gather needs room for 24 bytes, got 23");
+  CHECK(refusal([](comm c) {
+          gather_v(c, 8, {8, 8}, 16);
+        }) == "pith::threads: all_gather_v needs a size for each of 3 ranks, got 2");
+  CHECK(refusal([](comm c) {
+          gather_v(c, 8, {8, 8, 8}, 25);
+        }) == "pith::threads: all_gather_v needs 24 bytes in 'all', got 25");
+  CHECK(refusal([](comm c) {
+          gather_v(c, 7, {8, 8, 8}, 24);
+        }) == "pith::threads: all_gather_v gives rank 0 8 bytes, got 7");
+  CHECK(refusal([](comm c) { exchange_pieces(c, 8, 8); }) ==
+        "pith::threads: all_to_all needs room for 8 bytes in 3 equal pieces, got 8");
+  CHECK(refusal([](comm c) {
+          exchange_pieces_v(c, {1, 1, 1}, {1, 1, 1}, 4, 3);
+        }) == "pith::threads: all_to_all_v needs 3 bytes in 'mine', got 4");
+  CHECK(refusal([](comm c) {
+          exchange_pieces_v(c, {1, 1, 1}, {2, 1, 1}, 3, 4);
+        }) == "pith::threads: all_to_all_v sends 1 bytes from rank 0 to itself and expects 2");
+  CHECK(refusal([](comm c) { swap(c, 8, 3, 8, 1); }) == "pith::threads: send_recv has ranks below 3, got 3");
+  CHECK(
+      refusal([](comm c) { swap(c, 8, c.rank(), 4, c.rank()); }) ==
+      "pith::threads: send_recv of rank 0 sends 8 bytes to 0 and expects 4 from 0: what goes to itself must come from "
+      "itself");
+  CHECK(refusal([](comm c) { scatter(c, 7, 2); }) ==
+        "pith::threads: reduce_scatter takes 6 elements for a part of 2, got 7");
+  CHECK(refusal([](comm c) { tell(c, 8, 3); }) == "pith::threads: broadcast has ranks below 3, got 3");
+  auto self = pith::self_communicator();
+  CHECK_THROWS_WITH_AS(gather(self, 8, 7), "pith::self: all_gather needs room for 8 bytes, got 7",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(swap(self, 8, 1, 8, 0), "pith::self: send_recv has ranks below 1, got 1", std::invalid_argument);
 }

@@ -1,9 +1,10 @@
-// pith/comm/mpi.hpp — ranks of an MPI communicator, host memory.
+// pith/comm/mpi.hpp — ranks of an MPI communicator.
 #pragma once
 
 #include <pith/comm/arguments.hpp>
 #include <pith/comm/communicator.hpp>
-#include <pith/core/error.hpp>
+#include <pith/comm/mpi_device.hpp>
+#include <pith/comm/mpi_request.hpp>
 
 #include <mpi.h>
 
@@ -13,47 +14,11 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <thread>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 namespace pith::inline v0 {
 
 namespace detail {
-
-/// What an MPI communicator shares with its requests: how long they may take, and the first error, which ends its use.
-class mpi_link {
- public:
-  using duration = std::chrono::duration<double>;
-
-  explicit mpi_link(duration timeout) : timeout_(timeout) {
-    require(timeout.count() > 0, "mpi: the timeout must be longer than 0 s, got ", timeout.count(), " s");
-  }
-
-  duration timeout() const { return timeout_; }
-  bool is_broken() const { return !broken_.empty(); }
-
-  void require_usable() const {
-    if (is_broken()) throw communication_error(broken_);
-  }
-  void check(int code, char const* call) {
-    if (code == MPI_SUCCESS) return;
-    char text[MPI_MAX_ERROR_STRING] = {};
-    int length = 0;
-    MPI_Error_string(code, text, &length);
-    fail(sentence("mpi: ", call, ": ", text));
-  }
-  [[noreturn]] void fail(std::string const& text) {
-    broken_ = text;
-    throw communication_error(text);
-  }
-
- private:
-  duration timeout_;
-  std::string broken_;
-};
 
 /// MPI 3.1 has no 16-bit floats: an operation on MPI_UINT16_T adds them.
 template <class T, reduction How>
@@ -75,136 +40,19 @@ MPI_Datatype mpi_type() {
   return MPI_UINT16_T;
 }
 
-/// `count` of `type` are a number of bytes, which may be more than an int says: then they are one of a type of its own.
-class mpi_bytes {
- public:
-  mpi_bytes(mpi_link& link, std::size_t bytes, std::size_t most) {
-    if (bytes > most) {
-      make_type(link, bytes, most);
-    } else {
-      count_ = static_cast<int>(bytes);
-    }
-  }
-  mpi_bytes(mpi_bytes&& other) noexcept : count_(other.count_), type_(std::exchange(other.type_, MPI_BYTE)) {}
-  mpi_bytes& operator=(mpi_bytes&&) = delete;
-  ~mpi_bytes() {
-    if (type_ != MPI_BYTE) MPI_Type_free(&type_);
-  }
-
-  int count() const { return count_; }
-  MPI_Datatype type() const { return type_; }
-
- private:
-  /// Chunks of `most` bytes, and what is left of them.
-  void make_type(mpi_link& link, std::size_t bytes, std::size_t most) {
-    MPI_Datatype chunk = MPI_DATATYPE_NULL, chunks = MPI_DATATYPE_NULL;
-    auto const whole = bytes / most;
-    link.check(MPI_Type_contiguous(static_cast<int>(most), MPI_BYTE, &chunk), "MPI_Type_contiguous");
-    link.check(MPI_Type_contiguous(static_cast<int>(whole), chunk, &chunks), "MPI_Type_contiguous");
-    int const counts[] = {1, static_cast<int>(bytes % most)};
-    MPI_Aint const places[] = {0, static_cast<MPI_Aint>(whole * most)};
-    MPI_Datatype const types[] = {chunks, MPI_BYTE};
-    link.check(MPI_Type_create_struct(2, counts, places, types, &type_), "MPI_Type_create_struct");
-    link.check(MPI_Type_commit(&type_), "MPI_Type_commit");
-    for (auto* part : {&chunk, &chunks}) MPI_Type_free(part);
-  }
-
-  int count_ = 1;
-  MPI_Datatype type_ = MPI_BYTE;
-};
-
 }  // namespace detail
 
-/// A nonblocking call, of which MPI may make several. It ends in wait(), in a test() that says true, or with its life,
-/// before that of its communicator. One that failed is abandoned: MPI may touch its memory as long as it runs.
-class mpi_request {
- public:
-  mpi_request(detail::mpi_link& link, char const* call) : link_(&link), call_(call) {}
-  mpi_request(mpi_request&& other) noexcept = default;
-  mpi_request& operator=(mpi_request&&) = delete;
-  ~mpi_request() {
-    try {
-      if (!link_->is_broken()) wait();
-    } catch (communication_error const&) {  // which the communicator's next call throws again
-    }
-  }
-
-  template <class E>
-  void wait(E const&) {
-    wait();
-  }
-  template <class E>
-  bool test(E const&) {
-    return is_done();
-  }
-
-  /// Where the next call of MPI, made by check(), puts its request; `bytes` are to come from rank `from`.
-  MPI_Request* next() { return receive(0, no_bytes); }
-  MPI_Request* receive(unsigned from, std::size_t bytes) {
-    parts_.push_back({MPI_REQUEST_NULL, from, bytes});
-    return &parts_.back().request;
-  }
-  void check(int code) { link_->check(code, call_); }
-
-  /// Lives as long as the request.
-  detail::mpi_bytes const& bytes(std::size_t n, std::size_t most) { return types_.emplace_back(*link_, n, most); }
-
- private:
-  using clock = std::chrono::steady_clock;
-  static constexpr auto no_bytes = ~std::size_t{0};
-
-  struct part {
-    MPI_Request request;
-    unsigned from;
-    std::size_t bytes;
-  };
-
-  /// Short messages arrive while it does not yet yield.
-  void wait() {
-    auto const begin = clock::now();
-    for (unsigned tries = 0; !is_done(); ++tries) {
-      if (tries < 16) continue;
-      if (clock::now() - begin > link_->timeout()) {
-        link_->fail(detail::sentence("mpi: ", call_, " did not end within ", link_->timeout().count(),
-                                     " s: a rank is gone or stuck"));
-      }
-      std::this_thread::yield();
-    }
-  }
-
-  bool is_done() {
-    link_->require_usable();
-    while (done_ < parts_.size() && is_done(parts_[done_])) ++done_;
-    return done_ == parts_.size();
-  }
-  bool is_done(part& p) {
-    int done = 0;
-    MPI_Status status;
-    check(MPI_Test(&p.request, &done, &status));
-    if (done && p.bytes != no_bytes) expect(p, status);
-    return done;
-  }
-  void expect(part const& p, MPI_Status const& status) {
-    MPI_Count got = 0;
-    check(MPI_Get_elements_x(&status, MPI_BYTE, &got));
-    if (static_cast<std::size_t>(got) == p.bytes) return;
-    link_->fail(detail::sentence("mpi: ", call_, " expects ", p.bytes, " bytes from rank ", p.from, ", got ", got));
-  }
-
-  detail::mpi_link* link_;
-  char const* call_;
-  std::vector<part> parts_;
-  std::vector<detail::mpi_bytes> types_;
-  std::size_t done_ = 0;
-};
-
-/// The ranks of a duplicate of `comm`, whose errors are thrown as communication_error. Needs MPI_Init before and
-/// MPI_Finalize after its life; executors of host memory. MPICH ends the program on an error that it meets in a request,
-/// unless MPI_COMM_WORLD has MPI_ERRORS_RETURN.
+/// The ranks of a duplicate of `comm`. MPI's errors are thrown as communication_error, and end the communicator's use:
+/// every later call throws the same, since nobody knows where the other ranks are.
 ///
-/// A call that takes longer than `timeout` throws: a rank is gone or stuck. So does every later call, at once, since
-/// nobody knows where the ranks are; MPI may still write to the call's memory, and MPI_Finalize may not return.
-/// `most` elements go into one call of MPI; more are sent in pieces, or as a type of their own.
+///   needs    MPI_Init before and MPI_Finalize after its life; one thread at a time. MPICH ends the program on errors of
+///            requests unless MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
+///   throws   where a call takes longer than `timeout` from the first wait or test on: a rank is gone or stuck. MPI may
+///            then write to the call's memory whenever it runs, and MPI_Finalize may wait for ever: end the program by
+///            MPI_Abort or std::_Exit
+///   cost     a call reads and writes host memory itself, so it waits for the executor. Device memory needs an MPI that
+///            is aware of CUDA; collectives on it block, and have no deadline, since Open MPI's nonblocking ones cannot
+///            take it. More than `most` elements travel in pieces, or as a type of their own
 class mpi_communicator {
  public:
   using duration = std::chrono::duration<double>;
@@ -222,18 +70,20 @@ class mpi_communicator {
   unsigned rank() const { return static_cast<unsigned>(rank_); }
   unsigned size() const { return static_cast<unsigned>(size_); }
 
-  template <host_executor E>
+  template <executor E>
   mpi_request all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_gather(mine.size(), all.size());
     auto request = begin(exec, "all_gather");
     auto const& n = request.bytes(mine.size(), most_);
     request.check(
-        MPI_Iallgather(mine.data(), n.count(), n.type(), all.data(), n.count(), n.type(), comm_, request.next()));
+        host_executor<E>
+            ? MPI_Iallgather(mine.data(), n.count(), n.type(), all.data(), n.count(), n.type(), comm_, request.next())
+            : MPI_Allgather(mine.data(), n.count(), n.type(), all.data(), n.count(), n.type(), comm_));
     return request;
   }
 
   /// Point to point: MPI says the places of its own call in ints.
-  template <host_executor E>
+  template <executor E>
   mpi_request all_gather_v(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
                            span<std::size_t const> sizes) {
     arguments().all_gather_v(mine.size(), all.size(), sizes);
@@ -243,17 +93,19 @@ class mpi_communicator {
     return request;
   }
 
-  template <host_executor E>
+  template <executor E>
   mpi_request all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
     auto request = begin(exec, "all_to_all");
     auto const& n = request.bytes(mine.size() / size(), most_);
     request.check(
-        MPI_Ialltoall(mine.data(), n.count(), n.type(), all.data(), n.count(), n.type(), comm_, request.next()));
+        host_executor<E>
+            ? MPI_Ialltoall(mine.data(), n.count(), n.type(), all.data(), n.count(), n.type(), comm_, request.next())
+            : MPI_Alltoall(mine.data(), n.count(), n.type(), all.data(), n.count(), n.type(), comm_));
     return request;
   }
 
-  template <host_executor E>
+  template <executor E>
   mpi_request all_to_all_v(E const& exec, span_on<E, std::byte const> mine, span<std::size_t const> sizes_to,
                            span_on<E, std::byte> all, span<std::size_t const> sizes_from) {
     arguments().all_to_all_v(mine.size(), sizes_to, all.size(), sizes_from);
@@ -264,7 +116,7 @@ class mpi_communicator {
     return request;
   }
 
-  template <host_executor E>
+  template <executor E>
   mpi_request send_recv(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
                         unsigned from) {
     arguments().send_recv(mine.size(), to, theirs.size(), from);
@@ -274,46 +126,52 @@ class mpi_communicator {
     return request;
   }
 
-  template <host_executor E, class T>
-  mpi_request all_reduce(E const& exec, span<T, host_space> x, reduction how) {
+  template <executor E, class T>
+  mpi_request all_reduce(E const& exec, span<T, space_of<E>> x, reduction how) {
     auto request = begin(exec, "all_reduce");
-    for (std::size_t i = 0; i < x.size(); i += most_) {
-      auto const n = static_cast<int>(std::min(most_, x.size() - i));
-      request.check(MPI_Iallreduce(MPI_IN_PLACE, x.data() + i, n, detail::mpi_type<T>(), operation<T>(how), comm_,
-                                   request.next()));
-    }
+    auto const type = detail::mpi_type<T>();
+    auto const op = operation<T>(how);
+    for_each_piece(x.size(), [&](std::size_t at, int n) {
+      request.check(host_executor<E> ? MPI_Iallreduce(MPI_IN_PLACE, x.data() + at, n, type, op, comm_, request.next())
+                                     : MPI_Allreduce(MPI_IN_PLACE, x.data() + at, n, type, op, comm_));
+    });
     return request;
   }
 
   /// A reduction to each rank: MPI's own call takes no pieces that lie apart.
-  template <host_executor E, class T>
-  mpi_request reduce_scatter(E const& exec, span<std::type_identity_t<T> const, host_space> mine,
-                             span<T, host_space> part, reduction how) {
+  template <executor E, class T>
+  mpi_request reduce_scatter(E const& exec, span<std::type_identity_t<T> const, space_of<E>> mine,
+                             span<T, space_of<E>> part, reduction how) {
     arguments().reduce_scatter(mine.size(), part.size());
     auto request = begin(exec, "reduce_scatter");
+    auto const type = detail::mpi_type<T>();
+    auto const op = operation<T>(how);
     for (int root = 0; root < size_; ++root) {
       auto const* const from = mine.data() + static_cast<std::size_t>(root) * part.size();
-      for (std::size_t i = 0; i < part.size(); i += most_) {
-        auto const n = static_cast<int>(std::min(most_, part.size() - i));
-        request.check(MPI_Ireduce(from + i, part.data() + i, n, detail::mpi_type<T>(), operation<T>(how), root, comm_,
-                                  request.next()));
-      }
+      for_each_piece(part.size(), [&](std::size_t at, int n) {
+        request.check(host_executor<E>
+                          ? MPI_Ireduce(from + at, part.data() + at, n, type, op, root, comm_, request.next())
+                          : MPI_Reduce(from + at, part.data() + at, n, type, op, root, comm_));
+      });
     }
     return request;
   }
 
-  template <host_executor E>
+  template <executor E>
   mpi_request broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
     arguments().peer("broadcast", root);
     auto request = begin(exec, "broadcast");
     auto const& n = request.bytes(x.size(), most_);
-    request.check(MPI_Ibcast(x.data(), n.count(), n.type(), static_cast<int>(root), comm_, request.next()));
+    request.check(host_executor<E>
+                      ? MPI_Ibcast(x.data(), n.count(), n.type(), static_cast<int>(root), comm_, request.next())
+                      : MPI_Bcast(x.data(), n.count(), n.type(), static_cast<int>(root), comm_));
     return request;
   }
 
   mpi_communicator split(unsigned color) {
     detail::require(color <= INT_MAX, "mpi: split takes colours up to 2^31 - 1, got ", color);
-    meet(link_, comm_);
+    link_.require_usable();
+    meet();
     MPI_Comm part = MPI_COMM_NULL;
     link_.check(MPI_Comm_split(comm_, static_cast<int>(color), rank_, &part), "MPI_Comm_split");
     return mpi_communicator(own{part}, link_.timeout(), most_);
@@ -336,42 +194,51 @@ class mpi_communicator {
 
   static MPI_Comm duplicate(MPI_Comm comm, duration timeout) {
     auto link = detail::mpi_link(timeout);
-    meet(link, comm);
+    auto request = mpi_request(link, "MPI_Comm_idup");
     MPI_Comm made = MPI_COMM_NULL;
-    link.check(MPI_Comm_dup(comm, &made), "MPI_Comm_dup");
+    request.check(MPI_Comm_idup(comm, &made, request.next()));
+    request.end();
     return made;
   }
 
-  /// Making a communicator has no deadline: all ranks must be there before.
-  static void meet(detail::mpi_link& link, MPI_Comm comm) {
-    link.require_usable();
-    auto request = mpi_request(link, "making a communicator");
-    request.check(MPI_Ibarrier(comm, request.next()));
-    request.wait(0);
+  /// MPI_Comm_split has no deadline of its own, so all ranks must be there before.
+  void meet() {
+    auto request = mpi_request(link_, "MPI_Comm_split");
+    request.check(MPI_Ibarrier(comm_, request.next()));
+    request.end();
   }
 
   detail::collective_arguments arguments() const { return {"mpi", rank(), size()}; }
 
-  /// MPI reads host memory at once, so what the executor was asked for must be done.
+  /// What the executor was asked for must be done before MPI reads memory.
   template <class E>
   mpi_request begin(E const& exec, char const* call) {
     link_.require_usable();
+    if constexpr (!host_executor<E>) detail::require_cuda_aware();
     exec.wait();
     return {link_, call};
   }
 
-  void send(mpi_request& request, span<std::byte const> mine, unsigned to) {
+  template <class F>
+  void for_each_piece(std::size_t n, F const& f) const {
+    for (std::size_t at = 0; at < n; at += most_) f(at, static_cast<int>(std::min(most_, n - at)));
+  }
+
+  template <class Space>
+  void send(mpi_request& request, span<std::byte const, Space> mine, unsigned to) {
     if (mine.empty()) return;
     auto const& n = request.bytes(mine.size(), most_);
     request.check(MPI_Isend(mine.data(), n.count(), n.type(), static_cast<int>(to), 0, comm_, request.next()));
   }
-  void receive(mpi_request& request, span<std::byte> theirs, unsigned from) {
+  template <class Space>
+  void receive(mpi_request& request, span<std::byte, Space> theirs, unsigned from) {
     if (theirs.empty()) return;
     auto const& n = request.bytes(theirs.size(), most_);
     request.check(MPI_Irecv(theirs.data(), n.count(), n.type(), static_cast<int>(from), 0, comm_,
                             request.receive(from, theirs.size())));
   }
-  void receive_pieces(mpi_request& request, span<std::byte> all, span<std::size_t const> sizes) {
+  template <class Space>
+  void receive_pieces(mpi_request& request, span<std::byte, Space> all, span<std::size_t const> sizes) {
     std::size_t offset = 0;
     for (unsigned r = 0; r < size(); offset += sizes[r++]) receive(request, all.subspan(offset, sizes[r]), r);
   }

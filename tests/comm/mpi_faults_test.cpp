@@ -1,0 +1,115 @@
+// tests/comm/mpi_faults_test.cpp — MPI ranks that say something else than expected, or nothing.
+#include <pith/comm/gradient_exchange.hpp>
+#include <pith/comm/mpi.hpp>
+#include <pith/exec/seq.hpp>
+#include <pith/quantize/scaled_sign.hpp>
+
+#include <comm/conformance.hpp>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A ring of messages of 8 bytes, but for rank 0's.
+void ring(pith::mpi_communicator& comm, std::size_t bytes_of_rank_0) {
+  auto const mine = std::vector<std::byte>(comm.rank() == 0 ? bytes_of_rank_0 : 8);
+  auto theirs = std::vector<std::byte>(8);
+  auto const next = (comm.rank() + 1) % comm.size(), previous = (comm.rank() + comm.size() - 1) % comm.size();
+  comm.send_recv(pith::seq, pith::span<std::byte const>(mine), next, pith::span<std::byte>(theirs), previous)
+      .wait(pith::seq);
+}
+
+/// Memory that outlives what MPI may still write to it.
+std::vector<float>& lasting() {
+  static auto memory = std::vector<float>(1000);
+  return memory;
+}
+
+pith::mpi_request sum(pith::mpi_communicator& comm) {
+  return comm.all_reduce(pith::seq, pith::span<float>(lasting()), pith::reduction::sum);
+}
+
+void poll(pith::mpi_request& request) {
+  while (!request.test(pith::seq)) std::this_thread::yield();
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Rank 0 makes no call, and keeps MPI running until the others have given up.
+template <class F>
+void without_rank_0(pith::mpi_communicator& comm, F const& f) {
+  auto all = pith::mpi_communicator(MPI_COMM_WORLD);
+  if (comm.rank() != 0) f();
+  conformance::gathers(pith::seq, all, 1);
+}
+
+}  // namespace
+
+TEST_CASE("a message that is too long is an error of MPI, thrown with its text, and ends the communicator's use") {
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
+  if (comm.rank() != 1) return ring(comm, 16);
+  CHECK_THROWS_WITH_AS(ring(comm, 16), doctest::Contains("runcated"), pith::communication_error);
+  CHECK_THROWS_WITH_AS(sum(comm), doctest::Contains("pith::mpi: send_recv: "), pith::communication_error);
+}
+
+TEST_CASE("a message that is too short is an error") {
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
+  if (comm.rank() != 1) return ring(comm, 5);
+  CHECK_THROWS_WITH_AS(ring(comm, 5), "pith::mpi: send_recv expects 8 bytes from rank 0, got 5",
+                       pith::communication_error);
+}
+
+TEST_CASE("a rank that makes no call is an error by the deadline, of every later call at once, and keeps nobody") {
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, 2s);
+  without_rank_0(comm, [&] {
+    auto const text = "pith::mpi: all_reduce did not end within 2 s: a rank is gone or stuck";
+    auto const begin = std::chrono::steady_clock::now();
+    auto abandoned = sum(comm);
+    CHECK_THROWS_WITH_AS(sum(comm).wait(pith::seq), text, pith::communication_error);
+    CHECK(seconds_since(begin) >= 2);
+    auto const later = std::chrono::steady_clock::now();
+    CHECK_THROWS_WITH_AS(ring(comm, 8), text, pith::communication_error);
+    CHECK_THROWS_WITH_AS(comm.split(0), text, pith::communication_error);
+    CHECK_THROWS_WITH_AS(abandoned.wait(pith::seq), text, pith::communication_error);
+    CHECK(seconds_since(later) < 2);
+  });
+}
+
+TEST_CASE("a rank that makes no call is an error of those who ask whether theirs has ended") {
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, 2s);
+  without_rank_0(comm, [&] {
+    auto request = sum(comm);
+    CHECK_THROWS_AS(poll(request), pith::communication_error);
+  });
+}
+
+TEST_CASE("making a communicator has a deadline") {
+  auto world = MPI_Comm();
+  MPI_Comm_dup(MPI_COMM_WORLD, &world);  // never freed, since the ranks do not agree where they are
+  auto comm = pith::mpi_communicator(world, 2s);
+  without_rank_0(comm, [&] {
+    CHECK_THROWS_WITH_AS(pith::mpi_communicator(world, 2s),
+                         "pith::mpi: MPI_Comm_idup did not end within 2 s: a rank is gone or stuck",
+                         pith::communication_error);
+    CHECK_THROWS_WITH_AS(comm.split(1), "pith::mpi: MPI_Comm_split did not end within 2 s: a rank is gone or stuck",
+                         pith::communication_error);
+  });
+}
+
+TEST_CASE("ranks that exchange over communicators of different ranks hear of it by the deadline") {
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, 2s);
+  auto alone = comm.split(comm.rank());
+  auto g = std::vector<float>(10);
+  auto const exchange = [&g](pith::mpi_communicator& over) {
+    auto made = pith::make_exchange<float>(pith::seq, over, {{"weight", {10}}}, pith::scaled_sign());
+    made.all_reduce_mean(pith::span<float>(g));
+  };
+  without_rank_0(comm, [&] { CHECK_THROWS_AS(exchange(comm), pith::communication_error); });
+  if (comm.rank() == 0) CHECK_NOTHROW(exchange(alone));
+}
