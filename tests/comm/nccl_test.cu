@@ -1,20 +1,15 @@
 // tests/comm/nccl_test.cu — a NCCL communicator of one rank, on the device.
 #include <pith/comm/nccl.hpp>
+#include <pith/exec/stream.hpp>
 
-#include <doctest/doctest.h>
+#include <comm/conformance.hpp>
 
 #include <vector>
 
 namespace {
 
-/// As much of a device executor as a communicator asks for.
-struct on_stream {
-  using space = pith::device_space;
-  cudaStream_t stream_;
-  cudaStream_t stream() const { return stream_; }
-};
-static_assert(pith::exchanges<pith::nccl_communicator, on_stream> &&
-              pith::broadcasts<pith::nccl_communicator, on_stream>);
+static_assert(pith::exchanges<pith::nccl_communicator, pith::cuda_executor> &&
+              pith::communicates_in_full<pith::nccl_communicator, pith::cuda_executor>);
 
 /// NCCL does not serve host memory, and says so by having no such call.
 struct on_host {
@@ -22,29 +17,41 @@ struct on_host {
 };
 static_assert(!pith::gathers<pith::nccl_communicator, on_host> && !pith::reduces<pith::nccl_communicator, on_host>);
 
-}  // namespace
-
-TEST_CASE("one rank receives what it sent") {
+/// A NCCL communicator of this rank alone.
+ncclComm_t of_one() {
   ncclComm_t raw = nullptr;
   int device = 0;
   REQUIRE(ncclCommInitAll(&raw, 1, &device) == ncclSuccess);
+  return raw;
+}
+
+}  // namespace
+
+TEST_CASE("NCCL ranks conform") {
+  auto* const raw = of_one();
   {
     auto comm = pith::nccl_communicator(raw);
-    auto const exec = on_stream{nullptr};
-    std::vector<float> const sent = {1, -2, 3};
-    float* x = nullptr;
-    REQUIRE(cudaMalloc(&x, 2 * sent.size() * sizeof(float)) == cudaSuccess);
-    REQUIRE(cudaMemcpy(x, sent.data(), sent.size() * sizeof(float), cudaMemcpyHostToDevice) == cudaSuccess);
-    comm.all_reduce(exec, pith::device_span<float>(x, 3), pith::reduction::sum).wait(exec);
-    auto* const bytes = reinterpret_cast<std::byte*>(x);
-    comm.all_gather(exec, pith::device_span<std::byte const>(bytes, 12), pith::device_span<std::byte>(bytes + 12, 12))
-        .wait(exec);
-    comm.broadcast(exec, pith::device_span<std::byte>(bytes, 12), 0).wait(exec);
-    auto got = std::vector<float>(3);
-    REQUIRE(cudaMemcpy(got.data(), x + 3, 12, cudaMemcpyDeviceToHost) == cudaSuccess);
-    CHECK(got == sent);
-    CHECK(comm.size() == 1);
-    cudaFree(x);
+    conformance::check(pith::cuda_executor(), comm);
+    CHECK_NOTHROW(comm.check());
+  }
+  ncclCommDestroy(raw);
+}
+
+TEST_CASE("after abort every call throws") {
+  auto comm = pith::nccl_communicator(of_one());
+  comm.abort();
+  CHECK_THROWS_WITH_AS(comm.check(), "pith::nccl: the communicator was aborted", pith::communication_error);
+  CHECK_THROWS_WITH_AS(conformance::gathers(pith::cuda_executor(), comm, 5), "pith::nccl: the communicator was aborted",
+                       pith::communication_error);
+}
+
+TEST_CASE("bad arguments are refused in words") {
+  auto* const raw = of_one();
+  {
+    auto comm = pith::nccl_communicator(raw);
+    auto const none = pith::device_span<std::byte>();
+    CHECK_THROWS_WITH_AS(comm.broadcast(pith::cuda_executor(), none, 1),
+                         "pith::nccl: broadcast has ranks below 1, got 1", std::invalid_argument);
   }
   ncclCommDestroy(raw);
 }
