@@ -69,7 +69,7 @@ function(pith_add_runs_of_mpi name launcher library)
       list(PREPEND flags ${recovery_flag})
     endif()
     add_test(NAME ${test} COMMAND ${launcher} ${flags} $<TARGET_FILE:${target}>)
-    set_tests_properties(${test} PROPERTIES LABELS "mpi;${labels}" PROCESSORS ${n} TIMEOUT 120
+    set_tests_properties(${test} PROPERTIES LABELS "mpi;${labels}" PROCESSORS ${n} TIMEOUT 300
                                             ENVIRONMENT "${pith_mpi_environment}")
     if(arg_HEARS)
       math(EXPR others "${n} - 1")

@@ -1,34 +1,14 @@
-// tests/comm/mpi_test.cpp — MPI ranks conform, and exchange what threads exchange.
-#include <pith/comm/gradient_exchange.hpp>
+// tests/comm/mpi_test.cpp — MPI ranks conform.
 #include <pith/comm/mpi.hpp>
-#include <pith/comm/threads.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <comm/conformance.hpp>
-#include <support/parsed.hpp>
 
 #include <chrono>
-#include <cmath>
-#include <mutex>
 #include <thread>
+#include <vector>
 
 using namespace std::chrono_literals;
-
-namespace {
-
-template <class Comm>
-std::vector<float> three_steps(Comm& comm, char const* codec) {
-  auto exchange = pith::gradient_exchange<float, pith::seq_executor, Comm>(
-      pith::seq, comm, {{"weight", {48 * 32, 48}}, {"bias", {48}}, {"empty", {0}}}, pith::parse<float>(codec), 5);
-  auto g = std::vector<float>(exchange.size());
-  for (int step = 0; step < 3; ++step) {
-    for (std::size_t i = 0; i < g.size(); ++i) g[i] = std::sin(static_cast<float>(i + 31 * comm.rank()));
-    exchange.all_reduce_mean(pith::span<float>(g));
-  }
-  return g;
-}
-
-}  // namespace
 
 TEST_CASE("MPI ranks conform") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
@@ -47,34 +27,6 @@ TEST_CASE("another thread than MPI's first may make the calls, while that uses a
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD), other = pith::mpi_communicator(MPI_COMM_WORLD);
   auto const thread = std::jthread([&] { conformance::transfers(pith::seq, other, 1001); });
   conformance::transfers(pith::seq, comm, 64);
-}
-
-TEST_CASE("a gathered codec gives the bits that threads give, a summed one the same numbers") {
-  auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
-  for (auto const* codec :
-       {"ef(top_k(0.05)|qsgd<8>)", "ef(scaled_sign)", "qsgd<4>", "ef(power_sgd(2))", "random_k(0.1)"}) {
-    CAPTURE(codec);
-    auto expected = std::vector<float>();
-    auto guard = std::mutex();
-    pith::run_ranks(comm.size(), [&](pith::thread_communicator threads) {
-      auto got = three_steps(threads, codec);
-      auto const lock = std::lock_guard(guard);
-      if (threads.rank() == comm.rank()) expected = std::move(got);
-    });
-    auto const got = three_steps(comm, codec);
-    // Sums of N floats of magnitude <= 1 in another order differ by at most N roundings; what follows multiplies by
-    // at most the matrix's side.
-    auto const slack =
-        pith::parse<float>(codec).round<float>(0, {48 * 32, 48}, comm.size()).how == pith::transport::all_gather
-            ? 0.0
-            : 48.0 * 48.0 * comm.size() * 0x1p-24;
-    for (std::size_t i = 0; i < got.size(); ++i) REQUIRE(std::abs(got[i] - expected[i]) <= slack);
-  }
-}
-
-TEST_CASE("different codecs on two ranks are an error on all, not a hang") {
-  auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
-  CHECK_THROWS_AS(three_steps(comm, comm.rank() == 1 ? "ef(top_k(0.1))" : "ef(top_k(0.2))"), pith::agreement_error);
 }
 
 TEST_CASE("a call that nobody waits for ends with its request") {

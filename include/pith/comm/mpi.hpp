@@ -52,12 +52,13 @@ MPI_Datatype mpi_type() {
 ///            MPI_Abort or std::_Exit
 ///   cost     a call reads and writes host memory itself, so it waits for the executor. Device memory needs an MPI that
 ///            is aware of CUDA; collectives on it block, and have no deadline, since Open MPI's nonblocking ones cannot
-///            take it. More than `most` elements travel in pieces, or as a type of their own
+///            take it. More than `most` elements travel in pieces: MPI counts in ints, and not all of it is right near 2^31
 class mpi_communicator {
  public:
   using duration = std::chrono::duration<double>;
 
-  explicit mpi_communicator(MPI_Comm comm, duration timeout = std::chrono::minutes(30), std::size_t most = INT_MAX)
+  explicit mpi_communicator(MPI_Comm comm, duration timeout = std::chrono::minutes(30),
+                            std::size_t most = std::size_t{1} << 27)
       : mpi_communicator(own{duplicate(comm, timeout)}, timeout, most) {}
   mpi_communicator(mpi_communicator const&) = delete;
   mpi_communicator& operator=(mpi_communicator const&) = delete;
@@ -74,22 +75,25 @@ class mpi_communicator {
   mpi_request all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_gather(mine.size(), all.size());
     auto request = begin(exec, "all_gather");
-    auto const& n = request.bytes(mine.size(), most_);
-    request.check(
-        host_executor<E>
-            ? MPI_Iallgather(mine.data(), n.count(), n.type(), all.data(), n.count(), n.type(), comm_, request.next())
-            : MPI_Allgather(mine.data(), n.count(), n.type(), all.data(), n.count(), n.type(), comm_));
+    if (all.size() > most_) {
+      receive_pieces(request, all, equal(mine.size()));
+      send_all(request, mine);
+      return request;
+    }
+    auto const n = static_cast<int>(mine.size());
+    request.check(host_executor<E>
+                      ? MPI_Iallgather(mine.data(), n, MPI_BYTE, all.data(), n, MPI_BYTE, comm_, request.next())
+                      : MPI_Allgather(mine.data(), n, MPI_BYTE, all.data(), n, MPI_BYTE, comm_));
     return request;
   }
 
-  /// Point to point: MPI says the places of its own call in ints.
   template <executor E>
   mpi_request all_gather_v(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
                            span<std::size_t const> sizes) {
     arguments().all_gather_v(mine.size(), all.size(), sizes);
     auto request = begin(exec, "all_gather_v");
-    receive_pieces(request, all, sizes);
-    for (unsigned i = 0; i < size(); ++i) send(request, mine, (rank() + i) % size());
+    receive_pieces(request, all, uneven(sizes));
+    send_all(request, mine);
     return request;
   }
 
@@ -97,11 +101,16 @@ class mpi_communicator {
   mpi_request all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
     auto request = begin(exec, "all_to_all");
-    auto const& n = request.bytes(mine.size() / size(), most_);
-    request.check(
-        host_executor<E>
-            ? MPI_Ialltoall(mine.data(), n.count(), n.type(), all.data(), n.count(), n.type(), comm_, request.next())
-            : MPI_Alltoall(mine.data(), n.count(), n.type(), all.data(), n.count(), n.type(), comm_));
+    auto const piece = mine.size() / size();
+    if (all.size() > most_) {
+      receive_pieces(request, all, equal(piece));
+      send_pieces(request, mine, equal(piece));
+      return request;
+    }
+    auto const n = static_cast<int>(piece);
+    request.check(host_executor<E>
+                      ? MPI_Ialltoall(mine.data(), n, MPI_BYTE, all.data(), n, MPI_BYTE, comm_, request.next())
+                      : MPI_Alltoall(mine.data(), n, MPI_BYTE, all.data(), n, MPI_BYTE, comm_));
     return request;
   }
 
@@ -110,9 +119,8 @@ class mpi_communicator {
                            span_on<E, std::byte> all, span<std::size_t const> sizes_from) {
     arguments().all_to_all_v(mine.size(), sizes_to, all.size(), sizes_from);
     auto request = begin(exec, "all_to_all_v");
-    receive_pieces(request, all, sizes_from);
-    std::size_t offset = 0;
-    for (unsigned r = 0; r < size(); offset += sizes_to[r++]) send(request, mine.subspan(offset, sizes_to[r]), r);
+    receive_pieces(request, all, uneven(sizes_from));
+    send_pieces(request, mine, uneven(sizes_to));
     return request;
   }
 
@@ -161,10 +169,11 @@ class mpi_communicator {
   mpi_request broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
     arguments().peer("broadcast", root);
     auto request = begin(exec, "broadcast");
-    auto const& n = request.bytes(x.size(), most_);
-    request.check(host_executor<E>
-                      ? MPI_Ibcast(x.data(), n.count(), n.type(), static_cast<int>(root), comm_, request.next())
-                      : MPI_Bcast(x.data(), n.count(), n.type(), static_cast<int>(root), comm_));
+    auto const from = static_cast<int>(root);
+    for_each_piece(x.size(), [&](std::size_t at, int n) {
+      request.check(host_executor<E> ? MPI_Ibcast(x.data() + at, n, MPI_BYTE, from, comm_, request.next())
+                                     : MPI_Bcast(x.data() + at, n, MPI_BYTE, from, comm_));
+    });
     return request;
   }
 
@@ -226,21 +235,41 @@ class mpi_communicator {
 
   template <class Space>
   void send(mpi_request& request, span<std::byte const, Space> mine, unsigned to) {
-    if (mine.empty()) return;
-    auto const& n = request.bytes(mine.size(), most_);
-    request.check(MPI_Isend(mine.data(), n.count(), n.type(), static_cast<int>(to), 0, comm_, request.next()));
+    for_each_piece(mine.size(), [&](std::size_t at, int n) {
+      request.check(MPI_Isend(mine.data() + at, n, MPI_BYTE, static_cast<int>(to), 0, comm_, request.next()));
+    });
   }
   template <class Space>
   void receive(mpi_request& request, span<std::byte, Space> theirs, unsigned from) {
-    if (theirs.empty()) return;
-    auto const& n = request.bytes(theirs.size(), most_);
-    request.check(MPI_Irecv(theirs.data(), n.count(), n.type(), static_cast<int>(from), 0, comm_,
-                            request.receive(from, theirs.size())));
+    for_each_piece(theirs.size(), [&](std::size_t at, int n) {
+      request.check(
+          MPI_Irecv(theirs.data() + at, n, MPI_BYTE, static_cast<int>(from), 0, comm_, request.next(from, n)));
+    });
   }
-  template <class Space>
-  void receive_pieces(mpi_request& request, span<std::byte, Space> all, span<std::size_t const> sizes) {
+
+  /// The bytes of rank r's piece.
+  static auto equal(std::size_t bytes) {
+    return [bytes](unsigned) { return bytes; };
+  }
+  static auto uneven(span<std::size_t const> sizes) {
+    return [sizes](unsigned r) { return sizes[r]; };
+  }
+
+  /// Point to point, as MPI's own calls say sizes and places in ints.
+  template <class Space, class Sizes>
+  void receive_pieces(mpi_request& request, span<std::byte, Space> all, Sizes const& bytes) {
     std::size_t offset = 0;
-    for (unsigned r = 0; r < size(); offset += sizes[r++]) receive(request, all.subspan(offset, sizes[r]), r);
+    for (unsigned r = 0; r < size(); offset += bytes(r++)) receive(request, all.subspan(offset, bytes(r)), r);
+  }
+  template <class Space, class Sizes>
+  void send_pieces(mpi_request& request, span<std::byte const, Space> mine, Sizes const& bytes) {
+    std::size_t offset = 0;
+    for (unsigned r = 0; r < size(); offset += bytes(r++)) send(request, mine.subspan(offset, bytes(r)), r);
+  }
+  /// Each rank begins with another one.
+  template <class Space>
+  void send_all(mpi_request& request, span<std::byte const, Space> mine) {
+    for (unsigned i = 0; i < size(); ++i) send(request, mine, (rank() + i) % size());
   }
 
   struct operations {

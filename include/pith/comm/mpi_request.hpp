@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace pith::inline v0 {
@@ -48,44 +47,6 @@ class mpi_link {
   std::string broken_;
 };
 
-/// `count` of `type` are a number of bytes, which may be more than an int says: then they are one of a type of its own.
-class mpi_bytes {
- public:
-  mpi_bytes(mpi_link& link, std::size_t bytes, std::size_t most) {
-    if (bytes > most) {
-      make_type(link, bytes, most);
-    } else {
-      count_ = static_cast<int>(bytes);
-    }
-  }
-  mpi_bytes(mpi_bytes&& other) noexcept : count_(other.count_), type_(std::exchange(other.type_, MPI_BYTE)) {}
-  mpi_bytes& operator=(mpi_bytes&&) = delete;
-  ~mpi_bytes() {
-    if (type_ != MPI_BYTE) MPI_Type_free(&type_);
-  }
-
-  int count() const { return count_; }
-  MPI_Datatype type() const { return type_; }
-
- private:
-  /// Chunks of `most` bytes, and what is left of them.
-  void make_type(mpi_link& link, std::size_t bytes, std::size_t most) {
-    MPI_Datatype chunk = MPI_DATATYPE_NULL, chunks = MPI_DATATYPE_NULL;
-    auto const whole = bytes / most;
-    link.check(MPI_Type_contiguous(static_cast<int>(most), MPI_BYTE, &chunk), "MPI_Type_contiguous");
-    link.check(MPI_Type_contiguous(static_cast<int>(whole), chunk, &chunks), "MPI_Type_contiguous");
-    int const counts[] = {1, static_cast<int>(bytes % most)};
-    MPI_Aint const places[] = {0, static_cast<MPI_Aint>(whole * most)};
-    MPI_Datatype const types[] = {chunks, MPI_BYTE};
-    link.check(MPI_Type_create_struct(2, counts, places, types, &type_), "MPI_Type_create_struct");
-    link.check(MPI_Type_commit(&type_), "MPI_Type_commit");
-    for (auto* part : {&chunk, &chunks}) MPI_Type_free(part);
-  }
-
-  int count_ = 1;
-  MPI_Datatype type_ = MPI_BYTE;
-};
-
 }  // namespace detail
 
 /// A call of a communicator, of which MPI may make several. It ends in wait(), in a test() that says true, or with its
@@ -119,24 +80,19 @@ class mpi_request {
   }
 
   /// Where the next call of MPI, made by check(), puts its request; `bytes` are to come from rank `from`.
-  MPI_Request* next() { return receive(0, no_bytes); }
-  MPI_Request* receive(unsigned from, std::size_t bytes) {
+  MPI_Request* next(unsigned from = 0, int bytes = MPI_UNDEFINED) {
     parts_.push_back({MPI_REQUEST_NULL, from, bytes});
     return &parts_.back().request;
   }
   void check(int code) { link_->check(code, call_); }
 
-  /// Lives as long as the request.
-  detail::mpi_bytes const& bytes(std::size_t n, std::size_t most) { return types_.emplace_back(*link_, n, most); }
-
  private:
   using clock = std::chrono::steady_clock;
-  static constexpr auto no_bytes = ~std::size_t{0};
 
   struct part {
     MPI_Request request;
     unsigned from;
-    std::size_t bytes;
+    int bytes;
   };
 
   bool poll() {
@@ -159,20 +115,19 @@ class mpi_request {
     int done = 0;
     MPI_Status status;
     check(MPI_Test(&p.request, &done, &status));
-    if (done && p.bytes != no_bytes) expect(p, status);
+    if (done && p.bytes != MPI_UNDEFINED) expect(p, status);
     return done;
   }
   void expect(part const& p, MPI_Status const& status) {
-    MPI_Count got = 0;
-    check(MPI_Get_elements_x(&status, MPI_BYTE, &got));
-    if (static_cast<std::size_t>(got) == p.bytes) return;
+    int got = 0;
+    check(MPI_Get_count(&status, MPI_BYTE, &got));
+    if (got == p.bytes) return;
     link_->fail(detail::sentence("mpi: ", call_, " expects ", p.bytes, " bytes from rank ", p.from, ", got ", got));
   }
 
   detail::mpi_link* link_;
   char const* call_;
   std::vector<part> parts_;
-  std::vector<detail::mpi_bytes> types_;
   std::size_t done_ = 0;
   clock::time_point begin_;
 };
