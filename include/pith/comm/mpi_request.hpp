@@ -75,7 +75,7 @@ class mpi_request {
   /// Waits, in no executor's order.
   void end() {
     for (unsigned tries = 0; !poll(); ++tries) {
-      if (tries >= 16) std::this_thread::yield();  // short messages arrive before
+      if (tries >= 100) std::this_thread::yield();  // short messages arrive before
     }
   }
 
