@@ -57,8 +57,8 @@ concept gathers_uneven = communicator<Comm> && requires(Comm& comm, E const& exe
   { comm.all_gather_v(exec, mine, all, sizes) } -> request_of<E>;
 };
 
-/// `mine` is one piece for each rank, of sizes_to[r] bytes; `all` holds the pieces for this rank, of sizes_from[r] bytes,
-/// both in rank order. What rank a sends to b is what b expects from a.
+/// `mine` is one piece for each rank, of sizes_to[r] bytes; `all` holds the pieces for this rank, of sizes_from[r]
+/// bytes, both in rank order. What rank a sends to b is what b expects from a.
 template <class Comm, class E>
 concept exchanges_uneven_pieces = communicator<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
@@ -66,8 +66,8 @@ concept exchanges_uneven_pieces = communicator<Comm> &&
   { comm.all_to_all_v(exec, mine, sizes, all, sizes) } -> request_of<E>;
 };
 
-/// `mine` goes to rank `to` while `theirs` comes from rank `from`, either of which may be the rank itself. A call of all
-/// ranks: one without a partner is its own, with two empty spans. Rings and pairs are made of it.
+/// `mine` goes to rank `to` while `theirs` comes from rank `from`; both may be the rank itself, or neither. A call of
+/// all ranks: one without a partner is its own, and its spans may be empty. Rings and pairs are made of it.
 template <class Comm, class E>
 concept sends = communicator<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> theirs) {

@@ -53,14 +53,15 @@ MPI_Datatype mpi_type() {
 /// The ranks of a duplicate of `comm`. MPI's errors are thrown as communication_error, and end the communicator's use:
 /// every later call throws the same, since nobody knows where the other ranks are.
 ///
-///   needs    MPI_Init before and MPI_Finalize after its life; one thread at a time. MPICH ends the program on errors of
-///            requests unless MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
+///   needs    MPI_Init before and MPI_Finalize after its life; one thread at a time. MPICH ends the program on errors
+///            of requests unless MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
 ///   throws   where a call takes longer than `timeout` from the first wait or test on: a rank is gone or stuck. MPI may
 ///            then write to the call's memory whenever it runs, and MPI_Finalize may wait for ever: end the program by
 ///            MPI_Abort or std::_Exit
 ///   cost     a call reads and writes host memory itself, so it waits for the executor. Device memory needs an MPI that
 ///            is aware of CUDA; collectives on it block, and have no deadline, since Open MPI's nonblocking ones cannot
-///            take it. More than `most` elements travel in pieces: MPI counts in ints, and not all of it is right near 2^31
+///            take it. More than `most` elements travel in pieces: MPI counts in ints, and parts of it are wrong near
+///            2^31
 class mpi_communicator {
  public:
   using duration = std::chrono::duration<double>;

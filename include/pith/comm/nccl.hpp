@@ -41,8 +41,8 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
 /// The ranks of a blocking NCCL communicator that the caller owns, 2.18 or newer. A request is stream order.
 ///
 ///   waits    for no device; split waits for the other ranks
-///   throws   communication_error: what a call reports, and what went wrong since the call before. There is no deadline:
-///            who waits for a stream in vain calls abort() from another thread
+///   throws   communication_error: what a call reports, and what went wrong since the call before. There is no
+///            deadline: who waits for a stream in vain calls abort() from another thread
 class nccl_communicator {
  public:
   explicit nccl_communicator(ncclComm_t comm) : nccl_communicator(comm, false) {}
