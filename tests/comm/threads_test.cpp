@@ -186,6 +186,18 @@ TEST_CASE("ranks whose sizes differ hear of it, and read nothing of one another"
         "pith::threads: broadcast of rank 1 expects 4 bytes from rank 0, got 8");
 }
 
+TEST_CASE("ranks that make different calls hear of it, and may go on together") {
+  std::atomic<int> went_on = 0;
+  CHECK(disagreement([&](pith::thread_communicator c) {
+          CHECK_THROWS_AS(c.rank() == 1 ? tell(c, 8, 0) : exchange_pieces_v(c, {8, 8, 8}, {8, 8, 8}, 24, 24),
+                          pith::communication_error);
+          conformance::transfers(pith::seq, c, 5);
+          ++went_on;
+          c.rank() == 1 ? tell(c, 8, 0) : gather(c, 8, 24);
+        }) == "pith::threads: rank 0 calls all_gather while rank 1 calls broadcast");
+  CHECK(went_on == 3);
+}
+
 TEST_CASE("bad arguments are refused in words") {
   using comm = pith::thread_communicator;
   auto const refusal = [](auto const& f) { return thrown<std::invalid_argument>(f); };

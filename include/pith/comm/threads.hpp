@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <string_view>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -59,6 +60,7 @@ class leavable_barrier {
 
 /// What a rank shows the others while they all make a call.
 struct shown_memory {
+  char const* call;
   void* data = nullptr;
   std::size_t bytes = 0;
   unsigned number = 0;                  ///< the rank that it is for, or the colour of a split
@@ -114,8 +116,8 @@ class thread_communicator {
   template <executor E>
   completed all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_gather(mine.size(), all.size());
-    show({.data = bytes_of(mine), .bytes = mine.size()});
-    for (unsigned r = 0; r < size(); ++r) expect("all_gather", r, shown(r).bytes, mine.size());
+    show({.call = "all_gather", .data = bytes_of(mine), .bytes = mine.size()});
+    for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).bytes, mine.size());
     for (unsigned r = 0; r < size(); ++r) exec.copy(all.data() + r * mine.size(), shown(r).data, mine.size());
     return done();
   }
@@ -124,8 +126,8 @@ class thread_communicator {
   completed all_gather_v(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
                          span<std::size_t const> sizes) {
     arguments().all_gather_v(mine.size(), all.size(), sizes);
-    show({.data = bytes_of(mine), .bytes = mine.size()});
-    for (unsigned r = 0; r < size(); ++r) expect("all_gather_v", r, shown(r).bytes, sizes[r]);
+    show({.call = "all_gather_v", .data = bytes_of(mine), .bytes = mine.size()});
+    for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).bytes, sizes[r]);
     auto* to = all.data();
     for (unsigned r = 0; r < size(); to += sizes[r++]) exec.copy(to, shown(r).data, sizes[r]);
     return done();
@@ -134,8 +136,8 @@ class thread_communicator {
   template <executor E>
   completed all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
-    show({.data = bytes_of(mine), .bytes = mine.size()});
-    for (unsigned r = 0; r < size(); ++r) expect("all_to_all", r, shown(r).bytes, mine.size());
+    show({.call = "all_to_all", .data = bytes_of(mine), .bytes = mine.size()});
+    for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).bytes, mine.size());
     auto const piece = mine.size() / size();
     for (unsigned r = 0; r < size(); ++r) exec.copy(all.data() + r * piece, at(r, rank_ * piece), piece);
     return done();
@@ -145,8 +147,8 @@ class thread_communicator {
   completed all_to_all_v(E const& exec, span_on<E, std::byte const> mine, span<std::size_t const> sizes_to,
                          span_on<E, std::byte> all, span<std::size_t const> sizes_from) {
     arguments().all_to_all_v(mine.size(), sizes_to, all.size(), sizes_from);
-    show({.data = bytes_of(mine), .bytes = mine.size(), .sizes = sizes_to.data()});
-    for (unsigned r = 0; r < size(); ++r) expect("all_to_all_v", r, shown(r).sizes[rank_], sizes_from[r]);
+    show({.call = "all_to_all_v", .data = bytes_of(mine), .bytes = mine.size(), .sizes = sizes_to.data()});
+    for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).sizes[rank_], sizes_from[r]);
     auto* to = all.data();
     for (unsigned r = 0; r < size(); to += sizes_from[r++]) {
       auto const before = std::accumulate(shown(r).sizes, shown(r).sizes + rank_, std::size_t{0});
@@ -159,8 +161,8 @@ class thread_communicator {
   completed send_recv(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
                       unsigned from) {
     arguments().send_recv(mine.size(), to, theirs.size(), from);
-    show({.data = bytes_of(mine), .bytes = mine.size(), .number = to});
-    expect("send_recv", from, shown(from).number == rank_ ? shown(from).bytes : 0, theirs.size());
+    show({.call = "send_recv", .data = bytes_of(mine), .bytes = mine.size(), .number = to});
+    expect(from, shown(from).number == rank_ ? shown(from).bytes : 0, theirs.size());
     exec.copy(theirs.data(), shown(from).data, theirs.size());
     return done();
   }
@@ -168,8 +170,8 @@ class thread_communicator {
   /// Rank r reduces the r-th part of all ranks' elements in its own memory; then all copy all parts.
   template <host_executor E, class T>
   completed all_reduce(E const& exec, span<T, host_space> x, reduction how) {
-    show({.data = x.data(), .bytes = x.size_bytes()});
-    for (unsigned r = 0; r < size(); ++r) expect("all_reduce", r, shown(r).bytes, x.size_bytes());
+    show({.call = "all_reduce", .data = x.data(), .bytes = x.size_bytes()});
+    for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).bytes, x.size_bytes());
     auto const part = [&](unsigned r) { return x.size() * r / size(); };
     for (auto i = part(rank_); i < part(rank_ + 1); ++i) x.data()[i] = reduced<T>(i, how);
     group_->barrier.arrive_and_wait();
@@ -184,8 +186,8 @@ class thread_communicator {
   completed reduce_scatter(E const&, span<std::type_identity_t<T> const, host_space> mine, span<T, host_space> part,
                            reduction how) {
     arguments().reduce_scatter(mine.size(), part.size());
-    show({.data = const_cast<T*>(mine.data()), .bytes = mine.size_bytes()});
-    for (unsigned r = 0; r < size(); ++r) expect("reduce_scatter", r, shown(r).bytes, mine.size_bytes());
+    show({.call = "reduce_scatter", .data = const_cast<T*>(mine.data()), .bytes = mine.size_bytes()});
+    for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).bytes, mine.size_bytes());
     for (std::size_t i = 0; i < part.size(); ++i) part[i] = reduced<T>(rank_ * part.size() + i, how);
     return done();
   }
@@ -193,15 +195,15 @@ class thread_communicator {
   template <executor E>
   completed broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
     arguments().peer("broadcast", root);
-    show({.data = x.data(), .bytes = x.size()});
-    expect("broadcast", root, shown(root).bytes, x.size());
+    show({.call = "broadcast", .data = x.data(), .bytes = x.size()});
+    expect(root, shown(root).bytes, x.size());
     if (rank_ != root) exec.copy(x.data(), shown(root).data, x.size());
     return done();
   }
 
   /// The first rank of a colour makes the group.
   thread_communicator split(unsigned color) {
-    show({.number = color});
+    show({.call = "split", .number = color});
     auto ranks = std::vector<unsigned>();
     for (unsigned r = 0; r < size(); ++r) {
       if (shown(r).number == color) ranks.push_back(r);
@@ -209,7 +211,7 @@ class thread_communicator {
     auto const place = std::ranges::find(ranks, rank_) - ranks.begin();
     auto const first = ranks.front();
     done();
-    show({.group = place == 0 ? &group_->add_part(std::move(ranks)) : nullptr});
+    show({.call = "split", .group = place == 0 ? &group_->add_part(std::move(ranks)) : nullptr});
     auto& part = *shown(first).group;
     done();
     return {part, static_cast<unsigned>(place)};
@@ -226,6 +228,11 @@ class thread_communicator {
   void show(detail::shown_memory const& memory) {
     group_->shown[rank_] = memory;
     group_->barrier.arrive_and_wait();
+    for (unsigned r = 0; r < size(); ++r) {
+      auto const* const other = shown(r).call;
+      if (std::string_view(other) != memory.call)
+        fail("rank ", rank_, " calls ", memory.call, " while rank ", r, " calls ", other);
+    }
   }
   detail::shown_memory const& shown(unsigned r) const { return group_->shown[r]; }
   std::byte* at(unsigned r, std::size_t offset) const { return static_cast<std::byte*>(shown(r).data) + offset; }
@@ -236,12 +243,16 @@ class thread_communicator {
     return {};
   }
 
-  /// Others may be reading this rank's memory until done().
-  void expect(char const* call, unsigned from, std::size_t got, std::size_t expected) {
+  void expect(unsigned from, std::size_t got, std::size_t expected) {
     if (got == expected) return;
+    fail(shown(rank_).call, " of rank ", rank_, " expects ", expected, " bytes from rank ", from, ", got ", got);
+  }
+
+  /// Others may be reading this rank's memory until done().
+  template <class... Parts>
+  [[noreturn]] void fail(Parts const&... parts) {
     done();
-    throw communication_error(detail::sentence("threads: ", call, " of rank ", rank_, " expects ", expected,
-                                               " bytes from rank ", from, ", got ", got));
+    throw communication_error(detail::sentence("threads: ", parts...));
   }
 
   template <class T>
