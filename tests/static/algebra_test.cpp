@@ -7,6 +7,7 @@
 #include "models/user.hpp"
 
 #include <pith/adapt/warm_up.hpp>
+#include <pith/comm/ok_top_k.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/mean_residual.hpp>
 #include <pith/feedback/momentum_correction.hpp>
@@ -121,9 +122,14 @@ static_assert(!pith::detail::stateless<pith::local_of<sidco, float, exec>>);
 static_assert(pith::detail::stateless<pith::agreed_of<sidco, float, exec>>);
 static_assert(codecs<unverified_ef<sidco>, unverified_ef<gaussian_k>>);
 
-// Ok-Topk and gTop-k: exchanges, not codecs.
-static_assert(row_of<ok_top_k> == row{.collective = true} && row_of<g_top_k> == row{.collective = true});
-static_assert(exchangeable<ok_top_k, g_top_k> && !pith::codec<ok_top_k, float, exec> && pith::closed<ok_top_k>);
+// Ok-Topk and gTop-k: exchanges.
+static_assert(row_of<pith::ok_top_k> == row{.contractive = true, .collective = true, .rate = true});
+static_assert(pith::codec<pith::ok_top_k, float, exec> && !pith::stage<pith::ok_top_k, float, exec>);
+static_assert(pith::detail::tells_arrived<pith::ok_top_k, float, exec> &&
+              !pith::detail::tells_contribution<pith::ok_top_k, float, exec>);
+static_assert(codecs<ef_by<pith::ok_top_k, pith::own_residual>, ef_by<pith::ok_top_k, momentum>>);
+static_assert(row_of<g_top_k> == row{.collective = true});
+static_assert(exchangeable<g_top_k> && !pith::codec<g_top_k, float, exec> && pith::closed<g_top_k>);
 
 // PowerSGD: two sums; another rank is another start.
 static_assert(stages<pith::power_sgd>);

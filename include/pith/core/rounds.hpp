@@ -269,6 +269,14 @@ concept tells_contribution = knows_contribution<C, In, E> ||
   c.own_contribution(exec, id, dims, ranks, produced, sent, agreed, ws);
 };
 
+/// Or it knows when the last round is absorbed what of p this rank sent and arrived in the mean.
+template <class C, class In, class E>
+concept tells_arrived = collective<C, In, E> &&
+    requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, stream_on<E, In const> p,
+             stream_on<E, In const> mean, stream_on<E, In> sent, local_of<C, In, E> const& local) {
+  c.arrived(exec, id, dims, ranks, p, mean, sent, local);
+};
+
 template <class In, class C, class E, class Agreed>
 void contribution(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
                   span_on<E, std::byte const> produced, stream_on<E, In> sent, Agreed const& agreed,

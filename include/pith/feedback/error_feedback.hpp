@@ -93,11 +93,11 @@ class error_feedback : public pipeable {
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
     static_assert(
-        detail::told_to<F>() != told::own || detail::tells_contribution<C, accum<In>, E>,
+        detail::told_to<F>() != told::own || tells_own_part<In, E>,
         "pith: error_feedback(c, own_residual()) needs a c that can tell a rank's own part of the mean; write "
         "mean_residual() or no policy");
     auto const policy = detail::traits_of(policy_);
-    if constexpr (!detail::tells_contribution<C, accum<In>, E>)
+    if constexpr (!tells_own_part<In, E>)
       detail::require(policy.commits != told::own, "error_feedback: ", codec_.name(), " cannot tell a rank's own part");
     if (verified_ && !policy.forgets) {
       detail::require_contraction("error_feedback", codec_, dims, ", or write error_feedback(c, unverified)");
@@ -161,7 +161,9 @@ class error_feedback : public pipeable {
       auto const fused = exchanges_from_source<In, E> ? hears_mean<In, E>(dims) : is_fused<In, E>(dims);
       if (fuses_exchange<In, E> && fused) return std::max(from, detail::wide_bytes<In>(dims) + rest);
     }
-    return 2 * scratch_for<accum<In>>(dims.n) + detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks) +
+    auto const tensors = detail::tells_arrived<C, accum<In>, E> ? 3u : 2u;
+    return tensors * scratch_for<accum<In>>(dims.n) +
+           detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks) +
            detail::scratch_bytes<In>(policy_, exec, dims);
   }
 
@@ -220,13 +222,29 @@ class error_feedback : public pipeable {
     if (is_exact(dims)) return detail::narrow<In>(exec, mean, x);
     if (!knows) {
       auto const p = compensated<In>(exec, id, dims, stream_on<E, In const>(x), local, ws);
-      auto const sent = loses_nothing(dims) ? p : stream_on<E, accum<In> const>(mean);
+      auto const sent = loses_nothing(dims) ? p : received<In, E>(exec, id, dims, ranks, p, mean, local, ws);
       policy_.commit(exec, id, dims, p, sent, policy_part(local), ws);
     }
     if constexpr (detail::settles<F, In, E>) {
       policy_.settle(exec, id, dims, mean, policy_part(agreed), policy_part(local), ws);
     }
     detail::narrow<In>(exec, mean, x);
+  }
+
+  /// What the policy is told at the end: what of p arrived, if the codec says so, or the mean.
+  template <class In, class E>
+  stream_on<E, accum<In> const> received([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
+                                         [[maybe_unused]] shape const& dims, [[maybe_unused]] unsigned ranks,
+                                         [[maybe_unused]] stream_on<E, accum<In> const> p, stream_on<E, accum<In>> mean,
+                                         [[maybe_unused]] auto& local, [[maybe_unused]] workspace_on<E>& ws) const {
+    if constexpr (detail::tells_arrived<C, accum<In>, E>) {
+      if (detail::traits_of(policy_).commits == told::mean) return mean;
+      auto const sent = ws.template take<accum<In>>(dims.n);
+      codec_.arrived(exec, id, dims, ranks, p, stream_on<E, accum<In> const>(mean), sent, codec_part(local));
+      return sent;
+    } else {
+      return mean;
+    }
   }
 
   template <class In, class E>
@@ -265,10 +283,16 @@ class error_feedback : public pipeable {
     return is_fused<In, E>(dims) && !tells_own<In, E>() && !loses_nothing(dims);
   }
 
-  /// Whether the policy is told what this rank sent, once it has produced its last round; else what all receive.
+  /// Whether the codec can tell a rank's own part of the mean, sooner or later.
+  template <class In, class E>
+  static constexpr bool tells_own_part =
+      detail::tells_contribution<C, accum<In>, E> || detail::tells_arrived<C, accum<In>, E>;
+
+  /// Whether the policy is told what this rank sent, once it has produced its last round; else when all has arrived.
   template <class In, class E>
   bool tells_own() const {
     auto const to = detail::traits_of(policy_).commits;
+    if (detail::tells_arrived<C, accum<In>, E>) return false;
     return to == told::own || (to == told::known && detail::knows_contribution<C, accum<In>, E>);
   }
 

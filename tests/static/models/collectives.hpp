@@ -172,17 +172,6 @@ struct declared_collective : pith::pipeable {
               numbers<Agreed, E>&, numbers<Local, E>&, workspace_on<E>&) const;
 };
 
-/// Ok-Topk: boundaries are averaged, parts are exchanged, the largest of the sums are gathered. The global threshold,
-/// the boundaries and a counter are agreed; the local threshold and the residual, kept by a rule of its own, are not.
-struct ok_top_k : declared_collective<float, float> {
-  unsigned rounds(shape const&, unsigned) const { return 3; }
-  template <real In>
-  transfer round(unsigned r, shape const& dims, unsigned) const {
-    if (r == 0) return {transport::sum, pith::element_kind::f32, 32};
-    return {r == 1 ? transport::all_to_all : transport::all_gather, {}, dims.n / 25};
-  }
-};
-
 /// gTop-k: log2(ranks) rounds of pairs. A gathering stands for a round of pairs, which rounds do not have.
 struct g_top_k : declared_collective<std::uint32_t, float> {
   unsigned rounds(shape const&, unsigned ranks) const { return static_cast<unsigned>(std::bit_width(ranks - 1)); }

@@ -1,0 +1,330 @@
+// pith/comm/ok_top_k.hpp — the largest of all ranks' largest: sums by region, then their top k, in two sparse rounds.
+#pragma once
+
+#include <pith/comm/regions.hpp>
+#include <pith/core/capability.hpp>
+#include <pith/core/rounds.hpp>
+#include <pith/sparsify/pairs.hpp>
+#include <pith/sparsify/select.hpp>
+#include <pith/sparsify/top_k.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// How many pairs travel where: k are selected, `regions` are owned, a piece to an owner has room for `sent`, what an
+/// owner tells all for `kept`.
+struct ok_top_k_sizes {
+  std::uint64_t n, k, regions, sent, kept;
+
+  ok_top_k_sizes(std::uint64_t elements, std::uint64_t largest, unsigned ranks)
+      : n(elements),
+        k(largest),
+        regions(std::clamp<std::uint64_t>(k, 1, ranks)),
+        sent(k / regions + (k % regions != 0)),
+        kept(std::min(2 * sent, k)) {
+    require(ranks * kept <= 0xffffffffu, "ok_top_k: ", ranks, " ranks tell one another at most 2^32 - 1 entries, got ",
+            ranks * kept, ": split the tensor");
+  }
+};
+
+/// A rank's largest, region by region, to the owners. Where a region has more than there is room for they take turns, step
+/// by step, so that none waits for ever.
+template <class In>
+struct send_pairs {
+  pairs<In> own;
+  std::uint32_t const* starts;
+  std::uint64_t const* step;
+  pair_pieces<In> to;
+  std::uint32_t* sent;
+  std::uint64_t sent_size;
+
+  PITH_HD void operator()(std::uint64_t i) const {
+    auto const region = i / to.size(), j = i % to.size();
+    std::uint64_t const first = starts[region], due = starts[region + 1] - first;
+    auto const turn = due > to.size() ? (*step * to.size() + j) % due : j;
+    auto const is_pair = j < due;
+    to.values(region)[j] = is_pair ? own.values[first + turn] : In();
+    auto const index = is_pair ? own.indices[first + turn] : no_index;
+    to.indices(region)[j] = index;
+    if (i < sent_size) sent[i] = index;
+  }
+};
+
+/// What an owner adds up of the pairs that one rank sent: sums of its region, of which only these elements are ever
+/// touched.
+template <class In>
+struct region_sums {
+  regions over;
+  std::uint32_t owner;
+  In const* values;
+  std::uint32_t const* indices;
+  accum<In>* sums;
+
+  /// The element of pair j, or no_index.
+  PITH_HD std::uint32_t element(std::uint64_t j) const { return over.holds(owner, indices[j]) ? indices[j] : no_index; }
+};
+
+template <class In>
+struct clear_sums {
+  region_sums<In> of;
+  PITH_HD void operator()(std::uint64_t j) const {
+    if (auto const i = of.element(j); i != no_index) of.sums[i] = 0;
+  }
+};
+
+template <class In>
+struct add_pairs {
+  region_sums<In> of;
+  PITH_HD void operator()(std::uint64_t j) const {
+    if (auto const i = of.element(j); i != no_index) of.sums[i] += element_cast<accum<In>>(of.values[j]);
+  }
+};
+
+/// The first rank that sent an element takes its sum, the others find zero. A sum of zero is no pair.
+template <class In>
+struct take_sums {
+  region_sums<In> of;
+  pairs<accum<In>> to;
+  PITH_HD void operator()(std::uint64_t j) const {
+    auto const i = of.element(j);
+    auto const sum = i == no_index ? 0 : of.sums[i];
+    to.values[j] = sum;
+    to.indices[j] = sum == 0 ? no_index : i;
+    if (i != no_index) of.sums[i] = 0;
+  }
+};
+
+/// What an owner tells all: the means of the sums that it picked.
+template <class In>
+struct keep_sums {
+  pairs<accum<In>> from;
+  std::uint32_t const* picked;
+  accum<In> share;
+  pair_pieces<In> to;
+  PITH_HD void operator()(std::uint64_t j) const {
+    to.values(0)[j] = element_cast<In>(share * from.values[picked[j]]);
+    to.indices(0)[j] = from.indices[picked[j]];
+  }
+};
+
+/// What all owners told, one after another; an owner may speak of its region only.
+template <class In>
+struct collect_pairs {
+  regions over;
+  pair_pieces<In const> in;
+  pairs<accum<In>> to;
+  PITH_HD void operator()(std::uint64_t i) const {
+    auto const owner = i / in.size(), j = i % in.size();
+    auto const index = in.indices(owner)[j];
+    auto const is_pair = over.holds(owner, index);
+    to.values[i] = is_pair ? element_cast<accum<In>>(in.values(owner)[j]) : 0;
+    to.indices[i] = is_pair ? index : no_index;
+  }
+};
+
+}  // namespace detail
+
+/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank, and all receive the k largest of
+/// their mean. Every rank owns a region of the tensor: it adds up what all send of it and tells all its largest sums.
+/// Regions follow where the entries are: their bounds are the mean of what each rank would need for equal shares.
+///
+///   needs    0 < density <= 1 (std::invalid_argument), n < 2^32; a communicator that exchanges_pieces
+///   keeps    k bounds, equal on all ranks; room for 2 k indices and k pairs between the rounds
+///   cost     two transfers of fixed size, no host wait: of N ranks each sends at most ceil(k / N) pairs to each other one
+///            and 2 ceil(k / N) to all, so that some 6 k (N - 1) / N words travel, an index being one. Selects from n, from
+///            k and from 2 k; scratch of n elements of accum<In>, of which an owner touches those that it was sent
+///   errors   an entry that finds no room with its region's owner waits for its turn; an owner keeps 2 ceil(k / N) sums of
+///            its region. NaN, then infinity, count as largest
+///   is       by itself the codec top_k. In error_feedback a rank's own entries count as sent where all receive their
+///            sum: N times what is received and all residuals add up to all gradients
+///   source   Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022, with exact
+///            selections in place of estimated thresholds, and bounds that move in every step
+class ok_top_k : public pipeable {
+ public:
+  static constexpr bool is_reproducible = true;
+
+  explicit ok_top_k(double density) : density_("ok_top_k", density), codec_(density) {}
+
+  std::string name() const { return detail::text("ok_top_k(", density_.text(), ")"); }
+  ok_top_k at(double density) const { return ok_top_k(density); }
+  std::uint64_t kept(std::uint64_t n) const { return density_.of(n); }
+  double delta(shape const& dims) const { return codec_.delta(dims); }
+
+  template <executor E>
+  struct bounds {
+    buffer<std::uint32_t, E> words;
+    void fields(field_visitor& f) { f(words); }
+  };
+  /// What a rank remembers from round to round; nothing to save.
+  template <executor E>
+  struct between {
+    buffer<std::uint32_t, E> sent;
+    buffer<std::byte, E> told;
+    void fields(field_visitor&) {}
+  };
+
+  template <real In, executor E>
+  bounds<E> make_agreed(E const& exec, call const&, shape const& dims) const {
+    return {buffer<std::uint32_t, E>(exec, std::max<std::uint64_t>(kept(dims.n), 1))};
+  }
+  template <real In, executor E>
+  between<E> make_local(E const& exec, shape const& dims) const {
+    auto const k = kept(dims.n);
+    return {buffer<std::uint32_t, E>(exec, 2 * k), buffer<std::byte, E>(exec, detail::pairs_bytes<In>(k, 1))};
+  }
+
+  template <real In>
+  std::size_t payload_bytes(shape const& dims) const {
+    return pith::payload_bytes<In>(codec_, dims);
+  }
+  template <real In, executor E>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return codec_.template scratch_bytes<In>(exec, dims);
+  }
+  template <real In, executor E>
+  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
+                      span_on<E, std::byte> payload, bounds<E> const&, between<E>&, workspace_on<E>& ws) const {
+    auto none = no_state();
+    detail::encode_payload<In>(codec_, exec, id, dims, x, payload, none, none, ws);
+  }
+  template <real In, executor E>
+  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                      stream_on<E, In> x, bounds<E> const&, workspace_on<E>& ws) const {
+    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, no_state(), ws);
+  }
+
+  unsigned rounds(shape const&, unsigned) const { return 2; }
+  /// Behind this round the gradient is not read again.
+  unsigned contributing_round() const { return 0; }
+  template <real In>
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    auto const size = sizes(dims, ranks);
+    return {r == 0 ? transport::all_to_all : transport::all_gather, element_kind::bytes,
+            detail::pairs_bytes<In>(r == 0 ? size.sent : size.kept, 1)};
+  }
+  template <real In, executor E>
+  std::size_t exchange_scratch_bytes(E const&, shape const& dims, unsigned ranks) const {
+    using A = accum<In>;
+    auto const size = sizes(dims, ranks);
+    auto const sent = ranks * size.sent, told = ranks * size.kept;
+    auto const own = room_for<In>(size.k) + scratch_for<std::uint32_t>(ranks + 1u) + selecting<In>(size.n, size.k);
+    auto const sums =
+        scratch_for<A>(size.n) + room_for<A>(sent) + room_for<A>(size.kept) + selecting<A>(sent, size.kept);
+    return std::max({own, sums, room_for<A>(told) + room_for<A>(size.k) + selecting<A>(told, size.k)});
+  }
+
+  template <real In, executor E>
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               stream_on<E, In const> x, span_on<E, std::byte> out, bounds<E> const& agreed, between<E>& local,
+               workspace_on<E>& ws) const {
+    if (round == 1) return exec.copy(out.data(), local.told.data(), out.size());
+    auto const size = sizes(dims, ranks);
+    auto const own = take_pairs<In>(size.k, ws);
+    detail::select_largest(exec, detail::plain_source<In>{x.data}, dims.n, size.k,
+                           detail::picks<In>{own.indices, own.values}, ws);
+    auto const over = over_regions(size, agreed);
+    auto const k = static_cast<std::uint32_t>(size.k);
+    auto* const starts = ws.template take<std::uint32_t>(ranks + 1u).data;
+    auto const to = detail::pair_pieces<In>(out.data(), size.sent, out.size() / ranks);
+    exec.fill(out.data(), std::byte{}, out.size());
+    exec.for_each_index(ranks + 1u, detail::find_starts{over, own.indices, k, starts});
+    exec.for_each_index(ranks * size.sent,
+                        detail::send_pairs<In>{own, starts, id.step, to, local.sent.data(), size.regions * size.sent});
+    if (size.k > 0) exec.for_each_index(ranks, detail::propose_begin<In>{over, own.indices, k, to});
+  }
+
+  template <real In, executor E>
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+              stream_on<E, In> x, bounds<E>& agreed, between<E>& local, workspace_on<E>& ws) const {
+    auto const size = sizes(dims, ranks);
+    auto const over = over_regions(size, agreed);
+    auto const pieces = detail::pair_pieces<In const>(in.bytes.data(), round == 0 ? size.sent : size.kept, in.stride);
+    if (round == 0) return add_up(exec, id, size, over, ranks, pieces, local, ws);
+    receive(exec, size, over, ranks, pieces, x, ws);
+    exec.for_each_index(1, detail::adopt_begins<In>{over, pieces, agreed.words.data()});
+  }
+
+  /// What of p this rank sent and all received.
+  template <real In, executor E>
+  void arrived(E const& exec, call const&, shape const& dims, unsigned ranks, stream_on<E, In const> p,
+               stream_on<E, In const> mean, stream_on<E, In> sent, between<E> const& local) const {
+    auto const size = sizes(dims, ranks);
+    exec.fill(sent.data, std::byte{}, stream_bytes<In>(dims.n));
+    exec.for_each_index(size.regions * size.sent,
+                        detail::place_arrived<In>{local.sent.data(), p.data, mean.data, sent.data});
+  }
+
+ private:
+  detail::ok_top_k_sizes sizes(shape const& dims, unsigned ranks) const { return {dims.n, kept(dims.n), ranks}; }
+
+  template <executor E>
+  static detail::regions over_regions(detail::ok_top_k_sizes const& size, bounds<E> const& agreed) {
+    return {agreed.words.data(), static_cast<std::uint32_t>(size.n), static_cast<std::uint32_t>(size.regions)};
+  }
+
+  template <class T>
+  static std::size_t room_for(std::uint64_t n) {
+    return scratch_for<T>(n) + scratch_for<std::uint32_t>(n);
+  }
+  template <class T>
+  static std::size_t selecting(std::uint64_t n, std::uint64_t k) {
+    return detail::select_scratch_bytes<detail::plain_source<T>>(n, k);
+  }
+  template <class T, memory_space Space>
+  static detail::pairs<T> take_pairs(std::uint64_t n, workspace<Space>& ws) {
+    auto* const values = ws.template take<T>(n).data;
+    return {values, ws.template take<std::uint32_t>(n).data};
+  }
+
+  /// Adds up, rank by rank, what all sent of this rank's region, and keeps the largest for the next round.
+  template <class In, class E>
+  void add_up(E const& exec, call const& id, detail::ok_top_k_sizes const& size, detail::regions const& over,
+              unsigned ranks, detail::pair_pieces<In const> const& in, between<E>& local, workspace_on<E>& ws) const {
+    using A = accum<In>;
+    auto* const sums = ws.template take<A>(size.n).data;
+    auto const from = take_pairs<A>(ranks * size.sent, ws), picked = take_pairs<A>(size.kept, ws);
+    auto const of = [&](unsigned r) {
+      return detail::region_sums<In>{over, id.rank, in.values(r), in.indices(r), sums};
+    };
+    for (unsigned r = 0; r < ranks; ++r) exec.for_each_index(size.sent, detail::clear_sums<In>{of(r)});
+    for (unsigned r = 0; r < ranks; ++r) exec.for_each_index(size.sent, detail::add_pairs<In>{of(r)});
+    for (unsigned r = 0; r < ranks; ++r) {
+      auto const to = detail::pairs<A>{from.values + r * size.sent, from.indices + r * size.sent};
+      exec.for_each_index(size.sent, detail::take_sums<In>{of(r), to});
+    }
+    detail::select_largest(exec, detail::plain_source<A>{from.values}, ranks * size.sent, size.kept,
+                           detail::picks<A>{picked.indices, picked.values}, ws);
+    auto const to = detail::pair_pieces<In>(local.told.data(), size.kept);
+    auto const share = A{1} / static_cast<A>(ranks);
+    exec.for_each_index(size.kept, detail::keep_sums<In>{from, picked.indices, share, to});
+    exec.for_each_index(1, detail::mean_begin<In>{in, ranks, to.words(0)});
+  }
+
+  /// x = the k largest of what all owners told.
+  template <class In, class E>
+  void receive(E const& exec, detail::ok_top_k_sizes const& size, detail::regions const& over, unsigned ranks,
+               detail::pair_pieces<In const> const& in, stream_on<E, In> x, workspace_on<E>& ws) const {
+    using A = accum<In>;
+    auto const told = ranks * size.kept;
+    auto const all = take_pairs<A>(told, ws), picked = take_pairs<A>(size.k, ws);
+    exec.for_each_index(told, detail::collect_pairs<In>{over, in, all});
+    detail::select_largest(exec, detail::plain_source<A>{all.values}, told, size.k,
+                           detail::picks<A>{picked.indices, picked.values}, ws);
+    exec.fill(x.data, std::byte{}, stream_bytes<In>(size.n));
+    exec.for_each_index(size.k, detail::place_pairs<In>{picked.values, picked.indices, all.indices, x.data});
+  }
+
+  detail::density density_;
+  top_k<> codec_;
+};
+
+static_assert(collective<ok_top_k, float, detail::archetype> && codec<ok_top_k, float, detail::archetype> &&
+              rate_adjustable<ok_top_k> && contractive<ok_top_k>);
+
+}  // namespace pith::inline v0

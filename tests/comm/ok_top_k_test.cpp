@@ -1,0 +1,344 @@
+// tests/comm/ok_top_k_test.cpp — the largest sums of all ranks' largest entries.
+#include <pith/comm/gradient_exchange.hpp>
+#include <pith/comm/ok_top_k.hpp>
+#include <pith/comm/threads.hpp>
+#include <pith/exec/seq.hpp>
+#include <pith/feedback/ef21.hpp>
+#include <pith/feedback/error_feedback.hpp>
+
+#include <doctest/doctest.h>
+
+#include "support/exchanged.hpp"
+#include "support/group.hpp"
+#include "support/thread_team.hpp"
+#include "support/vectors.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+using namespace support;
+
+namespace {
+
+/// What a rank holds in a step: whole sixteenths, whose sums over a few ranks are exact. Ranks are alike but for their
+/// sizes, so that regions fill unevenly.
+std::vector<float> gradient(std::size_t n, unsigned rank, int step = 0) {
+  auto g = std::vector<float>(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    auto const v = static_cast<int>((i * 37 + rank * 11 + static_cast<unsigned>(step) * 5) % 65) - 32;
+    g[i] = static_cast<float>(i < n / 8 ? 8 * v : v) / 16;
+  }
+  return g;
+}
+
+std::vector<std::vector<float>> gradients(std::size_t n, unsigned ranks, int step = 0) {
+  auto all = std::vector<std::vector<float>>();
+  for (unsigned r = 0; r < ranks; ++r) all.push_back(gradient(n, r, step));
+  return all;
+}
+
+/// What all receive, the same bits all of them.
+template <class In>
+std::vector<In> agreed_mean(std::vector<std::vector<In>> const& received) {
+  for (auto const& x : received) CHECK(same_bytes(x, received[0]));
+  return received[0];
+}
+
+/// The k of largest magnitude, the others zero: a stable sort.
+std::vector<double> largest(std::vector<double> x, std::size_t k) {
+  auto order = std::vector<std::size_t>(x.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return std::abs(x[a]) > std::abs(x[b]); });
+  for (auto i = k; i < x.size(); ++i) x[order[i]] = 0;
+  return x;
+}
+
+double sum_of_sizes(std::vector<double> const& x) {
+  return std::accumulate(x.begin(), x.end(), 0.0, [](double sum, double v) { return sum + std::abs(v); });
+}
+
+/// Sixteenths in a mean times the ranks.
+double sixteenths(float mean, unsigned ranks) { return std::round(static_cast<double>(mean) * ranks * 16); }
+
+}  // namespace
+
+TEST_CASE("of one rank it is top_k") {
+  for (std::size_t const n : {0u, 1u, 2u, 9u, 100u, 30000u}) {
+    for (auto const density : {1e-9, 0.1, 1.0}) {
+      auto const x = narrow<float>(normal_vector(n, 5));
+      auto one = group<float, pith::ok_top_k>(pith::ok_top_k(density), {n}, 1);
+      CHECK(same_bytes(one.all_reduce({x})[0], trial<float, pith::top_k<>>(pith::top_k(density), {n}).roundtrip(x)));
+    }
+  }
+}
+
+TEST_CASE("by itself it has the payload of top_k") {
+  auto const x = narrow<pith::half>(normal_vector(1000, 5));
+  CHECK(same_bytes(trial<pith::half, pith::ok_top_k>(pith::ok_top_k(0.1), {1000}).compress(x),
+                   trial<pith::half, pith::top_k<>>(pith::top_k(0.1), {1000}).compress(x)));
+}
+
+TEST_CASE("a worked example: two ranks, four elements of eight") {
+  // k = 4, two to a region of four elements. Rank 0 picks 1, 3, 6, 7 and rank 1 picks 1, 2, 4, 6; the sums are 9 at 1,
+  // 4 at 2, -3 at 3; 7 at 4, 0 at 6, 5 at 7: the largest four of five.
+  auto g = group<float, pith::ok_top_k>(pith::ok_top_k(0.5), {8}, 2);
+  auto const received = agreed_mean(g.all_reduce({of({0, 5, 1, -3, 1, 0, 6, 5}), of({1, 4, 4, 0, 7, 0, -6, 1})}));
+  CHECK(same_bytes(received, of({0, 4.5, 2, 0, 3.5, 0, 0, 2.5})));
+  // Each rank would halve its own four: regions begin at 6 and at 4, in the mean at 5.
+  CHECK(g.agreed(0).words.data()[0] == 2);
+  CHECK(g.agreed(1).words.data()[1] == 5);
+}
+
+TEST_CASE("all of all are added up: duplicates, zeros, few ranks and many") {
+  for (unsigned const ranks : {1u, 2u, 3u, 4u, 5u}) {
+    for (std::size_t const n : {0u, 1u, 2u, 3u, 5u, 8u, 1000u}) {
+      auto g = group<float, pith::ok_top_k>(pith::ok_top_k(1), {n}, ranks);
+      auto const received = agreed_mean(g.all_reduce(gradients(n, ranks)));
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        double sum = 0;
+        for (unsigned r = 0; r < ranks; ++r) sum += static_cast<double>(gradient(n, r)[i]);
+        wrong += sixteenths(received[i], ranks) != sum * 16;
+      }
+      CHECK(wrong == 0);
+    }
+  }
+}
+
+TEST_CASE("where regions are even it is the top k of the sum of each rank's top k") {
+  // Ranks are permuted copies: each region of 256 has the same values, so that all pieces fill just so.
+  constexpr std::size_t n = 1024;
+  for (unsigned const ranks : {2u, 4u}) {
+    auto x = std::vector<std::vector<float>>(ranks, std::vector<float>(n));
+    auto sum = std::vector<double>(n);
+    for (unsigned r = 0; r < ranks; ++r) {
+      for (std::size_t i = 0; i < n; ++i)
+        x[r][i] =
+            static_cast<float>(static_cast<int>((i % 256 * 5 + r * 3) % 257 * 4 + i / 256) * (i % 2 == 0 ? 1 : -1)) /
+            16;
+      auto const own = largest(widen(x[r]), 64);
+      for (std::size_t i = 0; i < n; ++i) sum[i] += own[i] / ranks;
+    }
+    auto g = group<float, pith::ok_top_k>(pith::ok_top_k(0.0625), {n}, ranks);
+    auto const received = widen(agreed_mean(g.all_reduce(x)));
+    CHECK(std::count_if(received.begin(), received.end(), [](double v) { return v != 0; }) == 64);
+    CHECK(sum_of_sizes(received) == sum_of_sizes(largest(sum, 64)));
+    for (std::size_t i = 0; i < n; ++i) CHECK((received[i] == 0 || received[i] == sum[i]));
+  }
+}
+
+TEST_CASE("padding touches nothing: element 0 is zero unless it was sent") {
+  for (unsigned const ranks : {2u, 3u, 5u}) {
+    auto x = std::vector<std::vector<float>>(ranks, std::vector<float>(50));
+    x[1][49] = 3;  // all that there is; every other pair is a zero, and pieces of other regions are empty
+    auto g = group<float, pith::ok_top_k>(pith::ok_top_k(0.2), {50}, ranks);
+    auto expected = std::vector<float>(50);
+    expected[49] = 3 * (1 / static_cast<float>(ranks));
+    CHECK(same_bytes(agreed_mean(g.all_reduce(x)), expected));
+    x[0][0] = 2;
+    expected[0] = 2 * (1 / static_cast<float>(ranks));
+    CHECK(same_bytes(agreed_mean(g.all_reduce(x)), expected));
+  }
+}
+
+TEST_CASE("with feedback nothing is lost: received times ranks and residuals are all gradients") {
+  constexpr int steps = 25;
+  for (unsigned const ranks : {1u, 2u, 3u, 5u}) {
+    for (std::size_t const n : {1u, 7u, 1000u}) {
+      auto const codec = pith::error_feedback(pith::ok_top_k(0.03));
+      auto g = group<float, std::remove_const_t<decltype(codec)>>(codec, {n}, ranks);
+      auto missing = std::vector<double>(n);  // in sixteenths
+      for (int step = 0; step < steps; ++step) {
+        auto const given = gradients(n, ranks, step);
+        auto const received = agreed_mean(g.all_reduce(given));
+        for (std::size_t i = 0; i < n; ++i) {
+          missing[i] -= sixteenths(received[i], ranks);
+          for (unsigned r = 0; r < ranks; ++r) missing[i] += static_cast<double>(given[r][i]) * 16;
+        }
+      }
+      for (unsigned r = 0; r < ranks; ++r) {
+        auto const rest = kept(policy_state(g.local(r)).residual);
+        for (std::size_t i = 0; i < n; ++i) missing[i] -= rest[i] * 16;
+      }
+      CHECK(std::count_if(missing.begin(), missing.end(), [](double v) { return v != 0; }) == 0);
+    }
+  }
+}
+
+TEST_CASE("what finds no room waits for its turn, not for ever") {
+  // All mass in one region of four, for both ranks alike: two of four pairs fit in the first step.
+  auto x = std::vector<float>(64);
+  for (std::size_t i = 0; i < 8; ++i) x[i] = static_cast<float>(8 + i);
+  auto const codec = pith::error_feedback(pith::ok_top_k(0.125));
+  auto g = group<float, std::remove_const_t<decltype(codec)>>(codec, {64}, 4);
+  auto seen = std::vector<double>(64);
+  for (int step = 0; step < 6; ++step) {
+    auto const received = widen(agreed_mean(g.all_reduce(std::vector<std::vector<float>>(4, x))));
+    for (std::size_t i = 0; i < 64; ++i) seen[i] += received[i];
+  }
+  for (std::size_t i = 0; i < 8; ++i) CHECK(seen[i] > 0);
+  // Regions have followed: each holds two of the eight.
+  for (std::uint32_t r = 1; r < 4; ++r) CHECK(std::get<0>(g.agreed(0).each).words.data()[r] == 2 * r);
+}
+
+TEST_CASE("pieces without new bounds take turns by step") {
+  auto const step = std::uint64_t{3};
+  std::uint32_t indices[5] = {10, 11, 12, 13, 14}, sent[2] = {};
+  float values[5] = {1, 2, 3, 4, 5};
+  std::uint32_t starts[2] = {0, 5};
+  alignas(8) std::byte bytes[16] = {};
+  auto const to = pith::detail::pair_pieces<float>(bytes, 2);
+  pith::seq.for_each_index(2, pith::detail::send_pairs<float>{{values, indices}, starts, &step, to, sent, 2});
+  // The third step begins at pair 6 mod 5.
+  CHECK(sent[0] == 11);
+  CHECK(sent[1] == 12);
+  CHECK(to.values(0)[1] == 3);
+  CHECK(to.indices(0)[1] == 12);
+}
+
+TEST_CASE("NaN and infinity reach all ranks and leave residuals alone") {
+  auto const codec = pith::error_feedback(pith::ok_top_k(0.1));
+  auto g = group<float, std::remove_const_t<decltype(codec)>>(codec, {100}, 3);
+  auto x = gradients(100, 3);
+  x[1][70] = static_cast<float>(not_a_number);
+  x[2][71] = static_cast<float>(infinity);
+  auto const received = agreed_mean(g.all_reduce(x));
+  CHECK(std::isnan(received[70]));
+  CHECK(std::isinf(received[71]));
+  for (unsigned r = 0; r < 3; ++r) {
+    for (auto const v : kept(policy_state(g.local(r)).residual)) CHECK(std::isfinite(v));
+  }
+}
+
+TEST_CASE_TEMPLATE("all elements travel in their type", In, double, pith::half, pith::bfloat16) {
+  for (unsigned const ranks : {2u, 3u}) {
+    auto x = std::vector<std::vector<In>>();
+    for (unsigned r = 0; r < ranks; ++r) x.push_back(narrow<In>(widen(gradient(200, r))));
+    auto g = group<In, pith::ok_top_k>(pith::ok_top_k(1), {200}, ranks);
+    auto const received = widen(agreed_mean(g.all_reduce(x)));
+    for (std::size_t i = 0; i < 200; ++i) {
+      double sum = 0;
+      for (unsigned r = 0; r < ranks; ++r) sum += pith::element_cast<double>(x[r][i]);
+      // The mean of what adds up exactly is rounded twice: share, and product; then to the element's type.
+      CHECK(std::abs(received[i] - sum / ranks) <= std::abs(sum / ranks) * 3 * roundoff<In>());
+    }
+  }
+}
+
+TEST_CASE("volume: at most 6 k (N - 1) / N words, a rounding of k for each piece, and a bound to and from each owner") {
+  for (unsigned const ranks : {1u, 2u, 4u, 7u, 16u, 64u}) {
+    for (std::size_t const n : {100u, 100000u}) {
+      auto const codec = pith::ok_top_k(0.01);
+      auto const k = codec.kept(n);
+      auto const words = [&](unsigned round) {
+        auto const moves = codec.round<float>(round, {n}, ranks);
+        CHECK(moves.bytes() % 8 == 0);
+        return (ranks - 1) * moves.bytes() / 4;
+      };
+      // Rounding k up to whole pairs adds less than 2 words to a piece sent and 4 to one told; a bound and padding, 2 to
+      // each. Where there are fewer entries than ranks an owner needs room for one.
+      auto const regions = std::min<std::uint64_t>(k, ranks);
+      CHECK(words(0) + words(1) <= 6 * k * (ranks - 1) / regions + (6 + 4) * (ranks - 1));
+    }
+  }
+}
+
+TEST_CASE("wrong bytes write nothing outside of the tensor") {
+  constexpr unsigned ranks = 3;
+  constexpr std::size_t n = 40;
+  auto const codec = pith::ok_top_k(0.25);
+  auto const dims = pith::shape{n};
+  auto state = pith::make_state<float>(pith::seq, codec, dims, {7, 1, 1});
+  auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, dims, ranks));
+  for (int garbage = 0; garbage < 256; garbage += 17) {
+    auto x = std::vector<float>(n + 2, 42);  // a sanitizer sees what is further away
+    for (unsigned round = 0; round < 2; ++round) {
+      auto const moves = codec.round<float>(round, dims, ranks);
+      auto const bytes = std::vector<std::byte>(moves.bytes() * ranks, static_cast<std::byte>(garbage));
+      auto ws = pith::workspace<>(pith::span<std::byte>(scratch));
+      pith::detail::absorb<float>(codec, pith::seq, state.id(), dims, ranks, round,
+                                  pith::received<>{pith::span<std::byte const>(bytes), moves.bytes()},
+                                  pith::stream<float>{x.data() + 1, n}, state.agreed(), state.local(), ws);
+    }
+    CHECK(x.front() == 42);
+    CHECK(x.back() == 42);
+    auto const* const words = state.agreed().words.data();
+    CHECK(words[0] == 3);
+    CHECK(std::is_sorted(words + 1, words + 3));
+    CHECK(words[2] <= n);
+  }
+}
+
+TEST_CASE("an owner may speak of its own region only") {
+  constexpr unsigned ranks = 2;
+  auto const codec = pith::ok_top_k(0.5);
+  auto const dims = pith::shape{8};
+  auto state = pith::make_state<float>(pith::seq, codec, dims, {7, 1, 0});
+  auto const moves = codec.round<float>(1, dims, ranks);
+  alignas(8) std::byte bytes[96] = {};
+  REQUIRE(moves.bytes() * ranks <= sizeof bytes);
+  auto const told = pith::detail::pair_pieces<float>(bytes, 4, moves.bytes());
+  for (unsigned owner = 0; owner < ranks; ++owner) {
+    for (std::uint32_t j = 0; j < 4; ++j) {
+      told.values(owner)[j] = static_cast<float>(owner + 1);
+      told.indices(owner)[j] = 2 * j;
+    }
+  }
+  auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, dims, ranks));
+  auto ws = pith::workspace<>(pith::span<std::byte>(scratch));
+  auto x = std::vector<float>(8);
+  codec.absorb(pith::seq, state.id(), dims, ranks, 1,
+               pith::received<>{pith::span<std::byte const>(bytes, 96), moves.bytes()},
+               pith::stream<float>{x.data(), 8}, state.agreed(), state.local(), ws);
+  CHECK(same_bytes(x, of({1, 0, 1, 0, 2, 0, 2, 0})));
+}
+
+TEST_CASE("every executor leaves the same bytes") {
+  auto const codec = pith::error_feedback(pith::ok_top_k(0.05));
+  for (std::size_t const n : {100u, 20000u}) {
+    auto const expected = exchanged<float>(pith::seq, codec, {n});
+    CHECK(exchanged<float>(team_executor(3), codec, {n}) == expected);
+  }
+}
+
+TEST_CASE("policies hear what arrived: EF21's estimates stay those of all") {
+  auto const codec = pith::error_feedback(pith::ok_top_k(0.1), pith::ef21());
+  auto g = group<float, std::remove_const_t<decltype(codec)>>(codec, {500}, 4);
+  auto received = std::vector<float>();
+  for (int step = 0; step < 8; ++step) received = agreed_mean(g.all_reduce(gradients(500, 4, step)));
+  auto mean = std::vector<double>(500);
+  for (unsigned r = 0; r < 4; ++r) {
+    auto const estimate = kept(policy_state(g.local(r)).estimate);
+    for (std::size_t i = 0; i < 500; ++i) mean[i] += estimate[i] / 4;
+  }
+  CHECK(widen(received) == mean);
+}
+
+TEST_CASE("a model's tensors travel together, as each would alone") {
+  auto const codec = pith::error_feedback(pith::ok_top_k(0.05));
+  auto const tensors = std::vector<pith::tensor_spec>{{"a", {1000}}, {"b", {0}}, {"c", {37}}, {"d", {4099}}};
+  pith::run_ranks(3, [&](pith::thread_communicator comm) {
+    auto ex = pith::make_exchange<float>(
+        pith::seq, comm, tensors, [&](pith::tensor_spec const&) { return codec; }, 7);
+    auto alone = std::vector<trial<float, std::remove_const_t<decltype(codec)>>>();
+    for (std::uint32_t t = 0; t < tensors.size(); ++t)
+      alone.emplace_back(codec, tensors[t].dims, pith::tensor_id{7, t, static_cast<std::uint16_t>(comm.rank())});
+    for (int step = 0; step < 4; ++step) {
+      auto together = gradient(ex.size(), comm.rank(), step);
+      auto const given = together;
+      ex.all_reduce_mean(pith::span<float>(together));
+      auto at = given.begin();
+      auto one = std::vector<float>();
+      for (std::size_t t = 0; t < tensors.size(); ++t) {
+        auto const end = at + static_cast<std::ptrdiff_t>(tensors[t].dims.n);
+        auto const x = alone[t].all_reduce(std::vector<float>(at, end), comm);
+        one.insert(one.end(), x.begin(), x.end());
+        at = end;
+      }
+      CHECK(same_bytes(together, one));
+    }
+  });
+}
