@@ -123,7 +123,7 @@ static_assert(pith::detail::stateless<pith::agreed_of<sidco, float, exec>>);
 static_assert(codecs<unverified_ef<sidco>, unverified_ef<gaussian_k>>);
 
 // Ok-Topk and gTop-k: exchanges.
-static_assert(row_of<pith::ok_top_k> == row{.contractive = true, .collective = true, .rate = true});
+static_assert(row_of<pith::ok_top_k> == row{.contractive = true, .rate = true, .collective = true});
 static_assert(pith::codec<pith::ok_top_k, float, exec> && !pith::stage<pith::ok_top_k, float, exec>);
 static_assert(pith::detail::tells_arrived<pith::ok_top_k, float, exec> &&
               !pith::detail::tells_contribution<pith::ok_top_k, float, exec>);
