@@ -1,6 +1,7 @@
 // pith/comm/all_reduce_mean.hpp — the mean of all ranks' gradients, exchanged as the codec can.
 #pragma once
 
+#include <pith/comm/any_request.hpp>
 #include <pith/comm/communicator.hpp>
 #include <pith/core/compress.hpp>
 
@@ -13,12 +14,12 @@ namespace detail {
 
 /// Sums or maximises, in place, bytes that hold elements of a kind known at run time.
 template <class T, class Comm, class E>
-void reduce_as(E const& exec, Comm& comm, span_on<E, std::byte> bytes, reduction how) {
-  comm.all_reduce(exec, span_on<E, T>(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), how).wait(exec);
+any_request<Comm, E> reduce_as(E const& exec, Comm& comm, span_on<E, std::byte> bytes, reduction how) {
+  return comm.all_reduce(exec, span_on<E, T>(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), how);
 }
 
 template <class Comm, class E>
-void reduce(E const& exec, Comm& comm, element_kind kind, span_on<E, std::byte> bytes, reduction how) {
+any_request<Comm, E> reduce(E const& exec, Comm& comm, element_kind kind, span_on<E, std::byte> bytes, reduction how) {
   switch (kind) {
     case element_kind::f32: return reduce_as<float>(exec, comm, bytes, how);
     case element_kind::f64: return reduce_as<double>(exec, comm, bytes, how);
@@ -44,24 +45,25 @@ void require_served([[maybe_unused]] C const& codec, [[maybe_unused]] shape cons
   }
 }
 
-/// Moves what all ranks produced. Returns what is to be absorbed: `out` itself for a sum, else `gathered`.
+/// Begins to move what all ranks produced; the memory is the request's until it is done.
 template <class Comm, class E>
-received_on<E> move_bytes(E const& exec, Comm& comm, transport how, element_kind kind, span_on<E, std::byte> out,
-                          span_on<E, std::byte> gathered) {
+any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, element_kind kind, span_on<E, std::byte> out,
+                                span_on<E, std::byte> gathered) {
   switch (how) {
-    case transport::all_gather:
-      comm.all_gather(exec, span_on<E, std::byte const>(out), gathered).wait(exec);
-      return {gathered, out.size()};
+    case transport::all_gather: return comm.all_gather(exec, span_on<E, std::byte const>(out), gathered);
     case transport::all_to_all:
-      if constexpr (exchanges_pieces<Comm, E>) {
-        comm.all_to_all(exec, span_on<E, std::byte const>(out), gathered).wait(exec);
-        return {gathered, out.size() / comm.size()};
-      }
-      throw std::logic_error("move_bytes: an all-to-all over a communicator without one, which require_served refuses");
-    case transport::sum: reduce(exec, comm, kind, out, reduction::sum); break;
-    case transport::max: reduce(exec, comm, kind, out, reduction::max); break;
+      if constexpr (exchanges_pieces<Comm, E>) return comm.all_to_all(exec, span_on<E, std::byte const>(out), gathered);
+      break;
+    case transport::sum: return reduce(exec, comm, kind, out, reduction::sum);
+    case transport::max: return reduce(exec, comm, kind, out, reduction::max);
   }
-  return {out};
+  throw std::logic_error("move_bytes: a transport that the communicator lacks, which require_served refuses");
+}
+
+/// What is to be absorbed once it has moved: `out` itself for a sum, else `gathered`.
+template <class E>
+received_on<E> moved(transport how, span_on<E, std::byte> out, span_on<E, std::byte> gathered, unsigned ranks) {
+  return comes_apart(how) ? received_on<E>{gathered, out.size() / pieces(how, ranks)} : received_on<E>{out};
 }
 
 }  // namespace detail
@@ -94,7 +96,8 @@ void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, std::
     detail::clear_padding<E>(exec, sent, out.size());
     detail::produce<In>(codec, exec, state.id(), dims, comm.size(), round, stream_on<E, In const>(x), out,
                         state.agreed(), state.local(), ws);
-    auto const in = detail::move_bytes(exec, comm, moves.how, moves.kind, sent, gathered);
+    detail::move_bytes(exec, comm, moves.how, moves.kind, sent, gathered).wait(exec);
+    auto const in = detail::moved<E>(moves.how, sent, gathered, comm.size());
     detail::absorb<In>(codec, exec, state.id(), dims, comm.size(), round, in, x, state.agreed(), state.local(), ws);
   }
 }

@@ -181,7 +181,7 @@ class gradient_exchange {
     if (is_sealed) gathered_bytes_ += exact_->move(exec_, *comm_, groups, round, out_.data(), gathered_.data());
     for (auto const& g : groups) {
       if (is_sealed && g.how == transport::all_gather) continue;
-      detail::move_bytes(exec_, *comm_, g.how, g.kind, out(g), gathered(g));
+      detail::move_bytes(exec_, *comm_, g.how, g.kind, out(g), gathered(g)).wait(exec_);
       if (exact_ && g.how == transport::all_gather) gathered_bytes_ += g.bytes;
     }
   }
