@@ -381,7 +381,8 @@ TEST_CASE("ranks that gather otherwise are told") {
   auto const build = [](pith::thread_communicator comm) {
     pith::make_exchange<float>(pith::seq, comm, tensors, keeping, 3, comm.rank() == 1 ? gather::exact : gather::padded);
   };
-  CHECK_THROWS_WITH_AS(pith::run_ranks(2, build), doctest::Contains("rank 1 differs from rank 0 in the element type"),
+  CHECK_THROWS_WITH_AS(pith::run_ranks(2, build),
+                       doctest::Contains("rank 1 differs from rank 0 in how it gathers: exact, not padded"),
                        pith::agreement_error);
 }
 

@@ -198,32 +198,6 @@ TEST_CASE("a NaN on one rank reaches all and leaves no trace in the residuals") 
   });
 }
 
-TEST_CASE("what ranks disagree on is named") {
-  auto const build = [](auto tensor, auto codec, auto seed) {
-    pith::run_ranks(3, [&](pith::thread_communicator comm) {
-      exchange(pith::seq, comm, {tensor(comm.rank())}, pith::parse<float>(codec(comm.rank())), seed(comm.rank()));
-    });
-  };
-  auto const one_tensor = [](unsigned) { return pith::tensor_spec{"w", {64, 8}}; };
-  auto const one_codec = [](unsigned) { return "ef(top_k(0.1))"; };
-  auto const one_seed = [](unsigned) { return std::uint64_t{1}; };
-  CHECK_NOTHROW(build(one_tensor, one_codec, one_seed));
-  CHECK_THROWS_WITH_AS(
-      build(
-          one_tensor, [](unsigned r) { return r == 2 ? "ef(top_k(0.2))" : "ef(top_k(0.1))"; }, one_seed),
-      "pith::gradient_exchange: rank 2 differs from rank 0 in codecs: \"1 tensors, seed 1, ef(top_k(0.2))\", "
-      "not \"1 tensors, seed 1, ef(top_k(0.1))\"",
-      pith::agreement_error);
-  CHECK_THROWS_WITH_AS(build(
-                           [](unsigned r) {
-                             return pith::tensor_spec{"w", {r == 1 ? 72u : 64u, 8}};
-                           },
-                           one_codec, one_seed),
-                       doctest::Contains("rank 1 differs from rank 0 in the list of tensors"), pith::agreement_error);
-  CHECK_THROWS_WITH_AS(build(one_tensor, one_codec, [](unsigned r) { return std::uint64_t{r}; }),
-                       doctest::Contains("rank 1 differs from rank 0 in the seed"), pith::agreement_error);
-}
-
 TEST_CASE("bad sizes and foreign states are refused in words") {
   auto comm = pith::self_communicator();
   using solo = pith::gradient_exchange<float, pith::seq_executor, pith::self_communicator>;

@@ -8,44 +8,134 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pith::inline v0::detail {
 
-/// What a rank is about to exchange: one hash for each thing that must agree, and its codecs in words.
-struct agreement {
-  std::uint64_t kind = 0, seed = 0, tensors = 0, codecs = 0;
-  std::array<char, 224> words = {};
-
-  void say(std::string const& text) { std::copy_n(text.data(), std::min(text.size(), words.size() - 1), words.data()); }
-};
-static_assert(sizeof(agreement) == 256);
-
-inline char const* difference(agreement const& a, agreement const& b) {
-  if (a.kind != b.kind) return "the element type, executor, gathering or version";
-  if (a.tensors != b.tensors) return "the list of tensors";
-  if (a.codecs != b.codecs) return "codecs";
-  if (a.seed != b.seed) return "the seed";
-  return nullptr;
+/// What each rank has, on all ranks: a small gathering for the host, outside of steps or for debugging.
+template <class T, class Comm, executor E>
+void gather_on_host(E const& exec, Comm& comm, span<T const> mine, span<T> all) {
+  auto const sent = buffer<T, E>(exec, mine.size());
+  auto const received = buffer<T, E>(exec, all.size());
+  auto const bytes = [](auto const& b) { return reinterpret_cast<std::byte*>(b.data()); };
+  exec.upload(sent.data(), mine.data(), mine.size() * sizeof(T));
+  comm.all_gather(exec, span_on<E, std::byte const>(bytes(sent), sent.size_bytes()),
+                  span_on<E, std::byte>(bytes(received), received.size_bytes()))
+      .wait(exec);
+  exec.download(all.data(), received.data(), received.size_bytes());
+}
+template <class T, class Comm, executor E>
+std::vector<T> gather_on_host(E const& exec, Comm& comm, std::vector<T> const& mine) {
+  auto all = std::vector<T>(mine.size() * comm.size());
+  gather_on_host<T>(exec, comm, span<T const>(mine.data(), mine.size()), span<T>(all.data(), all.size()));
+  return all;
 }
 
-/// Throws on all ranks if any differs from rank 0. One gathering of 256 bytes.
-template <class Comm, executor E>
-void require_agreement(E const& exec, Comm& comm, agreement const& mine) {
-  auto const sent = buffer<std::byte, E>(exec, sizeof mine);
-  auto const all = buffer<std::byte, E>(exec, sizeof mine * comm.size());
-  auto each = std::vector<agreement>(comm.size());
-  exec.upload(sent.data(), &mine, sizeof mine);
-  comm.all_gather(exec, span_on<E, std::byte const>(sent.view()), all.view()).wait(exec);
-  exec.download(each.data(), all.data(), all.size());
-  for (unsigned rank = 1; rank < comm.size(); ++rank) {
-    auto const* const what = difference(each[0], each[rank]);
-    if (what == nullptr) continue;
-    throw agreement_error(sentence("gradient_exchange: rank ", rank, " differs from rank 0 in ", what, ": \"",
-                                   each[rank].words.data(), "\", not \"", each[0].words.data(), "\""));
+/// Words of one size, to travel; they end with a zero.
+template <std::size_t Size>
+struct short_text {
+  std::array<char, Size> letters = {};
+
+  short_text() = default;
+  explicit short_text(std::string const& text) {
+    std::copy_n(text.data(), std::min(text.size(), Size - 1), letters.data());
   }
+  char const* words() const { return letters.data(); }
+  bool empty() const { return letters[0] == 0; }
+  friend bool operator==(short_text const&, short_text const&) = default;
+};
+
+/// What a rank is about to exchange, in words, or why it cannot.
+struct agreement {
+  using term = short_text<32>;
+  using note = short_text<256>;
+
+  /// What must be equal: each with its name.
+  static constexpr std::array names = {"the element type",   "the executor",       "the version",      "how it gathers",
+                                       "the bucket's bytes", "whether it weights", "when it verifies", "the seed"};
+  std::array<term, names.size()> terms = {};
+  std::uint64_t tensors = 0;  ///< how many
+  std::uint64_t digest = 0;   ///< of their descriptions
+  note failure = {};
+};
+
+inline std::uint64_t digest_of(std::vector<std::string> const& texts) {
+  auto all = digest();
+  for (auto const& words : texts) all << words;
+  return all.value();
+}
+
+/// Throws if a rank could not build what it meant to exchange.
+inline void require_built(std::vector<agreement> const& each) {
+  for (std::size_t rank = 0; rank < each.size(); ++rank) {
+    if (each[rank].failure.empty()) continue;
+    throw agreement_error(
+        sentence("gradient_exchange: rank ", rank, " could not build its exchange: ", each[rank].failure.words()));
+  }
+}
+
+inline void require_equal_terms(std::vector<agreement> const& each) {
+  for (std::size_t rank = 1; rank < each.size(); ++rank) {
+    for (std::size_t i = 0; i < agreement::names.size(); ++i) {
+      if (each[rank].terms[i] == each[0].terms[i]) continue;
+      throw agreement_error(sentence("gradient_exchange: rank ", rank, " differs from rank 0 in ", agreement::names[i],
+                                     ": ", each[rank].terms[i].words(), ", not ", each[0].terms[i].words()));
+    }
+  }
+}
+
+/// The first that differs from rank 0's, of `count` a rank: its rank and its number. The rank is 0 if there is none.
+template <class T>
+std::pair<std::size_t, std::size_t> first_difference(std::vector<T> const& all, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    for (auto at = i + count; at < all.size(); at += count) {
+      if (!(all[at] == all[i])) return {at / count, i};
+    }
+  }
+  return {0, 0};
+}
+
+/// Throws on all ranks if tensors, or their codecs, differ: the digests of all are gathered, and the words for one.
+template <class Comm, executor E>
+void require_equal_tensors(E const& exec, Comm& comm, std::vector<agreement> const& each,
+                           std::vector<std::string> const& mine) {
+  std::uint64_t most = 0;
+  bool is_equal = true;
+  for (auto const& a : each) {
+    most = std::max(most, a.tensors);
+    is_equal = is_equal && a.tensors == each[0].tensors && a.digest == each[0].digest;
+  }
+  if (is_equal) return;
+  auto digests = std::vector<std::uint64_t>(most);
+  std::transform(mine.begin(), mine.end(), digests.begin(),
+                 [](std::string const& words) { return (digest() << words).value(); });
+  auto const [rank, tensor] = first_difference(gather_on_host(exec, comm, digests), most);
+  auto const words = std::vector(1, agreement::note(tensor < mine.size() ? mine[tensor] : "none"));
+  auto const all = gather_on_host(exec, comm, words);
+  throw agreement_error(sentence("gradient_exchange: rank ", rank, " differs from rank 0 in tensor ", tensor, ": ",
+                                 all[rank].words(), ", not ", all[0].words()));
+}
+
+/// Throws on all ranks if any differs from rank 0 or could not build its exchange, which throws `failure` itself. One
+/// gathering if all is well.
+template <class Comm, executor E>
+void require_agreement(E const& exec, Comm& comm, agreement const& mine, std::vector<std::string> const& tensors,
+                       std::exception_ptr const& failure) {
+  auto each = std::vector<agreement>();
+  try {
+    each = gather_on_host(exec, comm, std::vector(1, mine));
+  } catch (...) {
+    if (!failure) throw;
+  }
+  if (failure) std::rethrow_exception(failure);
+  require_built(each);
+  require_equal_terms(each);
+  require_equal_tensors(exec, comm, each, tensors);
 }
 
 }  // namespace pith::inline v0::detail

@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -23,23 +24,12 @@ class request_among {
   void wait(E const& exec) {
     std::visit([&exec](auto& request) { request.wait(exec); }, held_);
   }
-  /// One that cannot be asked whether it is done is waited for.
   template <class E>
   bool test(E const& exec) {
-    return std::visit([&exec](auto& request) { return is_done(request, exec); }, held_);
+    return std::visit([&exec](auto& request) { return request.test(exec); }, held_);
   }
 
  private:
-  template <class R, class E>
-  static bool is_done(R& request, E const& exec) {
-    if constexpr (requires { request.test(exec); }) {
-      return request.test(exec);
-    } else {
-      request.wait(exec);
-      return true;
-    }
-  }
-
   std::variant<Request...> held_;
 };
 
@@ -60,6 +50,7 @@ using gather_request = decltype(std::declval<Comm&>().all_gather(
 template <class Comm, class E, class T>
 using sum_request =
     decltype(std::declval<Comm&>().all_reduce(std::declval<E const&>(), span_on<E, T>(), reduction::sum));
+/// Those of calls that a communicator may lack are `completed` then.
 template <class Comm, class E>
 struct piece_request {
   using type = completed;
@@ -70,13 +61,23 @@ struct piece_request<Comm, E> {
   using type = decltype(std::declval<Comm&>().all_to_all(std::declval<E const&>(), span_on<E, std::byte const>(),
                                                          span_on<E, std::byte>()));
 };
+template <class Comm, class E>
+struct send_request {
+  using type = completed;
+};
+template <class Comm, class E>
+  requires sends<Comm, E>
+struct send_request<Comm, E> {
+  using type = decltype(std::declval<Comm&>().send_recv(std::declval<E const&>(), span_on<E, std::byte const>(), 0u,
+                                                        span_on<E, std::byte>(), 0u));
+};
 
 /// What a transfer of an exchange over `Comm` returns.
 template <class Comm, class E>
 using any_request =
     typename distinct_requests<request_among<completed>, gather_request<Comm, E>, typename piece_request<Comm, E>::type,
-                               sum_request<Comm, E, float>, sum_request<Comm, E, double>, sum_request<Comm, E, half>,
-                               sum_request<Comm, E, bfloat16>, sum_request<Comm, E, std::int32_t>,
-                               sum_request<Comm, E, std::int8_t>>::type;
+                               typename send_request<Comm, E>::type, sum_request<Comm, E, float>,
+                               sum_request<Comm, E, double>, sum_request<Comm, E, half>, sum_request<Comm, E, bfloat16>,
+                               sum_request<Comm, E, std::int32_t>, sum_request<Comm, E, std::int8_t>>::type;
 
 }  // namespace pith::inline v0::detail

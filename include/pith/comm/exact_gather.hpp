@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/comm/communicator.hpp>
+#include <pith/comm/flight.hpp>
 #include <pith/comm/gather.hpp>
 #include <pith/core/buffer.hpp>
 #include <pith/core/error.hpp>
@@ -16,7 +17,7 @@
 namespace pith::inline v0::detail {
 
 /// Gathers the counts of all payloads of a round, and then of each group of them as many bytes as the rank that uses
-/// most. They are sealed in the memory that receives them, and received in memory of the same size.
+/// most. They are sealed in the memory that they would be gathered in, and received in memory of the same size.
 template <real In, executor E>
 class exact_gather {
  public:
@@ -24,40 +25,44 @@ class exact_gather {
 
   exact_gather(E const& exec, exchange_plan const& plan, std::vector<tensor_spec> const& tensors,
                std::vector<any_codec<In, E>> const& codecs, unsigned ranks)
-      : ranks_(ranks), sealed_(exec, plan.gathered_bytes()) {
+      : ranks_(ranks) {
     std::size_t most = 0;
     for (auto const& groups : plan.rounds()) {
       auto& r = rounds_.emplace_back();
       for (auto const& g : groups) add(r, g, tensors, codecs);
+      r.counts.resize(r.places.size() * ranks);
       most = std::max(most, r.places.size());
     }
     mine_ = buffer<std::uint32_t, E>(exec, most);
     all_ = buffer<std::uint32_t, E>(exec, most * ranks);
-    counts_.resize(most * ranks);
   }
 
   bool has_counts(unsigned in_round) const { return !rounds_[in_round].places.empty(); }
 
-  /// Gathers what this rank produced in a round at `out`, as if it had been padded, at `gathered`; the bytes that it
-  /// sent.
+  /// Waits for the counts of what all ranks produced in a round, this one at `out`, and begins to gather it; the bytes
+  /// that this rank sends.
   template <class Comm>
-  std::size_t move(E const& exec, Comm& comm, std::vector<group> const& groups, unsigned in_round, std::byte* out,
-                   std::byte* gathered) {
-    auto const& r = rounds_[in_round];
+  std::size_t start(E const& exec, Comm& comm, std::vector<group> const& groups, unsigned in_round, std::byte* out,
+                    std::byte* sealed, std::byte* received, flight<Comm, E>& to) {
+    auto& r = rounds_[in_round];
     gather_counts(exec, comm, r, out);
     auto sent = r.places.size() * sizeof(std::uint32_t);
-    std::size_t first = 0;
-    for (auto const& g : groups) {
-      if (g.how != transport::all_gather) continue;
-      auto const slots = span<packet const>(r.packets.data() + first, g.slots.size());
+    for_each_group(r, groups, [&](group const& g, span<packet const> slots) {
       auto const bytes = largest(r, slots);
-      seal(exec, r, slots, comm.rank(), out, gathered + g.gathered);
-      gather_bytes(exec, comm, gathered + g.gathered, bytes, sealed_.data());
-      unseal(exec, r, slots, g, bytes, gathered + g.gathered);
-      first += g.slots.size();
+      seal(exec, r, slots, comm.rank(), out, sealed + g.gathered);
+      to.add(gather_bytes(exec, comm, sealed + g.gathered, bytes, received + g.gathered));
       sent += bytes;
-    }
+    });
     return sent;
+  }
+
+  /// Puts what was received to where it would lie if it had been padded.
+  void unseal(E const& exec, std::vector<group> const& groups, unsigned in_round, std::byte const* received,
+              std::byte* gathered) const {
+    auto const& r = rounds_[in_round];
+    for_each_group(r, groups, [&](group const& g, span<packet const> slots) {
+      unseal(exec, r, slots, g, largest(r, slots), received + g.gathered, gathered + g.gathered);
+    });
   }
 
  private:
@@ -75,7 +80,19 @@ class exact_gather {
   struct round {
     std::vector<packet> packets;
     std::vector<place> places;
+    std::vector<std::uint32_t> counts = {};  ///< of all ranks
   };
+
+  /// f(group, its packets) of each group that is gathered.
+  template <class F>
+  static void for_each_group(round const& r, std::vector<group> const& groups, F const& f) {
+    auto const* packets = r.packets.data();
+    for (auto const& g : groups) {
+      if (g.how != transport::all_gather) continue;
+      f(g, span<packet const>(packets, g.slots.size()));
+      packets += g.slots.size();
+    }
+  }
 
   static void add(round& r, group const& g, std::vector<tensor_spec> const& tensors,
                   std::vector<any_codec<In, E>> const& codecs) {
@@ -90,20 +107,21 @@ class exact_gather {
   }
 
   template <class Comm>
-  void gather_bytes(E const& exec, Comm& comm, std::byte const* mine, std::size_t bytes, std::byte* all) const {
-    comm.all_gather(exec, span_on<E, std::byte const>(mine, bytes), span_on<E, std::byte>(all, bytes * ranks_))
-        .wait(exec);
+  gather_request<Comm, E> gather_bytes(E const& exec, Comm& comm, std::byte const* mine, std::size_t bytes,
+                                       std::byte* all) const {
+    return comm.all_gather(exec, span_on<E, std::byte const>(mine, bytes), span_on<E, std::byte>(all, bytes * ranks_));
   }
 
   template <class Comm>
-  void gather_counts(E const& exec, Comm& comm, round const& r, std::byte const* out) {
+  void gather_counts(E const& exec, Comm& comm, round& r, std::byte const* out) {
     auto const n = r.places.size(), bytes = n * sizeof(std::uint32_t);
     for (std::size_t i = 0; i < n; ++i) exec.copy(mine_.data() + i, out + r.places[i].out, sizeof(std::uint32_t));
     gather_bytes(exec, comm, reinterpret_cast<std::byte const*>(mine_.data()), bytes,
-                 reinterpret_cast<std::byte*>(all_.data()));
-    exec.download(counts_.data(), all_.data(), bytes * ranks_);
+                 reinterpret_cast<std::byte*>(all_.data()))
+        .wait(exec);
+    exec.download(r.counts.data(), all_.data(), bytes * ranks_);
     for (unsigned rank = 0; rank < ranks_; ++rank) {
-      for (std::size_t i = 0; i < n; ++i) require_count(r.places[i], rank, counts_[rank * n + i]);
+      for (std::size_t i = 0; i < n; ++i) require_count(r.places[i], rank, r.counts[rank * n + i]);
     }
   }
   static void require_count(place const& p, unsigned rank, std::uint32_t count) {
@@ -116,7 +134,7 @@ class exact_gather {
   template <class F>
   void for_each_piece(round const& r, packet const& p, unsigned rank, F const& f) const {
     if (p.places == 0) return f({0, p.bytes});
-    auto walk = piece_walk<F>(counts_.data() + rank * r.places.size() + p.first, f);
+    auto walk = piece_walk<F>(r.counts.data() + rank * r.places.size() + p.first, f);
     visit_pieces<In>(p.codec, p.tensor.dims, walk);
   }
 
@@ -140,9 +158,9 @@ class exact_gather {
     }
   }
   void unseal(E const& exec, round const& r, span<packet const> slots, group const& g, std::size_t stride,
-              std::byte* gathered) const {
+              std::byte const* received, std::byte* gathered) const {
     for (unsigned rank = 0; rank < ranks_; ++rank) {
-      std::byte const* from = sealed_.data() + rank * stride;
+      std::byte const* from = received + rank * stride;
       for (auto const& p : slots) {
         auto* const to = gathered + rank * g.bytes + p.offset;
         exec.fill(to, std::byte{}, p.bytes);
@@ -157,8 +175,6 @@ class exact_gather {
   unsigned ranks_;
   std::vector<round> rounds_;
   buffer<std::uint32_t, E> mine_, all_;
-  std::vector<std::uint32_t> counts_;
-  buffer<std::byte, E> sealed_;
 };
 
 }  // namespace pith::inline v0::detail

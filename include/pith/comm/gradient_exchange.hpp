@@ -1,20 +1,24 @@
-// pith/comm/gradient_exchange.hpp — the gradients of a model's tensors, exchanged by one call a step.
+// pith/comm/gradient_exchange.hpp — the gradients of a model's tensors, exchanged while backward makes them or at once.
 #pragma once
 
 #include <pith/comm/agreement.hpp>
-#include <pith/comm/all_reduce_mean.hpp>
-#include <pith/comm/exact_gather.hpp>
-#include <pith/comm/exchange_plan.hpp>
-#include <pith/comm/gather.hpp>
+#include <pith/comm/buckets.hpp>
+#include <pith/comm/exchange_options.hpp>
+#include <pith/comm/exchange_pipeline.hpp>
+#include <pith/comm/exchanged_tensors.hpp>
 #include <pith/comm/policy.hpp>
-#include <pith/comm/predicted_gather.hpp>
+#include <pith/comm/progress_thread.hpp>
 #include <pith/core/any_codec.hpp>
 #include <pith/core/saving.hpp>
 #include <pith/version.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,13 +27,21 @@
 namespace pith::inline v0 {
 
 /// Owns everything that exchanging a model's gradients takes: a codec and its state for each tensor, memory, and the
-/// plan by which all tensors' payloads travel together, one transfer a round and kind.
+/// plan by which a bucket's payloads travel together, one transfer a round and kind.
 ///
-///   needs    equal tensors, codecs and seed on all ranks (agreement_error when it is built)
-///   keeps    the codecs' states; export_state saves them, import_state puts them back
-///   cost     memory for one payload of all tensors and `size()` gathered ones, with gather::exact twice the latter; a
-///            step allocates nothing. The transfers of a step do not depend on the number of tensors: with power_sgd one
-///            sum of all P, and of what travels as it is, and one of all Q
+///   exchange.begin(gradients);   // a step: all tensors one after another
+///   exchange.ready(i);           // as backward has written tensor i; a bucket leaves when all of it is ready
+///   exchange.wait();             // the means of all; what was not said to be ready is ready now
+///   exchange.all_reduce_mean(gradients);   // all of that in one call
+///
+///   needs    equal tensors, codecs and options on all ranks (agreement_error on all of them when it is built, also where
+///            one could not build it); gradients that stay where they are from ready() to wait(). On a host ready() makes
+///            a thread once, which does the exchange: a communicator that may be called from it
+///   keeps    the codecs' states; export_state saves them, import_state puts them back. A step that threw leaves some
+///            ahead of others: no further one begins before import_state
+///   cost     memory for one payload of the two largest buckets and `size()` gathered ones, with gather::exact twice the
+///            latter; a step allocates nothing. The transfers of a bucket do not depend on the number of its tensors: with
+///            power_sgd one sum of all P, and of what travels as it is, and one of all Q
 template <real In, executor E, class Comm>
 class gradient_exchange {
  public:
@@ -38,219 +50,267 @@ class gradient_exchange {
   /// `policy(tensor)` is the codec of a tensor.
   template <policy_for<In, E> Policy>
   gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
-                    std::uint64_t seed = 0, gather how = gather::padded)
-      : exec_(exec), comm_(&comm), tensors_(std::move(tensors)), how_(how) {
+                    exchange_options const& options = {})
+      : exec_(exec), how_(options.how), is_weighted_(options.is_weighted) {
     explain_communicator<Comm, E>();
-    for (auto const& t : tensors_) codecs_.push_back(static_cast<codec_type>(policy(t)));
-    detail::require_agreement(exec_, comm, agreement(seed));
-    make_states(seed);
-    make_plan();
-    if (how == gather::exact) exact_.emplace(exec_, plan_, tensors_, codecs_, comm.size());
-    if (how == gather::predicted) predicted_.emplace(exec_, tensors_, codecs_);
+    auto failure = std::exception_ptr();
+    auto mine = detail::agreement();
+    try {
+      engine_ = std::make_unique<engine>(exec, comm, std::move(tensors), policy, options);
+    } catch (std::exception const& e) {
+      failure = std::current_exception();
+      mine.failure = detail::agreement::note(e.what());
+    }
+    auto const described = failure ? std::vector<std::string>() : descriptions();
+    describe(mine, described, options);
+    detail::require_agreement(exec_, comm, mine, described, failure);
+    fingerprint_ = fingerprint(described, options.seed, comm);
   }
 
   /// One codec for all tensors.
   gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, codec_type const& codec,
-                    std::uint64_t seed = 0, gather how = gather::padded)
+                    exchange_options const& options = {})
       : gradient_exchange(
-            exec, comm, std::move(tensors), [&codec](tensor_spec const&) { return codec; }, seed, how) {}
+            exec, comm, std::move(tensors), [&codec](tensor_spec const&) { return codec; }, options) {}
 
-  std::vector<tensor_spec> const& tensors() const { return tensors_; }
-  std::vector<codec_type> const& codecs() const { return codecs_; }
+  /// The usual options.
+  template <class What>
+  gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, What const& policy_or_codec,
+                    std::uint64_t seed, gather how = gather::padded)
+      : gradient_exchange(exec, comm, std::move(tensors), policy_or_codec, exchange_options{.seed = seed, .how = how}) {
+  }
+
+  std::vector<tensor_spec> const& tensors() const { return model().specs(); }
+  std::vector<codec_type> const& codecs() const { return model().codecs(); }
 
   /// The elements of all tensors.
-  std::uint64_t size() const { return size_; }
+  std::uint64_t size() const { return model().size(); }
+  std::size_t buckets() const { return engine_->pipeline.buckets(); }
 
   /// The bytes that a rank hands to the communicator in a step, padding included; gathered ones travel to all others,
   /// scattered ones to one rank each. Where they vary they are those of the last step, and before the first one the most.
-  std::size_t gathered_bytes() const { return gathered_bytes_; }
-  std::size_t scattered_bytes() const { return plan_.sent_bytes(transport::all_to_all); }
-  std::size_t summed_bytes() const { return plan_.sent_bytes(transport::sum) + plan_.sent_bytes(transport::max); }
+  std::size_t gathered_bytes() const { return engine_->pipeline.gathered_bytes(); }
+  std::size_t scattered_bytes() const { return engine_->pipeline.sent_bytes(transport::all_to_all); }
+  std::size_t summed_bytes() const {
+    return engine_->pipeline.sent_bytes(transport::sum) + engine_->pipeline.sent_bytes(transport::max);
+  }
 
   /// Replaces gradients, all tensors one after another, by their means over the ranks, as far as the codecs keep them.
-  void all_reduce_mean(span_on<E, In> gradients) {
-    detail::require_size("gradient_exchange", "the elements of all gradients", size_, gradients.size());
+  /// With exchange_options::is_weighted the means are those of sum(weight x gradient) / sum(weight).
+  void all_reduce_mean(span_on<E, In> gradients, double weight = 1) {
+    begin(gradients, weight);
+    wait();
+  }
+
+  /// A step begins, of gradients that will be ready one by one in this memory, all tensors one after another.
+  void begin(span_on<E, In> gradients, double weight = 1) {
+    detail::require_size("gradient_exchange", "the elements of all gradients", size(), gradients.size());
+    begin(weight);
+    model().lay(gradients);
+  }
+  /// A step begins, of gradients that ready(tensor, gradient) shows.
+  void begin(double weight = 1) {
+    require_idle("begin");
+    require_weight(weight);
     if (how_ != gather::padded) detail::require_no_capture(exec_, how_);
-    auto ws = workspace_on<E>(scratch_.view());
-    for (auto& state : states_) state.advance(exec_);
-    begin_step();
-    for (unsigned round = 0; round < plan_.rounds().size(); ++round) {
-      auto const& groups = plan_.rounds()[round];
-      for (auto const& g : groups) produce(g, round, gradients, ws);
-      move(groups, round);
-      for (auto const& g : groups) absorb(g, round, gradients, ws);
+    model().lay_none();
+    engine_->ready.begin();
+    engine_->pipeline.begin_step(weight);
+    phase_ = phase::ready;
+  }
+
+  /// The gradient of a tensor is written, and is the exchange's until wait() returns.
+  void ready(std::size_t tensor) {
+    require_step("ready", tensor);
+    detail::require(model().is_laid(tensor), "gradient_exchange: the step began without gradients: ready(", tensor,
+                    ", gradient) shows that of a tensor");
+    engine_->ready.add(tensor);
+    advance();
+  }
+  /// The same of one that lies here.
+  void ready(std::size_t tensor, span_on<E, In> gradient) {
+    require_step("ready", tensor);
+    detail::require_size("gradient_exchange", "the elements of the gradient", tensors()[tensor].dims.n,
+                         gradient.size());
+    model().lay(tensor, gradient.data());
+    ready(tensor);
+  }
+
+  /// Ends the step: all gradients are means. What was not said to be ready is ready now.
+  void wait() {
+    require_step("wait");
+    for (std::size_t i = 0; i < tensors().size(); ++i) {
+      detail::require(model().is_laid(i), "gradient_exchange: wait() ends a step in which tensor ", i, ", \"",
+                      tensors()[i].name, "\", was not ready");
     }
-    if (predicted_) predicted_->end_step(exec_);
+    engine_->ready.add_rest();
+    guarded([this] { is_running_ ? engine_->thread->join() : engine_->run(); });
+    phase_ = phase::idle;
+    is_running_ = false;
+  }
+
+  /// Leaves a step out, on all ranks: nothing is exchanged, gradients and states stay what they are, so what a codec
+  /// remembers of gradients before is sent in the next step. Before begin(), or while no bucket is ready in whole.
+  void skip() {
+    if (phase_ == phase::idle) return;
+    require_step("skip");
+    detail::require(buckets() == 0 || !engine_->ready.has(0),
+                    "gradient_exchange: skip() comes before a bucket is ready in whole: its exchange has begun");
+    engine_->ready.cancel();
+    if (is_running_) engine_->thread->join();
+    phase_ = phase::idle;
+    is_running_ = false;
   }
 
   /// Multiplies all that is fed back by a factor: the loss scale or the learning rate changed.
   void rescale(double factor) {
-    for (std::size_t i = 0; i < states_.size(); ++i)
-      codecs_[i].rescale(exec_, factor, states_[i].agreed(), states_[i].local());
+    require_idle("rescale");
+    model().rescale(exec_, factor);
   }
 
   /// The bytes of all states of this rank.
   std::vector<std::byte> export_state() const {
+    require_idle("export_state");
     auto saved = detail::field_saver<E>(exec_);
     saved.bytes.resize(sizeof fingerprint_);
     std::memcpy(saved.bytes.data(), &fingerprint_, sizeof fingerprint_);
-    for (auto& state : states_) state.fields(saved);
+    model().fields(saved);
     return std::move(saved.bytes);
   }
 
-  /// Puts back what export_state of an equal exchange returned, on all ranks; it may have gathered otherwise. With
-  /// gather::predicted the next step has full capacity.
+  /// Puts back what export_state of an equal exchange returned, on all ranks; it may have gathered otherwise, in other
+  /// buckets. With gather::predicted the next step has full capacity.
   void import_state(span<std::byte const> bytes) {
+    detail::require(phase_ != phase::ready, "gradient_exchange: import_state() comes between steps");
     auto size = detail::field_counter();
-    for (auto& state : states_) state.fields(size);
+    model().fields(size);
     detail::require_size("import_state", "the bytes of the state", sizeof fingerprint_ + size.bytes, bytes.size());
     detail::require(std::memcmp(bytes.data(), &fingerprint_, sizeof fingerprint_) == 0,
                     "import_state: the state is of another rank or other tensors, codecs, seed or number of ranks");
     auto loaded = detail::field_loader<E>(exec_, bytes.data() + sizeof fingerprint_);
-    for (auto& state : states_) state.fields(loaded);
-    if (predicted_) predicted_->forget();
+    model().fields(loaded);
+    model().forget();
+    phase_ = phase::idle;
   }
 
  private:
-  using group = detail::exchange_plan::group;
+  enum class phase { idle, ready, failed };
 
-  detail::agreement agreement(std::uint64_t seed) {
-    auto kind = digest(), tensors = digest(), codecs = digest();
-    kind << element_name<In>() << E::name() << PITH_VERSION_MAJOR << PITH_VERSION_MINOR;
-    auto words = std::string();
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      tensors << tensors_[i].name << tensors_[i].dims.n << tensors_[i].dims.rows;
-      codecs << codecs_[i].name();
-      if (i == 0 || codecs_[i].name() != codecs_[i - 1].name()) words.append(", ").append(codecs_[i].name());
+  /// What a step uses, at one address however often the exchange moves.
+  struct engine {
+    detail::exchange_pipeline<In, E, Comm> pipeline;
+    detail::ready_buckets ready;
+    std::optional<detail::progress_thread> thread;  // last: it uses the others
+
+    template <class Policy>
+    engine(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy, exchange_options const& o)
+        : pipeline(exec, comm,
+                   {exec, std::move(tensors), policy, o.seed, static_cast<std::uint16_t>(comm.rank()), comm.size()}, o),
+          ready(pipeline.ranges(), pipeline.model().specs().size()) {}
+    engine(engine const&) = delete;
+    engine& operator=(engine const&) = delete;
+    ~engine() { ready.cancel(); }
+
+    /// As far as gradients are there.
+    void run() {
+      pipeline.advance(ready, [this](std::size_t bucket) { return ready.has(bucket); });
     }
-    fingerprint_ =
-        (digest() << kind.value() << tensors.value() << codecs.value() << seed << comm_->rank() << comm_->size())
-            .value();
-    auto const* const how = detail::gather_name(how_);
-    auto all = detail::agreement{(kind << how).value(), seed, tensors.value(), codecs.value(), {}};
-    all.say(detail::text(tensors_.size(), " tensors, seed ", seed, how_ == gather::padded ? "" : ", ",
-                         how_ == gather::padded ? "" : how, words));
+    /// To the end, on a thread of its own.
+    void start() {
+      if (!thread) thread.emplace();
+      thread->start([this] { pipeline.advance(ready, [this](std::size_t bucket) { return ready.wait_for(bucket); }); });
+    }
+  };
+
+  auto& model() const { return engine_->pipeline.model(); }
+
+  void advance() {
+    if constexpr (host_executor<E>) {
+      if (!is_running_) engine_->start();
+      is_running_ = true;
+    } else {
+      guarded([this] { engine_->run(); });
+    }
+  }
+  template <class F>
+  void guarded(F const& f) {
+    try {
+      f();
+    } catch (...) {
+      engine_->pipeline.abandon();
+      is_running_ = false;
+      phase_ = phase::failed;
+      throw;
+    }
+  }
+
+  void require_idle(char const* call) const {
+    detail::require(phase_ != phase::ready, "gradient_exchange: ", call, "() comes between steps, and wait() ends one");
+    detail::require(phase_ != phase::failed, "gradient_exchange: ", call,
+                    "() after a step that threw: states differ among tensors and ranks until import_state()");
+  }
+  void require_step(char const* call) const {
+    detail::require(phase_ == phase::ready, "gradient_exchange: ", call, "() comes in a step, which begin() begins");
+  }
+  void require_step(char const* call, std::size_t tensor) const {
+    require_step(call);
+    detail::require(tensor < tensors().size(), "gradient_exchange: ", call, "() of tensor ", tensor, " of ",
+                    tensors().size());
+  }
+  void require_weight(double weight) const {
+    detail::require(is_weighted_ || weight == 1,
+                    "gradient_exchange: a weight needs exchange_options::is_weighted on all ranks");
+    detail::require(std::isfinite(weight) && weight >= 0,
+                    "gradient_exchange: a weight must be finite and at least 0, got ", weight);
+  }
+
+  std::vector<std::string> descriptions() const {
+    auto all = std::vector<std::string>();
+    for (std::size_t i = 0; i < tensors().size(); ++i) {
+      auto const& [name, dims] = tensors()[i];
+      all.push_back(detail::text('"', name, "\" of ", dims.n, " in ", dims.rows, " rows by ", codecs()[i].name()));
+    }
     return all;
   }
-
-  void make_states(std::uint64_t seed) {
-    auto const rank = static_cast<std::uint16_t>(comm_->rank());
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      offsets_.push_back(size_);
-      size_ += tensors_[i].dims.n;
-      states_.push_back(
-          make_state<In>(exec_, codecs_[i], tensors_[i].dims, {seed, static_cast<std::uint32_t>(i), rank}));
-    }
+  static void describe(detail::agreement& mine, std::vector<std::string> const& tensors, exchange_options const& o) {
+    using detail::text;
+    auto const terms = {std::string(element_name<In>()),
+                        std::string(E::name()),
+                        text(PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR),
+                        std::string(detail::gather_name(o.how)),
+                        text(o.bucket_bytes),
+                        text(o.is_weighted ? "weighted" : "plain"),
+                        text(o.when == verify::each_step ? "in each step" : "when built"),
+                        text(o.seed)};
+    std::transform(terms.begin(), terms.end(), mine.terms.begin(),
+                   [](std::string const& words) { return detail::agreement::term(words); });
+    mine.tensors = tensors.size();
+    mine.digest = detail::digest_of(tensors);
   }
-
-  void make_plan() {
-    std::size_t scratch = 0;
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      auto const& dims = tensors_[i].dims;
-      detail::require_served<In, Comm, E>(codecs_[i], dims, comm_->size());
-      auto const own = detail::exchange_scratch_bytes<In>(codecs_[i], exec_, dims, comm_->size());
-      for (unsigned r = 0; r < detail::rounds(codecs_[i], dims, comm_->size()); ++r) {
-        auto const moves = detail::transfer_of<In>(codecs_[i], r, dims, comm_->size());
-        auto const staged = moves.how == transport::all_to_all ? moves.bytes() * comm_->size() : 0;
-        scratch = std::max(scratch, own + scratch_for<std::byte>(staged));
-        plan_.add(i, r, moves, comm_->size());
-      }
-    }
-    plan_.place(comm_->size());
-    scratch_ = buffer<std::byte, E>(exec_, scratch + detail::scratch_alignment);
-    out_ = buffer<std::byte, E>(exec_, plan_.out_bytes());
-    gathered_ = buffer<std::byte, E>(exec_, plan_.gathered_bytes());
-    gathered_bytes_ = plan_.sent_bytes(transport::all_gather);
-  }
-
-  /// The shape of a tensor, and the room that it has in this step.
-  shape const& dims(std::size_t tensor) const { return predicted_ ? predicted_->dims(tensor) : tensors_[tensor].dims; }
-
-  void begin_step() {
-    if (predicted_) {
-      predicted_->begin_step(exec_);
-      plan_.resize([this](std::size_t tensor, unsigned round) {
-        return detail::transfer_of<In>(codecs_[tensor], round, dims(tensor), comm_->size()).bytes();
-      });
-    }
-    gathered_bytes_ = exact_ ? 0 : plan_.sent_bytes(transport::all_gather);
-  }
-
-  void move(detail::exchange_plan::round const& groups, unsigned round) {
-    auto const is_sealed = exact_ && exact_->has_counts(round);
-    if (is_sealed) gathered_bytes_ += exact_->move(exec_, *comm_, groups, round, out_.data(), gathered_.data());
-    for (auto const& g : groups) {
-      if (is_sealed && g.how == transport::all_gather) continue;
-      detail::move_bytes(exec_, *comm_, g.how, g.kind, out(g), gathered(g)).wait(exec_);
-      if (exact_ && g.how == transport::all_gather) gathered_bytes_ += g.bytes;
-    }
-  }
-
-  span_on<E, std::byte> out(group const& g) const { return out_.view().subspan(g.out, g.bytes * g.pieces); }
-  span_on<E, std::byte> gathered(group const& g) const {
-    return detail::comes_apart(g.how) ? gathered_.view().subspan(g.gathered, g.bytes * comm_->size())
-                                      : span_on<E, std::byte>();
-  }
-
-  stream_on<E, In> gradient(span_on<E, In> all, std::size_t tensor) const {
-    return {all.data() + offsets_[tensor], tensors_[tensor].dims.n};
-  }
-
-  void produce(group const& g, unsigned round, span_on<E, In> gradients, workspace_on<E>& ws) {
-    for (auto const& s : g.slots) {
-      if (g.pieces > 1) {
-        produce_pieces(g, s, round, gradients, ws);
-      } else {
-        produce(s, round, gradients, out(g).subspan(s.offset, s.bytes), ws);
-      }
-    }
-  }
-  /// The pieces of one tensor lie apart in its group.
-  void produce_pieces(group const& g, detail::exchange_plan::slot const& s, unsigned round, span_on<E, In> gradients,
-                      workspace_on<E>& ws) {
-    auto const scope = ws.mark();
-    auto const staged = span_on<E, std::byte>(ws.template take<std::byte>(s.bytes * g.pieces).data, s.bytes * g.pieces);
-    produce(s, round, gradients, staged, ws);
-    for (unsigned r = 0; r < g.pieces; ++r)
-      exec_.copy(out(g).data() + r * g.bytes + s.offset, staged.data() + r * s.bytes, s.bytes);
-  }
-  void produce(detail::exchange_plan::slot const& s, unsigned round, span_on<E, In> gradients, span_on<E, std::byte> to,
-               workspace_on<E>& ws) {
-    auto& state = states_[s.tensor];
-    detail::produce<In>(codecs_[s.tensor], exec_, state.id(), dims(s.tensor), comm_->size(), round,
-                        stream_on<E, In const>(gradient(gradients, s.tensor)), to, state.agreed(), state.local(), ws);
-  }
-  void absorb(group const& g, unsigned round, span_on<E, In> gradients, workspace_on<E>& ws) {
-    for (auto const& s : g.slots) {
-      auto& state = states_[s.tensor];
-      auto const in = detail::comes_apart(g.how) ? received_on<E>{gathered(g).subspan(s.offset), g.bytes}
-                                                 : received_on<E>{out(g).subspan(s.offset, s.bytes)};
-      if (predicted_ && g.how == transport::all_gather) predicted_->note(exec_, s.tensor, in, comm_->size());
-      detail::absorb<In>(codecs_[s.tensor], exec_, state.id(), dims(s.tensor), comm_->size(), round, in,
-                         gradient(gradients, s.tensor), state.agreed(), state.local(), ws);
-    }
+  static std::uint64_t fingerprint(std::vector<std::string> const& tensors, std::uint64_t seed, Comm const& comm) {
+    return (digest() << element_name<In>() << E::name() << PITH_VERSION_MAJOR << PITH_VERSION_MINOR
+                     << detail::digest_of(tensors) << seed << comm.rank() << comm.size())
+        .value();
   }
 
   E exec_;
-  Comm* comm_;
-  std::vector<tensor_spec> tensors_;
   gather how_;
-  std::vector<codec_type> codecs_;
-  std::uint64_t fingerprint_ = 0, size_ = 0;
-  std::vector<std::uint64_t> offsets_;
-  mutable std::vector<codec_state<In, codec_type, E>> states_;
-  detail::exchange_plan plan_;
-  std::optional<detail::exact_gather<In, E>> exact_;
-  std::optional<detail::predicted_gather<In, E>> predicted_;
-  std::size_t gathered_bytes_ = 0;
-  buffer<std::byte, E> scratch_, out_, gathered_;
+  bool is_weighted_;
+  std::uint64_t fingerprint_ = 0;
+  phase phase_ = phase::idle;
+  bool is_running_ = false;  ///< the engine's thread, in this step
+  std::unique_ptr<engine> engine_;
 };
 
-/// A gradient_exchange of values of `In`: with a policy or one codec, a seed, and how payloads are gathered.
+/// A gradient_exchange of values of `In`: with a policy or one codec, and options.
 template <real In, executor E, class Comm, class Policy>
 gradient_exchange<In, E, Comm> make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors,
-                                             Policy const& policy, std::uint64_t seed = 0,
-                                             gather how = gather::padded) {
+                                             Policy const& policy, exchange_options const& options = {}) {
+  return gradient_exchange<In, E, Comm>(exec, comm, std::move(tensors), policy, options);
+}
+template <real In, executor E, class Comm, class Policy>
+gradient_exchange<In, E, Comm> make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors,
+                                             Policy const& policy, std::uint64_t seed, gather how = gather::padded) {
   return gradient_exchange<In, E, Comm>(exec, comm, std::move(tensors), policy, seed, how);
 }
 

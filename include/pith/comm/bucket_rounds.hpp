@@ -1,0 +1,113 @@
+// pith/comm/bucket_rounds.hpp — the rounds of the tensors that travel together.
+#pragma once
+
+#include <pith/comm/buckets.hpp>
+#include <pith/comm/exact_gather.hpp>
+#include <pith/comm/exchange_plan.hpp>
+#include <pith/comm/exchanged_tensors.hpp>
+#include <pith/comm/flight.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+namespace pith::inline v0::detail {
+
+/// The memory of one round: what a rank sends, and what comes of it. `received` is for gather::exact.
+template <executor E>
+struct round_memory {
+  buffer<std::byte, E> out, gathered, received;
+};
+
+/// A bucket: its plan, and its rounds in the memory that they are given. Between two tensors `flying` is asked how it
+/// goes, the flight of another round.
+template <real In, executor E, class Comm>
+class bucket_rounds {
+ public:
+  using tensors = exchanged_tensors<In, E>;
+  using memory = round_memory<E>;
+  using flight_type = flight<Comm, E>;
+
+  bucket_rounds(E const& exec, tensors const& all, tensor_range range, gather how) {
+    for (auto i = range.first; i < range.last; ++i) {
+      for (unsigned r = 0; r < all.rounds(i); ++r) plan_.add(i, r, all.moves(i, r), all.ranks());
+    }
+    plan_.place(all.ranks());
+    if (how == gather::exact) exact_.emplace(exec, plan_, all.specs(), all.codecs(), all.ranks());
+  }
+
+  exchange_plan const& plan() const { return plan_; }
+  unsigned rounds() const { return static_cast<unsigned>(plan_.rounds().size()); }
+
+  /// Sizes follow the room that tensors have in this step.
+  void begin_step(tensors const& all) {
+    if (all.is_predicted()) plan_.resize([&](std::size_t tensor, unsigned r) { return all.moves(tensor, r).bytes(); });
+  }
+
+  void produce(E const& exec, tensors& all, unsigned round, memory const& at, workspace_on<E>& ws,
+               flight_type& flying) const {
+    for (auto const& g : plan_.rounds()[round]) {
+      for (auto const& s : g.slots) {
+        produce(exec, all, round, g, s, out(g, at), ws);
+        flying.test(exec);
+      }
+    }
+  }
+  /// Begins the transfers; the bytes that this rank hands over to be gathered.
+  std::size_t start(E const& exec, Comm& comm, unsigned round, memory const& at, flight_type& flying) {
+    auto const& groups = plan_.rounds()[round];
+    std::size_t sent = 0;
+    if (is_sealed(round))
+      sent = exact_->start(exec, comm, groups, round, at.out.data(), at.gathered.data(), at.received.data(), flying);
+    for (auto const& g : groups) {
+      if (is_sealed(round) && g.how == transport::all_gather) continue;
+      flying.add(move_bytes(exec, comm, g.how, g.kind, out(g, at), gathered(g, at, comm.size())));
+      if (g.how == transport::all_gather) sent += g.bytes;
+    }
+    return sent;
+  }
+  void absorb(E const& exec, tensors& all, unsigned round, memory const& at, workspace_on<E>& ws,
+              flight_type& flying) const {
+    auto const& groups = plan_.rounds()[round];
+    if (is_sealed(round)) exact_->unseal(exec, groups, round, at.received.data(), at.gathered.data());
+    for (auto const& g : groups) {
+      auto const in = moved<E>(g.how, out(g, at), gathered(g, at, all.ranks()), all.ranks());
+      for (auto const& s : g.slots) {
+        auto const own = comes_apart(g.how) ? received_on<E>{in.bytes.subspan(s.offset), in.stride}
+                                            : received_on<E>{in.bytes.subspan(s.offset, s.bytes)};
+        all.absorb(exec, s.tensor, round, g.how, own, ws);
+        flying.test(exec);
+      }
+    }
+  }
+
+ private:
+  using group = exchange_plan::group;
+  using slot = exchange_plan::slot;
+
+  bool is_sealed(unsigned round) const { return exact_ && exact_->has_counts(round); }
+
+  static span_on<E, std::byte> out(group const& g, memory const& at) {
+    return at.out.view().subspan(g.out, g.bytes * g.pieces);
+  }
+  static span_on<E, std::byte> gathered(group const& g, memory const& at, unsigned ranks) {
+    return comes_apart(g.how) ? at.gathered.view().subspan(g.gathered, g.bytes * ranks) : span_on<E, std::byte>();
+  }
+
+  /// The pieces of one tensor lie apart in its group.
+  static void produce(E const& exec, tensors& all, unsigned round, group const& g, slot const& s,
+                      span_on<E, std::byte> to, workspace_on<E>& ws) {
+    if (g.pieces == 1) return all.produce(exec, s.tensor, round, to.subspan(s.offset, s.bytes), ws);
+    auto const scope = ws.mark();
+    auto const size = s.bytes * g.pieces;
+    auto const staged = span_on<E, std::byte>(ws.template take<std::byte>(size).data, size);
+    all.produce(exec, s.tensor, round, staged, ws);
+    for (unsigned r = 0; r < g.pieces; ++r)
+      exec.copy(to.data() + r * g.bytes + s.offset, staged.data() + r * s.bytes, s.bytes);
+  }
+
+  exchange_plan plan_;
+  std::optional<exact_gather<In, E>> exact_;
+};
+
+}  // namespace pith::inline v0::detail

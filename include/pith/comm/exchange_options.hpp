@@ -1,0 +1,31 @@
+// pith/comm/exchange_options.hpp — how a gradient_exchange is made.
+#pragma once
+
+#include <pith/comm/gather.hpp>
+#include <pith/comm/trace.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+/// When ranks make sure that they do the same.
+enum class verify : std::uint8_t {
+  when_built,  ///< the same tensors, codecs and options
+  each_step,  ///< and before each step the same agreed states: for debugging, one gathering of 16 bytes and a pass over
+              ///< these states
+};
+
+/// Equal on all ranks, but for `trace`.
+struct exchange_options {
+  std::uint64_t seed = 0;
+  gather how = gather::padded;
+  /// Of gradients that travel together, about; the last tensors, whose gradients come first, are the first bucket.
+  std::size_t bucket_bytes = std::size_t{25} << 20;
+  /// Means are of gradients by their ranks' weights, which travel in each step in a sum of one double.
+  bool is_weighted = false;
+  verify when = verify::when_built;
+  exchange_trace* trace = nullptr;
+};
+
+}  // namespace pith::inline v0

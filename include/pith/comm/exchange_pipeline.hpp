@@ -1,0 +1,191 @@
+// pith/comm/exchange_pipeline.hpp — the rounds of all buckets, one behind the other, with work under each transfer.
+#pragma once
+
+#include <pith/comm/bucket_rounds.hpp>
+#include <pith/comm/buckets.hpp>
+#include <pith/comm/exchange_options.hpp>
+#include <pith/comm/exchanged_tensors.hpp>
+#include <pith/comm/flight.hpp>
+#include <pith/comm/state_check.hpp>
+#include <pith/comm/trace.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// What a gradient is multiplied by, in place of the sum of all ranks' weights. That of none is zero.
+struct weight_share {
+  double* total;
+  double weight;
+  PITH_HD void operator()(std::uint64_t) const { *total = *total > 0 ? weight / *total : 0; }
+};
+
+/// One line of rounds, the same on all ranks, whatever the order in which gradients are ready. While a round travels,
+/// the one before it is absorbed and the one behind it produced, if it does not build on the one that travels and its
+/// gradients are there. So two rounds need memory at a time, and one thread does all work.
+template <real In, executor E, class Comm>
+class exchange_pipeline {
+ public:
+  using tensors = exchanged_tensors<In, E>;
+
+  exchange_pipeline(E const& exec, Comm& comm, tensors all, exchange_options const& o)
+      : exec_(exec), comm_(&comm), tensors_(std::move(all)), trace_(o.trace), when_(o.when) {
+    auto const& specs = tensors_.specs();
+    for (std::size_t i = 0; i < specs.size(); ++i)
+      require_served<In, Comm, E>(tensors_.codecs()[i], specs[i].dims, comm.size());
+    ranges_ = buckets_of(specs, sizeof(In), o.bucket_bytes);
+    for (auto const& range : ranges_) buckets_.emplace_back(exec_, tensors_, range, o.how);
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      for (unsigned r = 0; r < buckets_[b].rounds(); ++r) line_.push_back({b, r});
+    }
+    make_memory(o.how);
+    if (o.how == gather::predicted) tensors_.predict(exec_);
+    if (o.is_weighted) tensors_.weigh_by((weight_ = buffer<double, E>(exec_, 1)).data());
+    gathered_bytes_ = sent_bytes(transport::all_gather);
+  }
+
+  tensors& model() { return tensors_; }
+  std::size_t buckets() const { return buckets_.size(); }
+  std::vector<tensor_range> const& ranges() const { return ranges_; }
+
+  /// The bytes that a rank hands over in a step, to travel so.
+  std::size_t sent_bytes(transport how) const {
+    std::size_t bytes = 0;
+    for (auto const& b : buckets_) bytes += b.plan().sent_bytes(how);
+    return bytes;
+  }
+  /// Of the last step; before the first one the most.
+  std::size_t gathered_bytes() const { return gathered_bytes_; }
+
+  void begin_step(double weight) {
+    next_ = produced_ = absorbed_ = 0;
+    own_weight_ = weight;
+  }
+  /// Goes on as long as is_there(bucket) says that its gradients are, and returns whether the step is done.
+  template <class IsThere>
+  bool advance(ready_buckets const& ready, IsThere const& is_there) {
+    auto ws = workspace_on<E>(scratch_.view());
+    for (; next_ < line_.size(); ++next_) {
+      auto const bucket = line_[next_].bucket;
+      if (!ready.has(bucket)) absorb_until(next_, ws);
+      if (!is_there(bucket)) return false;
+      if (next_ == 0) prepare();
+      run_round(next_, ready, ws);
+    }
+    absorb_until(next_, ws);
+    tensors_.end_step(exec_);
+    return true;
+  }
+  /// After an error: what still travels is given up.
+  void abandon() { flight_.clear(); }
+
+ private:
+  struct place {
+    std::size_t bucket;
+    unsigned round;
+  };
+
+  void make_memory(gather how) {
+    std::size_t out = 0, gathered = 0, scratch = 0, transfers = 0;
+    for (auto const& b : buckets_) {
+      out = std::max(out, b.plan().out_bytes());
+      gathered = std::max(gathered, b.plan().gathered_bytes());
+      for (auto const& r : b.plan().rounds()) {
+        transfers = std::max(transfers, r.size());
+        for (auto const& g : r) scratch = std::max(scratch, scratch_bytes(g));
+      }
+    }
+    for (std::size_t i = 0; i < std::min<std::size_t>(buckets_.size(), memory_.size()); ++i) {
+      memory_[i] = {{exec_, out}, {exec_, gathered}, {exec_, how == gather::exact ? gathered : 0}};
+    }
+    scratch_ = buffer<std::byte, E>(exec_, scratch + scratch_alignment);
+    flight_.reserve(transfers);
+  }
+  std::size_t scratch_bytes(exchange_plan::group const& g) const {
+    std::size_t most = 0;
+    for (auto const& s : g.slots) {
+      auto const staged = g.pieces > 1 ? scratch_for<std::byte>(s.bytes * g.pieces) : 0;
+      most = std::max(most, tensors_.scratch_bytes(exec_, s.tensor) + staged);
+    }
+    return most;
+  }
+
+  void prepare() {
+    if (when_ == verify::each_step) require_equal_states(exec_, *comm_, tensors_);
+    if (weight_.size() > 0) agree_on_weight();
+    tensors_.begin_step(exec_);
+    for (auto& b : buckets_) b.begin_step(tensors_);
+    gathered_bytes_ = 0;
+  }
+
+  /// The share of this rank, times their number: the mean of what is so weighted is the weighted mean.
+  void agree_on_weight() {
+    exec_.upload(weight_.data(), &own_weight_, sizeof own_weight_);
+    comm_->all_reduce(exec_, weight_.view(), reduction::sum).wait(exec_);
+    exec_.for_each_index(1, weight_share{weight_.data(), own_weight_ * comm_->size()});
+  }
+
+  void run_round(std::size_t k, ready_buckets const& ready, workspace_on<E>& ws) {
+    produce_until(k + 1, ws);
+    auto const [bucket, round] = line_[k];
+    flight_.start(traced(trace_, exchange_trace::work::transfer, bucket, round));
+    gathered_bytes_ += buckets_[bucket].start(exec_, *comm_, round, memory(k), flight_);
+    absorb_until(k, ws);
+    if (comes_next(k + 1, ready)) produce_until(k + 2, ws);
+    flight_.wait(exec_);
+    if (builds_on_last(k + 1)) absorb_until(k + 1, ws);
+  }
+  /// Whether the k-th round can be produced while the one before it travels.
+  bool comes_next(std::size_t k, ready_buckets const& ready) {
+    if (k == line_.size() || builds_on_last(k)) return false;
+    if constexpr (host_executor<E>) {
+      while (!flight_.test(exec_)) {
+        if (ready.comes_soon(line_[k].bucket)) return true;
+      }
+      return false;
+    } else {
+      return ready.has(line_[k].bucket);
+    }
+  }
+  bool builds_on_last(std::size_t k) const { return k < line_.size() && line_[k].round > 0; }
+
+  void produce_until(std::size_t end, workspace_on<E>& ws) {
+    for (; produced_ < end; ++produced_) {
+      auto const [bucket, round] = line_[produced_];
+      auto const time = traced(trace_, exchange_trace::work::encode, bucket, round);
+      buckets_[bucket].produce(exec_, tensors_, round, memory(produced_), ws, flight_);
+    }
+  }
+  void absorb_until(std::size_t end, workspace_on<E>& ws) {
+    for (; absorbed_ < end; ++absorbed_) {
+      auto const [bucket, round] = line_[absorbed_];
+      auto const time = traced(trace_, exchange_trace::work::decode, bucket, round);
+      buckets_[bucket].absorb(exec_, tensors_, round, memory(absorbed_), ws, flight_);
+    }
+  }
+  /// Rounds of several buckets take turns; those of one use the same memory.
+  round_memory<E> const& memory(std::size_t k) const { return memory_[buckets_.size() > 1 ? k % 2 : 0]; }
+
+  E exec_;
+  Comm* comm_;
+  tensors tensors_;
+  exchange_trace* trace_;
+  verify when_;
+  buffer<double, E> weight_;
+  double own_weight_ = 1;
+  std::vector<tensor_range> ranges_;
+  std::vector<bucket_rounds<In, E, Comm>> buckets_;
+  std::vector<place> line_;
+  std::array<round_memory<E>, 2> memory_;
+  buffer<std::byte, E> scratch_;
+  std::size_t next_ = 0, produced_ = 0, absorbed_ = 0;  ///< in the line
+  std::size_t gathered_bytes_ = 0;
+  flight<Comm, E> flight_;  // last: it ends before the memory that it uses
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,122 @@
+// pith/comm/exchanged_tensors.hpp — a model's tensors: where their gradients lie, their codecs and what these remember.
+#pragma once
+
+#include <pith/comm/all_reduce_mean.hpp>
+#include <pith/comm/exchange_plan.hpp>
+#include <pith/comm/policy.hpp>
+#include <pith/comm/predicted_gather.hpp>
+#include <pith/core/any_codec.hpp>
+#include <pith/core/saving.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// The rounds of each tensor by itself.
+template <real In, executor E>
+class exchanged_tensors {
+ public:
+  using codec_type = any_codec<In, E>;
+
+  template <class Policy>
+  exchanged_tensors(E const& exec, std::vector<tensor_spec> specs, Policy const& policy, std::uint64_t seed,
+                    std::uint16_t rank, unsigned ranks)
+      : specs_(std::move(specs)), ranks_(ranks), gradients_(specs_.size()) {
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      codecs_.push_back(static_cast<codec_type>(policy(specs_[i])));
+      size_ += specs_[i].dims.n;
+      states_.push_back(make_state<In>(exec, codecs_[i], specs_[i].dims, {seed, static_cast<std::uint32_t>(i), rank}));
+    }
+  }
+
+  std::vector<tensor_spec> const& specs() const { return specs_; }
+  std::vector<codec_type> const& codecs() const { return codecs_; }
+  auto& state(std::size_t tensor) { return states_[tensor]; }
+  unsigned ranks() const { return ranks_; }
+  /// The elements of all tensors.
+  std::uint64_t size() const { return size_; }
+
+  unsigned rounds(std::size_t tensor) const { return detail::rounds(codecs_[tensor], specs_[tensor].dims, ranks_); }
+  /// With the room that the tensor has in this step.
+  transfer moves(std::size_t tensor, unsigned round) const {
+    return transfer_of<In>(codecs_[tensor], round, dims(tensor), ranks_);
+  }
+  std::size_t scratch_bytes(E const& exec, std::size_t tensor) const {
+    return exchange_scratch_bytes<In>(codecs_[tensor], exec, specs_[tensor].dims, ranks_);
+  }
+
+  /// Sizes of gathered payloads are foretold from here on.
+  void predict(E const& exec) { predicted_.emplace(exec, specs_, codecs_); }
+  bool is_predicted() const { return predicted_.has_value(); }
+
+  /// Where gradients lie: of all tensors one after another, or of one. Of none: nowhere yet.
+  void lay_none() { std::fill(gradients_.begin(), gradients_.end(), nullptr); }
+  void lay(span_on<E, In> gradients) {
+    auto* at = gradients.data();
+    for (std::size_t i = 0; i < specs_.size(); at += specs_[i++].dims.n) gradients_[i] = at;
+  }
+  void lay(std::size_t tensor, In* gradient) { gradients_[tensor] = gradient; }
+  stream_on<E, In> gradient(std::size_t tensor) const { return {gradients_[tensor], specs_[tensor].dims.n}; }
+
+  bool is_laid(std::size_t tensor) const { return gradients_[tensor] != nullptr || specs_[tensor].dims.n == 0; }
+
+  /// Gradients are multiplied by what lies at `factor` before they are exchanged.
+  void weigh_by(double const* factor) { factor_ = factor; }
+
+  void begin_step(E const& exec) {
+    if (predicted_) predicted_->begin_step(exec);
+  }
+  void end_step(E const& exec) {
+    if (predicted_) predicted_->end_step(exec);
+  }
+
+  void produce(E const& exec, std::size_t tensor, unsigned round, span_on<E, std::byte> out, workspace_on<E>& ws) {
+    auto& s = states_[tensor];
+    if (round == 0) s.advance(exec);
+    if (round == 0 && factor_ != nullptr) weigh(exec, gradient(tensor));
+    detail::produce<In>(codecs_[tensor], exec, s.id(), dims(tensor), ranks_, round,
+                        stream_on<E, In const>(gradient(tensor)), out, s.agreed(), s.local(), ws);
+  }
+  void absorb(E const& exec, std::size_t tensor, unsigned round, transport how, received_on<E> in,
+              workspace_on<E>& ws) {
+    auto& s = states_[tensor];
+    if (predicted_ && how == transport::all_gather) predicted_->note(exec, tensor, in, ranks_);
+    detail::absorb<In>(codecs_[tensor], exec, s.id(), dims(tensor), ranks_, round, in, gradient(tensor), s.agreed(),
+                       s.local(), ws);
+  }
+
+  void rescale(E const& exec, double factor) {
+    for (std::size_t i = 0; i < states_.size(); ++i)
+      codecs_[i].rescale(exec, factor, states_[i].agreed(), states_[i].local());
+  }
+  void fields(field_visitor& f) {
+    for (auto& s : states_) s.fields(f);
+  }
+  /// States were put back: nothing is foretold of the next step.
+  void forget() {
+    if (predicted_) predicted_->forget();
+  }
+
+ private:
+  shape const& dims(std::size_t tensor) const { return predicted_ ? predicted_->dims(tensor) : specs_[tensor].dims; }
+
+  void weigh(E const& exec, stream_on<E, In> g) const {
+    exec.for_each_index(g.capacity, scale_by<In, In>{g.data, g.data, factor_});
+  }
+
+  std::vector<tensor_spec> specs_;
+  unsigned ranks_;
+  std::vector<codec_type> codecs_;
+  std::vector<codec_state<In, codec_type, E>> states_;
+  std::vector<In*> gradients_;
+  double const* factor_ = nullptr;
+  std::uint64_t size_ = 0;
+  std::optional<predicted_gather<In, E>> predicted_;
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,50 @@
+// pith/comm/flight.hpp — the transfers of one round, on their way.
+#pragma once
+
+#include <pith/comm/any_request.hpp>
+#include <pith/comm/trace.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// Requests that are waited for together. test() lets them make progress, so whoever works meanwhile calls it at times.
+template <class Comm, executor E>
+class flight {
+ public:
+  using request = any_request<Comm, E>;
+
+  /// Makes room for the most transfers of a round.
+  void reserve(std::size_t most) { requests_.reserve(most); }
+
+  void start(traced time) { time_ = std::move(time); }
+  void add(request r) { requests_.push_back(std::move(r)); }
+
+  /// Whether all have arrived.
+  bool test(E const& exec) {
+    while (arrived_ < requests_.size() && requests_[arrived_].test(exec)) ++arrived_;
+    if (arrived_ < requests_.size()) return false;
+    time_.end();
+    return true;
+  }
+  void wait(E const& exec) {
+    for (; arrived_ < requests_.size(); ++arrived_) requests_[arrived_].wait(exec);
+    time_.end();
+    clear();
+  }
+  /// Ends requests as their destructors do.
+  void clear() {
+    requests_.clear();
+    arrived_ = 0;
+  }
+
+ private:
+  std::vector<request> requests_;
+  std::size_t arrived_ = 0;
+  traced time_{nullptr, exchange_trace::work::transfer, 0, 0};
+};
+
+}  // namespace pith::inline v0::detail

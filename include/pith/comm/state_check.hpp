@@ -1,0 +1,78 @@
+// pith/comm/state_check.hpp — before a step: have all ranks taken as many steps, and is what they agreed on still equal?
+#pragma once
+
+#include <pith/comm/agreement.hpp>
+#include <pith/comm/exchanged_tensors.hpp>
+#include <pith/core/digest.hpp>
+#include <pith/core/state.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// The digest of the fields that it sees.
+template <executor E>
+struct field_digest final : field_visitor {
+  explicit field_digest(E const& e) : exec(e) {}
+
+  void visit(void* data, std::size_t n) override {
+    bytes.resize(n);
+    exec.download(bytes.data(), data, n);
+    seen << std::string_view(bytes.data(), n);
+  }
+
+  E const& exec;
+  std::vector<char> bytes;
+  digest seen;
+};
+
+template <executor E>
+std::uint64_t digest_of(E const& exec, auto& state) {
+  auto d = field_digest<E>(exec);
+  state.fields(d);
+  return d.seen.value();
+}
+
+/// The steps that a tensor's state has seen, and a digest of what is agreed of it.
+struct state_digest {
+  std::uint64_t steps = 0, agreed = 0;
+  friend bool operator==(state_digest const&, state_digest const&) = default;
+};
+
+template <real In, executor E>
+std::vector<state_digest> state_digests(E const& exec, exchanged_tensors<In, E>& all) {
+  auto digests = std::vector<state_digest>(all.specs().size());
+  for (std::size_t i = 0; i < digests.size(); ++i) {
+    exec.download(&digests[i].steps, all.state(i).id().step, sizeof digests[i].steps);
+    digests[i].agreed = digest_of(exec, all.state(i).agreed());
+  }
+  return digests;
+}
+
+[[noreturn]] inline void throw_difference(std::string const& tensor, std::size_t rank, state_digest const& its,
+                                          state_digest const& first) {
+  if (its.steps != first.steps) {
+    throw agreement_error(sentence("gradient_exchange: rank ", rank, " has taken ", its.steps, " steps of tensor \"",
+                                   tensor, "\", rank 0 ", first.steps));
+  }
+  throw agreement_error(sentence("gradient_exchange: after step ", its.steps, " the agreed state of tensor \"", tensor,
+                                 "\" on rank ", rank, " differs from rank 0's"));
+}
+
+/// Throws on all ranks if any has other steps or agreed states than rank 0. One gathering of 16 bytes if all is well.
+template <real In, executor E, class Comm>
+void require_equal_states(E const& exec, Comm& comm, exchanged_tensors<In, E>& all) {
+  auto const mine = state_digests(exec, all);
+  auto whole = digest();
+  for (auto const& d : mine) whole << d.steps << d.agreed;
+  auto const summary = std::vector(1, state_digest{mine.empty() ? 0 : mine[0].steps, whole.value()});
+  if (first_difference(gather_on_host(exec, comm, summary), 1).first == 0) return;
+  auto const each = gather_on_host(exec, comm, mine);
+  auto const [rank, tensor] = first_difference(each, mine.size());
+  throw_difference(all.specs()[tensor].name, rank, each[rank * mine.size() + tensor], each[tensor]);
+}
+
+}  // namespace pith::inline v0::detail

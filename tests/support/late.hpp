@@ -1,0 +1,85 @@
+// tests/support/late.hpp — a communicator that moves nothing before it is waited for or has been asked often enough.
+#pragma once
+
+#include <pith/comm/communicator.hpp>
+
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace support {
+
+/// The call that it was made of is made in wait(), or in the `patience`-th test().
+class late_request {
+ public:
+  late_request(int patience, std::function<void()> call) : patience_(patience), call_(std::move(call)) {}
+  late_request(late_request&& other) noexcept
+      : patience_(other.patience_), call_(std::exchange(other.call_, nullptr)) {}
+  late_request& operator=(late_request&&) = delete;
+
+  template <class E>
+  void wait(E const&) {
+    if (call_) std::exchange(call_, nullptr)();
+  }
+  template <class E>
+  bool test(E const& exec) {
+    if (--patience_ <= 0) wait(exec);
+    return !call_;
+  }
+
+ private:
+  int patience_;
+  std::function<void()> call_;
+};
+
+/// The calls of another communicator, late. Until then memory that will be written has bytes of ones, and what was to
+/// be read is taken from a copy: whoever touches either too early is found out.
+template <class Comm>
+class late_communicator {
+ public:
+  late_communicator(Comm comm, int patience) : comm_(comm), patience_(patience) {}
+
+  unsigned rank() const { return comm_.rank(); }
+  unsigned size() const { return comm_.size(); }
+
+  template <pith::host_executor E>
+  late_request all_gather(E const& exec, pith::span<std::byte const> mine, pith::span<std::byte> all) {
+    std::memset(all.data(), 0xff, all.size());
+    return later([this, &exec, all](pith::span<std::byte const> sent) { comm_.all_gather(exec, sent, all).wait(exec); },
+                 mine);
+  }
+  template <pith::host_executor E>
+  late_request all_to_all(E const& exec, pith::span<std::byte const> mine, pith::span<std::byte> all) {
+    std::memset(all.data(), 0xff, all.size());
+    return later([this, &exec, all](pith::span<std::byte const> sent) { comm_.all_to_all(exec, sent, all).wait(exec); },
+                 mine);
+  }
+  template <pith::host_executor E, class T>
+  late_request all_reduce(E const& exec, pith::span<T> x, pith::reduction how) {
+    auto const bytes = pith::span<std::byte const>(reinterpret_cast<std::byte const*>(x.data()), x.size() * sizeof(T));
+    auto request = later(
+        [this, &exec, x, how](pith::span<std::byte const> sent) {
+          std::memcpy(static_cast<void*>(x.data()), sent.data(), sent.size());
+          comm_.all_reduce(exec, x, how).wait(exec);
+        },
+        bytes);
+    std::memset(static_cast<void*>(x.data()), 0xff, bytes.size());
+    return request;
+  }
+
+ private:
+  template <class F>
+  late_request later(F const& call, pith::span<std::byte const> sent) {
+    auto copy = std::vector<std::byte>(sent.size() + 1);  // one more, so that there is memory for none
+    if (!sent.empty()) std::memcpy(copy.data(), sent.data(), sent.size());
+    return {patience_,
+            [call, copy = std::move(copy)] { call(pith::span<std::byte const>(copy.data(), copy.size() - 1)); }};
+  }
+
+  Comm comm_;
+  int patience_;
+};
+
+}  // namespace support
