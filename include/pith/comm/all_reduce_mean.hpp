@@ -32,27 +32,57 @@ any_request<Comm, E> reduce(E const& exec, Comm& comm, element_kind kind, span_o
   throw std::logic_error(sentence("all_reduce_mean: a codec asked for a sum of bytes that are no numbers"));
 }
 
+/// The call that a communicator lacks to move bytes so; none if it has all.
+template <class Comm, class E>
+constexpr char const* lacking_call(transport how) {
+  if (how == transport::all_to_all && !exchanges_pieces<Comm, E>)
+    return "all_to_all(exec, span<std::byte const>, span<std::byte>)";
+  if ((how == transport::swap || how == transport::shift) && !sends<Comm, E>)
+    return "send_recv(exec, span<std::byte const>, unsigned, span<std::byte>, unsigned)";
+  return nullptr;
+}
+
 /// Refuses a codec of which a round needs a collective that this communicator lacks.
 template <class In, class Comm, class E, class C>
-void require_served([[maybe_unused]] C const& codec, [[maybe_unused]] shape const& dims,
-                    [[maybe_unused]] unsigned ranks) {
-  if constexpr (!exchanges_pieces<Comm, E>) {
-    for (unsigned round = 0; round < rounds(codec, dims, ranks); ++round) {
-      if (transfer_of<In>(codec, round, dims, ranks).how != transport::all_to_all) continue;
-      throw std::invalid_argument(sentence(codec.name(), ": this communicator lacks all_to_all(exec, ",
-                                           "span<std::byte const>, span<std::byte>), which the codec needs"));
-    }
+void require_served(C const& codec, shape const& dims, unsigned ranks) {
+  for (unsigned round = 0; round < rounds(codec, dims, ranks); ++round) {
+    auto const* const call = lacking_call<Comm, E>(transfer_of<In>(codec, round, dims, ranks).how);
+    if (call == nullptr) continue;
+    throw std::invalid_argument(sentence(codec.name(), ": this communicator lacks ", call, ", which the codec needs"));
   }
+}
+
+/// With the rank whose number differs by `distance` in its bits; without one, with nobody.
+template <class Comm, class E>
+any_request<Comm, E> swap(E const& exec, Comm& comm, std::uint32_t distance, span_on<E, std::byte> out,
+                          span_on<E, std::byte> in) {
+  auto const rank = comm.rank(), partner = rank ^ distance;
+  if (partner >= comm.size()) return comm.send_recv(exec, span_on<E, std::byte const>(), rank, in.first(0), rank);
+  return comm.send_recv(exec, span_on<E, std::byte const>(out), partner, in, partner);
+}
+
+/// Around a ring.
+template <class Comm, class E>
+any_request<Comm, E> shift(E const& exec, Comm& comm, std::uint32_t distance, span_on<E, std::byte> out,
+                           span_on<E, std::byte> in) {
+  auto const rank = comm.rank(), ranks = comm.size(), by = distance % ranks;
+  return comm.send_recv(exec, span_on<E, std::byte const>(out), (rank + by) % ranks, in, (rank + ranks - by) % ranks);
 }
 
 /// Begins to move what all ranks produced; the memory is the request's until it is done.
 template <class Comm, class E>
-any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, element_kind kind, span_on<E, std::byte> out,
-                                span_on<E, std::byte> gathered) {
+any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, element_kind kind, std::uint32_t distance,
+                                span_on<E, std::byte> out, span_on<E, std::byte> gathered) {
   switch (how) {
     case transport::all_gather: return comm.all_gather(exec, span_on<E, std::byte const>(out), gathered);
     case transport::all_to_all:
       if constexpr (exchanges_pieces<Comm, E>) return comm.all_to_all(exec, span_on<E, std::byte const>(out), gathered);
+      break;
+    case transport::swap:
+      if constexpr (sends<Comm, E>) return swap(exec, comm, distance, out, gathered);
+      break;
+    case transport::shift:
+      if constexpr (sends<Comm, E>) return shift(exec, comm, distance, out, gathered);
       break;
     case transport::sum: return reduce(exec, comm, kind, out, reduction::sum);
     case transport::max: return reduce(exec, comm, kind, out, reduction::max);
@@ -92,11 +122,11 @@ void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, std::
     auto const pieces = detail::pieces(moves.how, comm.size());
     auto const sent = take(piece * pieces);
     auto const out = sent.first(moves.bytes() * pieces);
-    auto const gathered = take(detail::comes_apart(moves.how) ? piece * comm.size() : 0);
+    auto const gathered = take(piece * detail::arrivals(moves.how, comm.size()));
     detail::clear_padding<E>(exec, sent, out.size());
     detail::produce<In>(codec, exec, state.id(), dims, comm.size(), round, stream_on<E, In const>(x), out,
                         state.agreed(), state.local(), ws);
-    detail::move_bytes(exec, comm, moves.how, moves.kind, sent, gathered).wait(exec);
+    detail::move_bytes(exec, comm, moves.how, moves.kind, moves.distance, sent, gathered).wait(exec);
     auto const in = detail::moved<E>(moves.how, sent, gathered, comm.size());
     detail::absorb<In>(codec, exec, state.id(), dims, comm.size(), round, in, x, state.agreed(), state.local(), ws);
   }

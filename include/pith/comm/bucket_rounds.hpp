@@ -61,7 +61,7 @@ class bucket_rounds {
       sent = exact_->start(exec, comm, groups, round, at.out.data(), at.gathered.data(), at.received.data(), flying);
     for (auto const& g : groups) {
       if (is_sealed(round) && g.how == transport::all_gather) continue;
-      flying.add(move_bytes(exec, comm, g.how, g.kind, out(g, at), gathered(g, at, comm.size())));
+      flying.add(move_bytes(exec, comm, g.how, g.kind, g.distance, out(g, at), gathered(g, at, comm.size())));
       if (g.how == transport::all_gather) sent += g.bytes;
     }
     return sent;
@@ -91,7 +91,7 @@ class bucket_rounds {
     return at.out.view().subspan(g.out, g.bytes * g.pieces);
   }
   static span_on<E, std::byte> gathered(group const& g, memory const& at, unsigned ranks) {
-    return comes_apart(g.how) ? at.gathered.view().subspan(g.gathered, g.bytes * ranks) : span_on<E, std::byte>();
+    return at.gathered.view().subspan(g.gathered, g.bytes * arrivals(g.how, ranks));
   }
 
   /// The pieces of one tensor lie apart in its group.

@@ -21,6 +21,7 @@ class exchange_plan {
     transport how;
     element_kind kind;
     unsigned pieces;
+    std::uint32_t distance;
     std::size_t bytes = 0, out = 0, gathered = 0;
     std::vector<slot> slots = {};
   };
@@ -44,7 +45,7 @@ class exchange_plan {
         g.out = out;
         g.gathered = gathered;
         out += align_up(g.bytes * g.pieces, scratch_alignment);
-        if (comes_apart(g.how)) gathered += align_up(g.bytes * ranks, scratch_alignment);
+        gathered += align_up(g.bytes * arrivals(g.how, ranks), scratch_alignment);
       }
       out_bytes_ = std::max(out_bytes_, out);
       gathered_bytes_ = std::max(gathered_bytes_, gathered);
@@ -82,12 +83,14 @@ class exchange_plan {
 
  private:
   group& group_of(round& r, transfer const& moves, unsigned ranks) const {
-    auto const copies = comes_apart(moves.how) ? ranks : 1;
+    auto const copies = std::max(arrivals(moves.how, ranks), 1u);
     auto const takes = [&](group const& g) {
-      return g.how == moves.how && g.kind == moves.kind && (g.bytes + moves.bytes()) * copies <= most_bytes_;
+      return g.how == moves.how && g.kind == moves.kind && g.distance == moves.distance &&
+             (g.bytes + moves.bytes()) * copies <= most_bytes_;
     };
     auto const found = std::find_if(r.begin(), r.end(), takes);
-    return found != r.end() ? *found : r.emplace_back(group{moves.how, moves.kind, pieces(moves.how, ranks)});
+    return found != r.end() ? *found
+                            : r.emplace_back(group{moves.how, moves.kind, pieces(moves.how, ranks), moves.distance});
   }
 
   std::size_t most_bytes_;

@@ -87,7 +87,7 @@ std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims, un
       auto const moves = detail::transfer_of<In>(codec, r, dims, ranks);
       auto const piece = detail::padded_bytes(moves);
       auto const out = piece * detail::pieces(moves.how, ranks);
-      auto const in = detail::comes_apart(moves.how) ? piece * ranks : 0;
+      auto const in = piece * detail::arrivals(moves.how, ranks);
       moving = std::max(moving, scratch_for<std::byte>(out) + scratch_for<std::byte>(in));
     }
     most += moving;

@@ -17,6 +17,8 @@ enum class transport : std::uint8_t {
   all_to_all,  ///< every rank sends a piece to each, and receives every rank's piece for it, in rank order
   sum,         ///< every rank receives the elementwise sum
   max,         ///< every rank receives the elementwise maximum
+  swap,        ///< two ranks whose numbers differ by `distance` in their bits exchange; who has no partner is idle
+  shift,       ///< every rank sends to the one `distance` behind it, modulo their number, and receives from before it
 };
 
 /// What a round's bytes are, for a communicator that adds them.
@@ -45,16 +47,19 @@ constexpr std::size_t kind_bytes(element_kind kind) {
 }
 
 /// What every rank sends in one round: `count` elements of a kind; in an all_to_all to each rank, a multiple of 8 bytes.
+/// Swaps and shifts go over a distance.
 struct transfer {
   transport how = transport::all_gather;
   element_kind kind = element_kind::bytes;
   std::uint64_t count = 0;
+  std::uint32_t distance = 0;
 
   constexpr std::size_t bytes() const { return count * kind_bytes(kind); }
   friend constexpr bool operator==(transfer const&, transfer const&) = default;
 };
 
-/// What a round brought: one buffer that all ranks added up, or one buffer of every rank, `stride` bytes apart.
+/// What a round brought: one buffer that all ranks added up or another rank sent, or one buffer of every rank, `stride`
+/// bytes apart.
 template <memory_space Space = host_space>
 struct received {
   span<std::byte const, Space> bytes;
@@ -136,8 +141,14 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
   }
 }
 
-/// Whether a rank receives what others produced apart from each other, not their sum.
-constexpr bool comes_apart(transport how) { return how == transport::all_gather || how == transport::all_to_all; }
+/// Whether a rank receives what others produced apart from its own, not a sum.
+constexpr bool comes_apart(transport how) { return how != transport::sum && how != transport::max; }
+
+/// The pieces that a rank receives apart from its own: of all ranks, or of one.
+constexpr unsigned arrivals(transport how, unsigned ranks) {
+  if (how == transport::swap || how == transport::shift) return 1;
+  return comes_apart(how) ? ranks : 0;
+}
 
 /// The pieces that a rank produces: one for each rank, or one for all.
 constexpr unsigned pieces(transport how, unsigned ranks) { return how == transport::all_to_all ? ranks : 1; }
