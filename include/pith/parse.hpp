@@ -1,6 +1,7 @@
 // pith/parse.hpp — a codec from its text: parse<float>("ef(top_k(0.01)|qsgd<8>)").
 #pragma once
 
+#include <pith/comm/g_top_k.hpp>
 #include <pith/comm/ok_top_k.hpp>
 #include <pith/comm/two_shot.hpp>
 #include <pith/parse/policies.hpp>
@@ -22,6 +23,7 @@ template <class T, class E, class F>
 auto with_exchanged(syntax::pipeline const& p, F const& f) {
   auto const& t = p.terms.front();
   if (p.terms.size() == 1 && t.is_plain("ok_top_k", 1, 1)) return f(ok_top_k(t.number(0)));
+  if (p.terms.size() == 1 && t.is_plain("g_top_k", 1, 1)) return f(g_top_k(t.number(0)));
   if (p.terms.size() > 1 || !t.is_plain("two_shot", 1, 2)) return with_chain<T, E>(p, f);
   auto const second = t.has(1) ? codec_from<T, E>(t.arguments[1]) : codec_from<T, E>(t.arguments[0]);
   return f(two_shot(chain_from<T, E>(t.arguments[0]), second));

@@ -1,15 +1,13 @@
 // tests/comm/ok_top_k_test.cpp — the largest sums of all ranks' largest entries.
-#include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/ok_top_k.hpp>
-#include <pith/comm/threads.hpp>
 #include <pith/exec/seq.hpp>
-#include <pith/feedback/ef21.hpp>
 #include <pith/feedback/error_feedback.hpp>
 
 #include <doctest/doctest.h>
 
 #include "support/exchanged.hpp"
 #include "support/group.hpp"
+#include "support/sixteenths.hpp"
 #include "support/thread_team.hpp"
 #include "support/vectors.hpp"
 
@@ -21,30 +19,6 @@
 using namespace support;
 
 namespace {
-
-/// What a rank holds in a step: whole sixteenths, whose sums over a few ranks are exact. Ranks are alike but for their
-/// sizes, so that regions fill unevenly.
-std::vector<float> gradient(std::size_t n, unsigned rank, int step = 0) {
-  auto g = std::vector<float>(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    auto const v = static_cast<int>((i * 37 + rank * 11 + static_cast<unsigned>(step) * 5) % 65) - 32;
-    g[i] = static_cast<float>(i < n / 8 ? 8 * v : v) / 16;
-  }
-  return g;
-}
-
-std::vector<std::vector<float>> gradients(std::size_t n, unsigned ranks, int step = 0) {
-  auto all = std::vector<std::vector<float>>();
-  for (unsigned r = 0; r < ranks; ++r) all.push_back(gradient(n, r, step));
-  return all;
-}
-
-/// What all receive, the same bits all of them.
-template <class In>
-std::vector<In> agreed_mean(std::vector<std::vector<In>> const& received) {
-  for (auto const& x : received) CHECK(same_bytes(x, received[0]));
-  return received[0];
-}
 
 /// The k of largest magnitude, the others zero: a stable sort.
 std::vector<double> largest(std::vector<double> x, std::size_t k) {
@@ -59,9 +33,6 @@ std::vector<double> largest(std::vector<double> x, std::size_t k) {
 double sum_of_sizes(std::vector<double> const& x) {
   return std::accumulate(x.begin(), x.end(), 0.0, [](double sum, double v) { return sum + std::abs(v); });
 }
-
-/// Sixteenths in a mean times the ranks.
-double sixteenths(float mean, unsigned ranks) { return std::round(static_cast<double>(mean) * ranks * 16); }
 
 }  // namespace
 
@@ -94,17 +65,7 @@ TEST_CASE("a worked example: two ranks, four elements of eight") {
 
 TEST_CASE("all of all are added up: duplicates, zeros, few ranks and many") {
   for (unsigned const ranks : {1u, 2u, 3u, 4u, 5u}) {
-    for (std::size_t const n : {0u, 1u, 2u, 3u, 5u, 8u, 1000u}) {
-      auto g = group<float, pith::ok_top_k>(pith::ok_top_k(1), {n}, ranks);
-      auto const received = agreed_mean(g.all_reduce(gradients(n, ranks)));
-      std::size_t wrong = 0;
-      for (std::size_t i = 0; i < n; ++i) {
-        double sum = 0;
-        for (unsigned r = 0; r < ranks; ++r) sum += static_cast<double>(gradient(n, r)[i]);
-        wrong += sixteenths(received[i], ranks) != sum * 16;
-      }
-      CHECK(wrong == 0);
-    }
+    for (std::size_t const n : {0u, 1u, 2u, 3u, 5u, 8u, 1000u}) check_adds_up(pith::ok_top_k(1), ranks, n);
   }
 }
 
@@ -145,26 +106,8 @@ TEST_CASE("padding touches nothing: element 0 is zero unless it was sent") {
 }
 
 TEST_CASE("with feedback nothing is lost: received times ranks and residuals are all gradients") {
-  constexpr int steps = 25;
   for (unsigned const ranks : {1u, 2u, 3u, 5u}) {
-    for (std::size_t const n : {1u, 7u, 1000u}) {
-      auto const codec = pith::error_feedback(pith::ok_top_k(0.03));
-      auto g = group<float, std::remove_const_t<decltype(codec)>>(codec, {n}, ranks);
-      auto missing = std::vector<double>(n);  // in sixteenths
-      for (int step = 0; step < steps; ++step) {
-        auto const given = gradients(n, ranks, step);
-        auto const received = agreed_mean(g.all_reduce(given));
-        for (std::size_t i = 0; i < n; ++i) {
-          missing[i] -= sixteenths(received[i], ranks);
-          for (unsigned r = 0; r < ranks; ++r) missing[i] += static_cast<double>(given[r][i]) * 16;
-        }
-      }
-      for (unsigned r = 0; r < ranks; ++r) {
-        auto const rest = kept(policy_state(g.local(r)).residual);
-        for (std::size_t i = 0; i < n; ++i) missing[i] -= rest[i] * 16;
-      }
-      CHECK(std::count_if(missing.begin(), missing.end(), [](double v) { return v != 0; }) == 0);
-    }
+    for (std::size_t const n : {1u, 7u, 1000u}) check_conserves(pith::ok_top_k(0.03), ranks, n);
   }
 }
 
@@ -202,7 +145,7 @@ TEST_CASE("pieces without new bounds take turns by step") {
 TEST_CASE("NaN and infinity reach all ranks and leave residuals alone") {
   auto const codec = pith::error_feedback(pith::ok_top_k(0.1));
   auto g = group<float, std::remove_const_t<decltype(codec)>>(codec, {100}, 3);
-  auto x = gradients(100, 3);
+  auto x = all_sixteenths(100, 3);
   x[1][70] = static_cast<float>(not_a_number);
   x[2][71] = static_cast<float>(infinity);
   auto const received = agreed_mean(g.all_reduce(x));
@@ -216,7 +159,7 @@ TEST_CASE("NaN and infinity reach all ranks and leave residuals alone") {
 TEST_CASE_TEMPLATE("all elements travel in their type", In, double, pith::half, pith::bfloat16) {
   for (unsigned const ranks : {2u, 3u}) {
     auto x = std::vector<std::vector<In>>();
-    for (unsigned r = 0; r < ranks; ++r) x.push_back(narrow<In>(widen(gradient(200, r))));
+    for (unsigned r = 0; r < ranks; ++r) x.push_back(narrow<In>(widen(sixteenths(200, r))));
     auto g = group<In, pith::ok_top_k>(pith::ok_top_k(1), {200}, ranks);
     auto const received = widen(agreed_mean(g.all_reduce(x)));
     for (std::size_t i = 0; i < 200; ++i) {
@@ -305,40 +248,9 @@ TEST_CASE("every executor leaves the same bytes") {
 }
 
 TEST_CASE("policies hear what arrived: EF21's estimates stay those of all") {
-  auto const codec = pith::error_feedback(pith::ok_top_k(0.1), pith::ef21());
-  auto g = group<float, std::remove_const_t<decltype(codec)>>(codec, {500}, 4);
-  auto received = std::vector<float>();
-  for (int step = 0; step < 8; ++step) received = agreed_mean(g.all_reduce(gradients(500, 4, step)));
-  auto mean = std::vector<double>(500);
-  for (unsigned r = 0; r < 4; ++r) {
-    auto const estimate = kept(policy_state(g.local(r)).estimate);
-    for (std::size_t i = 0; i < 500; ++i) mean[i] += estimate[i] / 4;
-  }
-  CHECK(widen(received) == mean);
+  check_estimates(pith::ok_top_k(0.1), 500);
 }
 
 TEST_CASE("a model's tensors travel together, as each would alone") {
-  auto const codec = pith::error_feedback(pith::ok_top_k(0.05));
-  auto const tensors = std::vector<pith::tensor_spec>{{"a", {1000}}, {"b", {0}}, {"c", {37}}, {"d", {4099}}};
-  pith::run_ranks(3, [&](pith::thread_communicator comm) {
-    auto ex = pith::make_exchange<float>(
-        pith::seq, comm, tensors, [&](pith::tensor_spec const&) { return codec; }, 7);
-    auto alone = std::vector<trial<float, std::remove_const_t<decltype(codec)>>>();
-    for (std::uint32_t t = 0; t < tensors.size(); ++t)
-      alone.emplace_back(codec, tensors[t].dims, pith::tensor_id{7, t, static_cast<std::uint16_t>(comm.rank())});
-    for (int step = 0; step < 4; ++step) {
-      auto together = gradient(ex.size(), comm.rank(), step);
-      auto const given = together;
-      ex.all_reduce_mean(pith::span<float>(together));
-      auto at = given.begin();
-      auto one = std::vector<float>();
-      for (std::size_t t = 0; t < tensors.size(); ++t) {
-        auto const end = at + static_cast<std::ptrdiff_t>(tensors[t].dims.n);
-        auto const x = alone[t].all_reduce(std::vector<float>(at, end), comm);
-        one.insert(one.end(), x.begin(), x.end());
-        at = end;
-      }
-      CHECK(same_bytes(together, one));
-    }
-  });
+  check_travels_together(pith::error_feedback(pith::ok_top_k(0.05)), 3);
 }

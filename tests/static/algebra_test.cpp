@@ -7,6 +7,7 @@
 #include "models/user.hpp"
 
 #include <pith/adapt/warm_up.hpp>
+#include <pith/comm/g_top_k.hpp>
 #include <pith/comm/ok_top_k.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/mean_residual.hpp>
@@ -128,8 +129,9 @@ static_assert(pith::codec<pith::ok_top_k, float, exec> && !pith::stage<pith::ok_
 static_assert(pith::detail::tells_arrived<pith::ok_top_k, float, exec> &&
               !pith::detail::tells_contribution<pith::ok_top_k, float, exec>);
 static_assert(codecs<ef_by<pith::ok_top_k, pith::own_residual>, ef_by<pith::ok_top_k, momentum>>);
-static_assert(row_of<g_top_k> == row{.collective = true});
-static_assert(exchangeable<g_top_k> && !pith::codec<g_top_k, float, exec> && pith::closed<g_top_k>);
+static_assert(row_of<pith::g_top_k> == row_of<pith::ok_top_k> &&
+              pith::detail::tells_arrived<pith::g_top_k, float, exec>);
+static_assert(codecs<ef_by<pith::g_top_k, pith::own_residual>, ef_by<pith::g_top_k, momentum>>);
 
 // PowerSGD: two sums; another rank is another start.
 static_assert(stages<pith::power_sgd>);
@@ -201,7 +203,7 @@ static_assert(codecs<ef_by<pith::top_k<>, ef21>>);
 static_assert(codecs<ef_by<pith::top_k<>, pith::two_sided<pith::scaled_sign>>,
                      ef_by<pith::power_sgd, pith::own_residual>, ef_by<pith::top_k<>, pith::mean_residual>>);
 static_assert(pith::detail::tells_contribution<pith::power_sgd, float, exec> &&
-              !pith::detail::tells_contribution<g_top_k, float, exec>);
+              !pith::detail::tells_contribution<pith::g_top_k, float, exec>);
 
 // What forgets takes any codec, and has no excess to keep.
 static_assert(pith::forgetful<pith::signum_momentum> && pith::forgetful<pith::no_feedback> && !pith::forgetful<ef21> &&

@@ -274,7 +274,7 @@ def decode(text, kind, n, rows, head, payload):
         return read(kind, payload, n)
     if name in ("bypass", "two_shot"):
         return decode(args[0], kind, n, rows, head, payload)
-    if name == "ok_top_k":
+    if name in ("ok_top_k", "g_top_k"):
         return decode(f"top_k({args[0]})", kind, n, rows, head, payload)
     if name == "checked":
         return decode(args[0], kind, n, rows, head, payload[16:])

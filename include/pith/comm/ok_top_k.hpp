@@ -1,6 +1,7 @@
 // pith/comm/ok_top_k.hpp — the largest of all ranks' largest: sums by region, then their top k, in two sparse rounds.
 #pragma once
 
+#include <pith/comm/pair_sums.hpp>
 #include <pith/comm/regions.hpp>
 #include <pith/core/capability.hpp>
 #include <pith/core/rounds.hpp>
@@ -53,50 +54,6 @@ struct send_pairs {
     auto const index = is_pair ? own.indices[first + turn] : no_index;
     to.indices(region)[j] = index;
     if (i < sent_size) sent[i] = index;
-  }
-};
-
-/// What an owner adds up of the pairs that one rank sent: sums of its region, of which only these elements are ever
-/// touched.
-template <class In>
-struct region_sums {
-  regions over;
-  std::uint32_t owner;
-  In const* values;
-  std::uint32_t const* indices;
-  accum<In>* sums;
-
-  /// The element of pair j, or no_index.
-  PITH_HD std::uint32_t element(std::uint64_t j) const { return over.holds(owner, indices[j]) ? indices[j] : no_index; }
-};
-
-template <class In>
-struct clear_sums {
-  region_sums<In> of;
-  PITH_HD void operator()(std::uint64_t j) const {
-    if (auto const i = of.element(j); i != no_index) of.sums[i] = 0;
-  }
-};
-
-template <class In>
-struct add_pairs {
-  region_sums<In> of;
-  PITH_HD void operator()(std::uint64_t j) const {
-    if (auto const i = of.element(j); i != no_index) of.sums[i] += element_cast<accum<In>>(of.values[j]);
-  }
-};
-
-/// The first rank that sent an element takes its sum, the others find zero. A sum of zero is no pair.
-template <class In>
-struct take_sums {
-  region_sums<In> of;
-  pairs<accum<In>> to;
-  PITH_HD void operator()(std::uint64_t j) const {
-    auto const i = of.element(j);
-    auto const sum = i == no_index ? 0 : of.sums[i];
-    to.values[j] = sum;
-    to.indices[j] = sum == 0 ? no_index : i;
-    if (i != no_index) of.sums[i] = 0;
   }
 };
 
@@ -282,22 +239,15 @@ class ok_top_k : public pipeable {
     return {values, ws.template take<std::uint32_t>(n).data};
   }
 
-  /// Adds up, rank by rank, what all sent of this rank's region, and keeps the largest for the next round.
+  /// Adds up what all sent of this rank's region, and keeps the largest for the next round.
   template <class In, class E>
   void add_up(E const& exec, call const& id, detail::ok_top_k_sizes const& size, detail::regions const& over,
               unsigned ranks, detail::pair_pieces<In const> const& in, between<E>& local, workspace_on<E>& ws) const {
     using A = accum<In>;
     auto* const sums = ws.template take<A>(size.n).data;
     auto const from = take_pairs<A>(ranks * size.sent, ws), picked = take_pairs<A>(size.kept, ws);
-    auto const of = [&](unsigned r) {
-      return detail::region_sums<In>{over, id.rank, in.values(r), in.indices(r), sums};
-    };
-    for (unsigned r = 0; r < ranks; ++r) exec.for_each_index(size.sent, detail::clear_sums<In>{of(r)});
-    for (unsigned r = 0; r < ranks; ++r) exec.for_each_index(size.sent, detail::add_pairs<In>{of(r)});
-    for (unsigned r = 0; r < ranks; ++r) {
-      auto const to = detail::pairs<A>{from.values + r * size.sent, from.indices + r * size.sent};
-      exec.for_each_index(size.sent, detail::take_sums<In>{of(r), to});
-    }
+    auto const lists = [&](unsigned r) { return detail::pairs<In const>{in.values(r), in.indices(r)}; };
+    detail::add_up_pairs<In>(exec, over, id.rank, ranks, size.sent, lists, sums, from);
     detail::select_largest(exec, detail::plain_source<A>{from.values}, ranks * size.sent, size.kept,
                            detail::picks<A>{picked.indices, picked.values}, ws);
     auto const to = detail::pair_pieces<In>(local.told.data(), size.kept);

@@ -49,7 +49,7 @@ class pair_pieces {
 template <class In>
 struct pairs {
   In* values;
-  std::uint32_t* indices;
+  typename pair_pieces<In>::index* indices;
 };
 
 /// x[i] = value for pairs that were picked of others, where they are none of padding.

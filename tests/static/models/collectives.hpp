@@ -3,8 +3,6 @@
 
 #include "declared.hpp"
 
-#include <bit>
-
 namespace models {
 
 /// GradiVeQ: z = U^T x is summed, and U z + (1 - U U^T) mu is decoded: affine, which the decode form allows. The
@@ -149,36 +147,6 @@ class shared_scale {
       x[i] = pith::element_cast<In>(static_cast<float>(levels[i]) * *unit * share);
     }
   };
-};
-
-/// A collective that is declared only, with `Agreed` and `Local` numbers.
-template <class Agreed, class Local>
-struct declared_collective : pith::pipeable {
-  static constexpr bool is_closed = true;
-
-  std::string name() const;
-  template <real In, executor E>
-  numbers<Agreed, E> make_agreed(E const&, call const&, shape const&) const;
-  template <real In, executor E>
-  numbers<Local, E> make_local(E const&, shape const&) const;
-
-  template <real In, executor E>
-  std::size_t exchange_scratch_bytes(E const&, shape const&, unsigned) const;
-  template <real In, executor E>
-  void produce(E const&, call const&, shape const&, unsigned, unsigned, stream_on<E, In const>, span_on<E, std::byte>,
-               numbers<Agreed, E> const&, numbers<Local, E>&, workspace_on<E>&) const;
-  template <real In, executor E>
-  void absorb(E const&, call const&, shape const&, unsigned, unsigned, pith::received_on<E>, stream_on<E, In>,
-              numbers<Agreed, E>&, numbers<Local, E>&, workspace_on<E>&) const;
-};
-
-/// gTop-k: log2(ranks) rounds of pairs. A gathering stands for a round of pairs, which rounds do not have.
-struct g_top_k : declared_collective<std::uint32_t, float> {
-  unsigned rounds(shape const&, unsigned ranks) const { return static_cast<unsigned>(std::bit_width(ranks - 1)); }
-  template <real In>
-  transfer round(unsigned, shape const& dims, unsigned) const {
-    return {transport::all_gather, {}, dims.n / 25};
-  }
 };
 
 /// A communicator that gathers and does not sum.

@@ -1,0 +1,43 @@
+// tests/comm/exchange_plan_test.cpp — which tensors' bytes travel together.
+#include <pith/comm/exchange_plan.hpp>
+
+#include <doctest/doctest.h>
+
+using pith::transport;
+using plan = pith::detail::exchange_plan;
+
+namespace {
+
+constexpr auto bytes = pith::element_kind::bytes;
+
+}  // namespace
+
+TEST_CASE("transfers of one kind over one distance form a group") {
+  auto p = plan();
+  p.add(0, 0, {transport::swap, bytes, 16, 1}, 4);
+  p.add(1, 0, {transport::swap, bytes, 24, 2}, 4);
+  p.add(2, 0, {transport::swap, bytes, 9, 1}, 4);
+  p.add(3, 0, {transport::shift, bytes, 8, 1}, 4);
+  p.place(4);
+  auto const& groups = p.rounds()[0];
+  REQUIRE(groups.size() == 3);
+  CHECK(groups[0].slots.size() == 2);
+  CHECK(groups[0].distance == 1);
+  CHECK(groups[0].bytes == 32);
+  CHECK(groups[1].distance == 2);
+  CHECK(groups[2].how == transport::shift);
+}
+
+TEST_CASE("of a partner comes one buffer, of a gathering one of every rank, of a sum none") {
+  auto const received = [](transport how) {
+    auto p = plan();
+    p.add(0, 0, {how, bytes, 256, 1}, 4);
+    p.place(4);
+    return p.gathered_bytes();
+  };
+  CHECK(received(transport::swap) == 256);
+  CHECK(received(transport::shift) == 256);
+  CHECK(received(transport::all_gather) == 1024);
+  CHECK(received(transport::all_to_all) == 1024);
+  CHECK(received(transport::sum) == 0);
+}
