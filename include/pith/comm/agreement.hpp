@@ -56,8 +56,9 @@ struct agreement {
   using note = short_text<256>;
 
   /// What must be equal: each with its name.
-  static constexpr std::array names = {"the element type",   "the executor",       "the version",      "how it gathers",
-                                       "the bucket's bytes", "whether it weights", "when it verifies", "the seed"};
+  static constexpr std::array names = {
+      "the element type",           "the executor",     "the version", "how it gathers", "the bytes of a bucket",
+      "whether means are weighted", "when it verifies", "the seed"};
   std::array<term, names.size()> terms = {};
   std::uint64_t tensors = 0;  ///< how many
   std::uint64_t digest = 0;   ///< of their descriptions

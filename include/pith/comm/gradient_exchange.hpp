@@ -279,7 +279,7 @@ class gradient_exchange {
                         text(PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR),
                         std::string(detail::gather_name(o.how)),
                         text(o.bucket_bytes),
-                        text(o.is_weighted ? "weighted" : "plain"),
+                        text(o.is_weighted ? "yes" : "no"),
                         text(o.when == verify::each_step ? "in each step" : "when built"),
                         text(o.seed)};
     std::transform(terms.begin(), terms.end(), mine.terms.begin(),

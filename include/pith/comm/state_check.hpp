@@ -55,8 +55,8 @@ std::vector<state_digest> state_digests(E const& exec, exchanged_tensors<In, E>&
 [[noreturn]] inline void throw_difference(std::string const& tensor, std::size_t rank, state_digest const& its,
                                           state_digest const& first) {
   if (its.steps != first.steps) {
-    throw agreement_error(sentence("gradient_exchange: rank ", rank, " has taken ", its.steps, " steps of tensor \"",
-                                   tensor, "\", rank 0 ", first.steps));
+    throw agreement_error(sentence("gradient_exchange: rank ", rank, " is at step ", its.steps, " of tensor \"", tensor,
+                                   "\", rank 0 at step ", first.steps));
   }
   throw agreement_error(sentence("gradient_exchange: after step ", its.steps, " the agreed state of tensor \"", tensor,
                                  "\" on rank ", rank, " differs from rank 0's"));

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <ostream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,17 +37,18 @@ class exchange_trace {
     }
   }
 
+  /// The zero of the times that are written.
+  clock::time_point began() const { return began_; }
   std::vector<entry> const& entries() const { return entries_; }
   /// The spans that there was no room for.
   std::size_t dropped() const { return dropped_; }
 
-  /// Writes Chrome's trace format, in which the rank is a process, its codecs are one thread and its transfers another.
-  void write(std::ostream& out, unsigned rank = 0) const {
-    out << "{\"traceEvents\":[\n";
-    write_thread(out, rank, 0, "codecs");
-    write_thread(out << ",\n", rank, 1, "transfers");
-    for (auto const& e : entries_) write_entry(out << ",\n", rank, e);
-    out << "\n]}\n";
+  /// In Chrome's trace format: the rank is a process, its codecs are one thread of it and its transfers another.
+  std::string json(unsigned rank = 0) const {
+    auto const process = ",\"pid\":" + std::to_string(rank) + ",\"tid\":";
+    auto text = "{\"traceEvents\":[\n" + thread(process, "0", "codecs") + ",\n" + thread(process, "1", "transfers");
+    for (auto const& e : entries_) text += ",\n" + event(process, e);
+    return text + "\n]}\n";
   }
 
  private:
@@ -58,21 +59,19 @@ class exchange_trace {
       default: return "decode";
     }
   }
-  static void write_thread(std::ostream& out, unsigned rank, int thread, char const* called) {
-    out << R"({"name":"thread_name","ph":"M","pid":)" << rank << R"(,"tid":)" << thread << R"(,"args":{"name":")"
-        << called << "\"}}";
+  static std::string thread(std::string const& process, char const* number, char const* called) {
+    return R"({"name":"thread_name","ph":"M")" + process + number + R"(,"args":{"name":")" + called + "\"}}";
   }
-  void write_entry(std::ostream& out, unsigned rank, entry const& e) const {
-    out << R"({"name":")" << name(e.what) << R"(","ph":"X","pid":)" << rank << R"(,"tid":)"
-        << (e.what == work::transfer ? 1 : 0) << R"(,"ts":)";
-    write_microseconds(out, e.begin - began_);
-    write_microseconds(out << R"(,"dur":)", e.end - e.begin);
-    out << R"(,"args":{"bucket":)" << e.bucket << R"(,"round":)" << e.round << "}}";
+  std::string event(std::string const& process, entry const& e) const {
+    return R"({"name":")" + std::string(name(e.what)) + R"(","ph":"X")" + process +
+           (e.what == work::transfer ? "1" : "0") + R"(,"ts":)" + microseconds(e.begin - began_) + R"(,"dur":)" +
+           microseconds(e.end - e.begin) + R"(,"args":{"bucket":)" + std::to_string(e.bucket) + R"(,"round":)" +
+           std::to_string(e.round) + "}}";
   }
-  /// With three digits behind the point, whatever the stream's format.
-  static void write_microseconds(std::ostream& out, clock::duration span) {
+  /// With three digits behind the point.
+  static std::string microseconds(clock::duration span) {
     auto const ns = std::chrono::duration_cast<std::chrono::nanoseconds>(span).count();
-    out << ns / 1000 << '.' << ns / 100 % 10 << ns / 10 % 10 << ns % 10;
+    return std::to_string(ns / 1000) + "." + std::to_string(1000 + ns % 1000).substr(1);
   }
 
   clock::time_point began_ = clock::now();
