@@ -35,6 +35,26 @@ TEST_CASE("a step of an exchange allocates nothing, whatever the codec") {
   }
 }
 
+TEST_CASE("steps of many buckets allocate nothing once there is a thread for them") {
+  for (auto const* text : {"identity", "ef(top_k(0.1)|qsgd<8>)", "ef(power_sgd(2))", "ef(two_shot(scaled_sign))"}) {
+    CAPTURE(text);
+    auto comm = pith::self_communicator();
+    auto trace = pith::exchange_trace();
+    auto exchange =
+        pith::make_exchange<float>(pith::seq, comm, {{"weight", {64 * 32, 64}}, {"bias", {64}}},
+                                   pith::parse<float>(text), {.bucket_bytes = 0, .is_weighted = true, .trace = &trace});
+    auto gradient = std::vector<float>(exchange.size(), 1.5f);
+    for (int step = 0; step < 3; ++step) {
+      auto const before = allocations.load();
+      exchange.begin(gradient, 2);
+      exchange.ready(1);
+      exchange.ready(0);
+      exchange.wait();
+      if (step > 0) CHECK(allocations.load() == before);
+    }
+  }
+}
+
 TEST_CASE("checked allocates nothing in a step") {
   auto comm = pith::self_communicator();
   auto const flag = pith::error_flag(pith::seq);
