@@ -1,6 +1,7 @@
 // tests/comm/trace_test.cpp — what an exchange notes of its time, and that work is done under transfers.
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/self.hpp>
+#include <pith/comm/threads.hpp>
 #include <pith/comm/trace.hpp>
 #include <pith/core/identity.hpp>
 #include <pith/exec/seq.hpp>
@@ -12,6 +13,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <string>
 #include <vector>
 
 #include "support/late.hpp"
@@ -23,6 +26,40 @@ using any = pith::any_codec<float, pith::seq_executor>;
 namespace {
 
 std::vector<pith::tensor_spec> const two = {{"first", {64, 8}}, {"second", {64, 8}}};
+
+/// The sum of all ranks, a quarter of a tensor a round.
+template <unsigned Depth>
+struct quarters : pith::identity {
+  static constexpr unsigned depth = Depth;
+
+  std::string name() const { return "quarters"; }
+  unsigned rounds(pith::shape const&, unsigned) const { return 4; }
+  template <class In>
+  pith::transfer round(unsigned, pith::shape const& dims, unsigned) const {
+    return {pith::transport::all_gather, pith::element_kind::bytes, dims.n / 4 * sizeof(In)};
+  }
+  template <class In, pith::executor E>
+  std::size_t exchange_scratch_bytes(E const&, pith::shape const&, unsigned) const {
+    return 0;
+  }
+  template <pith::real In, pith::executor E>
+  void produce(E const& exec, pith::call const&, pith::shape const&, unsigned, unsigned round,
+               pith::stream_on<E, In const> x, pith::span_on<E, std::byte> out, pith::no_state const&, pith::no_state&,
+               pith::workspace_on<E>&) const {
+    exec.copy(out.data(), x.data + round * out.size() / sizeof(In), out.size());
+  }
+  template <pith::real In, pith::executor E>
+  void absorb(E const& exec, pith::call const&, pith::shape const& dims, unsigned ranks, unsigned round,
+              pith::received_on<E> in, pith::stream_on<E, In> x, pith::no_state&, pith::no_state&,
+              pith::workspace_on<E>&) const {
+    auto const n = dims.n / 4;
+    exec.fill(x.data + round * n, std::byte{}, n * sizeof(In));
+    for (unsigned r = 0; r < ranks; ++r) {
+      auto const* const from = reinterpret_cast<In const*>(in.from(r, n * sizeof(In)).data());
+      exec.for_each_index(n, pith::detail::add<In, In>{from, x.data + round * n});
+    }
+  }
+};
 
 /// A step of two buckets over transfers that take as long as there is something else to do.
 template <class Step>
@@ -74,6 +111,27 @@ TEST_CASE("rounds that build on one another take turns, and the last one lets th
   CHECK(find(trace, work::decode, 0, 0).end <= find(trace, work::encode, 0, 1).begin);
   CHECK(lies_within(find(trace, work::encode, 1, 0), find(trace, work::transfer, 0, 1)));
   CHECK(lies_within(find(trace, work::decode, 0, 1), find(trace, work::transfer, 1, 0)));
+}
+
+TEST_CASE("rounds that do not build on the one before them overlap it") {
+  auto const alone = traced(any(quarters<1>()), [](auto& e, auto& g) { at_once(e, g); });
+  auto const deep = traced(any(quarters<2>()), [](auto& e, auto& g) { at_once(e, g); });
+  for (unsigned round = 0; round + 1 < 4; ++round) {
+    CHECK_FALSE(lies_within(find(alone, work::encode, 1, round + 1), find(alone, work::transfer, 1, round)));
+    CHECK(lies_within(find(deep, work::encode, 1, round + 1), find(deep, work::transfer, 1, round)));
+    CHECK(lies_within(find(deep, work::decode, 1, round), find(deep, work::transfer, 1, round + 1)));
+  }
+}
+
+TEST_CASE("one tensor of deep rounds has memory for two") {
+  pith::run_ranks(3, [](pith::thread_communicator threads) {
+    auto comm = support::late_communicator(threads, 1'000'000);
+    auto exchange = pith::make_exchange<float>(pith::seq, comm, {two[0]}, any(quarters<2>()));
+    auto g = std::vector<float>(64);
+    for (std::size_t i = 0; i < g.size(); ++i) g[i] = static_cast<float>(i + comm.rank());
+    exchange.all_reduce_mean(g);
+    for (std::size_t i = 0; i < g.size(); ++i) REQUIRE(g[i] == static_cast<float>(3 * i + 3));
+  });
 }
 
 TEST_CASE("a trace is written as Chrome reads it") {

@@ -82,6 +82,7 @@ class bypass : public pipeable {
   unsigned rounds(shape const& dims, unsigned ranks) const {
     return dense(dims) ? 1 : detail::rounds(codec_, dims, ranks);
   }
+  unsigned depth() const { return detail::depth(codec_); }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     return dense(dims) ? transfer{transport::sum, kind_of<In>(), dims.n}

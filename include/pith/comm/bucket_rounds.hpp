@@ -30,7 +30,9 @@ class bucket_rounds {
 
   bucket_rounds(E const& exec, tensors const& all, tensor_range range, gather how) {
     for (auto i = range.first; i < range.last; ++i) {
-      for (unsigned r = 0; r < all.rounds(i); ++r) plan_.add(i, r, all.moves(i, r), all.ranks());
+      auto const rounds = all.rounds(i);
+      for (unsigned r = 0; r < rounds; ++r) plan_.add(i, r, all.moves(i, r), all.ranks());
+      is_deep_ = is_deep_ && (rounds < 2 || all.depth(i) > 1);
     }
     plan_.place(all.ranks());
     if (how == gather::exact) exact_.emplace(exec, plan_, all.specs(), all.codecs(), all.ranks());
@@ -38,6 +40,9 @@ class bucket_rounds {
 
   exchange_plan const& plan() const { return plan_; }
   unsigned rounds() const { return static_cast<unsigned>(plan_.rounds().size()); }
+
+  /// Whether a round can be produced before the one before it is absorbed.
+  bool is_deep() const { return is_deep_; }
 
   /// Sizes follow the room that tensors have in this step.
   void begin_step(tensors const& all) {
@@ -107,6 +112,7 @@ class bucket_rounds {
   }
 
   exchange_plan plan_;
+  bool is_deep_ = true;
   std::optional<exact_gather<In, E>> exact_;
 };
 

@@ -100,7 +100,8 @@ class exchange_pipeline {
         for (auto const& g : r) scratch = std::max(scratch, scratch_bytes(g));
       }
     }
-    for (std::size_t i = 0; i < std::min<std::size_t>(buckets_.size(), memory_.size()); ++i) {
+    for (std::size_t k = 1; k < line_.size(); ++k) memories_ = builds_on_last(k) ? memories_ : memory_.size();
+    for (std::size_t i = 0; i < memories_; ++i) {
       memory_[i] = {{exec_, out}, {exec_, gathered}, {exec_, how == gather::exact ? gathered : 0}};
     }
     scratch_ = buffer<std::byte, E>(exec_, scratch + scratch_alignment);
@@ -152,7 +153,9 @@ class exchange_pipeline {
       return ready.has(line_[k].bucket);
     }
   }
-  bool builds_on_last(std::size_t k) const { return k < line_.size() && line_[k].round > 0; }
+  bool builds_on_last(std::size_t k) const {
+    return k < line_.size() && line_[k].round > 0 && !buckets_[line_[k].bucket].is_deep();
+  }
 
   void produce_until(std::size_t end, workspace_on<E>& ws) {
     for (; produced_ < end; ++produced_) {
@@ -168,8 +171,8 @@ class exchange_pipeline {
       buckets_[bucket].absorb(exec_, tensors_, round, memory(absorbed_), ws, flight_);
     }
   }
-  /// Rounds of several buckets take turns; those of one use the same memory.
-  round_memory<E> const& memory(std::size_t k) const { return memory_[buckets_.size() > 1 ? k % 2 : 0]; }
+  /// Two rounds are under way, or one if each builds on the last.
+  round_memory<E> const& memory(std::size_t k) const { return memory_[k % memories_]; }
 
   E exec_;
   Comm* comm_;
@@ -182,6 +185,7 @@ class exchange_pipeline {
   std::vector<bucket_rounds<In, E, Comm>> buckets_;
   std::vector<place> line_;
   std::array<round_memory<E>, 2> memory_;
+  std::size_t memories_ = 1;  ///< that are used
   buffer<std::byte, E> scratch_;
   std::size_t next_ = 0, produced_ = 0, absorbed_ = 0;  ///< in the line
   std::size_t gathered_bytes_ = 0;

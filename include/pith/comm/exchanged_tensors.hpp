@@ -42,6 +42,7 @@ class exchanged_tensors {
   std::uint64_t size() const { return size_; }
 
   unsigned rounds(std::size_t tensor) const { return detail::rounds(codecs_[tensor], specs_[tensor].dims, ranks_); }
+  unsigned depth(std::size_t tensor) const { return detail::depth(codecs_[tensor]); }
   /// With the room that the tensor has in this step.
   transfer moves(std::size_t tensor, unsigned round) const {
     return transfer_of<In>(codecs_[tensor], round, dims(tensor), ranks_);

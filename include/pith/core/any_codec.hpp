@@ -63,6 +63,7 @@ class any_codec : public pipeable {
   }
 
   unsigned rounds(shape const& dims, unsigned ranks) const { return self_->rounds(dims, ranks); }
+  unsigned depth() const { return self_->depth(); }
   template <std::same_as<In> T>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     return self_->round(r, dims, ranks);
@@ -91,6 +92,7 @@ class any_codec : public pipeable {
     virtual any_state make_agreed(E const&, call const&, shape const&) const = 0;
     virtual any_state make_local(E const&, shape const&) const = 0;
     virtual unsigned rounds(shape const&, unsigned) const = 0;
+    virtual unsigned depth() const = 0;
     virtual transfer round(unsigned, shape const&, unsigned) const = 0;
     virtual void encode(E const&, call const&, shape const&, stream_on<E, In const>, span_on<E, std::byte>,
                         any_state const&, any_state&, workspace_on<E>&) const = 0;
@@ -132,6 +134,7 @@ class any_codec : public pipeable {
       return any_state(pith::make_local<In>(exec, codec, dims));
     }
     unsigned rounds(shape const& dims, unsigned ranks) const override { return detail::rounds(codec, dims, ranks); }
+    unsigned depth() const override { return detail::depth(codec); }
     transfer round(unsigned r, shape const& dims, unsigned ranks) const override {
       return detail::transfer_of<In>(codec, r, dims, ranks);
     }

@@ -101,6 +101,19 @@ unsigned rounds(C const& c, shape const& dims, unsigned ranks) {
   }
 }
 
+/// How many rounds of a tensor may be under way: with 2, produce(r) builds on what round r - 2 absorbed, not r - 1, which
+/// then travels while others are at work. A collective says so by a constant, or by a function if it wraps another.
+template <class C>
+unsigned depth([[maybe_unused]] C const& c) {
+  if constexpr (requires { c.depth(); }) {
+    return c.depth();
+  } else if constexpr (requires { C::depth; }) {
+    return C::depth;
+  } else {
+    return 1;
+  }
+}
+
 /// The form of a codec's sums, which an erased one knows at run time only.
 template <class C>
 constexpr sum_form sums(C const& c) {

@@ -149,6 +149,7 @@ class error_feedback : public pipeable {
   }
 
   unsigned rounds(shape const& dims, unsigned ranks) const { return detail::rounds(codec_, dims, ranks); }
+  unsigned depth() const { return detail::depth(codec_); }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     return detail::transfer_of<accum<In>>(codec_, r, dims, ranks);

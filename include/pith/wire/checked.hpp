@@ -169,6 +169,7 @@ class checked : public pipeable {
   }
 
   unsigned rounds(shape const& dims, unsigned ranks) const { return detail::rounds(codec_, dims, ranks); }
+  unsigned depth() const { return detail::depth(codec_); }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     auto const moves = detail::transfer_of<In>(codec_, r, dims, ranks);
