@@ -54,6 +54,7 @@ inline constexpr codec_word codec_words[] = {
     {"top_k(0.01)|qsgd<8>", "the second codec compresses what the first sends"},
     {"bypass(top_k(0.01),1024)", "tensors of fewer than 1,024 elements as they are"},
     {"two_shot(qsgd<8>)", "each rank adds up a part of the tensor; two_shot(a, b): b for the mean"},
+    {"ring(qsgd<8>)", "segments are added up on their way around a ring"},
     {"ok_top_k(0.01)", "of each rank's largest 1 % the largest sums, 1 % of all"},
     {"g_top_k(0.01)", "pairs of ranks merge their largest 1 %, until all have the same"},
     {"ef(scaled_sign)", "error feedback: what was not sent is added to the next gradient"},

@@ -3,6 +3,7 @@
 
 #include <pith/comm/g_top_k.hpp>
 #include <pith/comm/ok_top_k.hpp>
+#include <pith/comm/ring.hpp>
 #include <pith/comm/two_shot.hpp>
 #include <pith/parse/policies.hpp>
 #include <pith/parse/stages.hpp>
@@ -18,12 +19,13 @@ namespace detail {
 template <class In, class E>
 any_codec<In, E> codec_from(syntax::pipeline const& p);
 
-/// Calls f with what feedback goes around: a chain, a chain in two shots, or a sparse exchange.
+/// Calls f with what feedback goes around: a chain, a chain in two shots or around a ring, or a sparse exchange.
 template <class T, class E, class F>
 auto with_exchanged(syntax::pipeline const& p, F const& f) {
   auto const& t = p.terms.front();
   if (p.terms.size() == 1 && t.is_plain("ok_top_k", 1, 1)) return f(ok_top_k(t.number(0)));
   if (p.terms.size() == 1 && t.is_plain("g_top_k", 1, 1)) return f(g_top_k(t.number(0)));
+  if (p.terms.size() == 1 && t.is_plain("ring", 1, 1)) return f(ring(chain_from<T, E>(t.arguments[0])));
   if (p.terms.size() > 1 || !t.is_plain("two_shot", 1, 2)) return with_chain<T, E>(p, f);
   auto const second = t.has(1) ? codec_from<T, E>(t.arguments[1]) : codec_from<T, E>(t.arguments[0]);
   return f(two_shot(chain_from<T, E>(t.arguments[0]), second));

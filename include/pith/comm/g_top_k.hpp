@@ -156,7 +156,7 @@ class g_top_k : public pipeable {
 
   unsigned rounds(shape const&, unsigned ranks) const { return detail::merge_rounds(ranks).count(); }
   /// Behind this round the gradient is not read again.
-  unsigned contributing_round() const { return 0; }
+  unsigned contributing_round(unsigned) const { return 0; }
   template <real In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     auto const plan = detail::merge_rounds(ranks);
@@ -212,7 +212,8 @@ class g_top_k : public pipeable {
   /// What of p this rank sent and all received.
   template <real In, executor E>
   void arrived(E const& exec, call const&, shape const& dims, unsigned, stream_on<E, In const> p,
-               stream_on<E, In const> mean, stream_on<E, In> sent, between<E> const& local) const {
+               stream_on<E, In const> mean, stream_on<E, In> sent, no_state const&, between<E> const& local,
+               workspace_on<E>&) const {
     exec.fill(sent.data, std::byte{}, stream_bytes<In>(dims.n));
     exec.for_each_index(kept(dims.n), detail::place_arrived<In>{local.sent.data(), p.data, mean.data, sent.data});
   }

@@ -158,7 +158,7 @@ class ok_top_k : public pipeable {
 
   unsigned rounds(shape const&, unsigned) const { return 2; }
   /// Behind this round the gradient is not read again.
-  unsigned contributing_round() const { return 0; }
+  unsigned contributing_round(unsigned) const { return 0; }
   template <real In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     auto const size = sizes(dims, ranks);
@@ -210,7 +210,8 @@ class ok_top_k : public pipeable {
   /// What of p this rank sent and all received.
   template <real In, executor E>
   void arrived(E const& exec, call const&, shape const& dims, unsigned ranks, stream_on<E, In const> p,
-               stream_on<E, In const> mean, stream_on<E, In> sent, between<E> const& local) const {
+               stream_on<E, In const> mean, stream_on<E, In> sent, bounds<E> const&, between<E> const& local,
+               workspace_on<E>&) const {
     auto const size = sizes(dims, ranks);
     exec.fill(sent.data, std::byte{}, stream_bytes<In>(dims.n));
     exec.for_each_index(size.regions * size.sent,

@@ -1,11 +1,9 @@
 // pith/comm/two_shot.hpp — each rank adds up one part of the tensor, then all gather the parts, both compressed.
 #pragma once
 
+#include <pith/comm/tensor_parts.hpp>
 #include <pith/core/capability.hpp>
-#include <pith/core/error.hpp>
-#include <pith/core/pack.hpp>
 #include <pith/core/rounds.hpp>
-#include <pith/core/saving.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -18,17 +16,6 @@
 namespace pith::inline v0 {
 
 namespace detail {
-
-/// A tensor of n elements in equal parts, one for each rank; those of the last ranks may be short or empty.
-struct tensor_parts {
-  std::uint64_t n, size;
-
-  constexpr tensor_parts(std::uint64_t elements, unsigned ranks, std::uint64_t granule)
-      : n(elements), size(align_up(elements / ranks + (elements % ranks != 0), granule)) {}
-
-  constexpr std::uint64_t first(unsigned rank) const { return std::min(n, rank * size); }
-  constexpr shape dims(unsigned rank) const { return {std::min(size, n - first(rank))}; }
-};
 
 /// The payload of a part between the two transfers; nothing to save.
 template <class E>
@@ -78,7 +65,7 @@ class two_shot : public pipeable {
   auto make_agreed(E const& exec, call const& id, shape const& dims) const {
     auto made = agreed_states<In, E>{
         {pith::make_agreed<In>(exec, first_, id, dims), pith::make_agreed<In>(exec, second_, id, dims)}};
-    require_none(std::get<0>(made.each));
+    detail::require_no_state("two_shot", first_, std::get<0>(made.each));
     return made;
   }
   template <class In, executor E>
@@ -86,7 +73,7 @@ class two_shot : public pipeable {
     auto payload = detail::part_payload<E>{{exec, pith::payload_bytes<In>(second_, dims)}};
     auto made = local_states<In, E>{
         {pith::make_local<In>(exec, first_, dims), pith::make_local<In>(exec, second_, dims), std::move(payload)}};
-    require_none(std::get<0>(made.each));
+    detail::require_no_state("two_shot", first_, std::get<0>(made.each));
     return made;
   }
 
@@ -113,7 +100,7 @@ class two_shot : public pipeable {
 
   unsigned rounds(shape const&, unsigned) const { return 2; }
   /// Behind this round the gradient is not read again, and what the rank contributed is known.
-  unsigned contributing_round() const { return 0; }
+  unsigned contributing_round(unsigned) const { return 0; }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     auto const largest = shape{parts(dims, ranks).size};
@@ -141,8 +128,8 @@ class two_shot : public pipeable {
       auto const piece = out.subspan(rank * (out.size() / ranks), out.size() / ranks);
       auto const used = piece.first(pith::payload_bytes<In>(first_, part));
       detail::clear_padding<E>(exec, piece, used.size());
-      detail::encode_payload<In>(first_, exec, at(id, over.first(rank)), part, {x.data + over.first(rank), part.n},
-                                 used, first_part(agreed), first_part(local), ws);
+      detail::encode_payload<In>(first_, exec, detail::call_at(id, over.first(rank)), part,
+                                 {x.data + over.first(rank), part.n}, used, first_part(agreed), first_part(local), ws);
     }
   }
   template <real In, executor E>
@@ -168,7 +155,7 @@ class two_shot : public pipeable {
     for (unsigned rank = 0; rank < ranks; ++rank) {
       auto const part = over.dims(rank);
       auto const payload = produced.subspan(rank * (produced.size() / ranks), pith::payload_bytes<In>(first_, part));
-      detail::decode_payload<In>(first_, exec, at(id, over.first(rank)), part, payload,
+      detail::decode_payload<In>(first_, exec, detail::call_at(id, over.first(rank)), part, payload,
                                  {sent.data + over.first(rank), part.n}, first_part(agreed), ws);
     }
   }
@@ -184,30 +171,13 @@ class two_shot : public pipeable {
   static auto& second_part(auto& states) { return std::get<1>(states.each); }
   static auto& payload(auto& states) { return std::get<2>(states.each).bytes; }
 
-  static call at(call id, std::uint64_t first) {
-    id.first = first;
-    return id;
-  }
   static call second_call(call id, std::uint64_t first) {
     id.hop = 1;
-    return at(id, first);
+    return detail::call_at(id, first);
   }
 
   detail::tensor_parts parts(shape const& dims, unsigned ranks) const {
-    return {dims.n, ranks, std::lcm(granule(first_), granule(second_))};
-  }
-  /// Parts begin at buckets, and where random numbers come in groups.
-  template <class C>
-  static std::uint64_t granule(C const& c) {
-    if constexpr (requires { c.granule(); }) return std::max<std::uint64_t>(c.granule(), detail::group);
-    return detail::group;
-  }
-
-  void require_none(auto& state) const {
-    auto counted = detail::field_counter();
-    state.fields(counted);
-    detail::require(counted.bytes == 0, "two_shot: ", first_.name(),
-                    " must have no state: parts of a tensor share none; feedback goes around: ef(two_shot(c))");
+    return {dims.n, ranks, std::lcm(detail::part_granule(first_), detail::part_granule(second_))};
   }
 
   /// The mean of what all ranks sent of this rank's part, encoded for all.
@@ -216,7 +186,8 @@ class two_shot : public pipeable {
               auto& agreed, auto& local, workspace_on<E>& ws) const {
     auto const part = over.dims(id.rank);
     auto const mean = ws.template take<In>(part.n);
-    detail::decode_mean<In>(first_, exec, at(id, over.first(id.rank)), part, ranks, in, mean, first_part(agreed), ws);
+    detail::decode_mean<In>(first_, exec, detail::call_at(id, over.first(id.rank)), part, ranks, in, mean,
+                            first_part(agreed), ws);
     detail::encode_payload<In>(second_, exec, second_call(id, over.first(id.rank)), part, mean,
                                payload(local).view().first(pith::payload_bytes<In>(second_, part)), second_part(agreed),
                                second_part(local), ws);

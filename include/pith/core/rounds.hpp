@@ -277,8 +277,8 @@ concept knows_contribution =
 /// The round behind which the gradient is not read again and what the rank contributed is known; the last, or earlier.
 template <class C>
 unsigned contributing_round(C const& c, shape const& dims, unsigned ranks) {
-  if constexpr (requires { c.contributing_round(); }) {
-    return c.contributing_round();
+  if constexpr (requires { c.contributing_round(ranks); }) {
+    return c.contributing_round(ranks);
   } else {
     return rounds(c, dims, ranks) - 1;
   }
@@ -297,8 +297,9 @@ concept tells_contribution = knows_contribution<C, In, E> ||
 template <class C, class In, class E>
 concept tells_arrived = collective<C, In, E> &&
     requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, stream_on<E, In const> p,
-             stream_on<E, In const> mean, stream_on<E, In> sent, local_of<C, In, E> const& local) {
-  c.arrived(exec, id, dims, ranks, p, mean, sent, local);
+             stream_on<E, In const> mean, stream_on<E, In> sent, agreed_of<C, In, E> const& agreed,
+             local_of<C, In, E> const& local, workspace_on<E>& ws) {
+  c.arrived(exec, id, dims, ranks, p, mean, sent, agreed, local, ws);
 };
 
 template <class In, class C, class E, class Agreed>

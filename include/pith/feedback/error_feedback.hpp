@@ -223,7 +223,7 @@ class error_feedback : public pipeable {
     if (is_exact(dims)) return detail::narrow<In>(exec, mean, x);
     if (!knows) {
       auto const p = compensated<In>(exec, id, dims, stream_on<E, In const>(x), local, ws);
-      auto const sent = loses_nothing(dims) ? p : received<In, E>(exec, id, dims, ranks, p, mean, local, ws);
+      auto const sent = loses_nothing(dims) ? p : received<In, E>(exec, id, dims, ranks, p, mean, agreed, local, ws);
       policy_.commit(exec, id, dims, p, sent, policy_part(local), ws);
     }
     if constexpr (detail::settles<F, In, E>) {
@@ -237,11 +237,13 @@ class error_feedback : public pipeable {
   stream_on<E, accum<In> const> received([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
                                          [[maybe_unused]] shape const& dims, [[maybe_unused]] unsigned ranks,
                                          [[maybe_unused]] stream_on<E, accum<In> const> p, stream_on<E, accum<In>> mean,
-                                         [[maybe_unused]] auto& local, [[maybe_unused]] workspace_on<E>& ws) const {
+                                         [[maybe_unused]] auto const& agreed, [[maybe_unused]] auto& local,
+                                         [[maybe_unused]] workspace_on<E>& ws) const {
     if constexpr (detail::tells_arrived<C, accum<In>, E>) {
       if (detail::traits_of(policy_).commits == told::mean) return mean;
       auto const sent = ws.template take<accum<In>>(dims.n);
-      codec_.arrived(exec, id, dims, ranks, p, stream_on<E, accum<In> const>(mean), sent, codec_part(local));
+      codec_.arrived(exec, id, dims, ranks, p, stream_on<E, accum<In> const>(mean), sent, codec_part(agreed),
+                     codec_part(local), ws);
       return sent;
     } else {
       return mean;

@@ -1,0 +1,272 @@
+// pith/comm/ring.hpp — segments travel around a ring and are added up on their way, compressed; then all pass on the means.
+#pragma once
+
+#include <pith/comm/tensor_parts.hpp>
+#include <pith/core/capability.hpp>
+#include <pith/core/codec.hpp>
+#include <pith/core/convert.hpp>
+#include <pith/core/rounds.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// to[i] += share x[i], in the wider type.
+template <class In>
+struct add_share {
+  In const* x;
+  In* to;
+  accum<In> share;
+  PITH_HD void operator()(std::uint64_t i) const {
+    to[i] = element_cast<In>(element_cast<accum<In>>(to[i]) + share * element_cast<accum<In>>(x[i]));
+  }
+};
+
+/// to[i] = factor (to[i] - from[i]).
+template <class In>
+struct scale_difference {
+  In const* from;
+  In* to;
+  accum<In> factor;
+  PITH_HD void operator()(std::uint64_t i) const {
+    to[i] = element_cast<In>(factor * (element_cast<accum<In>>(to[i]) - element_cast<accum<In>>(from[i])));
+  }
+};
+
+/// Who sends what in which round: two halves take turns, and in hop h of either one a rank sends segment rank - h. It adds
+/// its own in the first N hops and forwards afterwards.
+struct ring_hops {
+  unsigned ranks;
+
+  unsigned count() const { return std::max(1u, 2 * (ranks - 1)); }
+  unsigned rounds() const { return 2 * count(); }
+  static unsigned hop(unsigned round) { return round / 2; }
+
+  bool adds(unsigned round) const { return hop(round) < ranks; }
+  bool completes(unsigned round) const { return hop(round) == ranks - 1; }
+  /// Whether what it receives is not complete yet.
+  bool receives_partial(unsigned round) const { return hop(round) + 1 < ranks; }
+
+  /// The parts of a half lie two apart.
+  unsigned sent(unsigned round, unsigned rank) const {
+    return 2 * ((rank + 2 * ranks - hop(round)) % ranks) + round % 2;
+  }
+  unsigned received(unsigned round, unsigned rank) const { return sent(round, before(rank)); }
+  unsigned before(unsigned rank) const { return (rank + ranks - 1) % ranks; }
+  /// The last rank to add to a part.
+  unsigned completer(unsigned part) const { return before(part / 2); }
+  /// Whether a part begins its way at a rank.
+  static bool begins(unsigned part, unsigned rank) { return part / 2 == rank; }
+};
+
+}  // namespace detail
+
+/// Exchanges a tensor around a ring: each rank decodes what the one before it encoded of a segment, adds its own and encodes
+/// that for the one behind it; a segment that has gone all around holds the mean, whose payload all pass on as it is. So
+/// 2 (N - 1) / N payloads of a tensor travel over each link, and no rank needs more than two neighbours. Two halves of the
+/// tensor take turns: one is decoded, added to and encoded while the other travels.
+///
+///   needs    a C without state (std::invalid_argument); a communicator that sends. Segments begin at buckets and have at
+///            least 4,096 elements, so a smaller tensor has one; each is a tensor of its own for buckets of 0, k and
+///            matrices
+///   keeps    room for three payloads between the rounds
+///   cost     encodes n elements and decodes 2 n, in 4 (N - 1) shifts; scratch of a segment beside C's
+///   errors   a segment is encoded N times, each time as the mean of what is in it: N roundings on its way, none behind
+///   is       by itself the codec C; in error_feedback a rank's own part is what its encodings added
+///   source   the ring that adds up encoded segments: Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr,
+///            GradiVeQ, NeurIPS 2018, for codecs whose payloads cannot be added
+template <class C>
+class ring : public pipeable {
+ public:
+  static constexpr bool is_reproducible = reproducible<C>;
+  /// One half is worked on while the other travels.
+  static constexpr unsigned depth = 2;
+
+  explicit ring(C codec) : codec_(std::move(codec)) {}
+
+  std::string name() const { return detail::text("ring(", codec_.name(), ")"); }
+  double omega(shape const& dims) const requires unbiased<C> { return codec_.omega(dims); }
+  double delta(shape const& dims) const requires contractive<C> { return codec_.delta(dims); }
+  double error_bound(shape const& dims) const requires absolute<C> { return codec_.error_bound(dims); }
+  capabilities capabilities_for(shape const& dims) const requires erased<C> { return codec_.capabilities_for(dims); }
+
+  /// Payloads by part: what came to be added to, what this rank made of it, and the means. Nothing to save.
+  template <class State, class E>
+  struct between {
+    State codec;
+    buffer<std::byte, E> came, made, means;
+    void fields(field_visitor&) {}
+  };
+
+  template <class In, executor E>
+  auto make_agreed(E const& exec, call const& id, shape const& dims) const {
+    auto made = pith::make_agreed<In>(exec, codec_, id, dims);
+    detail::require_no_state("ring", codec_, made);
+    return made;
+  }
+  template <class In, executor E>
+  auto make_local(E const& exec, shape const& dims) const {
+    auto const room = most_bytes<In>(dims.n);
+    auto made = between<local_of<C, In, E>, E>{
+        pith::make_local<In>(exec, codec_, dims), {exec, room}, {exec, room}, {exec, room}};
+    detail::require_no_state("ring", codec_, made.codec);
+    return made;
+  }
+
+  template <class In>
+  std::size_t payload_bytes(shape const& dims) const {
+    return pith::payload_bytes<In>(codec_, dims);
+  }
+  template <class In, executor E>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return detail::scratch_bytes<In>(codec_, exec, dims);
+  }
+  template <real In, executor E>
+    requires codec<C, In, E>
+  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
+                      span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
+    detail::encode_payload<In>(codec_, exec, id, dims, x, payload, agreed, local.codec, ws);
+  }
+  template <real In, executor E>
+    requires codec<C, In, E>
+  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                      stream_on<E, In> x, auto const& agreed, workspace_on<E>& ws) const {
+    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, agreed, ws);
+  }
+
+  unsigned rounds(shape const&, unsigned ranks) const { return detail::ring_hops{ranks}.rounds(); }
+  /// Behind this round the gradient is not read again.
+  unsigned contributing_round(unsigned ranks) const { return 2 * ranks - 1; }
+  template <class In>
+  transfer round(unsigned, shape const& dims, unsigned ranks) const {
+    return {transport::shift, element_kind::bytes, part_bytes<In>(parts(dims, ranks)), 1};
+  }
+  template <class In, executor E>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
+    auto const part = shape{parts(dims, ranks).size};
+    return scratch_for<In>(part.n) + detail::scratch_bytes<In>(codec_, exec, part);
+  }
+
+  template <real In, executor E>
+    requires codec<C, In, E>
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               stream_on<E, In const> x, span_on<E, std::byte> out, auto const& agreed, auto& local,
+               workspace_on<E>& ws) const {
+    auto const hops = detail::ring_hops{ranks};
+    auto const over = parts(dims, ranks);
+    auto const part = hops.sent(round, id.rank);
+    if (hops.adds(round)) add_own<In>(exec, id, over, part, ranks, x, agreed, local, ws);
+    auto const made = slot<In, E>(over, part, hops.adds(round) ? local.made : local.means);
+    if (hops.completes(round)) exec.copy(slot<In, E>(over, part, local.means).data(), made.data(), made.size());
+    exec.copy(out.data(), made.data(), made.size());
+    detail::clear_padding<E>(exec, out, made.size());
+  }
+  template <real In, executor E>
+    requires codec<C, In, E>
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+              stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
+    auto const hops = detail::ring_hops{ranks};
+    auto const over = parts(dims, ranks);
+    auto const part = hops.received(round, id.rank);
+    auto const to = slot<In, E>(over, part, hops.receives_partial(round) ? local.came : local.means);
+    exec.copy(to.data(), in.bytes.data(), to.size());
+    if (round + 1 < hops.rounds()) return;
+    for (unsigned p = 0; p < 2 * ranks; ++p)
+      decode_part<In>(exec, id, over, p, hops.completer(p), slot<In, E>(over, p, local.means),
+                      part_of<In, E>(x, over, p), agreed, ws);
+  }
+
+  /// Of each part, what this rank encoded less what came to it.
+  template <real In, executor E>
+    requires codec<C, In, E>
+  void arrived(E const& exec, call const& id, shape const& dims, unsigned ranks, stream_on<E, In const>,
+               stream_on<E, In const>, stream_on<E, In> sent, auto const& agreed, auto const& local,
+               workspace_on<E>& ws) const {
+    auto const hops = detail::ring_hops{ranks};
+    auto const over = parts(dims, ranks);
+    for (unsigned p = 0; p < 2 * ranks; ++p) {
+      auto const scope = ws.mark();
+      auto const n = over.dims(p).n;
+      auto const to = part_of<In, E>(sent, over, p), before = ws.template take<In>(n);
+      decode_part<In>(exec, id, over, p, id.rank, slot<In, E>(over, p, local.made), to, agreed, ws);
+      exec.fill(before.data, std::byte{}, stream_bytes<In>(n));
+      if (!hops.begins(p, id.rank))
+        decode_part<In>(exec, id, over, p, hops.before(id.rank), slot<In, E>(over, p, local.came), before, agreed, ws);
+      exec.for_each_index(n, detail::scale_difference<In>{before.data, to.data, static_cast<accum<In>>(ranks)});
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t least_part = 4096;
+
+  std::uint64_t granule() const { return std::lcm(detail::part_granule(codec_), least_part); }
+  detail::tensor_parts parts(shape const& dims, unsigned ranks) const { return {dims.n, 2 * ranks, granule()}; }
+
+  template <class In>
+  std::size_t part_bytes(detail::tensor_parts const& over) const {
+    return detail::align_up(pith::payload_bytes<In>(codec_, over.dims(0)), detail::section_alignment);
+  }
+  /// What the parts of a tensor take, whatever the number of ranks: from some on they are as small as can be.
+  template <class In>
+  std::size_t most_bytes(std::uint64_t n) const {
+    std::size_t most = 0;
+    for (unsigned ranks = 1;; ++ranks) {
+      auto const over = parts({n}, ranks);
+      most = std::max(most, (n / over.size + (n % over.size != 0)) * part_bytes<In>(over));
+      if (over.size <= granule()) return most;
+    }
+  }
+
+  /// Where the payload of a part lies; empty parts lie nowhere.
+  template <class In, class E>
+  span_on<E, std::byte> slot(detail::tensor_parts const& over, unsigned part, buffer<std::byte, E> const& all) const {
+    auto const n = over.dims(part).n;
+    if (n == 0) return all.view().first(0);
+    return all.view().subspan(part * part_bytes<In>(over), pith::payload_bytes<In>(codec_, {n}));
+  }
+  template <class In, class E>
+  static stream_on<E, In> part_of(stream_on<E, In> x, detail::tensor_parts const& over, unsigned part) {
+    return {x.data + over.first(part), over.dims(part).n};
+  }
+
+  template <class In, class E>
+  void decode_part(E const& exec, call id, detail::tensor_parts const& over, unsigned part, unsigned encoder,
+                   span_on<E, std::byte const> payload, stream_on<E, In> x, auto const& agreed,
+                   workspace_on<E>& ws) const {
+    if (over.dims(part).n == 0) return;
+    id.rank = static_cast<std::uint16_t>(encoder);
+    detail::decode_payload<In>(codec_, exec, detail::call_at(id, over.first(part)), over.dims(part), payload, x, agreed,
+                               ws);
+  }
+
+  /// What came of a part, if anything, and this rank's share of it, encoded.
+  template <class In, class E>
+  void add_own(E const& exec, call const& id, detail::tensor_parts const& over, unsigned part, unsigned ranks,
+               stream_on<E, In const> x, auto const& agreed, auto& local, workspace_on<E>& ws) const {
+    auto const hops = detail::ring_hops{ranks};
+    auto const dims = over.dims(part);
+    if (dims.n == 0) return;
+    auto const sum = ws.template take<In>(dims.n);
+    auto const share = accum<In>{1} / static_cast<accum<In>>(ranks);
+    auto const* const own = x.data + over.first(part);
+    if (hops.begins(part, id.rank)) {
+      exec.for_each_index(dims.n, detail::scale<In, In>{own, sum.data, share});
+    } else {
+      decode_part<In>(exec, id, over, part, hops.before(id.rank), slot<In, E>(over, part, local.came), sum, agreed, ws);
+      exec.for_each_index(dims.n, detail::add_share<In>{own, sum.data, share});
+    }
+    detail::encode_payload<In>(codec_, exec, detail::call_at(id, over.first(part)), dims, stream_on<E, In const>(sum),
+                               slot<In, E>(over, part, local.made), agreed, local.codec, ws);
+  }
+
+  C codec_;
+};
+
+}  // namespace pith::inline v0
