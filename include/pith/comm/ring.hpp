@@ -217,11 +217,12 @@ class ring : public pipeable {
   template <class In>
   std::size_t most_bytes(std::uint64_t n) const {
     std::size_t most = 0;
-    for (unsigned ranks = 1;; ++ranks) {
+    for (unsigned ranks = 1; n > 0; ++ranks) {
       auto const over = parts({n}, ranks);
       most = std::max(most, (n / over.size + (n % over.size != 0)) * part_bytes<In>(over));
-      if (over.size <= granule()) return most;
+      if (over.size <= granule()) break;
     }
+    return most;
   }
 
   /// Where the payload of a part lies; empty parts lie nowhere.
