@@ -6,6 +6,7 @@
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
+#include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/top_k.hpp>
 
 #include <doctest/doctest.h>
@@ -102,6 +103,7 @@ TEST_CASE("sparse and one-bit payloads travel so too, in any type, and equal ran
   };
   check(float(), pith::ring(pith::top_k(0.1)));
   check(float(), pith::ring(pith::top_k(0.5) | pith::qsgd<8>()));
+  check(float(), pith::ring(pith::random_k<pith::scaling::none, pith::drawing::own>(0.5)));
   check(double(), pith::ring(pith::scaled_sign()));
   check(pith::half(), pith::ring(pith::qsgd<8>(127, 24)));
   check(pith::bfloat16(), pith::ring(pith::cast<pith::half>()));

@@ -83,13 +83,13 @@ TEST_CASE("what loses nothing gives the mean") {
 }
 
 TEST_CASE("parts begin at buckets, and the last may be short or empty") {
-  CHECK(pith::detail::tensor_parts(1000, 3, 128).size == 384);
-  auto const parts = pith::detail::tensor_parts(100, 4, 64);
+  CHECK(pith::tensor_parts(1000, 3, 128).size == 384);
+  auto const parts = pith::tensor_parts(100, 4, 64);
   CHECK(parts.dims(0).n == 64);
   CHECK(parts.dims(1).n == 36);
   CHECK(parts.first(2) == 100);
   CHECK(parts.dims(2).n == 0);
-  CHECK(pith::detail::tensor_parts(0, 4, 64).dims(3).n == 0);
+  CHECK(pith::tensor_parts(0, 4, 64).dims(3).n == 0);
 }
 
 TEST_CASE("a quantized mean is off by less than a unit of each rounding") {
@@ -137,7 +137,7 @@ TEST_CASE("with feedback on both sides nothing is lost: received, both residuals
     }
     auto const& worker = std::get<1>(state.local().each).residual;
     auto const& server = std::get<1>(std::get<1>(std::get<0>(state.local().each).each).each).residual;
-    auto const part = pith::detail::tensor_parts(n, ranks, 8);
+    auto const part = pith::tensor_parts(n, ranks, 8);
     auto const lock = std::lock_guard(guard);
     for (std::size_t i = 0; i < n; ++i) {
       if (comm.rank() == 0) total[i] += own[i];

@@ -207,10 +207,10 @@ class ring : public pipeable {
   static constexpr std::uint64_t least_part = 4096;
 
   std::uint64_t granule() const { return std::lcm(detail::part_granule(codec_), least_part); }
-  detail::tensor_parts parts(shape const& dims, unsigned ranks) const { return {dims.n, 2 * ranks, granule()}; }
+  tensor_parts parts(shape const& dims, unsigned ranks) const { return {dims.n, 2 * ranks, granule()}; }
 
   template <class In>
-  std::size_t part_bytes(detail::tensor_parts const& over) const {
+  std::size_t part_bytes(tensor_parts const& over) const {
     return detail::align_up(pith::payload_bytes<In>(codec_, over.dims(0)), detail::section_alignment);
   }
   /// What the parts of a tensor take, whatever the number of ranks: from some on they are as small as can be.
@@ -227,18 +227,18 @@ class ring : public pipeable {
 
   /// Where the payload of a part lies; empty parts lie nowhere.
   template <class In, class E>
-  span_on<E, std::byte> slot(detail::tensor_parts const& over, unsigned part, buffer<std::byte, E> const& all) const {
+  span_on<E, std::byte> slot(tensor_parts const& over, unsigned part, buffer<std::byte, E> const& all) const {
     auto const n = over.dims(part).n;
     if (n == 0) return all.view().first(0);
     return all.view().subspan(part * part_bytes<In>(over), pith::payload_bytes<In>(codec_, {n}));
   }
   template <class In, class E>
-  static stream_on<E, In> part_of(stream_on<E, In> x, detail::tensor_parts const& over, unsigned part) {
+  static stream_on<E, In> part_of(stream_on<E, In> x, tensor_parts const& over, unsigned part) {
     return {x.data + over.first(part), over.dims(part).n};
   }
 
   template <class In, class E>
-  void decode_part(E const& exec, call id, detail::tensor_parts const& over, unsigned part, unsigned encoder,
+  void decode_part(E const& exec, call id, tensor_parts const& over, unsigned part, unsigned encoder,
                    span_on<E, std::byte const> payload, stream_on<E, In> x, auto const& agreed,
                    workspace_on<E>& ws) const {
     if (over.dims(part).n == 0) return;
@@ -249,7 +249,7 @@ class ring : public pipeable {
 
   /// What came of a part, if anything, and this rank's share of it, encoded.
   template <class In, class E>
-  void add_own(E const& exec, call const& id, detail::tensor_parts const& over, unsigned part, unsigned ranks,
+  void add_own(E const& exec, call const& id, tensor_parts const& over, unsigned part, unsigned ranks,
                stream_on<E, In const> x, auto const& agreed, auto& local, workspace_on<E>& ws) const {
     auto const hops = detail::ring_hops{ranks};
     auto const dims = over.dims(part);

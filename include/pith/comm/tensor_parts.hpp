@@ -2,26 +2,34 @@
 #pragma once
 
 #include <pith/core/call.hpp>
+#include <pith/core/codec.hpp>
 #include <pith/core/error.hpp>
 #include <pith/core/pack.hpp>
+#include <pith/core/rounds.hpp>
 #include <pith/core/saving.hpp>
 #include <pith/core/workspace.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
 
-namespace pith::inline v0::detail {
+namespace pith::inline v0 {
 
-/// A tensor of n elements in equal parts, one for each rank; those of the last ranks may be short or empty.
+/// A tensor of n elements in equal parts, one for each rank; those of the last ranks may be short or empty. Parts begin at
+/// multiples of the granule.
 struct tensor_parts {
   std::uint64_t n, size;
 
   constexpr tensor_parts(std::uint64_t elements, unsigned ranks, std::uint64_t granule)
-      : n(elements), size(align_up(elements / ranks + (elements % ranks != 0), granule)) {}
+      : n(elements), size(detail::align_up(elements / ranks + (elements % ranks != 0), granule)) {}
 
   constexpr std::uint64_t first(unsigned rank) const { return std::min(n, rank * size); }
   constexpr shape dims(unsigned rank) const { return {std::min(size, n - first(rank))}; }
+  constexpr shape largest() const { return {size}; }
 };
+
+namespace detail {
 
 /// Parts begin at buckets, and where random numbers come in groups.
 template <class C>
@@ -30,19 +38,98 @@ std::uint64_t part_granule(C const& c) {
   return group;
 }
 
+}  // namespace detail
+
+/// The parts of a tensor that each of these codecs can encode: they begin at buckets of all.
+template <class... C>
+tensor_parts parts_for(std::uint64_t n, unsigned ranks, C const&... codecs) {
+  auto granule = detail::group;
+  ((granule = std::lcm(granule, detail::part_granule(codecs))), ...);
+  return {n, ranks, granule};
+}
+
+namespace detail {
+
 /// The call that encodes a part.
 inline call call_at(call id, std::uint64_t first) {
   id.first = first;
   return id;
 }
+/// The call that encodes the mean of what was encoded before.
+inline call mean_call_at(call id, std::uint64_t first) {
+  id.hop = 1;
+  return call_at(id, first);
+}
+
+/// The bytes of a part as it travels, whichever it is.
+template <class In, class C>
+std::size_t part_bytes(C const& c, tensor_parts const& over) {
+  return align_up(pith::payload_bytes<In>(c, over.largest()), section_alignment);
+}
+
+/// Encodes each part of x for its rank, piece by piece.
+template <class In, class C, class E, class Agreed, class Local>
+void encode_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
+                  stream_on<E, In const> x, span_on<E, std::byte> out, Agreed const& agreed, Local& local,
+                  workspace_on<E>& ws) {
+  auto const size = out.size() / ranks;
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    auto const part = over.dims(rank);
+    auto const piece = out.subspan(rank * size, size), used = piece.first(pith::payload_bytes<In>(c, part));
+    clear_padding<E>(exec, piece, used.size());
+    encode_payload<In>(c, exec, call_at(id, over.first(rank)), part, {x.data + over.first(rank), part.n}, used, agreed,
+                       local, ws);
+  }
+}
+
+/// The mean of what all ranks encoded of this rank's part.
+template <class In, class C, class E, class Agreed>
+void decode_part_mean(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
+                      received_on<E> in, stream_on<E, In> mean, Agreed const& agreed, workspace_on<E>& ws) {
+  decode_mean<In>(c, exec, call_at(id, over.first(id.rank)), over.dims(id.rank), ranks, in, mean, agreed, ws);
+}
+template <class In, class C, class E>
+std::size_t part_mean_scratch_bytes(C const& c, E const& exec, tensor_parts const& over, unsigned ranks) {
+  return std::max(exchange_scratch_bytes<In>(c, exec, over.largest(), ranks),
+                  scratch_bytes<In>(c, exec, over.largest()));
+}
+
+/// x = the parts that all ranks encoded, each its own, as means.
+template <class In, class C, class E, class Agreed>
+void decode_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
+                  received_on<E> in, stream_on<E, In> x, Agreed const& agreed, workspace_on<E>& ws) {
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    auto const part = over.dims(rank);
+    auto of = mean_call_at(id, over.first(rank));
+    of.rank = static_cast<std::uint16_t>(rank);
+    decode_payload<In>(c, exec, of, part, in.from(rank, pith::payload_bytes<In>(c, part)),
+                       {x.data + over.first(rank), part.n}, agreed, ws);
+  }
+}
+
+inline std::size_t state_bytes(auto& state) {
+  auto counted = field_counter();
+  state.fields(counted);
+  return counted.bytes;
+}
 
 /// Refuses a codec whose state, made for a whole tensor, is not empty.
 template <class C>
 void require_no_state(char const* exchange, C const& codec, auto& state) {
-  auto counted = field_counter();
-  state.fields(counted);
-  require(counted.bytes == 0, exchange, ": ", codec.name(),
+  require(state_bytes(state) == 0, exchange, ": ", codec.name(),
           " must have no state: parts of a tensor share none; feedback goes around: ef(", exchange, "(c))");
 }
 
-}  // namespace pith::inline v0::detail
+/// Refuses parts that a codec cannot encode or that are not those of so many ranks, and a state of another rank.
+template <class C>
+void require_parts(char const* verb, C const& codec, tensor_parts const& over, call const& id, unsigned rank,
+                   unsigned ranks) {
+  require(over.size % part_granule(codec) == 0, verb, ": parts of ", over.size, " elements do not begin at buckets of ",
+          codec.name(), ": take parts_for(n, ranks, codec)");
+  require(over.first(ranks) == over.n, verb, ": parts of ", over.size, " elements on ", ranks, " ranks leave some of ",
+          over.n, " out");
+  require(id.rank == rank, verb, ": the state is of rank ", id.rank, ", the communicator of rank ", rank);
+}
+
+}  // namespace detail
+}  // namespace pith::inline v0

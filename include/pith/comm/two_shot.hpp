@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -103,17 +102,15 @@ class two_shot : public pipeable {
   unsigned contributing_round(unsigned) const { return 0; }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
-    auto const largest = shape{parts(dims, ranks).size};
-    auto const bytes = r == 0 ? pith::payload_bytes<In>(first_, largest) : pith::payload_bytes<In>(second_, largest);
-    return {r == 0 ? transport::all_to_all : transport::all_gather, element_kind::bytes,
-            detail::align_up(bytes, detail::section_alignment)};
+    auto const over = parts(dims, ranks);
+    if (r == 0) return {transport::all_to_all, element_kind::bytes, detail::part_bytes<In>(first_, over)};
+    return {transport::all_gather, element_kind::bytes, detail::part_bytes<In>(second_, over)};
   }
   template <class In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
-    auto const part = shape{parts(dims, ranks).size};
-    return scratch_for<In>(part.n) +
-           std::max({detail::exchange_scratch_bytes<In>(first_, exec, part, ranks),
-                     detail::scratch_bytes<In>(first_, exec, part), detail::scratch_bytes<In>(second_, exec, part)});
+    auto const over = parts(dims, ranks);
+    return scratch_for<In>(over.size) + std::max(detail::part_mean_scratch_bytes<In>(first_, exec, over, ranks),
+                                                 detail::scratch_bytes<In>(second_, exec, over.largest()));
   }
 
   template <real In, executor E>
@@ -123,14 +120,7 @@ class two_shot : public pipeable {
                workspace_on<E>& ws) const {
     auto const over = parts(dims, ranks);
     if (round == 1) return copy_part<In>(exec, over.dims(id.rank), payload(local), out);
-    for (unsigned rank = 0; rank < ranks; ++rank) {
-      auto const part = over.dims(rank);
-      auto const piece = out.subspan(rank * (out.size() / ranks), out.size() / ranks);
-      auto const used = piece.first(pith::payload_bytes<In>(first_, part));
-      detail::clear_padding<E>(exec, piece, used.size());
-      detail::encode_payload<In>(first_, exec, detail::call_at(id, over.first(rank)), part,
-                                 {x.data + over.first(rank), part.n}, used, first_part(agreed), first_part(local), ws);
-    }
+    detail::encode_parts<In>(first_, exec, id, over, ranks, x, out, first_part(agreed), first_part(local), ws);
   }
   template <real In, executor E>
     requires codec<First, In, E> && codec<Second, In, E>
@@ -138,13 +128,7 @@ class two_shot : public pipeable {
               stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
     auto const over = parts(dims, ranks);
     if (round == 0) return add_up<In>(exec, id, over, ranks, in, agreed, local, ws);
-    for (unsigned rank = 0; rank < ranks; ++rank) {
-      auto const part = over.dims(rank);
-      auto of = second_call(id, over.first(rank));
-      of.rank = static_cast<std::uint16_t>(rank);
-      detail::decode_payload<In>(second_, exec, of, part, in.from(rank, pith::payload_bytes<In>(second_, part)),
-                                 {x.data + over.first(rank), part.n}, second_part(agreed), ws);
-    }
+    detail::decode_parts<In>(second_, exec, id, over, ranks, in, x, second_part(agreed), ws);
   }
   template <real In, executor E>
     requires codec<First, In, E>
@@ -171,24 +155,16 @@ class two_shot : public pipeable {
   static auto& second_part(auto& states) { return std::get<1>(states.each); }
   static auto& payload(auto& states) { return std::get<2>(states.each).bytes; }
 
-  static call second_call(call id, std::uint64_t first) {
-    id.hop = 1;
-    return detail::call_at(id, first);
-  }
-
-  detail::tensor_parts parts(shape const& dims, unsigned ranks) const {
-    return {dims.n, ranks, std::lcm(detail::part_granule(first_), detail::part_granule(second_))};
-  }
+  tensor_parts parts(shape const& dims, unsigned ranks) const { return parts_for(dims.n, ranks, first_, second_); }
 
   /// The mean of what all ranks sent of this rank's part, encoded for all.
   template <class In, class E>
-  void add_up(E const& exec, call const& id, detail::tensor_parts const& over, unsigned ranks, received_on<E> in,
-              auto& agreed, auto& local, workspace_on<E>& ws) const {
+  void add_up(E const& exec, call const& id, tensor_parts const& over, unsigned ranks, received_on<E> in, auto& agreed,
+              auto& local, workspace_on<E>& ws) const {
     auto const part = over.dims(id.rank);
     auto const mean = ws.template take<In>(part.n);
-    detail::decode_mean<In>(first_, exec, detail::call_at(id, over.first(id.rank)), part, ranks, in, mean,
-                            first_part(agreed), ws);
-    detail::encode_payload<In>(second_, exec, second_call(id, over.first(id.rank)), part, mean,
+    detail::decode_part_mean<In>(first_, exec, id, over, ranks, in, mean, first_part(agreed), ws);
+    detail::encode_payload<In>(second_, exec, detail::mean_call_at(id, over.first(id.rank)), part, mean,
                                payload(local).view().first(pith::payload_bytes<In>(second_, part)), second_part(agreed),
                                second_part(local), ws);
   }
