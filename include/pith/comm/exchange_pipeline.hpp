@@ -136,6 +136,7 @@ class exchange_pipeline {
     auto const [bucket, round] = line_[k];
     flight_.start(traced(trace_, exchange_trace::work::transfer, bucket, round));
     gathered_bytes_ += buckets_[bucket].start(exec_, *comm_, round, memory(k), flight_);
+    flight_.test(exec_);  // a call that returns when it is done travels no longer
     absorb_until(k, ws);
     if (comes_next(k + 1, ready)) produce_until(k + 2, ws);
     flight_.wait(exec_);

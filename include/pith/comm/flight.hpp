@@ -3,6 +3,7 @@
 
 #include <pith/comm/any_request.hpp>
 #include <pith/comm/trace.hpp>
+#include <pith/core/executor.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -23,8 +24,9 @@ class flight {
   void start(traced time) { time_ = std::move(time); }
   void add(request r) { requests_.push_back(std::move(r)); }
 
-  /// Whether all have arrived.
+  /// Whether all have arrived. A device is not asked: its stream keeps the order, and may be captured.
   bool test(E const& exec) {
+    if constexpr (!host_executor<E>) return false;
     while (arrived_ < requests_.size() && requests_[arrived_].test(exec)) ++arrived_;
     if (arrived_ < requests_.size()) return false;
     time_.end();
