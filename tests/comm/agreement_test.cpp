@@ -162,6 +162,24 @@ TEST_CASE("a rank that cannot build its exchange throws its own error, and the o
   CHECK(heard == 2);
 }
 
+TEST_CASE("whatever a rank throws while it builds, no other one waits for it") {
+  std::atomic<int> heard = 0;
+  pith::run_ranks(2, [&](pith::thread_communicator comm) {
+    auto const policy = [&](pith::tensor_spec const&) -> any {
+      if (comm.rank() == 1) throw 7;
+      return top_k(0.1);
+    };
+    try {
+      pith::make_exchange<float>(pith::seq, comm, model, policy);
+    } catch (int seven) {
+      heard += seven;
+    } catch (pith::agreement_error const&) {
+      ++heard;
+    }
+  });
+  CHECK(heard == 8);
+}
+
 TEST_CASE("verification in each step finds ranks that have taken other numbers of steps") {
   auto const checked = pith::exchange_options{.when = pith::verify::each_step};
   pith::run_ranks(3, [&](pith::thread_communicator comm) {

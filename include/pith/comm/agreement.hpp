@@ -46,7 +46,6 @@ struct short_text {
     std::copy_n(text.data(), std::min(text.size(), Size - 1), letters.data());
   }
   char const* words() const { return letters.data(); }
-  bool empty() const { return letters[0] == 0; }
   friend bool operator==(short_text const&, short_text const&) = default;
 };
 
@@ -62,6 +61,7 @@ struct agreement {
   std::array<term, names.size()> terms = {};
   std::uint64_t tensors = 0;  ///< how many
   std::uint64_t digest = 0;   ///< of their descriptions
+  std::uint64_t has_failed = 0;
   note failure = {};
 };
 
@@ -74,7 +74,7 @@ inline std::uint64_t digest_of(std::vector<std::string> const& texts) {
 /// Throws if a rank could not build what it meant to exchange.
 inline void require_built(std::vector<agreement> const& each) {
   for (std::size_t rank = 0; rank < each.size(); ++rank) {
-    if (each[rank].failure.empty()) continue;
+    if (each[rank].has_failed == 0) continue;
     throw agreement_error(
         sentence("gradient_exchange: rank ", rank, " could not build its exchange: ", each[rank].failure.words()));
   }
@@ -122,11 +122,23 @@ void require_equal_tensors(E const& exec, Comm& comm, std::vector<agreement> con
                                  all[rank].words(), ", not ", all[0].words()));
 }
 
+inline std::string words_of(std::exception_ptr const& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (std::exception const& e) {
+    return e.what();
+  } catch (...) {
+    return "what was thrown is no std::exception";
+  }
+}
+
 /// Throws on all ranks if any differs from rank 0 or could not build its exchange, which throws `failure` itself. One
 /// gathering if all is well.
 template <class Comm, executor E>
-void require_agreement(E const& exec, Comm& comm, agreement const& mine, std::vector<std::string> const& tensors,
+void require_agreement(E const& exec, Comm& comm, agreement mine, std::vector<std::string> const& tensors,
                        std::exception_ptr const& failure) {
+  mine.has_failed = failure ? 1 : 0;
+  if (failure) mine.failure = agreement::note(words_of(failure));
   auto each = std::vector<agreement>();
   try {
     each = gather_on_host(exec, comm, std::vector(1, mine));

@@ -26,11 +26,13 @@ class flight {
 
   /// Whether all have arrived. A device is not asked: its stream keeps the order, and may be captured.
   bool test(E const& exec) {
-    if constexpr (!host_executor<E>) return false;
-    while (arrived_ < requests_.size() && requests_[arrived_].test(exec)) ++arrived_;
-    if (arrived_ < requests_.size()) return false;
-    time_.end();
-    return true;
+    if constexpr (host_executor<E>) {
+      while (arrived_ < requests_.size() && requests_[arrived_].test(exec)) ++arrived_;
+      if (arrived_ == requests_.size()) time_.end();
+      return arrived_ == requests_.size();
+    } else {
+      return false;
+    }
   }
   void wait(E const& exec) {
     for (; arrived_ < requests_.size(); ++arrived_) requests_[arrived_].wait(exec);

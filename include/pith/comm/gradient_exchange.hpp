@@ -36,7 +36,9 @@ namespace pith::inline v0 {
 ///
 ///   needs    equal tensors, codecs and options on all ranks (agreement_error on all of them when it is built, also where
 ///            one could not build it); gradients that stay where they are from ready() to wait(). On a host ready() makes
-///            a thread once, which does the exchange: a communicator that may be called from it
+///            a thread once, which does the exchange: a communicator that may be called from it (MPI_THREAD_MULTIPLE, or
+///            MPI_THREAD_SERIALIZED if nobody else calls MPI in a step). On a device ready() and wait() enqueue: gradients
+///            are written, and means are read, in the order of the executor's stream
 ///   keeps    the codecs' states; export_state saves them, import_state puts them back. A step that threw leaves some
 ///            ahead of others: no further one begins before import_state
 ///   cost     memory for one payload of the two largest buckets and `size()` gathered ones, with gather::exact twice the
@@ -54,16 +56,13 @@ class gradient_exchange {
       : exec_(exec), how_(options.how), is_weighted_(options.is_weighted) {
     explain_communicator<Comm, E>();
     auto failure = std::exception_ptr();
-    auto mine = detail::agreement();
     try {
       engine_ = std::make_unique<engine>(exec, comm, std::move(tensors), policy, options);
-    } catch (std::exception const& e) {
-      failure = std::current_exception();
-      mine.failure = detail::agreement::note(e.what());
+    } catch (...) {
+      failure = std::current_exception();  // of which the others must hear
     }
     auto const described = failure ? std::vector<std::string>() : descriptions();
-    describe(mine, described, options);
-    detail::require_agreement(exec_, comm, mine, described, failure);
+    detail::require_agreement(exec_, comm, agreement(described, options), described, failure);
     fingerprint_ = fingerprint(described, options.seed, comm);
   }
 
@@ -272,8 +271,9 @@ class gradient_exchange {
     }
     return all;
   }
-  static void describe(detail::agreement& mine, std::vector<std::string> const& tensors, exchange_options const& o) {
+  static detail::agreement agreement(std::vector<std::string> const& tensors, exchange_options const& o) {
     using detail::text;
+    auto mine = detail::agreement();
     auto const terms = {std::string(element_name<In>()),
                         std::string(E::name()),
                         text(PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR),
@@ -286,6 +286,7 @@ class gradient_exchange {
                    [](std::string const& words) { return detail::agreement::term(words); });
     mine.tensors = tensors.size();
     mine.digest = detail::digest_of(tensors);
+    return mine;
   }
   static std::uint64_t fingerprint(std::vector<std::string> const& tensors, std::uint64_t seed, Comm const& comm) {
     return (digest() << element_name<In>() << E::name() << PITH_VERSION_MAJOR << PITH_VERSION_MINOR

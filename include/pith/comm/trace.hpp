@@ -14,7 +14,8 @@ namespace pith::inline v0 {
 /// between steps.
 ///
 ///   keeps    room for `most` spans; further ones are counted only
-///   cost     two readings of a clock a span, no allocation; a transfer ends when the exchange learns that it has
+///   cost     two readings of a clock a span, no allocation; a transfer ends when the exchange learns that it has.
+///            On a device the times are those of the host, which only enqueues
 class exchange_trace {
  public:
   using clock = std::chrono::steady_clock;
@@ -82,9 +83,9 @@ class exchange_trace {
 namespace detail {
 
 /// Notes the time of its life, if there is a trace.
-class [[nodiscard]] traced {
+class traced {
  public:
-  traced(exchange_trace* trace, exchange_trace::work what, std::size_t bucket, unsigned round)
+  [[nodiscard]] traced(exchange_trace* trace, exchange_trace::work what, std::size_t bucket, unsigned round)
       : trace_(trace), entry_{what, bucket, round, {}, {}} {
     if (trace_ != nullptr) entry_.begin = exchange_trace::clock::now();
   }
