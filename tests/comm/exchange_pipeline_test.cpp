@@ -16,6 +16,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 using pith::gather;
@@ -27,6 +28,8 @@ constexpr auto all_in_one = std::numeric_limits<std::size_t>::max();
 
 std::vector<pith::tensor_spec> const tensors = {{"weight", {40 * 24, 40}}, {"bias", {40}}, {"none", {0}},
                                                 {"head", {24 * 7, 24}},    {"scale", {1}}, {"last", {300}}};
+
+constexpr std::size_t elements = 40 * 24 + 40 + 24 * 7 + 1 + 300;
 
 std::vector<float> gradient(std::size_t n, unsigned rank, int step) {
   auto g = std::vector<float>(n);
@@ -117,40 +120,40 @@ constexpr setting settings[] = {
 }  // namespace
 
 TEST_CASE("the bits do not depend on buckets") {
-  for (auto const& [codec, how] : settings) {
+  for (auto const& s : settings) {
     for (unsigned ranks : {1u, 2u, 3u}) {
-      auto const expected = run(ranks, pith::parse<float>(codec), {3, how, all_in_one}, at_once());
+      auto const expected = run(ranks, pith::parse<float>(s.codec), {3, s.how, all_in_one}, at_once());
       for (std::size_t bytes : {0u, 700u, 4000u}) {
-        CAPTURE(codec);
+        CAPTURE(s.codec);
         CAPTURE(ranks);
         CAPTURE(bytes);
-        CHECK(run(ranks, pith::parse<float>(codec), {3, how, bytes}, at_once()) == expected);
+        CHECK(run(ranks, pith::parse<float>(s.codec), {3, s.how, bytes}, at_once()) == expected);
       }
     }
   }
 }
 
 TEST_CASE("the bits do not depend on when gradients are ready") {
-  for (auto const& [codec, how] : settings) {
-    auto const expected = run(3, pith::parse<float>(codec), {3, how, all_in_one}, at_once());
+  for (auto const& s : settings) {
+    auto const expected = run(3, pith::parse<float>(s.codec), {3, s.how, all_in_one}, at_once());
     for (auto when : {order::backward, order::forward, order::drawn}) {
       for (std::size_t bytes : {std::size_t{0}, std::size_t{700}, all_in_one}) {
-        CAPTURE(codec);
+        CAPTURE(s.codec);
         CAPTURE(bytes);
-        CHECK(run(3, pith::parse<float>(codec), {3, how, bytes}, one_by_one{when}) == expected);
+        CHECK(run(3, pith::parse<float>(s.codec), {3, s.how, bytes}, one_by_one{when}) == expected);
       }
     }
   }
 }
 
 TEST_CASE("nothing is read or written while it travels") {
-  for (auto const& [codec, how] : settings) {
-    auto const expected = run(2, pith::parse<float>(codec), {3, how, all_in_one}, at_once());
+  for (auto const& s : settings) {
+    auto const expected = run(2, pith::parse<float>(s.codec), {3, s.how, all_in_one}, at_once());
     for (int patience : {1, 3, 1000}) {
-      CAPTURE(codec);
+      CAPTURE(s.codec);
       CAPTURE(patience);
-      CHECK(run(2, pith::parse<float>(codec), {3, how, 700}, at_once(), patience) == expected);
-      CHECK(run(2, pith::parse<float>(codec), {3, how, 700}, one_by_one{order::backward}, patience) == expected);
+      CHECK(run(2, pith::parse<float>(s.codec), {3, s.how, 700}, at_once(), patience) == expected);
+      CHECK(run(2, pith::parse<float>(s.codec), {3, s.how, 700}, one_by_one{order::backward}, patience) == expected);
     }
   }
 }
@@ -188,7 +191,7 @@ TEST_CASE("an exchange may move in mid-step") {
   auto const make = [&] {
     return pith::make_exchange<float>(pith::seq, comm, tensors, any(pith::identity()), {.bucket_bytes = 0});
   };
-  auto g = gradient(40 * 24 + 40 + 24 * 7 + 1 + 300, 0, 0);
+  auto g = gradient(elements, 0, 0);
   auto const expected = g;
   auto first = make();
   first.begin(g);
@@ -292,9 +295,9 @@ TEST_CASE("a rank that leaves in mid-step leaves nobody waiting, and the step is
   for (std::size_t ready : {0u, 1u, 3u}) {
     auto const run = [&] {
       pith::run_ranks(3, [&](pith::thread_communicator comm) {
+        auto g = gradient(elements, comm.rank(), 0);  // outlives the exchange, which may be at work on it
         auto exchange =
             pith::make_exchange<float>(pith::seq, comm, tensors, any(pith::identity()), {.bucket_bytes = 0});
-        auto g = gradient(exchange.size(), comm.rank(), 0);
         auto const saved = exchange.export_state();
         exchange.begin(g);
         for (std::size_t i = 0; i < ready; ++i) exchange.ready(tensors.size() - 1 - i);
@@ -311,6 +314,16 @@ TEST_CASE("a rank that leaves in mid-step leaves nobody waiting, and the step is
     };
     CHECK_THROWS_WITH_AS(run(), "out of paper", std::runtime_error);
   }
+}
+
+TEST_CASE("an exchange that is destroyed in mid-step ends, though the next bucket never comes") {
+  auto g = gradient(elements, 0, 0);
+  auto comm = support::late_communicator(pith::self_communicator(), std::numeric_limits<int>::max());
+  auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, any(pith::identity()), {.bucket_bytes = 0});
+  exchange.begin(g);
+  auto const before = comm.begun();
+  exchange.ready(tensors.size() - 1);
+  while (comm.begun() == before) std::this_thread::yield();
 }
 
 TEST_CASE("calls in the wrong order are refused in words") {

@@ -3,6 +3,7 @@
 
 #include <pith/comm/communicator.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -43,6 +44,8 @@ class late_communicator {
 
   unsigned rank() const { return comm_.rank(); }
   unsigned size() const { return comm_.size(); }
+  /// The calls so far, which another thread may ask for.
+  int begun() const { return begun_; }
 
   template <pith::host_executor E>
   late_request all_gather(E const& exec, pith::span<std::byte const> mine, pith::span<std::byte> all) {
@@ -72,6 +75,7 @@ class late_communicator {
  private:
   template <class F>
   late_request later(F const& call, pith::span<std::byte const> sent) {
+    ++begun_;
     auto copy = std::vector<std::byte>(sent.size() + 1);  // one more, so that there is memory for none
     if (!sent.empty()) std::memcpy(copy.data(), sent.data(), sent.size());
     return {patience_,
@@ -80,6 +84,7 @@ class late_communicator {
 
   Comm comm_;
   int patience_;
+  std::atomic<int> begun_ = 0;
 };
 
 }  // namespace support

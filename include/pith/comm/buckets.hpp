@@ -71,6 +71,10 @@ class ready_buckets {
     changed_.notify_all();
   }
 
+  bool is_cancelled() const {
+    auto const lock = std::lock_guard(mutex_);
+    return is_cancelled_;
+  }
   bool has(std::size_t bucket) const {
     auto const lock = std::lock_guard(mutex_);
     return missing_[bucket] == 0;

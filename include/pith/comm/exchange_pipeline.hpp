@@ -146,7 +146,7 @@ class exchange_pipeline {
   bool comes_next(std::size_t k, ready_buckets const& ready) {
     if (k == line_.size() || builds_on_last(k)) return false;
     if constexpr (host_executor<E>) {
-      while (!flight_.test(exec_)) {
+      while (!flight_.test(exec_) && !ready.is_cancelled()) {
         if (ready.comes_soon(line_[k].bucket)) return true;
       }
       return false;

@@ -35,7 +35,8 @@ namespace pith::inline v0 {
 ///   exchange.all_reduce_mean(gradients);   // all of that in one call
 ///
 ///   needs    equal tensors, codecs and options on all ranks (agreement_error on all of them when it is built, also where
-///            one could not build it); gradients that stay where they are from ready() to wait(). On a host ready() makes
+///            one could not build it); gradients that stay where they are from ready() to the
+///            end of wait(), or of the exchange if the step is given up. On a host ready() makes
 ///            a thread once, which does the exchange: a communicator that may be called from it (MPI_THREAD_MULTIPLE, or
 ///            MPI_THREAD_SERIALIZED if nobody else calls MPI in a step). On a device ready() and wait() enqueue: gradients
 ///            are written, and means are read, in the order of the executor's stream
