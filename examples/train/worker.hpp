@@ -97,7 +97,10 @@ class worker {
   }
 
   std::vector<float> const& parameters() const { return parameters_; }
-  traffic bytes() const { return {exchange_.gathered_bytes(), exchange_.summed_bytes(), exchange_.scattered_bytes()}; }
+  traffic bytes() const {
+    return {exchange_.gathered_bytes(), exchange_.summed_bytes(), exchange_.scattered_bytes(),
+            exchange_.passed_bytes()};
+  }
 
  private:
   network net_;

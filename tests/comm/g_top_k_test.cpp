@@ -158,6 +158,13 @@ TEST_CASE("volume: log2(N) rounds of k pairs, two more where N is no power of tw
   CHECK(codec.round<float>(3, {10000}, 5).count == 1200);
 }
 
+TEST_CASE("scratch: the sums of a tensor, and lists of three k, for any number of ranks") {
+  auto const codec = pith::g_top_k(0.01);
+  constexpr std::size_t n = 100000, k = 1000;
+  for (unsigned const ranks : {1u, 2u, 8u, 64u})
+    CHECK(codec.exchange_scratch_bytes<float>(pith::seq, {n}, ranks) <= 4 * n + 8 * 3 * k + 64 * k);
+}
+
 TEST_CASE("wrong bytes write nothing outside of the tensor") {
   constexpr std::size_t n = 40;
   auto const codec = pith::g_top_k(0.25);

@@ -189,6 +189,14 @@ TEST_CASE("volume: at most 6 k (N - 1) / N words, a rounding of k for each piece
   }
 }
 
+TEST_CASE("scratch: the sums of a tensor, and lists of a few k; never a tensor for each rank") {
+  auto const codec = pith::ok_top_k(0.01);
+  constexpr std::size_t n = 100000, k = 1000;
+  // Lists of at most 2 (k + N) values and indices and their k largest; a selection takes a few values for each of k.
+  for (unsigned const ranks : {1u, 2u, 8u, 64u})
+    CHECK(codec.exchange_scratch_bytes<float>(pith::seq, {n}, ranks) <= 4 * n + 8 * (2 * (k + ranks) + k) + 64 * k);
+}
+
 TEST_CASE("wrong bytes write nothing outside of the tensor") {
   constexpr unsigned ranks = 3;
   constexpr std::size_t n = 40;

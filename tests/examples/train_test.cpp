@@ -322,7 +322,8 @@ TEST_CASE("all that parse can say is listed, and GRACE's methods with their memo
     }
   }
   for (auto const& m : train::methods) CHECK(has(out, std::string("\n") + m.codec + " "));
-  for (auto const* word : {"bypass(", "two_shot(", "ring(", "ok_top_k(", "g_top_k(", "inceptionn(", "adaptive_threshold(", "sketch_ml<"})
+  for (auto const* word :
+       {"bypass(", "two_shot(", "ring(", "ok_top_k(", "g_top_k(", "inceptionn(", "adaptive_threshold(", "sketch_ml<"})
     CHECK(has(out, std::string("\n") + word));
 }
 
