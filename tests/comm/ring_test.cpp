@@ -73,8 +73,8 @@ TEST_CASE("what loses nothing gives the mean") {
 }
 
 TEST_CASE("a quantized mean is off by less than a unit for each of N roundings") {
-  // Inputs are at most 16. A rounding is off by less than its unit, which is at most the largest number / 127 (1 + 2^-15);
-  // the largest grows by a unit with each. Floats add less than 2^-16.
+  // Inputs are at most 16. A rounding is off by less than its unit, which is at most the largest number / 127 (1 +
+  // 2^-15); the largest grows by a unit with each. Floats add less than 2^-16.
   auto const codec = pith::ring(pith::qsgd<8>(127, 128, pith::norm::max));
   auto const share = (1 + std::ldexp(1, -15)) / 127;
   for (unsigned const ranks : {1u, 2u, 3u, 5u}) {

@@ -1,4 +1,4 @@
-// tests/support/sixteenths.hpp — gradients of whole sixteenths, whose sums over a few ranks are exact, and what that shows.
+// tests/support/sixteenths.hpp — gradients of whole sixteenths: their sums over a few ranks are exact.
 #pragma once
 
 #include <pith/comm/gradient_exchange.hpp>

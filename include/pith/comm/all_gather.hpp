@@ -19,11 +19,11 @@ std::size_t all_gather_bytes(E const& exec, C const& codec, tensor_parts const& 
          detail::scratch_bytes<In>(codec, exec, over.largest()) + detail::scratch_alignment;
 }
 
-/// whole = all ranks' parts, as far as `codec` keeps them, with the same bits on all ranks: the second of the two shots of
-/// two_shot. Every rank calls it with an equal codec, parts and seed.
+/// whole = all ranks' parts, as far as `codec` keeps them, with the same bits on all ranks: the second of the two shots
+/// of two_shot. Every rank calls it with an equal codec, parts and seed.
 ///
-///   needs    parts that begin at buckets (parts_for), a codec without state of all ranks (std::invalid_argument); a state
-///            made for this rank's part, such as that of feedback; ws of all_gather_bytes<In>(exec, codec, over,
+///   needs    parts that begin at buckets (parts_for), a codec without state of all ranks (std::invalid_argument); a
+///            state made for this rank's part, such as that of feedback; ws of all_gather_bytes<In>(exec, codec, over,
 ///            comm.size())
 ///   cost     one gathering of N parts' payloads; encodes n / N elements and decodes n
 template <class In, executor E, class Comm, class C>

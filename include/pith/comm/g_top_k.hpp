@@ -18,8 +18,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Who meets whom: ranks below a power of two swap over 1, 2, 4, .. ; those beyond it fold into these before, and are told
-/// the result behind.
+/// Who meets whom: ranks below a power of two swap over 1, 2, 4, .. ; those beyond it fold into these before, and are
+/// told the result behind.
 struct merge_rounds {
   unsigned ranks, inner;  ///< inner: the power of two
   bool folds;
@@ -93,18 +93,19 @@ struct copy_indices {
 
 }  // namespace detail
 
-/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank: in log2(N) rounds pairs of ranks
-/// add up what both have and keep the k largest, so that all receive the same k sums, divided by N. Ranks beyond a power of
-/// two give theirs to another one before, and receive the result behind.
+/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank: in log2(N) rounds pairs of
+/// ranks add up what both have and keep the k largest, so that all receive the same k sums, divided by N. Ranks beyond
+/// a power of two give theirs to another one before, and receive the result behind.
 ///
 ///   needs    0 < density <= 1 (std::invalid_argument), n < 2^31; a communicator that sends
 ///   keeps    room for k pairs and 2 k indices between the rounds
-///   cost     log2(N) swaps of k values and k indices, two more where N is no power of two, no host wait. Selects from n, and
-///            in each round from 2 k; scratch of n elements of accum<In>, of which those that are received are touched
-///   errors   what is dropped on the way may be among the k largest sums: exact for two ranks. NaN, then infinity, count
-///            as largest. Sums travel as values of In, and of half may overflow
-///   is       by itself the codec top_k. In error_feedback a rank's own entries count as sent where they were kept in every
-///            merge on their way: N times what is received and all residuals add up to all gradients
+///   cost     log2(N) swaps of k values and k indices, two more where N is no power of two, no host wait. Selects from
+///            n, and in each round from 2 k; scratch of n elements of accum<In>, of which those that are received are
+///            touched
+///   errors   what is dropped on the way may be among the k largest sums: exact for two ranks. NaN, then infinity,
+///            count as largest. Sums travel as values of In, and of half may overflow
+///   is       by itself the codec top_k. In error_feedback a rank's own entries count as sent where they were kept in
+///            every merge on their way: N times what is received and all residuals add up to all gradients
 ///   source   Shi, Wang, Zhao, Tang, Wang, Huang and Chu, A Distributed Synchronous SGD Algorithm with Global Top-k
 ///            Sparsification for Low Bandwidth Networks, ICDCS 2019, all ranks in place of a tree and a broadcast
 class g_top_k : public pipeable {

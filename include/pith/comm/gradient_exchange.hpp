@@ -88,7 +88,8 @@ class gradient_exchange {
   std::size_t buckets() const { return engine_->pipeline.buckets(); }
 
   /// The bytes that a rank hands to the communicator in a step, padding included; gathered ones travel to all others,
-  /// scattered ones to one rank each. Where they vary they are those of the last step, and before the first one the most.
+  /// scattered ones to one rank each, passed ones to one rank. Where they vary they are those of the last step, and
+  /// before the first one the most.
   std::size_t gathered_bytes() const { return engine_->pipeline.gathered_bytes(); }
   std::size_t scattered_bytes() const { return engine_->pipeline.sent_bytes(transport::all_to_all); }
   std::size_t summed_bytes() const {

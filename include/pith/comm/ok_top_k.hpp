@@ -34,8 +34,8 @@ struct ok_top_k_sizes {
   }
 };
 
-/// A rank's largest, region by region, to the owners. Where a region has more than there is room for they take turns, step
-/// by step, so that none waits for ever.
+/// A rank's largest, region by region, to the owners. Where a region has more than there is room for they take turns,
+/// step by step, so that none waits for ever.
 template <class In>
 struct send_pairs {
   pairs<In> own;
@@ -87,17 +87,18 @@ struct collect_pairs {
 
 }  // namespace detail
 
-/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank, and all receive the k largest of
-/// their mean. Every rank owns a region of the tensor: it adds up what all send of it and tells all its largest sums.
-/// Regions follow where the entries are: their bounds are the mean of what each rank would need for equal shares.
+/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank, and all receive the k largest
+/// of their mean. Every rank owns a region of the tensor: it adds up what all send of it and tells all its largest
+/// sums. Regions follow where the entries are: their bounds are the mean of what each rank would need for equal shares.
 ///
 ///   needs    0 < density <= 1 (std::invalid_argument), n < 2^32; a communicator that exchanges_pieces
 ///   keeps    k bounds, equal on all ranks; room for 2 k indices and k pairs between the rounds
-///   cost     two transfers of fixed size, no host wait: of N ranks each sends at most ceil(k / N) pairs to each other one
-///            and 2 ceil(k / N) to all, so that some 6 k (N - 1) / N words travel, an index being one. Selects from n, from
-///            k and from 2 k; scratch of n elements of accum<In>, of which an owner touches those that it was sent
-///   errors   an entry that finds no room with its region's owner waits for its turn; an owner keeps 2 ceil(k / N) sums of
-///            its region. NaN, then infinity, count as largest
+///   cost     two transfers of fixed size, no host wait: of N ranks each sends at most ceil(k / N) pairs to each other
+///            one and 2 ceil(k / N) to all, so that some 6 k (N - 1) / N words travel, an index being one. Selects from
+///            n, from k and from 2 k; scratch of n elements of accum<In>, of which an owner touches those that it was
+///            sent
+///   errors   an entry that finds no room with its region's owner waits for its turn; an owner keeps 2 ceil(k / N) sums
+///            of its region. NaN, then infinity, count as largest
 ///   is       by itself the codec top_k. In error_feedback a rank's own entries count as sent where all receive their
 ///            sum: N times what is received and all residuals add up to all gradients
 ///   source   Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022, with exact

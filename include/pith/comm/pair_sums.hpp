@@ -9,8 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The pairs of one list that lie in a region, and room for the sums of a whole tensor, of which only their elements are
-/// ever touched. The indices of a list are distinct.
+/// The pairs of one list that lie in a region, and room for the sums of a whole tensor, of which only their elements
+/// are ever touched. The indices of a list are distinct.
 template <class In>
 struct listed_sums {
   regions over;
@@ -54,8 +54,8 @@ struct take_sums {
   }
 };
 
-/// Adds up the pairs of `lists` lists of n, lists(l), one list after the other, as far as they lie in a region. `to` has
-/// room for all of them; what is no sum is padding.
+/// Adds up the pairs of `lists` lists of n, lists(l), one list after the other, as far as they lie in a region. `to`
+/// has room for all of them; what is no sum is padding.
 template <class In, class E, class Lists>
 void add_up_pairs(E const& exec, regions const& over, std::uint32_t region, unsigned lists, std::uint64_t n,
                   Lists const& list, accum<In>* sums, pairs<accum<In>> const& to) {

@@ -1,4 +1,4 @@
-// pith/comm/reduce_scatter_mean.hpp — each rank's part of the mean gradient, compressed on its way: for sharded training.
+// pith/comm/reduce_scatter_mean.hpp — each rank's part of the mean gradient, compressed on its way.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -18,11 +18,11 @@ std::size_t reduce_scatter_bytes(E const& exec, C const& codec, tensor_parts con
          detail::part_mean_scratch_bytes<In>(codec, exec, over, ranks) + detail::scratch_alignment;
 }
 
-/// part = this rank's part of the mean of all ranks' gradients, as far as `codec` keeps them: the first of the two shots of
-/// two_shot. Every rank calls it with an equal codec, parts and seed.
+/// part = this rank's part of the mean of all ranks' gradients, as far as `codec` keeps them: the first of the two
+/// shots of two_shot. Every rank calls it with an equal codec, parts and seed.
 ///
-///   needs    parts that begin at buckets (parts_for), a codec without state (std::invalid_argument); a state made for the
-///            whole tensor, which counts the steps; ws of reduce_scatter_bytes<In>(exec, codec, over, comm.size())
+///   needs    parts that begin at buckets (parts_for), a codec without state (std::invalid_argument); a state made for
+///            the whole tensor, which counts the steps; ws of reduce_scatter_bytes<In>(exec, codec, over, comm.size())
 ///   cost     one all_to_all of (N - 1) / N payloads; encodes n elements and decodes n
 template <class In, executor E, class Comm, class C>
 void reduce_scatter_mean(E const& exec, Comm& comm, C const& codec, tensor_parts const& over,

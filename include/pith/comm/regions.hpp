@@ -7,8 +7,8 @@
 
 namespace pith::inline v0::detail {
 
-/// `count` regions of n elements. words[r] is where region r begins, once words[0] is their number; before that they are
-/// equal parts. Regions from `count` on are empty.
+/// `count` regions of n elements. words[r] is where region r begins, once words[0] is their number; before that they
+/// are equal parts. Regions from `count` on are empty.
 struct regions {
   std::uint32_t const* words;
   std::uint32_t n, count;

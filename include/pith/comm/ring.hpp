@@ -1,4 +1,4 @@
-// pith/comm/ring.hpp — segments travel around a ring and are added up on their way, compressed; then all pass on the means.
+// pith/comm/ring.hpp — segments are added up on their way around a ring, compressed; then all pass on the means.
 #pragma once
 
 #include <pith/comm/tensor_parts.hpp>
@@ -40,8 +40,8 @@ struct scale_difference {
   }
 };
 
-/// Who sends what in which round: two halves take turns, and in hop h of either one a rank sends segment rank - h. It adds
-/// its own in the first N hops and forwards afterwards.
+/// Who sends what in which round: two halves take turns, and in hop h of either one a rank sends segment rank - h. It
+/// adds its own in the first N hops and forwards afterwards.
 struct ring_hops {
   unsigned ranks;
 
@@ -68,13 +68,13 @@ struct ring_hops {
 
 }  // namespace detail
 
-/// Exchanges a tensor around a ring: each rank decodes what the one before it encoded of a segment, adds its own and encodes
-/// that for the one behind it; a segment that has gone all around holds the mean, whose payload all pass on as it is. So
-/// 2 (N - 1) / N payloads of a tensor travel over each link, and no rank needs more than two neighbours. Two halves of the
-/// tensor take turns: one is decoded, added to and encoded while the other travels.
+/// Exchanges a tensor around a ring: each rank decodes what the one before it encoded of a segment, adds its own and
+/// encodes that for the one behind it; a segment that has gone all around holds the mean, whose payload all pass on as
+/// it is. So 2 (N - 1) / N payloads of a tensor travel over each link, and no rank needs more than two neighbours. Two
+/// halves of the tensor take turns: one is decoded, added to and encoded while the other travels.
 ///
-///   needs    a C without state (std::invalid_argument); a communicator that sends. Segments begin at buckets and have at
-///            least 4,096 elements, so a smaller tensor has one; each is a tensor of its own for buckets of 0, k and
+///   needs    a C without state (std::invalid_argument); a communicator that sends. Segments begin at buckets and have
+///            at least 4,096 elements, so a smaller tensor has one; each is a tensor of its own for buckets of 0, k and
 ///            matrices
 ///   keeps    room for three payloads between the rounds
 ///   cost     encodes n elements and decodes 2 n, in 4 (N - 1) shifts; scratch of a segment beside C's

@@ -16,8 +16,8 @@
 
 namespace pith::inline v0 {
 
-/// A tensor of n elements in equal parts, one for each rank; those of the last ranks may be short or empty. Parts begin at
-/// multiples of the granule.
+/// A tensor of n elements in equal parts, one for each rank; those of the last ranks may be short or empty. Parts begin
+/// at multiples of the granule.
 struct tensor_parts {
   std::uint64_t n, size;
 

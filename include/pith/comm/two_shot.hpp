@@ -28,8 +28,8 @@ struct part_payload {
 /// Exchanges a tensor part by part: a rank decodes and adds up what all ranks encoded of its part by `First`, encodes
 /// the mean by `Second`, and all ranks gather these. It moves 2 (N - 1) / N payloads of a rank, a gathering N - 1.
 ///
-///   needs    a First without state (std::invalid_argument); a communicator that exchanges_pieces. Parts begin at buckets;
-///            a part is a tensor of its own for buckets of 0, k and matrices
+///   needs    a First without state (std::invalid_argument); a communicator that exchanges_pieces. Parts begin at
+///            buckets; a part is a tensor of its own for buckets of 0, k and matrices
 ///   keeps    what Second keeps, and a payload of Second
 ///   cost     encodes n + n / N elements and decodes 2 n; scratch of a part. Two transfers
 ///   errors   the mean is encoded once more; what that loses a Second with feedback keeps for the next step

@@ -46,8 +46,8 @@ constexpr std::size_t kind_bytes(element_kind kind) {
   }
 }
 
-/// What every rank sends in one round: `count` elements of a kind; in an all_to_all to each rank, a multiple of 8 bytes.
-/// Swaps and shifts go over a distance.
+/// What every rank sends in one round: `count` elements of a kind; in an all_to_all to each rank, a multiple of 8
+/// bytes. Swaps and shifts go over a distance.
 struct transfer {
   transport how = transport::all_gather;
   element_kind kind = element_kind::bytes;
