@@ -113,6 +113,8 @@ constexpr setting settings[] = {
     {"ef(power_sgd(2))"},
     {"summed_terngrad"},
     {"ef(two_shot(scaled_sign,ef(scaled_sign)))"},
+    {"ef(ring(qsgd<8>),unverified)"},
+    {"g_top_k(0.1)"},
     {"ef(threshold(0.5,0.5))", gather::exact},
     {"ef(threshold(0.5,0.5))", gather::predicted},
 };

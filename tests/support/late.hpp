@@ -59,6 +59,14 @@ class late_communicator {
     return later([this, &exec, all](pith::span<std::byte const> sent) { comm_.all_to_all(exec, sent, all).wait(exec); },
                  mine);
   }
+  template <pith::host_executor E>
+  late_request send_recv(E const& exec, pith::span<std::byte const> mine, unsigned to, pith::span<std::byte> theirs,
+                         unsigned from) {
+    std::memset(theirs.data(), 0xff, theirs.size());
+    return later([this, &exec, to, theirs,
+                  from](pith::span<std::byte const> sent) { comm_.send_recv(exec, sent, to, theirs, from).wait(exec); },
+                 mine);
+  }
   template <pith::host_executor E, class T>
   late_request all_reduce(E const& exec, pith::span<T> x, pith::reduction how) {
     auto const bytes = pith::span<std::byte const>(reinterpret_cast<std::byte const*>(x.data()), x.size() * sizeof(T));

@@ -34,17 +34,17 @@ namespace pith::inline v0 {
 ///   exchange.wait();             // the means of all; what was not said to be ready is ready now
 ///   exchange.all_reduce_mean(gradients);   // all of that in one call
 ///
-///   needs    equal tensors, codecs and options on all ranks (agreement_error on all of them when it is built, also where
-///            one could not build it); gradients that stay where they are from ready() to the
-///            end of wait(), or of the exchange if the step is given up. On a host ready() makes
-///            a thread once, which does the exchange: a communicator that may be called from it (MPI_THREAD_MULTIPLE, or
-///            MPI_THREAD_SERIALIZED if nobody else calls MPI in a step). On a device ready() and wait() enqueue: gradients
-///            are written, and means are read, in the order of the executor's stream
+///   needs    equal tensors, codecs and options on all ranks (agreement_error on all of them when it is built, also
+///            where one could not build it); gradients that stay where they are from ready() to the end of wait(), or
+///            of the exchange if the step is given up. On a host ready() makes a thread once, which does the exchange:
+///            a communicator that may be called from it (MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if nobody else
+///            calls MPI in a step). On a device ready() and wait() enqueue: gradients are written, and means are read,
+///            in the order of the executor's stream
 ///   keeps    the codecs' states; export_state saves them, import_state puts them back. A step that threw leaves some
 ///            ahead of others: no further one begins before import_state
-///   cost     memory for one payload of the two largest buckets and `size()` gathered ones, with gather::exact twice the
-///            latter; a step allocates nothing. The transfers of a bucket do not depend on the number of its tensors: with
-///            power_sgd one sum of all P, and of what travels as it is, and one of all Q
+///   cost     memory for two payloads of the largest bucket and `size()` gathered ones for each, with gather::exact
+///            twice the latter; a step allocates nothing. The transfers of a bucket do not depend on the number of its
+///            tensors: with power_sgd one sum of all P, and of what travels as it is, and one of all Q
 template <real In, executor E, class Comm>
 class gradient_exchange {
  public:

@@ -1,4 +1,4 @@
-// pith/comm/state_check.hpp — before a step: have all ranks taken as many steps, and is what they agreed on still equal?
+// pith/comm/state_check.hpp — before a step: have all ranks taken as many, and do they still agree on their states?
 #pragma once
 
 #include <pith/comm/agreement.hpp>
