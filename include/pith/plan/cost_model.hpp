@@ -1,0 +1,186 @@
+// pith/plan/cost_model.hpp — how long an exchange takes, and so whether to compress, by which rounds, in how many segments.
+#pragma once
+
+#include <pith/comm/exchange_plan.hpp>
+#include <pith/comm/policy.hpp>
+#include <pith/core/error.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+/// Seconds that n of something take: bytes on a link, elements in a codec.
+struct linear_cost {
+  double fixed = 0, each = 0;
+
+  constexpr double operator()(double n) const { return fixed + each * n; }
+};
+
+/// n of something took so many seconds.
+struct measured_cost {
+  double n = 0, seconds = 0;
+};
+
+/// The line through two measurements, the smaller one first. Where noise makes a part of it negative, that part is 0 and
+/// the line goes through the larger one.
+///
+///   needs    0 <= small.n < large.n (std::invalid_argument)
+inline linear_cost fit_cost(measured_cost small, measured_cost large) {
+  detail::require(small.n >= 0 && small.n < large.n, "fit_cost: the sizes must grow, got ", small.n, " and ", large.n);
+  auto const each = (large.seconds - small.seconds) / (large.n - small.n);
+  if (each < 0) return {large.seconds, 0};
+  auto const fixed = small.seconds - each * small.n;
+  if (fixed < 0) return {0, large.seconds / large.n};
+  return {fixed, each};
+}
+
+/// Ranks that send and receive at once, each over a link of its own: a message of b bytes takes alpha + beta b seconds.
+struct network {
+  unsigned ranks = 1;
+  linear_cost message;
+};
+
+/// The network on which sums of so many bytes took so long. A ring adds them up in 2 (P - 1) steps, in each of which a
+/// rank sends a P-th of them, so that they take 2 (P - 1) (alpha + beta b / P).
+inline network fit_network(unsigned ranks, measured_cost small, measured_cost large) {
+  detail::require(ranks > 1, "fit_network: one rank sends nothing: two or more are needed");
+  auto const steps = 2.0 * (ranks - 1);
+  auto const message = [&](measured_cost sum) { return measured_cost{sum.n / ranks, sum.seconds / steps}; };
+  return {ranks, fit_cost(message(small), message(large))};
+}
+
+/// The same one at `factor` times its rate.
+inline network faster(network net, double factor) {
+  net.message.each /= factor;
+  return net;
+}
+
+/// What a codec takes on a rank: a call for a tensor, and the elements that it encodes or decodes.
+struct codec_cost {
+  linear_cost encode, decode;
+};
+
+/// What a rank does in a step: calls, elements and messages.
+struct exchange_work {
+  /// So many messages one after another, of so many bytes each.
+  struct messages {
+    double count = 0, bytes = 0;
+  };
+
+  double tensors = 0, encoded = 0, decoded = 0;
+  std::vector<messages> sent = {};
+};
+
+namespace detail {
+
+/// In a ring a rank sends a P-th of a sum 2 (P - 1) times; what comes apart it sends to each of the others.
+inline exchange_work::messages messages_of(transport how, double bytes, unsigned ranks) {
+  auto const others = static_cast<double>(ranks - 1);
+  return comes_apart(how) ? exchange_work::messages{others, bytes} : exchange_work::messages{2 * others, bytes / ranks};
+}
+
+/// Adds a tensor's elements to the work: as many as the payloads that a rank produces and receives are of its own.
+inline void add_elements(exchange_work& work, transfer const& moves, unsigned ranks, double elements_a_byte) {
+  auto const bytes = static_cast<double>(moves.bytes());
+  work.encoded += bytes * pieces(moves.how, ranks) * elements_a_byte;
+  work.decoded += bytes * (comes_apart(moves.how) ? ranks : 1) * elements_a_byte;
+}
+
+}  // namespace detail
+
+/// The work of a step that exchanges tensors together, as a gradient_exchange of them does. A gathering encodes n and
+/// decodes P n elements, two_shot encodes n + n / P and decodes 2 n, a sum one and one.
+template <real In, executor E, policy_for<In, E> Policy>
+exchange_work work_of(E const&, std::vector<tensor_spec> const& tensors, Policy const& policy, unsigned ranks) {
+  auto work = exchange_work();
+  auto plan = detail::exchange_plan();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    auto const codec = static_cast<any_codec<In, E>>(policy(tensors[i]));
+    auto const& dims = tensors[i].dims;
+    auto const payload = static_cast<double>(payload_bytes<In>(codec, dims));
+    work.tensors += 1;
+    for (unsigned r = 0; r < detail::rounds(codec, dims, ranks); ++r) {
+      auto const moves = detail::transfer_of<In>(codec, r, dims, ranks);
+      if (payload > 0) detail::add_elements(work, moves, ranks, static_cast<double>(dims.n) / payload);
+      plan.add(i, r, moves, ranks);
+    }
+  }
+  for (auto const& round : plan.rounds()) {
+    for (auto const& g : round) {
+      work.sent.push_back(detail::messages_of(g.how, static_cast<double>(g.bytes), ranks));
+    }
+  }
+  return work;
+}
+
+/// The cost of a codec's call and element from what two steps took, the smaller one first: work, and seconds of it.
+struct measured_codec {
+  exchange_work work;
+  double encode_seconds = 0, decode_seconds = 0;
+};
+inline codec_cost fit_codec(measured_codec const& small, measured_codec const& large) {
+  auto const fit = [&](double exchange_work::*n, double measured_codec::*seconds) {
+    return fit_cost({small.work.*n / small.work.tensors, small.*seconds / small.work.tensors},
+                    {large.work.*n / large.work.tensors, large.*seconds / large.work.tensors});
+  };
+  return {fit(&exchange_work::encoded, &measured_codec::encode_seconds),
+          fit(&exchange_work::decoded, &measured_codec::decode_seconds)};
+}
+
+/// A way to exchange: what a rank does, and what its codec costs.
+struct exchange_candidate {
+  std::string name;
+  exchange_work work;
+  codec_cost cost = {};
+};
+
+/// Seconds of the codec, and on the wire, of a step that is one of `segments` equal ones. A segment has its share of the
+/// tensors, or a piece of the only one, and a full number of messages.
+inline double codec_seconds(exchange_candidate const& c, unsigned segments = 1) {
+  auto const calls = std::max(c.work.tensors / segments, std::min(c.work.tensors, 1.0));
+  return calls * (c.cost.encode.fixed + c.cost.decode.fixed) +
+         (c.cost.encode.each * c.work.encoded + c.cost.decode.each * c.work.decoded) / segments;
+}
+inline double wire_seconds(network const& net, exchange_candidate const& c, unsigned segments = 1) {
+  double seconds = 0;
+  for (auto const& sent : c.work.sent) seconds += sent.count * net.message(sent.bytes / segments);
+  return seconds;
+}
+
+/// Seconds of a step. While a segment travels the one before is decoded and the one behind it encoded: the slower of
+/// codec and wire sets the pace, and the first encoding and the last decoding, which nothing hides, fill the pipeline.
+inline double step_seconds(network const& net, exchange_candidate const& c, unsigned segments = 1) {
+  auto const codec = codec_seconds(c, segments), wire = wire_seconds(net, c, segments);
+  return codec + wire + (segments - 1) * std::max(codec, wire);
+}
+
+/// A candidate by its number, and how it is best exchanged.
+struct exchange_choice {
+  std::size_t candidate = 0;
+  unsigned segments = 1;
+  double seconds = 0;
+};
+
+/// The fastest of the candidates, in a power of two of segments. Among equally fast ones the first, in fewer segments, so
+/// that dense ones belong before codecs that lose something.
+///
+///   needs    a candidate (std::invalid_argument); most_segments of 1 where an exchange does not overlap
+///   cost     nothing is measured or sent: the same answer on ranks that are asked with the same numbers
+inline exchange_choice plan_exchange(network const& net, std::vector<exchange_candidate> const& candidates,
+                                     unsigned most_segments = 1) {
+  detail::require(!candidates.empty() && most_segments > 0, "plan_exchange: needs a candidate and a segment");
+  auto best = exchange_choice{0, 1, step_seconds(net, candidates[0])};
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    for (unsigned segments = 1; segments <= most_segments; segments *= 2) {
+      auto const seconds = step_seconds(net, candidates[i], segments);
+      if (seconds < best.seconds) best = {i, segments, seconds};
+    }
+  }
+  return best;
+}
+
+}  // namespace pith::inline v0
