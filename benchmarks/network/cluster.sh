@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# benchmarks/network/cluster.sh — hosts on one Linux machine, each with a link of a given rate.
+#
+#   cluster.sh run HOSTS RATE PROGRAM ARGUMENT...   makes the hosts, runs an MPI program on them, one rank each, and
+#                                                   removes them; RATE as 10mbit, 1gbit, or none for no limit
+#   cluster.sh up HOSTS RATE                        makes them to stay,
+#   cluster.sh on HOST COMMAND...                   runs a command on one,
+#   cluster.sh cut HOST                             takes its link down,
+#   cluster.sh down                                 removes them
+#
+# A host is a network namespace with an interface eth0; all of them hang on a bridge in a namespace of its own, so that
+# the machine's network is left as it is. Only namespaces called pith-host<N> and pith-bridge are made and removed.
+# Needs root, ip, tc and Open MPI; where one is missing it says so and returns 77.
+set -euo pipefail
+
+subnet=10.83.0
+address() { echo "$subnet.$(($1 + 1))"; }
+in_host() { ip netns exec "pith-host$1" "${@:2}"; }
+namespaces() { ip netns list | awk '{ print $1 }' | grep -E '^pith-(host[0-9]+|bridge)$' || true; }
+
+skip() { echo "cluster.sh: skipped: $*" >&2; exit 77; }
+fail() { echo "cluster.sh: $*" >&2; exit 1; }
+usage() { sed -n '/^#   /s/^# //p' "$0" >&2; exit 2; }
+
+require() {
+  local tool
+  [[ $(uname) == Linux ]] || skip "needs Linux"
+  for tool in ip tc mpirun unshare; do command -v $tool >/dev/null || skip "needs $tool"; done
+  ((EUID == 0)) || skip "needs root, to make network namespaces"
+  [[ $(mpirun --version) == *"Open MPI"* ]] || skip "needs Open MPI's mpirun"
+}
+
+bits() {
+  [[ $1 =~ ^([1-9][0-9]*)([kmg])bit$ ]] || fail "a rate is like 100mbit, 1gbit or none, not $1"
+  case ${BASH_REMATCH[2]} in
+    k) echo $((BASH_REMATCH[1] * 1000)) ;;
+    m) echo $((BASH_REMATCH[1] * 1000000)) ;;
+    g) echo $((BASH_REMATCH[1] * 1000000000)) ;;
+  esac
+}
+
+largest() { echo $(($1 > $2 ? $1 : $2)); }
+
+# limit NAMESPACE DEVICE RATE : a token bucket. Its burst is 1 ms of traffic, since a larger one lets small messages through
+# unlimited; its queue is 50 ms and at least 1 MiB, since senders that share it lose packets in a smaller one.
+limit() {
+  [[ $3 != none ]] || return 0
+  local rate burst
+  rate=$(bits "$3")
+  burst=$(largest $((rate / 8 / 1000)) 6144)
+  ip netns exec "$1" tc qdisc replace dev "$2" root tbf rate "${rate}bit" burst "$burst" \
+    limit $((burst + $(largest $((rate / 8 / 20)) 1048576)))
+}
+
+# Reno fills a token bucket that others leave part of unused; buffers that do not grow make runs alike.
+set_tcp() {
+  in_host "$1" sh -c 'cd /proc/sys/net/ipv4 && echo reno > tcp_congestion_control &&
+    echo 4096 524288 524288 > tcp_rmem && echo 4096 262144 524288 > tcp_wmem'
+}
+
+add_host() {
+  ip netns add "pith-host$1"
+  ip -n "pith-host$1" link set lo up
+  ip -n "pith-host$1" link add eth0 type veth peer name "port$1" netns pith-bridge
+  ip -n "pith-host$1" address add "$(address "$1")/24" dev eth0
+  ip -n pith-bridge link set "port$1" master bridge
+  set_tcp "$1"
+  limit "pith-host$1" eth0 "$2"        # what it sends
+  limit pith-bridge "port$1" "$2"      # what it receives
+  ip -n "pith-host$1" link set eth0 up
+  ip -n pith-bridge link set "port$1" up
+}
+
+up() {
+  [[ $1 =~ ^[0-9]+$ ]] && (($1 >= 1 && $1 <= 64)) || fail "1 to 64 hosts, not $1"
+  [[ $2 == none ]] || bits "$2" >/dev/null
+  [[ -z $(namespaces) ]] || fail "there are hosts already: remove them with 'cluster.sh down'"
+  ip netns add pith-bridge
+  ip -n pith-bridge link set lo up
+  ip -n pith-bridge link add bridge type bridge stp_state 0 forward_delay 0
+  ip -n pith-bridge link set bridge up
+  local host
+  for ((host = 0; host < $1; ++host)); do add_host "$host" "$2"; done
+}
+
+down() {
+  local name
+  for name in $(namespaces); do
+    ip netns pids "$name" | xargs --no-run-if-empty kill 2>/dev/null || true
+    ip netns delete "$name"
+  done
+}
+
+# What mpirun starts a host's daemon with in place of ssh: AGENT [OPTION]... ADDRESS COMMAND... A host name of its own
+# keeps MPI from sharing memory with others.
+write_agent() {
+  cat > "$1" <<AGENT
+#!/bin/sh
+while [ "\${1#-}" != "\$1" ]; do shift; done
+host=pith-host\$((\${1##*.} - 1))
+shift
+exec ip netns exec "\$host" unshare --uts -- sh -c 'hostname "\$0" && eval "\$*"' "\$host" "\$@"
+AGENT
+  chmod +x "$1"
+}
+
+# The hosts share few cores, which MPI cannot know: ranks are bound to none, and whoever waits gives its core away. With
+# put among its flags TCP exchanges between two ranks one way after the other.
+launch() {
+  local work=$1 hosts=$2 host
+  shift 2
+  for ((host = 0; host < hosts; ++host)); do echo "$(address "$host") slots=1"; done > "$work/hosts"
+  write_agent "$work/agent"
+  in_host 0 unshare --uts -- sh -c 'hostname pith-host0 && exec "$@"' sh \
+    env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+    mpirun -np "$hosts" --hostfile "$work/hosts" --map-by node --bind-to none \
+    --mca plm_rsh_agent "$work/agent" --mca orte_keep_fqdn_hostnames 1 --mca pml ob1 --mca btl tcp,self \
+    --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 --mca btl_tcp_flags send,inplace \
+    --mca mpi_yield_when_idle 1 "$@"
+}
+
+run() {
+  local hosts=$1 rate=$2
+  shift 2
+  work=$(mktemp --directory)
+  trap 'down; rm -r "$work"' EXIT
+  trap 'exit 130' INT TERM
+  up "$hosts" "$rate"
+  launch "$work" "$hosts" "$@" & wait $!  # so that a signal is heard at once
+}
+
+(($# > 0)) || usage
+command=$1
+shift
+require
+case $command in
+  run) (($# >= 3)) || usage; run "$@" ;;
+  up) (($# == 2)) || usage; trap 'down' ERR; up "$@" ;;
+  on) (($# >= 2)) || usage; in_host "$@" ;;
+  cut) (($# == 1)) || usage; ip -n "pith-host$1" link set eth0 down ;;
+  down) down ;;
+  *) usage ;;
+esac

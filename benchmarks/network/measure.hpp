@@ -1,0 +1,133 @@
+// benchmarks/network/measure.hpp — a step of a method, the same bytes by MPI alone, and its codec alone, side by side.
+#pragma once
+
+#include "interface.hpp"
+#include "methods.hpp"
+#include "plain.hpp"
+#include "workloads.hpp"
+
+#include "../../examples/train/prediction.hpp"
+
+#include <pith/comm/gradient_exchange.hpp>
+#include <pith/comm/mpi.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace network {
+
+/// Seconds of the slowest rank, medians over the steps; bytes that left all ranks in a step.
+struct measured {
+  std::size_t steps;
+  double step, plain, encode, decode;
+  double handed, sent, plain_sent;
+};
+
+inline double all_reduced(double x, MPI_Op op) {
+  MPI_Allreduce(MPI_IN_PLACE, &x, 1, MPI_DOUBLE, op, MPI_COMM_WORLD);
+  return x;
+}
+
+/// What f takes on the slowest rank, all of which begin together, and what it sends through all ranks' interfaces.
+struct timed_step {
+  double seconds, sent;
+};
+template <class F>
+timed_step timed(interface const& link, F const& f) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  auto const before = link.sent_bytes();
+  auto watch = train::stopwatch();
+  f();
+  auto const seconds = watch.lap();
+  MPI_Barrier(MPI_COMM_WORLD);
+  auto const sent = link.sent_bytes() - before;
+  return {all_reduced(seconds, MPI_MAX), all_reduced(sent, MPI_SUM)};
+}
+
+/// Normal values, different ones on each rank.
+inline std::vector<float> gradient_of(std::size_t n, unsigned rank) {
+  auto random = std::mt19937(1 + rank);
+  auto draw = std::normal_distribution<float>();
+  auto x = std::vector<float>(n);
+  for (auto& v : x) v = draw(random);
+  return x;
+}
+
+/// A method on a workload, ready to be stepped.
+class subject {
+ public:
+  subject(pith::mpi_communicator& comm, tensors const& all, std::string const& codec, std::vector<float> const& values)
+      : exchange_(pith::seq, comm, all, policy_of(codec)),
+        alone_comm_(echo(train::echo_communicator(comm.size()), notes_)),
+        alone_(pith::seq, alone_comm_, all, policy_of(codec)),
+        values_(&values),
+        plain_(noted_step(), static_cast<int>(comm.size())) {}
+
+  timed_step step(interface const& link) {
+    gradient_ = *values_;
+    return timed(link, [&] { exchange_.all_reduce_mean(gradient_); });
+  }
+  timed_step plain(interface const& link) {
+    return timed(link, [&] { plain_.run(); });
+  }
+  /// All ranks at once, as in a step, since they share cores.
+  train::phases alone() {
+    gradient_ = *values_;
+    MPI_Barrier(MPI_COMM_WORLD);
+    auto const mine = alone_comm_.of([&] { alone_.all_reduce_mean(gradient_); });
+    return {0, all_reduced(mine.encode, MPI_MAX), 0, all_reduced(mine.decode, MPI_MAX)};
+  }
+  double handed_bytes(unsigned ranks) const {
+    return train::traffic{exchange_.gathered_bytes(), exchange_.summed_bytes(), exchange_.scattered_bytes()}.sent(
+        ranks);
+  }
+
+ private:
+  using echo = noting_communicator<train::echo_communicator>;
+  using alone_communicator = train::stopwatch_communicator<echo>;
+
+  notes noted_step() {
+    notes_.clear();
+    gradient_ = *values_;
+    alone_.all_reduce_mean(gradient_);
+    return notes_;
+  }
+
+  pith::gradient_exchange<float, pith::seq_executor, pith::mpi_communicator> exchange_;
+  notes notes_;
+  alone_communicator alone_comm_;
+  pith::gradient_exchange<float, pith::seq_executor, alone_communicator> alone_;
+  std::vector<float> const* values_;
+  std::vector<float> gradient_;
+  plain_exchange plain_;
+};
+
+/// At least three steps, and as many more as fit into so many seconds, up to 15.
+inline std::size_t steps_for(double seconds, timed_step const& first) {
+  return std::clamp<std::size_t>(static_cast<std::size_t>(seconds / (2 * first.seconds)), 3, 15);
+}
+
+inline measured measure(pith::mpi_communicator& comm, interface const& link, tensors const& all,
+                        std::string const& codec, std::vector<float> const& values, double seconds) {
+  auto s = subject(comm, all, codec, values);
+  auto const first = s.step(link);
+  auto const steps = steps_for(seconds, first);
+  auto each = std::vector<std::vector<double>>(6);
+  for (std::size_t i = 0; i < steps; ++i) {
+    auto const idle = timed(link, [] {}).sent;
+    auto const step = s.step(link), plain = s.plain(link);
+    auto const codec_alone = s.alone();
+    auto at = std::size_t{0};
+    for (auto const x :
+         {step.seconds, plain.seconds, codec_alone.encode, codec_alone.decode, step.sent - idle, plain.sent - idle}) {
+      each[at++].push_back(x);
+    }
+  }
+  auto const of = [&](std::size_t i) { return train::median(each[i]); };
+  return {steps, of(0), of(1), of(2), of(3), s.handed_bytes(comm.size()) * comm.size(), of(4), of(5)};
+}
+
+}  // namespace network

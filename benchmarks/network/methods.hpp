@@ -1,0 +1,37 @@
+// benchmarks/network/methods.hpp — what is compared: each kind of codec, exchanged each way that it can be.
+#pragma once
+
+#include <pith/comm/policy.hpp>
+#include <pith/parse.hpp>
+
+#include <string>
+
+namespace network {
+
+/// Methods of one family differ in their exchange alone.
+struct method {
+  char const *family, *exchange, *codec;
+};
+
+inline constexpr method methods[] = {
+    {"float", "sum", "identity"},
+    {"bfloat16", "sum", "cast<bfloat16>"},
+    {"qsgd<8>", "gathering", "qsgd<8>"},
+    {"qsgd<8>", "two_shot", "two_shot(qsgd<8>)"},
+    {"qsgd<4>", "gathering", "qsgd<4>"},
+    {"qsgd<4>", "two_shot", "two_shot(qsgd<4>)"},
+    {"scaled_sign", "gathering", "ef(scaled_sign)"},
+    {"scaled_sign", "two_shot", "ef(two_shot(scaled_sign,ef(scaled_sign)))"},
+    {"top_k", "gathering", "ef(top_k(0.01))"},
+    {"top_k", "two_shot", "ef(two_shot(top_k(0.01),ef(top_k(0.01))))"},
+    {"top_k|qsgd<8>", "gathering", "ef(top_k(0.01)|qsgd<8>)"},
+    {"top_k|qsgd<8>", "two_shot", "ef(two_shot(top_k(0.01)|qsgd<8>,ef(top_k(0.01)|qsgd<8>)))"},
+    {"random_k", "sum", "ef(random_k(0.01))"},
+    {"power_sgd", "sum", "ef(power_sgd(4))"}};
+
+/// Whether a method is one of the two that lose nothing, or next to nothing.
+inline bool is_dense(std::string const& family) { return family == "float" || family == "bfloat16"; }
+
+inline auto policy_of(std::string const& codec) { return pith::matrices(pith::parse<float>(codec)); }
+
+}  // namespace network
