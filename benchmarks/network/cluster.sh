@@ -71,15 +71,19 @@ add_host() {
   ip -n pith-bridge link set "port$1" up
 }
 
-up() {
+# Before anything is made or removed.
+check() {
   [[ $1 =~ ^[0-9]+$ ]] && (($1 >= 1 && $1 <= 64)) || fail "1 to 64 hosts, not $1"
   [[ $2 == none ]] || bits "$2" >/dev/null
   [[ -z $(namespaces) ]] || fail "there are hosts already: remove them with 'cluster.sh down'"
+}
+
+up() {
+  local host
   ip netns add pith-bridge
   ip -n pith-bridge link set lo up
   ip -n pith-bridge link add bridge type bridge stp_state 0 forward_delay 0
   ip -n pith-bridge link set bridge up
-  local host
   for ((host = 0; host < $1; ++host)); do add_host "$host" "$2"; done
 }
 
@@ -122,6 +126,7 @@ launch() {
 run() {
   local hosts=$1 rate=$2
   shift 2
+  check "$hosts" "$rate"
   work=$(mktemp --directory)
   trap 'down; rm -r "$work"' EXIT
   trap 'exit 130' INT TERM
@@ -135,7 +140,7 @@ shift
 require
 case $command in
   run) (($# >= 3)) || usage; run "$@" ;;
-  up) (($# == 2)) || usage; trap 'down' ERR; up "$@" ;;
+  up) (($# == 2)) || usage; check "$@"; trap 'down' ERR; up "$@" ;;
   on) (($# >= 2)) || usage; in_host "$@" ;;
   cut) (($# == 1)) || usage; ip -n "pith-host$1" link set eth0 down ;;
   down) down ;;

@@ -1,0 +1,236 @@
+// benchmarks/network/network_report.cpp — the tables of docs/network.md, and the bars that they are held to.
+//
+//   network_report TABLE.csv               prints them
+//   network_report TABLE.csv --into PAGE   puts them into a page
+#include "../page.hpp"
+#include "regret.hpp"
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace network;
+
+/// Seconds: ten times what a token bucket lets through unlimited.
+constexpr double shortest = 10e-3;
+/// How much slower a plan may be than another way before it is called wrong.
+constexpr double slack = 0.05;
+
+/// What is measured of a row, such as a ratio, and whether it holds.
+struct bar {
+  std::string what;
+  std::function<bool(row const&)> concerns;
+  std::function<double(row const&)> value;
+  double most;
+};
+
+std::vector<double> values_of(bar const& b, std::vector<row> const& rows, double rate) {
+  auto values = std::vector<double>();
+  for (auto const& r : rows) {
+    if (r.rate == rate && b.concerns(r)) values.push_back(b.value(r));
+  }
+  std::sort(values.begin(), values.end());
+  return values;
+}
+
+std::vector<double> rates_of(std::vector<row> const& rows) {
+  auto rates = std::vector<double>();
+  for (auto const& r : rows) {
+    if (std::find(rates.begin(), rates.end(), r.rate) == rates.end()) rates.push_back(r.rate);
+  }
+  return rates;
+}
+
+void append(std::string& text, std::string const& line) { text += line + "\n"; }
+
+std::string heading(std::string const& first, std::vector<std::string> const& columns) {
+  auto text = "| " + first + " |";
+  auto rule = std::string("|---|");
+  for (auto const& column : columns) {
+    text += " " + column + " |";
+    rule += "---|";
+  }
+  return text + "\n" + rule;
+}
+
+std::string verdict(std::size_t held, std::size_t all) {
+  return held == all ? fmt::format("pass, {} of {}", held, all) : fmt::format("**fail**, {} of {}", held, all);
+}
+
+/// Median, worst, and how many hold, at each rate.
+std::string lines_of(bar const& b, std::vector<row> const& rows) {
+  auto text = std::string();
+  for (auto const rate : rates_of(rows)) {
+    auto const values = values_of(b, rows, rate);
+    if (values.empty()) continue;
+    auto const held =
+        static_cast<std::size_t>(std::count_if(values.begin(), values.end(), [&](double v) { return v <= b.most; }));
+    append(text, fmt::format("| {} | {:g} | {:.3f} | {:.3f} | {:g} | {} |", b.what, rate, values[values.size() / 2],
+                             values.back(), b.most, verdict(held, values.size())));
+  }
+  return text;
+}
+
+/// Bytes on the interface over those that pith reports, relative to the same of the plain ring of dense float.
+double bytes_error(std::vector<row> const& rows, row const& r) {
+  auto const ring =
+      std::find_if(rows.begin(), rows.end(), [&](row const& x) { return same_place(x, r) && x.codec == "identity"; });
+  return std::abs(r.sent / r.reported / (ring->plain_sent / ring->reported) - 1);
+}
+
+/// The plan is dense where that is faster, and compresses where that is, at each rate.
+std::string lines_of(std::vector<decision> const& all, std::vector<row> const& rows) {
+  auto text = std::string();
+  for (auto const rate : rates_of(rows)) {
+    auto places = std::size_t{0}, held = std::size_t{0};
+    for (auto const& d : all) {
+      if (d.ways[0].rate != rate) continue;
+      ++places;
+      held += !d.misses(slack);
+    }
+    append(text,
+           fmt::format("| plan compresses where that is faster | {:g} | | | | {} |", rate, verdict(held, places)));
+  }
+  return text;
+}
+
+std::string bars(std::vector<row> const& rows, oracle const& model) {
+  auto const any = [](row const&) { return true; };
+  auto const is_float = [](row const& r) { return r.codec == "identity"; };
+  auto const is_counted = [](row const& r) { return r.sent > 0 && r.reported >= 1e6; };
+  auto const is_new = [&](row const& r) { return !model.is_fitted_to(r); };
+  auto const is_long = [](row const& r) { return r.step >= shortest; };
+  auto const is_both = [&](row const& r) { return is_new(r) && is_long(r); };
+  auto const over_plain = [](row const& r) { return r.step / r.plain; };
+  auto const over_parts = [](row const& r) { return r.step / r.parts(); };
+  auto const off_report = [&](row const& r) { return bytes_error(rows, r); };
+  auto const off_model = [&](row const& r) { return std::abs(model.step(r) / r.step - 1); };
+  auto text = heading("bar", {"Mbit/s", "median", "worst", "at most", ""}) + "\n";
+  for (auto const& b : {bar{"`identity` over MPI_Allreduce", is_float, over_plain, 1.05},
+                        bar{"step over plain exchange + codec", any, over_parts, 1.15},
+                        bar{"the same, steps from 10 ms on", is_long, over_parts, 1.15},
+                        bar{"bytes sent, off what pith reports, from 1 MB on", is_counted, off_report, 0.02},
+                        bar{"step foretold, off what it took", is_new, off_model, 0.2},
+                        bar{"the same, steps from 10 ms on", is_both, off_model, 0.2}}) {
+    text += lines_of(b, rows);
+  }
+  return text + lines_of(decisions(model, rows), rows);
+}
+
+double geometric_mean(std::vector<double> const& x) {
+  double sum = 0;
+  for (auto const v : x) sum += std::log(v);
+  return std::exp(sum / static_cast<double>(x.size()));
+}
+
+/// Times over those of the best of each user's ways: the mean, and the worst.
+std::string regrets(std::vector<decision> const& all) {
+  auto text = heading("codec", {"plan", "worst", "always", "worst", "never", "worst", "plan errs"}) + "\n";
+  for (auto const& family : families()) {
+    auto each = std::vector<std::vector<double>>(3);
+    auto places = std::size_t{0}, errs = std::size_t{0};
+    for (auto const& d : all) {
+      if (d.family != family) continue;
+      auto at = each.begin();
+      for (auto const time : {d.plan(), d.always(), d.never()}) (at++)->push_back(time / d.best());
+      ++places;
+      errs += d.misses(slack);
+    }
+    text += fmt::format("| `{}` |", family);
+    for (auto const& x : each) {
+      text += fmt::format(" {:.3f} | {:.2f} |", geometric_mean(x), *std::max_element(x.begin(), x.end()));
+    }
+    append(text, fmt::format(" {} of {} |", errs, places));
+  }
+  return text;
+}
+
+std::string label_of(row const& r) { return is_tensor(r) ? r.workload + " KiB" : r.workload; }
+
+/// Milliseconds of a step, and how often dense float it is, for each workload at a rate.
+std::string steps_at(std::vector<row> const& rows, double rate) {
+  auto places = std::vector<row>();
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(places),
+               [&](row const& r) { return r.rate == rate && r.codec == "identity"; });
+  auto columns = std::vector<std::string>{"exchange"};
+  for (auto const& p : places) columns.push_back(label_of(p));
+  auto text = heading("codec", columns) + "\n";
+  for (auto const& m : methods) {
+    text += fmt::format("| `{}` | {} |", m.family, m.exchange);
+    for (auto const& p : places) {
+      auto const r =
+          std::find_if(rows.begin(), rows.end(), [&](row const& x) { return same_place(x, p) && x.codec == m.codec; });
+      text += r == rows.end() ? " |" : fmt::format(" {:.3g} ({:.2f}x) |", r->step * 1e3, p.step / r->step);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+/// How each method keeps to its parts, at each rate: the median over the workloads.
+std::string over_parts(std::vector<row> const& rows) {
+  auto columns = std::vector<std::string>{"exchange"};
+  for (auto const rate : rates_of(rows)) columns.push_back(fmt::format("{:g} Mbit/s", rate));
+  auto text = heading("codec", columns) + "\n";
+  for (auto const& m : methods) {
+    auto const b = bar{"", [&](row const& r) { return r.codec == m.codec; },
+                       [](row const& r) { return r.step / r.parts(); }, 1.15};
+    text += fmt::format("| `{}` | {} |", m.family, m.exchange);
+    for (auto const rate : rates_of(rows)) {
+      auto const values = values_of(b, rows, rate);
+      text += values.empty() ? " |" : fmt::format(" {:.2f} |", values[values.size() / 2]);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+/// A section, printed or put into the page.
+void write(std::string const& page, std::string const& name, std::string const& text) {
+  if (page.empty()) {
+    fmt::print("{}\n\n{}\n", name, text);
+  } else {
+    bench::update_page(page, name, text);
+  }
+}
+
+void report(std::string const& table, std::string const& page, double fit_rate) {
+  auto const rows = read_rows(table);
+  auto const model = oracle(rows, fit_rate);
+  write(page, "bars", bars(rows, model));
+  write(page, "parts", over_parts(rows));
+  write(page, "regret", regrets(decisions(model, rows)));
+  for (auto const rate : rates_of(rows)) write(page, fmt::format("steps {:g}", rate), steps_at(rows, rate));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto app = CLI::App("The tables of docs/network.md, and the bars that they are held to.", "network_report");
+  auto table = std::string(), page = std::string();
+  auto rate = 100.0;
+  app.add_option("table", table, "what network_bench wrote")->required()->check(CLI::ExistingFile);
+  app.add_option("--into", page, "a page that has their sections")->check(CLI::ExistingFile);
+  app.add_option("--fit-rate", rate, "the rate whose smallest and largest tensor the cost model knows")
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+    report(table, page, rate);
+    return 0;
+  } catch (CLI::ParseError const& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "network_report: %s\n", error.what());
+  }
+  return 1;
+}

@@ -1,0 +1,82 @@
+// benchmarks/network/regret.hpp — how much longer a step takes than by the best of the ways that one had.
+#pragma once
+
+#include "foretold.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace network {
+
+/// One workload at one rate for a user of one codec: dense float and bfloat16 first, then each exchange of the codec.
+struct decision {
+  std::string family;
+  std::vector<row> ways;
+  std::size_t planned;
+
+  static constexpr std::size_t dense = 2;
+
+  double fastest(std::size_t from, std::size_t to) const {
+    auto const at = [&](std::size_t i) { return ways.begin() + static_cast<std::ptrdiff_t>(i); };
+    auto const by_time = [](row const& a, row const& b) { return a.step < b.step; };
+    return std::min_element(at(from), at(to), by_time)->step;
+  }
+  double best() const { return fastest(0, ways.size()); }
+  double best_dense() const { return fastest(0, dense); }
+  double best_compressed() const { return fastest(dense, ways.size()); }
+
+  bool compresses() const { return planned >= dense; }
+  double plan() const { return ways[planned].step; }
+  /// By dense float; by the codec's first exchange.
+  double never() const { return ways[0].step; }
+  double always() const { return ways[dense].step; }
+
+  /// Whether the plan errs by more than `slack`: it is dense where compression is faster, or compresses where it is slower.
+  bool misses(double slack) const {
+    return compresses() ? plan() > best_dense() * (1 + slack) : best_dense() > best_compressed() * (1 + slack);
+  }
+};
+
+inline bool same_place(row const& a, row const& b) { return a.rate == b.rate && a.workload == b.workload; }
+
+/// The ways that a user of a family has where `place` was measured.
+inline std::vector<row> ways_of(std::vector<row> const& rows, row const& place, std::string const& family) {
+  auto ways = std::vector<row>();
+  for (auto const& wanted : {std::string("float"), std::string("bfloat16"), family}) {
+    for (auto const& r : rows) {
+      if (same_place(r, place) && r.family == wanted) ways.push_back(r);
+    }
+  }
+  return ways;
+}
+
+inline decision decide(oracle const& model, std::string const& family, std::vector<row> ways) {
+  auto candidates = std::vector<pith::exchange_candidate>();
+  for (auto const& r : ways) candidates.push_back(model.candidate(r));
+  auto const choice = pith::plan_exchange(model.at(ways[0].rate), candidates);
+  return {family, std::move(ways), choice.candidate};
+}
+
+inline std::vector<std::string> families() {
+  auto all = std::vector<std::string>();
+  for (auto const& m : methods) {
+    if (!is_dense(m.family) && (all.empty() || all.back() != m.family)) all.emplace_back(m.family);
+  }
+  return all;
+}
+
+/// One for each family, workload and rate.
+inline std::vector<decision> decisions(oracle const& model, std::vector<row> const& rows) {
+  auto all = std::vector<decision>();
+  for (auto const& family : families()) {
+    for (auto const& place : rows) {
+      if (place.family == "float") all.push_back(decide(model, family, ways_of(rows, place, family)));
+    }
+  }
+  return all;
+}
+
+}  // namespace network
