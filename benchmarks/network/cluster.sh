@@ -7,6 +7,7 @@
 #   cluster.sh on HOST COMMAND...                   runs a command on one,
 #   cluster.sh cut HOST                             takes its link down,
 #   cluster.sh down                                 removes them
+#   cluster.sh check                                says whether hosts can be made
 #
 # A host is a network namespace with an interface eth0; all of them hang on a bridge in a namespace of its own, so that
 # the machine's network is left as it is. Only namespaces called pith-host<N> and pith-bridge are made and removed.
@@ -72,7 +73,7 @@ add_host() {
 }
 
 # Before anything is made or removed.
-check() {
+check_arguments() {
   [[ $1 =~ ^[0-9]+$ ]] && (($1 >= 1 && $1 <= 64)) || fail "1 to 64 hosts, not $1"
   [[ $2 == none ]] || bits "$2" >/dev/null
   [[ -z $(namespaces) ]] || fail "there are hosts already: remove them with 'cluster.sh down'"
@@ -126,7 +127,7 @@ launch() {
 run() {
   local hosts=$1 rate=$2
   shift 2
-  check "$hosts" "$rate"
+  check_arguments "$hosts" "$rate"
   work=$(mktemp --directory)
   trap 'down; rm -r "$work"' EXIT
   trap 'exit 130' INT TERM
@@ -139,8 +140,9 @@ command=$1
 shift
 require
 case $command in
+  check) unshare --net true || skip "this root may make no network namespaces" ;;
   run) (($# >= 3)) || usage; run "$@" ;;
-  up) (($# == 2)) || usage; check "$@"; trap 'down' ERR; up "$@" ;;
+  up) (($# == 2)) || usage; check_arguments "$@"; trap 'down' ERR; up "$@" ;;
   on) (($# >= 2)) || usage; in_host "$@" ;;
   cut) (($# == 1)) || usage; ip -n "pith-host$1" link set eth0 down ;;
   down) down ;;

@@ -17,7 +17,7 @@ refuses 77 'skipped: needs root' "${as_nobody[@]}" ./cluster.sh run 2 100mbit tr
 refuses 77 'skipped: needs root' "${as_nobody[@]}" ./run.sh --quick
 refuses 2 'cluster.sh run HOSTS RATE' ./cluster.sh
 refuses 2 'run.sh --quick' ./run.sh --slowly
-if ((EUID == 0)) && unshare --net true 2>/dev/null; then
+if ./cluster.sh check 2>/dev/null; then
   before=$(ip netns list)
   refuses 1 'not 100' ./cluster.sh run 2 100 true
   refuses 1 '1 to 64 hosts, not 65' ./cluster.sh run 65 100mbit true

@@ -30,7 +30,7 @@ measure() {
     --seconds "$seconds" "${workloads[@]}" >> "$table"
 }
 
-benchmarks/network/cluster.sh run 1 none true
+benchmarks/network/cluster.sh check
 if [[ $build == yes ]]; then
   cmake --preset host
   cmake --build --preset host --target network_bench network_report

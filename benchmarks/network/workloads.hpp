@@ -19,19 +19,20 @@ inline void add(tensors& to, std::uint64_t rows, std::uint64_t columns) {
   to.push_back({std::to_string(to.size()), {rows * columns, rows}});
 }
 inline void add_vector(tensors& to, std::uint64_t n) { add(to, 1, n); }
-/// Without a bias, and a batch normalisation behind it.
-inline void add_convolution(tensors& to, std::uint64_t from, std::uint64_t channels) {
-  add(to, channels, from * 9);
+/// Of a kernel of so many pixels, without a bias, and a batch normalisation behind it.
+inline void add_convolution(tensors& to, std::uint64_t from, std::uint64_t channels, std::uint64_t kernel = 9) {
+  add(to, channels, from * kernel);
   add_vector(to, channels);
   add_vector(to, channels);
 }
 
-/// Of width 16, for 10 classes (He et al., CVPR 2016).
+/// Of width 16, for 10 classes (He et al., CVPR 2016); where the width grows a shortcut is a convolution too.
 inline tensors resnet20() {
   auto all = tensors();
   add_convolution(all, 3, 16);
   auto from = std::uint64_t{16};
   for (auto const channels : {16u, 32u, 64u}) {
+    if (channels != from) add_convolution(all, from, channels, 1);
     for (auto layer = 0; layer < 6; ++layer) {
       add_convolution(all, from, channels);
       from = channels;
