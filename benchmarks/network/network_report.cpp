@@ -63,6 +63,12 @@ std::string heading(std::string const& first, std::vector<std::string> const& co
   return text + "\n" + rule;
 }
 
+/// As code in a table, where a bar would end the cell.
+std::string code(std::string text) {
+  for (auto at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, 1, '\\');
+  return "`" + text + "`";
+}
+
 std::string verdict(std::size_t held, std::size_t all) {
   return held == all ? fmt::format("pass, {} of {}", held, all) : fmt::format("**fail**, {} of {}", held, all);
 }
@@ -146,7 +152,7 @@ std::string regrets(std::vector<decision> const& all) {
       ++places;
       errs += d.misses(slack);
     }
-    text += fmt::format("| `{}` |", family);
+    text += fmt::format("| {} |", code(family));
     for (auto const& x : each) {
       text += fmt::format(" {:.3f} | {:.2f} |", geometric_mean(x), *std::max_element(x.begin(), x.end()));
     }
@@ -166,7 +172,7 @@ std::string steps_at(std::vector<row> const& rows, double rate) {
   for (auto const& p : places) columns.push_back(label_of(p));
   auto text = heading("codec", columns) + "\n";
   for (auto const& m : methods) {
-    text += fmt::format("| `{}` | {} |", m.family, m.exchange);
+    text += fmt::format("| {} | {} |", code(m.family), m.exchange);
     for (auto const& p : places) {
       auto const r =
           std::find_if(rows.begin(), rows.end(), [&](row const& x) { return same_place(x, p) && x.codec == m.codec; });
@@ -185,7 +191,7 @@ std::string over_parts(std::vector<row> const& rows) {
   for (auto const& m : methods) {
     auto const b = bar{"", [&](row const& r) { return r.codec == m.codec; },
                        [](row const& r) { return r.step / r.parts(); }, 1.15};
-    text += fmt::format("| `{}` | {} |", m.family, m.exchange);
+    text += fmt::format("| {} | {} |", code(m.family), m.exchange);
     for (auto const rate : rates_of(rows)) {
       auto const values = values_of(b, rows, rate);
       text += values.empty() ? " |" : fmt::format(" {:.2f} |", values[values.size() / 2]);

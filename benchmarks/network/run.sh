@@ -44,9 +44,9 @@ if [[ $quick == yes ]]; then
   "$programs/network_report" "$table"
 else
   # KiB: a step of dense floats takes at most a few seconds.
-  measure 10 2 64 256 1024 ResNet-20 VGG-11 LSTM
-  measure 100 2 256 1024 4096 16384 ResNet-20 VGG-11 LSTM
-  measure 1000 2 256 1024 4096 16384 65536 ResNet-20 VGG-11 LSTM
+  measure 10 1 64 256 1024 ResNet-20 VGG-11 LSTM
+  measure 100 1 256 1024 4096 16384 ResNet-20 VGG-11 LSTM
+  measure 1000 1 256 1024 4096 16384 65536 ResNet-20 VGG-11 LSTM
   cp "$table" docs/figures/network.csv
   gnuplot -c benchmarks/network/network.gp docs/figures/network.csv docs/figures/network.svg
   "$programs/network_report" "$table" --into docs/network.md
