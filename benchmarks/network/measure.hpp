@@ -81,8 +81,9 @@ class subject {
     return {0, all_reduced(mine.encode, MPI_MAX), 0, all_reduced(mine.decode, MPI_MAX)};
   }
   double handed_bytes(unsigned ranks) const {
-    return train::traffic{exchange_.gathered_bytes(), exchange_.summed_bytes(), exchange_.scattered_bytes()}.sent(
-        ranks);
+    auto const bytes = train::traffic{exchange_.gathered_bytes(), exchange_.summed_bytes(), exchange_.scattered_bytes(),
+                                      exchange_.passed_bytes()};
+    return bytes.sent(ranks);
   }
 
  private:
