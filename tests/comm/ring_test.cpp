@@ -138,14 +138,14 @@ TEST_CASE("with feedback nothing is lost: received times ranks, residuals and gr
 }
 
 TEST_CASE("a rank's own part is what its encodings added") {
-  constexpr std::size_t n = 4096;  // two parts at most, of which the second is empty
+  constexpr std::size_t n = 512;  // two parts at most, of which the second is empty
   auto const codec = pith::error_feedback(pith::ring(pith::scaled_sign()));
   auto g = group<float, std::remove_const_t<decltype(codec)>>(codec, {n}, 2);
   auto x = std::vector<std::vector<float>>(2, std::vector<float>(n, 2));
   x[0][0] = -4;
   g.all_reduce(x);
-  // Rank 0 begins: scale 1 + 2^-12 of halves, twice that sent. Rank 1 adds 1 to each.
-  auto const scale = 1 + std::ldexp(1, -12);
+  // Rank 0 begins: scale 1 + 2^-9 of halves, twice that sent. Rank 1 adds 1 to each.
+  auto const scale = 1 + std::ldexp(1, -9);
   auto const first = kept(policy_state(g.local(0)).residual);
   CHECK(first[0] == -4 + 2 * scale);
   CHECK(first[1] == 2 - 2 * scale);
@@ -178,7 +178,7 @@ TEST_CASE("between the rounds there is room for three payloads, and scratch is a
   constexpr std::size_t n = 1 << 20;
   auto const whole = pith::payload_bytes<float>(pith::qsgd<8>(), {n});
   auto const made = codec.make_local<float>(pith::seq, pith::shape{n});
-  // Of any number of ranks: parts that are rounded up to 4,096 elements, the last one short.
+  // Of any number of ranks: parts that are rounded up to 512 elements, the last one short.
   CHECK(made.came.size() >= whole);
   CHECK(made.came.size() <= whole + whole / 16);
   CHECK(codec.exchange_scratch_bytes<float>(pith::seq, {n}, 4) == (n / 8) * 4);

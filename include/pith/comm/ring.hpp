@@ -74,7 +74,7 @@ struct ring_hops {
 /// halves of the tensor take turns: one is decoded, added to and encoded while the other travels.
 ///
 ///   needs    a C without state (std::invalid_argument); a communicator that sends. Segments begin at buckets and have
-///            at least 4,096 elements, so a smaller tensor has one; each is a tensor of its own for buckets of 0, k and
+///            at least 512 elements, so a smaller tensor has one; each is a tensor of its own for buckets of 0, k and
 ///            matrices
 ///   keeps    room for three payloads between the rounds
 ///   cost     encodes n elements and decodes 2 n, in 4 (N - 1) shifts; scratch of a segment beside C's
@@ -204,7 +204,7 @@ class ring : public pipeable {
   }
 
  private:
-  static constexpr std::uint64_t least_part = 4096;
+  static constexpr std::uint64_t least_part = 512;
 
   std::uint64_t granule() const { return std::lcm(detail::part_granule(codec_), least_part); }
   tensor_parts parts(shape const& dims, unsigned ranks) const { return {dims.n, 2 * ranks, granule()}; }
