@@ -32,6 +32,13 @@ class echo_communicator {
     return {};
   }
 
+  template <pith::executor E>
+  pith::completed send_recv(E const& exec, pith::span_on<E, std::byte const> mine, unsigned,
+                            pith::span_on<E, std::byte> theirs, unsigned) {
+    exec.copy(theirs.data(), mine.data(), theirs.size());
+    return {};
+  }
+
   template <pith::executor E, class T>
   pith::completed all_reduce(E const&, pith::span<T> x, pith::reduction how) {
     if (how == pith::reduction::max) return {};

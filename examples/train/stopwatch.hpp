@@ -57,6 +57,13 @@ class stopwatch_communicator {
       return timed([&] { comm_.all_to_all(exec, mine, all).wait(exec); });
     }
 
+  template <pith::executor E>
+    requires pith::sends<Comm, E> pith::completed send_recv(E const& exec, pith::span_on<E, std::byte const> mine,
+                                                            unsigned to, pith::span_on<E, std::byte> theirs,
+                                                            unsigned from) {
+      return timed([&] { comm_.send_recv(exec, mine, to, theirs, from).wait(exec); });
+    }
+
   template <pith::executor E, class T>
   pith::completed all_reduce(E const& exec, pith::span<T, pith::space_of<E>> x, pith::reduction how) {
     return timed([&] { comm_.all_reduce(exec, x, how).wait(exec); });
