@@ -25,41 +25,7 @@ struct piece_sizes {
   std::size_t equal;
   span<std::size_t const> uneven = {};
 
-  explicit mpi_link(duration timeout) : timeout_(timeout) {
-    require(timeout.count() > 0, "mpi: the timeout must be longer than 0 s, got ", timeout.count(), " s");
-  }
-
-  duration timeout() const { return timeout_; }
-  bool is_broken() const { return !broken_.empty(); }
-
-  void require_usable() const {
-    if (is_broken()) throw communication_error(broken_);
-  }
-  void check(int code, char const* call) {
-    if (code == MPI_SUCCESS) return;
-    char text[MPI_MAX_ERROR_STRING] = {};
-    int length = 0;
-    MPI_Error_string(code, text, &length);
-    fail(sentence("mpi: ", call, ": ", text));
-  }
-  [[noreturn]] void fail(std::string const& text) {
-    broken_ = text;
-    throw communication_error(text);
-  }
-
-  /// Memory of an earlier request, if any, and back again.
-  std::vector<std::byte> take_memory() {
-    if (memory_.empty()) return {};
-    auto memory = std::move(memory_.back());
-    memory_.pop_back();
-    return memory;
-  }
-  void keep_memory(std::vector<std::byte> memory) { memory_.push_back(std::move(memory)); }
-
- private:
-  duration timeout_;
-  std::string broken_;
-  std::vector<std::vector<std::byte>> memory_;
+  std::size_t operator[](unsigned rank) const { return uneven.empty() ? equal : uneven[rank]; }
 };
 
 /// MPI 3.1 has no 16-bit floats: an operation on MPI_UINT16_T adds them.
@@ -84,112 +50,8 @@ MPI_Datatype mpi_type() {
 
 }  // namespace detail
 
-/// A nonblocking call, of which MPI may make several. It ends in wait(), in a test() that says true, or with its life,
-/// before that of its communicator. One that failed is abandoned: MPI may touch its memory as long as it runs.
-class mpi_request {
- public:
-  mpi_request(detail::mpi_link& link, char const* call) : link_(&link), call_(call) {}
-  mpi_request(mpi_request&& other) noexcept = default;
-  mpi_request& operator=(mpi_request&&) = delete;
-  ~mpi_request() {
-    try {
-      if (!link_->is_broken()) wait();
-    } catch (communication_error const&) {  // which the communicator's next call throws again
-    }
-    end_copy();
-  }
-
-  template <class E>
-  void wait(E const&) {
-    wait();
-  }
-  template <class E>
-  bool test(E const&) {
-    return is_done();
-  }
-
-  /// Where the next call of MPI, made by check(), puts its request; `bytes` are to come from rank `from`.
-  MPI_Request* next() { return receive(0, no_bytes); }
-  MPI_Request* receive(unsigned from, std::size_t bytes) {
-    parts_.push_back({MPI_REQUEST_NULL, from, bytes});
-    return &parts_.back().request;
-  }
-  void check(int code) { link_->check(code, call_); }
-
-  /// A copy of x that lives as long as the request; of one that is abandoned for good, since MPI may still read it.
-  template <class T>
-  T const* copy(span<T const> x) {
-    copy_ = link_->take_memory();
-    auto const* const bytes = reinterpret_cast<std::byte const*>(x.data());
-    copy_.assign(bytes, bytes + x.size_bytes());
-    return reinterpret_cast<T const*>(copy_.data());
-  }
-
-  /// Lives as long as the request.
-  detail::mpi_bytes const& bytes(std::size_t n, std::size_t most) { return types_.emplace_back(*link_, n, most); }
-
- private:
-  using clock = std::chrono::steady_clock;
-  static constexpr auto no_bytes = ~std::size_t{0};
-
-  struct part {
-    MPI_Request request;
-    unsigned from;
-    std::size_t bytes;
-  };
-
-  void end_copy() noexcept {
-    if (copy_.capacity() == 0) return;
-    if (link_->is_broken()) {
-      static_cast<void>(new std::vector<std::byte>(std::move(copy_)));
-    } else {
-      link_->keep_memory(std::move(copy_));
-    }
-  }
-
-  /// Short messages arrive while it does not yet yield.
-  void wait() {
-    auto const begin = clock::now();
-    for (unsigned tries = 0; !is_done(); ++tries) {
-      if (tries < 16) continue;
-      if (clock::now() - begin > link_->timeout()) {
-        link_->fail(detail::sentence("mpi: ", call_, " did not end within ", link_->timeout().count(),
-                                     " s: a rank is gone or stuck"));
-      }
-      std::this_thread::yield();
-    }
-  }
-
-  bool is_done() {
-    link_->require_usable();
-    while (done_ < parts_.size() && is_done(parts_[done_])) ++done_;
-    return done_ == parts_.size();
-  }
-  bool is_done(part& p) {
-    int done = 0;
-    MPI_Status status;
-    check(MPI_Test(&p.request, &done, &status));
-    if (done && p.bytes != no_bytes) expect(p, status);
-    return done;
-  }
-  void expect(part const& p, MPI_Status const& status) {
-    MPI_Count got = 0;
-    check(MPI_Get_elements_x(&status, MPI_BYTE, &got));
-    if (static_cast<std::size_t>(got) == p.bytes) return;
-    link_->fail(detail::sentence("mpi: ", call_, " expects ", p.bytes, " bytes from rank ", p.from, ", got ", got));
-  }
-
-  detail::mpi_link* link_;
-  char const* call_;
-  std::vector<part> parts_;
-  std::vector<detail::mpi_bytes> types_;
-  std::vector<std::byte> copy_;
-  std::size_t done_ = 0;
-};
-
-/// The ranks of a duplicate of `comm`, whose errors are thrown as communication_error. Needs MPI_Init before and
-/// MPI_Finalize after its life; executors of host memory. MPICH ends the program on an error that it meets in a request,
-/// unless MPI_COMM_WORLD has MPI_ERRORS_RETURN.
+/// The ranks of a duplicate of `comm`. MPI's errors are thrown as communication_error, and end the communicator's use:
+/// every later call throws the same, since nobody knows where the other ranks are.
 ///
 ///   needs    MPI_Init before and MPI_Finalize after its life; one thread at a time. MPICH ends the program on errors
 ///            of requests unless MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
@@ -281,16 +143,22 @@ class mpi_communicator {
     return request;
   }
 
-  /// Out of a copy: Open MPI's nonblocking sums in place go up a tree and down again, each time with all bytes, where
-  /// those of other memory go around a ring.
-  template <host_executor E, class T>
-  mpi_request all_reduce(E const& exec, span<T, host_space> x, reduction how) {
+  /// On a host out of a copy: Open MPI's nonblocking sums in place go up a tree and down again, each time with all
+  /// bytes, where those of other memory go around a ring.
+  template <executor E, class T>
+  mpi_request all_reduce(E const& exec, span<T, space_of<E>> x, reduction how) {
     auto request = begin(exec, "all_reduce");
-    auto const* const from = request.copy(span<T const>(x));
-    for (std::size_t i = 0; i < x.size(); i += most_) {
-      auto const n = static_cast<int>(std::min(most_, x.size() - i));
-      request.check(
-          MPI_Iallreduce(from + i, x.data() + i, n, detail::mpi_type<T>(), operation<T>(how), comm_, request.next()));
+    auto const type = detail::mpi_type<T>();
+    auto const op = operation<T>(how);
+    if constexpr (host_executor<E>) {
+      auto const* const from = request.copy(span<T const>(x));
+      for_each_piece(x.size(), [&](std::size_t at, int n) {
+        request.check(MPI_Iallreduce(from + at, x.data() + at, n, type, op, comm_, request.next()));
+      });
+    } else {
+      for_each_piece(x.size(), [&](std::size_t at, int n) {
+        request.check(MPI_Allreduce(MPI_IN_PLACE, x.data() + at, n, type, op, comm_));
+      });
     }
     return request;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/core/error.hpp>
+#include <pith/core/span.hpp>
 
 #include <mpi.h>
 
@@ -9,6 +10,7 @@
 #include <cstddef>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace pith::inline v0 {
@@ -42,9 +44,19 @@ class mpi_link {
     throw communication_error(text);
   }
 
+  /// Memory of an earlier request, if any, and back again.
+  std::vector<std::byte> take_memory() {
+    if (memory_.empty()) return {};
+    auto memory = std::move(memory_.back());
+    memory_.pop_back();
+    return memory;
+  }
+  void keep_memory(std::vector<std::byte> memory) { memory_.push_back(std::move(memory)); }
+
  private:
   duration timeout_;
   std::string broken_;
+  std::vector<std::vector<std::byte>> memory_;
 };
 
 }  // namespace detail
@@ -61,6 +73,7 @@ class mpi_request {
       if (!link_->is_broken()) end();
     } catch (communication_error const&) {  // which the communicator's next call throws again
     }
+    end_copy();
   }
 
   template <class E>
@@ -86,6 +99,15 @@ class mpi_request {
   }
   void check(int code) { link_->check(code, call_); }
 
+  /// A copy of x that lives as long as the request; of one that is abandoned for good, since MPI may still read it.
+  template <class T>
+  T const* copy(span<T const> x) {
+    copy_ = link_->take_memory();
+    auto const* const bytes = reinterpret_cast<std::byte const*>(x.data());
+    copy_.assign(bytes, bytes + x.size_bytes());
+    return reinterpret_cast<T const*>(copy_.data());
+  }
+
  private:
   using clock = std::chrono::steady_clock;
 
@@ -94,6 +116,15 @@ class mpi_request {
     unsigned from;
     int bytes;
   };
+
+  void end_copy() noexcept {
+    if (copy_.capacity() == 0) return;
+    if (link_->is_broken()) {
+      static_cast<void>(new std::vector<std::byte>(std::move(copy_)));
+    } else {
+      link_->keep_memory(std::move(copy_));
+    }
+  }
 
   bool poll() {
     if (is_done()) return true;
@@ -128,6 +159,7 @@ class mpi_request {
   detail::mpi_link* link_;
   char const* call_;
   std::vector<part> parts_;
+  std::vector<std::byte> copy_;
   std::size_t done_ = 0;
   clock::time_point begin_;
 };
