@@ -34,22 +34,25 @@ struct task {
 
 /// The bytes that a rank hands over in a step.
 struct traffic {
-  std::size_t gathered, summed, scattered = 0;
+  std::size_t gathered, summed, scattered = 0, passed = 0;
 
-  std::size_t payload() const { return gathered + summed + scattered; }
+  std::size_t payload() const { return gathered + summed + scattered + passed; }
 
   traffic& operator+=(traffic const& other) {
     gathered += other.gathered;
     summed += other.summed;
     scattered += other.scattered;
+    passed += other.passed;
     return *this;
   }
-  traffic operator/(std::size_t n) const { return {gathered / n, summed / n, scattered / n}; }
+  traffic operator/(std::size_t n) const { return {gathered / n, summed / n, scattered / n, passed / n}; }
 
-  /// Those that it sends: a gathered byte to all others, a summed one twice around the ring, a scattered one to its rank.
+  /// Those that it sends: a gathered byte to all others, a summed one twice around the ring, a scattered one to its rank,
+  /// a passed one as it is.
   double sent(unsigned ranks) const {
     auto const others = ranks - 1.0;
-    return others * static_cast<double>(gathered) + others / ranks * static_cast<double>(2 * summed + scattered);
+    return others * static_cast<double>(gathered) + others / ranks * static_cast<double>(2 * summed + scattered) +
+           static_cast<double>(passed);
   }
 };
 

@@ -346,6 +346,15 @@ TEST_CASE("bytes of parts go to a rank each") {
   CHECK(bytes.sent(4) == 3 * 4736 * 2 / 4 + 0.75 * 4736 * 2 + 1.5 * 74 * 4);
 }
 
+TEST_CASE("bytes that pairs of ranks swap leave as they are") {
+  auto const job = digits(1);
+  auto const bytes = train::predict(job, "g_top_k(0.01)").bytes;
+  CHECK(bytes.passed > 0);
+  CHECK(bytes.payload() == bytes.passed + bytes.summed + bytes.gathered);
+  CHECK(bytes.sent(4) == static_cast<double>(bytes.passed) + 3.0 * static_cast<double>(bytes.gathered) +
+                             1.5 * static_cast<double>(bytes.summed));
+}
+
 TEST_CASE("a run writes tables, values and drawings") {
   temporary const directory;
   auto const [code, out, log] = train_command(

@@ -92,6 +92,9 @@ class gradient_exchange {
   /// before the first one the most.
   std::size_t gathered_bytes() const { return engine_->pipeline.gathered_bytes(); }
   std::size_t scattered_bytes() const { return engine_->pipeline.sent_bytes(transport::all_to_all); }
+  std::size_t passed_bytes() const {
+    return engine_->pipeline.sent_bytes(transport::swap) + engine_->pipeline.sent_bytes(transport::shift);
+  }
   std::size_t summed_bytes() const {
     return engine_->pipeline.sent_bytes(transport::sum) + engine_->pipeline.sent_bytes(transport::max);
   }
