@@ -42,8 +42,8 @@ bits() {
 
 largest() { echo $(($1 > $2 ? $1 : $2)); }
 
-# limit NAMESPACE DEVICE RATE : a token bucket. Its burst is 1 ms of traffic, since a larger one lets small messages through
-# unlimited; its queue is 50 ms and at least 1 MiB, since senders that share it lose packets in a smaller one.
+# limit NAMESPACE DEVICE RATE : a token bucket. Its burst is 1 ms of traffic, since a larger one lets small messages
+# through unlimited; its queue is 50 ms and at least 1 MiB, since senders that share it lose packets in a smaller one.
 limit() {
   [[ $3 != none ]] || return 0
   local rate burst

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# benchmarks/network/cluster_test.sh — cluster.sh and run.sh refuse in words what they cannot do, and leave nothing behind.
+# benchmarks/network/cluster_test.sh — cluster.sh and run.sh refuse in words what they cannot do, and leave nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -7,12 +7,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 refuses() {
   local status=0 said
   said=$("${@:3}" 2>&1) || status=$?
-  [[ $status == "$1" && $said == *"$2"* ]] || { echo "expected $1 and \"$2\", got $status and \"$said\": ${*:3}"; exit 1; }
+  [[ $status == "$1" && $said == *"$2"* ]] && return
+  echo "expected $1 and \"$2\", got $status and \"$said\": ${*:3}"
+  exit 1
 }
 
 as_nobody=()
 if ((EUID == 0)); then as_nobody=(setpriv --reuid=65534 --clear-groups); fi
-[[ $(uname) == Linux ]] && command -v ip tc mpirun unshare setpriv >/dev/null || { echo "skipped: needs tools"; exit 77; }
+[[ $(uname) == Linux ]] && command -v ip tc mpirun unshare setpriv >/dev/null ||
+  { echo "skipped: needs Linux with ip, tc, mpirun, unshare and setpriv"; exit 77; }
 refuses 77 'skipped: needs root' "${as_nobody[@]}" ./cluster.sh run 2 100mbit true
 refuses 77 'skipped: needs root' "${as_nobody[@]}" ./run.sh --quick
 refuses 2 'cluster.sh run HOSTS RATE' ./cluster.sh

@@ -61,10 +61,10 @@ class subject {
  public:
   subject(pith::mpi_communicator& comm, tensors const& all, std::string const& codec, std::vector<float> const& values)
       : exchange_(pith::seq, comm, all, policy_of(codec)),
-        alone_comm_(echo(train::echo_communicator(comm.size()), notes_)),
+        alone_comm_(train::stopwatch_communicator(train::echo_communicator(comm.size()))),
         alone_(pith::seq, alone_comm_, all, policy_of(codec)),
         values_(&values),
-        plain_(noted_step(), static_cast<int>(comm.size())) {}
+        plain_(noted_step(), static_cast<int>(comm.rank()), static_cast<int>(comm.size())) {}
 
   timed_step step(interface const& link) {
     gradient_ = *values_;
@@ -77,7 +77,7 @@ class subject {
   train::phases alone() {
     gradient_ = *values_;
     MPI_Barrier(MPI_COMM_WORLD);
-    auto const mine = alone_comm_.of([&] { alone_.all_reduce_mean(gradient_); });
+    auto const mine = alone_comm_.noted().of([&] { alone_.all_reduce_mean(gradient_); });
     return {0, all_reduced(mine.encode, MPI_MAX), 0, all_reduced(mine.decode, MPI_MAX)};
   }
   double handed_bytes(unsigned ranks) const {
@@ -87,18 +87,16 @@ class subject {
   }
 
  private:
-  using echo = noting_communicator<train::echo_communicator>;
-  using alone_communicator = train::stopwatch_communicator<echo>;
+  using alone_communicator = noting_communicator<train::stopwatch_communicator<train::echo_communicator>>;
 
   notes noted_step() {
-    notes_.clear();
+    alone_comm_.take_notes();
     gradient_ = *values_;
     alone_.all_reduce_mean(gradient_);
-    return notes_;
+    return alone_comm_.take_notes();
   }
 
   pith::gradient_exchange<float, pith::seq_executor, pith::mpi_communicator> exchange_;
-  notes notes_;
   alone_communicator alone_comm_;
   pith::gradient_exchange<float, pith::seq_executor, alone_communicator> alone_;
   std::vector<float> const* values_;

@@ -1,4 +1,4 @@
-// benchmarks/network/network_bench.cpp — steps of an exchange over real links, as comma-separated values; run.sh runs it.
+// benchmarks/network/network_bench.cpp — steps of an exchange over links, as comma-separated values; run.sh runs it.
 //
 //   mpirun -n 4 network_bench --rate 100 --interface eth0 --workload 4096 --workload LSTM
 #include "measure.hpp"

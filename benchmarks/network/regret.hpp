@@ -34,7 +34,7 @@ struct decision {
   double never() const { return ways[0].step; }
   double always() const { return ways[dense].step; }
 
-  /// Whether the plan errs by more than `slack`: it is dense where compression is faster, or compresses where it is slower.
+  /// Whether the plan errs by more than `slack`: dense where compression is faster, or compressed where it is slower.
   bool misses(double slack) const {
     return compresses() ? plan() > best_dense() * (1 + slack) : best_dense() > best_compressed() * (1 + slack);
   }

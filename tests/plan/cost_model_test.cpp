@@ -1,4 +1,6 @@
 // tests/plan/cost_model_test.cpp — formulae by hand, fits of what they made, and the plans that follow.
+#include <pith/comm/g_top_k.hpp>
+#include <pith/comm/ring.hpp>
 #include <pith/comm/two_shot.hpp>
 #include <pith/core/identity.hpp>
 #include <pith/exec/seq.hpp>
@@ -90,6 +92,23 @@ TEST_CASE("a codec with rounds of its own sends each round's sum") {
   auto const c = pith::exchange_candidate{"low rank", work_of(codec, {{"matrix", {300 * 200, 300}}})};
   CHECK(c.work.sent.size() == 2);
   CHECK(pith::wire_seconds(four, c) == Approx(12 * 1e-3 + 6 * (300 + 200) * 2 * 4 / 4 * 1e-8));
+}
+
+TEST_CASE("a ring is 4 (P - 1) messages to a neighbour, of half a P-th of a payload each") {
+  auto const n = 1u << 20;
+  auto const c = pith::exchange_candidate{"ring", work_of(pith::ring(pith::qsgd<8>()), vector_of(n))};
+  auto const payload = static_cast<double>(pith::payload_bytes<float>(pith::qsgd<8>(), pith::shape{n}));
+  CHECK(c.work.sent.size() == 12);
+  CHECK(pith::wire_seconds(four, c) == Approx(12 * (1e-3 + payload / 8 * 1e-8)));
+}
+
+TEST_CASE("g_top_k sends all it has to a partner, log2(P) times") {
+  auto const codec = pith::error_feedback(pith::g_top_k(0.01));
+  auto const c = pith::exchange_candidate{"g_top_k", work_of(codec, vector_of(100'000))};
+  REQUIRE(c.work.sent.size() == 2);
+  CHECK(c.work.sent[0].count == 1);
+  CHECK(c.work.sent[0].bytes >= 1000 * 8);
+  CHECK(c.work.sent[1].bytes == c.work.sent[0].bytes);
 }
 
 TEST_CASE("tensors that travel together share the messages, not the calls of the codec") {

@@ -1,4 +1,4 @@
-// pith/plan/cost_model.hpp — how long an exchange takes, and so whether to compress, by which rounds, in how many segments.
+// pith/plan/cost_model.hpp — how long an exchange takes: whether to compress, by which rounds, in how many segments.
 #pragma once
 
 #include <pith/comm/exchange_plan.hpp>
@@ -25,8 +25,8 @@ struct measured_cost {
   double n = 0, seconds = 0;
 };
 
-/// The line through two measurements, the smaller one first. Where noise makes a part of it negative, that part is 0 and
-/// the line goes through the larger one.
+/// The line through two measurements, the smaller one first. Where noise makes a part of it negative, that part is 0
+/// and the line goes through the larger one.
 ///
 ///   needs    0 <= small.n < large.n (std::invalid_argument)
 inline linear_cost fit_cost(measured_cost small, measured_cost large) {
@@ -77,17 +77,24 @@ struct exchange_work {
 
 namespace detail {
 
-/// In a ring a rank sends a P-th of a sum 2 (P - 1) times; what comes apart it sends to each of the others.
+/// In a ring a rank sends a P-th of a sum 2 (P - 1) times; it swaps with one other, and shifts to one; what is gathered
+/// or dealt out it sends to each of the others.
 inline exchange_work::messages messages_of(transport how, double bytes, unsigned ranks) {
   auto const others = static_cast<double>(ranks - 1);
-  return comes_apart(how) ? exchange_work::messages{others, bytes} : exchange_work::messages{2 * others, bytes / ranks};
+  switch (how) {
+    case transport::sum:
+    case transport::max: return {2 * others, bytes / ranks};
+    case transport::swap:
+    case transport::shift: return {1, bytes};
+    default: return {others, bytes};
+  }
 }
 
 /// Adds a tensor's elements to the work: as many as the payloads that a rank produces and receives are of its own.
 inline void add_elements(exchange_work& work, transfer const& moves, unsigned ranks, double elements_a_byte) {
   auto const bytes = static_cast<double>(moves.bytes());
   work.encoded += bytes * pieces(moves.how, ranks) * elements_a_byte;
-  work.decoded += bytes * (comes_apart(moves.how) ? ranks : 1) * elements_a_byte;
+  work.decoded += bytes * std::max(arrivals(moves.how, ranks), 1u) * elements_a_byte;
 }
 
 }  // namespace detail
@@ -138,7 +145,7 @@ struct exchange_candidate {
   codec_cost cost = {};
 };
 
-/// Seconds of the codec, and on the wire, of a step that is one of `segments` equal ones. A segment has its share of the
+/// Seconds of the codec, and on the wire, of one of `segments` equal parts of a step. A segment has its share of the
 /// tensors, or a piece of the only one, and a full number of messages.
 inline double codec_seconds(exchange_candidate const& c, unsigned segments = 1) {
   auto const calls = std::max(c.work.tensors / segments, std::min(c.work.tensors, 1.0));
@@ -165,8 +172,8 @@ struct exchange_choice {
   double seconds = 0;
 };
 
-/// The fastest of the candidates, in a power of two of segments. Among equally fast ones the first, in fewer segments, so
-/// that dense ones belong before codecs that lose something.
+/// The fastest of the candidates, in a power of two of segments. Among equally fast ones the first, in fewer segments,
+/// so that dense ones belong before codecs that lose something.
 ///
 ///   needs    a candidate (std::invalid_argument); most_segments of 1 where an exchange does not overlap
 ///   cost     nothing is measured or sent: the same answer on ranks that are asked with the same numbers
