@@ -2,17 +2,16 @@
 #pragma once
 
 #include <pith/comm/pair_sums.hpp>
+#include <pith/comm/sparse_exchange.hpp>
 #include <pith/core/capability.hpp>
 #include <pith/core/rounds.hpp>
 #include <pith/sparsify/pairs.hpp>
 #include <pith/sparsify/select.hpp>
-#include <pith/sparsify/top_k.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 namespace pith::inline v0 {
 
@@ -108,16 +107,11 @@ struct copy_indices {
 ///            every merge on their way: N times what is received and all residuals add up to all gradients
 ///   source   Shi, Wang, Zhao, Tang, Wang, Huang and Chu, A Distributed Synchronous SGD Algorithm with Global Top-k
 ///            Sparsification for Low Bandwidth Networks, ICDCS 2019, all ranks in place of a tree and a broadcast
-class g_top_k : public pipeable {
+class g_top_k : public detail::sparse_exchange {
  public:
-  static constexpr bool is_reproducible = true;
+  explicit g_top_k(double density) : sparse_exchange("g_top_k", density) {}
 
-  explicit g_top_k(double density) : density_("g_top_k", density), codec_(density) {}
-
-  std::string name() const { return detail::text("g_top_k(", density_.text(), ")"); }
   g_top_k at(double density) const { return g_top_k(density); }
-  std::uint64_t kept(std::uint64_t n) const { return density_.of(n); }
-  double delta(shape const& dims) const { return codec_.delta(dims); }
 
   /// What a rank remembers from round to round; nothing to save. `sent` are its own entries that are kept so far, then
   /// those of the rank that folded into it.
@@ -135,29 +129,7 @@ class g_top_k : public pipeable {
     return {buffer<std::byte, E>(exec, detail::pairs_bytes<In>(k)), buffer<std::uint32_t, E>(exec, 2 * k)};
   }
 
-  template <real In>
-  std::size_t payload_bytes(shape const& dims) const {
-    return pith::payload_bytes<In>(codec_, dims);
-  }
-  template <real In, executor E>
-  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
-    return codec_.template scratch_bytes<In>(exec, dims);
-  }
-  template <real In, executor E>
-  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
-                      span_on<E, std::byte> payload, no_state const&, between<E>&, workspace_on<E>& ws) const {
-    auto none = no_state();
-    detail::encode_payload<In>(codec_, exec, id, dims, x, payload, none, none, ws);
-  }
-  template <real In, executor E>
-  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                      stream_on<E, In> x, no_state const& agreed, workspace_on<E>& ws) const {
-    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, agreed, ws);
-  }
-
   unsigned rounds(shape const&, unsigned ranks) const { return detail::merge_rounds(ranks).count(); }
-  /// Behind this round the gradient is not read again.
-  unsigned contributing_round(unsigned) const { return 0; }
   template <real In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     auto const plan = detail::merge_rounds(ranks);
@@ -247,9 +219,6 @@ class g_top_k : public pipeable {
     exec.for_each_index(k, detail::hold_pairs<In>{all, picked.indices, held, sums});
     exec.for_each_index(plan.is_folded_into(rank) ? 2 * k : k, detail::drop_unkept<A>{sums, local.sent.data()});
   }
-
-  detail::density density_;
-  top_k<> codec_;
 };
 
 static_assert(collective<g_top_k, float, detail::archetype> && codec<g_top_k, float, detail::archetype> &&

@@ -3,16 +3,15 @@
 
 #include <pith/comm/pair_sums.hpp>
 #include <pith/comm/regions.hpp>
+#include <pith/comm/sparse_exchange.hpp>
 #include <pith/core/capability.hpp>
 #include <pith/core/rounds.hpp>
 #include <pith/sparsify/pairs.hpp>
 #include <pith/sparsify/select.hpp>
-#include <pith/sparsify/top_k.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 namespace pith::inline v0 {
 
@@ -103,16 +102,11 @@ struct collect_pairs {
 ///            sum: N times what is received and all residuals add up to all gradients
 ///   source   Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022, with exact
 ///            selections in place of estimated thresholds, and bounds that move in every step
-class ok_top_k : public pipeable {
+class ok_top_k : public detail::sparse_exchange {
  public:
-  static constexpr bool is_reproducible = true;
+  explicit ok_top_k(double density) : sparse_exchange("ok_top_k", density) {}
 
-  explicit ok_top_k(double density) : density_("ok_top_k", density), codec_(density) {}
-
-  std::string name() const { return detail::text("ok_top_k(", density_.text(), ")"); }
   ok_top_k at(double density) const { return ok_top_k(density); }
-  std::uint64_t kept(std::uint64_t n) const { return density_.of(n); }
-  double delta(shape const& dims) const { return codec_.delta(dims); }
 
   template <executor E>
   struct bounds {
@@ -137,29 +131,7 @@ class ok_top_k : public pipeable {
     return {buffer<std::uint32_t, E>(exec, 2 * k), buffer<std::byte, E>(exec, detail::pairs_bytes<In>(k, 1))};
   }
 
-  template <real In>
-  std::size_t payload_bytes(shape const& dims) const {
-    return pith::payload_bytes<In>(codec_, dims);
-  }
-  template <real In, executor E>
-  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
-    return codec_.template scratch_bytes<In>(exec, dims);
-  }
-  template <real In, executor E>
-  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
-                      span_on<E, std::byte> payload, bounds<E> const&, between<E>&, workspace_on<E>& ws) const {
-    auto none = no_state();
-    detail::encode_payload<In>(codec_, exec, id, dims, x, payload, none, none, ws);
-  }
-  template <real In, executor E>
-  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                      stream_on<E, In> x, bounds<E> const&, workspace_on<E>& ws) const {
-    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, no_state(), ws);
-  }
-
   unsigned rounds(shape const&, unsigned) const { return 2; }
-  /// Behind this round the gradient is not read again.
-  unsigned contributing_round(unsigned) const { return 0; }
   template <real In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     auto const size = sizes(dims, ranks);
@@ -271,9 +243,6 @@ class ok_top_k : public pipeable {
     exec.fill(x.data, std::byte{}, stream_bytes<In>(size.n));
     exec.for_each_index(size.k, detail::place_pairs<In>{picked.values, picked.indices, all.indices, x.data});
   }
-
-  detail::density density_;
-  top_k<> codec_;
 };
 
 static_assert(collective<ok_top_k, float, detail::archetype> && codec<ok_top_k, float, detail::archetype> &&
