@@ -12,6 +12,7 @@
 #include <pith/comm/mpi.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <random>
 #include <string>
@@ -29,6 +30,11 @@ struct measured {
 inline double all_reduced(double x, MPI_Op op) {
   MPI_Allreduce(MPI_IN_PLACE, &x, 1, MPI_DOUBLE, op, MPI_COMM_WORLD);
   return x;
+}
+
+/// By a clock that the ranks of one machine share.
+inline double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 /// What f takes on the slowest rank, all of which begin together, and what it sends through all ranks' interfaces.
@@ -73,12 +79,18 @@ class subject {
   timed_step plain(interface const& link) {
     return timed(link, [&] { plain_.run(); });
   }
-  /// All ranks at once, as in a step, since they share cores.
+  /// All ranks at once, as in a step, since they share cores: what passes from the first one's begin to the last one's
+  /// end, a rank's wait for a core included, in the proportions of what each spends on its phases.
   train::phases alone() {
     gradient_ = *values_;
     MPI_Barrier(MPI_COMM_WORLD);
+    auto const begin = seconds_now();
     auto const mine = alone_comm_.noted().of([&] { alone_.all_reduce_mean(gradient_); });
-    return {0, all_reduced(mine.encode, MPI_MAX), 0, all_reduced(mine.decode, MPI_MAX)};
+    auto const end = seconds_now();
+    auto const passed = all_reduced(end, MPI_MAX) - all_reduced(begin, MPI_MIN);
+    auto const spent = all_reduced(mine.encode + mine.exchange + mine.decode, MPI_SUM);
+    auto const share = [&](double phase) { return passed * all_reduced(phase, MPI_SUM) / spent; };
+    return {0, share(mine.encode), 0, share(mine.decode)};
   }
   double handed_bytes(unsigned ranks) const {
     auto const bytes = train::traffic{exchange_.gathered_bytes(), exchange_.summed_bytes(), exchange_.scattered_bytes(),
