@@ -15,6 +15,11 @@ TEST_CASE("MPI ranks conform") {
   conformance::check(pith::seq, comm);
 }
 
+TEST_CASE("MPI ranks conform where ranks meet one after another") {
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
+  for (std::size_t n : {32768u, 100001u}) conformance::transfers(pith::seq, comm, n);
+}
+
 TEST_CASE("MPI ranks conform where calls are made of pieces") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD, 60s, 7);
   conformance::check(pith::seq, comm);

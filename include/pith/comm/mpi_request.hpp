@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -66,14 +67,22 @@ class mpi_link {
 class mpi_request {
  public:
   mpi_request(detail::mpi_link& link, char const* call) : link_(&link), call_(call) {}
-  mpi_request(mpi_request&& other) noexcept = default;
+  mpi_request(mpi_request&& other) noexcept
+      : link_(other.link_),
+        call_(other.call_),
+        parts_(std::move(other.parts_)),
+        steps_(std::move(other.steps_)),
+        memory_(std::move(other.memory_)),
+        done_(std::exchange(other.done_, 0)),
+        step_(std::exchange(other.step_, 0)),
+        begin_(other.begin_) {}
   mpi_request& operator=(mpi_request&&) = delete;
   ~mpi_request() {
     try {
       if (!link_->is_broken()) end();
     } catch (communication_error const&) {  // which the communicator's next call throws again
     }
-    end_copy();
+    end_memory();
   }
 
   template <class E>
@@ -98,14 +107,17 @@ class mpi_request {
     return &parts_.back().request;
   }
   void check(int code) { link_->check(code, call_); }
+  /// A step that follows when all calls of MPI so far are done, and may make more.
+  void then(std::function<void(mpi_request&)> step) { steps_.push_back(std::move(step)); }
+  /// As far as it goes without waiting.
+  void advance() { is_done(); }
 
-  /// A copy of x that lives as long as the request; of one that is abandoned for good, since MPI may still read it.
+  /// Memory that lives as long as the request; that of one that is abandoned for good, since MPI may still use it.
   template <class T>
-  T const* copy(span<T const> x) {
-    copy_ = link_->take_memory();
-    auto const* const bytes = reinterpret_cast<std::byte const*>(x.data());
-    copy_.assign(bytes, bytes + x.size_bytes());
-    return reinterpret_cast<T const*>(copy_.data());
+  span<T> memory(std::size_t n) {
+    memory_ = link_->take_memory();
+    memory_.resize(n * sizeof(T));
+    return {reinterpret_cast<T*>(memory_.data()), n};
   }
 
  private:
@@ -117,12 +129,12 @@ class mpi_request {
     int bytes;
   };
 
-  void end_copy() noexcept {
-    if (copy_.capacity() == 0) return;
+  void end_memory() noexcept {
+    if (memory_.capacity() == 0) return;
     if (link_->is_broken()) {
-      static_cast<void>(new std::vector<std::byte>(std::move(copy_)));
+      static_cast<void>(new std::vector<std::byte>(std::move(memory_)));
     } else {
-      link_->keep_memory(std::move(copy_));
+      link_->keep_memory(std::move(memory_));
     }
   }
 
@@ -139,6 +151,13 @@ class mpi_request {
 
   bool is_done() {
     link_->require_usable();
+    while (are_parts_done()) {
+      if (step_ == steps_.size()) return true;
+      steps_[step_++](*this);
+    }
+    return false;
+  }
+  bool are_parts_done() {
     while (done_ < parts_.size() && is_done(parts_[done_])) ++done_;
     return done_ == parts_.size();
   }
@@ -159,8 +178,9 @@ class mpi_request {
   detail::mpi_link* link_;
   char const* call_;
   std::vector<part> parts_;
-  std::vector<std::byte> copy_;
-  std::size_t done_ = 0;
+  std::vector<std::function<void(mpi_request&)>> steps_;
+  std::vector<std::byte> memory_;
+  std::size_t done_ = 0, step_ = 0;
   clock::time_point begin_;
 };
 
