@@ -18,7 +18,7 @@ TEST_CASE("transfers of one kind over one distance form a group") {
   p.add(1, 0, {transport::swap, bytes, 24, 2}, 4);
   p.add(2, 0, {transport::swap, bytes, 9, 1}, 4);
   p.add(3, 0, {transport::shift, bytes, 8, 1}, 4);
-  p.place(4);
+  p.place();
   auto const& groups = p.rounds()[0];
   REQUIRE(groups.size() == 3);
   CHECK(groups[0].slots.size() == 2);
@@ -32,7 +32,7 @@ TEST_CASE("of a partner comes one buffer, of a gathering one of every rank, of a
   auto const received = [](transport how) {
     auto p = plan();
     p.add(0, 0, {how, bytes, 256, 1}, 4);
-    p.place(4);
+    p.place();
     return p.gathered_bytes();
   };
   CHECK(received(transport::swap) == 256);

@@ -23,7 +23,7 @@ class trial {
   explicit trial(C codec, pith::shape dims, pith::tensor_id whose = {0x5eed, 1, 0})
       : codec_(std::move(codec)),
         state_(pith::make_state<In>(pith::seq, codec_, dims, whose)),
-        memory_(pith::workspace_bytes<In>(pith::seq, codec_, dims, 1)) {}
+        memory_(pith::workspace_bytes<In>(pith::seq, codec_, dims)) {}
 
   /// The payload of the next step. It is written over `garbage`.
   std::vector<std::byte> compress(std::vector<In> const& x, std::byte garbage = std::byte{0xa5}) {
@@ -58,7 +58,8 @@ class trial {
   template <class Comm = pith::self_communicator>
   std::vector<In> all_reduce(std::vector<In> x, Comm comm = {}) {
     memory_.resize(pith::workspace_bytes<In>(pith::seq, codec_, state_.dims(), comm.size()));
-    with_workspace([&](auto& ws) { pith::all_reduce_mean(pith::seq, comm, codec_, pith::span<In>(x), state_, ws); });
+    auto comms = pith::make_rank_groups<In>(comm, codec_, state_.dims());
+    with_workspace([&](auto& ws) { pith::all_reduce_mean(pith::seq, comms, codec_, pith::span<In>(x), state_, ws); });
     return x;
   }
 

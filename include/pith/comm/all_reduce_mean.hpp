@@ -3,6 +3,7 @@
 
 #include <pith/comm/any_request.hpp>
 #include <pith/comm/communicator.hpp>
+#include <pith/comm/rank_groups.hpp>
 #include <pith/core/compress.hpp>
 
 #include <cstdint>
@@ -32,13 +33,15 @@ any_request<Comm, E> reduce(E const& exec, Comm& comm, element_kind kind, span_o
   throw std::logic_error(sentence("all_reduce_mean: a codec asked for a sum of bytes that are no numbers"));
 }
 
-/// The call that a communicator lacks to move bytes so; none if it has all.
+/// The call that a communicator lacks for a transfer; none if it has all.
 template <class Comm, class E>
-constexpr char const* lacking_call(transport how) {
+constexpr char const* lacking_call(transfer const& moves) {
+  auto const how = moves.how;
   if (how == transport::all_to_all && !exchanges_pieces<Comm, E>)
     return "all_to_all(exec, span<std::byte const>, span<std::byte>)";
   if ((how == transport::swap || how == transport::shift) && !sends<Comm, E>)
     return "send_recv(exec, span<std::byte const>, unsigned, span<std::byte>, unsigned)";
+  if (!moves.among.is_all() && !splits_alike<Comm>) return "split(unsigned), to its own type";
   return nullptr;
 }
 
@@ -46,9 +49,19 @@ constexpr char const* lacking_call(transport how) {
 template <class In, class Comm, class E, class C>
 void require_served(C const& codec, shape const& dims, unsigned ranks) {
   for (unsigned round = 0; round < rounds(codec, dims, ranks); ++round) {
-    auto const* const call = lacking_call<Comm, E>(transfer_of<In>(codec, round, dims, ranks).how);
+    auto const* const call = lacking_call<Comm, E>(transfer_of<In>(codec, round, dims, ranks));
     if (call == nullptr) continue;
     throw std::invalid_argument(sentence(codec.name(), ": this communicator lacks ", call, ", which the codec needs"));
+  }
+}
+
+/// Refuses one of which a round is among ranks that have no communicator of their own.
+template <class In, class Comm, class C>
+void require_grouped(C const& codec, shape const& dims, rank_groups<Comm> const& comms) {
+  for (unsigned round = 0; round < rounds(codec, dims, comms.size()); ++round) {
+    require(comms.has(transfer_of<In>(codec, round, dims, comms.size()).among), codec.name(),
+            ": moves bytes among groups of ranks: give all_reduce_mean what make_rank_groups<In>(comm, codec, dims) "
+            "made in place of the communicator");
   }
 }
 
@@ -96,40 +109,55 @@ received_on<E> moved(transport how, span_on<E, std::byte> out, span_on<E, std::b
   return comes_apart(how) ? received_on<E>{gathered, out.size() / pieces(how, ranks)} : received_on<E>{out};
 }
 
+/// A round of one tensor: what this rank produced has been moved and is absorbed when it returns.
+template <class In, class E, class Comm, class C>
+void run_round(E const& exec, rank_groups<Comm>& comms, C const& codec, unsigned round, stream_on<E, In> x,
+               codec_state<In, C, E>& state, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  auto const& dims = state.dims();
+  auto const moves = transfer_of<In>(codec, round, dims, comms.size());
+  auto const ranks = moves.among.ranks(comms.size()), pieces = detail::pieces(moves.how, ranks);
+  auto const piece = padded_bytes(moves);
+  auto const take = [&](std::size_t n) { return span_on<E, std::byte>(ws.template take<std::byte>(n).data, n); };
+  auto const sent = take(piece * pieces), gathered = take(piece * arrivals(moves.how, ranks));
+  auto const out = sent.first(moves.bytes() * pieces);
+  clear_padding<E>(exec, sent, out.size());
+  produce<In>(codec, exec, state.id(), dims, comms.size(), round, stream_on<E, In const>(x), out, state.agreed(),
+              state.local(), ws);
+  move_bytes(exec, comms.of(moves.among), moves.how, moves.kind, moves.distance, sent, gathered).wait(exec);
+  absorb<In>(codec, exec, state.id(), dims, comms.size(), round, moved<E>(moves.how, sent, gathered, ranks), x,
+             state.agreed(), state.local(), ws);
+}
+
 }  // namespace detail
 
 /// Replaces `gradient` by the mean of all ranks' gradients, as far as `codec` keeps them. Every rank calls it with an
 /// equal codec, shape and seed: gradient_exchange checks that, this function does not.
 ///
-///   needs    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes
+///   needs    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes; for codecs that move bytes among groups
+///            of ranks, as hierarchical does, make_rank_groups<In>(comm, codec, dims) in place of comm, made once
 ///   cost     one transfer a round: a sum if the codec is summable or collective, else one gathering
 template <class In, executor E, class Comm, class C>
-void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, std::type_identity_t<In>> gradient,
-                     codec_state<In, C, E>& state, workspace_on<E>& ws) {
+void all_reduce_mean(E const& exec, rank_groups<Comm>& comms, C const& codec,
+                     span_on<E, std::type_identity_t<In>> gradient, codec_state<In, C, E>& state, workspace_on<E>& ws) {
   explain_communicator<Comm, E>();
   auto const& dims = state.dims();
   auto const x = stream_on<E, In>{gradient.data(), dims.n};
+  auto const ranks = comms.size();
   detail::require_size("all_reduce_mean", "the elements of the gradient", dims.n, gradient.size());
-  detail::require(state.id().rank == comm.rank(), "all_reduce_mean: the state is of rank ", state.id().rank,
-                  ", the communicator of rank ", comm.rank());
-  detail::require_served<In, Comm, E>(codec, dims, comm.size());
+  detail::require(state.id().rank == comms.rank(), "all_reduce_mean: the state is of rank ", state.id().rank,
+                  ", the communicator of rank ", comms.rank());
+  detail::require_served<In, Comm, E>(codec, dims, ranks);
+  detail::require_grouped<In>(codec, dims, comms);
   state.advance(exec);
-  for (unsigned round = 0; round < detail::rounds(codec, dims, comm.size()); ++round) {
-    auto const scope = ws.mark();
-    auto const moves = detail::transfer_of<In>(codec, round, dims, comm.size());
-    auto const take = [&](std::size_t n) { return span_on<E, std::byte>(ws.template take<std::byte>(n).data, n); };
-    auto const piece = detail::padded_bytes(moves);
-    auto const pieces = detail::pieces(moves.how, comm.size());
-    auto const sent = take(piece * pieces);
-    auto const out = sent.first(moves.bytes() * pieces);
-    auto const gathered = take(piece * detail::arrivals(moves.how, comm.size()));
-    detail::clear_padding<E>(exec, sent, out.size());
-    detail::produce<In>(codec, exec, state.id(), dims, comm.size(), round, stream_on<E, In const>(x), out,
-                        state.agreed(), state.local(), ws);
-    detail::move_bytes(exec, comm, moves.how, moves.kind, moves.distance, sent, gathered).wait(exec);
-    auto const in = detail::moved<E>(moves.how, sent, gathered, comm.size());
-    detail::absorb<In>(codec, exec, state.id(), dims, comm.size(), round, in, x, state.agreed(), state.local(), ws);
-  }
+  for (unsigned round = 0; round < detail::rounds(codec, dims, ranks); ++round)
+    detail::run_round<In>(exec, comms, codec, round, x, state, ws);
+}
+template <class In, executor E, class Comm, class C>
+void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, std::type_identity_t<In>> gradient,
+                     codec_state<In, C, E>& state, workspace_on<E>& ws) {
+  auto comms = rank_groups<Comm>(comm);
+  all_reduce_mean<In>(exec, comms, codec, gradient, state, ws);
 }
 
 /// A gradient in another memory space says so.

@@ -6,6 +6,7 @@
 #include <pith/comm/exchange_plan.hpp>
 #include <pith/comm/exchanged_tensors.hpp>
 #include <pith/comm/flight.hpp>
+#include <pith/comm/rank_groups.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -34,8 +35,15 @@ class bucket_rounds {
       for (unsigned r = 0; r < rounds; ++r) plan_.add(i, r, all.moves(i, r), all.ranks());
       is_deep_ = is_deep_ && (rounds < 2 || all.depth(i) > 1);
     }
-    plan_.place(all.ranks());
+    plan_.place();
     if (how == gather::exact) exact_.emplace(exec, plan_, all.specs(), all.codecs(), all.ranks());
+  }
+
+  /// Makes the communicators that transfers need: a call of all ranks.
+  void connect(rank_groups<Comm>& comms) const {
+    for (auto const& r : plan_.rounds()) {
+      for (auto const& g : r) comms.add(g.among);
+    }
   }
 
   exchange_plan const& plan() const { return plan_; }
@@ -59,14 +67,15 @@ class bucket_rounds {
     }
   }
   /// Begins the transfers; the bytes that this rank hands over to be gathered.
-  std::size_t start(E const& exec, Comm& comm, unsigned round, memory const& at, flight_type& flying) {
+  std::size_t start(E const& exec, rank_groups<Comm>& comms, unsigned round, memory const& at, flight_type& flying) {
     auto const& groups = plan_.rounds()[round];
     std::size_t sent = 0;
     if (is_sealed(round))
-      sent = exact_->start(exec, comm, groups, round, at.out.data(), at.gathered.data(), at.received.data(), flying);
+      sent = exact_->start(exec, comms.all(), groups, round, at.out.data(), at.gathered.data(), at.received.data(),
+                           flying);
     for (auto const& g : groups) {
-      if (is_sealed(round) && g.how == transport::all_gather) continue;
-      flying.add(move_bytes(exec, comm, g.how, g.kind, g.distance, out(g, at), gathered(g, at, comm.size())));
+      if (is_sealed(round) && g.is_gathered()) continue;
+      flying.add(move_bytes(exec, comms.of(g.among), g.how, g.kind, g.distance, out(g, at), gathered(g, at)));
       if (g.how == transport::all_gather) sent += g.bytes;
     }
     return sent;
@@ -76,11 +85,11 @@ class bucket_rounds {
     auto const& groups = plan_.rounds()[round];
     if (is_sealed(round)) exact_->unseal(exec, groups, round, at.received.data(), at.gathered.data());
     for (auto const& g : groups) {
-      auto const in = moved<E>(g.how, out(g, at), gathered(g, at, all.ranks()), all.ranks());
+      auto const in = moved<E>(g.how, out(g, at), gathered(g, at), g.ranks);
       for (auto const& s : g.slots) {
         auto const own = comes_apart(g.how) ? received_on<E>{in.bytes.subspan(s.offset), in.stride}
                                             : received_on<E>{in.bytes.subspan(s.offset, s.bytes)};
-        all.absorb(exec, s.tensor, round, g.how, own, ws);
+        all.absorb(exec, s.tensor, round, g.is_gathered(), own, ws);
         flying.test(exec);
       }
     }
@@ -95,8 +104,8 @@ class bucket_rounds {
   static span_on<E, std::byte> out(group const& g, memory const& at) {
     return at.out.view().subspan(g.out, g.bytes * g.pieces);
   }
-  static span_on<E, std::byte> gathered(group const& g, memory const& at, unsigned ranks) {
-    return at.gathered.view().subspan(g.gathered, g.bytes * arrivals(g.how, ranks));
+  static span_on<E, std::byte> gathered(group const& g, memory const& at) {
+    return at.gathered.view().subspan(g.gathered, g.bytes * arrivals(g.how, g.ranks));
   }
 
   /// The pieces of one tensor lie apart in its group.

@@ -88,7 +88,7 @@ class exact_gather {
   static void for_each_group(round const& r, std::vector<group> const& groups, F const& f) {
     auto const* packets = r.packets.data();
     for (auto const& g : groups) {
-      if (g.how != transport::all_gather) continue;
+      if (!g.is_gathered()) continue;
       f(g, span<packet const>(packets, g.slots.size()));
       packets += g.slots.size();
     }
@@ -96,7 +96,7 @@ class exact_gather {
 
   static void add(round& r, group const& g, std::vector<tensor_spec> const& tensors,
                   std::vector<any_codec<In, E>> const& codecs) {
-    if (g.how != transport::all_gather) return;
+    if (!g.is_gathered()) return;
     for (auto const& s : g.slots) {
       auto const& tensor = tensors[s.tensor];
       auto const found = counts_of<In>(codecs[s.tensor], tensor.dims);

@@ -6,6 +6,7 @@
 #include <pith/comm/exchange_options.hpp>
 #include <pith/comm/exchanged_tensors.hpp>
 #include <pith/comm/flight.hpp>
+#include <pith/comm/rank_groups.hpp>
 #include <pith/comm/state_check.hpp>
 #include <pith/comm/trace.hpp>
 
@@ -13,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -34,7 +36,7 @@ class exchange_pipeline {
   using tensors = exchanged_tensors<In, E>;
 
   exchange_pipeline(E const& exec, Comm& comm, tensors all, exchange_options const& o)
-      : exec_(exec), comm_(&comm), tensors_(std::move(all)), trace_(o.trace), when_(o.when) {
+      : exec_(exec), comms_(comm), tensors_(std::move(all)), trace_(o.trace), when_(o.when) {
     auto const& specs = tensors_.specs();
     for (std::size_t i = 0; i < specs.size(); ++i)
       require_served<In, Comm, E>(tensors_.codecs()[i], specs[i].dims, comm.size());
@@ -53,10 +55,15 @@ class exchange_pipeline {
   std::size_t buckets() const { return buckets_.size(); }
   std::vector<tensor_range> const& ranges() const { return ranges_; }
 
-  /// The bytes that a rank hands over in a step, to travel so.
-  std::size_t sent_bytes(transport how) const {
+  /// Makes the communicators that transfers need: a call of all ranks, once they agree on their tensors.
+  void connect() {
+    for (auto const& b : buckets_) b.connect(comms_);
+  }
+
+  /// The bytes that a rank hands over in a step, to travel so; among one group of ranks, or any.
+  std::size_t sent_bytes(transport how, std::optional<rank_group> among = {}) const {
     std::size_t bytes = 0;
-    for (auto const& b : buckets_) bytes += b.plan().sent_bytes(how);
+    for (auto const& b : buckets_) bytes += b.plan().sent_bytes(how, among);
     return bytes;
   }
   /// Of the last step; before the first one the most.
@@ -117,7 +124,7 @@ class exchange_pipeline {
   }
 
   void prepare() {
-    if (when_ == verify::each_step) require_equal_states(exec_, *comm_, tensors_);
+    if (when_ == verify::each_step) require_equal_states(exec_, comms_.all(), tensors_);
     if (weight_.size() > 0) agree_on_weight();
     tensors_.begin_step(exec_);
     for (auto& b : buckets_) b.begin_step(tensors_);
@@ -127,15 +134,15 @@ class exchange_pipeline {
   /// The share of this rank, times their number: the mean of what is so weighted is the weighted mean.
   void agree_on_weight() {
     exec_.upload(weight_.data(), &own_weight_, sizeof own_weight_);
-    comm_->all_reduce(exec_, weight_.view(), reduction::sum).wait(exec_);
-    exec_.for_each_index(1, weight_share{weight_.data(), own_weight_ * comm_->size()});
+    comms_.all().all_reduce(exec_, weight_.view(), reduction::sum).wait(exec_);
+    exec_.for_each_index(1, weight_share{weight_.data(), own_weight_ * comms_.size()});
   }
 
   void run_round(std::size_t k, ready_buckets const& ready, workspace_on<E>& ws) {
     produce_until(k + 1, ws);
     auto const [bucket, round] = line_[k];
     flight_.start(traced(trace_, exchange_trace::work::transfer, bucket, round));
-    gathered_bytes_ += buckets_[bucket].start(exec_, *comm_, round, memory(k), flight_);
+    gathered_bytes_ += buckets_[bucket].start(exec_, comms_, round, memory(k), flight_);
     flight_.test(exec_);  // a call that returns when it is done travels no longer
     absorb_until(k, ws);
     if (comes_next(k + 1, ready)) produce_until(k + 2, ws);
@@ -176,7 +183,7 @@ class exchange_pipeline {
   round_memory<E> const& memory(std::size_t k) const { return memory_[k % memories_]; }
 
   E exec_;
-  Comm* comm_;
+  rank_groups<Comm> comms_;
   tensors tensors_;
   exchange_trace* trace_;
   verify when_;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace pith::inline v0::detail {
@@ -20,10 +22,15 @@ class exchange_plan {
   struct group {
     transport how;
     element_kind kind;
-    unsigned pieces;
     std::uint32_t distance;
+    rank_group among;
+    unsigned ranks;  ///< in the group
+    unsigned pieces;
     std::size_t bytes = 0, out = 0, gathered = 0;
     std::vector<slot> slots = {};
+
+    /// Whether all ranks receive it of all; payloads of groups keep their size.
+    bool is_gathered() const { return how == transport::all_gather && among.is_all(); }
   };
   using round = std::vector<group>;
 
@@ -38,14 +45,14 @@ class exchange_plan {
   }
 
   /// Gives each group of a round its place; rounds use the same memory one after another.
-  void place(unsigned ranks) {
+  void place() {
     for (auto& r : rounds_) {
       std::size_t out = 0, gathered = 0;
       for (auto& g : r) {
         g.out = out;
         g.gathered = gathered;
         out += align_up(g.bytes * g.pieces, scratch_alignment);
-        gathered += align_up(g.bytes * arrivals(g.how, ranks), scratch_alignment);
+        gathered += align_up(g.bytes * arrivals(g.how, g.ranks), scratch_alignment);
       }
       out_bytes_ = std::max(out_bytes_, out);
       gathered_bytes_ = std::max(gathered_bytes_, gathered);
@@ -57,7 +64,7 @@ class exchange_plan {
   void resize(F const& bytes) {
     for (std::size_t r = 0; r < rounds_.size(); ++r) {
       for (auto& g : rounds_[r]) {
-        if (g.how != transport::all_gather) continue;
+        if (!g.is_gathered()) continue;
         g.bytes = 0;
         for (auto& s : g.slots) {
           s.bytes = bytes(s.tensor, static_cast<unsigned>(r));
@@ -72,25 +79,26 @@ class exchange_plan {
   std::size_t out_bytes() const { return out_bytes_; }
   std::size_t gathered_bytes() const { return gathered_bytes_; }
 
-  /// The bytes that a rank hands to its communicator in a step, to travel so.
-  std::size_t sent_bytes(transport how) const {
+  /// The bytes that a rank hands to its communicator in a step, to travel so; among one group of ranks, or any.
+  std::size_t sent_bytes(transport how, std::optional<rank_group> among = {}) const {
     std::size_t bytes = 0;
     for (auto const& r : rounds_) {
-      for (auto const& g : r) bytes += g.how == how ? g.bytes * g.pieces : 0;
+      for (auto const& g : r) bytes += g.how == how && g.among == among.value_or(g.among) ? g.bytes * g.pieces : 0;
     }
     return bytes;
   }
 
  private:
-  group& group_of(round& r, transfer const& moves, unsigned ranks) const {
+  group& group_of(round& r, transfer const& moves, unsigned all) const {
+    auto const ranks = moves.among.ranks(all);
     auto const copies = std::max(arrivals(moves.how, ranks), 1u);
     auto const takes = [&](group const& g) {
-      return g.how == moves.how && g.kind == moves.kind && g.distance == moves.distance &&
+      return g.how == moves.how && g.kind == moves.kind && g.distance == moves.distance && g.among == moves.among &&
              (g.bytes + moves.bytes()) * copies <= most_bytes_;
     };
     auto const found = std::find_if(r.begin(), r.end(), takes);
-    return found != r.end() ? *found
-                            : r.emplace_back(group{moves.how, moves.kind, pieces(moves.how, ranks), moves.distance});
+    if (found != r.end()) return *found;
+    return r.emplace_back(group{moves.how, moves.kind, moves.distance, moves.among, ranks, pieces(moves.how, ranks)});
   }
 
   std::size_t most_bytes_;

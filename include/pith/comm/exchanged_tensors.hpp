@@ -83,10 +83,10 @@ class exchanged_tensors {
     detail::produce<In>(codecs_[tensor], exec, s.id(), dims(tensor), ranks_, round,
                         stream_on<E, In const>(gradient(tensor)), out, s.agreed(), s.local(), ws);
   }
-  void absorb(E const& exec, std::size_t tensor, unsigned round, transport how, received_on<E> in,
+  void absorb(E const& exec, std::size_t tensor, unsigned round, bool is_gathered, received_on<E> in,
               workspace_on<E>& ws) {
     auto& s = states_[tensor];
-    if (predicted_ && how == transport::all_gather) predicted_->note(exec, tensor, in, ranks_);
+    if (predicted_ && is_gathered) predicted_->note(exec, tensor, in, ranks_);
     detail::absorb<In>(codecs_[tensor], exec, s.id(), dims(tensor), ranks_, round, in, gradient(tensor), s.agreed(),
                        s.local(), ws);
   }

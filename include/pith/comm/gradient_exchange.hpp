@@ -65,6 +65,7 @@ class gradient_exchange {
     auto const described = failure ? std::vector<std::string>() : descriptions();
     detail::require_agreement(exec_, comm, agreement(described, options), described, failure);
     fingerprint_ = fingerprint(described, options.seed, comm);
+    engine_->pipeline.connect();
   }
 
   /// One codec for all tensors.
@@ -98,6 +99,8 @@ class gradient_exchange {
   std::size_t summed_bytes() const {
     return engine_->pipeline.sent_bytes(transport::sum) + engine_->pipeline.sent_bytes(transport::max);
   }
+  /// Those of them that travel so among such a group of ranks; gathered ones at the most.
+  std::size_t sent_bytes(transport how, rank_group among) const { return engine_->pipeline.sent_bytes(how, among); }
 
   /// Replaces gradients, all tensors one after another, by their means over the ranks, as far as the codecs keep them.
   /// With exchange_options::is_weighted the means are those of sum(weight x gradient) / sum(weight).

@@ -86,8 +86,8 @@ std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims, un
     for (unsigned r = 0; r < detail::rounds(codec, dims, ranks); ++r) {
       auto const moves = detail::transfer_of<In>(codec, r, dims, ranks);
       auto const piece = detail::padded_bytes(moves);
-      auto const out = piece * detail::pieces(moves.how, ranks);
-      auto const in = piece * detail::arrivals(moves.how, ranks);
+      auto const out = piece * detail::pieces(moves.how, moves.among.ranks(ranks));
+      auto const in = piece * detail::arrivals(moves.how, moves.among.ranks(ranks));
       moving = std::max(moving, scratch_for<std::byte>(out) + scratch_for<std::byte>(in));
     }
     most += moving;

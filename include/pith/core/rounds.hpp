@@ -46,13 +46,27 @@ constexpr std::size_t kind_bytes(element_kind kind) {
   }
 }
 
+/// Among whom bytes travel: all ranks, or each group of `size` ranks whose numbers are `apart`. Of ranks that lie in
+/// rows, {columns, 1} are the rows and {rows, columns} the columns.
+struct rank_group {
+  std::uint32_t size = 0;  ///< 0: all
+  std::uint32_t apart = 1;
+
+  constexpr bool is_all() const { return size == 0; }
+  constexpr unsigned ranks(unsigned all) const { return is_all() ? all : size; }
+  /// The number of a rank's group.
+  constexpr unsigned color(unsigned rank) const { return is_all() ? 0 : rank / (size * apart) * apart + rank % apart; }
+  friend constexpr bool operator==(rank_group const&, rank_group const&) = default;
+};
+
 /// What every rank sends in one round: `count` elements of a kind; in an all_to_all to each rank, a multiple of 8
-/// bytes. Swaps and shifts go over a distance.
+/// bytes. Swaps and shifts go over a distance. Ranks are those of the group.
 struct transfer {
   transport how = transport::all_gather;
   element_kind kind = element_kind::bytes;
   std::uint64_t count = 0;
   std::uint32_t distance = 0;
+  rank_group among = {};
 
   constexpr std::size_t bytes() const { return count * kind_bytes(kind); }
   friend constexpr bool operator==(transfer const&, transfer const&) = default;

@@ -39,9 +39,18 @@ inline linear_cost fit_cost(measured_cost small, measured_cost large) {
 }
 
 /// Ranks that send and receive at once, each over a link of its own: a message of b bytes takes alpha + beta b seconds.
+/// Ranks whose numbers follow each other may share a node, within which it takes less.
 struct network {
   unsigned ranks = 1;
   linear_cost message;
+  unsigned ranks_per_node = 1;
+  linear_cost message_in_node = {};
+
+  /// That of a message among such a group.
+  constexpr linear_cost const& message_among(rank_group const& g) const {
+    auto const is_in_node = !g.is_all() && ranks_per_node % (g.size * g.apart) == 0;
+    return is_in_node ? message_in_node : message;
+  }
 };
 
 /// The network on which sums of so many bytes took so long. A ring adds them up in 2 (P - 1) steps, in each of which a
@@ -53,7 +62,7 @@ inline network fit_network(unsigned ranks, measured_cost small, measured_cost la
   return {ranks, fit_cost(message(small), message(large))};
 }
 
-/// The same one at `factor` times its rate.
+/// The same one at `factor` times its rate between nodes.
 inline network faster(network net, double factor) {
   net.message.each /= factor;
   return net;
@@ -66,9 +75,10 @@ struct codec_cost {
 
 /// What a rank does in a step: calls, elements and messages.
 struct exchange_work {
-  /// So many messages one after another, of so many bytes each.
+  /// So many messages one after another, of so many bytes each, among the ranks of a group.
   struct messages {
     double count = 0, bytes = 0;
+    rank_group among = {};
   };
 
   double tensors = 0, encoded = 0, decoded = 0;
@@ -79,19 +89,20 @@ namespace detail {
 
 /// In a ring a rank sends a P-th of a sum 2 (P - 1) times; it swaps with one other, and shifts to one; what is gathered
 /// or dealt out it sends to each of the others.
-inline exchange_work::messages messages_of(transport how, double bytes, unsigned ranks) {
+inline exchange_work::messages messages_of(transport how, double bytes, unsigned ranks, rank_group const& among) {
   auto const others = static_cast<double>(ranks - 1);
   switch (how) {
     case transport::sum:
-    case transport::max: return {2 * others, bytes / ranks};
+    case transport::max: return {2 * others, bytes / ranks, among};
     case transport::swap:
-    case transport::shift: return {1, bytes};
-    default: return {others, bytes};
+    case transport::shift: return {1, bytes, among};
+    default: return {others, bytes, among};
   }
 }
 
 /// Adds a tensor's elements to the work: as many as the payloads that a rank produces and receives are of its own.
-inline void add_elements(exchange_work& work, transfer const& moves, unsigned ranks, double elements_a_byte) {
+inline void add_elements(exchange_work& work, transfer const& moves, unsigned all, double elements_a_byte) {
+  auto const ranks = moves.among.ranks(all);
   auto const bytes = static_cast<double>(moves.bytes());
   work.encoded += bytes * pieces(moves.how, ranks) * elements_a_byte;
   work.decoded += bytes * std::max(arrivals(moves.how, ranks), 1u) * elements_a_byte;
@@ -118,7 +129,7 @@ exchange_work work_of(E const&, std::vector<tensor_spec> const& tensors, Policy 
   }
   for (auto const& round : plan.rounds()) {
     for (auto const& g : round) {
-      work.sent.push_back(detail::messages_of(g.how, static_cast<double>(g.bytes), ranks));
+      work.sent.push_back(detail::messages_of(g.how, static_cast<double>(g.bytes), g.ranks, g.among));
     }
   }
   return work;
@@ -154,7 +165,7 @@ inline double codec_seconds(exchange_candidate const& c, unsigned segments = 1) 
 }
 inline double wire_seconds(network const& net, exchange_candidate const& c, unsigned segments = 1) {
   double seconds = 0;
-  for (auto const& sent : c.work.sent) seconds += sent.count * net.message(sent.bytes / segments);
+  for (auto const& sent : c.work.sent) seconds += sent.count * net.message_among(sent.among)(sent.bytes / segments);
   return seconds;
 }
 

@@ -88,7 +88,8 @@ class pieces_behind final : public piece_visitor {
 }  // namespace detail
 
 /// What `C` sends, with 16 bytes before each payload that is gathered: version, identity, step and checksum. Where they
-/// are wrong, the flag is raised and what is decoded is NaN. What is summed in flight travels bare.
+/// are wrong, the flag is raised and what is decoded is NaN. What is summed in flight or moves among groups of ranks
+/// travels bare.
 ///
 ///     auto flag = pith::error_flag(pith::seq);
 ///     auto codec = pith::checked(pith::error_feedback(pith::top_k(0.01)), flag);
@@ -173,7 +174,7 @@ class checked : public pipeable {
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     auto const moves = detail::transfer_of<In>(codec_, r, dims, ranks);
-    if (moves.how != transport::all_gather) return moves;
+    if (!has_head(moves)) return moves;
     return {transport::all_gather, element_kind::bytes, head + moves.bytes()};
   }
   template <class In, executor E>
@@ -215,9 +216,11 @@ class checked : public pipeable {
 
   static auto& only(auto& states) { return std::get<0>(states.each); }
 
+  /// What all ranks gather, each the payload of every other.
+  static bool has_head(transfer const& moves) { return moves.how == transport::all_gather && moves.among.is_all(); }
   template <class In>
   std::size_t head_in(unsigned r, shape const& dims, unsigned ranks) const {
-    return detail::transfer_of<In>(codec_, r, dims, ranks).how == transport::all_gather ? head : 0;
+    return has_head(detail::transfer_of<In>(codec_, r, dims, ranks)) ? head : 0;
   }
 
   /// A verdict, a checksum and what it takes.
