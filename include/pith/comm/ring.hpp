@@ -1,6 +1,7 @@
 // pith/comm/ring.hpp — segments are added up on their way around a ring, compressed; then all pass on the means.
 #pragma once
 
+#include <pith/comm/codec_exchange.hpp>
 #include <pith/comm/tensor_parts.hpp>
 #include <pith/core/capability.hpp>
 #include <pith/core/codec.hpp>
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace pith::inline v0 {
@@ -83,62 +85,33 @@ struct ring_hops {
 ///   source   the ring that adds up encoded segments: Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr,
 ///            GradiVeQ, NeurIPS 2018, for codecs whose payloads cannot be added
 template <class C>
-class ring : public pipeable {
+class ring : public detail::codec_exchange<C> {
+  using base = detail::codec_exchange<C>;
+  using base::codec_part, base::wrapped;
+
  public:
-  static constexpr bool is_reproducible = reproducible<C>;
   /// One half is worked on while the other travels.
   static constexpr unsigned depth = 2;
 
-  explicit ring(C codec) : codec_(std::move(codec)) {}
+  explicit ring(C codec) : base("ring", std::move(codec)) {}
 
-  std::string name() const { return detail::text("ring(", codec_.name(), ")"); }
-  double omega(shape const& dims) const requires unbiased<C> { return codec_.omega(dims); }
-  double delta(shape const& dims) const requires contractive<C> { return codec_.delta(dims); }
-  double error_bound(shape const& dims) const requires absolute<C> { return codec_.error_bound(dims); }
-  capabilities capabilities_for(shape const& dims) const requires erased<C> { return codec_.capabilities_for(dims); }
+  std::string name() const { return detail::text("ring(", wrapped().name(), ")"); }
 
   /// Payloads by part: what came to be added to, what this rank made of it, and the means. Nothing to save.
-  template <class State, class E>
+  template <class E>
   struct between {
-    State codec;
     buffer<std::byte, E> came, made, means;
     void fields(field_visitor&) {}
   };
 
   template <class In, executor E>
   auto make_agreed(E const& exec, call const& id, shape const& dims) const {
-    auto made = pith::make_agreed<In>(exec, codec_, id, dims);
-    detail::require_no_state("ring", codec_, made);
-    return made;
+    return base::template agreed_with<In>(exec, id, dims);
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
     auto const room = most_bytes<In>(dims.n);
-    auto made = between<local_of<C, In, E>, E>{
-        pith::make_local<In>(exec, codec_, dims), {exec, room}, {exec, room}, {exec, room}};
-    detail::require_no_state("ring", codec_, made.codec);
-    return made;
-  }
-
-  template <class In>
-  std::size_t payload_bytes(shape const& dims) const {
-    return pith::payload_bytes<In>(codec_, dims);
-  }
-  template <class In, executor E>
-  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
-    return detail::scratch_bytes<In>(codec_, exec, dims);
-  }
-  template <real In, executor E>
-    requires codec<C, In, E>
-  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
-                      span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
-    detail::encode_payload<In>(codec_, exec, id, dims, x, payload, agreed, local.codec, ws);
-  }
-  template <real In, executor E>
-    requires codec<C, In, E>
-  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                      stream_on<E, In> x, auto const& agreed, workspace_on<E>& ws) const {
-    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, agreed, ws);
+    return base::template local_with<In>(exec, dims, between<E>{{exec, room}, {exec, room}, {exec, room}});
   }
 
   unsigned rounds(shape const&, unsigned ranks) const { return detail::ring_hops{ranks}.rounds(); }
@@ -151,7 +124,7 @@ class ring : public pipeable {
   template <class In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
     auto const part = shape{parts(dims, ranks).size};
-    return scratch_for<In>(part.n) + detail::scratch_bytes<In>(codec_, exec, part);
+    return scratch_for<In>(part.n) + detail::scratch_bytes<In>(wrapped(), exec, part);
   }
 
   template <real In, executor E>
@@ -163,8 +136,9 @@ class ring : public pipeable {
     auto const over = parts(dims, ranks);
     auto const part = hops.sent(round, id.rank);
     if (hops.adds(round)) add_own<In>(exec, id, over, part, ranks, x, agreed, local, ws);
-    auto const made = slot<In, E>(over, part, hops.adds(round) ? local.made : local.means);
-    if (hops.completes(round)) exec.copy(slot<In, E>(over, part, local.means).data(), made.data(), made.size());
+    auto const made = slot<In, E>(over, part, hops.adds(round) ? payloads(local).made : payloads(local).means);
+    if (hops.completes(round))
+      exec.copy(slot<In, E>(over, part, payloads(local).means).data(), made.data(), made.size());
     exec.copy(out.data(), made.data(), made.size());
     detail::clear_padding<E>(exec, out, made.size());
   }
@@ -175,11 +149,12 @@ class ring : public pipeable {
     auto const hops = detail::ring_hops{ranks};
     auto const over = parts(dims, ranks);
     auto const part = hops.received(round, id.rank);
-    auto const to = slot<In, E>(over, part, hops.receives_partial(round) ? local.came : local.means);
+    auto const to =
+        slot<In, E>(over, part, hops.receives_partial(round) ? payloads(local).came : payloads(local).means);
     exec.copy(to.data(), in.bytes.data(), to.size());
     if (round + 1 < hops.rounds()) return;
     for (unsigned p = 0; p < 2 * ranks; ++p)
-      decode_part<In>(exec, id, over, p, hops.completer(p), slot<In, E>(over, p, local.means),
+      decode_part<In>(exec, id, over, p, hops.completer(p), slot<In, E>(over, p, payloads(local).means),
                       part_of<In, E>(x, over, p), agreed, ws);
   }
 
@@ -195,23 +170,26 @@ class ring : public pipeable {
       auto const scope = ws.mark();
       auto const n = over.dims(p).n;
       auto const to = part_of<In, E>(sent, over, p), before = ws.template take<In>(n);
-      decode_part<In>(exec, id, over, p, id.rank, slot<In, E>(over, p, local.made), to, agreed, ws);
+      decode_part<In>(exec, id, over, p, id.rank, slot<In, E>(over, p, payloads(local).made), to, agreed, ws);
       exec.fill(before.data, std::byte{}, stream_bytes<In>(n));
       if (!hops.begins(p, id.rank))
-        decode_part<In>(exec, id, over, p, hops.before(id.rank), slot<In, E>(over, p, local.came), before, agreed, ws);
+        decode_part<In>(exec, id, over, p, hops.before(id.rank), slot<In, E>(over, p, payloads(local).came), before,
+                        agreed, ws);
       exec.for_each_index(n, detail::scale_difference<In>{before.data, to.data, static_cast<accum<In>>(ranks)});
     }
   }
 
  private:
+  static auto& payloads(auto& states) { return std::get<1>(states.each); }
+
   static constexpr std::uint64_t least_part = 512;
 
-  std::uint64_t granule() const { return std::lcm(detail::part_granule(codec_), least_part); }
+  std::uint64_t granule() const { return std::lcm(detail::part_granule(wrapped()), least_part); }
   tensor_parts parts(shape const& dims, unsigned ranks) const { return {dims.n, 2 * ranks, granule()}; }
 
   template <class In>
   std::size_t part_bytes(tensor_parts const& over) const {
-    return detail::align_up(pith::payload_bytes<In>(codec_, over.dims(0)), detail::section_alignment);
+    return detail::align_up(pith::payload_bytes<In>(wrapped(), over.dims(0)), detail::section_alignment);
   }
   /// What the parts of a tensor take, whatever the number of ranks: from some on they are as small as can be.
   template <class In>
@@ -230,7 +208,7 @@ class ring : public pipeable {
   span_on<E, std::byte> slot(tensor_parts const& over, unsigned part, buffer<std::byte, E> const& all) const {
     auto const n = over.dims(part).n;
     if (n == 0) return all.view().first(0);
-    return all.view().subspan(part * part_bytes<In>(over), pith::payload_bytes<In>(codec_, {n}));
+    return all.view().subspan(part * part_bytes<In>(over), pith::payload_bytes<In>(wrapped(), {n}));
   }
   template <class In, class E>
   static stream_on<E, In> part_of(stream_on<E, In> x, tensor_parts const& over, unsigned part) {
@@ -243,8 +221,8 @@ class ring : public pipeable {
                    workspace_on<E>& ws) const {
     if (over.dims(part).n == 0) return;
     id.rank = static_cast<std::uint16_t>(encoder);
-    detail::decode_payload<In>(codec_, exec, detail::call_at(id, over.first(part)), over.dims(part), payload, x, agreed,
-                               ws);
+    detail::decode_payload<In>(wrapped(), exec, detail::call_at(id, over.first(part)), over.dims(part), payload, x,
+                               codec_part(agreed), ws);
   }
 
   /// What came of a part, if anything, and this rank's share of it, encoded.
@@ -260,14 +238,14 @@ class ring : public pipeable {
     if (hops.begins(part, id.rank)) {
       exec.for_each_index(dims.n, detail::scale<In, In>{own, sum.data, share});
     } else {
-      decode_part<In>(exec, id, over, part, hops.before(id.rank), slot<In, E>(over, part, local.came), sum, agreed, ws);
+      decode_part<In>(exec, id, over, part, hops.before(id.rank), slot<In, E>(over, part, payloads(local).came), sum,
+                      agreed, ws);
       exec.for_each_index(dims.n, detail::add_share<In>{own, sum.data, share});
     }
-    detail::encode_payload<In>(codec_, exec, detail::call_at(id, over.first(part)), dims, stream_on<E, In const>(sum),
-                               slot<In, E>(over, part, local.made), agreed, local.codec, ws);
+    detail::encode_payload<In>(wrapped(), exec, detail::call_at(id, over.first(part)), dims,
+                               stream_on<E, In const>(sum), slot<In, E>(over, part, payloads(local).made),
+                               codec_part(agreed), codec_part(local), ws);
   }
-
-  C codec_;
 };
 
 }  // namespace pith::inline v0

@@ -50,14 +50,14 @@ tensor_parts parts_for(std::uint64_t n, unsigned ranks, C const&... codecs) {
 
 namespace detail {
 
-/// The call that encodes a part.
+/// The call that encodes a part, of what may itself be a part.
 inline call call_at(call id, std::uint64_t first) {
-  id.first = first;
+  id.first += first;
   return id;
 }
 /// The call that encodes the mean of what was encoded before.
 inline call mean_call_at(call id, std::uint64_t first) {
-  id.hop = 1;
+  ++id.hop;
   return call_at(id, first);
 }
 
@@ -82,6 +82,19 @@ void encode_parts(C const& c, E const& exec, call const& id, tensor_parts const&
   }
 }
 
+/// x = what encode_parts produced.
+template <class In, class C, class E, class Agreed>
+void decode_own_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
+                      span_on<E, std::byte const> produced, stream_on<E, In> x, Agreed const& agreed,
+                      workspace_on<E>& ws) {
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    auto const part = over.dims(rank);
+    auto const payload = produced.subspan(rank * (produced.size() / ranks), pith::payload_bytes<In>(c, part));
+    decode_payload<In>(c, exec, call_at(id, over.first(rank)), part, payload, {x.data + over.first(rank), part.n},
+                       agreed, ws);
+  }
+}
+
 /// The mean of what all ranks encoded of this rank's part.
 template <class In, class C, class E, class Agreed>
 void decode_part_mean(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
@@ -92,6 +105,17 @@ template <class In, class C, class E>
 std::size_t part_mean_scratch_bytes(C const& c, E const& exec, tensor_parts const& over, unsigned ranks) {
   return std::max(exchange_scratch_bytes<In>(c, exec, over.largest(), ranks),
                   scratch_bytes<In>(c, exec, over.largest()));
+}
+
+/// Encodes the mean of this rank's part, which x begins with.
+template <class In, class C, class E, class Agreed, class Local>
+void encode_mean_part(C const& c, E const& exec, call const& id, tensor_parts const& over, stream_on<E, In> x,
+                      span_on<E, std::byte> out, Agreed const& agreed, Local& local, workspace_on<E>& ws) {
+  auto const part = over.dims(id.rank);
+  auto const used = out.first(pith::payload_bytes<In>(c, part));
+  clear_padding<E>(exec, out, used.size());
+  encode_payload<In>(c, exec, mean_call_at(id, over.first(id.rank)), part, stream_on<E, In const>{x.data, part.n}, used,
+                     agreed, local, ws);
 }
 
 /// x = the parts that all ranks encoded, each its own, as means.

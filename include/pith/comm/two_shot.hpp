@@ -1,6 +1,7 @@
 // pith/comm/two_shot.hpp — each rank adds up one part of the tensor, then all gather the parts, both compressed.
 #pragma once
 
+#include <pith/comm/codec_exchange.hpp>
 #include <pith/comm/tensor_parts.hpp>
 #include <pith/core/capability.hpp>
 #include <pith/core/rounds.hpp>
@@ -37,22 +38,19 @@ struct part_payload {
 ///   source   quantize, add, quantize: Alistarh et al., QSGD, NeurIPS 2017; feedback on both sides: Tang et al.,
 ///            DoubleSqueeze, ICML 2019
 template <class First, class Second = First>
-class two_shot : public pipeable {
+class two_shot : public detail::codec_exchange<First> {
+  using base = detail::codec_exchange<First>;
+  using base::codec_part, base::wrapped;
+
  public:
   static constexpr bool is_reproducible = reproducible<First> && reproducible<Second>;
 
   explicit two_shot(First codec) requires std::same_as<First, Second> : two_shot(codec, codec) {}
   two_shot(First first, Second second)
-      : first_(std::move(first)), second_(std::move(second)), is_one_(first_.name() == second_.name()) {}
+      : base("two_shot", std::move(first)), second_(std::move(second)), is_one_(wrapped().name() == second_.name()) {}
 
   std::string name() const {
-    return detail::text("two_shot(", first_.name(), is_one_ ? "" : detail::text(",", second_.name()), ")");
-  }
-  double omega(shape const& dims) const requires unbiased<First> { return first_.omega(dims); }
-  double delta(shape const& dims) const requires contractive<First> { return first_.delta(dims); }
-  double error_bound(shape const& dims) const requires absolute<First> { return first_.error_bound(dims); }
-  capabilities capabilities_for(shape const& dims) const requires erased<First> {
-    return first_.capabilities_for(dims);
+    return detail::text("two_shot(", wrapped().name(), is_one_ ? "" : detail::text(",", second_.name()), ")");
   }
 
   template <executor E>
@@ -62,39 +60,12 @@ class two_shot : public pipeable {
 
   template <class In, executor E>
   auto make_agreed(E const& exec, call const& id, shape const& dims) const {
-    auto made = agreed_states<In, E>{
-        {pith::make_agreed<In>(exec, first_, id, dims), pith::make_agreed<In>(exec, second_, id, dims)}};
-    detail::require_no_state("two_shot", first_, std::get<0>(made.each));
-    return made;
+    return base::template agreed_with<In>(exec, id, dims, pith::make_agreed<In>(exec, second_, id, dims));
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
-    auto payload = detail::part_payload<E>{{exec, pith::payload_bytes<In>(second_, dims)}};
-    auto made = local_states<In, E>{
-        {pith::make_local<In>(exec, first_, dims), pith::make_local<In>(exec, second_, dims), std::move(payload)}};
-    detail::require_no_state("two_shot", first_, std::get<0>(made.each));
-    return made;
-  }
-
-  template <class In>
-  std::size_t payload_bytes(shape const& dims) const {
-    return pith::payload_bytes<In>(first_, dims);
-  }
-  template <class In, executor E>
-  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
-    return detail::scratch_bytes<In>(first_, exec, dims);
-  }
-  template <real In, executor E>
-    requires codec<First, In, E>
-  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
-                      span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
-    detail::encode_payload<In>(first_, exec, id, dims, x, payload, first_part(agreed), first_part(local), ws);
-  }
-  template <real In, executor E>
-    requires codec<First, In, E>
-  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                      stream_on<E, In> x, auto const& agreed, workspace_on<E>& ws) const {
-    detail::decode_payload<In>(first_, exec, id, dims, payload, x, first_part(agreed), ws);
+    return base::template local_with<In>(exec, dims, pith::make_local<In>(exec, second_, dims),
+                                         detail::part_payload<E>{{exec, pith::payload_bytes<In>(second_, dims)}});
   }
 
   unsigned rounds(shape const&, unsigned) const { return 2; }
@@ -103,13 +74,13 @@ class two_shot : public pipeable {
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     auto const over = parts(dims, ranks);
-    if (r == 0) return {transport::all_to_all, element_kind::bytes, detail::part_bytes<In>(first_, over)};
+    if (r == 0) return {transport::all_to_all, element_kind::bytes, detail::part_bytes<In>(wrapped(), over)};
     return {transport::all_gather, element_kind::bytes, detail::part_bytes<In>(second_, over)};
   }
   template <class In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
     auto const over = parts(dims, ranks);
-    return scratch_for<In>(over.size) + std::max(detail::part_mean_scratch_bytes<In>(first_, exec, over, ranks),
+    return scratch_for<In>(over.size) + std::max(detail::part_mean_scratch_bytes<In>(wrapped(), exec, over, ranks),
                                                  detail::scratch_bytes<In>(second_, exec, over.largest()));
   }
 
@@ -120,7 +91,7 @@ class two_shot : public pipeable {
                workspace_on<E>& ws) const {
     auto const over = parts(dims, ranks);
     if (round == 1) return copy_part<In>(exec, over.dims(id.rank), payload(local), out);
-    detail::encode_parts<In>(first_, exec, id, over, ranks, x, out, first_part(agreed), first_part(local), ws);
+    detail::encode_parts<In>(wrapped(), exec, id, over, ranks, x, out, codec_part(agreed), codec_part(local), ws);
   }
   template <real In, executor E>
     requires codec<First, In, E> && codec<Second, In, E>
@@ -135,27 +106,15 @@ class two_shot : public pipeable {
   void contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
                     span_on<E, std::byte const> produced, stream_on<E, In> sent, auto const& agreed,
                     workspace_on<E>& ws) const {
-    auto const over = parts(dims, ranks);
-    for (unsigned rank = 0; rank < ranks; ++rank) {
-      auto const part = over.dims(rank);
-      auto const payload = produced.subspan(rank * (produced.size() / ranks), pith::payload_bytes<In>(first_, part));
-      detail::decode_payload<In>(first_, exec, detail::call_at(id, over.first(rank)), part, payload,
-                                 {sent.data + over.first(rank), part.n}, first_part(agreed), ws);
-    }
+    detail::decode_own_parts<In>(wrapped(), exec, id, parts(dims, ranks), ranks, produced, sent, codec_part(agreed),
+                                 ws);
   }
 
  private:
-  template <class In, class E>
-  using agreed_states = detail::states<detail::agreed_part, agreed_of<First, In, E>, agreed_of<Second, In, E>>;
-  template <class In, class E>
-  using local_states =
-      detail::states<detail::local_part, local_of<First, In, E>, local_of<Second, In, E>, detail::part_payload<E>>;
-
-  static auto& first_part(auto& states) { return std::get<0>(states.each); }
   static auto& second_part(auto& states) { return std::get<1>(states.each); }
   static auto& payload(auto& states) { return std::get<2>(states.each).bytes; }
 
-  tensor_parts parts(shape const& dims, unsigned ranks) const { return parts_for(dims.n, ranks, first_, second_); }
+  tensor_parts parts(shape const& dims, unsigned ranks) const { return parts_for(dims.n, ranks, wrapped(), second_); }
 
   /// The mean of what all ranks sent of this rank's part, encoded for all.
   template <class In, class E>
@@ -163,7 +122,7 @@ class two_shot : public pipeable {
               auto& local, workspace_on<E>& ws) const {
     auto const part = over.dims(id.rank);
     auto const mean = ws.template take<In>(part.n);
-    detail::decode_part_mean<In>(first_, exec, id, over, ranks, in, mean, first_part(agreed), ws);
+    detail::decode_part_mean<In>(wrapped(), exec, id, over, ranks, in, mean, codec_part(agreed), ws);
     detail::encode_payload<In>(second_, exec, detail::mean_call_at(id, over.first(id.rank)), part, mean,
                                payload(local).view().first(pith::payload_bytes<In>(second_, part)), second_part(agreed),
                                second_part(local), ws);
@@ -175,7 +134,6 @@ class two_shot : public pipeable {
     detail::clear_padding<E>(exec, out, used);
   }
 
-  First first_;
   Second second_;
   bool is_one_;
 };
