@@ -1,0 +1,227 @@
+// pith/comm/hierarchical.hpp — parts are added up inside of nodes, exchanged between nodes, and gathered inside again.
+#pragma once
+
+#include <pith/comm/codec_exchange.hpp>
+#include <pith/comm/tensor_parts.hpp>
+#include <pith/core/capability.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/identity.hpp>
+#include <pith/core/rounds.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// Ranks in nodes: those of a node follow each other, and ranks that have one place in their nodes are a group too.
+struct node_grid {
+  unsigned nodes, places;
+
+  constexpr rank_group inside() const { return {places, 1}; }
+  /// A group of nodes, as ranks.
+  constexpr rank_group across(rank_group const& of_nodes) const {
+    return {of_nodes.ranks(nodes), of_nodes.apart * places};
+  }
+  constexpr unsigned node(unsigned rank) const { return rank / places; }
+  constexpr std::uint16_t place(unsigned rank) const { return static_cast<std::uint16_t>(rank % places); }
+};
+
+/// A part between the transfers; nothing to save.
+template <class In, class E>
+struct part_values {
+  buffer<In, E> values;
+  void fields(field_visitor&) {}
+};
+
+}  // namespace detail
+
+/// Exchanges a tensor on two levels, of which the links inside of a node are the faster: its ranks encode all parts by
+/// `Inner` for each other, and each adds up one; ranks of equal place in their nodes exchange this part as `Outer`
+/// does; the ranks of a node gather the parts, encoded by Inner. Between nodes a tensor travels once a node.
+///
+///   needs    an Inner without state and an Outer without agreed state (std::invalid_argument); a number of ranks that
+///            ranks_per_node divides, those of a node one after the other; a communicator that exchanges_pieces and
+///            splits, or rank_groups. Parts begin at buckets of Inner; to Outer a part is a vector, a tensor of its own,
+///            the last ones filled up with zeros
+///   keeps    what Outer keeps of a part, and a part
+///   cost     encodes n elements and decodes 2 n by Inner, beside Outer's of n / ranks_per_node. Two transfers inside
+///   errors   those of Inner twice and of Outer between; what Outer loses, an Outer with feedback keeps for the next
+///            step. In one node Outer has nothing to do, and one rank a node has nobody to encode for by Inner
+///   is       by itself the codec Inner; in error_feedback, which then feeds back what the rank's own Inner lost
+///   source   sums inside and between nodes by turns: Cho, Finkler, Kung, BlueConnect, MLSys 2019; quantized on both
+///            levels: Wang et al., ZeRO++, 2023
+template <class Inner, class Outer>
+class hierarchical : public detail::codec_exchange<Inner> {
+  using base = detail::codec_exchange<Inner>;
+  using base::codec_part, base::wrapped;
+
+ public:
+  static constexpr bool is_reproducible = reproducible<Inner> && reproducible<Outer>;
+
+  hierarchical(Inner inner, Outer outer, unsigned ranks_per_node)
+      : base("hierarchical", std::move(inner)), outer_(std::move(outer)), places_(ranks_per_node) {
+    detail::require(places_ > 0, "hierarchical: a node has at least one rank, got 0");
+  }
+
+  std::string name() const {
+    return detail::text("hierarchical(", wrapped().name(), ",", outer_.name(), ",", places_, ")");
+  }
+
+  template <executor E>
+  void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
+    detail::rescale_state(outer_, exec, factor, outer_part(agreed), outer_part(local));
+  }
+
+  template <class In, executor E>
+  auto make_agreed(E const& exec, call const& id, shape const& dims) const {
+    auto made =
+        base::template agreed_with<In>(exec, id, dims, pith::make_agreed<In>(exec, outer_, id, largest_part(dims)));
+    detail::require(detail::state_bytes(outer_part(made)) == 0, "hierarchical: ", outer_.name(),
+                    " must have no state that all ranks agree on: those of a node exchange different parts");
+    return made;
+  }
+  template <class In, executor E>
+  auto make_local(E const& exec, shape const& dims) const {
+    auto const part = largest_part(dims);
+    return base::template local_with<In>(exec, dims, pith::make_local<In>(exec, outer_, part),
+                                         detail::part_values<In, E>{{exec, part.n}});
+  }
+
+  unsigned rounds(shape const& dims, unsigned ranks) const {
+    auto const nodes = grid(ranks).nodes;
+    return 2 + (nodes == 1 ? 0 : detail::rounds(outer_, largest_part(dims), nodes));
+  }
+  /// Behind this round the gradient is not read again, and what the rank contributed is known.
+  unsigned contributing_round(unsigned) const { return 0; }
+  template <class In>
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    auto const over = grid(ranks);
+    auto const bytes = inside([&](auto const& c) { return detail::part_bytes<In>(c, parts(dims)); });
+    if (r == 0) return {transport::all_to_all, element_kind::bytes, bytes, 0, over.inside()};
+    if (is_last(r, dims, ranks)) return {transport::all_gather, element_kind::bytes, bytes, 0, over.inside()};
+    auto moves = detail::transfer_of<In>(outer_, r - 1, largest_part(dims), over.nodes);
+    moves.among = over.across(moves.among);
+    return moves;
+  }
+  template <class In, executor E>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
+    auto const outer = detail::exchange_scratch_bytes<In>(outer_, exec, largest_part(dims), grid(ranks).nodes);
+    auto const mean = [&](auto const& c) { return detail::part_mean_scratch_bytes<In>(c, exec, parts(dims), places_); };
+    return std::max(inside(mean), outer);
+  }
+
+  template <real In, executor E>
+    requires codec<Inner, In, E> && exchangeable<Outer, In, E>
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               stream_on<E, In const> x, span_on<E, std::byte> out, auto const& agreed, auto& local,
+               workspace_on<E>& ws) const {
+    auto const over = grid(ranks);
+    auto const& keeps = codec_part(agreed);
+    if (round == 0) {
+      inside([&](auto const& c) {
+        detail::encode_parts<In>(c, exec, scattering(id, dims, over), parts(dims), places_, x, out, keeps,
+                                 codec_part(local), ws);
+      });
+    } else if (is_last(round, dims, ranks)) {
+      inside([&](auto const& c) {
+        detail::encode_mean_part<In>(c, exec, gathering(id, over), parts(dims), part<In, E>(local), out, keeps,
+                                     codec_part(local), ws);
+      });
+    } else {
+      detail::produce<In>(outer_, exec, crossing(id, dims, over), largest_part(dims), over.nodes, round - 1,
+                          stream_on<E, In const>(part<In, E>(local)), out, outer_part(agreed), outer_part(local), ws);
+    }
+  }
+  template <real In, executor E>
+    requires codec<Inner, In, E> && exchangeable<Outer, In, E>
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+              stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
+    auto const over = grid(ranks);
+    if (round == 0) {
+      add_up<In>(exec, scattering(id, dims, over), dims, in, agreed, local, ws);
+    } else if (is_last(round, dims, ranks)) {
+      inside([&](auto const& c) {
+        detail::decode_parts<In>(c, exec, gathering(id, over), parts(dims), places_, in, x, codec_part(agreed), ws);
+      });
+    } else {
+      detail::absorb<In>(outer_, exec, crossing(id, dims, over), largest_part(dims), over.nodes, round - 1, in,
+                         part<In, E>(local), outer_part(agreed), outer_part(local), ws);
+    }
+  }
+  template <real In, executor E>
+    requires codec<Inner, In, E>
+  void contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
+                    span_on<E, std::byte const> produced, stream_on<E, In> sent, auto const& agreed,
+                    workspace_on<E>& ws) const {
+    inside([&](auto const& c) {
+      detail::decode_own_parts<In>(c, exec, scattering(id, dims, grid(ranks)), parts(dims), places_, produced, sent,
+                                   codec_part(agreed), ws);
+    });
+  }
+
+ private:
+  /// f of what encodes inside of a node.
+  template <class F>
+  auto inside(F const& f) const {
+    return places_ == 1 ? f(identity()) : f(wrapped());
+  }
+
+  static auto& outer_part(auto& states) { return std::get<1>(states.each); }
+  template <class In, class E>
+  static stream_on<E, In> part(auto& local) {
+    auto const& values = std::get<2>(local.each).values;
+    return {values.data(), values.size()};
+  }
+
+  detail::node_grid grid(unsigned ranks) const {
+    detail::require(ranks % places_ == 0, "hierarchical: nodes of ", places_, " ranks need a multiple of them, got ",
+                    ranks);
+    return {ranks / places_, places_};
+  }
+  bool is_last(unsigned round, shape const& dims, unsigned ranks) const { return round + 1 == rounds(dims, ranks); }
+
+  tensor_parts parts(shape const& dims) const { return parts_for(dims.n, places_, wrapped()); }
+  /// What Outer is told: equal on all ranks.
+  shape largest_part(shape const& dims) const { return parts(dims).dims(0); }
+
+  /// Inside of a node ranks are places. Each node draws random numbers of its own for its sums, and all draw the same
+  /// for the means, which must be equal.
+  static call gathering(call id, detail::node_grid const& over) {
+    id.rank = over.place(id.rank);
+    return id;
+  }
+  static call scattering(call const& id, shape const& dims, detail::node_grid const& over) {
+    return gathering(detail::call_at(id, over.node(id.rank) * detail::align_up(dims.n, detail::group)), over);
+  }
+  /// Between nodes ranks are nodes, behind the two hops inside.
+  call crossing(call const& id, shape const& dims, detail::node_grid const& over) const {
+    auto between = detail::call_at(id, parts(dims).first(over.place(id.rank)));
+    between.rank = static_cast<std::uint16_t>(over.node(id.rank));
+    between.hop += 2;
+    return between;
+  }
+
+  /// The mean of what this rank's node sent of its part; a short one is filled up.
+  template <class In, class E>
+  void add_up(E const& exec, call const& id, shape const& dims, received_on<E> in, auto& agreed, auto& local,
+              workspace_on<E>& ws) const {
+    auto const over = parts(dims);
+    auto const to = part<In, E>(local);
+    auto const n = over.dims(id.rank).n;
+    inside([&](auto const& c) {
+      detail::decode_part_mean<In>(c, exec, id, over, places_, in, {to.data, n}, codec_part(agreed), ws);
+    });
+    exec.fill(to.data + n, std::byte{}, stream_bytes<In>(to.capacity - n));
+  }
+
+  Outer outer_;
+  unsigned places_;
+};
+
+}  // namespace pith::inline v0
