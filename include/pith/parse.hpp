@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/comm/g_top_k.hpp>
+#include <pith/comm/hierarchical.hpp>
 #include <pith/comm/ok_top_k.hpp>
 #include <pith/comm/ring.hpp>
 #include <pith/comm/two_shot.hpp>
@@ -9,6 +10,8 @@
 #include <pith/parse/stages.hpp>
 #include <pith/pith.hpp>
 
+#include <algorithm>
+#include <cstdint>
 #include <stdexcept>
 #include <string_view>
 
@@ -19,13 +22,18 @@ namespace detail {
 template <class In, class E>
 any_codec<In, E> codec_from(syntax::pipeline const& p);
 
-/// Calls f with what feedback goes around: a chain, a chain in two shots or around a ring, or a sparse exchange.
+/// Calls f with what feedback goes around: a chain, a chain in two shots, on two levels or around a ring, or a sparse
+/// exchange.
 template <class T, class E, class F>
 auto with_exchanged(syntax::pipeline const& p, F const& f) {
   auto const& t = p.terms.front();
   if (p.terms.size() == 1 && t.is_plain("ok_top_k", 1, 1)) return f(ok_top_k(t.number(0)));
   if (p.terms.size() == 1 && t.is_plain("g_top_k", 1, 1)) return f(g_top_k(t.number(0)));
   if (p.terms.size() == 1 && t.is_plain("ring", 1, 1)) return f(ring(chain_from<T, E>(t.arguments[0])));
+  if (p.terms.size() == 1 && t.is_plain("hierarchical", 3, 3)) {
+    auto const ranks_per_node = static_cast<unsigned>(std::min<std::uint64_t>(t.count(2), 1u << 20));
+    return f(hierarchical(chain_from<T, E>(t.arguments[0]), codec_from<T, E>(t.arguments[1]), ranks_per_node));
+  }
   if (p.terms.size() > 1 || !t.is_plain("two_shot", 1, 2)) return with_chain<T, E>(p, f);
   auto const second = t.has(1) ? codec_from<T, E>(t.arguments[1]) : codec_from<T, E>(t.arguments[0]);
   return f(two_shot(chain_from<T, E>(t.arguments[0]), second));

@@ -115,6 +115,7 @@ constexpr setting settings[] = {
     {"ef(two_shot(scaled_sign,ef(scaled_sign)))"},
     {"ef(ring(qsgd<8>),unverified)"},
     {"g_top_k(0.1)"},
+    {"ef(hierarchical(qsgd<8>,two_shot(scaled_sign,ef(scaled_sign)),1))"},
     {"ef(threshold(0.5,0.5))", gather::exact},
     {"ef(threshold(0.5,0.5))", gather::predicted},
 };

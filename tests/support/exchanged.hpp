@@ -15,6 +15,7 @@ std::vector<std::byte> exchanged(E const& exec, C const& codec, pith::shape dims
   auto const x = pith::buffer<In, E>(exec, dims.n);
   auto const scratch = pith::buffer<std::byte, E>(exec, pith::workspace_bytes<In>(exec, codec, dims, 1));
   auto comm = pith::self_communicator();
+  auto comms = pith::make_rank_groups<In>(comm, codec, dims);
   auto bytes = std::vector<std::byte>();
   auto record = recorder<E>(exec, bytes);
   for (unsigned step = 0; step < 3; ++step) {
@@ -22,7 +23,7 @@ std::vector<std::byte> exchanged(E const& exec, C const& codec, pith::shape dims
     exec.upload(x.data(), g.data(), x.size_bytes());
     exec.wait();
     auto ws = pith::workspace_on<E>(scratch.view());
-    pith::all_reduce_mean<In>(exec, comm, codec, x.view(), state, ws);
+    pith::all_reduce_mean<In>(exec, comms, codec, x.view(), state, ws);
     record.visit(x.data(), x.size_bytes());
   }
   state.fields(record);

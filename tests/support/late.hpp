@@ -44,6 +44,7 @@ class late_communicator {
 
   unsigned rank() const { return comm_.rank(); }
   unsigned size() const { return comm_.size(); }
+  late_communicator split(unsigned color) { return {comm_.split(color), patience_}; }
   /// The calls so far, which another thread may ask for.
   int begun() const { return begun_; }
 
