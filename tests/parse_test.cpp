@@ -72,6 +72,8 @@ TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
                            "one_sided_power_sgd(4)",
                            "one_sided_power_sgd(4,10)",
                            "ef(one_sided_power_sgd(2),own_residual)",
+                           "hierarchical(qsgd<8>,ef(top_k(0.01)),8)",
+                           "ef(hierarchical(top_k(0.5)|qsgd<8>,hierarchical(identity,ring(qsgd<8>),2),4))",
                            "damped(qsgd<2>)",
                            "top_k(0.01)|qsgd<8>",
                            "top_k(0.5)|top_k(0.5)|damped(qsgd<2>)",
@@ -246,6 +248,8 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("eight_bit(0,ceil)", "nearest or floor must stand in");
   refuses("top_k(nan)", "top_k: density must be in (0, 1], got nan");
   refuses("top_k", "top_k takes 1 arguments, got \"top_k\"");
+  refuses("hierarchical(qsgd<8>,identity,0)", "hierarchical: a node has at least one rank, got 0");
+  refuses("hierarchical(qsgd<8>,identity)", "hierarchical takes 3 arguments, got");
   refuses("power_sgd(0)", "power_sgd: rank must be at least 1, got 0");
   refuses("power_sgd(1,0.5)", "power_sgd: min_rate must be finite and at least 1, got 0.5");
   refuses("damped(top_k(0.1))", "damped(s) needs an unbiased stage s; top_k(0.1) is not");

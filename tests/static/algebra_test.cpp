@@ -8,6 +8,7 @@
 
 #include <pith/adapt/warm_up.hpp>
 #include <pith/comm/g_top_k.hpp>
+#include <pith/comm/hierarchical.hpp>
 #include <pith/comm/ok_top_k.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/mean_residual.hpp>
@@ -132,6 +133,13 @@ static_assert(codecs<ef_by<pith::ok_top_k, pith::own_residual>, ef_by<pith::ok_t
 static_assert(row_of<pith::g_top_k> == row_of<pith::ok_top_k> &&
               pith::detail::tells_arrived<pith::g_top_k, float, exec>);
 static_assert(codecs<ef_by<pith::g_top_k, pith::own_residual>, ef_by<pith::g_top_k, momentum>>);
+
+// On two levels: what a rank sent inside of its node is known at once.
+using two_levels = pith::hierarchical<pith::top_k<>, ef<pith::scaled_sign>>;
+static_assert(row_of<two_levels> == row{.contractive = true, .collective = true});
+static_assert(pith::codec<two_levels, float, exec> && !pith::stage<two_levels, float, exec>);
+static_assert(pith::detail::knows_contribution<two_levels, float, exec>);
+static_assert(codecs<ef<two_levels>, pith::hierarchical<pith::identity, two_levels>>);
 
 // PowerSGD: two sums; another rank is another start.
 static_assert(stages<pith::power_sgd>);

@@ -94,16 +94,17 @@ TEST_CASE("every codec that text can say has a golden frame") {
     words.append(h.codec).append(" ");
     kinds.insert(h.element);
   }
-  for (auto const* word : {"identity",   "cast<half>",  "cast<bfloat16>",  " scaled_sign ",
-                           "one_bit ",   "one_bit(8)",  "one_bit(row)",    "one_bit(column)",
-                           " sign ",     " sign(zero)", "summed_sign ",    "summed_sign(zero)",
-                           " terngrad ", "terngrad(0)", "summed_terngrad", "trits(",
-                           "natural<8>", "natural<9>",  "eight_bit ",      "eight_bit(",
-                           "floor",      "qsgd<",       "top_k(",          "random_k(",
-                           "unbiased",   "own)",        "random_blocks(",  "threshold(",
-                           "dense",      "hadamard(",   "hadamard|",       " power_sgd(",
-                           "damped(",    "ef(",         "bypass(",         "two_shot(",
-                           "one_sided_", "ok_top_k(",   " g_top_k(",       " ring("}) {
+  for (auto const* word : {"identity",      "cast<half>",  "cast<bfloat16>",  " scaled_sign ",
+                           "one_bit ",      "one_bit(8)",  "one_bit(row)",    "one_bit(column)",
+                           " sign ",        " sign(zero)", "summed_sign ",    "summed_sign(zero)",
+                           " terngrad ",    "terngrad(0)", "summed_terngrad", "trits(",
+                           "natural<8>",    "natural<9>",  "eight_bit ",      "eight_bit(",
+                           "floor",         "qsgd<",       "top_k(",          "random_k(",
+                           "unbiased",      "own)",        "random_blocks(",  "threshold(",
+                           "dense",         "hadamard(",   "hadamard|",       " power_sgd(",
+                           "damped(",       "ef(",         "bypass(",         "two_shot(",
+                           "one_sided_",    "ok_top_k(",   " g_top_k(",       " ring(",
+                           " hierarchical("}) {
     CAPTURE(word);
     CHECK(words.find(word) != std::string::npos);
   }

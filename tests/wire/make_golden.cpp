@@ -119,7 +119,8 @@ int main(int count, char** arguments) {
                         {"two_shot", "two_shot(terngrad(0))", {33}},
                         {"ok_top_k", "ok_top_k(0.2)", {37}},
                         {"g_top_k", "g_top_k(0.2)", {37}},
-                        {"ring", "ring(qsgd<8>)", {33}}});
+                        {"ring", "ring(qsgd<8>)", {33}},
+                        {"hierarchical", "hierarchical(qsgd<8>,ef(top_k(0.2)),2)", {33}}});
   write_all<double>(to, {{"identity_double", "identity", {5}},
                          {"cast_bfloat16", "cast<bfloat16>", {7}},
                          {"scaled_sign8_double", "scaled_sign(8)", {21}},

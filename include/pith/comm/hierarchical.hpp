@@ -122,17 +122,17 @@ class hierarchical : public detail::codec_exchange<Inner> {
                stream_on<E, In const> x, span_on<E, std::byte> out, auto const& agreed, auto& local,
                workspace_on<E>& ws) const {
     auto const over = grid(ranks);
-    auto const& keeps = codec_part(agreed);
     if (round == 0) {
-      inside([&](auto const& c) {
-        detail::encode_parts<In>(c, exec, scattering(id, dims, over), parts(dims), places_, x, out, keeps,
-                                 codec_part(local), ws);
-      });
+      auto const encode = [&](auto const& c, auto const& keeps, auto& own) {
+        detail::encode_parts<In>(c, exec, scattering(id, dims, over), parts(dims), places_, x, out, keeps, own, ws);
+      };
+      inside(encode, agreed, local);
     } else if (is_last(round, dims, ranks)) {
-      inside([&](auto const& c) {
-        detail::encode_mean_part<In>(c, exec, gathering(id, over), parts(dims), part<In, E>(local), out, keeps,
-                                     codec_part(local), ws);
-      });
+      auto const encode = [&](auto const& c, auto const& keeps, auto& own) {
+        detail::encode_mean_part<In>(c, exec, gathering(id, over), parts(dims), part<In, E>(local), out, keeps, own,
+                                     ws);
+      };
+      inside(encode, agreed, local);
     } else {
       detail::produce<In>(outer_, exec, crossing(id, dims, over), largest_part(dims), over.nodes, round - 1,
                           stream_on<E, In const>(part<In, E>(local)), out, outer_part(agreed), outer_part(local), ws);
@@ -146,9 +146,10 @@ class hierarchical : public detail::codec_exchange<Inner> {
     if (round == 0) {
       add_up<In>(exec, scattering(id, dims, over), dims, in, agreed, local, ws);
     } else if (is_last(round, dims, ranks)) {
-      inside([&](auto const& c) {
-        detail::decode_parts<In>(c, exec, gathering(id, over), parts(dims), places_, in, x, codec_part(agreed), ws);
-      });
+      auto const decode = [&](auto const& c, auto const& keeps) {
+        detail::decode_parts<In>(c, exec, gathering(id, over), parts(dims), places_, in, x, keeps, ws);
+      };
+      inside(decode, agreed);
     } else {
       detail::absorb<In>(outer_, exec, crossing(id, dims, over), largest_part(dims), over.nodes, round - 1, in,
                          part<In, E>(local), outer_part(agreed), outer_part(local), ws);
@@ -159,17 +160,20 @@ class hierarchical : public detail::codec_exchange<Inner> {
   void contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
                     span_on<E, std::byte const> produced, stream_on<E, In> sent, auto const& agreed,
                     workspace_on<E>& ws) const {
-    inside([&](auto const& c) {
+    auto const decode = [&](auto const& c, auto const& keeps) {
       detail::decode_own_parts<In>(c, exec, scattering(id, dims, grid(ranks)), parts(dims), places_, produced, sent,
-                                   codec_part(agreed), ws);
-    });
+                                   keeps, ws);
+    };
+    inside(decode, agreed);
   }
 
  private:
-  /// f of what encodes inside of a node.
-  template <class F>
-  auto inside(F const& f) const {
-    return places_ == 1 ? f(identity()) : f(wrapped());
+  /// f of what encodes inside of a node, and of its part of states.
+  template <class F, class... States>
+  auto inside(F const& f, States&... states) const {
+    if (places_ > 1) return f(wrapped(), codec_part(states)...);
+    auto none = no_state();
+    return f(identity(), (static_cast<void>(states), none)...);
   }
 
   static auto& outer_part(auto& states) { return std::get<1>(states.each); }
@@ -214,9 +218,10 @@ class hierarchical : public detail::codec_exchange<Inner> {
     auto const over = parts(dims);
     auto const to = part<In, E>(local);
     auto const n = over.dims(id.rank).n;
-    inside([&](auto const& c) {
-      detail::decode_part_mean<In>(c, exec, id, over, places_, in, {to.data, n}, codec_part(agreed), ws);
-    });
+    auto const decode = [&](auto const& c, auto const& keeps) {
+      detail::decode_part_mean<In>(c, exec, id, over, places_, in, {to.data, n}, keeps, ws);
+    };
+    inside(decode, agreed);
     exec.fill(to.data + n, std::byte{}, stream_bytes<In>(to.capacity - n));
   }
 
