@@ -41,3 +41,31 @@ TEST_CASE("of a partner comes one buffer, of a gathering one of every rank, of a
   CHECK(received(transport::all_to_all) == 1024);
   CHECK(received(transport::sum) == 0);
 }
+
+TEST_CASE("transfers among other ranks are other groups, which receive from as many as are in them") {
+  auto p = plan();
+  auto const rows = pith::rank_group{4, 1}, columns = pith::rank_group{2, 4};
+  p.add(0, 0, {transport::all_gather, bytes, 256, 0, rows}, 8);
+  p.add(1, 0, {transport::all_gather, bytes, 256, 0, columns}, 8);
+  p.add(2, 0, {transport::all_gather, bytes, 256}, 8);
+  p.add(3, 0, {transport::all_to_all, bytes, 256, 0, rows}, 8);
+  p.add(4, 0, {transport::all_gather, bytes, 256, 0, rows}, 8);
+  p.place();
+  auto const& groups = p.rounds()[0];
+  REQUIRE(groups.size() == 4);
+  CHECK(groups[0].slots.size() == 2);
+  CHECK(groups[0].ranks == 4);
+  CHECK(groups[1].among == columns);
+  CHECK(groups[2].ranks == 8);
+  CHECK(groups[3].pieces == 4);
+  CHECK_FALSE(groups[1].is_gathered());
+  CHECK(groups[2].is_gathered());
+  CHECK(p.gathered_bytes() == 4 * 512 + 2 * 256 + 8 * 256 + 4 * 256);
+  CHECK(p.out_bytes() == 512 + 256 + 256 + 4 * 256);
+  CHECK(p.sent_bytes(transport::all_gather) == 4 * 256);
+  CHECK(p.sent_bytes(transport::all_gather, rows) == 512);
+  CHECK(p.sent_bytes(transport::all_gather, pith::rank_group()) == 256);
+  p.resize([](std::size_t, unsigned) { return std::size_t{8}; });
+  CHECK(groups[0].bytes == 512);
+  CHECK(groups[2].bytes == 8);
+}

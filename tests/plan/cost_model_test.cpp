@@ -1,5 +1,6 @@
 // tests/plan/cost_model_test.cpp — formulae by hand, fits of what they made, and the plans that follow.
 #include <pith/comm/g_top_k.hpp>
+#include <pith/comm/hierarchical.hpp>
 #include <pith/comm/ring.hpp>
 #include <pith/comm/two_shot.hpp>
 #include <pith/core/identity.hpp>
@@ -100,6 +101,24 @@ TEST_CASE("a ring is 4 (P - 1) messages to a neighbour, of half a P-th of a payl
   auto const payload = static_cast<double>(pith::payload_bytes<float>(pith::qsgd<8>(), pith::shape{n}));
   CHECK(c.work.sent.size() == 12);
   CHECK(pith::wire_seconds(four, c) == Approx(12 * (1e-3 + payload / 8 * 1e-8)));
+}
+
+TEST_CASE("on two levels most messages are inside of nodes, and a part goes between them") {
+  auto const n = 1u << 20;
+  auto const codec = pith::hierarchical(pith::qsgd<8>(), pith::identity(), 4);
+  auto const c = pith::exchange_candidate{"levels", work_of(codec, vector_of(n), 8)};
+  auto const part = static_cast<double>(pith::payload_bytes<float>(pith::qsgd<8>(), pith::shape{n / 4}));
+  auto const slow = 1e-3 + 4.0 * n / 4 / 2 * 1e-8, inside = 1e-5 + part * 1e-10;
+  auto const net = pith::network{8, {1e-3, 1e-8}, 4, {1e-5, 1e-10}};
+  CHECK(pith::wire_seconds(net, c) == Approx(2 * slow + 2 * 3 * inside));
+  CHECK(pith::wire_seconds(pith::faster(net, 1e-3), c) - pith::wire_seconds(net, c) ==
+        Approx(999 * 4.0 * n / 4 * 1e-8));
+  CHECK(pith::wire_seconds({8, {1e-3, 1e-8}}, c) == Approx(2 * slow + 2 * 3 * (1e-3 + part * 1e-8)));
+  auto const two_nodes = pith::network{8, {1e-3, 1e-8}, 2, {1e-5, 1e-10}};
+  CHECK(two_nodes.message_among({4, 1}).fixed == 1e-3);
+  CHECK(two_nodes.message_among({2, 1}).fixed == 1e-5);
+  CHECK(two_nodes.message_among({2, 4}).fixed == 1e-3);
+  CHECK(two_nodes.message_among({}).fixed == 1e-3);
 }
 
 TEST_CASE("g_top_k sends all it has to a partner, log2(P) times") {
