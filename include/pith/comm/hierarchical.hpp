@@ -54,8 +54,8 @@ struct part_values {
 ///   errors   those of Inner twice and of Outer between; what Outer loses, an Outer with feedback keeps for the next
 ///            step. In one node Outer has nothing to do, and one rank a node has nobody to encode for by Inner
 ///   is       by itself the codec Inner; in error_feedback, which then feeds back what the rank's own Inner lost
-///   source   sums inside and between nodes by turns: Cho, Finkler, Kung, BlueConnect, MLSys 2019; quantized on both
-///            levels: Wang et al., ZeRO++, 2023
+///   source   sums inside and between nodes by turns: Cho, Finkler, Kung and Hunter, BlueConnect, MLSys 2019; quantized
+///            on both levels: Wang et al., ZeRO++, 2023
 template <class Inner, class Outer>
 class hierarchical : public detail::codec_exchange<Inner> {
   using base = detail::codec_exchange<Inner>;
