@@ -11,6 +11,7 @@
 #                                                    program of MPICH, where mpicxx.mpich is found beside another MPI
 #   pith_add_mpi_test(comm/loss_test RANKS 4 HEARS text)   ... in a job that outlives the loss of a rank; passes if
 #                                                    each other rank prints the text
+#   pith_add_mpi_test(comm/x_test RANKS 2 FUNNELED)  ... with MPI that other threads may not call
 #   pith_add_python_test(wire/decode "data/*.frame") a Python script on the files that match; label cpu
 #
 # DISPATCH compiles the loops of host executors for every instruction set and fully optimised, as users have them;
@@ -57,6 +58,9 @@ endfunction()
 function(pith_add_runs_of_mpi name launcher library)
   pith_test_program(${name} .cpp ${ARGN})
   target_sources(${target} PRIVATE mpi_scope.cpp)
+  if(arg_FUNNELED)
+    target_compile_definitions(${target} PRIVATE PITH_TEST_FUNNELED)
+  endif()
   target_link_libraries(${target} PRIVATE ${library})
   foreach(n IN LISTS ranks)
     string(JOIN / test ${name} ${arg_VARIANT} ${n})
@@ -144,7 +148,7 @@ endfunction()
 
 # A doctest program; sets target, labels and ranks for the caller.
 macro(pith_test_program name ending)
-  cmake_parse_arguments(arg "DISPATCH;KERNELS;PLAIN;SPILLS" "HEARS;VARIANT" "LABELS;LIBRARIES;RANKS" ${ARGN})
+  cmake_parse_arguments(arg "DISPATCH;FUNNELED;KERNELS;PLAIN;SPILLS" "HEARS;VARIANT" "LABELS;LIBRARIES;RANKS" ${ARGN})
   string(JOIN _ target ${name} ${arg_VARIANT})
   string(REPLACE / _ target ${target})
   set(labels ${arg_LABELS})

@@ -3,10 +3,16 @@
 
 namespace {
 
+#ifdef PITH_TEST_FUNNELED
+constexpr int threads = MPI_THREAD_FUNNELED;
+#else
+constexpr int threads = MPI_THREAD_MULTIPLE;
+#endif
+
 struct mpi_scope {
   mpi_scope() {
     int provided = MPI_THREAD_SINGLE;
-    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Init_thread(nullptr, nullptr, threads, &provided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // MPICH's MPI_Test asks no other communicator
   }
   ~mpi_scope() { MPI_Finalize(); }

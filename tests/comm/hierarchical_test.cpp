@@ -24,7 +24,11 @@
 #include "support/thread_team.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <mutex>
+#include <string>
 #include <vector>
 
 using namespace support;
@@ -41,6 +45,36 @@ struct splitless_communicator : private pith::self_communicator {
   using self_communicator::all_to_all;
   using self_communicator::rank;
   using self_communicator::size;
+};
+
+/// The values as they are, and a note of each call that encoded some: hop, rank and first element.
+class noted {
+ public:
+  using note = std::array<std::uint64_t, 3>;
+
+  noted(std::vector<note>& notes, std::mutex& guard) : notes_(&notes), guard_(&guard) {}
+
+  std::string name() const { return "noted"; }
+  template <class In>
+  std::size_t payload_bytes(pith::shape const& dims) const {
+    return dims.n * sizeof(In);
+  }
+  template <class In, pith::executor E>
+  void encode_payload(E const& exec, pith::call const& id, pith::shape const&, pith::stream_on<E, In const> x,
+                      pith::span_on<E, std::byte> payload, auto const&, auto&, pith::workspace_on<E>&) const {
+    exec.copy(payload.data(), x.data, payload.size());
+    auto const lock = std::lock_guard(*guard_);
+    notes_->push_back({id.hop, id.rank, id.first});
+  }
+  template <class In, pith::executor E>
+  void decode_payload(E const& exec, pith::call const&, pith::shape const&, pith::span_on<E, std::byte const> payload,
+                      pith::stream_on<E, In> x, auto const&, pith::workspace_on<E>&) const {
+    exec.copy(x.data, payload.data(), payload.size());
+  }
+
+ private:
+  std::vector<note>* notes_;
+  std::mutex* guard_;
 };
 
 /// Ranks, and how many of them a node has.
@@ -240,6 +274,23 @@ TEST_CASE("nodes and parts draw random numbers of their own") {
   CHECK_FALSE(std::equal(received.begin(), received.begin() + n / 2, received.begin() + n / 2));
 }
 
+TEST_CASE("no two calls draw the same random numbers, but those of equal means") {
+  auto notes = std::vector<noted::note>();
+  auto guard = std::mutex();
+  auto const codec = noted(notes, guard);
+  auto g = group_of(hierarchical(codec, hierarchical(codec, pith::two_shot(codec), 2), 2), 1000, 8);
+  g.all_reduce(all_sixteenths(1000, 8));
+  // Of each of 8 ranks: two parts and a mean, the same on both levels, and two shots of as many parts.
+  CHECK(notes.size() == 8 * (2 + 1 + 2 + 1 + 2 + 1));
+  std::size_t means = 0;
+  for (auto const& n : notes) {
+    auto const times = std::count(notes.begin(), notes.end(), n);
+    means += times > 1;
+    CHECK(times == (n[0] == 1 ? 4 : n[0] == 3 ? 2 : 1));
+  }
+  CHECK(means == 8 * 2);
+}
+
 TEST_CASE("NaN reaches all ranks and leaves residuals alone") {
   auto const codec = pith::error_feedback(hierarchical(pith::qsgd<8>(), pith::error_feedback(pith::qsgd<8>()), 2));
   auto g = group_of(codec, 900, 4);
@@ -339,6 +390,15 @@ TEST_CASE("the bits do not depend on buckets, on when gradients are ready, or on
     }
   }
   CHECK_NOTHROW(run({.how = pith::gather::predicted, .when = pith::verify::each_step}, true, 1));
+}
+
+TEST_CASE("what is fed back between nodes follows the loss scale") {
+  auto const codec = hierarchical(identity(), pith::error_feedback(pith::top_k(0.1)), 2);
+  auto t = trial<float, std::remove_const_t<decltype(codec)>>(codec, {64}, {});
+  auto& local = t.state().local();
+  policy_state(std::get<1>(local.each)).residual.data()[3] = 8;
+  codec.rescale(pith::seq, 0.25, t.state().agreed(), local);
+  CHECK(outer_residual(local)[3] == 2);
 }
 
 TEST_CASE("a step can be saved and gone on from") {

@@ -53,8 +53,9 @@ auto bytes_of(span<T> x) {
 /// The ranks of a duplicate of `comm`. MPI's errors are thrown as communication_error, and end the communicator's use:
 /// every later call throws the same, since nobody knows where the other ranks are.
 ///
-///   needs    MPI_Init before and MPI_Finalize after its life; one thread at a time. MPICH ends the program on errors
-///            of requests unless MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
+///   needs    MPI_Init before and MPI_Finalize after its life; one thread at a time, another than MPI's own only where
+///            MPI_Init_thread gave MPI_THREAD_SERIALIZED or more (std::invalid_argument): gradient_exchange::ready makes
+///            one. MPICH ends the program on errors of requests unless MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
 ///   throws   where a call takes longer than `timeout` from the first wait or test on: a rank is gone or stuck. MPI may
 ///            then write to the call's memory whenever it runs, and MPI_Finalize may wait for ever: end the program by
 ///            MPI_Abort or std::_Exit
@@ -170,6 +171,7 @@ class mpi_communicator {
 
   mpi_communicator split(unsigned color) {
     detail::require(color <= INT_MAX, "mpi: split takes colours up to 2^31 - 1, got ", color);
+    require_thread("split");
     link_.require_usable();
     meet();
     MPI_Comm part = MPI_COMM_NULL;
@@ -188,6 +190,7 @@ class mpi_communicator {
     link_.check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     link_.check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     link_.check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    link_.check(MPI_Query_thread(&threads_), "MPI_Query_thread");
     narrow<half>(half_);
     narrow<bfloat16>(bfloat16_);
   }
@@ -210,9 +213,18 @@ class mpi_communicator {
 
   detail::collective_arguments arguments() const { return {"mpi", rank(), size()}; }
 
+  void require_thread(char const* call) const {
+    if (threads_ >= MPI_THREAD_SERIALIZED) return;
+    int is_main = 0;
+    MPI_Is_thread_main(&is_main);
+    detail::require(is_main, "mpi: ", call, " on a thread of its own needs MPI_Init_thread with MPI_THREAD_SERIALIZED ",
+                    "or more in place of MPI_Init");
+  }
+
   /// What the executor was asked for must be done before MPI reads memory.
   template <class E>
   mpi_request begin(E const& exec, char const* call) {
+    require_thread(call);
     link_.require_usable();
     if constexpr (!host_executor<E>) detail::require_cuda_aware();
     exec.wait();
@@ -362,6 +374,7 @@ class mpi_communicator {
   operations half_, bfloat16_;
   MPI_Comm comm_;
   int rank_ = 0, size_ = 0;
+  int threads_ = MPI_THREAD_SINGLE;
 };
 
 static_assert(exchanges<mpi_communicator, detail::archetype> &&
