@@ -47,10 +47,10 @@ struct splitless_communicator : private pith::self_communicator {
   using self_communicator::size;
 };
 
-/// The values as they are, and a note of each call that encoded some: hop, rank and first element.
+/// The values as they are, and a note of each call that encoded some: hop, seed, rank and first element.
 class noted {
  public:
-  using note = std::array<std::uint64_t, 3>;
+  using note = std::array<std::uint64_t, 4>;
 
   noted(std::vector<note>& notes, std::mutex& guard) : notes_(&notes), guard_(&guard) {}
 
@@ -64,7 +64,7 @@ class noted {
                       pith::span_on<E, std::byte> payload, auto const&, auto&, pith::workspace_on<E>&) const {
     exec.copy(payload.data(), x.data, payload.size());
     auto const lock = std::lock_guard(*guard_);
-    notes_->push_back({id.hop, id.rank, id.first});
+    notes_->push_back({id.hop, id.seed, id.rank, id.first});
   }
   template <class In, pith::executor E>
   void decode_payload(E const& exec, pith::call const&, pith::shape const&, pith::span_on<E, std::byte const> payload,
@@ -251,6 +251,37 @@ TEST_CASE("feedback around it keeps what the rank's own Inner lost") {
   expected[1] = 5;
   CHECK(kept(policy_state(g.local(3)).residual) == expected);
   CHECK(kept(policy_state(g.local(2)).residual) == std::vector<double>(16));
+}
+
+TEST_CASE("what is kept of a rank's own is decoded as it was encoded, on every node") {
+  // Each rank draws entries of its own: what it kept of an element is all or nothing.
+  auto const inner = pith::random_k<pith::scaling::none, pith::drawing::own>(0.25);
+  auto const codec = pith::error_feedback(hierarchical(inner, identity(), 2));
+  auto g = group_of(codec, 1000, 4);
+  g.all_reduce(std::vector<std::vector<float>>(4, std::vector<float>(1000, 1)));
+  for (unsigned r = 0; r < 4; ++r) {
+    auto const rest = kept(policy_state(g.local(r)).residual);
+    CHECK(std::count(rest.begin(), rest.end(), 0) == 250);
+    CHECK(std::count(rest.begin(), rest.end(), 1) == 750);
+  }
+  auto const one = kept(policy_state(g.local(1)).residual), same_place = kept(policy_state(g.local(3)).residual);
+  CHECK(one != same_place);
+}
+
+TEST_CASE("a short part is filled up with zeros, whatever lay there") {
+  auto t = trial<float, hierarchical<identity, identity>>(hierarchical(identity(), identity(), 4), {100}, {7, 1, 3});
+  auto& part = std::get<2>(t.state().local().each).values;
+  std::fill_n(part.data(), part.size(), 42.0f);
+  auto const moves = t.codec().round<float>(0, {100}, 8);
+  auto const ones = std::vector<float>(moves.bytes(), 1.0f);
+  auto const bytes = pith::span<std::byte const>(reinterpret_cast<std::byte const*>(ones.data()), 4 * moves.bytes());
+  auto memory = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, t.codec(), {100}, 8));
+  auto ws = pith::workspace<>(pith::span<std::byte>(memory));
+  pith::detail::absorb<float>(t.codec(), pith::seq, t.state().id(), {100}, 8, 0, pith::received<>{bytes, moves.bytes()},
+                              pith::stream<float>(), t.state().agreed(), t.state().local(), ws);
+  auto expected = std::vector<double>(32);
+  std::fill_n(expected.begin(), 4, 1);
+  CHECK(kept(part) == expected);
 }
 
 TEST_CASE("nodes and parts draw random numbers of their own") {

@@ -124,7 +124,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
     auto const over = grid(ranks);
     if (round == 0) {
       auto const encode = [&](auto const& c, auto const& keeps, auto& own) {
-        detail::encode_parts<In>(c, exec, scattering(id, dims, over), parts(dims), places_, x, out, keeps, own, ws);
+        detail::encode_parts<In>(c, exec, scattering(id, over), parts(dims), places_, x, out, keeps, own, ws);
       };
       inside(encode, agreed, local);
     } else if (is_last(round, dims, ranks)) {
@@ -144,7 +144,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
               stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
     auto const over = grid(ranks);
     if (round == 0) {
-      add_up<In>(exec, scattering(id, dims, over), dims, in, agreed, local, ws);
+      add_up<In>(exec, scattering(id, over), dims, in, agreed, local, ws);
     } else if (is_last(round, dims, ranks)) {
       auto const decode = [&](auto const& c, auto const& keeps) {
         detail::decode_parts<In>(c, exec, gathering(id, over), parts(dims), places_, in, x, keeps, ws);
@@ -161,8 +161,8 @@ class hierarchical : public detail::codec_exchange<Inner> {
                     span_on<E, std::byte const> produced, stream_on<E, In> sent, auto const& agreed,
                     workspace_on<E>& ws) const {
     auto const decode = [&](auto const& c, auto const& keeps) {
-      detail::decode_own_parts<In>(c, exec, scattering(id, dims, grid(ranks)), parts(dims), places_, produced, sent,
-                                   keeps, ws);
+      detail::decode_own_parts<In>(c, exec, scattering(id, grid(ranks)), parts(dims), places_, produced, sent, keeps,
+                                   ws);
     };
     inside(decode, agreed);
   }
@@ -194,14 +194,15 @@ class hierarchical : public detail::codec_exchange<Inner> {
   /// What Outer is told: equal on all ranks.
   shape largest_part(shape const& dims) const { return parts(dims).dims(0); }
 
-  /// Inside of a node ranks are places. Each node draws random numbers of its own for its sums, and all draw the same
-  /// for the means, which must be equal.
+  /// Inside of a node ranks are places. Each node encodes its own gradients by a seed of its own, and all draw the same
+  /// random numbers for the means, which must be equal.
   static call gathering(call id, detail::node_grid const& over) {
     id.rank = over.place(id.rank);
     return id;
   }
-  static call scattering(call const& id, shape const& dims, detail::node_grid const& over) {
-    return gathering(detail::call_at(id, over.node(id.rank) * detail::align_up(dims.n, detail::group)), over);
+  static call scattering(call id, detail::node_grid const& over) {
+    id.seed += std::uint64_t{over.node(id.rank)} << 32;
+    return gathering(id, over);
   }
   /// Between nodes ranks are nodes, behind the two hops inside.
   call crossing(call const& id, shape const& dims, detail::node_grid const& over) const {
