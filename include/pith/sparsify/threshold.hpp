@@ -1,11 +1,10 @@
 // pith/sparsify/threshold.hpp — keep the entries of at least a magnitude, however many they are.
 #pragma once
 
-#include <pith/coding/packed_indices.hpp>
 #include <pith/core/capability.hpp>
 #include <pith/core/stage.hpp>
 #include <pith/sparsify/density.hpp>
-#include <pith/sparsify/threshold_blocks.hpp>
+#include <pith/sparsify/large_entries.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -13,12 +12,6 @@
 #include <string>
 
 namespace pith::inline v0 {
-
-/// What becomes of entries for which there is no room.
-enum class overflow : std::uint8_t {
-  keep,   ///< the first ones by index are sent; with error feedback the others wait in the residual
-  dense,  ///< all n values are sent as they are
-};
 
 /// Keeps the entries |x| >= tau, of which the payload has room for max(1, floor(capacity n)); the others become zero.
 ///
@@ -64,68 +57,42 @@ class threshold : public pipeable {
   std::uint64_t capacity(std::uint64_t n) const { return capacity_.of(n); }
   std::uint64_t capacity(shape const& dims) const { return std::min(capacity(dims.n), dims.room); }
 
-  shape output_shape(shape const& dims) const { return {sends_all ? dims.n : capacity(dims)}; }
-  std::size_t side_bytes(shape const& dims) const { return used_side_bytes(dims, capacity(dims)); }
+  shape output_shape(shape const& dims) const { return {entries(dims).values()}; }
+  std::size_t side_bytes(shape const& dims) const { return entries(dims).side_bytes(); }
 
   /// What a payload of so many values uses of its room: zeros are behind.
-  std::uint64_t used_values(shape const& dims, std::uint64_t count) const {
-    return std::min(count, output_shape(dims).n);
-  }
+  std::uint64_t used_values(shape const& dims, std::uint64_t count) const { return entries(dims).used_values(count); }
   std::size_t used_side_bytes(shape const& dims, std::uint64_t count) const {
-    auto const room = capacity(dims);
-    if (count > room) count = sends_all ? 0 : room;
-    return sizeof(std::uint32_t) + packed_indices().side_bytes(dims.n, count);
+    return entries(dims).used_side_bytes(count);
   }
 
   template <real In, executor E>
   std::size_t scratch_bytes(E const&, shape const& dims) const {
-    return scratch_for<std::uint32_t>(capacity(dims)) + scratch_for<std::uint32_t>(parts<In>(dims.n));
+    return entries(dims).template scratch_bytes<In>();
   }
 
   template <real In, executor E>
   void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y,
               workspace_on<E>& ws) const {
-    auto const room = capacity(dims);
-    auto* const indices = ws.template take<std::uint32_t>(room).data;
-    auto* const counts = ws.template take<std::uint32_t>(parts<In>(dims.n)).data;
-    exec.fill(indices, std::byte{}, stream_bytes<std::uint32_t>(room));
-    exec.fill(y.values.data, std::byte{}, stream_bytes<In>(output_shape(dims).n));
-    auto const of = detail::large_values<In>{x.data,    dims.n, bound<accum<In>>(), static_cast<std::uint32_t>(room),
-                                             sends_all, counts, y.values.count};
-    exec.for_each_block(parts<In>(dims.n), detail::count_large<In>{of});
-    exec.for_each_block(1, detail::place_large<In>{of, parts<In>(dims.n)});
-    exec.for_each_block(parts<In>(dims.n), detail::emit_large<In>{of, {indices, y.values.data}});
-    packed_indices().encode(exec, dims.n, room, indices, y.side.subspan(sizeof(std::uint32_t)), ws);
+    entries(dims).encode(exec, x.data, bound<accum<In>>(), y, ws);
   }
   template <real In, executor E>
   void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
               workspace_on<E>& ws) const {
-    auto const room = static_cast<std::uint32_t>(capacity(dims));
-    auto* const indices = ws.template take<std::uint32_t>(room).data;
-    packed_indices().decode(exec, dims.n, room, y.side.subspan(sizeof(std::uint32_t)), indices, ws);
-    if constexpr (sends_all) {
-      exec.for_each_index(dims.n, detail::expand_all<In>{y.values.data, y.values.count, room, x.data});
-    } else {
-      exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n));
-    }
-    exec.for_each_index(room,
-                        detail::scatter_counted<In>{y.values.data, indices, y.values.count, room, sends_all, x.data});
+    entries(dims).decode(exec, y, x, ws);
   }
 
  private:
   static constexpr bool sends_all = Policy == overflow::dense;
 
-  /// The bits of the least A that is not below tau.
+  detail::large_entries<Policy> entries(shape const& dims) const { return {dims.n, capacity(dims)}; }
+
+  /// The least A that is not below tau.
   template <class A>
-  detail::bits_of<A> bound() const {
+  detail::fixed_bound<A> bound() const {
     auto least = static_cast<A>(tau_);
     if (static_cast<double>(least) < tau_) least = std::nextafter(least, std::numeric_limits<A>::infinity());
-    return detail::magnitude_bits(least);
-  }
-  template <class In>
-  static std::uint32_t parts(std::uint64_t n) {
-    constexpr auto part = detail::select_part<accum<In>>;
-    return static_cast<std::uint32_t>((n + part - 1) / part);
+    return {detail::magnitude_bits(least)};
   }
 
   double tau_;

@@ -1,42 +1,59 @@
 // pith/sparsify/threshold_blocks.hpp — the values from a bound on, counted, then written in order.
 #pragma once
 
+#include <pith/sparsify/prefix_sums.hpp>
 #include <pith/sparsify/selection.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace pith::inline v0::detail {
 
-/// What reaches a bound, part by part, in at most `capacity` places. If more do, the first ones are taken, or, where
-/// that is what `all` says, all n values as they are.
-template <class In>
+/// What of a source reaches a bound, part by part, in at most `capacity` places. If more do, the first ones are taken,
+/// or, where that is what `all` says, all n values as they are. `bound()` is the least bits of a magnitude that does.
+template <class Source, class Bound>
 struct large_values {
-  using A = accum<In>;
-
-  In const* x;
+  Source from;
   std::uint64_t n;
-  bits_of<A> bound;
+  Bound bound;
   std::uint32_t capacity;
   bool all;
   std::uint32_t* counts;  ///< of parts
   std::uint32_t* count;
 };
 
+template <class A>
+struct fixed_bound {
+  bits_of<A> bits;
+  PITH_HD bits_of<A> operator()() const { return bits; }
+};
+
+/// Where an entry goes.
 template <class In>
+struct entry_places {
+  In const* x;
+  std::uint32_t* indices;
+  In* values;
+
+  PITH_HD void put(std::uint32_t place, std::uint32_t i) const { indices[place] = i, values[place] = x[i]; }
+  PITH_HD void copy(std::uint64_t i) const { values[i] = x[i]; }
+};
+
+template <class Source, class Bound>
 struct count_large {
-  using A = accum<In>;
+  using A = decltype(std::declval<Source const&>()(0));
   using memory = fast_array<A, select_span<A>>;
 
-  large_values<In> of;
+  large_values<Source, Bound> of;
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t part) const {
     auto const begin = part * select_part<A>;
-    auto const bound = of.bound;
+    auto const bound = of.bound();
     std::uint32_t reach = 0;
     for (auto first = begin; first < of.n && first < begin + select_part<A>; first += select_span<A>) {
-      auto const count = static_cast<std::uint32_t>(of.n - first < select_span<A> ? of.n - first : select_span<A>);
-      auto const* const p = source_values(plain_source<In>{of.x}, team, first, count, fast.data());
+      auto const count = block_size(of.n, first, select_span<A>);
+      auto const* const p = source_values(of.from, team, first, count, fast.data());
       reach += team.count(count, [=](std::uint32_t i) { return magnitude_bits(p[i]) >= bound; });
     }
     auto* const to = of.counts + part;
@@ -45,11 +62,11 @@ struct count_large {
 };
 
 /// How many come before each part, and how many values there are.
-template <class In>
+template <class Source, class Bound>
 struct place_large {
   using memory = prefix_memory;
 
-  large_values<In> of;
+  large_values<Source, Bound> of;
   std::uint32_t parts;
 
   template <team Team>
@@ -65,52 +82,42 @@ struct place_large {
   }
 };
 
-template <class In>
+template <class Source, class Bound, class Places>
 struct emit_large {
-  using A = accum<In>;
+  using A = decltype(std::declval<Source const&>()(0));
   struct memory {
     fast_array<A, select_span<A>> p;
     fast_array<std::uint32_t, select_span<A> + kept_slack> list;
   };
 
-  large_values<In> of;
-  picks<In> to;
+  large_values<Source, Bound> of;
+  Places to;
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t part) const {
     auto const begin = part * select_part<A>;
     auto place = of.counts[part];
     for (auto first = begin; first < of.n && first < begin + select_part<A>; first += select_span<A>) {
-      auto const count = static_cast<std::uint32_t>(of.n - first < select_span<A> ? of.n - first : select_span<A>);
+      auto const count = block_size(of.n, first, select_span<A>);
       if (*of.count > of.capacity) {
-        copy(team, first, count);
+        auto const out = to;
+        team.for_each(count, [=](std::uint32_t i) { out.copy(first + i); });
       } else {
-        place += emit(team, fast, first, count, place);
+        place += emit(team, fast, static_cast<std::uint32_t>(first), count, place);
       }
     }
   }
 
  private:
   template <class Team>
-  PITH_HD void copy(Team const& team, std::uint64_t first, std::uint32_t count) const {
-    auto const* const from = of.x + first;
-    auto* const values = to.values + first;
-    team.for_each(count, [=](std::uint32_t i) { values[i] = from[i]; });
-  }
-
-  template <class Team>
-  PITH_HD std::uint32_t emit(Team const& team, memory& fast, std::uint64_t first, std::uint32_t count,
+  PITH_HD std::uint32_t emit(Team const& team, memory& fast, std::uint32_t first, std::uint32_t count,
                              std::uint32_t place) const {
-    auto const* const p = source_values(plain_source<In>{of.x}, team, first, count, fast.p.data());
+    auto const* const p = source_values(of.from, team, first, count, fast.p.data());
     auto const* const list = fast.list.data();
-    auto const reach = team.at_least(p, count, of.bound, fast.list.data());
+    auto const reach = team.at_least(p, count, of.bound(), fast.list.data());
     auto const room = place < of.capacity ? of.capacity - place : 0;
-    auto const* const from = of.x + first;
     auto const out = to;
-    team.for_each(reach < room ? reach : room, [=](std::uint32_t j) {
-      out.indices[place + j] = static_cast<std::uint32_t>(first) + list[j];
-      out.values[place + j] = from[list[j]];
-    });
+    team.for_each(reach < room ? reach : room, [=](std::uint32_t j) { out.put(place + j, first + list[j]); });
     return reach;
   }
 };

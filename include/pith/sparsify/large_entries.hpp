@@ -1,0 +1,84 @@
+// pith/sparsify/large_entries.hpp — the payload of what reaches a bound: a count, values and indices.
+#pragma once
+
+#include <pith/coding/packed_indices.hpp>
+#include <pith/core/stage.hpp>
+#include <pith/sparsify/threshold_blocks.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+/// What becomes of entries for which there is no room.
+enum class overflow : std::uint8_t {
+  keep,   ///< the first ones by index are sent; with error feedback the others wait in the residual
+  dense,  ///< all n values are sent as they are
+};
+
+namespace detail {
+
+/// Counts what reaches a bound, then writes it in order: two passes over the source.
+template <executor E, class Source, class Bound, class Places>
+void place_entries(E const& exec, large_values<Source, Bound> const& of, Places const& to) {
+  using A = decltype(of.from(0));
+  auto const parts = blocks_for(of.n, select_part<A>);
+  exec.for_each_block(parts, count_large<Source, Bound>{of});
+  exec.for_each_block(1, place_large<Source, Bound>{of, static_cast<std::uint32_t>(parts)});
+  exec.for_each_block(parts, emit_large<Source, Bound, Places>{of, to});
+}
+
+/// Those of n entries that reach a bound, with room for so many of them.
+template <overflow Policy>
+struct large_entries {
+  static constexpr bool sends_all = Policy == overflow::dense;
+
+  std::uint64_t n, room;
+
+  std::uint64_t values() const { return sends_all ? n : room; }
+  std::uint64_t used_values(std::uint64_t count) const { return std::min(count, values()); }
+  std::size_t side_bytes() const { return used_side_bytes(room); }
+  std::size_t used_side_bytes(std::uint64_t count) const {
+    if (count > room) count = sends_all ? 0 : room;
+    return sizeof(std::uint32_t) + packed_indices().side_bytes(n, count);
+  }
+
+  template <class In>
+  std::size_t scratch_bytes() const {
+    return scratch_for<std::uint32_t>(room) + scratch_for<std::uint32_t>(parts<In>());
+  }
+
+  /// `bound()` is the least bits of what is kept.
+  template <class In, class Bound, executor E>
+  void encode(E const& exec, In const* x, Bound const& bound, encoded_on<E, In> y, workspace_on<E>& ws) const {
+    auto* const indices = ws.template take<std::uint32_t>(room).data;
+    auto* const counts = ws.template take<std::uint32_t>(parts<In>()).data;
+    exec.fill(indices, std::byte{}, stream_bytes<std::uint32_t>(room));
+    exec.fill(y.values.data, std::byte{}, stream_bytes<In>(values()));
+    auto const of = large_values<plain_source<In>, Bound>{
+        {x}, n, bound, static_cast<std::uint32_t>(room), sends_all, counts, y.values.count};
+    place_entries(exec, of, entry_places<In>{x, indices, y.values.data});
+    packed_indices().encode(exec, n, room, indices, y.side.subspan(sizeof(std::uint32_t)), ws);
+  }
+  template <class In, executor E>
+  void decode(E const& exec, encoded_on<E, In const> y, stream_on<E, In> x, workspace_on<E>& ws) const {
+    auto const capacity = static_cast<std::uint32_t>(room);
+    auto* const indices = ws.template take<std::uint32_t>(room).data;
+    packed_indices().decode(exec, n, room, y.side.subspan(sizeof(std::uint32_t)), indices, ws);
+    if constexpr (sends_all) {
+      exec.for_each_index(n, expand_all<In>{y.values.data, y.values.count, capacity, x.data});
+    } else {
+      exec.fill(x.data, std::byte{}, stream_bytes<In>(n));
+    }
+    exec.for_each_index(room, scatter_counted<In>{y.values.data, indices, y.values.count, capacity, sends_all, x.data});
+  }
+
+ private:
+  template <class In>
+  std::uint64_t parts() const {
+    return blocks_for(n, select_part<accum<In>>);
+  }
+};
+
+}  // namespace detail
+}  // namespace pith::inline v0
