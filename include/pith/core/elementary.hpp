@@ -22,8 +22,8 @@ PITH_HD inline double power_of_two(std::int32_t k) {
 /// ln((1 + s) / (1 - s)) for |s| <= 0.172: 2 s / (1 - s^2 / (3 - 4 s^2 / (5 - 9 s^2 / ...))).
 PITH_HD inline double ln_ratio(double s) {
   auto const square = s * s;
-  double below = 17;
-  for (int i = 7; i >= 0; --i) below = (2 * i + 1) - (i + 1) * (i + 1) * square / below;
+  double below = 15;
+  for (int i = 6; i >= 0; --i) below = (2 * i + 1) - (i + 1) * (i + 1) * square / below;
   return 2 * s / below;
 }
 

@@ -1,0 +1,75 @@
+// pith/sparsify/gaussian_k.hpp — keep what a normal distribution of the same mean and deviation would have as its tails.
+#pragma once
+
+#include <pith/sparsify/gamma_tail.hpp>
+#include <pith/sparsify/threshold_estimator.hpp>
+
+#include <string>
+
+namespace pith::inline v0 {
+
+/// How gaussian_k corrects its threshold by what passes it.
+enum class correction : std::uint8_t {
+  coarse,  ///< up to 3 times by half, until 2/3 k to 4/3 k pass
+  fine,    ///< up to 20 times by 2 %, until 3/4 k to 5/4 k pass
+};
+
+namespace detail {
+
+struct gaussian_rule {
+  using first = terms<how_many, value_sum, square_sum, largest_magnitude>;
+  using later = terms<how_many>;
+
+  double quantile;
+  correction how;
+
+  PITH_HD unsigned passes() const { return how == correction::fine ? 22 : 5; }
+
+  PITH_HD double next(search& at, survivors const& of) const {
+    if (at.pass == 0) return estimate(at.n, of);
+    if (at.pass + 1 == passes()) return at.bound;
+    auto const is_fine = how == correction::fine;
+    auto const off = is_fine ? 0.25 : 1.0 / 3, step = is_fine ? 0.02 : 0.5;
+    if (of.count > at.room) return smaller(at.bound * 1.5, at.bound / 2 + at.safe / 2);
+    if (of.count / at.aim > 1 + off) return at.bound * (1 + step);
+    return of.count / at.aim < 1 - off ? at.bound * (1 - step) : at.bound;
+  }
+
+ private:
+  PITH_HD static double smaller(double a, double b) { return a < b ? a : b; }
+
+  /// |mean| + z deviation, the variance being square / n - mean^2.
+  PITH_HD double estimate(double n, survivors const& of) const {
+    auto const mean = magnitude(of.signed_sum / n);
+    auto const square = of.squares / n;
+    auto const share = 1 - mean * mean / square;
+    return mean + apart(quantile, sqrt(share > 0 ? share : 0) * sqrt(square));
+  }
+};
+
+}  // namespace detail
+
+/// Keeps about k = max(1, floor(density n)) entries of largest magnitude: those beyond |mean| + z deviation, z being what
+/// k of n normal numbers exceed on either side, corrected by what passes it.
+///
+///   emits, needs, errors, is    what threshold_estimator says
+///   cost                        one pass for the moments, one for each correction, one to see what it did; two to write
+///   source   Shi, Chu, Cheung and See, Understanding Top-k Sparsification in Distributed Deep Learning, 2019; 20 fine
+///            corrections are Ok-Topk's. Of a threshold that too many pass in the end the entries are not kept: the next
+///            larger one that was tried is taken, or the largest entry alone
+class gaussian_k : public threshold_estimator<detail::gaussian_rule> {
+ public:
+  explicit gaussian_k(double density, correction how = correction::coarse)
+      : threshold_estimator("gaussian_k", density, {detail::normal_quantile(density), how}) {}
+
+  std::string name() const {
+    auto const how = rule().how == correction::fine ? ",fine)" : ")";
+    return detail::text("gaussian_k(", detail::shortest(density()), how);
+  }
+  gaussian_k at(double density) const { return gaussian_k(density, rule().how); }
+};
+
+static_assert(stage<gaussian_k, float, detail::archetype> && projection<gaussian_k> && contractive<gaussian_k>);
+static_assert(variable_rate<gaussian_k> && rate_adjustable<gaussian_k> && !isometric<gaussian_k>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,98 @@
+// pith/sparsify/threshold_estimator.hpp — the engine of sparsifiers that estimate a threshold in place of a selection.
+#pragma once
+
+#include <pith/core/capability.hpp>
+#include <pith/core/stage.hpp>
+#include <pith/sparsify/density.hpp>
+#include <pith/sparsify/large_entries.hpp>
+#include <pith/sparsify/threshold_search.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+/// A stage from a rule of searching (detail::search_step): it keeps about k = max(1, floor(density n)) entries of largest
+/// magnitude, and at most 2 k - 1; the others become zero.
+///
+///   emits    a count of values of In, by ascending index, and zeros behind them, 2 k - 1 of them; side record: the
+///            count, then indices of ceil(log2 n) bits
+///   needs    0 < density <= 1 (std::invalid_argument), n < 2^32
+///   cost     the passes of the rule over x, which end early, and two more; scratch 2 k indices, and a few doubles for
+///            each 16,384 values; no host wait
+///   errors   NaN and infinity are kept, the first ones by index, and are no part of the estimate
+///   is       a projection of variable rate, which shape::room bounds; contractive with delta = 1 / n, since one of the
+///            largest is always kept. Where the rule finds no bound for which there is room, fewer are kept
+template <class Rule>
+class threshold_estimator : public pipeable {
+ public:
+  template <class In>
+  using output = In;
+
+  static constexpr bool is_projection = true;
+  static constexpr bool is_reproducible = true;
+  static constexpr bool is_variable_rate = true;
+  static constexpr rate_form rates = rate_form::bounded;
+
+  threshold_estimator(char const* method, double density, Rule rule)
+      : density_(method, density), fraction_(density), rule_(rule) {}
+
+  double density() const { return fraction_; }
+  Rule const& rule() const { return rule_; }
+
+  double delta(shape const& dims) const {
+    return dims.n == 0 ? 1 : capacity(dims) == 0 ? 0 : 1 / static_cast<double>(dims.n);
+  }
+
+  /// The entries that are sought, and those that there is room for.
+  std::uint64_t kept(shape const& dims) const { return std::min(density_.of(dims.n), capacity(dims)); }
+  std::uint64_t capacity(shape const& dims) const {
+    auto const k = density_.of(dims.n);
+    return k == 0 ? 0 : std::min({2 * k - 1, dims.n, dims.room});
+  }
+
+  shape output_shape(shape const& dims) const { return {entries(dims).values()}; }
+  std::size_t side_bytes(shape const& dims) const { return entries(dims).side_bytes(); }
+  std::uint64_t used_values(shape const& dims, std::uint64_t count) const { return entries(dims).used_values(count); }
+  std::size_t used_side_bytes(shape const& dims, std::uint64_t count) const {
+    return entries(dims).used_side_bytes(count);
+  }
+
+  template <real In, executor E>
+  std::size_t scratch_bytes(E const&, shape const& dims) const {
+    return scratch_for<detail::search>(1) +
+           std::max(detail::search_scratch_bytes<Rule>(dims.n), entries(dims).template scratch_bytes<In>());
+  }
+
+  template <real In, executor E>
+  void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y,
+              workspace_on<E>& ws) const {
+    encode_by(exec, rule_, dims, x, y, ws);
+  }
+  template <real In, executor E>
+  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
+              workspace_on<E>& ws) const {
+    entries(dims).decode(exec, y, x, ws);
+  }
+
+ protected:
+  /// What `rule` finds; where the search ended.
+  template <real In, executor E>
+  detail::search const* encode_by(E const& exec, Rule const& rule, shape const& dims, stream_on<E, In const> x,
+                                  encoded_on<E, In> y, workspace_on<E>& ws) const {
+    auto* const at = ws.template take<detail::search>(1).data;
+    auto const aim = static_cast<double>(kept(dims)), room = static_cast<double>(capacity(dims));
+    if (dims.n > 0) detail::find_threshold(exec, rule, detail::plain_source<In>{x.data}, dims.n, aim, room, at, ws);
+    entries(dims).encode(exec, x.data, detail::found_bound<accum<In>>{at}, y, ws);
+    return at;
+  }
+
+ private:
+  detail::large_entries<overflow::keep> entries(shape const& dims) const { return {dims.n, capacity(dims)}; }
+
+  detail::density density_;
+  double fraction_;
+  Rule rule_;
+};
+
+}  // namespace pith::inline v0
