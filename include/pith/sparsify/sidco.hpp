@@ -119,8 +119,7 @@ struct learn_from {
 ///            logarithm a value in the first pass for the gamma distribution, whose quantile one thread computes
 ///   source   Abdelmoniem, Elzanaty, Alouini and Canini, An Efficient Statistical-based Gradient Compression Technique for
 ///            Distributed Training Systems (SIDCo), MLSys 2021. Shares of stages are of what was counted, not fixed: so a
-///            stage makes good what the ones before it missed, more stages never do worse, and none is taken back where
-///            too many are kept; zeros, and the survivors of another pass, do no harm. The gamma quantile is exact, not
+///            stage makes good what the ones before it missed, and none is taken back where too many are kept; zeros, and the survivors of another pass, do no harm. The gamma quantile is exact, not
 ///            for shapes near 1; the number of stages is a tensor's own
 template <magnitudes Model = magnitudes::exponential>
 class sidco : public threshold_estimator<detail::sidco_rule<Model>> {

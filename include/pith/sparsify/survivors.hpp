@@ -11,9 +11,10 @@
 
 namespace pith::inline v0::detail {
 
-/// What is known of the numbers that reach a bound; what was not asked for is 0.
+/// What is known of the values that reach a bound; what was not asked for is 0.
 struct survivors {
-  double count = 0, sum = 0, signed_sum = 0, squares = 0, logs = 0, smallest = 0, largest = 0;
+  double count = 0, sum = 0, signed_sum = 0, squares = 0, logs = 0, smallest = 0, largest = 0, most_above = 0,
+         most_below = 0;
 
   PITH_HD double mean() const { return sum / count; }
 };
@@ -62,10 +63,23 @@ struct largest_magnitude {
   PITH_HD static void put(survivors& to, double value) { to.largest = value; }
 };
 
+struct largest_above : largest_magnitude {
+  PITH_HD double of(double p) const { return p > 0 ? p : 0; }
+  PITH_HD static void put(survivors& to, double value) { to.most_above = value; }
+};
+struct largest_below : largest_magnitude {
+  PITH_HD double of(double p) const { return p < 0 ? -p : 0; }
+  PITH_HD static void put(survivors& to, double value) { to.most_below = value; }
+};
+
 template <class... Term>
 struct terms {
   static constexpr std::uint32_t size = sizeof...(Term);
 };
+
+/// What is above the bits of NaN.
+template <class A>
+inline constexpr bits_of<A> beyond_bits = bits_of<A>{1} << (8 * sizeof(A) - 1);
 
 /// A value's part in a sum.
 template <class Source, class Term>
@@ -74,20 +88,20 @@ struct part_in_sum {
   using key = bits_of<A>;
 
   Source from;
-  key bound;
+  key bound, end;
   std::uint64_t first;
 
   /// By masks, since a branch would often be guessed wrong and keep loops from being vectorised.
   PITH_HD double operator()(std::uint32_t i) const {
     auto const p = from(first + i);
-    constexpr auto infinite = static_cast<key>(sizeof(key) == 8 ? 0x7ffull << 52 : 0xffull << 23);
-    auto const counts = key{0} - static_cast<key>(magnitude_bits(p) - bound < infinite - bound);
+    auto const counts = key{0} - static_cast<key>(magnitude_bits(p) - bound < end - bound);
     auto const outside = bits_as<key>(static_cast<A>(Term::outside));
     return Term().of(static_cast<double>(bits_as<A>((bits_as<key>(p) & counts) | (outside & ~counts))));
   }
 };
 
-/// partial[j tiles(n) + t] = term j of tile t. `at.is_over()` says that nobody asks any more; `at.bits()` is the bound.
+/// partial[j tiles(n) + t] = term j of tile t. `at.is_over()` says that nobody asks any more; what counts has
+/// bits from `at.bits()` to below `at.end()`.
 template <class Source, class At, class Terms>
 struct sum_survivors;
 template <class Source, class At, class... Term>
@@ -110,7 +124,7 @@ struct sum_survivors<Source, At, terms<Term...>> {
  private:
   template <class T, class Team>
   PITH_HD void sum(Team const& team, double* lane, std::uint64_t first, double* to) const {
-    reduce_tile(team, lane, block_size(n, first, tile), part_in_sum<Source, T>{from, at.bits(), first}, T());
+    reduce_tile(team, lane, block_size(n, first, tile), part_in_sum<Source, T>{from, at.bits(), at.end(), first}, T());
     team.for_each(1u, [=](std::uint32_t) { *to = lane[0]; });
   }
 };

@@ -28,6 +28,7 @@ struct found_bound {
     auto const least = magnitude_bits(static_cast<A>(at->bound));
     return least == 0 ? 1 : least;
   }
+  PITH_HD bits_of<A> end() const { return infinite_bits<A>(); }
   PITH_HD bits_of<A> operator()() const { return bits(); }
 };
 

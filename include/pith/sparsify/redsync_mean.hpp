@@ -1,0 +1,246 @@
+// pith/sparsify/redsync_mean.hpp — the largest entries of one sign, as their indices and their mean.
+#pragma once
+
+#include <pith/sparsify/redsync.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// Of a tensor the values of one sign and those that are no numbers, and zeros in place of the others.
+template <class In>
+struct one_sign {
+  static constexpr bool keeps = false;
+  using A = accum<In>;
+
+  In const* x;
+  std::uint32_t const* is_negative;
+
+  PITH_HD A operator()(std::uint64_t i) const { return of(*is_negative, element_cast<A>(x[i])); }
+
+  template <class Team, class Count>
+  PITH_HD A const* load(Team const& team, std::uint64_t first, Count count, A* room) const {
+    auto const* const from = x + first;
+    auto const negative = *is_negative;
+    team.for_each(count, [=](std::uint32_t i) { room[i] = of(negative, element_cast<A>(from[i])); });
+    return room;
+  }
+
+ private:
+  PITH_HD static A of(std::uint32_t negative, A p) {
+    auto const counts = static_cast<std::uint32_t>(sign_bit(p)) == negative || magnitude_bits(p) >= infinite_bits<A>();
+    return bits_as<A>(bits_as<bits_of<A>>(p) & (bits_of<A>{0} - static_cast<bits_of<A>>(counts)));
+  }
+};
+
+/// All that is not 0.
+template <class A>
+struct any_value {
+  PITH_HD bool is_over() const { return false; }
+  PITH_HD bits_of<A> bits() const { return 1; }
+  PITH_HD bits_of<A> end() const { return infinite_bits<A>(); }
+};
+
+/// What was found, and what is no number.
+template <class A>
+struct all_found : found_bound<A> {
+  PITH_HD bool is_over() const { return false; }
+  PITH_HD bits_of<A> end() const { return beyond_bits<A>; }
+};
+
+/// By turns above and below zero, but a sign whose largest is less than half of the other's loses its turn.
+struct choose_sign {
+  std::uint64_t const* step;
+  std::uint32_t* is_negative;
+
+  PITH_HD void operator()(search&, survivors const& of) const {
+    auto const turn = static_cast<std::uint32_t>(*step % 2);
+    auto const own = turn == 0 ? of.most_above : of.most_below, other = turn == 0 ? of.most_below : of.most_above;
+    *is_negative = own < other / 2 ? 1 - turn : turn;
+  }
+};
+
+/// The side record: bytes of indices, entries, and their mean.
+template <class A>
+struct mean_record {
+  std::uint32_t bytes, entries;
+  A mean;
+};
+
+template <class A>
+struct record_mean {
+  mean_record<A>* to;
+
+  PITH_HD void operator()(search&, survivors const& of) const {
+    to->mean = of.count == 0 ? A{0} : finite_or_nan(static_cast<A>(of.signed_sum / of.count));
+  }
+};
+
+struct index_places {
+  std::uint32_t* indices;
+
+  PITH_HD void put(std::uint32_t place, std::uint32_t i) const { indices[place] = i; }
+  PITH_HD void copy(std::uint64_t) const {}
+};
+
+struct count_bytes {
+  std::uint32_t const* entries;
+  std::uint32_t* bytes;
+  std::uint64_t width;
+
+  PITH_HD void operator()(std::uint64_t) const { *bytes = static_cast<std::uint32_t>((*entries * width + 7) / 8); }
+};
+
+template <class In>
+struct scatter_mean {
+  mean_record<accum<In>> const* of;
+  std::uint32_t const* indices;
+  In* x;
+
+  PITH_HD void operator()(std::uint64_t j) const {
+    if (j < of->entries) x[indices[j]] = element_cast<In>(of->mean);
+  }
+};
+
+}  // namespace detail
+
+/// Keeps about k = max(1, floor(density n)) entries, the largest above zero in even steps and below in odd ones, as their
+/// mean; the others become zero. A sign whose largest is less than half of the other's loses its turn.
+///
+///   emits    a count of bytes, and zeros behind them: indices of ceil(log2 n) bits, ascending, 2 k - 1 of them; side
+///            record: the count, the number of indices, the mean in accum<In>
+///   needs    0 < density <= 1 (std::invalid_argument), n < 2^32
+///   cost     a pass for the signs, those of redsync, three more; scratch 2 k indices; no host wait
+///   errors   NaN and infinity are kept, and make the mean NaN
+///   is       a projection of variable rate, which shape::room bounds; contractive with delta = 1 / (4 n (2 k - 1)):
+///            what is kept is (sum of m entries)^2 / m, one of which is at least max |x_i| / 2. Of typical tensors it is
+///            far more, about the share of |x|^2 that is in the entries
+///   source   Fang, Fu, Yang and Hsieh, RedSync, JPDC 2019: quantised sets, where turns do not depend on the tensor
+class redsync_mean : public pipeable {
+ public:
+  template <class In>
+  using output = packed<8>;
+
+  static constexpr bool is_projection = true;
+  static constexpr bool is_reproducible = true;
+  static constexpr bool is_variable_rate = true;
+  static constexpr rate_form rates = rate_form::bounded;
+
+  explicit redsync_mean(double density) : density_("redsync_mean", density), fraction_(density) {}
+
+  std::string name() const { return detail::text("redsync_mean(", detail::shortest(fraction_), ")"); }
+  redsync_mean at(double density) const { return redsync_mean(density); }
+
+  double delta(shape const& dims) const {
+    auto const most = static_cast<double>(entries(dims));
+    return dims.n == 0 ? 1 : most == 0 ? 0 : 1 / (4 * static_cast<double>(dims.n) * most);
+  }
+
+  /// The indices that there is room for; room in the shape is of bytes.
+  std::uint64_t entries(shape const& dims) const {
+    auto const k = density_.of(dims.n), most = k == 0 ? 0 : std::min(2 * k - 1, dims.n);
+    return bytes_of(dims, most) <= dims.room ? most : dims.room * 8 / width(dims);
+  }
+
+  shape output_shape(shape const& dims) const { return {bytes_of(dims, entries(dims))}; }
+  template <real In>
+  std::size_t side_bytes(shape const&) const {
+    return sizeof(detail::mean_record<accum<In>>);
+  }
+
+  template <real In, executor E>
+  std::size_t scratch_bytes(E const&, shape const& dims) const {
+    using namespace detail;
+    return scratch_for<search>(1) + scratch_for<std::uint32_t>(1) + scratch_for<double>(2 * tiles(dims.n)) +
+           scratch_for<std::uint32_t>(entries(dims)) +
+           scratch_for<std::uint32_t>(blocks_for(dims.n, select_part<accum<In>>));
+  }
+
+  template <real In, executor E>
+  void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, packed<8>> y,
+              workspace_on<E>& ws) const {
+    using namespace detail;
+    using A = accum<In>;
+    auto* const at = ws.template take<search>(1).data;
+    auto* const is_negative = ws.template take<std::uint32_t>(1).data;
+    auto const all = plain_source<In>{x.data};
+    auto const own = one_sign<In>{x.data, is_negative};
+    auto* const record = side_as<mean_record<A>>(y.side);
+    auto const found = found_bound<A>{at};
+    exec.fill(record, std::byte{}, sizeof(*record));
+    if (dims.n > 0) {
+      sum_once<terms<largest_above, largest_below>>(exec, all, dims.n, any_value<A>(),
+                                                    choose_sign{id.step, is_negative}, at, ws);
+      find_threshold(exec, redsync_rule(), own, dims.n, aim(dims), static_cast<double>(entries(dims)), at, ws);
+      sum_once<terms<how_many, value_sum>>(exec, own, dims.n, all_found<A>{found}, record_mean<A>{record}, at, ws);
+    }
+    encode_indices(exec, dims, own, found, &record->entries, y.values, ws);
+    exec.for_each_index(1, count_bytes{&record->entries, &record->bytes, width(dims)});
+  }
+  template <real In, executor E>
+  void decode(E const& exec, shape const& dims, encoded_on<E, packed<8> const> y, stream_on<E, In> x,
+              workspace_on<E>& ws) const {
+    auto const most = entries(dims);
+    auto* const indices = ws.template take<std::uint32_t>(most).data;
+    packed_indices().decode(exec, dims.n, most, bytes_in<E>(y.values), indices, ws);
+    exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n));
+    auto const* const record = side_as<detail::mean_record<accum<In>>>(y.side);
+    exec.for_each_index(most, detail::scatter_mean<In>{record, indices, x.data});
+  }
+
+ private:
+  static std::uint64_t width(shape const& dims) {
+    return dims.n < 2 ? 0 : static_cast<std::uint64_t>(std::bit_width(dims.n - 1));
+  }
+  static std::uint64_t bytes_of(shape const& dims, std::uint64_t most) {
+    return packed_indices().side_bytes(dims.n, most);
+  }
+  double aim(shape const& dims) const { return static_cast<double>(std::min(density_.of(dims.n), entries(dims))); }
+
+  /// One pass: what `step` makes of the terms.
+  template <class Terms, class E, class Source, class At, class Step>
+  static void sum_once(E const& exec, Source const& from, std::uint64_t n, At const& which, Step const& step,
+                       detail::search* at, workspace_on<E>& ws) {
+    auto const scope = ws.mark();
+    auto const size = detail::tiles(n);
+    auto* const partial = ws.template take<double>(Terms::size * size).data;
+    exec.for_each_block(size, detail::sum_survivors<Source, At, Terms>{from, n, which, partial});
+    exec.for_each_block(1, detail::take_step<Step, Terms>{step, at, partial, size});
+  }
+
+  template <class E, class Source, class Bound>
+  void encode_indices(E const& exec, shape const& dims, Source const& own, Bound const& found, std::uint32_t* count,
+                      stream_on<E, packed<8>> to, workspace_on<E>& ws) const {
+    auto const most = entries(dims);
+    auto* const indices = ws.template take<std::uint32_t>(most).data;
+    auto* const counts =
+        ws.template take<std::uint32_t>(detail::blocks_for(dims.n, detail::select_part<decltype(own(0))>)).data;
+    exec.fill(indices, std::byte{}, stream_bytes<std::uint32_t>(most));
+    detail::place_entries(
+        exec,
+        detail::large_values<Source, Bound>{own, dims.n, found, static_cast<std::uint32_t>(most), false, counts, count},
+        detail::index_places{indices});
+    packed_indices().encode(exec, dims.n, most, indices, bytes_in<E>(to), ws);
+  }
+
+  template <class E, class Stream>
+  static auto bytes_in(Stream const& values) {
+    if constexpr (std::is_const_v<std::remove_pointer_t<decltype(values.data)>>) {
+      return span_on<E, std::byte const>(reinterpret_cast<std::byte const*>(values.data), values.capacity);
+    } else {
+      return span_on<E, std::byte>(reinterpret_cast<std::byte*>(values.data), values.capacity);
+    }
+  }
+
+  detail::density density_;
+  double fraction_;
+};
+
+static_assert(stage<redsync_mean, float, detail::archetype> && projection<redsync_mean> && contractive<redsync_mean>);
+static_assert(variable_rate<redsync_mean> && rate_adjustable<redsync_mean> && !isometric<redsync_mean>);
+
+}  // namespace pith::inline v0
