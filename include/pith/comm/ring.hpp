@@ -31,17 +31,6 @@ struct add_share {
   }
 };
 
-/// to[i] = factor (to[i] - from[i]).
-template <class In>
-struct scale_difference {
-  In const* from;
-  In* to;
-  accum<In> factor;
-  PITH_HD void operator()(std::uint64_t i) const {
-    to[i] = element_cast<In>(factor * (element_cast<accum<In>>(to[i]) - element_cast<accum<In>>(from[i])));
-  }
-};
-
 /// Who sends what in which round: two halves take turns, and in hop h of either one a rank sends segment rank - h. It
 /// adds its own in the first N hops and forwards afterwards.
 struct ring_hops {

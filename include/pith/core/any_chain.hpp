@@ -43,6 +43,7 @@ class any_chain {
     auto all = capabilities{
         .omega = 0, .delta = 1, .error_bound = {}, .projection = true, .isometric = true, .reproducible = true};
     all.sums = sums_as();
+    all.affine = decodes_affinely();
     if (stages_.size() == 1) all.error_bound = stages_[0].capabilities_for(dims).error_bound;
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       join(all, stages_[i].capabilities_for(dims), i + 1 == stages_.size());
@@ -68,6 +69,9 @@ class any_chain {
     return form;
   }
   element_kind value_kind() const { return stages_.back().output_kind(); }
+  bool decodes_affinely() const {
+    return std::ranges::any_of(stages_, [](auto const& s) { return s.capabilities_for({1}).affine; });
+  }
 
   shape output_shape(shape dims) const {
     for (auto const& s : stages_) dims = s.output_shape(dims);

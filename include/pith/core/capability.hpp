@@ -52,6 +52,12 @@ concept summable = requires {
   requires std::remove_cvref_t<S>::sums != sum_form::none;
 };
 
+/// D is affine, D(y) = A y + D(0): what a rank contributes to D(sum) is known from two decodings, not from one.
+template <class S>
+concept affine = requires {
+  requires std::remove_cvref_t<S>::is_affine;
+};
+
 /// The count of emitted values depends on the data; it begins the side record, and the output shape bounds it.
 template <class S>
 concept variable_rate = requires {
@@ -117,7 +123,7 @@ concept keeps_for_exchange = requires {
 /// Capabilities of a codec whose type is known at run time only.
 struct capabilities {
   std::optional<double> omega, delta, error_bound;
-  bool projection = false, isometric = false, reproducible = false;
+  bool projection = false, isometric = false, reproducible = false, affine = false;
   sum_form sums = sum_form::none;
   rate_form rates = rate_form::fixed;
 
@@ -161,6 +167,7 @@ capabilities capabilities_of(S const& s, shape const& dims) {
     of.projection = projection<S>;
     of.isometric = isometric<S>;
     of.reproducible = reproducible<S>;
+    of.affine = affine<S>;
     of.sums = sum_form_of<S>();
     of.rates = rate_form_of<S>();
     return of;

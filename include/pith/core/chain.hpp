@@ -47,6 +47,7 @@ class chain : public pipeable {
   static constexpr bool is_projection = (projection<S> && ...) && detail::heads_isometric<S...>;
   static constexpr bool is_isometric = (isometric<S> && ...);
   static constexpr bool is_reproducible = (reproducible<S> && ...);
+  static constexpr bool is_affine = (affine<S> || ...);
   static constexpr bool is_variable_rate = (variable_rate<S> || ...);
   static constexpr rate_form rates = detail::chain_rate_form<S...>();
   static constexpr sum_form sums = detail::chain_sum_form<S...>();

@@ -46,6 +46,17 @@ struct add {
   PITH_HD void operator()(std::uint64_t i) const { to[i] += element_cast<To>(from[i]); }
 };
 
+/// to[i] = factor (to[i] - from[i]).
+template <class In>
+struct scale_difference {
+  In const* from;
+  In* to;
+  accum<In> factor;
+  PITH_HD void operator()(std::uint64_t i) const {
+    to[i] = element_cast<In>(factor * (element_cast<accum<In>>(to[i]) - element_cast<accum<In>>(from[i])));
+  }
+};
+
 /// x[i]^2, in double: a term of a sum.
 template <class In>
 struct square_of {

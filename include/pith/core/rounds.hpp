@@ -140,6 +140,20 @@ constexpr sum_form sums(C const& c) {
   }
 }
 
+/// Whether a codec decodes affinely, which an erased one knows at run time only.
+template <class C>
+concept maybe_affine = affine<C> || requires(C const& c) {
+  { c.decodes_affinely() } -> std::same_as<bool>;
+};
+template <class C>
+constexpr bool is_affine([[maybe_unused]] C const& c) {
+  if constexpr (requires { c.decodes_affinely(); }) {
+    return c.decodes_affinely();
+  } else {
+    return affine<C>;
+  }
+}
+
 /// The kind of the values that a summable codec emits.
 template <class In, class C>
 constexpr element_kind value_kind(C const& c) {
@@ -316,6 +330,31 @@ concept tells_arrived = collective<C, In, E> &&
   c.arrived(exec, id, dims, ranks, p, mean, sent, agreed, local, ws);
 };
 
+/// What an affine D adds to the scratch of a contribution: nothing encoded, and what that decodes to.
+template <class In, class C>
+std::size_t contribution_scratch_bytes([[maybe_unused]] C const& c, [[maybe_unused]] shape const& dims) {
+  if constexpr (maybe_affine<C>) {
+    if (!is_affine(c) || sums(c) != sum_form::decode) return 0;
+    return scratch_for<std::byte>(payload_bytes<In>(c, dims)) + scratch_for<In>(dims.n);
+  } else {
+    return 0;
+  }
+}
+
+/// sent = N (sent - D(0)) + D(0): the mean over the ranks of what comes of D(z_i) is D(sum z_i).
+template <class In, class C, class E, class Agreed>
+void scale_about_zero(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
+                      stream_on<E, In> sent, Agreed const& agreed, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  auto const size = payload_bytes<In>(c, dims);
+  auto const empty = span_on<E, std::byte>(ws.template take<std::byte>(size).data, size);
+  auto const zero = ws.template take<In>(dims.n);
+  exec.fill(empty.data(), std::byte{}, size);
+  decode_payload<In>(c, exec, id, dims, empty, zero, agreed, ws);
+  exec.for_each_index(dims.n, scale_difference<In>{zero.data, sent.data, static_cast<accum<In>>(ranks)});
+  exec.for_each_index(dims.n, add<In, In>{zero.data, sent.data});
+}
+
 template <class In, class C, class E, class Agreed>
 void contribution(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
                   span_on<E, std::byte const> produced, stream_on<E, In> sent, Agreed const& agreed,
@@ -326,7 +365,11 @@ void contribution(C const& c, E const& exec, call const& id, shape const& dims, 
     c.contribution(exec, id, dims, ranks, produced, sent, agreed, ws);
   } else {
     decode_payload<In>(c, exec, id, dims, produced, sent, agreed, ws);
-    if (sums(c) == sum_form::decode) rescale<In>(exec, sent, ranks);
+    if (sums(c) != sum_form::decode) return;
+    if constexpr (maybe_affine<C>) {
+      if (is_affine(c)) return scale_about_zero<In>(c, exec, id, dims, ranks, sent, agreed, ws);
+    }
+    rescale<In>(exec, sent, ranks);
   }
 }
 

@@ -165,7 +165,7 @@ class error_feedback : public pipeable {
     auto const tensors = detail::tells_arrived<C, accum<In>, E> ? 3u : 2u;
     return tensors * scratch_for<accum<In>>(dims.n) +
            detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks) +
-           detail::scratch_bytes<In>(policy_, exec, dims);
+           detail::contribution_scratch_bytes<accum<In>>(codec_, dims) + detail::scratch_bytes<In>(policy_, exec, dims);
   }
 
   template <real In, executor E>

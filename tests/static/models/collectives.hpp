@@ -12,6 +12,7 @@ struct gradiveq : pith::pipeable {
   using output = pith::accum<In>;
 
   static constexpr sum_form sums = sum_form::decode;
+  static constexpr bool is_affine = true;
 
   template <class A, executor E>
   struct basis {
@@ -40,6 +41,7 @@ struct first_of_two : pith::pipeable {
   using output = float;
 
   static constexpr sum_form sums = sum_form::decode;
+  static constexpr bool is_affine = true;
 
   std::string name() const { return "first_of_two"; }
   shape output_shape(shape const&) const { return {1}; }
