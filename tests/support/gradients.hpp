@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/core/call.hpp>
+#include <pith/core/element.hpp>
 
 #include "support/npy.hpp"
 
@@ -49,6 +50,18 @@ inline gradients read_gradients(std::string const& path) {
   }
   if (n != read.values.size()) throw std::runtime_error(path + ".csv: its shapes hold not as many values as the .npy");
   return read;
+}
+
+/// resnet20_series.bf16: one convolution's gradient, 32 filters x 32 channels x 3 x 3, in consecutive steps.
+inline std::vector<std::vector<pith::bfloat16>> read_series(std::string const& path, std::size_t n = 9216) {
+  auto file = std::ifstream(path, std::ios::binary);
+  if (!file.is_open()) throw std::runtime_error(path + ": cannot be opened");
+  auto steps = std::vector<std::vector<pith::bfloat16>>();
+  for (auto step = std::vector<pith::bfloat16>(n);
+       file.read(reinterpret_cast<char*>(step.data()), static_cast<std::streamsize>(n * sizeof step[0]));)
+    steps.push_back(step);
+  if (file.gcount() != 0) throw std::runtime_error(path + ": has no whole number of steps");
+  return steps;
 }
 
 }  // namespace support

@@ -1,0 +1,168 @@
+// pith/vector/pca.hpp — slices as their components along a basis that all ranks share; sums travel compressed.
+#pragma once
+
+#include <pith/core/buffer.hpp>
+#include <pith/core/capability.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/source.hpp>
+#include <pith/core/stage.hpp>
+#include <pith/lowrank/thin_product.hpp>
+#include <pith/vector/pca_basis.hpp>
+#include <pith/vector/slices.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+/// Sends z = U^T x of each slice x of K elements: d numbers, which may be added in flight. Decodes U z + (1 - U U^T) mu.
+///
+/// Of N ranks, sum U^T (x_i / N) = U^T mean, so that all receive U U^T (mean - mu) + mu: the mean's projection on the
+/// plane through mu. The encoder is linear and knows neither mu nor N; the decoder adds what of mu the plane lacks, once.
+///
+///   emits    d values of accum<In> for each of ceil(n / K) slices; the last slice is filled up with zeros
+///   needs    a basis that is equal on all ranks and has the tensor's order and slices (std::invalid_argument)
+///   keeps    U in double and (1 - U U^T) mu in accum<In>, made of the basis: nothing to save
+///   cost     2 d flop an element to encode, and to decode, in double; where slices do not lie side by side in accum<In>,
+///            or the last one is short, scratch of n elements and a pass that gathers them; 8 d bytes a slice
+///   errors   a NaN or an infinity leaves no number of its slice on any rank
+///   is       affine and summable; it promises neither delta nor omega, which depend on what the samples had in common
+///            with x: feedback needs `unverified`, and what lies off the plane waits in its residual until the basis is
+///            another. Equal bytes and values with every instruction set and in any order of blocks, as power_sgd has
+///   source   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018, where each rank
+///            subtracts mu / N before it encodes
+class pca : public pipeable {
+ public:
+  template <class In>
+  using output = accum<In>;
+
+  static constexpr bool is_affine = true;
+  static constexpr bool is_reproducible = true;
+  static constexpr sum_form sums = sum_form::decode;
+
+  explicit pca(std::shared_ptr<pca_basis const> basis) : basis_(std::move(basis)) {
+    detail::require(basis_ != nullptr, "pca: it needs a basis");
+  }
+  explicit pca(pca_basis basis) : pca(std::make_shared<pca_basis const>(std::move(basis))) {}
+
+  pca_basis const& basis() const { return *basis_; }
+
+  std::string name() const {
+    return detail::text("pca(", basis_->slice(), ",", basis_->components(), ",", std::hex, basis_->digest(), ")");
+  }
+
+  shape output_shape(shape const& dims) const {
+    detail::require(basis_->fits(dims.n), "pca: a basis of ", basis_->mean().size() / basis_->slice(), " slices of ",
+                    basis_->slice(), " elements does not fit a tensor of ", dims.n);
+    return {slices(dims) * basis_->components()};
+  }
+
+  /// The basis in the memory of an executor.
+  template <class A, executor E>
+  struct uploaded {
+    buffer<double, E> vectors;
+    buffer<A, E> offset;
+    void fields(field_visitor&) {}
+  };
+
+  template <real In, executor E>
+  uploaded<accum<In>, E> make_agreed(E const& exec, call const&, shape const& dims) const {
+    using A = accum<In>;
+    static_cast<void>(output_shape(dims));
+    if (dims.n == 0) return {};
+    auto const vectors = rounded<A>(basis_->vectors());
+    auto const offset = offset_of<A>(vectors);
+    auto made = uploaded<A, E>{{exec, vectors.size()}, {exec, offset.size()}};
+    exec.upload(made.vectors.data(), vectors.data(), made.vectors.size_bytes());
+    exec.upload(made.offset.data(), offset.data(), made.offset.size_bytes());
+    exec.wait();
+    return made;
+  }
+
+  template <real In, executor E>
+  std::size_t scratch_bytes(E const&, shape const& dims) const {
+    auto const size = thin(dims);
+    auto const gathered = lies_as<In>(dims) ? 0 : scratch_for<accum<In>>(size.rows * size.columns);
+    return gathered + scratch_for<double>(detail::thin_segments(size) * size.rows * size.rank);
+  }
+
+  template <real In, executor E>
+  void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, accum<In>> y,
+              uploaded<accum<In>, E> const& agreed, workspace_on<E>& ws) const {
+    using A = accum<In>;
+    if constexpr (std::same_as<In, A>) {
+      if (lies_as<In>(dims)) return multiply(exec, dims, x.data, agreed, y.values.data, ws);
+    }
+    auto const padded = slices(dims) * basis_->slice();
+    auto* const all = ws.template take<A>(padded).data;
+    auto const body = detail::gather_slices<In>{x.data, all, dims.n, padded, basis_->order()};
+    exec.for_each_block(body.blocks(), body);
+    multiply(exec, dims, static_cast<A const*>(all), agreed, y.values.data, ws);
+  }
+
+  template <real In, executor E>
+  void decode(E const& exec, shape const& dims, encoded_on<E, accum<In> const> y, stream_on<E, In> x,
+              uploaded<accum<In>, E> const& agreed, workspace_on<E>&) const {
+    using sink = detail::slice_sink<In>;
+    if (dims.n == 0) return;
+    auto const to = sink{x.data, dims.n, basis_->order(), agreed.offset.data(), agreed.offset.size()};
+    auto const body =
+        detail::thin_times_thin<sink, accum<In>, space_of<E>>{y.values.data, agreed.vectors.data(), to, thin(dims)};
+    exec.for_each_block(body.blocks(), body);
+  }
+
+ private:
+  std::uint64_t slices(shape const& dims) const { return basis_->slices(dims.n); }
+  detail::thin_shape thin(shape const& dims) const { return {slices(dims), basis_->slice(), basis_->components()}; }
+
+  /// Whether the tensor's slices are a matrix of accum<In> where they lie.
+  template <class In>
+  bool lies_as(shape const& dims) const {
+    return std::same_as<In, accum<In>> && basis_->order().is_plain() && dims.n % basis_->slice() == 0;
+  }
+
+  /// z = S U, slice by slice.
+  template <class A, class E>
+  void multiply(E const& exec, shape const& dims, A const* all, uploaded<A, E> const& agreed, A* z,
+                workspace_on<E>& ws) const {
+    auto const size = thin(dims);
+    auto const parts = detail::thin_segments(size), n = size.rows * size.rank;
+    auto* const partial = ws.template take<double>(parts * n).data;
+    auto const body =
+        detail::times_thin<detail::plain_source<A>, A, space_of<E>>{{all}, agreed.vectors.data(), partial, size};
+    exec.for_each_block(body.blocks(), body);
+    exec.for_each_index(n, detail::add_parts<A>{partial, z, n, parts});
+  }
+
+  /// Products are exact before they are added if U has no more bits than A.
+  template <class A>
+  static std::vector<double> rounded(std::vector<double> values) {
+    for (auto& v : values) v = static_cast<double>(static_cast<A>(v));
+    return values;
+  }
+
+  /// mu - U U^T mu, of each slice that has a mean.
+  template <class A>
+  std::vector<A> offset_of(std::vector<double> const& vectors) const {
+    auto const size = basis_->slice();
+    auto offset = basis_->mean();
+    for (std::size_t s = 0; s < offset.size(); s += size) {
+      auto const* const mean = basis_->mean().data() + s;
+      for (std::size_t k = 0; k < vectors.size(); k += size) {
+        detail::add_multiple(-detail::dot(vectors.data() + k, mean, size), vectors.data() + k, offset.data() + s, size);
+      }
+    }
+    return {offset.begin(), offset.end()};
+  }
+
+  std::shared_ptr<pca_basis const> basis_;
+};
+
+static_assert(stage<pca, float, detail::archetype> && summable<pca> && affine<pca>);
+static_assert(!contractive<pca> && !unbiased<pca>);
+
+}  // namespace pith::inline v0

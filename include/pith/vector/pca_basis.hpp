@@ -1,0 +1,165 @@
+// pith/vector/pca_basis.hpp — a mean and the few directions in which a tensor's slices vary, learnt from samples.
+#pragma once
+
+#include <pith/core/digest.hpp>
+#include <pith/core/element.hpp>
+#include <pith/core/error.hpp>
+#include <pith/vector/pca_fit.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+/// The principal components U (K x d) of slices of K elements, and their mean: what `pca` encodes with. Immutable, on
+/// the host, in double.
+///
+///   auto samples = pith::slice_samples<float>(conv.n(), conv.usual_slice(), conv.order());
+///   samples.add<float>(gradient);   // 100 times, of means that all ranks have
+///   auto const basis = pith::pca_basis::fit(samples);
+///
+///   needs    samples of at least two tensors, finite; 0 <= lambda < 1 (std::invalid_argument)
+///   cost     of m samples: where m < K an m x m Gram matrix, m^2 K flop, else K^2 m; then an eigensolver's 7 m^3 or
+///            7 K^3. Memory for the samples in double and two such matrices
+///   is       the best of all affine maps of d numbers a slice for the samples: what it loses of them is, in the mean,
+///            exactly the sum of the eigenvalues that were dropped. Of later slices it may lose more
+///   source   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018; a covariance of m
+///            samples that are centred slice by slice has rank m - slices at most, which bounds d whatever lambda says
+class pca_basis {
+ public:
+  template <std::floating_point A, eigen_solver Solver = householder_qr>
+  static pca_basis fit(slice_samples<A> const& samples, pca_options const& options = {}, Solver const& solver = {}) {
+    detail::require(0 <= options.lambda && options.lambda < 1, "pca_basis: lambda must be in [0, 1), got ",
+                    options.lambda);
+    detail::require(samples.count() >= 2 && samples.n() > 0, "pca_basis: fit needs 2 tensors that are not empty, got ",
+                    samples.count(), " of ", samples.n(), " elements");
+    auto const x = detail::centred(samples, options.about);
+    detail::require(std::isfinite(detail::dot(x.rows.data(), x.rows.data(), x.rows.size())),
+                    "pca_basis: the squares of samples must be finite");
+    auto of = detail::principal_components(x, options, solver);
+    return pca_basis(samples.order(), samples.slice(), std::move(of.vectors), x.mean, std::move(of.values));
+  }
+
+  std::uint64_t slice() const { return slice_; }
+  std::uint64_t components() const { return vectors_.size() / slice_; }
+  slice_order const& order() const { return order_; }
+
+  /// Component k: K numbers, one component behind the other.
+  std::vector<double> const& vectors() const { return vectors_; }
+  /// Of each slice of a tensor, or of one slice that stands for all.
+  std::vector<double> const& mean() const { return mean_; }
+  /// Of the samples' covariance, from the largest on, those that were dropped too.
+  std::vector<double> const& eigenvalues() const { return eigenvalues_; }
+  /// The share of the samples' variance that was dropped.
+  double dropped() const {
+    double kept = 0, total = 0;
+    for (std::size_t i = 0; i < eigenvalues_.size(); ++i) {
+      total += eigenvalues_[i];
+      if (i < components()) kept = total;
+    }
+    return total == 0 ? 0 : (total - kept) / total;
+  }
+
+  std::uint64_t slices(std::uint64_t n) const { return detail::blocks_for(n, slice_); }
+  /// Whether slices of a tensor of n elements have a mean here; those of no elements need none.
+  bool fits(std::uint64_t n) const {
+    return n == 0 || (order_.fits(n) && (mean_.size() == slice_ || mean_.size() / slice_ == slices(n)));
+  }
+
+  /// Of all that it is, so that ranks find out whether theirs differ.
+  std::uint64_t digest() const { return digest_; }
+
+  /// To bytes and back, of this machine's order of bytes.
+  ///
+  ///   errors   bytes that are not such ones, or were changed, are std::invalid_argument: no number of them is trusted
+  std::vector<std::byte> save() const {
+    auto words = header();
+    words.push_back(digest_);
+    for (auto const* numbers : {&vectors_, &mean_, &eigenvalues_})
+      for (auto const v : *numbers) words.push_back(std::bit_cast<std::uint64_t>(v));
+    auto bytes = std::vector<std::byte>(words.size() * sizeof(std::uint64_t));
+    std::memcpy(bytes.data(), words.data(), bytes.size());
+    return bytes;
+  }
+  static pca_basis load(span<std::byte const> bytes) {
+    auto words = std::vector<std::uint64_t>(bytes.size() / sizeof(std::uint64_t));
+    if (!words.empty()) std::memcpy(words.data(), bytes.data(), words.size() * sizeof(std::uint64_t));
+    require_basis(bytes.size() % sizeof(std::uint64_t) == 0 && words.size() > header_words && words[0] == magic,
+                  "such bytes begin otherwise");
+    auto const slice = words[1], components = words[2], means = words[3], values = words[4];
+    auto const numbers = words.size() - header_words - 1;
+    require_basis(1 <= slice && slice <= numbers && 1 <= components && components <= slice && means >= 1 &&
+                      components <= numbers / slice && means <= numbers / slice && values <= slice &&
+                      (components + means) * slice + values == numbers,
+                  "their number does not fit what they say of themselves");
+    auto const order = words[5] == 0 ? slice_order() : slice_order::oihw(words[5], words[6], words[7]);
+    auto at = words.begin() + header_words + 1;
+    auto const take = [&](std::uint64_t count) {
+      auto taken = std::vector<double>();
+      for (; count > 0; --count) taken.push_back(std::bit_cast<double>(*at++));
+      return taken;
+    };
+    auto vectors = take(components * slice), mean = take(means * slice), eigenvalues = take(values);
+    auto const made = pca_basis(order, slice, std::move(vectors), std::move(mean), std::move(eigenvalues));
+    require_basis(
+        std::ranges::equal(made.header(), std::span(words).first(header_words)) && made.digest_ == words[header_words],
+        "their digest is another");
+    require_basis(made.is_sound(), "they hold numbers that no basis has");
+    return made;
+  }
+
+ private:
+  static constexpr std::uint64_t magic = 0x30616370'68746970;  ///< "pithpca0"
+  static constexpr std::size_t header_words = 8;
+
+  pca_basis(slice_order order, std::uint64_t slice, std::vector<double> vectors, std::vector<double> mean,
+            std::vector<double> eigenvalues)
+      : order_(order),
+        slice_(slice),
+        vectors_(std::move(vectors)),
+        mean_(std::move(mean)),
+        eigenvalues_(std::move(eigenvalues)) {
+    auto all = pith::digest();
+    for (auto const word : header()) all << word;
+    for (auto const* numbers : {&vectors_, &mean_, &eigenvalues_})
+      for (auto const v : *numbers) all << std::bit_cast<std::uint64_t>(v);
+    digest_ = all.value();
+  }
+
+  std::vector<std::uint64_t> header() const {
+    return {magic,          slice_,         components(), mean_.size() / slice_, eigenvalues_.size(), order_.filters(),
+            order_.depth(), order_.window()};
+  }
+
+  template <class What>
+  static void require_basis(bool holds, What const& what) {
+    detail::require(holds, "pca_basis: these bytes are no saved basis: ", what);
+  }
+
+  /// Numbers, components of length 1, eigenvalues that fall and are not negative.
+  bool is_sound() const {
+    auto const is_number = [](double v) { return std::isfinite(v); };
+    auto const falls = [](double a, double b) { return a < b; };
+    for (std::size_t k = 0; k < vectors_.size(); k += slice_) {
+      auto const square = detail::dot(vectors_.data() + k, vectors_.data() + k, slice_);
+      if (!(std::abs(square - 1) <= 1e-9)) return false;
+    }
+    return std::ranges::all_of(mean_, is_number) && std::ranges::all_of(eigenvalues_, is_number) &&
+           std::ranges::adjacent_find(eigenvalues_, falls) == eigenvalues_.end() &&
+           (eigenvalues_.empty() || eigenvalues_.back() >= 0);
+  }
+
+  slice_order order_;
+  std::uint64_t slice_;
+  std::vector<double> vectors_, mean_, eigenvalues_;
+  std::uint64_t digest_ = 0;
+};
+
+}  // namespace pith::inline v0

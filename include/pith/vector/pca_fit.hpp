@@ -1,0 +1,144 @@
+// pith/vector/pca_fit.hpp — the directions in which slices vary most.
+#pragma once
+
+#include <pith/vector/eigen_solver.hpp>
+#include <pith/vector/slice_samples.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace pith::inline v0 {
+
+/// Whose mean is taken away before slices are compared, and put back behind.
+enum class centring : std::uint8_t {
+  each_slice,  ///< each slice of a tensor has a mean of its own
+  shared,      ///< one mean for all slices that are samples
+};
+
+struct pca_options {
+  double lambda = 0.01;          ///< the share of the variance that may be dropped, in [0, 1)
+  std::uint64_t components = 0;  ///< at most so many in place of what lambda says; 0: as lambda says
+  centring about = centring::each_slice;
+};
+
+namespace detail {
+
+/// Of m samples of K elements: row by row, without their means.
+struct centred_samples {
+  std::vector<double> rows, mean;
+  std::size_t m, slice;
+
+  double const* row(std::size_t i) const { return rows.data() + i * slice; }
+};
+
+template <class A>
+std::vector<double> mean_of(slice_samples<A> const& samples, centring about) {
+  auto mean = samples.mean();
+  if (about == centring::each_slice) return mean;
+  auto const slice = samples.slice(), slices = samples.kept_slices();
+  for (std::uint64_t s = 1; s < slices; ++s) add_multiple(1, mean.data() + s * slice, mean.data(), slice);
+  mean.resize(slice);
+  for (auto& v : mean) v /= static_cast<double>(slices);
+  return mean;
+}
+
+template <class A>
+centred_samples centred(slice_samples<A> const& samples, centring about) {
+  auto const slice = samples.slice(), slices = samples.kept_slices();
+  auto of = centred_samples{{}, mean_of(samples, about), samples.count() * slices, slice};
+  of.rows.reserve(of.m * slice);
+  for (std::uint64_t i = 0; i < of.m; ++i) {
+    auto const* const x = samples.at(i / slices, i % slices);
+    auto const* const mean = of.mean.data() + i % slices * slice % of.mean.size();
+    for (std::uint64_t j = 0; j < slice; ++j) of.rows.push_back(static_cast<double>(x[j]) - mean[j]);
+  }
+  return of;
+}
+
+/// X^T X / m: K x K.
+inline std::vector<double> covariance(centred_samples const& x) {
+  auto c = std::vector<double>(x.slice * x.slice);
+  for (std::size_t i = 0; i < x.slice; ++i) {
+    auto* const row = c.data() + i * x.slice;
+    for (std::size_t t = 0; t < x.m; ++t) add_multiple(x.row(t)[i], x.row(t) + i, row + i, x.slice - i);
+    for (auto j = i; j < x.slice; ++j) c[j * x.slice + i] = row[j] /= static_cast<double>(x.m);
+  }
+  return c;
+}
+
+/// X X^T / m: m x m, with the same eigenvalues but for zeros.
+inline std::vector<double> gram(centred_samples const& x) {
+  auto g = std::vector<double>(x.m * x.m);
+  for (std::size_t i = 0; i < x.m; ++i) {
+    for (std::size_t j = i; j < x.m; ++j)
+      g[i * x.m + j] = g[j * x.m + i] = dot(x.row(i), x.row(j), x.slice) / static_cast<double>(x.m);
+  }
+  return g;
+}
+
+/// How many directions are kept: the fewest of which the share is 1 - lambda, or those that are asked for; never one in
+/// which the samples vary by no more than rounding errors of the largest.
+inline std::size_t kept_components(pca_options const& options, std::vector<double> const& values) {
+  auto const noise = std::numeric_limits<double>::epsilon() * static_cast<double>(values.size()) * values[0];
+  double total = 0, share = 0;
+  for (auto const v : values) total += std::max(v, 0.0);
+  std::size_t d = 0;
+  for (; d < values.size() && values[d] > noise; share += values[d++]) {
+    if (options.components > 0 ? d == options.components : share >= (1 - options.lambda) * total) break;
+  }
+  return d;
+}
+
+/// Rows of length 1 that are perpendicular to those before them; they nearly are.
+inline void straighten(std::vector<double>& rows, std::size_t size) {
+  for (std::size_t i = 0; i * size < rows.size(); ++i) {
+    auto* const own = rows.data() + i * size;
+    for (std::size_t j = 0; j < i; ++j) {
+      auto const* const other = rows.data() + j * size;
+      add_multiple(-dot(own, other, size), other, own, size);
+    }
+    auto const length = std::sqrt(dot(own, own, size));
+    for (std::size_t k = 0; k < size; ++k) own[k] /= length;
+  }
+}
+
+/// An eigenvector is one either way round: its component of largest magnitude, the first of equals, is positive.
+inline void choose_sign(double* vector, std::size_t size) {
+  std::size_t largest = 0;
+  for (std::size_t k = 1; k < size; ++k) {
+    if (std::abs(vector[k]) > std::abs(vector[largest])) largest = k;
+  }
+  if (vector[largest] >= 0) return;
+  for (std::size_t k = 0; k < size; ++k) vector[k] = -vector[k];
+}
+
+/// X^T v for each of the vectors of the Gram matrix: those of the covariance, up to their lengths.
+inline std::vector<double> through_samples(centred_samples const& x, std::vector<double> const& vectors) {
+  auto of = std::vector<double>(vectors.size() / x.m * x.slice);
+  for (std::size_t k = 0; k * x.m < vectors.size(); ++k) {
+    for (std::size_t t = 0; t < x.m; ++t)
+      add_multiple(vectors[k * x.m + t], x.row(t), of.data() + k * x.slice, x.slice);
+  }
+  return of;
+}
+
+/// Eigenvalues of the covariance, at most K, none below zero, and the vectors that are kept: at least one.
+template <eigen_solver Solver>
+spectrum principal_components(centred_samples const& x, pca_options const& options, Solver const& solver) {
+  auto const count = [&](std::vector<double> const& values) { return kept_components(options, values); };
+  auto const is_short = x.m < x.slice;
+  auto of = is_short ? solver(gram(x), x.m, count) : solver(covariance(x), x.slice, count);
+  if (is_short) of.vectors = through_samples(x, of.vectors);
+  for (auto& v : of.values) v = std::max(v, 0.0);
+  if (of.vectors.empty()) of.vectors.assign(x.slice, 0), of.vectors[0] = 1;
+  straighten(of.vectors, x.slice);
+  for (std::size_t k = 0; k < of.vectors.size(); k += x.slice) choose_sign(of.vectors.data() + k, x.slice);
+  return of;
+}
+
+}  // namespace detail
+}  // namespace pith::inline v0

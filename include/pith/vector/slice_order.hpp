@@ -1,0 +1,77 @@
+// pith/vector/slice_order.hpp — the order in which a tensor's elements fill slices.
+#pragma once
+
+#include <pith/config.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/team.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+/// Slices are runs of K elements, one behind the other: of a tensor as it lies, or of a convolution's gradient that lies
+/// as OIHW (filters, depth, height, width) in the order HWIO, in which the elements of all filters at one place of the
+/// kernel are neighbours. What lies where is arithmetic: a tensor is read and written where it is.
+///
+///   needs    for oihw: filters, depth and window (height x width) of at least 1, fewer than 2^31 filters
+///            (std::invalid_argument)
+class slice_order {
+ public:
+  /// As it lies: a tensor in HWIO, or any other.
+  constexpr slice_order() = default;
+
+  static slice_order oihw(std::uint64_t filters, std::uint64_t depth, std::uint64_t window) {
+    detail::require(1 <= filters && filters < 1u << 31 && depth >= 1 && window >= 1,
+                    "slice_order: oihw needs filters in [1, 2^31), depth and window of at least 1, got ", filters, ", ",
+                    depth, " and ", window);
+    auto order = slice_order();
+    order.filters_ = filters;
+    order.depth_ = depth;
+    order.window_ = window;
+    return order;
+  }
+
+  constexpr bool is_plain() const { return filters_ == 0; }
+  /// 0 where the tensor is taken as it lies.
+  constexpr std::uint64_t filters() const { return filters_; }
+  constexpr std::uint64_t depth() const { return depth_; }
+  constexpr std::uint64_t window() const { return window_; }
+
+  /// Whether a tensor of n elements has this order.
+  constexpr bool fits(std::uint64_t n) const {
+    if (is_plain()) return true;
+    return n % filters_ == 0 && n / filters_ % depth_ == 0 && n / filters_ / depth_ == window_;
+  }
+
+  /// Where element i of the slices lies in the tensor.
+  PITH_HD constexpr std::uint64_t operator()(std::uint64_t i) const {
+    if (filters_ == 0) return i;
+    return i % filters_ * (depth_ * window_) + row(i / filters_);
+  }
+
+  /// f(i, place) for i < count, place being that of element first + i: one division for each row of filters.
+  template <class Team, class F>
+  PITH_HD void walk(Team const& team, std::uint64_t first, std::uint32_t count, F const& f) const {
+    if (filters_ == 0) return team.for_each(count, [=](std::uint32_t i) { f(i, first + i); });
+    auto const order = *this;
+    auto const width = static_cast<std::uint32_t>(filters_), skipped = static_cast<std::uint32_t>(first % filters_);
+    auto const stride = depth_ * window_;
+    team.for_each_in(skipped + count, width, [=](std::uint32_t r) {
+      auto const place = order.row(first / width + r);
+      auto const before = r * width;
+      return [=](std::uint32_t i) {
+        if (i >= skipped) f(i - skipped, place + (i - before) * stride);
+      };
+    });
+  }
+
+  friend constexpr bool operator==(slice_order const&, slice_order const&) = default;
+
+ private:
+  /// Where the first filter of the r-th place lies: places go through the depth first.
+  PITH_HD constexpr std::uint64_t row(std::uint64_t r) const { return r % depth_ * window_ + r / depth_; }
+
+  std::uint64_t filters_ = 0, depth_ = 1, window_ = 1;
+};
+
+}  // namespace pith::inline v0

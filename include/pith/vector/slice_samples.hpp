@@ -1,0 +1,87 @@
+// pith/vector/slice_samples.hpp — tensors seen one after another, kept as slices from which a basis is made.
+#pragma once
+
+#include <pith/core/element.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/span.hpp>
+#include <pith/core/team.hpp>
+#include <pith/vector/slice_order.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <vector>
+
+namespace pith::inline v0 {
+
+/// Which slices of a tensor are samples.
+enum class sampled : std::uint8_t {
+  all_slices,   ///< each: a basis for what they have in common
+  first_slice,  ///< the first, as the method was published: less memory and work, for a basis that others share
+};
+
+/// Tensors of n elements as slices of K, the last one filled up with zeros; on the host.
+///
+///   needs    K >= 1; an order that fits n (std::invalid_argument)
+///   keeps    of each tensor n elements of A, or K with sampled::first_slice; the sum of all in double
+template <std::floating_point A>
+class slice_samples {
+ public:
+  slice_samples(std::uint64_t n, std::uint64_t slice, slice_order order = {}, sampled which = sampled::all_slices)
+      : n_(n), slice_(slice), order_(order), which_(which) {
+    detail::require(slice >= 1, "slice_samples: a slice must have at least 1 element, got ", slice);
+    detail::require(order.fits(n), "slice_samples: the order is not that of a tensor of ", n, " elements");
+    sums_.resize(slices() * slice);
+  }
+
+  std::uint64_t n() const { return n_; }
+  std::uint64_t slice() const { return slice_; }
+  slice_order const& order() const { return order_; }
+  /// Of a tensor.
+  std::uint64_t slices() const { return detail::blocks_for(n_, slice_); }
+  /// Of a tensor, those that are kept.
+  std::uint64_t kept_slices() const {
+    return which_ == sampled::all_slices ? slices() : std::min<std::uint64_t>(slices(), 1);
+  }
+
+  /// How many tensors were seen.
+  std::uint64_t count() const { return count_; }
+
+  template <real In>
+  void add(span<In const> x) {
+    detail::require(x.size() == n_, "slice_samples: a tensor must have ", n_, " elements, got ", x.size());
+    auto const kept = kept_slices() * slice_, first = values_.size();
+    values_.resize(first + kept);
+    for (std::uint64_t i = 0; i < n_; ++i) {
+      auto const value = element_cast<A>(x[order_(i)]);
+      sums_[i] += static_cast<double>(value);
+      if (i < kept) values_[first + i] = value;
+    }
+    ++count_;
+  }
+
+  /// Slice s of tensor t.
+  A const* at(std::uint64_t t, std::uint64_t s) const { return values_.data() + (t * kept_slices() + s) * slice_; }
+
+  /// The mean tensor, as slices.
+  std::vector<double> mean() const {
+    auto mean = sums_;
+    for (auto& v : mean) v /= static_cast<double>(count_);
+    return mean;
+  }
+
+  void clear() {
+    values_.clear();
+    sums_.assign(sums_.size(), 0);
+    count_ = 0;
+  }
+
+ private:
+  std::uint64_t n_, slice_, count_ = 0;
+  slice_order order_;
+  sampled which_;
+  std::vector<A> values_;
+  std::vector<double> sums_;
+};
+
+}  // namespace pith::inline v0
