@@ -3,6 +3,7 @@
 
 #include <pith/core/capability.hpp>
 #include <pith/core/error.hpp>
+#include <pith/core/fed_back.hpp>
 #include <pith/core/identity.hpp>
 #include <pith/core/rounds.hpp>
 #include <pith/core/seal.hpp>
@@ -28,6 +29,8 @@ class bypass : public pipeable {
 
   std::string name() const { return detail::text("bypass(", codec_.name(), ",", least_, ")"); }
   bool is_exact(shape const& dims) const { return dense(dims) || detail::is_exact(codec_, dims); }
+  bool may_lose(shape const& dims) const { return !dense(dims) && detail::may_lose(codec_, dims); }
+  bool has_rate() const { return detail::has_rate(codec_); }
   bypass at(double rate) const requires rate_adjustable<C> { return bypass(codec_.at(rate), least_); }
   double delta(shape const& dims) const requires contractive<C> { return dense(dims) ? 1 : codec_.delta(dims); }
   double omega(shape const& dims) const requires unbiased<C> { return dense(dims) ? 0 : codec_.omega(dims); }
@@ -35,6 +38,9 @@ class bypass : public pipeable {
     return dense(dims) ? capabilities_of(identity(), dims) : codec_.capabilities_for(dims);
   }
 
+  detail::fed_back fed_back_in(auto& agreed, auto& local) const {
+    return detail::fed_back_in(codec_, only(agreed), only(local));
+  }
   template <executor E>
   void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
     detail::rescale_state(codec_, exec, factor, only(agreed), only(local));

@@ -49,6 +49,12 @@ struct short_text {
   friend bool operator==(short_text const&, short_text const&) = default;
 };
 
+inline std::uint64_t digest_of(std::vector<std::string> const& texts) {
+  auto all = digest();
+  for (auto const& words : texts) all << words;
+  return all.value();
+}
+
 /// What a rank is about to exchange, in words, or why it cannot.
 struct agreement {
   using term = short_text<32>;
@@ -63,13 +69,12 @@ struct agreement {
   std::uint64_t digest = 0;   ///< of their descriptions
   std::uint64_t has_failed = 0;
   note failure = {};
-};
 
-inline std::uint64_t digest_of(std::vector<std::string> const& texts) {
-  auto all = digest();
-  for (auto const& words : texts) all << words;
-  return all.value();
-}
+  void describe(std::vector<std::string> const& all) {
+    tensors = all.size();
+    digest = digest_of(all);
+  }
+};
 
 /// Throws if a rank could not build what it meant to exchange.
 inline void require_built(std::vector<agreement> const& each) {

@@ -36,22 +36,27 @@ class exchange_pipeline {
   using tensors = exchanged_tensors<In, E>;
 
   exchange_pipeline(E const& exec, Comm& comm, tensors all, exchange_options const& o)
-      : exec_(exec), comms_(comm), tensors_(std::move(all)), trace_(o.trace), when_(o.when) {
-    auto const& specs = tensors_.specs();
-    for (std::size_t i = 0; i < specs.size(); ++i)
-      require_served<In, Comm, E>(tensors_.codecs()[i], specs[i].dims, comm.size());
-    ranges_ = buckets_of(specs, sizeof(In), o.bucket_bytes);
-    for (auto const& range : ranges_) buckets_.emplace_back(exec_, tensors_, range, o.how);
-    for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      for (unsigned r = 0; r < buckets_[b].rounds(); ++r) line_.push_back({b, r});
-    }
-    make_memory(o.how);
+      : exec_(exec), comm_(&comm), tensors_(std::move(all)), trace_(o.trace), when_(o.when), how_(o.how) {
+    require_all_served(tensors_.codecs());
+    ranges_ = buckets_of(tensors_.specs(), sizeof(In), o.bucket_bytes);
+    plan();
     if (o.how == gather::predicted) tensors_.predict(exec_);
     if (o.is_weighted) tensors_.weigh_by((weight_ = buffer<double, E>(exec_, 1)).data());
-    gathered_bytes_ = sent_bytes(transport::all_gather);
   }
 
   tensors& model() { return tensors_; }
+  Comm& comm() { return *comm_; }
+
+  /// Other codecs for the next steps: what may fail of it, and the rest.
+  typename tensors::change prepare(std::vector<any_codec<In, E>> codecs) const {
+    require_all_served(codecs);
+    return tensors_.prepare(exec_, std::move(codecs));
+  }
+  void apply(typename tensors::change next) {
+    tensors_.apply(std::move(next));
+    plan();
+  }
+
   std::size_t buckets() const { return buckets_.size(); }
   std::vector<tensor_range> const& ranges() const { return ranges_; }
 
@@ -97,7 +102,24 @@ class exchange_pipeline {
     unsigned round;
   };
 
-  void make_memory(gather how) {
+  void require_all_served(std::vector<any_codec<In, E>> const& codecs) const {
+    auto const& specs = tensors_.specs();
+    for (std::size_t i = 0; i < specs.size(); ++i) require_served<In, Comm, E>(codecs[i], specs[i].dims, comm_->size());
+  }
+
+  /// Lays out the rounds of all buckets, by the codecs that tensors have.
+  void plan() {
+    buckets_.clear();
+    line_.clear();
+    for (auto const& range : ranges_) buckets_.emplace_back(exec_, tensors_, range, how_);
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      for (unsigned r = 0; r < buckets_[b].rounds(); ++r) line_.push_back({b, r});
+    }
+    make_memory();
+    gathered_bytes_ = sent_bytes(transport::all_gather);
+  }
+  /// What there is stays, if it suffices.
+  void make_memory() {
     std::size_t out = 0, gathered = 0, scratch = 0, transfers = 0;
     for (auto const& b : buckets_) {
       out = std::max(out, b.plan().out_bytes());
@@ -107,11 +129,14 @@ class exchange_pipeline {
         for (auto const& g : r) scratch = std::max(scratch, scratch_bytes(g));
       }
     }
+    memories_ = 1;
     for (std::size_t k = 1; k < line_.size(); ++k) memories_ = builds_on_last(k) ? memories_ : memory_.size();
     for (std::size_t i = 0; i < memories_; ++i) {
-      memory_[i] = {{exec_, out}, {exec_, gathered}, {exec_, how == gather::exact ? gathered : 0}};
+      memory_[i].out.grow(exec_, out);
+      memory_[i].gathered.grow(exec_, gathered);
+      memory_[i].received.grow(exec_, how_ == gather::exact ? gathered : 0);
     }
-    scratch_ = buffer<std::byte, E>(exec_, scratch + scratch_alignment);
+    scratch_.grow(exec_, scratch + scratch_alignment);
     flight_.reserve(transfers);
   }
   std::size_t scratch_bytes(exchange_plan::group const& g) const {
@@ -187,6 +212,7 @@ class exchange_pipeline {
   tensors tensors_;
   exchange_trace* trace_;
   verify when_;
+  gather how_;
   buffer<double, E> weight_;
   double own_weight_ = 1;
   std::vector<tensor_range> ranges_;

@@ -22,6 +22,14 @@ template <real In, executor E>
 class exchanged_tensors {
  public:
   using codec_type = any_codec<In, E>;
+  using state_type = codec_state<In, codec_type, E>;
+
+  /// Other codecs, and the states of those that cannot go on with the ones that are there.
+  struct change {
+    std::vector<codec_type> codecs;
+    std::vector<std::optional<state_type>> states;
+    std::optional<predicted_gather<In, E>> predicted;
+  };
 
   template <class Policy>
   exchanged_tensors(E const& exec, std::vector<tensor_spec> specs, Policy const& policy, std::uint64_t seed,
@@ -54,6 +62,25 @@ class exchanged_tensors {
   /// Sizes of gathered payloads are foretold from here on.
   void predict(E const& exec) { predicted_.emplace(exec, specs_, codecs_); }
   bool is_predicted() const { return predicted_.has_value(); }
+
+  /// All that may fail of a change to other codecs, one for each tensor.
+  change prepare(E const& exec, std::vector<codec_type> codecs) const {
+    auto next = change{std::move(codecs), {}, {}};
+    next.states.resize(specs_.size());
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      if (next.codecs[i].shares_states(codecs_[i])) continue;
+      next.states[i].emplace(make_state<In>(exec, next.codecs[i], specs_[i].dims, states_[i].whose()));
+    }
+    if (predicted_) next.predicted.emplace(exec, specs_, next.codecs);
+    return next;
+  }
+  void apply(change next) {
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      if (next.states[i]) states_[i].become(codecs_[i], next.codecs[i], *std::move(next.states[i]));
+    }
+    codecs_ = std::move(next.codecs);
+    predicted_ = std::move(next.predicted);
+  }
 
   /// Where gradients lie: of all tensors one after another, or of one. Of none: nowhere yet.
   void lay_none() { std::fill(gradients_.begin(), gradients_.end(), nullptr); }
@@ -113,7 +140,7 @@ class exchanged_tensors {
   std::vector<tensor_spec> specs_;
   unsigned ranks_;
   std::vector<codec_type> codecs_;
-  std::vector<codec_state<In, codec_type, E>> states_;
+  std::vector<state_type> states_;
   std::vector<In*> gradients_;
   double const* factor_ = nullptr;
   std::uint64_t size_ = 0;

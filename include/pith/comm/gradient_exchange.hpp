@@ -33,6 +33,7 @@ namespace pith::inline v0 {
 ///   exchange.ready(i);           // as backward has written tensor i; a bucket leaves when all of it is ready
 ///   exchange.wait();             // the means of all; what was not said to be ready is ready now
 ///   exchange.all_reduce_mean(gradients);   // all of that in one call
+///   exchange.change(codecs);     // between steps: other codecs, or the same ones at other rates
 ///
 ///   needs    equal tensors, codecs and options on all ranks (agreement_error on all of them when it is built, also
 ///            where one could not build it); gradients that stay where they are from ready() to the end of wait(), or
@@ -54,7 +55,7 @@ class gradient_exchange {
   template <policy_for<In, E> Policy>
   gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
                     exchange_options const& options = {})
-      : exec_(exec), how_(options.how), is_weighted_(options.is_weighted) {
+      : exec_(exec), how_(options.how), is_weighted_(options.is_weighted), seed_(options.seed) {
     explain_communicator<Comm, E>();
     auto failure = std::exception_ptr();
     try {
@@ -62,10 +63,9 @@ class gradient_exchange {
     } catch (...) {
       failure = std::current_exception();  // of which the others must hear
     }
-    auto const described = failure ? std::vector<std::string>() : descriptions();
+    auto const described = failure ? std::vector<std::string>() : descriptions(codecs());
     detail::require_agreement(exec_, comm, agreement(described, options), described, failure);
-    fingerprint_ = fingerprint(described, options.seed, comm);
-    engine_->pipeline.connect();
+    fingerprint_ = fingerprint(described);
   }
 
   /// One codec for all tensors.
@@ -175,6 +175,31 @@ class gradient_exchange {
     model().rescale(exec_, factor);
   }
 
+  /// From the next step on tensors are exchanged by these codecs, one for each, the same on all ranks. Those that are
+  /// codecs() stay as they are, at() of one goes on with its states, and any other begins anew, but for what was fed
+  /// back: it goes on in a codec that feeds back by the same policy, and is lost in others. Between steps, by all ranks.
+  ///
+  ///   cost     a small gathering and a new plan; memory for what was changed anew, and where more is needed
+  ///   errors   agreement_error on all ranks if codecs differ or one does not fit; then the old ones stay in force
+  void change(std::vector<codec_type> codecs) {
+    require_idle("change");
+    auto next = std::optional<typename detail::exchanged_tensors<In, E>::change>();
+    auto described = std::vector<std::string>();
+    auto failure = std::exception_ptr();
+    try {
+      detail::require_size("change", "the codecs of all tensors", tensors().size(), codecs.size());
+      next.emplace(engine_->pipeline.prepare(std::move(codecs)));
+      described = descriptions(next->codecs);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    auto mine = detail::agreement();
+    mine.describe(described);
+    detail::require_agreement(exec_, engine_->pipeline.comm(), mine, described, failure);
+    engine_->pipeline.apply(*std::move(next));
+    fingerprint_ = fingerprint(described);
+  }
+
   /// The bytes of all states of this rank.
   std::vector<std::byte> export_state() const {
     require_idle("export_state");
@@ -271,11 +296,11 @@ class gradient_exchange {
                     "gradient_exchange: a weight must be finite and at least 0, got ", weight);
   }
 
-  std::vector<std::string> descriptions() const {
+  std::vector<std::string> descriptions(std::vector<codec_type> const& codecs) const {
     auto all = std::vector<std::string>();
     for (std::size_t i = 0; i < tensors().size(); ++i) {
       auto const& [name, dims] = tensors()[i];
-      all.push_back(detail::text('"', name, "\" of ", dims.n, " in ", dims.rows, " rows by ", codecs()[i].name()));
+      all.push_back(detail::text('"', name, "\" of ", dims.n, " in ", dims.rows, " rows by ", codecs[i].name()));
     }
     return all;
   }
@@ -292,19 +317,20 @@ class gradient_exchange {
                         text(o.seed)};
     std::transform(terms.begin(), terms.end(), mine.terms.begin(),
                    [](std::string const& words) { return detail::agreement::term(words); });
-    mine.tensors = tensors.size();
-    mine.digest = detail::digest_of(tensors);
+    mine.describe(tensors);
     return mine;
   }
-  static std::uint64_t fingerprint(std::vector<std::string> const& tensors, std::uint64_t seed, Comm const& comm) {
+  std::uint64_t fingerprint(std::vector<std::string> const& tensors) const {
+    auto const& comm = engine_->pipeline.comm();
     return (digest() << element_name<In>() << E::name() << PITH_VERSION_MAJOR << PITH_VERSION_MINOR
-                     << detail::digest_of(tensors) << seed << comm.rank() << comm.size())
+                     << detail::digest_of(tensors) << seed_ << comm.rank() << comm.size())
         .value();
   }
 
   E exec_;
   gather how_;
   bool is_weighted_;
+  std::uint64_t seed_;
   std::uint64_t fingerprint_ = 0;
   phase phase_ = phase::idle;
   bool is_running_ = false;  ///< the engine's thread, in this step

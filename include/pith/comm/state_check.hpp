@@ -1,4 +1,4 @@
-// pith/comm/state_check.hpp — before a step: have all ranks taken as many, and do they still agree on their states?
+// pith/comm/state_check.hpp — before a step: have all ranks taken as many, by the same codecs, with equal states?
 #pragma once
 
 #include <pith/comm/agreement.hpp>
@@ -36,9 +36,9 @@ std::uint64_t digest_of(E const& exec, auto& state) {
   return d.seen.value();
 }
 
-/// The steps that a tensor's state has seen, and a digest of what is agreed of it.
+/// The steps that a tensor's state has seen, and digests of its codec and of what is agreed of its state.
 struct state_digest {
-  std::uint64_t steps = 0, agreed = 0;
+  std::uint64_t steps = 0, codec = 0, agreed = 0;
   friend bool operator==(state_digest const&, state_digest const&) = default;
 };
 
@@ -47,6 +47,7 @@ std::vector<state_digest> state_digests(E const& exec, exchanged_tensors<In, E>&
   auto digests = std::vector<state_digest>(all.specs().size());
   for (std::size_t i = 0; i < digests.size(); ++i) {
     exec.download(&digests[i].steps, all.state(i).id().step, sizeof digests[i].steps);
+    digests[i].codec = (digest() << all.codecs()[i].name()).value();
     digests[i].agreed = digest_of(exec, all.state(i).agreed());
   }
   return digests;
@@ -58,17 +59,21 @@ std::vector<state_digest> state_digests(E const& exec, exchanged_tensors<In, E>&
     throw agreement_error(sentence("gradient_exchange: rank ", rank, " is at step ", its.steps, " of tensor \"", tensor,
                                    "\", rank 0 at step ", first.steps));
   }
+  if (its.codec != first.codec) {
+    throw agreement_error(sentence("gradient_exchange: after step ", its.steps, " rank ", rank,
+                                   " has another codec for tensor \"", tensor, "\" than rank 0"));
+  }
   throw agreement_error(sentence("gradient_exchange: after step ", its.steps, " the agreed state of tensor \"", tensor,
                                  "\" on rank ", rank, " differs from rank 0's"));
 }
 
-/// Throws on all ranks if any has other steps or agreed states than rank 0. One gathering of 16 bytes if all is well.
+/// Throws on all ranks if any has other steps, codecs or agreed states than rank 0. One gathering of 24 bytes if all is well.
 template <real In, executor E, class Comm>
 void require_equal_states(E const& exec, Comm& comm, exchanged_tensors<In, E>& all) {
   auto const mine = state_digests(exec, all);
   auto whole = digest();
-  for (auto const& d : mine) whole << d.steps << d.agreed;
-  auto const summary = std::vector(1, state_digest{mine.empty() ? 0 : mine[0].steps, whole.value()});
+  for (auto const& d : mine) whole << d.steps << d.codec << d.agreed;
+  auto const summary = std::vector(1, state_digest{mine.empty() ? 0 : mine[0].steps, 0, whole.value()});
   if (first_difference(gather_on_host(exec, comm, summary), 1).first == 0) return;
   auto const each = gather_on_host(exec, comm, mine);
   auto const [rank, tensor] = first_difference(each, mine.size());

@@ -59,6 +59,17 @@ class any_chain {
     return true;
   }
 
+  bool has_rate() const {
+    return std::count_if(stages_.begin(), stages_.end(), [](auto const& s) { return s.has_rate(); }) == 1;
+  }
+  /// The stage whose rate can be adjusted, at `rate`; the others as they are.
+  any_chain at(double rate) const {
+    detail::require(has_rate(), "any_chain: at(rate) needs one stage whose rate can be adjusted, got ", name());
+    auto other = *this;
+    for (auto& s : other.stages_) s = s.has_rate() ? s.at(rate) : s;
+    return other;
+  }
+
   sum_form sums_as() const {
     auto form = sum_form::encode;
     for (auto const& s : stages_) {

@@ -3,8 +3,10 @@
 
 #include <pith/core/any_stage.hpp>
 #include <pith/core/compress.hpp>
+#include <pith/core/fed_back.hpp>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -13,19 +15,34 @@ namespace pith::inline v0 {
 /// Any codec for values of `In` on `E`, fused inside as its type was. What a tensor's policy returns.
 template <real In, executor E>
 class any_codec : public pipeable {
+  struct base;
+
  public:
   static constexpr bool is_closed = true;
 
   template <class C>
     requires(!std::same_as<C, any_codec> && codec<C, In, E>)
-  any_codec(C codec) : self_(std::make_shared<model<C>>(std::move(codec))) {}
+  any_codec(C codec) : self_(std::make_shared<model<C>>(std::move(codec))), origin_(self_) {}
 
   std::string name() const { return self_->name(); }
   capabilities capabilities_for(shape const& dims) const { return self_->capabilities_for(dims); }
   bool is_exact(shape const& dims) const { return self_->is_exact(dims); }
+  bool may_lose(shape const& dims) const { return self_->may_lose(dims); }
   void rescale(E const& exec, double factor, any_state& agreed, any_state& local) const {
     self_->rescale(exec, factor, agreed, local);
   }
+
+  bool has_rate() const { return self_->has_rate(); }
+  /// The same codec at another rate, for the same states; std::invalid_argument if it has no rate.
+  any_codec at(double rate) const {
+    auto other = self_->at(rate);
+    other.origin_ = origin_;
+    return other;
+  }
+  /// Whether the other is this one at some rate, so that states of one are states of the other.
+  bool shares_states(any_codec const& other) const { return origin_ == other.origin_; }
+  bool is_same(any_codec const& other) const { return self_ == other.self_; }
+  detail::fed_back fed_back_in(any_state& agreed, any_state& local) const { return self_->fed_back_in(agreed, local); }
 
   template <std::same_as<In> T>
   std::size_t payload_bytes(shape const& dims) const {
@@ -84,7 +101,11 @@ class any_codec : public pipeable {
     virtual std::string name() const = 0;
     virtual capabilities capabilities_for(shape const&) const = 0;
     virtual bool is_exact(shape const&) const = 0;
+    virtual bool may_lose(shape const&) const = 0;
     virtual void rescale(E const&, double, any_state&, any_state&) const = 0;
+    virtual bool has_rate() const = 0;
+    virtual any_codec at(double) const = 0;
+    virtual detail::fed_back fed_back_in(any_state&, any_state&) const = 0;
     virtual std::size_t payload_bytes(shape const&) const = 0;
     virtual void visit_pieces(shape const&, detail::piece_visitor&) const = 0;
     virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
@@ -116,6 +137,17 @@ class any_codec : public pipeable {
     bool is_exact(shape const& dims) const override { return detail::is_exact(codec, dims); }
     void rescale(E const& exec, double factor, any_state& a, any_state& l) const override {
       detail::rescale_state(codec, exec, factor, a.as<agreed>(), l.as<local>());
+    }
+    bool may_lose(shape const& dims) const override { return detail::may_lose(codec, dims); }
+    bool has_rate() const override { return detail::has_rate(codec); }
+    any_codec at([[maybe_unused]] double rate) const override {
+      if constexpr (rate_adjustable<C>) {
+        if (has_rate()) return codec.at(rate);
+      }
+      throw std::invalid_argument(detail::sentence("any_codec: ", name(), " has no rate that can be adjusted"));
+    }
+    detail::fed_back fed_back_in(any_state& a, any_state& l) const override {
+      return detail::fed_back_in(codec, a.as<agreed>(), l.as<local>());
     }
     std::size_t payload_bytes(shape const& dims) const override { return pith::payload_bytes<In>(codec, dims); }
     void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const override {
@@ -159,7 +191,7 @@ class any_codec : public pipeable {
     C codec;
   };
 
-  std::shared_ptr<base const> self_;
+  std::shared_ptr<base const> self_, origin_;
 };
 
 }  // namespace pith::inline v0

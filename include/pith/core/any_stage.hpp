@@ -23,6 +23,8 @@ class any_state {
   void fields(field_visitor& f) {
     if (self_) self_->fields(f);
   }
+  /// Equal for states that were made of one type.
+  void const* type() const { return self_ ? self_->type() : nullptr; }
 
   /// The state that this was made of; std::invalid_argument if it was made of another.
   template <class S>
@@ -85,6 +87,8 @@ class any_stage {
   std::size_t scratch_bytes(E const& exec, shape const& dims) const { return self_->scratch_bytes(exec, dims); }
   capabilities capabilities_for(shape const& dims) const { return self_->capabilities_for(dims); }
   bool is_exact(shape const& dims) const { return self_->is_exact(dims); }
+  bool has_rate() const { return self_->has_rate(); }
+  any_stage at(double rate) const { return self_->at(rate); }
   any_state make_agreed(E const& exec, call const& id, shape const& dims) const {
     return self_->make_agreed(exec, id, dims);
   }
@@ -137,6 +141,8 @@ class any_stage {
     virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
     virtual capabilities capabilities_for(shape const&) const = 0;
     virtual bool is_exact(shape const&) const = 0;
+    virtual bool has_rate() const = 0;
+    virtual any_stage at(double) const = 0;
     virtual any_state make_agreed(E const&, call const&, shape const&) const = 0;
     virtual any_state make_local(E const&, shape const&) const = 0;
     virtual void encode(E const&, call const&, shape const&, stream_on<E, In const>, std::byte*, span_on<E, std::byte>,
@@ -178,6 +184,14 @@ class any_stage {
     }
     capabilities capabilities_for(shape const& dims) const override { return capabilities_of(stage, dims); }
     bool is_exact(shape const& dims) const override { return detail::is_exact(stage, dims); }
+    bool has_rate() const override { return detail::has_rate(stage); }
+    any_stage at([[maybe_unused]] double rate) const override {
+      if constexpr (rate_adjustable<S>) {
+        return any_stage(stage.at(rate));
+      } else {
+        return any_stage(stage);
+      }
+    }
     any_state make_agreed(E const& exec, call const& id, shape const& dims) const override {
       return any_state(detail::make_agreed_in_chain<In>(exec, stage, id, dims));
     }

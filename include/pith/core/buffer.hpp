@@ -30,6 +30,11 @@ class buffer {
     if (data_ != nullptr) exec_.deallocate(data_, size_ * sizeof(T));
   }
 
+  /// Room for `size` elements at least; what was there is lost where it was less.
+  void grow(E const& exec, std::size_t size) {
+    if (size > size_) *this = buffer(exec, size);
+  }
+
   T* data() const { return data_; }
   std::size_t size() const { return size_; }
   std::size_t size_bytes() const { return size_ * sizeof(T); }

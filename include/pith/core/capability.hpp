@@ -96,11 +96,27 @@ constexpr rate_form fed_back_rate(rate_form form) { return form == rate_form::bo
 
 }  // namespace detail
 
-/// The same codec and the same state types at another rate.
+/// The same codec at another rate. States are of the same types and sizes, so that they go on.
 template <class S>
 concept rate_adjustable = requires(S const& s, double rate) {
   { s.at(rate) } -> std::same_as<std::remove_cvref_t<S>>;
 };
+
+namespace detail {
+
+/// Whether there is a rate to adjust: what is erased knows at run time only.
+template <class S>
+bool has_rate(S const& s) {
+  if constexpr (requires {
+                  { s.has_rate() } -> std::same_as<bool>;
+                }) {
+    return s.has_rate();
+  } else {
+    return rate_adjustable<S>;
+  }
+}
+
+}  // namespace detail
 
 /// C_b(C_a(x)) = C_b(x) for b of a smaller rate: a payload can be compressed further.
 template <class S>

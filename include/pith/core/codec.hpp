@@ -196,5 +196,17 @@ constexpr bool is_exact(C const& c, shape const& dims) {
   }
 }
 
+/// Whether a codec that is exact is so at this rate only: then what is fed back must have its place.
+template <class C>
+constexpr bool may_lose(C const& c, shape const& dims) {
+  if constexpr (requires {
+                  { c.may_lose(dims) } -> std::same_as<bool>;
+                }) {
+    return c.may_lose(dims);
+  } else {
+    return !is_exact(c, dims);
+  }
+}
+
 }  // namespace detail
 }  // namespace pith::inline v0

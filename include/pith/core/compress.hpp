@@ -2,12 +2,14 @@
 #pragma once
 
 #include <pith/core/explain.hpp>
+#include <pith/core/fed_back.hpp>
 #include <pith/core/rounds.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 namespace pith::inline v0 {
 
@@ -41,6 +43,7 @@ class codec_state {
   }
 
   shape const& dims() const { return dims_; }
+  tensor_id const& whose() const { return whose_; }
   auto& agreed() { return agreed_; }
   auto& local() { return local_; }
 
@@ -49,6 +52,14 @@ class codec_state {
 
   /// The next step begins: it draws other random numbers.
   void advance(E const& exec) { exec.for_each_index(1, detail::advance{step_.data()}); }
+
+  /// Goes on with the states that were made for codec `next` of the same tensor: at this step, with what `own` fed back
+  /// if `next` feeds back the same.
+  void become(C const& own, C const& next, codec_state made) {
+    detail::fed_back_in(own, agreed_, local_).swap_with(detail::fed_back_in(next, made.agreed_, made.local_));
+    agreed_ = std::move(made.agreed_);
+    local_ = std::move(made.local_);
+  }
 
   void fields(field_visitor& f) {
     f(step_);

@@ -4,6 +4,7 @@
 #include <pith/core/capability.hpp>
 #include <pith/core/error.hpp>
 #include <pith/core/explain.hpp>
+#include <pith/core/fed_back.hpp>
 #include <pith/core/rounds.hpp>
 #include <pith/feedback/contraction.hpp>
 #include <pith/feedback/fusing.hpp>
@@ -62,7 +63,7 @@ class error_feedback : public pipeable {
     return detail::text("ef(", codec_.name(), how, verified_ ? ")" : ",unverified)");
   }
   bool is_exact(shape const& dims) const {
-    return loses_nothing(dims) && !detail::traits_of(policy_).changes_gradients;
+    return loses_nothing(dims) && !detail::may_lose(codec_, dims) && !detail::traits_of(policy_).changes_gradients;
   }
   capabilities capabilities_for(shape const& dims) const requires(erased<C> || erased_feedback<F>) {
     auto of = capabilities();
@@ -73,12 +74,16 @@ class error_feedback : public pipeable {
     return of;
   }
 
+  /// What its policy remembers, for another codec of the tensor.
+  detail::fed_back fed_back_in(auto& agreed, auto& local) const { return {policy_part(agreed), policy_part(local)}; }
+
   /// For a new loss scale or learning rate: what is fed back, times factor.
   template <executor E>
   void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
     detail::rescale_state(codec_, exec, factor, codec_part(agreed), codec_part(local));
     policy_.rescale(exec, factor, policy_part(agreed), policy_part(local));
   }
+  bool has_rate() const { return detail::has_rate(codec_); }
   error_feedback at(double rate) const requires rate_adjustable<C> {
     auto other = *this;
     other.codec_ = codec_.at(rate);

@@ -1,0 +1,137 @@
+// pith/adapt/rated.hpp — a codec whose rate changes from step to step; at the highest ones everything travels.
+#pragma once
+
+#include <pith/core/capability.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/fed_back.hpp>
+#include <pith/core/identity.hpp>
+#include <pith/core/rounds.hpp>
+#include <pith/core/seal.hpp>
+
+#include <string>
+#include <utility>
+
+namespace pith::inline v0 {
+
+/// Sends by `C` at rates below `dense_from`, and from there on all values as they are, in one sum. In
+/// error_feedback(rated(c)) what waits goes out with them, so that the residual is zero behind a dense step.
+///
+///   needs    a C that is gathered or summed (no rounds of its own), whose rate is a share of what it gets: a density
+///   keeps    what C keeps
+///   is       exact at rates from dense_from on, else what C is; a tensor's feedback keeps its place either way
+template <class C>
+class rated : public pipeable {
+  static_assert(rate_adjustable<C>, "pith: rated(c) needs a codec c with a rate: one with at(rate), as top_k(0.01)");
+
+ public:
+  static constexpr bool is_reproducible = reproducible<C>;
+  static constexpr bool is_variable_rate = variable_rate<C>;
+  static constexpr rate_form rates = rate_form_of<C>();
+
+  explicit rated(C codec, double dense_from = 1) : codec_(std::move(codec)), dense_from_(dense_from) {
+    detail::require(dense_from > 0 && dense_from <= 1, "rated: the first dense rate must be in (0, 1], got ",
+                    dense_from);
+  }
+
+  std::string name() const {
+    auto const from = dense_from_ == 1 ? "" : detail::text(",", detail::shortest(dense_from_));
+    return detail::text("rated(", codec_.name(), from, is_dense_ ? ",dense)" : ")");
+  }
+  bool has_rate() const { return detail::has_rate(codec_); }
+  rated at(double rate) const {
+    auto other = *this;
+    other.is_dense_ = rate >= dense_from_;
+    if (!other.is_dense_) other.codec_ = codec_.at(rate);
+    return other;
+  }
+  bool is_dense() const { return is_dense_; }
+  bool is_exact(shape const& dims) const { return is_dense_ || detail::is_exact(codec_, dims); }
+  bool may_lose(shape const& dims) const { return detail::may_lose(codec_, dims); }
+  capabilities capabilities_for(shape const& dims) const {
+    return is_dense_ ? capabilities_of(identity(), dims) : capabilities_of(codec_, dims);
+  }
+  sum_form sums_as() const { return is_dense_ ? sum_form::encode : detail::sums(codec_); }
+
+  template <class In, executor E>
+  auto make_agreed(E const& exec, call const& id, shape const& dims) const {
+    static_assert(!collective<C, In, E>, "pith: rated(c) needs a c that is gathered or summed, not one of rounds");
+    return pith::make_agreed<In>(exec, codec_, id, dims);
+  }
+  template <class In, executor E>
+  auto make_local(E const& exec, shape const& dims) const {
+    return pith::make_local<In>(exec, codec_, dims);
+  }
+
+  template <class In>
+  std::size_t payload_bytes(shape const& dims) const {
+    return is_dense_ ? stream_bytes<In>(dims.n) : pith::payload_bytes<In>(codec_, dims);
+  }
+  template <class In>
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    return is_dense_ ? transfer{transport::sum, kind_of<In>(), dims.n}
+                     : detail::transfer_of<In>(codec_, r, dims, ranks);
+  }
+  template <class In>
+  void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const {
+    if (is_dense_) return visitor.piece({0, payload_bytes<In>(dims)});
+    detail::visit_pieces<In>(codec_, dims, visitor);
+  }
+  template <class In, executor E>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return is_dense_ ? 0 : detail::scratch_bytes<In>(codec_, exec, dims);
+  }
+
+  template <class In, executor E>
+    requires codec<C, In, E>
+  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
+                      span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
+    if (is_dense_) return exec.copy(payload.data(), x.data, payload.size());
+    detail::encode_payload<In>(codec_, exec, id, dims, x, payload, agreed, local, ws);
+  }
+  template <class In, executor E>
+    requires codec<C, In, E>
+  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                      stream_on<E, In> x, auto const& agreed, workspace_on<E>& ws) const {
+    if (is_dense_) return exec.copy(x.data, payload.data(), payload.size());
+    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, agreed, ws);
+  }
+
+  /// In the pass of C's engine, if it is one.
+  template <executor E>
+  bool can_encode_from(shape const& dims) const {
+    return !is_dense_ && detail::can_encode_from<E>(codec_, dims);
+  }
+  template <class In, executor E, class Source>
+  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
+    return is_dense_ ? 0 : detail::scratch_bytes_from<In, Source>(codec_, exec, dims);
+  }
+  template <executor E, class Source, class In = decltype(std::declval<Source const&>()(0))>
+    requires(detail::encodes_from<C, In, E, Source> || detail::encodes_payload_from<C, In, E, Source>)
+  void encode_payload_from(E const& exec, call const& id, shape const& dims, Source const& from,
+                           span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
+    detail::encode_payload_from<In>(codec_, exec, id, dims, from, payload, agreed, local, ws);
+  }
+
+  /// A dense payload is summed in flight, so that it is never asked for.
+  bool sums_payloads() const {
+    if constexpr (requires { codec_.sums_payloads(); }) {
+      return is_dense_ || codec_.sums_payloads();
+    } else {
+      return true;
+    }
+  }
+  template <class In, executor E>
+    requires(detail::sums_parts<C, In, E> || detail::sums_payloads<C, In, E>)
+  void decode_sum_payloads(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
+                           std::size_t stride, unsigned ranks, accum<In> factor, stream_on<E, In> x,
+                           workspace_on<E>& ws) const {
+    detail::decode_sum<In>(codec_, exec, id, dims, in, stride, ranks, factor, x, ws);
+  }
+
+ private:
+  C codec_;
+  double dense_from_;
+  bool is_dense_ = false;
+};
+
+}  // namespace pith::inline v0

@@ -1,0 +1,71 @@
+// pith/core/fed_back.hpp — what a codec feeds back: it goes on when its tensor gets another codec.
+#pragma once
+
+#include <pith/core/saving.hpp>
+#include <pith/core/state.hpp>
+
+#include <cstddef>
+#include <utility>
+
+namespace pith::inline v0::detail {
+
+/// The states of a feedback policy among those of its codec, by reference. Nothing, if nothing is fed back.
+class fed_back {
+ public:
+  fed_back() = default;
+  template <class Agreed, class Local>
+  fed_back(Agreed& agreed, Local& local)
+      : agreed_{&agreed, type_of(agreed), bytes_of(agreed)},
+        local_{&local, type_of(local), bytes_of(local)},
+        swap_([](fed_back const& a, fed_back const& b) {
+          std::swap(*static_cast<Agreed*>(a.agreed_.state), *static_cast<Agreed*>(b.agreed_.state));
+          std::swap(*static_cast<Local*>(a.local_.state), *static_cast<Local*>(b.local_.state));
+        }) {}
+
+  /// Exchanges what two policies remember, if they remember the same.
+  void swap_with(fed_back const& other) const {
+    if (swap_ != nullptr && agreed_.is_like(other.agreed_) && local_.is_like(other.local_)) swap_(*this, other);
+  }
+
+ private:
+  template <class S>
+  static constexpr char tag = 0;
+
+  struct part {
+    void* state = nullptr;
+    void const* type = nullptr;
+    std::size_t bytes = 0;
+
+    bool is_like(part const& other) const { return type == other.type && bytes == other.bytes; }
+  };
+
+  /// Of an erased state, that of which it was made.
+  template <class S>
+  static void const* type_of(S const& state) {
+    if constexpr (requires { state.type(); }) {
+      return state.type();
+    } else {
+      return &tag<S>;
+    }
+  }
+  static std::size_t bytes_of(auto& state) {
+    auto counter = field_counter();
+    state.fields(counter);
+    return counter.bytes;
+  }
+
+  part agreed_, local_;
+  void (*swap_)(fed_back const&, fed_back const&) = nullptr;
+};
+
+/// What a codec feeds back, of its states.
+template <class C, class Agreed, class Local>
+fed_back fed_back_in(C const& c, Agreed& agreed, Local& local) {
+  if constexpr (requires { c.fed_back_in(agreed, local); }) {
+    return c.fed_back_in(agreed, local);
+  } else {
+    return {};
+  }
+}
+
+}  // namespace pith::inline v0::detail
