@@ -79,6 +79,16 @@ TEST_CASE("an eighth of the numbers keeps four fifths of the energy of later ste
   CHECK(places.later >= 0.80);
 }
 
+TEST_CASE("one mean for all slices does as well, and a hundredth of the variance asks for half of the directions") {
+  auto const shared = kept(captured(), 512, {.components = 64, .about = pith::centring::shared});
+  auto const all = kept(captured(), 512, {.lambda = 0.01});
+  MESSAGE("OIHW, K 512, d 64, one mean: ", shared.later);
+  MESSAGE("OIHW, K 512, lambda 0.01: d ", all.components, ", ", all.later);
+  CHECK(shared.later >= 0.81);
+  CHECK(all.components > 200);
+  CHECK(all.later >= 0.96);
+}
+
 TEST_CASE("with the coordinates shuffled there is little in common") {
   auto const mixed = kept(shuffled(), 512, {.components = 64});
   MESSAGE("shuffled, K 512, d 64: ", mixed.later);

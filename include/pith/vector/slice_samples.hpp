@@ -3,6 +3,7 @@
 
 #include <pith/core/element.hpp>
 #include <pith/core/error.hpp>
+#include <pith/core/host_bytes.hpp>
 #include <pith/core/span.hpp>
 #include <pith/core/team.hpp>
 #include <pith/vector/slice_order.hpp>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace pith::inline v0 {
@@ -71,9 +73,28 @@ class slice_samples {
   }
 
   void clear() {
-    values_.clear();
+    values_ = {};
     sums_.assign(sums_.size(), 0);
     count_ = 0;
+  }
+
+  /// What was seen, and back to where it was put for a tensor of the same sizes (std::invalid_argument).
+  void save(detail::byte_writer& to) const {
+    to.put(count_);
+    to.put_all(values_);
+    to.put_all(sums_);
+  }
+  void load(detail::byte_reader& from) {
+    auto const count = from.take<std::uint64_t>();
+    auto values = from.take_all<A>();
+    auto sums = from.take_all<double>();
+    auto const kept = kept_slices() * slice_;
+    detail::require(sums.size() == sums_.size() && (kept == 0 ? values.empty() : values.size() / kept == count) &&
+                        values.size() == count * kept,
+                    "slice_samples: what was saved is of other slices");
+    count_ = count;
+    values_ = std::move(values);
+    sums_ = std::move(sums);
   }
 
  private:

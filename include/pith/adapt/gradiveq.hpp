@@ -1,0 +1,339 @@
+// pith/adapt/gradiveq.hpp — when convolutions are sampled and when they travel compressed, as GradiVeQ has it.
+#pragma once
+
+#include <pith/adapt/local_loss.hpp>
+#include <pith/comm/gradient_exchange.hpp>
+#include <pith/core/digest.hpp>
+#include <pith/core/host_bytes.hpp>
+#include <pith/core/identity.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/vector/conv_shape.hpp>
+#include <pith/vector/pca.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+enum class gradiveq_phase : std::uint8_t {
+  warm_up,     ///< convolutions travel as they are
+  sampling,    ///< by qsgd<4>, while what all receive is collected
+  compressed,  ///< by pca, along what was learnt
+};
+
+/// A tensor of the exchange that is a convolution's gradient. A slice of 0: conv.usual_slice().
+struct gradiveq_tensor {
+  std::size_t tensor = 0;
+  conv_shape conv = {};
+  std::uint64_t slice = 0;
+};
+
+/// Phases in steps. Equal on all ranks.
+struct gradiveq_options {
+  std::uint64_t warm_up = 2500, samples = 100, compressed = 400;
+  pca_options basis = {};               ///< lambda 0.01, each slice with its mean
+  sampled which = sampled::all_slices;  ///< of a tensor
+  bool feedback = false;                ///< what a rank did not send waits, across phases too
+  double worse = 2;                     ///< a rank asks for new samples where its loss is so many times
+  std::uint64_t first_losses = 20;      ///< the mean of the first ones in the phase ...
+  std::uint64_t loss_every = 1;         ///< ... each of them so many steps after the one before
+};
+
+namespace detail {
+
+/// Rank 0's values on all ranks: for the host, outside of steps.
+template <class T, class Comm, executor E>
+void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
+  static_assert(broadcasts<Comm, E>,
+                "pith: this communicator lacks broadcast(exec, span<std::byte>, unsigned), which gradiveq needs");
+  auto const sent = buffer<T, E>(exec, values.size());
+  exec.upload(sent.data(), values.data(), sent.size_bytes());
+  comm.broadcast(exec, span_on<E, std::byte>(reinterpret_cast<std::byte*>(sent.data()), sent.size_bytes()), 0)
+      .wait(exec);
+  exec.download(values.data(), sent.data(), sent.size_bytes());
+}
+
+}  // namespace detail
+
+/// Changes the codecs of an exchange's convolutions from step to step: all travel as they are; then by qsgd<4>, while
+/// rank 0 collects the means; then by pca along the bases that it learnt, which the others get from it; and again.
+///
+///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, {{0, {64, 64, 3, 3}}, {4, {128, 64, 3, 3}}});
+///   schedule.all_reduce_mean(gradients);   // in place of the exchange's, in each step
+///
+/// or, around what the exchange does while backward is at work:
+///
+///   schedule.before(gradients);   // of this rank; all are written
+///   exchange.wait();
+///   schedule.after(gradients);    // the means
+///
+/// In a compressed phase each rank looks at its local loss, |g - D(C(g))| / |g| over all convolutions. Where more than
+/// half of the ranks see more than `worse` times what the phase began with, sampling begins at once.
+///
+///   needs    an exchange and a communicator that outlive it, which broadcasts; kernels that have the sizes of their
+///            tensors (std::invalid_argument). Calls come from all ranks, between steps
+///   keeps    on rank 0 `samples` times the convolutions in accum<In>, or their first slices; on all ranks U twice in
+///            double, once for the exchange and once for the loss
+///   cost     a fit of each basis when sampling ends (pca_basis), for which the others wait; in a compressed phase one
+///            more encoding and decoding, and a sum of one double, in each `loss_every`-th step
+///   errors   a tensor of which rank 0 saw fewer than 2 finite means goes on by qsgd<4>. A fit that throws does so on
+///            rank 0, and is a communication_error on the others
+///   source   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018
+template <real In, executor E, class Comm>
+class gradiveq {
+ public:
+  using exchange_type = gradient_exchange<In, E, Comm>;
+  using codec_type = any_codec<In, E>;
+
+  gradiveq(E const& exec, Comm& comm, exchange_type& exchange, std::vector<gradiveq_tensor> const& convolutions,
+           gradiveq_options const& options = {})
+      : exec_(exec), comm_(&comm), exchange_(&exchange), options_(options), votes_(exec, 1) {
+    check(options);
+    for (auto const& c : convolutions) add(c);
+    enter(options.warm_up > 0 ? gradiveq_phase::warm_up : gradiveq_phase::sampling);
+  }
+
+  gradiveq_phase phase() const { return phase_; }
+  /// That the phase has seen.
+  std::uint64_t steps() const { return steps_; }
+  /// The basis of the i-th convolution; none before the first was learnt.
+  std::shared_ptr<pca_basis const> const& basis(std::size_t i) const { return kernels_[i].basis; }
+  /// This rank's, when it was last looked at.
+  double loss() const { return loss_; }
+
+  /// A step: what gradient_exchange::all_reduce_mean does.
+  void all_reduce_mean(span_on<E, In> gradients, double weight = 1) {
+    before(span_on<E, In const>(gradients));
+    exchange_->all_reduce_mean(gradients, weight);
+    after(span_on<E, In const>(gradients));
+  }
+
+  /// This rank's own gradients, all tensors one after another.
+  void before(span_on<E, In const> gradients) {
+    require_all(gradients);
+    if (phase_ != gradiveq_phase::compressed || steps_ % options_.loss_every != 0) return;
+    loss_ = (*losses_)(gradients);
+    if (std::isfinite(loss_) && !is_voting()) first_.sum += loss_, ++first_.count;
+  }
+
+  /// The means that all ranks received.
+  void after(span_on<E, In const> means) {
+    require_all(means);
+    if (phase_ == gradiveq_phase::sampling) collect(means);
+    auto const is_worse =
+        phase_ == gradiveq_phase::compressed && steps_ % options_.loss_every == 0 && is_voting() && most_ranks_lose();
+    if (++steps_ < length() && !is_worse) return;
+    if (phase_ == gradiveq_phase::sampling) share_bases();
+    enter(phase_ == gradiveq_phase::sampling ? gradiveq_phase::compressed : gradiveq_phase::sampling);
+  }
+
+  /// The bytes of all that this rank knows; the exchange's states are its own to save.
+  std::vector<std::byte> export_state() const {
+    auto to = detail::byte_writer();
+    to.put(fingerprint());
+    to.put(phase_);
+    to.put(steps_);
+    to.put(first_);
+    for (auto const& k : kernels_) {
+      to.put_all(k.basis ? k.basis->save() : std::vector<std::byte>());
+      k.samples.save(to);
+    }
+    return std::move(to.bytes);
+  }
+  /// Puts back what export_state of an equal schedule returned, on all ranks, before the exchange's import_state: it
+  /// gives the exchange the codecs of then.
+  void import_state(span<std::byte const> bytes) {
+    auto from = detail::byte_reader("gradiveq", bytes);
+    detail::require(from.take<std::uint64_t>() == fingerprint(),
+                    "gradiveq: the state is of another rank or other convolutions, options or number of ranks");
+    auto const phase = from.take<gradiveq_phase>();
+    auto const steps = from.take<std::uint64_t>();
+    auto const first = from.take<first_losses>();
+    detail::require(phase <= gradiveq_phase::compressed && steps < length(phase), "gradiveq: a state in phase ",
+                    unsigned(phase), " has no step ", steps);
+    auto kernels = kernels_;
+    for (auto& k : kernels) {
+      auto const saved = from.take_all<std::byte>();
+      k.basis = saved.empty() ? nullptr : loaded(k, saved);
+      k.samples.load(from);
+    }
+    from.expect_end();
+    kernels_ = std::move(kernels);
+    enter(phase);
+    steps_ = steps;
+    first_ = first;
+  }
+
+ private:
+  struct kernel {
+    std::size_t tensor;
+    std::uint64_t first;  ///< of its elements among all gradients
+    slice_samples<accum<In>> samples;
+    std::shared_ptr<pca_basis const> basis;
+  };
+  /// What a compressed phase began with.
+  struct first_losses {
+    double sum = 0;
+    std::uint64_t count = 0;
+  };
+
+  static void check(gradiveq_options const& o) {
+    detail::require(o.samples >= 2 && o.compressed >= 1 && o.first_losses >= 1 && o.loss_every >= 1,
+                    "gradiveq: samples must be at least 2, compressed, first_losses and loss_every at least 1, got ",
+                    o.samples, ", ", o.compressed, ", ", o.first_losses, " and ", o.loss_every);
+    detail::require(o.worse > 0, "gradiveq: worse must be above 0, got ", o.worse);
+    detail::require(0 <= o.basis.lambda && o.basis.lambda < 1, "gradiveq: lambda must be in [0, 1), got ",
+                    o.basis.lambda);
+  }
+
+  void add(gradiveq_tensor const& c) {
+    auto const& tensors = exchange_->tensors();
+    detail::require(c.tensor < tensors.size(), "gradiveq: no tensor ", c.tensor, " among ", tensors.size());
+    detail::require(c.conv.n() == tensors[c.tensor].dims.n, "gradiveq: a kernel of ", c.conv.n(), " elements for \"",
+                    tensors[c.tensor].name, "\", which has ", tensors[c.tensor].dims.n);
+    for (auto const& k : kernels_)
+      detail::require(k.tensor != c.tensor, "gradiveq: tensor ", c.tensor, " is there twice");
+    std::uint64_t first = 0;
+    for (std::size_t i = 0; i < c.tensor; ++i) first += tensors[i].dims.n;
+    auto const slice = c.slice > 0 ? c.slice : c.conv.usual_slice();
+    kernels_.push_back({c.tensor, first, {c.conv.n(), slice, c.conv.order(), options_.which}, nullptr});
+  }
+
+  shape const& dims(kernel const& k) const { return exchange_->tensors()[k.tensor].dims; }
+  void require_all(span_on<E, In const> gradients) const {
+    detail::require_size("gradiveq", "the elements of all gradients", exchange_->size(), gradients.size());
+  }
+
+  std::uint64_t length() const { return length(phase_); }
+  std::uint64_t length(gradiveq_phase phase) const {
+    if (phase == gradiveq_phase::warm_up) return options_.warm_up;
+    return phase == gradiveq_phase::sampling ? options_.samples : options_.compressed;
+  }
+
+  void enter(gradiveq_phase phase) {
+    phase_ = phase;
+    steps_ = 0;
+    first_ = {};
+    auto codecs = exchange_->codecs();
+    for (auto const& k : kernels_) codecs[k.tensor] = codec_of(k);
+    exchange_->change(std::move(codecs));
+    losses_.reset();
+    if (phase == gradiveq_phase::compressed) losses_.emplace(exec_);
+    for (auto const& k : kernels_) {
+      if (losses_ && k.basis) losses_->add(pca(k.basis), dims(k), k.first);
+    }
+  }
+
+  codec_type codec_of(kernel const& k) const {
+    if (phase_ == gradiveq_phase::warm_up) return fed_back(identity());
+    if (phase_ == gradiveq_phase::sampling || !k.basis) return fed_back(qsgd<4>());
+    return fed_back(pca(k.basis));
+  }
+  template <class S>
+  codec_type fed_back(S stage) const {
+    if (options_.feedback) return error_feedback(std::move(stage), unverified);
+    return stage;
+  }
+
+  /// Rank 0's samples: means that are not finite are none.
+  void collect(span_on<E, In const> means) {
+    if (comm_->rank() != 0) return;
+    for (auto& k : kernels_) {
+      auto mean = std::vector<In>(dims(k).n);
+      exec_.download(mean.data(), means.data() + k.first, mean.size() * sizeof(In));
+      if (std::ranges::all_of(mean, [](In v) { return is_finite(v); })) k.samples.add(span<In const>(mean));
+    }
+  }
+
+  /// Rank 0's new bases, saved; empty for a tensor of which it saw too little.
+  std::vector<std::vector<std::byte>> fitted() {
+    auto saved = std::vector<std::vector<std::byte>>(kernels_.size());
+    for (std::size_t i = 0; i < saved.size(); ++i) {
+      auto& samples = kernels_[i].samples;
+      if (samples.n() > 0 && samples.count() >= 2) saved[i] = pca_basis::fit(samples, options_.basis).save();
+      samples.clear();
+    }
+    return saved;
+  }
+
+  /// Learns on rank 0, and has all ranks hear of it, or of why not.
+  void share_bases() {
+    auto failure = std::exception_ptr();
+    auto saved = std::vector<std::vector<std::byte>>(kernels_.size());
+    try {
+      if (comm_->rank() == 0) saved = fitted();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    auto sizes = std::vector<std::uint64_t>(1, failure ? 1 : 0);
+    for (auto const& bytes : saved) sizes.push_back(bytes.size());
+    detail::broadcast_on_host(exec_, *comm_, sizes);
+    if (failure) std::rethrow_exception(failure);
+    if (sizes[0] != 0) throw communication_error("pith::gradiveq: rank 0 could not learn its bases");
+    for (std::size_t i = 0; i < kernels_.size(); ++i) take_basis(kernels_[i], std::move(saved[i]), sizes[i + 1]);
+  }
+  void take_basis(kernel& k, std::vector<std::byte> saved, std::uint64_t size) {
+    auto const slice = k.samples.slice(), most = slice * slice + k.samples.slices() * slice + slice + 16;
+    if (size / sizeof(double) > most)
+      throw communication_error(
+          detail::sentence("gradiveq: a basis has at most ", most, " numbers, rank 0 has ", size / sizeof(double)));
+    saved.resize(size);
+    detail::broadcast_on_host(exec_, *comm_, saved);
+    k.basis = size == 0 ? nullptr : loaded(k, saved);
+  }
+  static std::shared_ptr<pca_basis const> loaded(kernel const& k, std::vector<std::byte> const& saved) {
+    auto basis = std::make_shared<pca_basis const>(pca_basis::load(saved));
+    detail::require(
+        basis->slice() == k.samples.slice() && basis->order() == k.samples.order() && basis->fits(k.samples.n()),
+        "gradiveq: a basis of slices of ", basis->slice(), " elements for tensor ", k.tensor, ", which has slices of ",
+        k.samples.slice());
+    return basis;
+  }
+
+  /// Whether the mean of the first losses of the phase is complete: on all ranks in the same step.
+  bool is_voting() const { return steps_ / options_.loss_every >= options_.first_losses; }
+
+  /// A sum of one double over the ranks.
+  bool most_ranks_lose() {
+    auto votes = loss_ * static_cast<double>(first_.count) > options_.worse * first_.sum ? 1.0 : 0.0;
+    exec_.upload(votes_.data(), &votes, sizeof votes);
+    comm_->all_reduce(exec_, votes_.view(), reduction::sum).wait(exec_);
+    exec_.download(&votes, votes_.data(), sizeof votes);
+    return 2 * votes > comm_->size();
+  }
+
+  /// What two schedules must share for one to go on with the other's state.
+  std::uint64_t fingerprint() const {
+    auto all = digest();
+    all << element_name<In>() << E::name() << comm_->rank() << comm_->size() << options_.warm_up << options_.samples
+        << options_.compressed << (options_.feedback ? 1u : 0u) << options_.first_losses << options_.loss_every;
+    for (auto const& k : kernels_) {
+      auto const& order = k.samples.order();
+      all << k.tensor << k.samples.n() << k.samples.slice() << k.samples.kept_slices() << order.filters()
+          << order.depth() << order.window();
+    }
+    return all.value();
+  }
+
+  E exec_;
+  Comm* comm_;
+  exchange_type* exchange_;
+  gradiveq_options options_;
+  std::vector<kernel> kernels_;
+  gradiveq_phase phase_ = gradiveq_phase::warm_up;
+  std::uint64_t steps_ = 0;
+  first_losses first_;
+  double loss_ = 0;
+  std::optional<detail::local_loss<In, E>> losses_;
+  buffer<double, E> votes_;
+};
+
+}  // namespace pith::inline v0
