@@ -1,11 +1,14 @@
 // tests/exec/cuda_codecs_lowrank.cu — low rank of every element type on a device, where its sums may round otherwise.
 #include <pith/lowrank/one_sided_power_sgd.hpp>
+#include <pith/vector/conv_shape.hpp>
+#include <pith/vector/pca.hpp>
 
 #include <cmath>
 
 #include "support/codecs.hpp"
 #include "support/device.hpp"
 #include "support/exchanged.hpp"
+#include "support/slices.hpp"
 
 using namespace support;
 
@@ -37,4 +40,15 @@ TEST_CASE_TEMPLATE("equal steps have equal bytes", In, float, double, pith::half
   CHECK(executed<In>(exec, codec, dims) == executed<In>(exec, codec, dims));
   auto const by_turns = pith::error_feedback(pith::one_sided_power_sgd(3));
   CHECK(exchanged<In>(exec, by_turns, dims) == exchanged<In>(exec, by_turns, dims));
+}
+
+TEST_CASE_TEMPLATE("slices along a basis have the bytes of the host", In, float, double, pith::half, pith::bfloat16) {
+  auto const kernel = pith::conv_shape{6, 5, 3, 3};
+  for (auto const& order : {pith::slice_order(), kernel.order()}) {
+    for (std::uint64_t const slice : {30u, 17u}) {
+      auto samples = pith::slice_samples<double>(270, slice, order);
+      for (std::size_t t = 0; t < 12; ++t) samples.add(pith::span<double const>(correlated(270, slice, 4, t)));
+      same_on_device<In>()(pith::pca(pith::pca_basis::fit(samples, {.components = 6})), {270});
+    }
+  }
 }

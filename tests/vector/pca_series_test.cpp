@@ -82,8 +82,8 @@ TEST_CASE("an eighth of the numbers keeps four fifths of the energy of later ste
 TEST_CASE("one mean for all slices does as well, and a hundredth of the variance asks for half of the directions") {
   auto const shared = kept(captured(), 512, {.components = 64, .about = pith::centring::shared});
   auto const all = kept(captured(), 512, {.lambda = 0.01});
-  MESSAGE("OIHW, K 512, d 64, one mean: ", shared.later);
-  MESSAGE("OIHW, K 512, lambda 0.01: d ", all.components, ", ", all.later);
+  MESSAGE("OIHW, K 512, d 64, one mean: ", shared.later, ", ", shared.fitted);
+  MESSAGE("OIHW, K 512, lambda 0.01: d ", all.components, ", ", all.later, ", ", all.fitted);
   CHECK(shared.later >= 0.81);
   CHECK(all.components > 200);
   CHECK(all.later >= 0.96);
@@ -91,13 +91,13 @@ TEST_CASE("one mean for all slices does as well, and a hundredth of the variance
 
 TEST_CASE("with the coordinates shuffled there is little in common") {
   auto const mixed = kept(shuffled(), 512, {.components = 64});
-  MESSAGE("shuffled, K 512, d 64: ", mixed.later);
+  MESSAGE("shuffled, K 512, d 64: ", mixed.later, ", ", mixed.fitted);
   CHECK(mixed.later <= 0.45);
 }
 
 TEST_CASE("the first slice alone says less of the others, whatever lambda: samples bound the directions") {
   auto const first = kept(captured(), 1024, {.lambda = 0.01}, conv.order(), pith::sampled::first_slice);
-  MESSAGE("HWIO, K 1024, first slices, lambda 0.01: d ", first.components, ", ", first.later);
+  MESSAGE("HWIO, K 1024, first slices, lambda 0.01: d ", first.components, ", ", first.later, ", ", first.fitted);
   CHECK(first.components <= learnt - 1);
   CHECK(first.later < 0.70);
 }

@@ -1,4 +1,5 @@
 // tests/vector/pca_test.cpp — projections on a plane that all ranks share, summed in flight.
+#include <pith/comm/ring.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/core/any_chain.hpp>
 #include <pith/core/chain.hpp>
@@ -272,6 +273,18 @@ TEST_CASE("a chain that is known at run time only is affine as its stages are") 
   CHECK(pith::capabilities_of(pca(basis) | pith::qsgd<4>(), {100}).affine);
   CHECK(!pith::capabilities_of(pith::qsgd<4>(), {100}).affine);
   conserves(chain, 100, 3, 5 * 10 * 3 * 64 * 0x1p-24);
+}
+
+TEST_CASE("a ring that encodes anew at each rank gives what the sum gives") {
+  auto const basis =
+      std::make_shared<pca_basis const>(basis_of(4096, 64, {.components = 9, .about = pith::centring::shared}));
+  for (unsigned const ranks : {1u, 2u, 4u}) {
+    auto const x = gradients_of<double>(4096, 64, ranks);
+    auto g = group<double, pith::ring<pca>>(pith::ring(pca(basis)), {4096}, ranks);
+    CHECK(worst(g.all_reduce(x)[0], projected(*basis, true_mean(x))) <= 1e-12);
+  }
+  CHECK_THROWS_AS(pith::make_state<float>(pith::seq, pith::ring(pca(basis_of(4096, 64, {.components = 9}))), {4096}),
+                  std::invalid_argument);
 }
 
 TEST_CASE("quantizers take what it emits") {

@@ -55,6 +55,9 @@ class pca : public pipeable {
     return detail::text("pca(", basis_->slice(), ",", basis_->components(), ",", std::hex, basis_->digest(), ")");
   }
 
+  /// Parts of a tensor begin at slices; those of a tensor in another order, or with a mean for each slice, are refused.
+  std::uint64_t granule() const { return basis_->slice(); }
+
   shape output_shape(shape const& dims) const {
     detail::require(basis_->fits(dims.n), "pca: a basis of ", basis_->mean().size() / basis_->slice(), " slices of ",
                     basis_->slice(), " elements does not fit a tensor of ", dims.n);
