@@ -41,7 +41,7 @@ auto with_exchanged(syntax::pipeline const& p, F const& f) {
 
 /// Feedback by policy `keeps`.
 template <class In, class E, class F>
-any_codec<In, E> fed_back(syntax::pipeline const& p, F const& keeps, bool loose) {
+any_codec<In, E> with_feedback(syntax::pipeline const& p, F const& keeps, bool loose) {
   return with_exchanged<accum<In>, E>(p, [&]<class C>(C const& codec) -> any_codec<In, E> {
     if (loose) return error_feedback(codec, keeps, unverified);
     if constexpr (may_contract<C> || forgetful<F>) {
@@ -57,12 +57,12 @@ template <class In, class E>
 any_codec<In, E> feedback_from(syntax::term const& t) {
   auto const loose = t.arguments.back().text == "unverified" && t.arguments.size() > 1;
   t.takes(1, loose ? 3 : 2);
-  if (t.arguments.size() == (loose ? 2u : 1u)) return fed_back<In, E>(t.arguments[0], residual(), loose);
+  if (t.arguments.size() == (loose ? 2u : 1u)) return with_feedback<In, E>(t.arguments[0], residual(), loose);
   auto const& policy = t.arguments[1].only();
   if (auto const keeps = residual_from<residual>(policy, "residual")) {
-    return fed_back<In, E>(t.arguments[0], *keeps, loose);
+    return with_feedback<In, E>(t.arguments[0], *keeps, loose);
   }
-  return fed_back<In, E>(t.arguments[0], policy_from<In, E>(policy), loose);
+  return with_feedback<In, E>(t.arguments[0], policy_from<In, E>(policy), loose);
 }
 
 template <class In, class E>
