@@ -1,6 +1,7 @@
 // tests/adapt/gradiveq_test.cpp — phases of a schedule, on all ranks alike.
 #include <pith/adapt/gradiveq.hpp>
 #include <pith/adapt/rated.hpp>
+#include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/sparsify/top_k.hpp>
@@ -132,6 +133,21 @@ TEST_CASE("what all receive: the mean, then the mean on the plane that was learn
     CHECK(rank.schedule.basis(0)->slice() == 36);
     CHECK(rank.schedule.basis(1)->slice() == 40);
     CHECK(rank.exchange.summed_bytes() > 0);
+  });
+}
+
+TEST_CASE("bases are those of the means that all received in the sampling phase before, and of no others") {
+  on_ranks(2, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+    auto const& conv = convolutions[0].conv;
+    for (std::uint64_t first : {2u, 22u}) {
+      auto samples = pith::slice_samples<float>(108, 36, conv.order());
+      for (std::uint64_t t = first == 2 ? 0 : 10; t < first + 8; ++t) {
+        auto g = gradient(comm.rank(), t);
+        rank.schedule.all_reduce_mean(g);
+        if (t >= first) samples.add(pith::span<float const>(g.data() + 4, 108));
+      }
+      CHECK(rank.schedule.basis(0)->save() == pith::pca_basis::fit(samples).save());
+    }
   });
 }
 
@@ -271,6 +287,22 @@ TEST_CASE("a fit that fails on rank 0 is heard of by all") {
       CHECK_THROWS_WITH_AS(run(), "pith::gradiveq: rank 0 could not learn its bases", pith::communication_error);
     }
   });
+}
+
+TEST_CASE_TEMPLATE("one rank, any type, no warm-up and slices as usual: types are deduced", In, double, pith::half,
+                   pith::bfloat16) {
+  auto comm = pith::self_communicator();
+  auto exchange = pith::make_exchange<In>(pith::seq, comm, tensors, pith::identity());
+  auto schedule = pith::gradiveq(pith::seq, comm, exchange, {{1, {4, 3, 3, 3}}, {2, {5, 10, 1, 3}}},
+                                 {.warm_up = 0, .samples = 5, .compressed = 3});
+  for (std::uint64_t t = 0; t < 8; ++t) {
+    auto g = gradient<In>(0, t);
+    schedule.all_reduce_mean(g);
+    for (auto const v : g) CHECK(pith::is_finite(v));
+    CHECK(schedule.phase() == (t < 4 || t == 7 ? gradiveq_phase::sampling : gradiveq_phase::compressed));
+  }
+  CHECK(schedule.basis(0)->slice() == 108);
+  CHECK(schedule.basis(1)->slice() == 150);
 }
 
 TEST_CASE("kernels, options and states that cannot be are refused") {

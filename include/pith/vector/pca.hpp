@@ -29,7 +29,8 @@ namespace pith::inline v0 {
 ///   keeps    U in double and (1 - U U^T) mu in accum<In>, made of the basis: nothing to save
 ///   cost     2 d flop an element to encode, and to decode, in double; where slices do not lie side by side in accum<In>,
 ///            or the last one is short, scratch of n elements and a pass that gathers them; 8 d bytes a slice
-///   errors   a NaN or an infinity leaves no number of its slice on any rank
+///   errors   a NaN or an infinity leaves no number of its slice on any rank; half and bfloat16 are divided by N, and
+///            rounded, before they are encoded, unless error_feedback widens them
 ///   is       affine and summable; it promises neither delta nor omega, which depend on what the samples had in common
 ///            with x: feedback needs `unverified`, and what lies off the plane waits in its residual until the basis is
 ///            another. Equal bytes and values with every instruction set and in any order of blocks, as power_sgd has
