@@ -5,6 +5,7 @@
 #include <pith/core/error.hpp>
 #include <pith/core/fed_back.hpp>
 #include <pith/core/identity.hpp>
+#include <pith/core/measured.hpp>
 #include <pith/core/rounds.hpp>
 #include <pith/core/seal.hpp>
 
@@ -30,6 +31,13 @@ class bypass : public pipeable {
   std::string name() const { return detail::text("bypass(", codec_.name(), ",", least_, ")"); }
   bool is_exact(shape const& dims) const { return dense(dims) || detail::is_exact(codec_, dims); }
   bool may_lose(shape const& dims) const { return !dense(dims) && detail::may_lose(codec_, dims); }
+  bypass measuring(rate_list const& at_rates) const {
+    auto other = *this;
+    other.codec_ = detail::measuring(codec_, at_rates);
+    return other;
+  }
+  rate_list measured_rates() const { return detail::measured_rates(codec_); }
+  double* energies_in(auto& local) const { return detail::energies_in(codec_, only(local)); }
   bool has_rate() const { return detail::has_rate(codec_); }
   bypass at(double rate) const requires rate_adjustable<C> { return bypass(codec_.at(rate), least_); }
   double delta(shape const& dims) const requires contractive<C> { return dense(dims) ? 1 : codec_.delta(dims); }
@@ -38,7 +46,7 @@ class bypass : public pipeable {
     return dense(dims) ? capabilities_of(identity(), dims) : codec_.capabilities_for(dims);
   }
 
-  detail::fed_back fed_back_in(auto& agreed, auto& local) const {
+  detail::policy_states fed_back_in(auto& agreed, auto& local) const {
     return detail::fed_back_in(codec_, only(agreed), only(local));
   }
   template <executor E>

@@ -1,35 +1,49 @@
 // pith/adapt/rate_controller.hpp — what chooses the rate of each tensor, on all ranks alike.
 #pragma once
 
+#include <pith/core/error.hpp>
+#include <pith/core/measured.hpp>
 #include <pith/core/span.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace pith::inline v0 {
 
-/// What one rate keeps of one tensor, reduced over the ranks, so that all see equal numbers.
+/// What one rate keeps of one tensor, added up over the ranks, so that all see equal numbers. What is no number on one
+/// rank is none on any.
 struct rate_report {
   std::uint32_t tensor = 0;
   double rate = 1;
-  double energy = 0;        ///< |p|^2
-  double kept = 0;          ///< |D(C(p))|^2
-  std::uint64_t bytes = 0;  ///< of the payload
+  double energy = 0;        ///< |p|^2 of what was to be sent, residuals included
+  double kept = 0;          ///< |p|^2 - |p - D(C(p))|^2, which of a projection is |D(C(p))|^2
+  std::uint64_t bytes = 0;  ///< that a rank hands over at this rate
+
+  /// The share that is kept; all of nothing.
+  double gain() const { return energy == 0 ? 1 : kept > 0 ? kept / energy : kept == kept ? 0 : kept; }
 };
 
-/// What the ranks agree on after a step. A tensor may be reported at several rates.
+/// What the ranks agree on after a step. A tensor may be reported at several rates; one that does not measure, at none.
 struct step_report {
   std::uint64_t step = 0;
   double learning_rate = 0;
-  double seconds = 0;  ///< of the slowest rank
+  double seconds = 0;  ///< of the slowest rank, from the end of the step before
   span<rate_report const> tensors;
+  span<double const> gradients;  ///< |g|^2 of each tensor, added up over the ranks; empty unless it is asked for
 };
 
 /// Decides as a pure function of what it observed, so that ranks which observe equal reports decide alike; what it
 /// remembers is saved and loaded as bytes.
+///
+///   observe(report)        after a step
+///   decide(step, tensor)   the rate of a tensor in this step; 1 is dense
+///   measures(step, tensor) may be left out: the rates that the report of this step shall have
+///   needs_gradients        may be left out: whether it shall have |g|^2
 template <class R>
 concept rate_controller = std::copyable<R> && requires(R& r, R const& c, step_report const& seen, std::uint64_t step,
                                                        std::uint32_t tensor, span<std::byte const> saved) {
@@ -40,4 +54,41 @@ concept rate_controller = std::copyable<R> && requires(R& r, R const& c, step_re
   { r.load(saved) } -> std::same_as<void>;
 };
 
+namespace detail {
+
+template <class R>
+rate_list rates_to_measure(R const& controller, std::uint64_t step, std::uint32_t tensor) {
+  if constexpr (requires { controller.measures(step, tensor); }) {
+    return controller.measures(step, tensor);
+  } else {
+    return {};
+  }
+}
+
+template <class R>
+constexpr bool needs_gradients() {
+  if constexpr (requires { R::needs_gradients; }) {
+    return R::needs_gradients;
+  } else {
+    return false;
+  }
+}
+
+/// Values of a type that is its bytes, saved one after another.
+template <class T>
+  requires std::is_trivially_copyable_v<T> std::vector<std::byte> saved_bytes(T const* values, std::size_t count) {
+    auto bytes = std::vector<std::byte>(count * sizeof(T));
+    if (count > 0) std::memcpy(bytes.data(), values, bytes.size());
+    return bytes;
+  }
+template <class T>
+  requires std::is_trivially_copyable_v<T> std::vector<T> loaded_values(char const* who, span<std::byte const> saved) {
+    require(saved.size() % sizeof(T) == 0, who, ": what was saved must be a multiple of ", sizeof(T), " bytes, got ",
+            saved.size());
+    auto values = std::vector<T>(saved.size() / sizeof(T));
+    if (!values.empty()) std::memcpy(values.data(), saved.data(), saved.size());
+    return values;
+  }
+
+}  // namespace detail
 }  // namespace pith::inline v0

@@ -5,19 +5,26 @@
 #include <pith/core/error.hpp>
 #include <pith/core/fed_back.hpp>
 #include <pith/core/identity.hpp>
+#include <pith/core/measured.hpp>
 #include <pith/core/rounds.hpp>
 #include <pith/core/seal.hpp>
+#include <pith/core/source.hpp>
+#include <pith/core/summation.hpp>
 
+#include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace pith::inline v0 {
 
 /// Sends by `C` at rates below `dense_from`, and from there on all values as they are, in one sum. In
-/// error_feedback(rated(c)) what waits goes out with them, so that the residual is zero behind a dense step.
+/// error_feedback(rated(c)) what waits goes out with them, so that the residual is zero behind a dense step. `measuring`
+/// says at which rates it shall measure meanwhile what C would keep.
 ///
 ///   needs    a C that is gathered or summed (no rounds of its own), whose rate is a share of what it gets: a density
-///   keeps    what C keeps
+///   keeps    what C keeps, and nine doubles that are not saved
+///   cost     measuring top_k: little more than the largest of its rates; others are encoded and decoded for each rate
 ///   is       exact at rates from dense_from on, else what C is; a tensor's feedback keeps its place either way
 template <class C>
 class rated : public pipeable {
@@ -44,7 +51,14 @@ class rated : public pipeable {
     if (!other.is_dense_) other.codec_ = codec_.at(rate);
     return other;
   }
-  bool is_dense() const { return is_dense_; }
+  rated measuring(rate_list const& at_rates) const {
+    auto other = *this;
+    other.measured_ = at_rates;
+    return other;
+  }
+  rate_list const& measured_rates() const { return measured_; }
+  double* energies_in(auto& local) const { return std::get<1>(local.each).values.data(); }
+
   bool is_exact(shape const& dims) const { return is_dense_ || detail::is_exact(codec_, dims); }
   bool may_lose(shape const& dims) const { return detail::may_lose(codec_, dims); }
   capabilities capabilities_for(shape const& dims) const {
@@ -59,7 +73,9 @@ class rated : public pipeable {
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
-    return pith::make_local<In>(exec, codec_, dims);
+    using made = detail::states<detail::local_part, local_of<C, In, E>, detail::energies<E>>;
+    using energies = detail::energies<E>;
+    return made{{pith::make_local<In>(exec, codec_, dims), energies{buffer<double, E>(exec, energies::size)}}};
   }
 
   template <class In>
@@ -78,15 +94,32 @@ class rated : public pipeable {
   }
   template <class In, executor E>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {
-    return is_dense_ ? 0 : detail::scratch_bytes<In>(codec_, exec, dims);
+    using source = detail::plain_source<In>;
+    auto const sending = is_dense_ ? 0 : detail::scratch_bytes<In>(codec_, exec, dims);
+    if (measured_.empty()) return sending;
+    if constexpr (detail::measures_from<C, In, E, source>) {
+      return codec_.template measured_scratch_bytes<In, E, source>(exec, dims, measured_, !is_dense_);
+    } else {
+      std::size_t most = sending;
+      for (auto const rate : measured_) most = std::max(most, trial_bytes<In>(exec, dims, rate));
+      return std::max(most, detail::reduce_scratch_bytes<double>(dims.n));
+    }
   }
 
   template <class In, executor E>
     requires codec<C, In, E>
   void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
                       span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
-    if (is_dense_) return exec.copy(payload.data(), x.data, payload.size());
-    detail::encode_payload<In>(codec_, exec, id, dims, x, payload, agreed, local, ws);
+    using source = detail::plain_source<In>;
+    if (is_dense_) exec.copy(payload.data(), x.data, payload.size());
+    auto const own = is_dense_ ? span_on<E, std::byte>() : payload;
+    if constexpr (detail::measures_from<C, In, E, source>) {
+      if (!measured_.empty())
+        return codec_.template encode_measured<In>(exec, dims, source{x.data}, measured_, own, energies_in(local), ws);
+    } else if (!measured_.empty()) {
+      measure<In>(exec, id, dims, x, agreed, local, ws);
+    }
+    if (!is_dense_) detail::encode_payload<In>(codec_, exec, id, dims, x, own, agreed, only(local), ws);
   }
   template <class In, executor E>
     requires codec<C, In, E>
@@ -96,20 +129,29 @@ class rated : public pipeable {
     detail::decode_payload<In>(codec_, exec, id, dims, payload, x, agreed, ws);
   }
 
-  /// In the pass of C's engine, if it is one.
+  /// In the pass of C's engine, if it is one, and measures in that pass too.
   template <executor E>
   bool can_encode_from(shape const& dims) const {
-    return !is_dense_ && detail::can_encode_from<E>(codec_, dims);
+    auto const can_measure = detail::measures_from<C, float, E, detail::plain_source<float>>;
+    return !is_dense_ && (measured_.empty() || can_measure) && detail::can_encode_from<E>(codec_, dims);
   }
   template <class In, executor E, class Source>
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
+    if constexpr (detail::measures_from<C, In, E, Source>) {
+      if (!measured_.empty())
+        return codec_.template measured_scratch_bytes<In, E, Source>(exec, dims, measured_, !is_dense_);
+    }
     return is_dense_ ? 0 : detail::scratch_bytes_from<In, Source>(codec_, exec, dims);
   }
   template <executor E, class Source, class In = decltype(std::declval<Source const&>()(0))>
     requires(detail::encodes_from<C, In, E, Source> || detail::encodes_payload_from<C, In, E, Source>)
   void encode_payload_from(E const& exec, call const& id, shape const& dims, Source const& from,
                            span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
-    detail::encode_payload_from<In>(codec_, exec, id, dims, from, payload, agreed, local, ws);
+    if constexpr (detail::measures_from<C, In, E, Source>) {
+      if (!measured_.empty())
+        return codec_.template encode_measured<In>(exec, dims, from, measured_, payload, energies_in(local), ws);
+    }
+    detail::encode_payload_from<In>(codec_, exec, id, dims, from, payload, agreed, only(local), ws);
   }
 
   /// A dense payload is summed in flight, so that it is never asked for.
@@ -129,9 +171,41 @@ class rated : public pipeable {
   }
 
  private:
+  static auto& only(auto& local) { return std::get<0>(local.each); }
+
+  /// By encoding and decoding at each of the rates.
+  template <class In, executor E>
+  void measure(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, auto const& agreed,
+               auto& local, workspace_on<E>& ws) const {
+    auto* const energies = energies_in(local);
+    detail::reduce_into(exec, energies, dims.n, detail::square_of<In>{x.data}, detail::plus(), 0.0, ws);
+    for (std::size_t i = 0; i < measured_.size(); ++i) {
+      auto const scope = ws.mark();
+      auto const other = codec_.at(measured_[i]);
+      auto const size = pith::payload_bytes<In>(other, dims);
+      auto const payload = span_on<E, std::byte>(ws.template take<std::byte>(size).data, size);
+      auto const y = ws.template take<In>(dims.n);
+      auto* const lost = ws.template take<double>(1).data;
+      detail::encode_payload<In>(other, exec, id, dims, x, payload, agreed, only(local), ws);
+      detail::decode_payload<In>(other, exec, id, dims, payload, y, agreed, ws);
+      auto const squares = detail::square_of_difference<In>{x.data, y.data};
+      detail::reduce_into(exec, lost, dims.n, squares, detail::plus(), 0.0, ws);
+      exec.for_each_index(1, detail::note_kept{energies, lost, 1 + i});
+    }
+  }
+  template <class In, executor E>
+  std::size_t trial_bytes(E const& exec, shape const& dims, double rate) const {
+    auto const other = codec_.at(rate);
+    auto const working =
+        std::max(detail::scratch_bytes<In>(other, exec, dims), detail::reduce_scratch_bytes<double>(dims.n));
+    return scratch_for<std::byte>(pith::payload_bytes<In>(other, dims)) + scratch_for<In>(dims.n) +
+           scratch_for<double>(1) + working;
+  }
+
   C codec_;
   double dense_from_;
   bool is_dense_ = false;
+  rate_list measured_ = {};
 };
 
 }  // namespace pith::inline v0

@@ -6,7 +6,9 @@
 #include <pith/comm/policy.hpp>
 #include <pith/comm/predicted_gather.hpp>
 #include <pith/core/any_codec.hpp>
+#include <pith/core/convert.hpp>
 #include <pith/core/saving.hpp>
+#include <pith/core/summation.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -56,7 +58,9 @@ class exchanged_tensors {
     return transfer_of<In>(codecs_[tensor], round, dims(tensor), ranks_);
   }
   std::size_t scratch_bytes(E const& exec, std::size_t tensor) const {
-    return exchange_scratch_bytes<In>(codecs_[tensor], exec, specs_[tensor].dims, ranks_);
+    auto const& all = specs_[tensor].dims;
+    return std::max(exchange_scratch_bytes<In>(codecs_[tensor], exec, all, ranks_),
+                    reduce_scratch_bytes<double>(all.n));
   }
 
   /// Sizes of gathered payloads are foretold from here on.
@@ -96,6 +100,11 @@ class exchanged_tensors {
   /// Gradients are multiplied by what lies at `factor` before they are exchanged.
   void weigh_by(double const* factor) { factor_ = factor; }
 
+  /// |g|^2 of each tensor is written here before it is exchanged.
+  void measure_into(double* squares) { squares_ = squares; }
+  /// Where the codec of a tensor leaves what it measured, if it does.
+  double* energies(std::size_t tensor) { return codecs_[tensor].energies_in(states_[tensor].local()); }
+
   void begin_step(E const& exec) {
     if (predicted_) predicted_->begin_step(exec);
   }
@@ -107,6 +116,7 @@ class exchanged_tensors {
     auto& s = states_[tensor];
     if (round == 0) s.advance(exec);
     if (round == 0 && factor_ != nullptr) weigh(exec, gradient(tensor));
+    if (round == 0 && squares_ != nullptr) measure(exec, tensor, ws);
     detail::produce<In>(codecs_[tensor], exec, s.id(), dims(tensor), ranks_, round,
                         stream_on<E, In const>(gradient(tensor)), out, s.agreed(), s.local(), ws);
   }
@@ -137,12 +147,18 @@ class exchanged_tensors {
     exec.for_each_index(g.capacity, scale_by<In, In>{g.data, g.data, factor_});
   }
 
+  void measure(E const& exec, std::size_t tensor, workspace_on<E>& ws) const {
+    auto const g = gradient(tensor);
+    reduce_into(exec, squares_ + tensor, g.capacity, square_of<In>{g.data}, plus(), 0.0, ws);
+  }
+
   std::vector<tensor_spec> specs_;
   unsigned ranks_;
   std::vector<codec_type> codecs_;
   std::vector<state_type> states_;
   std::vector<In*> gradients_;
   double const* factor_ = nullptr;
+  double* squares_ = nullptr;
   std::uint64_t size_ = 0;
   std::optional<predicted_gather<In, E>> predicted_;
 };

@@ -200,6 +200,11 @@ class gradient_exchange {
     fingerprint_ = fingerprint(described);
   }
 
+  /// What each step measures, in the executor's memory: of each tensor |g|^2, written to `squares` from the next step on,
+  /// and what its codec keeps (core/measured.hpp; null if it never measures).
+  void measure_gradients(double* squares) { model().measure_into(squares); }
+  double const* energies(std::size_t tensor) const { return model().energies(tensor); }
+
   /// The bytes of all states of this rank.
   std::vector<std::byte> export_state() const {
     require_idle("export_state");

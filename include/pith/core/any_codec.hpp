@@ -4,6 +4,7 @@
 #include <pith/core/any_stage.hpp>
 #include <pith/core/compress.hpp>
 #include <pith/core/fed_back.hpp>
+#include <pith/core/measured.hpp>
 
 #include <memory>
 #include <stdexcept>
@@ -32,6 +33,13 @@ class any_codec : public pipeable {
     self_->rescale(exec, factor, agreed, local);
   }
 
+  any_codec measuring(rate_list const& rates) const {
+    auto other = self_->measuring(rates);
+    other.origin_ = origin_;
+    return other;
+  }
+  rate_list measured_rates() const { return self_->measured_rates(); }
+  double* energies_in(any_state& local) const { return self_->energies_in(local); }
   bool has_rate() const { return self_->has_rate(); }
   /// The same codec at another rate, for the same states; std::invalid_argument if it has no rate.
   any_codec at(double rate) const {
@@ -42,7 +50,9 @@ class any_codec : public pipeable {
   /// Whether the other is this one at some rate, so that states of one are states of the other.
   bool shares_states(any_codec const& other) const { return origin_ == other.origin_; }
   bool is_same(any_codec const& other) const { return self_ == other.self_; }
-  detail::fed_back fed_back_in(any_state& agreed, any_state& local) const { return self_->fed_back_in(agreed, local); }
+  detail::policy_states fed_back_in(any_state& agreed, any_state& local) const {
+    return self_->fed_back_in(agreed, local);
+  }
 
   template <std::same_as<In> T>
   std::size_t payload_bytes(shape const& dims) const {
@@ -103,9 +113,12 @@ class any_codec : public pipeable {
     virtual bool is_exact(shape const&) const = 0;
     virtual bool may_lose(shape const&) const = 0;
     virtual void rescale(E const&, double, any_state&, any_state&) const = 0;
+    virtual any_codec measuring(rate_list const&) const = 0;
+    virtual rate_list measured_rates() const = 0;
+    virtual double* energies_in(any_state&) const = 0;
     virtual bool has_rate() const = 0;
     virtual any_codec at(double) const = 0;
-    virtual detail::fed_back fed_back_in(any_state&, any_state&) const = 0;
+    virtual detail::policy_states fed_back_in(any_state&, any_state&) const = 0;
     virtual std::size_t payload_bytes(shape const&) const = 0;
     virtual void visit_pieces(shape const&, detail::piece_visitor&) const = 0;
     virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
@@ -139,6 +152,9 @@ class any_codec : public pipeable {
       detail::rescale_state(codec, exec, factor, a.as<agreed>(), l.as<local>());
     }
     bool may_lose(shape const& dims) const override { return detail::may_lose(codec, dims); }
+    any_codec measuring(rate_list const& rates) const override { return detail::measuring(codec, rates); }
+    rate_list measured_rates() const override { return detail::measured_rates(codec); }
+    double* energies_in(any_state& l) const override { return detail::energies_in(codec, l.as<local>()); }
     bool has_rate() const override { return detail::has_rate(codec); }
     any_codec at([[maybe_unused]] double rate) const override {
       if constexpr (rate_adjustable<C>) {
@@ -146,7 +162,7 @@ class any_codec : public pipeable {
       }
       throw std::invalid_argument(detail::sentence("any_codec: ", name(), " has no rate that can be adjusted"));
     }
-    detail::fed_back fed_back_in(any_state& a, any_state& l) const override {
+    detail::policy_states fed_back_in(any_state& a, any_state& l) const override {
       return detail::fed_back_in(codec, a.as<agreed>(), l.as<local>());
     }
     std::size_t payload_bytes(shape const& dims) const override { return pith::payload_bytes<In>(codec, dims); }

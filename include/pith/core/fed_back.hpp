@@ -10,20 +10,20 @@
 namespace pith::inline v0::detail {
 
 /// The states of a feedback policy among those of its codec, by reference. Nothing, if nothing is fed back.
-class fed_back {
+class policy_states {
  public:
-  fed_back() = default;
+  policy_states() = default;
   template <class Agreed, class Local>
-  fed_back(Agreed& agreed, Local& local)
+  policy_states(Agreed& agreed, Local& local)
       : agreed_{&agreed, type_of(agreed), bytes_of(agreed)},
         local_{&local, type_of(local), bytes_of(local)},
-        swap_([](fed_back const& a, fed_back const& b) {
+        swap_([](policy_states const& a, policy_states const& b) {
           std::swap(*static_cast<Agreed*>(a.agreed_.state), *static_cast<Agreed*>(b.agreed_.state));
           std::swap(*static_cast<Local*>(a.local_.state), *static_cast<Local*>(b.local_.state));
         }) {}
 
   /// Exchanges what two policies remember, if they remember the same.
-  void swap_with(fed_back const& other) const {
+  void swap_with(policy_states const& other) const {
     if (swap_ != nullptr && agreed_.is_like(other.agreed_) && local_.is_like(other.local_)) swap_(*this, other);
   }
 
@@ -55,12 +55,12 @@ class fed_back {
   }
 
   part agreed_, local_;
-  void (*swap_)(fed_back const&, fed_back const&) = nullptr;
+  void (*swap_)(policy_states const&, policy_states const&) = nullptr;
 };
 
 /// What a codec feeds back, of its states.
 template <class C, class Agreed, class Local>
-fed_back fed_back_in(C const& c, Agreed& agreed, Local& local) {
+policy_states fed_back_in(C const& c, Agreed& agreed, Local& local) {
   if constexpr (requires { c.fed_back_in(agreed, local); }) {
     return c.fed_back_in(agreed, local);
   } else {

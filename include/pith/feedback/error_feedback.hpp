@@ -5,6 +5,7 @@
 #include <pith/core/error.hpp>
 #include <pith/core/explain.hpp>
 #include <pith/core/fed_back.hpp>
+#include <pith/core/measured.hpp>
 #include <pith/core/rounds.hpp>
 #include <pith/feedback/contraction.hpp>
 #include <pith/feedback/fusing.hpp>
@@ -75,7 +76,9 @@ class error_feedback : public pipeable {
   }
 
   /// What its policy remembers, for another codec of the tensor.
-  detail::fed_back fed_back_in(auto& agreed, auto& local) const { return {policy_part(agreed), policy_part(local)}; }
+  detail::policy_states fed_back_in(auto& agreed, auto& local) const {
+    return {policy_part(agreed), policy_part(local)};
+  }
 
   /// For a new loss scale or learning rate: what is fed back, times factor.
   template <executor E>
@@ -83,6 +86,13 @@ class error_feedback : public pipeable {
     detail::rescale_state(codec_, exec, factor, codec_part(agreed), codec_part(local));
     policy_.rescale(exec, factor, policy_part(agreed), policy_part(local));
   }
+  error_feedback measuring(rate_list const& at_rates) const {
+    auto other = *this;
+    other.codec_ = detail::measuring(codec_, at_rates);
+    return other;
+  }
+  rate_list measured_rates() const { return detail::measured_rates(codec_); }
+  double* energies_in(auto& local) const { return detail::energies_in(codec_, codec_part(local)); }
   bool has_rate() const { return detail::has_rate(codec_); }
   error_feedback at(double rate) const requires rate_adjustable<C> {
     auto other = *this;

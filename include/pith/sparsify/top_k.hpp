@@ -4,12 +4,15 @@
 #include <pith/coding/packed_indices.hpp>
 #include <pith/core/capability.hpp>
 #include <pith/core/convert.hpp>
+#include <pith/core/measured.hpp>
 #include <pith/core/stage.hpp>
 #include <pith/sparsify/density.hpp>
+#include <pith/sparsify/nested_picks.hpp>
 #include <pith/sparsify/scatter.hpp>
 #include <pith/sparsify/select.hpp>
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 namespace pith::inline v0 {
@@ -105,6 +108,38 @@ class top_k : public pipeable {
     exec.for_each_index(kept(dims.n), detail::settle_picks<Source, In>{from, of, sent});
   }
 
+  /// What each of the rates keeps, of which one picks among the picks of another, goes to `energies`; and this one's picks
+  /// to the payload, unless that is empty.
+  template <real In, executor E, class Source>
+    requires(!lossy_coder<Coder>)
+  void encode_measured(E const& exec, shape const& dims, Source const& from, rate_list const& rates,
+                       span_on<E, std::byte> payload, double* energies, workspace_on<E>& ws) const {
+    if (dims.n == 0) return exec.fill(energies, std::byte{}, (1 + rates.size()) * sizeof(double));
+    auto const scope = ws.mark();
+    auto picked = detail::nested_picks<In, E, Source>(exec, from, dims.n, ws);
+    for (auto const& level : levels(dims, rates, !payload.empty())) {
+      auto const& picks = picked.select(level.k);
+      if (level.slot > 0) picked.sum_selected(energies + level.slot);
+      if (level.slot > 0) continue;
+      auto const y = detail::sections<In, E, std::byte>(level.k, payload);
+      detail::clear_padding<E>(exec, payload.first(payload.size() - y.side.size()), stream_bytes<In>(level.k));
+      exec.copy(y.values.data, picks.values, stream_bytes<In>(level.k));
+      coder_.encode(exec, dims.n, level.k, picks.indices, y.side, ws);
+      picked.settle(picks.values);
+    }
+    picked.sum_all(energies);
+  }
+  template <real In, executor E, class Source>
+  std::size_t measured_scratch_bytes(E const& exec, shape const& dims, rate_list const& rates, bool sends) const {
+    using picked = detail::nested_picks<In, E, Source>;
+    std::size_t stays = picked::own_bytes(dims.n), most = 0;
+    for (auto const& level : levels(dims, rates, sends)) {
+      stays += picked::kept_bytes(level.k);
+      most = std::max({most, picked::scratch_bytes(dims.n, level.k), coder_.scratch_bytes(exec, dims.n, level.k)});
+    }
+    return stays + most;
+  }
+
   template <real In, executor E>
   void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
               workspace_on<E>& ws) const {
@@ -133,6 +168,27 @@ class top_k : public pipeable {
   }
 
  private:
+  /// A selection: for a place among the energies or, with 0, for the payload.
+  struct nested_level {
+    std::uint64_t k;
+    std::size_t slot;
+  };
+  struct level_list {
+    std::array<nested_level, 1 + rate_list::most> levels = {};
+    std::size_t size = 0;
+
+    nested_level const* begin() const { return levels.data(); }
+    nested_level const* end() const { return levels.data() + size; }
+  };
+  /// The largest first, since the others pick among its picks.
+  level_list levels(shape const& dims, rate_list const& rates, bool sends) const {
+    auto all = level_list();
+    if (sends) all.levels[all.size++] = {kept(dims.n), 0};
+    for (std::size_t i = 0; i < rates.size(); ++i) all.levels[all.size++] = {at(rates[i]).kept(dims.n), 1 + i};
+    std::sort(all.levels.begin(), all.levels.begin() + all.size, [](auto& a, auto& b) { return a.k > b.k; });
+    return all;
+  }
+
   detail::density density_;
   [[no_unique_address]] Coder coder_;
 };

@@ -4,6 +4,7 @@
 #include <pith/core/digest.hpp>
 #include <pith/core/explain.hpp>
 #include <pith/core/fed_back.hpp>
+#include <pith/core/measured.hpp>
 #include <pith/core/rounds.hpp>
 #include <pith/core/seal.hpp>
 #include <pith/wire/checksum.hpp>
@@ -117,6 +118,13 @@ class checked : public pipeable {
   std::string name() const { return detail::text("checked(", codec_.name(), ")"); }
   bool is_exact(shape const& dims) const { return detail::is_exact(codec_, dims); }
   bool may_lose(shape const& dims) const { return detail::may_lose(codec_, dims); }
+  checked measuring(rate_list const& at_rates) const {
+    auto other = *this;
+    other.codec_ = detail::measuring(codec_, at_rates);
+    return other;
+  }
+  rate_list measured_rates() const { return detail::measured_rates(codec_); }
+  double* energies_in(auto& local) const { return detail::energies_in(codec_, only(local)); }
   bool has_rate() const { return detail::has_rate(codec_); }
   checked at(double rate) const requires rate_adjustable<C> { return checked(codec_.at(rate), flag_); }
   double delta(shape const& dims) const requires contractive<C> { return codec_.delta(dims); }
@@ -124,7 +132,7 @@ class checked : public pipeable {
   double error_bound(shape const& dims) const requires absolute<C> { return codec_.error_bound(dims); }
   capabilities capabilities_for(shape const& dims) const requires erased<C> { return codec_.capabilities_for(dims); }
 
-  detail::fed_back fed_back_in(auto& agreed, auto& local) const {
+  detail::policy_states fed_back_in(auto& agreed, auto& local) const {
     return detail::fed_back_in(codec_, only(agreed), only(local));
   }
   template <executor E>

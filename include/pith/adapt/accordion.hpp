@@ -1,0 +1,121 @@
+// pith/adapt/accordion.hpp — little compression while gradients change, and much in between.
+#pragma once
+
+#include <pith/adapt/rate_controller.hpp>
+#include <pith/core/error.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pith::inline v0 {
+
+struct accordion_options {
+  double high_rate = 0.99;     ///< while gradients change
+  double low_rate = 0.1;       ///< in between
+  double change = 0.5;         ///< of a norm, from which on it counts
+  std::uint64_t interval = 1;  ///< steps between two looks, such as ten epochs
+  double smoothing = 0;        ///< 0: a norm is that of an interval; else the share of a step in a moving average
+  bool is_of_model = false;    ///< one decision, by the norm of all tensors
+
+  /// As GraVAC's authors compare with it: one norm, smoothed, in each step.
+  static accordion_options each_step() {
+    return {.high_rate = 0.01, .low_rate = 0.001, .change = 0.2, .interval = 1, .smoothing = 0.02, .is_of_model = true};
+  }
+};
+
+/// Every interval a tensor's norm, the root of the mean of |g|^2 over steps and ranks, is compared with that of the
+/// interval before: where it changed by `change` of it or more, or was zero, the tensor is in a critical regime and gets
+/// the high rate. So it does in the first interval, and from a fall of the learning rate to the next look.
+///
+///   keeps    four numbers for each tensor; saved
+///   errors   a norm that is no number: the next step is dense and the interval goes on without it
+///   source   Agarwal, Wang, Lee, Venkataraman and Papailiopoulos, Accordion, MLSys 2021, whose norm is that of the sum
+///            of an interval's gradients: it takes n more values a tensor
+class accordion {
+ public:
+  static constexpr bool needs_gradients = true;
+
+  explicit accordion(accordion_options options = {}) : options_(options) {
+    using detail::require;
+    auto const& o = options_;
+    require(0 < o.low_rate && o.low_rate <= o.high_rate && o.high_rate <= 1,
+            "accordion: rates must be 0 < low_rate <= high_rate <= 1, got ", o.low_rate, " and ", o.high_rate);
+    require(o.change >= 0, "accordion: change must be at least 0, got ", o.change);
+    require(o.interval >= 1, "accordion: an interval must be at least 1 step, got ", o.interval);
+    require(0 <= o.smoothing && o.smoothing <= 1, "accordion: smoothing must be in [0, 1], got ", o.smoothing);
+  }
+
+  std::string name() const {
+    return detail::text("accordion(", detail::shortest(options_.high_rate), ",", detail::shortest(options_.low_rate),
+                        ",", detail::shortest(options_.change), ")");
+  }
+
+  void observe(step_report const& seen) {
+    auto const norms = options_.is_of_model ? 1 : seen.gradients.size();
+    regimes_.resize(norms);
+    double all = 0;
+    for (auto const energy : seen.gradients) all += energy;
+    is_blind_ = !std::isfinite(all);
+    ++steps_;
+    for (std::size_t i = 0; i < norms && !is_blind_; ++i)
+      note(regimes_[i], options_.is_of_model ? all : seen.gradients.data()[i]);
+    if (steps_ % options_.interval == 0) {
+      for (auto& r : regimes_) look(r);
+    }
+    if (seen.learning_rate < learning_rate_) {
+      for (auto& r : regimes_) r.is_critical = 1;
+    }
+    learning_rate_ = seen.learning_rate;
+  }
+  double decide(std::uint64_t, std::uint32_t tensor) const {
+    if (is_blind_) return 1;
+    auto const i = options_.is_of_model ? 0 : tensor;
+    return i >= regimes_.size() || regimes_[i].is_critical != 0 ? options_.high_rate : options_.low_rate;
+  }
+
+  std::vector<std::byte> save() const {
+    auto all = regimes_;
+    all.push_back({learning_rate_, static_cast<double>(steps_), 0, is_blind_ ? 1u : 0u});
+    return detail::saved_bytes(all.data(), all.size());
+  }
+  void load(span<std::byte const> saved) {
+    auto all = detail::loaded_values<regime>("accordion", saved);
+    detail::require(!all.empty(), "accordion: what was saved is empty");
+    learning_rate_ = all.back().sum;
+    steps_ = static_cast<std::uint64_t>(all.back().last);
+    is_blind_ = all.back().is_critical != 0;
+    all.pop_back();
+    regimes_ = std::move(all);
+  }
+
+ private:
+  struct regime {
+    double sum = 0, last = 0;  ///< of squares since the last look, or their average; the norm of the last look
+    std::uint64_t seen = 0, is_critical = 1;
+  };
+
+  void note(regime& of, double energy) const {
+    auto const share = options_.smoothing;
+    of.sum = share == 0 ? of.sum + energy : of.seen == 0 ? energy : of.sum + share * (energy - of.sum);
+    ++of.seen;
+  }
+  void look(regime& of) const {
+    if (of.seen == 0) return;
+    auto const norm = std::sqrt(options_.smoothing == 0 ? of.sum / static_cast<double>(of.seen) : of.sum);
+    of.is_critical = of.last == 0 || std::abs(of.last - norm) >= options_.change * of.last ? 1 : 0;
+    of.last = norm;
+    if (options_.smoothing == 0) of.sum = 0, of.seen = 0;
+  }
+
+  accordion_options options_;
+  std::vector<regime> regimes_;
+  double learning_rate_ = 0;
+  std::uint64_t steps_ = 0;
+  bool is_blind_ = false;
+};
+
+static_assert(rate_controller<accordion>);
+
+}  // namespace pith::inline v0

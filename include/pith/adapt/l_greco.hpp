@@ -1,0 +1,166 @@
+// pith/adapt/l_greco.hpp — a rate for each tensor, by which all send least for an error of the whole that is given.
+#pragma once
+
+#include <pith/adapt/rate_controller.hpp>
+#include <pith/core/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// What a choice costs: its error, in bins, and its bytes.
+struct knapsack_choice {
+  std::uint32_t bins;
+  std::uint64_t bytes;
+};
+
+/// One choice an item so that bins add up to no more than `budget` and bytes are fewest; nothing if there is none. Of
+/// equals the first.
+inline std::vector<std::uint32_t> cheapest_choices(std::vector<std::vector<knapsack_choice>> const& items,
+                                                   std::uint32_t budget) {
+  constexpr auto none = std::numeric_limits<std::uint64_t>::max();
+  auto cost = std::vector<std::uint64_t>(budget + 1, 0), next = cost;  // of the items so far, in so many bins
+  auto taken = std::vector<std::uint32_t>(items.size() * (budget + 1));
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    std::fill(next.begin(), next.end(), none);
+    for (std::uint32_t c = 0; c < items[i].size(); ++c) {
+      auto const [bins, bytes] = items[i][c];
+      for (auto b = bins; b <= budget; ++b) {
+        if (cost[b - bins] == none || cost[b - bins] + bytes >= next[b]) continue;
+        next[b] = cost[b - bins] + bytes;
+        taken[i * (budget + 1) + b] = c;
+      }
+    }
+    std::swap(cost, next);
+  }
+  auto chosen = std::vector<std::uint32_t>();
+  if (cost[budget] == none) return chosen;
+  chosen.resize(items.size());
+  for (auto i = items.size(), left = std::size_t{budget}; i-- > 0;) {
+    chosen[i] = taken[i * (budget + 1) + left];
+    left -= items[i][chosen[i]].bins;
+  }
+  return chosen;
+}
+
+}  // namespace detail
+
+struct l_greco_options {
+  rate_list rates = {0.001, 0.003, 0.01, 0.03, 0.1};  ///< to choose from
+  double reference = 0.01;                            ///< all tensors at this rate have the error that is allowed
+  std::uint64_t interval = 500;                       ///< steps between two choices
+  std::uint32_t bins = 10'000;                        ///< into which the error is divided
+};
+
+/// Every interval chooses rates anew so that, by the errors |p - D(C(p))|^2 of its steps, all tensors together lose no
+/// more than at the reference rate, and send the fewest bytes. Until it has chosen, the reference.
+///
+///   needs    tensors that measure; a reference among the rates (std::invalid_argument)
+///   keeps    energies and errors of an interval, and the choice; saved
+///   cost     tensors x rates x bins once an interval, on the host
+///   errors   an energy that is no number: the next step is dense and the interval goes on without it
+///   source   Alimohammadi, Markov, Frantar and Alistarh, L-GreCo, MLSys 2024
+class l_greco {
+ public:
+  explicit l_greco(l_greco_options options = {}) : options_(std::move(options)) {
+    auto const& o = options_;
+    auto const is_there = std::find(o.rates.begin(), o.rates.end(), o.reference) != o.rates.end();
+    detail::require(is_there, "l_greco: the reference must be one of the rates, got ", o.reference);
+    detail::require(o.interval >= 1 && o.bins >= 1, "l_greco: interval and bins must be at least 1");
+  }
+
+  std::string name() const {
+    return detail::text("l_greco(", options_.rates.size(), " rates,", detail::shortest(options_.reference), ")");
+  }
+
+  void observe(step_report const& seen) {
+    is_blind_ = false;
+    for (auto const& r : seen.tensors) is_blind_ = is_blind_ || !std::isfinite(r.energy) || !std::isfinite(r.kept);
+    if (!is_blind_) note(seen);
+    if (++steps_ % options_.interval != 0) return;
+    choose();
+    for (auto& t : trials_) t.lost = 0;
+  }
+  double decide(std::uint64_t, std::uint32_t tensor) const {
+    if (is_blind_) return 1;
+    for (auto const& t : trials_) {
+      if (t.tensor == tensor && t.is_chosen != 0) return t.rate;
+    }
+    return options_.reference;
+  }
+  rate_list measures(std::uint64_t, std::uint32_t) const { return options_.rates; }
+
+  std::vector<std::byte> save() const {
+    auto all = trials_;
+    all.push_back({is_blind_ ? 1.0 : 0.0, 0, steps_, 0, 0});
+    return detail::saved_bytes(all.data(), all.size());
+  }
+  void load(span<std::byte const> saved) {
+    auto all = detail::loaded_values<trial>("l_greco", saved);
+    detail::require(!all.empty(), "l_greco: what was saved is empty");
+    is_blind_ = all.back().rate != 0;
+    steps_ = all.back().bytes;
+    all.pop_back();
+    trials_ = std::move(all);
+  }
+
+ private:
+  /// One rate of one tensor.
+  struct trial {
+    double rate, lost;
+    std::uint64_t bytes;
+    std::uint32_t tensor, is_chosen;
+  };
+
+  void note(step_report const& seen) {
+    for (auto const& r : seen.tensors) {
+      auto const is_it = [&](trial const& t) { return t.tensor == r.tensor && t.rate == r.rate; };
+      auto found = std::find_if(trials_.begin(), trials_.end(), is_it);
+      if (found == trials_.end()) found = trials_.insert(found, {r.rate, 0, 0, r.tensor, 0});
+      found->lost += std::max(0.0, r.energy - r.kept);
+      found->bytes = r.bytes;
+    }
+  }
+
+  /// Errors are rounded up to bins, so that the sum of what is chosen is allowed.
+  void choose() {
+    double allowed = 0;
+    for (auto const& t : trials_) allowed += t.rate == options_.reference ? t.lost : 0;
+    auto const most = static_cast<double>(options_.bins);
+    auto const bins_of = [&](double lost) {
+      return lost == 0 ? 0u : static_cast<std::uint32_t>(std::min(std::ceil(lost / allowed * most), most + 1));
+    };
+    auto items = std::vector<std::vector<detail::knapsack_choice>>();
+    for (std::size_t i = 0; i < trials_.size(); ++i) {
+      if (i == 0 || trials_[i].tensor != trials_[i - 1].tensor) items.emplace_back();
+      items.back().push_back({bins_of(trials_[i].lost), trials_[i].bytes});
+    }
+    take(detail::cheapest_choices(items, options_.bins));
+  }
+  /// Without a choice, which rounding may leave, the reference.
+  void take(std::vector<std::uint32_t> const& chosen) {
+    std::size_t item = 0, of_item = 0;
+    for (std::size_t i = 0; i < trials_.size(); ++i, ++of_item) {
+      auto& t = trials_[i];
+      if (i > 0 && t.tensor != trials_[i - 1].tensor) ++item, of_item = 0;
+      t.is_chosen = chosen.empty() ? t.rate == options_.reference : chosen[item] == of_item;
+    }
+  }
+
+  l_greco_options options_;
+  std::vector<trial> trials_;  ///< the rates of a tensor one after another
+  std::uint64_t steps_ = 0;
+  bool is_blind_ = false;
+};
+
+static_assert(rate_controller<l_greco>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,300 @@
+// pith/comm/adaptive_exchange.hpp — an exchange whose rates a controller chooses from step to step.
+#pragma once
+
+#include <pith/adapt/rate_controller.hpp>
+#include <pith/comm/gradient_exchange.hpp>
+#include <pith/core/late_copy.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// Numbers from where codecs left them, side by side.
+struct collect_numbers {
+  double const* const* from;
+  double* to;
+  PITH_HD void operator()(std::uint64_t i) const { to[i] = *from[i]; }
+};
+
+/// What a step measured on this rank, as one row of doubles that ranks add up: |g|^2 of each tensor, the energies of
+/// those that measure, and the seconds of each rank in a place of its own. Adding up leads all ranks to equal numbers,
+/// and to NaN where one has it.
+template <executor E>
+class step_board {
+ public:
+  step_board() = default;
+  step_board(E const& exec, std::size_t tensors, unsigned ranks)
+      : tensors_(tensors),
+        ranks_(ranks),
+        numbers_(exec, tensors * (1 + energies<E>::size) + ranks),
+        places_(exec, tensors * energies<E>::size),
+        late_(words(numbers_.size())),
+        host_(numbers_.size()) {}
+
+  double* squares() const { return numbers_.data(); }
+
+  /// Other places: those of each tensor's energies one after another.
+  void place(E const& exec, std::vector<double const*> const& places) {
+    exec.upload(places_.data(), places.data(), places.size() * sizeof(double const*));
+    count_ = places.size();
+  }
+
+  /// Adds up the boards of all ranks, and asks for the sum.
+  template <class Comm>
+  void agree(E const& exec, Comm& comm, double seconds) {
+    auto* const energies = numbers_.data() + tensors_;
+    auto* const times = energies + count_;
+    exec.for_each_index(count_, collect_numbers{places_.data(), energies});
+    exec.fill(times, std::byte{}, ranks_ * sizeof(double));
+    exec.upload(times + comm.rank(), &seconds, sizeof seconds);
+    auto const used = tensors_ + count_ + ranks_;
+    comm.all_reduce(exec, span_on<E, double>(numbers_.data(), used), reduction::sum).wait(exec);
+    late_.ask(exec, reinterpret_cast<std::uint32_t const*>(numbers_.data()));
+  }
+  /// Reads what was asked for.
+  void read(E const& exec) { std::memcpy(host_.data(), late_.read(exec), host_.size() * sizeof(double)); }
+
+  span<double const> gradients() const { return {host_.data(), tensors_}; }
+  double const* energies_of_all() const { return host_.data() + tensors_; }
+  double slowest() const {
+    auto const* const times = energies_of_all() + count_;
+    return *std::max_element(times, times + ranks_);
+  }
+
+ private:
+  static std::size_t words(std::size_t doubles) { return doubles * (sizeof(double) / sizeof(std::uint32_t)); }
+
+  std::size_t tensors_ = 0, ranks_ = 0, count_ = 0;
+  buffer<double, E> numbers_;
+  buffer<double const*, E> places_;
+  late_copy<E> late_;
+  std::vector<double> host_;
+};
+
+}  // namespace detail
+
+/// A gradient_exchange and a controller: after each step ranks agree on what was measured, and before the next one the
+/// controller chooses by it the rates of all tensors that have one. A step's buckets leave before all of its gradients
+/// are there, so a decision comes one step late: that for step t + 1 is made of what was measured in step t.
+///
+///   auto exchange = pith::make_adaptive_exchange<float>(exec, comm, tensors, matrices(ef(rated(top_k(0.1)))), gravac());
+///   exchange.set_learning_rate(0.1);        // of the steps that come, for controllers that ask
+///   exchange.all_reduce_mean(gradients);    // or begin, ready and wait, as those of gradient_exchange
+///
+///   needs    what gradient_exchange needs; controllers of one name and equal settings on all ranks
+///   keeps    what gradient_exchange keeps, and the controller
+///   cost     a sum of some doubles a tensor after each step; where a decision differs from the last, what change() costs
+template <real In, executor E, class Comm, rate_controller R>
+class adaptive_exchange {
+ public:
+  using exchange_type = gradient_exchange<In, E, Comm>;
+  using codec_type = typename exchange_type::codec_type;
+
+  template <policy_for<In, E> Policy>
+  adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy, R controller,
+                    exchange_options const& options = {})
+      : exec_(exec),
+        comm_(&comm),
+        exchange_(exec, comm, std::move(tensors), policy, options),
+        controller_(std::move(controller)),
+        codecs_(exchange_.codecs()),
+        choices_(codecs_.size()),
+        board_(exec, codecs_.size(), comm.size()) {
+    require_one_controller();
+    if (detail::needs_gradients<R>()) exchange_.measure_gradients(board_.squares());
+  }
+
+  /// One codec for all tensors.
+  adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, codec_type const& codec, R controller,
+                    exchange_options const& options = {})
+      : adaptive_exchange(
+            exec, comm, std::move(tensors), [&codec](tensor_spec const&) { return codec; }, std::move(controller),
+            options) {}
+
+  R const& controller() const { return controller_; }
+  R& controller() { return controller_; }
+  exchange_type const& exchange() const { return exchange_; }
+  std::vector<codec_type> const& codecs() const { return exchange_.codecs(); }
+  std::uint64_t size() const { return exchange_.size(); }
+
+  /// What the last step led to, from the next begin() on.
+  step_report const& last_report() const { return report_; }
+  /// The steps that were begun.
+  std::uint64_t steps() const { return step_; }
+
+  void set_learning_rate(double rate) { learning_rate_ = rate; }
+
+  void all_reduce_mean(span_on<E, In> gradients, double weight = 1) {
+    begin(gradients, weight);
+    wait();
+  }
+  void begin(span_on<E, In> gradients, double weight = 1) {
+    prepare();
+    exchange_.begin(gradients, weight);
+    is_prepared_ = false;
+    is_begun_ = true;
+  }
+  void begin(double weight = 1) {
+    prepare();
+    exchange_.begin(weight);
+    is_prepared_ = false;
+    is_begun_ = true;
+  }
+  void ready(std::size_t tensor) { exchange_.ready(tensor); }
+  void ready(std::size_t tensor, span_on<E, In> gradient) { exchange_.ready(tensor, gradient); }
+  void wait() {
+    exchange_.wait();
+    auto const now = clock::now();
+    board_.agree(exec_, *comm_, std::chrono::duration<double>(now - last_).count());
+    last_ = now;
+    is_seen_ = is_begun_ = false;
+  }
+  /// Leaves a step out, as if it had not begun: nothing is measured, and its rates hold for the next one.
+  void skip() {
+    exchange_.skip();
+    is_prepared_ = is_prepared_ || is_begun_;
+    is_begun_ = false;
+    last_ = clock::now();
+  }
+  void rescale(double factor) { exchange_.rescale(factor); }
+
+  /// Of all ranks, since the rates of the next step come into force.
+  std::vector<std::byte> export_state() {
+    prepare();
+    auto const controller = controller_.save();
+    auto const states = exchange_.export_state();
+    auto const head = header{step_, controller.size(), learning_rate_};
+    auto bytes = detail::saved_bytes(&head, 1);
+    bytes.insert(bytes.end(), controller.begin(), controller.end());
+    bytes.insert(bytes.end(), states.begin(), states.end());
+    return bytes;
+  }
+  void import_state(span<std::byte const> bytes) {
+    auto head = header();
+    detail::require(bytes.size() >= sizeof head, "adaptive_exchange: the state must be at least ", sizeof head,
+                    " bytes, got ", bytes.size());
+    std::memcpy(&head, bytes.data(), sizeof head);
+    auto const rest = bytes.subspan(sizeof head);
+    detail::require(head.controller <= rest.size(), "adaptive_exchange: the controller's state must be at most ",
+                    rest.size(), " bytes, got ", head.controller);
+    controller_.load(rest.first(head.controller));
+    step_ = head.step;
+    learning_rate_ = head.learning_rate;
+    choose();
+    exchange_.import_state(rest.subspan(head.controller));
+    is_seen_ = is_prepared_ = true;
+    last_ = clock::now();
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  struct header {
+    std::uint64_t step = 0, controller = 0;
+    double learning_rate = 0;
+  };
+  /// What is in force for a tensor.
+  struct choice {
+    double rate = 0;
+    rate_list measured = {};
+    friend bool operator==(choice const&, choice const&) = default;
+  };
+
+  /// Shows the controller the step before, and does as it decides of the next one.
+  void prepare() {
+    if (is_prepared_) return;
+    if (!is_seen_) observe();
+    ++step_;
+    choose();
+    is_prepared_ = true;
+  }
+  void observe() {
+    board_.read(exec_);
+    auto const* number = board_.energies_of_all();
+    for (std::size_t i = 0; i < reports_.size(); ++i) {
+      auto const is_first = i == 0 || reports_[i].tensor != reports_[i - 1].tensor;
+      reports_[i].energy = is_first ? *number++ : reports_[i - 1].energy;
+      reports_[i].kept = *number++;
+    }
+    auto const gradients = detail::needs_gradients<R>() ? board_.gradients() : span<double const>();
+    report_ = {step_, learning_rate_, board_.slowest(), {reports_.data(), reports_.size()}, gradients};
+    controller_.observe(report_);
+    is_seen_ = true;
+  }
+  void choose() {
+    bool is_new = false;
+    for (std::uint32_t i = 0; i < codecs_.size(); ++i) {
+      if (!codecs_[i].has_rate()) continue;
+      auto const next = choice{controller_.decide(step_, i), detail::rates_to_measure(controller_, step_, i)};
+      is_new = is_new || !(next == choices_[i]);
+      choices_[i] = next;
+    }
+    if (is_new) change();
+  }
+  void change() {
+    auto codecs = codecs_;
+    for (std::size_t i = 0; i < codecs.size(); ++i) {
+      if (codecs[i].has_rate()) codecs[i] = codecs_[i].measuring(choices_[i].measured).at(choices_[i].rate);
+    }
+    exchange_.change(std::move(codecs));
+    place();
+  }
+  /// Where the numbers of the next steps are.
+  void place() {
+    auto places = std::vector<double const*>();
+    reports_.clear();
+    for (std::uint32_t i = 0; i < codecs_.size(); ++i) {
+      auto const rates = exchange_.codecs()[i].measured_rates();
+      auto const* const energies = exchange_.energies(i);
+      for (std::size_t j = 0; energies != nullptr && !rates.empty() && j <= rates.size(); ++j)
+        places.push_back(energies + j);
+      for (auto const rate : rates) reports_.push_back({i, rate, 0, 0, bytes_at(i, rate)});
+    }
+    board_.place(exec_, places);
+  }
+  std::uint64_t bytes_at(std::uint32_t tensor, double rate) const {
+    auto const& dims = exchange_.tensors()[tensor].dims;
+    return detail::transfer_of<In>(codecs_[tensor].at(rate), 0, dims, comm_->size()).bytes();
+  }
+
+  void require_one_controller() const {
+    auto const mine = std::vector(1, (digest() << controller_.name()).value());
+    auto const rank = detail::first_difference(detail::gather_on_host(exec_, *comm_, mine), 1).first;
+    if (rank != 0)
+      throw agreement_error(detail::sentence("adaptive_exchange: rank ", rank, " has another controller than rank 0"));
+  }
+
+  E exec_;
+  Comm* comm_;
+  exchange_type exchange_;
+  R controller_;
+  std::vector<codec_type> codecs_;  ///< as they were given, of which those in force are made
+  std::vector<choice> choices_;
+  detail::step_board<E> board_;
+  std::vector<rate_report> reports_;
+  step_report report_;
+  std::uint64_t step_ = 0;
+  double learning_rate_ = 0;
+  bool is_seen_ = true;       ///< the last step, by the controller
+  bool is_prepared_ = false;  ///< the next step: its rates are in force
+  bool is_begun_ = false;
+  clock::time_point last_ = clock::now();
+};
+
+/// An adaptive_exchange of values of `In`.
+template <real In, executor E, class Comm, class Policy, rate_controller R>
+adaptive_exchange<In, E, Comm, R> make_adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors,
+                                                         Policy const& policy, R controller,
+                                                         exchange_options const& options = {}) {
+  return adaptive_exchange<In, E, Comm, R>(exec, comm, std::move(tensors), policy, std::move(controller), options);
+}
+
+}  // namespace pith::inline v0

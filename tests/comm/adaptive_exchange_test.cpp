@@ -1,0 +1,176 @@
+// tests/comm/adaptive_exchange_test.cpp — rates that a controller chooses: ranks agree, and nothing is lost.
+#include <pith/adapt/accordion.hpp>
+#include <pith/adapt/bypass.hpp>
+#include <pith/adapt/fixed_schedule.hpp>
+#include <pith/adapt/gravac.hpp>
+#include <pith/adapt/l_greco.hpp>
+#include <pith/adapt/rated.hpp>
+#include <pith/adapt/warm_up.hpp>
+#include <pith/comm/adaptive_exchange.hpp>
+#include <pith/comm/self.hpp>
+#include <pith/comm/threads.hpp>
+#include <pith/core/chain.hpp>
+#include <pith/exec/seq.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/quantize/cast.hpp>
+#include <pith/sparsify/top_k.hpp>
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+std::vector<pith::tensor_spec> const tensors = {{"weight", {240, 12}}, {"bias", {12}}, {"none", {0}}, {"one", {1}}};
+std::vector<pith::tensor_spec> const tiny = {{"weight", {12, 4}}, {"bias", {3}}, {"one", {1}}};
+
+/// A gradient of rank r in step t; whole sixteenths, so that sums of a few are exact. Ranks differ in size.
+std::vector<float> gradient(std::size_t n, unsigned rank, std::uint64_t step) {
+  auto g = std::vector<float>(n);
+  for (std::size_t i = 0; i < n; ++i)
+    g[i] = static_cast<float>((1u << rank) * static_cast<unsigned>((i * 37 + rank * 11 + step * 5) % 33)) / 16 - 1;
+  return g;
+}
+
+/// Follows what it observed to any of five rates; to a dense one where it sees no number.
+struct wanderer {
+  std::uint64_t seed = 1;
+  bool is_blind = false, sends_all = false;
+
+  std::string name() const { return "wanderer"; }
+  void observe(pith::step_report const& seen) {
+    is_blind = false;
+    for (auto const& r : seen.tensors) {
+      auto bits = std::uint64_t();
+      std::memcpy(&bits, &r.kept, sizeof bits);
+      if (std::isnan(r.kept)) is_blind = true;
+      seed = (seed ^ bits) * 0x9E3779B97F4A7C15u + r.tensor;
+    }
+    seed ^= seed >> 29;
+  }
+  double decide(std::uint64_t step, std::uint32_t tensor) const {
+    constexpr auto rates = std::array{1.0, 0.5, 0.25, 0.1, 0.01};
+    return is_blind || sends_all ? 1 : rates[((seed >> 7) + step * 3 + tensor) % rates.size()];
+  }
+  pith::rate_list measures(std::uint64_t step, std::uint32_t) const {
+    return step % 3 == 0 ? pith::rate_list{0.25} : pith::rate_list{0.5, 0.01};
+  }
+  std::vector<std::byte> save() const { return pith::detail::saved_bytes(&seed, 1); }
+  void load(pith::span<std::byte const> bytes) { std::memcpy(&seed, bytes.data(), sizeof seed); }
+};
+
+/// Writes down what it is shown.
+struct observer {
+  static constexpr bool needs_gradients = true;
+  std::vector<pith::rate_report> seen = {};
+  std::vector<double> gradients = {};
+  double seconds = 0, learning_rate = 0;
+  std::uint64_t step = 0;
+
+  std::string name() const { return "observer"; }
+  void observe(pith::step_report const& report) {
+    seen.assign(report.tensors.begin(), report.tensors.end());
+    gradients.assign(report.gradients.begin(), report.gradients.end());
+    seconds = report.seconds;
+    learning_rate = report.learning_rate;
+    step = report.step;
+  }
+  double decide(std::uint64_t, std::uint32_t) const { return 0.25; }
+  pith::rate_list measures(std::uint64_t, std::uint32_t) const { return {0.5, 0.25}; }
+  std::vector<std::byte> save() const { return {}; }
+  void load(pith::span<std::byte const>) {}
+};
+
+auto const codec = pith::error_feedback(pith::rated(pith::top_k(0.25)));
+
+void add(std::vector<double>& sum, std::vector<float> const& x) {
+  for (std::size_t i = 0; i < x.size(); ++i) sum[i] += static_cast<double>(x[i]);
+}
+
+/// Energies of p and of its k largest.
+double largest(std::vector<float> p, std::size_t k) {
+  std::sort(p.begin(), p.end(), [](float a, float b) { return std::abs(a) > std::abs(b); });
+  double sum = 0;
+  for (std::size_t i = 0; i < k; ++i) sum += static_cast<double>(p[i]) * static_cast<double>(p[i]);
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("a controller sees what all ranks had in the step before, and which was the slowest") {
+  pith::run_ranks(3, [](pith::thread_communicator comm) {
+    auto const policy = pith::matrices(codec);
+    auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, policy, observer());
+    ex.set_learning_rate(0.5);
+    double energy = 0, half = 0, quarter = 0, all = 0;
+    for (unsigned r = 0; r < 3; ++r) {
+      auto const g = gradient(ex.size(), r, 1);
+      auto const weight = std::vector<float>(g.begin(), g.begin() + 240);
+      energy += largest(weight, 240), half += largest(weight, 120), quarter += largest(weight, 60);
+      all += largest(g, g.size());
+    }
+    auto g = gradient(ex.size(), comm.rank(), 1);
+    ex.all_reduce_mean(g);
+    CHECK(ex.controller().seen.empty());  // one step late
+    ex.all_reduce_mean(g = gradient(ex.size(), comm.rank(), 2));
+    auto const& o = ex.controller();
+    REQUIRE(o.seen.size() == 2);  // identity measures nothing
+    CHECK(o.seen[0].rate == 0.5);
+    CHECK(o.seen[0].energy == energy);
+    CHECK(o.seen[0].kept == half);
+    CHECK(o.seen[1].energy == energy);
+    CHECK(o.seen[1].kept == quarter);
+    CHECK(o.seen[1].bytes < o.seen[0].bytes);
+    REQUIRE(o.gradients.size() == tensors.size());
+    CHECK(o.gradients[0] == energy);
+    CHECK(o.gradients[0] + o.gradients[1] + o.gradients[3] == all);
+    CHECK(o.gradients[2] == 0);
+    CHECK(o.seconds > 0);
+    CHECK(o.learning_rate == 0.5);
+    CHECK(o.step == 1);
+  });
+}
+
+TEST_CASE("ranks that wander never part, and nothing is lost") {
+  constexpr unsigned schedules = 3'400, steps = 5;  // for each number of ranks
+  for (unsigned ranks : {2u, 3u, 4u}) {
+    auto const verified = ranks == 2 ? pith::verify::each_step : pith::verify::when_built;
+    pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
+      auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, tiny, codec, wanderer(),
+                                                    {.bucket_bytes = 40, .when = verified});
+      auto const n = ex.size();
+      std::uint64_t changes = 0;
+      auto chances = std::mt19937(ranks);
+      for (unsigned schedule = 0; schedule < schedules; ++schedule) {
+        ex.controller().seed += chances();
+        auto const spoilt = chances() % 8 == 0 ? chances() % (steps - 1) : steps + 1;
+        auto sum = std::vector<double>(n), made = sum;
+        for (unsigned t = 0; t <= steps; ++t) {
+          auto const before = ex.codecs();
+          ex.controller().sends_all = t == steps;
+          auto g = t == steps ? std::vector<float>(n) : gradient(n, comm.rank(), t);
+          for (unsigned r = 0; r < ranks && t < steps; ++r) add(made, gradient(n, r, t));
+          if (t == spoilt && comm.rank() == 1) g[3] = std::numeric_limits<float>::quiet_NaN();
+          ex.all_reduce_mean(g);
+          add(sum, g);
+          changes += before[0].name() == ex.codecs()[0].name() ? 0 : 1;
+        }
+        for (std::size_t i = 0; i < n; ++i) {
+          if (spoilt < steps && i == 3) continue;  // what others sent of it is lost to the NaN
+          if (ranks != 3) REQUIRE(sum[i] == made[i] / ranks);
+          // Each of 6 means of 3 is rounded twice: values below 300 of 24 bits.
+          if (ranks == 3) REQUIRE(std::abs(sum[i] - made[i] / 3) <= 6 * 2 * 300 * 0x1p-24);
+        }
+      }
+      CHECK(10 * changes >= 3 * ex.steps());  // the rate of the matrix alone changes in 30 % of the steps
+    });
+  }
+}
