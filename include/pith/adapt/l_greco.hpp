@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -61,7 +62,8 @@ struct l_greco_options {
 };
 
 /// Every interval chooses rates anew so that, by the errors |p - D(C(p))|^2 of its steps, all tensors together lose no
-/// more than at the reference rate, and send the fewest bytes. Until it has chosen, the reference.
+/// more than at the reference rate (tensors / bins of it aside), and send the fewest bytes. Until it has chosen, the
+/// reference.
 ///
 ///   needs    tensors that measure; a reference among the rates (std::invalid_argument)
 ///   keeps    energies and errors of an interval, and the choice; saved
@@ -122,15 +124,24 @@ class l_greco {
 
   void note(step_report const& seen) {
     for (auto const& r : seen.tensors) {
-      auto const is_it = [&](trial const& t) { return t.tensor == r.tensor && t.rate == r.rate; };
-      auto found = std::find_if(trials_.begin(), trials_.end(), is_it);
-      if (found == trials_.end()) found = trials_.insert(found, {r.rate, 0, 0, r.tensor, 0});
-      found->lost += std::max(0.0, r.energy - r.kept);
-      found->bytes = r.bytes;
+      auto& t = trial_of(r);
+      t.lost += std::max(0.0, r.energy - r.kept);
+      t.bytes = r.bytes;
     }
   }
 
-  /// Errors are rounded up to bins, so that the sum of what is chosen is allowed.
+  /// Reports come in the same order in each step.
+  trial& trial_of(rate_report const& r) {
+    auto const is_it = [&](trial const& t) { return t.tensor == r.tensor && t.rate == r.rate; };
+    next_ = next_ < trials_.size() ? next_ : 0;
+    auto found = std::find_if(trials_.begin() + static_cast<std::ptrdiff_t>(next_), trials_.end(), is_it);
+    if (found == trials_.end()) found = std::find_if(trials_.begin(), trials_.end(), is_it);
+    if (found == trials_.end()) found = trials_.insert(found, {r.rate, 0, 0, r.tensor, 0});
+    next_ = static_cast<std::size_t>(found - trials_.begin()) + 1;
+    return *found;
+  }
+
+  /// Errors are rounded up to bins, those of the reference too, so that it is one of the choices.
   void choose() {
     double allowed = 0;
     for (auto const& t : trials_) allowed += t.rate == options_.reference ? t.lost : 0;
@@ -139,13 +150,15 @@ class l_greco {
       return lost == 0 ? 0u : static_cast<std::uint32_t>(std::min(std::ceil(lost / allowed * most), most + 1));
     };
     auto items = std::vector<std::vector<detail::knapsack_choice>>();
+    std::uint32_t budget = 0;
     for (std::size_t i = 0; i < trials_.size(); ++i) {
       if (i == 0 || trials_[i].tensor != trials_[i - 1].tensor) items.emplace_back();
       items.back().push_back({bins_of(trials_[i].lost), trials_[i].bytes});
+      if (trials_[i].rate == options_.reference) budget += items.back().back().bins;
     }
-    take(detail::cheapest_choices(items, options_.bins));
+    take(detail::cheapest_choices(items, budget));
   }
-  /// Without a choice, which rounding may leave, the reference.
+  /// Without a choice, as where a tensor was not reported at the reference, that.
   void take(std::vector<std::uint32_t> const& chosen) {
     std::size_t item = 0, of_item = 0;
     for (std::size_t i = 0; i < trials_.size(); ++i, ++of_item) {
@@ -158,6 +171,7 @@ class l_greco {
   l_greco_options options_;
   std::vector<trial> trials_;  ///< the rates of a tensor one after another
   std::uint64_t steps_ = 0;
+  std::size_t next_ = 0;  ///< where the trial of the next report is looked for
   bool is_blind_ = false;
 };
 

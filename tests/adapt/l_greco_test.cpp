@@ -1,0 +1,112 @@
+// tests/adapt/l_greco_test.cpp — rates of all tensors by a knapsack of errors.
+#include <pith/adapt/l_greco.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+namespace {
+
+using pith::l_greco;
+using pith::detail::knapsack_choice;
+
+/// By trying all.
+std::uint64_t fewest_bytes(std::vector<std::vector<knapsack_choice>> const& items, std::size_t i, std::int64_t left) {
+  if (left < 0) return std::numeric_limits<std::uint32_t>::max();
+  if (i == items.size()) return 0;
+  std::uint64_t best = std::numeric_limits<std::uint32_t>::max();
+  for (auto const& c : items[i]) best = std::min(best, c.bytes + fewest_bytes(items, i + 1, left - c.bins));
+  return best;
+}
+
+l_greco made() { return l_greco({.rates = {0.01, 0.1, 0.5}, .reference = 0.1, .interval = 1, .bins = 1000}); }
+
+/// Tensor 0 loses much where it sends little, tensor 1 next to nothing; both lose less where they send more.
+std::vector<pith::rate_report> const reports = {{0, 0.01, 100, 20, 10}, {0, 0.1, 100, 60, 100}, {0, 0.5, 100, 95, 500},
+                                                {1, 0.01, 10, 9, 1},    {1, 0.1, 10, 9.5, 10},  {1, 0.5, 10, 9.9, 50}};
+
+void show(l_greco& l, std::vector<pith::rate_report> const& seen) {
+  l.observe({0, 0, 1, {seen.data(), seen.size()}, {}});
+}
+
+}  // namespace
+
+TEST_CASE("no choice within the budget is cheaper") {
+  auto random = std::mt19937(3);
+  for (int trial = 0; trial < 300; ++trial) {
+    auto items = std::vector<std::vector<knapsack_choice>>(1 + random() % 5);
+    for (auto& item : items) {
+      item.resize(1 + random() % 4);
+      for (auto& c : item) c = {static_cast<std::uint32_t>(random() % 12), random() % 50};
+    }
+    auto const budget = static_cast<std::uint32_t>(random() % 30);
+    auto const chosen = pith::detail::cheapest_choices(items, budget);
+    auto const best = fewest_bytes(items, 0, budget);
+    if (best >= std::numeric_limits<std::uint32_t>::max()) {
+      CHECK(chosen.empty());
+      continue;
+    }
+    REQUIRE(chosen.size() == items.size());
+    std::uint64_t bins = 0, bytes = 0;
+    for (std::size_t i = 0; i < items.size(); ++i) bins += items[i][chosen[i]].bins, bytes += items[i][chosen[i]].bytes;
+    CHECK(bins <= budget);
+    CHECK(bytes == best);
+  }
+}
+
+TEST_CASE("until it has chosen, and where nothing is cheaper, all have the reference") {
+  auto l = made();
+  CHECK(l.decide(1, 0) == 0.1);
+  CHECK(l.decide(1, 5) == 0.1);
+  CHECK(l.measures(1, 0) == pith::rate_list{0.01, 0.1, 0.5});
+  show(l, reports);
+  // 40.5 may be lost: tensor 0 must lose 40, and tensor 1 may lose 0.5.
+  CHECK(l.decide(2, 0) == 0.1);
+  CHECK(l.decide(2, 1) == 0.1);
+}
+
+TEST_CASE("a tensor that loses little sends less, for one that loses much") {
+  auto seen = reports;
+  seen[0].kept = 60;  // tensor 0 loses no more at 0.01: 40 + 0.5
+  auto l = made();
+  show(l, seen);
+  CHECK(l.decide(2, 0) == 0.01);
+  CHECK(l.decide(2, 1) == 0.1);
+  seen[0].kept = 20, seen[4].kept = 8, seen[3].kept = 8;  // tensor 1 loses as much at 0.01
+  show(l, seen);
+  CHECK(l.decide(3, 0) == 0.1);
+  CHECK(l.decide(3, 1) == 0.01);
+}
+
+TEST_CASE("errors of an interval are added up, and one that is no number is left out") {
+  auto l = l_greco({.rates = {0.01, 0.1, 0.5}, .reference = 0.1, .interval = 3, .bins = 1000});
+  auto cheap = reports, spoilt = reports;
+  cheap[0].kept = 60;
+  spoilt[5].kept = std::numeric_limits<double>::quiet_NaN();
+  show(l, cheap);
+  CHECK(l.decide(2, 0) == 0.1);
+  show(l, spoilt);
+  CHECK(l.decide(3, 0) == 1);
+  show(l, cheap);
+  CHECK(l.decide(4, 0) == 0.01);
+}
+
+TEST_CASE("what is saved goes on, and settings are checked") {
+  auto a = made(), b = made();
+  auto seen = reports;
+  seen[0].kept = 60;
+  show(a, seen);
+  b.load(a.save());
+  for (std::uint32_t t = 0; t < 2; ++t) CHECK(a.decide(2, t) == b.decide(2, t));
+  CHECK(a.save() == b.save());
+  CHECK(a.name() == "l_greco(3 rates,0.1)");
+  CHECK_THROWS_WITH_AS(l_greco({.rates = {0.1}, .reference = 0.2}),
+                       "pith::l_greco: the reference must be one of the rates, got 0.2", std::invalid_argument);
+  CHECK_THROWS_AS(l_greco({.interval = 0}), std::invalid_argument);
+  CHECK_THROWS_AS(b.load({}), std::invalid_argument);
+}
