@@ -12,31 +12,37 @@
 
 namespace pith::inline v0::detail {
 
-inline constexpr std::uint32_t square_lanes = 32;
+/// So many values are one row, whose squares are summed.
+inline constexpr std::uint32_t square_row = 64;
 
-/// What a source yields; the squares of each span that is loaded are summed beside it, in lanes. A span may be loaded
-/// again: its sums are the same.
+/// What a source yields; the squares of each row that is loaded are summed beside it. A span may be loaded again: its
+/// sums are the same.
 template <class Source>
 struct measuring_source {
   static constexpr bool keeps = Source::keeps;
   using A = decltype(std::declval<Source const&>()(0));
 
   Source from;
-  double* lanes;
+  double* rows;
 
-  static constexpr std::uint64_t lanes_for(std::uint64_t n) { return blocks_for(n, select_span<A>) * square_lanes; }
+  static constexpr std::uint64_t rows_for(std::uint64_t n) { return blocks_for(n, square_row); }
 
   PITH_HD A operator()(std::uint64_t i) const { return from(i); }
 
   template <class Team, class Count>
   PITH_HD A const* load(Team const& team, std::uint64_t first, Count count, A* room) const {
     auto const* const p = from.load(team, first, count, room);
-    auto* const sums = lanes + first / select_span<A> * square_lanes;
-    std::uint32_t const whole = count / square_lanes * square_lanes;
-    team.for_each(constant<square_lanes>(), [=](std::uint32_t lane) {
+    auto const term = square_of<A>{p};
+    auto* const sums = rows + first / square_row;
+    std::uint32_t const whole = count / square_row, rest = count - whole * square_row;
+    team.for_each(whole, [=](std::uint32_t row) {
+      sums[row] = merge_row<double>(constant<square_row>(), term, row * square_row, plus());
+    });
+    if (rest == 0) return p;
+    team.for_each(1u, [=](std::uint32_t) {
       double sum = 0;
-      for (auto i = lane; i < whole; i += square_lanes) sum += square(p[i]);
-      sums[lane] = whole + lane < count ? sum + square(p[whole + lane]) : sum;
+      for (std::uint32_t i = 0; i < rest; ++i) sum += term(whole * square_row + i);
+      sums[whole] = sum;
     });
     return p;
   }
@@ -48,9 +54,6 @@ struct measuring_source {
     from.leave(team, first, count, p);
   }
   PITH_HD void settle(std::uint64_t i, A value, A old, A sent) const { from.settle(i, value, old, sent); }
-
- private:
-  PITH_HD static double square(A p) { return static_cast<double>(p) * static_cast<double>(p); }
 };
 
 /// Of picks among picks: which of the source they are, and what it kept of them.
@@ -75,9 +78,9 @@ template <class In, executor E, class Source>
 class nested_picks {
  public:
   nested_picks(E const& exec, Source const& from, std::uint64_t n, workspace_on<E>& ws)
-      : exec_(exec), ws_(ws), n_(n), from_{from, ws.template take<double>(noted::lanes_for(n)).data} {}
+      : exec_(exec), ws_(ws), n_(n), from_{from, ws.template take<double>(noted::rows_for(n)).data} {}
 
-  static std::size_t own_bytes(std::uint64_t n) { return scratch_for<double>(noted::lanes_for(n)); }
+  static std::size_t own_bytes(std::uint64_t n) { return scratch_for<double>(noted::rows_for(n)); }
   /// Of one selection: what stays, and what it takes meanwhile.
   static std::size_t kept_bytes(std::uint64_t k) {
     return scratch_for<std::uint32_t>(k) + scratch_for<In>(k) + (Source::keeps ? scratch_for<accum<In>>(k) : 0);
@@ -104,8 +107,8 @@ class nested_picks {
 
   /// |p|^2 of what the source yielded, and of what was selected last.
   void sum_all(double* energy) const {
-    auto const lanes = value_at<double>{from_.lanes};
-    reduce_into(exec_, energy, noted::lanes_for(n_), lanes, plus(), 0.0, ws_);
+    auto const sums = value_at<double>{from_.rows};
+    reduce_into(exec_, energy, noted::rows_for(n_), sums, plus(), 0.0, ws_);
   }
   void sum_selected(double* energy) const {
     reduce_into(exec_, energy, selected_, square_of<In>{last_.values}, plus(), 0.0, ws_);
