@@ -63,7 +63,7 @@ struct wanderer {
   pith::rate_list measures(std::uint64_t step, std::uint32_t) const {
     return step % 3 == 0 ? pith::rate_list{0.25} : pith::rate_list{0.5, 0.01};
   }
-  std::vector<std::byte> save() const { return pith::detail::saved_bytes(&seed, 1); }
+  std::vector<std::byte> save() const { return pith::saved_bytes(&seed, 1); }
   void load(pith::span<std::byte const> bytes) { std::memcpy(&seed, bytes.data(), sizeof seed); }
 };
 

@@ -78,10 +78,10 @@ class accordion {
   std::vector<std::byte> save() const {
     auto all = regimes_;
     all.push_back({learning_rate_, static_cast<double>(steps_), 0, is_blind_ ? 1u : 0u});
-    return detail::saved_bytes(all.data(), all.size());
+    return saved_bytes(all.data(), all.size());
   }
   void load(span<std::byte const> saved) {
-    auto all = detail::loaded_values<regime>("accordion", saved);
+    auto all = loaded_values<regime>("accordion", saved);
     detail::require(!all.empty(), "accordion: what was saved is empty");
     learning_rate_ = all.back().sum;
     steps_ = static_cast<std::uint64_t>(all.back().last);

@@ -127,9 +127,9 @@ class gravac {
   double gain() const { return state_.sent == dense ? 1 : gain_of(state_.sent); }
   bool is_saturated() const { return state_.is_saturated != 0; }
 
-  std::vector<std::byte> save() const { return detail::saved_bytes(&state_, 1); }
+  std::vector<std::byte> save() const { return saved_bytes(&state_, 1); }
   void load(span<std::byte const> saved) {
-    auto const loaded = detail::loaded_values<state>("gravac", saved);
+    auto const loaded = loaded_values<state>("gravac", saved);
     auto const is_rung = [&](std::uint32_t r) { return r <= top_rung(); };
     detail::require(loaded.size() == 1 && is_rung(loaded[0].low) && is_rung(loaded[0].high) &&
                         (is_rung(loaded[0].sent) || loaded[0].sent == dense),

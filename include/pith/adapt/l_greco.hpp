@@ -103,10 +103,10 @@ class l_greco {
   std::vector<std::byte> save() const {
     auto all = trials_;
     all.push_back({is_blind_ ? 1.0 : 0.0, 0, steps_, 0, 0});
-    return detail::saved_bytes(all.data(), all.size());
+    return saved_bytes(all.data(), all.size());
   }
   void load(span<std::byte const> saved) {
-    auto all = detail::loaded_values<trial>("l_greco", saved);
+    auto all = loaded_values<trial>("l_greco", saved);
     detail::require(!all.empty(), "l_greco: what was saved is empty");
     is_blind_ = all.back().rate != 0;
     steps_ = all.back().bytes;

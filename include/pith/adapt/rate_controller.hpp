@@ -74,7 +74,9 @@ constexpr bool needs_gradients() {
   }
 }
 
-/// Values of a type that is its bytes, saved one after another.
+}  // namespace detail
+
+/// For controllers: values of a type that is its bytes, saved one after another ...
 template <class T>
   requires std::is_trivially_copyable_v<T> std::vector<std::byte> saved_bytes(T const* values, std::size_t count) {
     auto bytes = std::vector<std::byte>(count * sizeof(T));
@@ -83,12 +85,11 @@ template <class T>
   }
 template <class T>
   requires std::is_trivially_copyable_v<T> std::vector<T> loaded_values(char const* who, span<std::byte const> saved) {
-    require(saved.size() % sizeof(T) == 0, who, ": what was saved must be a multiple of ", sizeof(T), " bytes, got ",
-            saved.size());
+    detail::require(saved.size() % sizeof(T) == 0, who, ": what was saved must be a multiple of ", sizeof(T),
+                    " bytes, got ", saved.size());
     auto values = std::vector<T>(saved.size() / sizeof(T));
     if (!values.empty()) std::memcpy(values.data(), saved.data(), saved.size());
     return values;
   }
 
-}  // namespace detail
 }  // namespace pith::inline v0

@@ -172,7 +172,7 @@ class adaptive_exchange {
     auto const controller = controller_.save();
     auto const states = exchange_.export_state();
     auto const head = header{step_, controller.size(), learning_rate_};
-    auto bytes = detail::saved_bytes(&head, 1);
+    auto bytes = saved_bytes(&head, 1);
     bytes.insert(bytes.end(), controller.begin(), controller.end());
     bytes.insert(bytes.end(), states.begin(), states.end());
     return bytes;

@@ -34,7 +34,7 @@ struct measuring_source {
     auto const* const p = from.load(team, first, count, room);
     auto const term = square_of<A>{p};
     auto* const sums = rows + first / square_row;
-    std::uint32_t const whole = count / square_row, rest = count - whole * square_row;
+    std::uint32_t whole = count / square_row, rest = count % square_row;
     team.for_each(whole, [=](std::uint32_t row) {
       sums[row] = merge_row<double>(constant<square_row>(), term, row * square_row, plus());
     });
