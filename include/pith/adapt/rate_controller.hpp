@@ -76,20 +76,23 @@ constexpr bool needs_gradients() {
 
 }  // namespace detail
 
+template <class T>
+concept trivially_copied = std::is_trivially_copyable_v<T>;
+
 /// For controllers: values of a type that is its bytes, saved one after another ...
-template <class T>
-  requires std::is_trivially_copyable_v<T> std::vector<std::byte> saved_bytes(T const* values, std::size_t count) {
-    auto bytes = std::vector<std::byte>(count * sizeof(T));
-    if (count > 0) std::memcpy(bytes.data(), values, bytes.size());
-    return bytes;
-  }
-template <class T>
-  requires std::is_trivially_copyable_v<T> std::vector<T> loaded_values(char const* who, span<std::byte const> saved) {
-    detail::require(saved.size() % sizeof(T) == 0, who, ": what was saved must be a multiple of ", sizeof(T),
-                    " bytes, got ", saved.size());
-    auto values = std::vector<T>(saved.size() / sizeof(T));
-    if (!values.empty()) std::memcpy(values.data(), saved.data(), saved.size());
-    return values;
-  }
+template <trivially_copied T>
+std::vector<std::byte> saved_bytes(T const* values, std::size_t count) {
+  auto bytes = std::vector<std::byte>(count * sizeof(T));
+  if (count > 0) std::memcpy(bytes.data(), values, bytes.size());
+  return bytes;
+}
+template <trivially_copied T>
+std::vector<T> loaded_values(char const* who, span<std::byte const> saved) {
+  detail::require(saved.size() % sizeof(T) == 0, who, ": what was saved must be a multiple of ", sizeof(T),
+                  " bytes, got ", saved.size());
+  auto values = std::vector<T>(saved.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), saved.data(), saved.size());
+  return values;
+}
 
 }  // namespace pith::inline v0
