@@ -1,4 +1,4 @@
-// tests/vector/pca_series_test.cpp — a basis learnt from the gradients of one hundred steps of training, and later ones.
+// tests/vector/pca_series_test.cpp — a basis learnt from gradients of training, and the gradients of later steps.
 #include <pith/vector/conv_shape.hpp>
 #include <pith/vector/pca.hpp>
 

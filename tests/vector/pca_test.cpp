@@ -248,7 +248,7 @@ TEST_CASE("feedback on an affine codec: what was received and what is kept add u
 }
 
 TEST_CASE("narrow sums are conserved too: what their rounding loses is kept by nobody") {
-  // A sum of N halves below 64 rounds N - 1 times to 2^-5 at most, which D does not stretch: sqrt(4) of four components.
+  // A sum of N halves below 64 rounds N - 1 times to 2^-5 at most, which D does not stretch: sqrt(4) of 4 components.
   auto const basis = std::make_shared<pca_basis const>(basis_of(100, 24, {.components = 4}));
   for (unsigned const ranks : {2u, 4u})
     conserves(pca(basis) | pith::cast<pith::half>(), 100, ranks, 5 * 2 * ranks * 0x1p-5);
@@ -297,8 +297,8 @@ TEST_CASE("quantizers take what it emits") {
     CHECK(std::ranges::all_of(means, [&](auto const& mean) { return mean == means[0]; }));
     return std::sqrt(square(minus(widen(means[0]), exact)));
   };
-  // 24 numbers below 88 in a bucket of 128: a level is at most |z| / s (1 + 2^-15) wide, so that the mean of three is off
-  // by less than sqrt(24) of them, and U does not stretch.
+  // 24 numbers below 88 in a bucket of 128: a level is at most |z| / s (1 + 2^-15) wide, so that the mean of three is
+  // off by less than sqrt(24) of them, and U does not stretch.
   auto const level = [](double s) { return std::sqrt(24.0) * std::sqrt(24.0) * 88 / s * (1 + 0x1p-15) + 1e-3; };
   CHECK(off(pca(basis) | pith::qsgd<8>()) <= level(127));
   CHECK(off(pca(basis) | pith::qsgd<4>()) <= level(7));

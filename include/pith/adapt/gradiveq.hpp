@@ -80,8 +80,8 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 ///
 ///   needs    an exchange and a communicator that outlive it, which broadcasts; kernels that have the sizes of their
 ///            tensors (std::invalid_argument). Calls come from all ranks, between steps
-///   keeps    on rank 0 `samples` times the convolutions in accum<In>, or their first slices; on all ranks U twice in
-///            double, once for the exchange and once for the loss
+///   keeps    on rank 0 `samples` times the convolutions in accum<In>, or their first slices; on all ranks U three
+///            times in double: the basis, the exchange's and that of the loss
 ///   cost     a fit of each basis when sampling ends (pca_basis), for which the others wait; in a compressed phase one
 ///            more encoding and decoding, and a sum of one double, in each `loss_every`-th step
 ///   errors   a tensor of which rank 0 saw fewer than 2 finite means goes on by qsgd<4>. A fit that throws does so on

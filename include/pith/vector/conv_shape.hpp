@@ -27,8 +27,8 @@ struct conv_shape {
     return layout == kernel_layout::hwio ? slice_order() : slice_order::oihw(filters, depth, window());
   }
 
-  /// Whether slices of K elements are whole places, so that element i of every slice is of the same two channels. Others
-  /// work too, and are correlated less.
+  /// Whether slices of K elements are whole places, so that element i of every slice is of the same two channels.
+  /// Others work too, and are correlated less.
   constexpr bool is_aligned(std::uint64_t slice) const { return place() != 0 && slice % place() == 0; }
 
   /// q places, q being the largest divisor of the window for which a slice has at most `most` elements; or one place.

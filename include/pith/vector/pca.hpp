@@ -19,16 +19,17 @@
 
 namespace pith::inline v0 {
 
-/// Sends z = U^T x of each slice x of K elements: d numbers, which may be added in flight. Decodes U z + (1 - U U^T) mu.
+/// Sends z = U^T x of each slice x of K elements: d numbers, which may be added in flight. Decodes
+/// U z + (1 - U U^T) mu.
 ///
 /// Of N ranks, sum U^T (x_i / N) = U^T mean, so that all receive U U^T (mean - mu) + mu: the mean's projection on the
-/// plane through mu. The encoder is linear and knows neither mu nor N; the decoder adds what of mu the plane lacks, once.
+/// plane through mu. The encoder is linear and knows neither mu nor N; the decoder adds once what z cannot hold of mu.
 ///
 ///   emits    d values of accum<In> for each of ceil(n / K) slices; the last slice is filled up with zeros
 ///   needs    a basis that is equal on all ranks and has the tensor's order and slices (std::invalid_argument)
 ///   keeps    U in double and (1 - U U^T) mu in accum<In>, made of the basis: nothing to save
-///   cost     2 d flop an element to encode, and to decode, in double; where slices do not lie side by side in accum<In>,
-///            or the last one is short, scratch of n elements and a pass that gathers them; 8 d bytes a slice
+///   cost     2 d flop an element to encode, and to decode, in double; scratch of 8 d bytes a slice, and where slices
+///            do not lie side by side in accum<In>, or the last one is short, of n elements for a pass that gathers them
 ///   errors   a NaN or an infinity leaves no number of its slice on any rank; half and bfloat16 are divided by N, and
 ///            rounded, before they are encoded, unless error_feedback widens them
 ///   is       affine and summable; it promises neither delta nor omega, which depend on what the samples had in common

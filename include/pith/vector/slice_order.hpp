@@ -9,9 +9,9 @@
 
 namespace pith::inline v0 {
 
-/// Slices are runs of K elements, one behind the other: of a tensor as it lies, or of a convolution's gradient that lies
-/// as OIHW (filters, depth, height, width) in the order HWIO, in which the elements of all filters at one place of the
-/// kernel are neighbours. What lies where is arithmetic: a tensor is read and written where it is.
+/// Slices are runs of K elements, one behind the other: of a tensor as it lies, or of a convolution's gradient that is
+/// stored as OIHW (filters, depth, height, width) in the order HWIO, in which the elements of all filters at one place
+/// of the kernel are neighbours. What lies where is arithmetic: a tensor is read and written where it is.
 ///
 ///   needs    for oihw: filters, depth and window (height x width) of at least 1, fewer than 2^31 filters
 ///            (std::invalid_argument)
