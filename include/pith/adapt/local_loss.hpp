@@ -3,6 +3,7 @@
 
 #include <pith/core/compress.hpp>
 #include <pith/core/convert.hpp>
+#include <pith/core/measured.hpp>
 #include <pith/core/summation.hpp>
 #include <pith/vector/pca.hpp>
 
@@ -14,18 +15,6 @@
 #include <vector>
 
 namespace pith::inline v0::detail {
-
-/// (a[i] - b[i])^2, in double: a term of a sum.
-template <class In>
-struct square_of_difference {
-  In const* a;
-  In const* b;
-  PITH_HD double operator()(std::uint64_t i) const {
-    auto const d =
-        static_cast<double>(element_cast<accum<In>>(a[i])) - static_cast<double>(element_cast<accum<In>>(b[i]));
-    return d * d;
-  }
-};
 
 /// sqrt(sum |g - D(C(g))|^2 / sum |g|^2) over some tensors of a model, each with its basis. Encodes and decodes each of
 /// them; the host waits once.
@@ -43,15 +32,15 @@ class local_loss {
                                   reduce_scratch_bytes<double>(dims.n) + scratch_alignment));
     parts_.push_back({std::move(codec), std::move(state), first});
     sums_.grow(exec_, 2 * parts_.size());
+    seen_.resize(2 * parts_.size());
   }
 
   double operator()(span_on<E, In const> gradients) {
     auto ws = workspace_on<E>(scratch_.view());
     for (std::size_t i = 0; i < parts_.size(); ++i) add_squares(parts_[i], gradients, sums_.data() + 2 * i, ws);
-    auto sums = std::vector<double>(2 * parts_.size());
-    exec_.download(sums.data(), sums_.data(), sums.size() * sizeof(double));
+    exec_.download(seen_.data(), sums_.data(), seen_.size() * sizeof(double));
     double lost = 0, all = 0;
-    for (std::size_t i = 0; i < sums.size(); i += 2) lost += sums[i], all += sums[i + 1];
+    for (std::size_t i = 0; i < seen_.size(); i += 2) lost += seen_[i], all += seen_[i + 1];
     return all == 0 ? 0 : std::sqrt(lost / all);
   }
 
@@ -77,6 +66,7 @@ class local_loss {
   buffer<std::byte, E> payload_, scratch_;
   buffer<In, E> decoded_;
   buffer<double, E> sums_;
+  std::vector<double> seen_;  ///< the sums, on the host
 };
 
 }  // namespace pith::inline v0::detail
