@@ -32,9 +32,7 @@ inline trial train_by(method const& m, options o, split const& data, progress& s
   auto job = make_task(o, data);
   job.how = pith::gather::exact;
   auto trial = compare(job, o, shown).front();
-  auto sum = traffic{};
-  for (auto const& run : trial.runs) sum += run.bytes;
-  trial.predicted.bytes = sum / (o.steps * trial.runs.size());
+  trial.predicted.bytes = mean_bytes(trial, o.steps);
   return trial;
 }
 

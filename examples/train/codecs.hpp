@@ -22,6 +22,11 @@ inline std::vector<std::string> default_codecs() {
           "ef(random_k(0.1)|cast<half>)"};
 }
 
+/// What controllers are compared with: nothing left out, and the two ends of their ladder.
+inline std::vector<std::string> codecs_beside_controllers() {
+  return {dense_bfloat16, "ef(top_k(0.1))", "ef(top_k(0.001))"};
+}
+
 struct codec_word {
   char const *example, *meaning;
   float rate = 1, momentum = 1;  ///< as of a method

@@ -3,6 +3,7 @@
 
 #include "all.hpp"
 #include "check.hpp"
+#include "decisions.hpp"
 #include "load.hpp"
 #include "options.hpp"
 #include "plot.hpp"
@@ -28,10 +29,11 @@ inline int print_list(std::FILE* out) {
 
 /// Opens what is to be written before hours are spent.
 struct outputs {
-  written_file csv{nullptr, &std::fclose};
+  written_file csv{nullptr, &std::fclose}, decisions{nullptr, &std::fclose};
 
   explicit outputs(options const& o) {
     if (!o.csv.empty()) csv = open_to_write(o.csv);
+    if (!o.csv.empty() && !o.controllers.empty()) decisions = open_to_write(decisions_beside(o.csv));
     if (o.plot.empty()) return;
     require_gnuplot();
     create_directories(o.plot);
@@ -44,6 +46,9 @@ inline bool compare_and_report(options const& o, split data, std::FILE* out, std
   auto const job = make_task(o, std::move(data));
   auto const trials = o.all ? train_by_all(o, job.data, log) : compare(job, o, log);
   print_report(out, job, o, trials);
+  if (has_decisions(trials)) print_decisions(out, job, trials);
+  if (files.decisions) write_decisions_csv(files.decisions.get(), trials);
+  if (has_decisions(trials) && !o.plot.empty()) plot_decisions(o.plot, job, trials);
   if (files.csv) write_csv(files.csv.get(), job, trials);
   if (!o.plot.empty()) plot(o.plot, job, trials);
   return !o.check || check(out, job, trials);
@@ -51,7 +56,8 @@ inline bool compare_and_report(options const& o, split data, std::FILE* out, std
 
 inline int run_command(options const& o, std::FILE* out, std::FILE* log) {
   if (o.list) return print_list(out);
-  for (auto const& codec : o.codecs) codec_of(codec);
+  for (auto const& codec : o.codecs)
+    if (!is_controller(codec)) codec_of(codec);
   auto data = load(o.data);
   if (!o.study) return compare_and_report(o, std::move(data), out, log) ? 0 : 1;
   study(o, data, out, log);

@@ -31,6 +31,7 @@ struct outcome {
   double loss;  // on the training images, at the end
   phases mean;
   traffic bytes{};  // of all steps
+  std::vector<decided_step> decided = {};
 
   double accuracy() const { return curve.back().accuracy; }
 };
@@ -87,7 +88,7 @@ inline history run_shown(task const& job, std::string const& codec, std::uint64_
 
 inline outcome judge(task const& job, history const& seen) {
   auto net = job.net;
-  outcome result{{}, loss(net, job.data.train, seen.result()), seen.mean, seen.bytes};
+  outcome result{{}, loss(net, job.data.train, seen.result()), seen.mean, seen.bytes, seen.decided};
   for (auto const& snapshot : seen.snapshots)
     result.curve.push_back({snapshot.steps, accuracy(net, job.data.test, snapshot.parameters)});
   return result;
@@ -98,12 +99,21 @@ inline void add_run(trial& of, task const& job, std::uint64_t seed, progress& sh
   shown.end(of.runs.back().accuracy());
 }
 
+/// Of a step, over all that were taken.
+inline traffic mean_bytes(trial const& of, std::size_t steps) {
+  auto sum = traffic{};
+  for (auto const& run : of.runs) sum += run.bytes;
+  return sum / (steps * of.runs.size());
+}
+
 /// Predicts first, as that needs no time and refuses what does not fit.
 inline std::vector<trial> compare(task const& job, options const& o, progress& shown) {
   std::vector<trial> trials;
   for (auto const& codec : o.codecs) trials.push_back({codec, predict(job, codec), {}});
   for (auto& trial : trials)
     for (unsigned i = 0; i < o.number_of_seeds(); ++i) add_run(trial, job, o.seed + i, shown);
+  for (auto& trial : trials)
+    if (is_controller(trial.codec)) trial.predicted.bytes = mean_bytes(trial, job.steps);
   return trials;
 }
 inline std::vector<trial> compare(task const& job, options const& o, std::FILE* log) {

@@ -16,7 +16,7 @@ namespace train {
 struct options {
   std::filesystem::path data = PITH_TRAIN_DATA, csv, plot;
   std::string model = "mlp";
-  std::vector<std::string> codecs;
+  std::vector<std::string> codecs, controllers;
   unsigned ranks = 4;
   std::size_t steps = 1800, batch = 8;
   float learning_rate = 0.02f, momentum = 0.9f;
@@ -47,6 +47,11 @@ inline void add_outputs(CLI::App& app, options& o) {
   auto* const codecs =
       app.add_option("--codec", o.codecs, "a codec to compare, such as 'ef(top_k(0.01)|qsgd<8>)'; repeatable");
   codecs->allow_extra_args(false);
+  auto* const adapt =
+      app.add_option("--adapt", o.controllers,
+                     "a controller that chooses the density of top_k: gravac, accordion or fixed; "
+                     "repeatable, and compared with two densities and bfloat16 unless codecs are given");
+  adapt->allow_extra_args(false)->check(CLI::IsMember({"gravac", "accordion", "fixed"}));
   auto* const csv = app.add_option("--csv", o.csv, "a file for the tables");
   auto* const plot = app.add_option("--plot", o.plot, "a directory for accuracy over epochs and over bytes, as SVG");
   auto* const check = app.add_flag("--check", o.check, "fail if the default codecs do not learn as they should");
@@ -54,8 +59,8 @@ inline void add_outputs(CLI::App& app, options& o) {
       app.add_flag("--study", o.study, "cross-validate: 95 % intervals of the difference from bfloat16");
   app.add_flag("--list", o.list, "say what codecs are made of, and GRACE's methods with their memories");
   auto* const all = app.add_flag("--all", o.all, "train by all that --list says");
-  check->excludes(codecs)->excludes(study);
-  all->excludes(codecs)->excludes(plot)->excludes(check)->excludes(study);
+  check->excludes(codecs)->excludes(adapt)->excludes(study);
+  all->excludes(codecs)->excludes(adapt)->excludes(plot)->excludes(check)->excludes(study);
   study->excludes(csv)->excludes(plot);
 }
 
@@ -65,7 +70,8 @@ inline options parse_options(CLI::App& app, int argc, char const* const* argv) {
   add_training(app, o);
   add_outputs(app, o);
   app.parse(argc, argv);
-  if (o.codecs.empty()) o.codecs = default_codecs();
+  if (o.codecs.empty()) o.codecs = o.controllers.empty() ? default_codecs() : codecs_beside_controllers();
+  o.codecs.insert(o.codecs.end(), o.controllers.begin(), o.controllers.end());
   return o;
 }
 

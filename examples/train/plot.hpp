@@ -96,14 +96,19 @@ inline std::string quoted(std::string const& text) {
   return result + "'";
 }
 
+/// Has gnuplot do what a script in a directory says.
+inline void draw(std::filesystem::path const& directory, std::string const& script) {
+  written_file gnuplot(popen("gnuplot", "w"), &pclose);
+  if (!gnuplot) throw std::runtime_error("train: cannot start gnuplot");
+  fmt::print(gnuplot.get(), "cd {}\nload '{}'\n", quoted(directory.string()), script);
+  if (pclose(gnuplot.release()) != 0)
+    throw std::runtime_error("train: gnuplot failed on " + (directory / script).string());
+}
+
 /// Writes accuracy_over_epochs.svg, accuracy_over_bytes.svg and accuracy.gp, which drew them, to a directory.
 inline void plot(std::filesystem::path const& directory, task const& job, std::vector<trial> const& trials) {
   write_script(open_to_write(directory / "accuracy.gp").get(), job, trials);
-  written_file gnuplot(popen("gnuplot", "w"), &pclose);
-  if (!gnuplot) throw std::runtime_error("train: cannot start gnuplot");
-  fmt::print(gnuplot.get(), "cd {}\nload 'accuracy.gp'\n", quoted(directory.string()));
-  if (pclose(gnuplot.release()) != 0)
-    throw std::runtime_error("train: gnuplot failed on " + directory.string() + "/accuracy.gp");
+  draw(directory, "accuracy.gp");
 }
 
 }  // namespace train

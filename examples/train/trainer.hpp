@@ -26,14 +26,14 @@ struct history {
   std::vector<snapshot> snapshots;
   phases mean;
   traffic bytes{};
+  std::vector<decided_step> decided = {};  ///< by a controller, if there is one
 
   std::vector<float> const& result() const { return snapshots.back().parameters; }
 };
 
 /// A snapshot is taken once an epoch, but at least twenty times.
 inline std::size_t snapshot_interval(task const& job) {
-  auto const epoch = job.data.train.size() / (job.ranks * job.batch);
-  return std::max<std::size_t>(1, std::min(epoch, job.steps / 20));
+  return std::max<std::size_t>(1, std::min(job.epoch(), job.steps / 20));
 }
 
 /// What one rank saw. Calls reached(steps) at each snapshot.
@@ -48,12 +48,13 @@ history train_rank(task const& job, worker<Comm>& rank, F const& reached) {
     reached(done);
   }
   seen.mean = seen.mean / static_cast<double>(job.steps);
+  seen.decided = rank.decided();
   return seen;
 }
 
 /// All ranks must end with the same bits.
 inline history merged(std::vector<history> const& ranks) {
-  history all{ranks.front().snapshots, {}, ranks.front().bytes};
+  history all{ranks.front().snapshots, {}, ranks.front().bytes, ranks.front().decided};
   for (auto const& rank : ranks) {
     if (rank.result() != all.result()) throw std::logic_error("train: the ranks' parameters differ");
     all.mean += rank.mean / static_cast<double>(ranks.size());

@@ -1,14 +1,14 @@
 // examples/train/worker.hpp — one rank of the training: gradient, exchange, descent.
 #pragma once
 
-#include "codec_of.hpp"
+#include "exchange.hpp"
 #include "network.hpp"
 #include "sgd.hpp"
 #include "stopwatch.hpp"
 
-#include <pith/comm/gradient_exchange.hpp>
-#include <pith/pith.hpp>
+#include <pith/comm/communicator.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -27,6 +27,8 @@ struct task {
   float learning_rate, momentum;
   pith::gather how = pith::gather::padded;
 
+  /// The steps of an epoch.
+  std::size_t epoch() const { return data.train.size() / (ranks * batch); }
   double epochs(std::size_t n_steps) const {
     return static_cast<double>(n_steps * ranks * batch) / static_cast<double>(data.train.size());
   }
@@ -83,7 +85,8 @@ class worker {
         parameters_(initial_parameters(net_, seed)),
         gradient_(net_.size()),
         comm_(std::move(comm)),
-        exchange_(pith::seq, comm_, specs(net_), pith::matrices(codec_of(codec)), seed, job.how) {}
+        exchange_(comm_, specs(net_), codec, job.steps, std::max<std::size_t>(1, job.epoch()),
+                  {.seed = seed, .how = job.how}) {}
 
   worker(worker const&) = delete;  // exchange_ has the address of comm_
   worker& operator=(worker const&) = delete;
@@ -101,9 +104,10 @@ class worker {
 
   std::vector<float> const& parameters() const { return parameters_; }
   traffic bytes() const {
-    return {exchange_.gathered_bytes(), exchange_.summed_bytes(), exchange_.scattered_bytes(),
-            exchange_.passed_bytes()};
+    auto const& exchange = exchange_.of();
+    return {exchange.gathered_bytes(), exchange.summed_bytes(), exchange.scattered_bytes(), exchange.passed_bytes()};
   }
+  std::vector<decided_step> decided() const { return exchange_.decided(); }
 
  private:
   network net_;
@@ -111,7 +115,7 @@ class worker {
   sgd descent_;
   std::vector<float> parameters_, gradient_;
   stopwatch_communicator<Comm> comm_;
-  pith::gradient_exchange<float, pith::seq_executor, stopwatch_communicator<Comm>> exchange_;
+  any_exchange<stopwatch_communicator<Comm>> exchange_;
   std::size_t step_ = 0;
 };
 
