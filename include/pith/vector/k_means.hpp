@@ -1,0 +1,127 @@
+// pith/vector/k_means.hpp — a codebook of words near to what samples are made of, by Lloyd's algorithm.
+#pragma once
+
+#include <pith/core/span.hpp>
+#include <pith/vector/codebook.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+/// A codebook, and the mean squared error for an element when each sample is replaced by its nearest word.
+struct fitted_codebook {
+  codebook words;
+  double distortion;
+};
+
+namespace detail {
+
+/// On the host and in double, in one order, so that the same program makes the same words on all ranks.
+class k_means {
+ public:
+  k_means(std::vector<double> samples, std::size_t width)
+      : samples_(std::move(samples)), width_(width), nearest_(count()), distance_(count(), infinite) {}
+
+  /// k-means++: each next word is a sample, drawn with probabilities in proportion to squared distances.
+  void seed(std::size_t size, philox_key key) {
+    for (std::uint32_t j = 0; j < size; ++j) {
+      auto const word = philox4x32_10({{j, 0, 0, 0}}, key).word[0];
+      auto const at = j == 0 ? static_cast<std::size_t>(std::uint64_t{word} * count() >> 32) : drawn(word * 0x1p-32);
+      words_.insert(words_.end(), sample(at), sample(at) + width_);
+      for (std::size_t i = 0; i < count(); ++i) consider(i, j);
+    }
+  }
+
+  /// Moves words to the means of what they stand for, until that is the same as before.
+  void refine(unsigned rounds) {
+    for (auto before = nearest_; rounds > 0; --rounds, before = nearest_) {
+      move_to_means();
+      std::ranges::fill(distance_, infinite);
+      for (std::size_t i = 0; i < count(); ++i) {
+        for (std::size_t j = 0; j < size(); ++j) consider(i, j);
+      }
+      if (nearest_ == before) return;
+    }
+  }
+
+  std::vector<double> const& words() const { return words_; }
+  double distortion() const {
+    return std::reduce(distance_.begin(), distance_.end()) / static_cast<double>(samples_.size());
+  }
+
+ private:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  std::size_t count() const { return samples_.size() / width_; }
+  std::size_t size() const { return words_.size() / width_; }
+  double const* sample(std::size_t i) const { return samples_.data() + i * width_; }
+
+  void consider(std::size_t i, std::size_t word) {
+    double distance = 0;
+    for (std::size_t k = 0; k < width_; ++k) {
+      auto const off = sample(i)[k] - words_[word * width_ + k];
+      distance += off * off;
+    }
+    if (distance < distance_[i]) distance_[i] = distance, nearest_[i] = word;
+  }
+
+  /// The sample at which a share of the sum of all squared distances is reached.
+  std::size_t drawn(double share) const {
+    auto left = share * std::accumulate(distance_.begin(), distance_.end(), 0.0);
+    std::size_t i = 0;
+    while (i + 1 < count() && left >= distance_[i]) left -= distance_[i++];
+    return i;
+  }
+
+  /// A word that stands for nothing stays where it is.
+  void move_to_means() {
+    auto sums = std::vector<double>(words_.size()), members = std::vector<double>(size());
+    for (std::size_t i = 0; i < count(); ++i) {
+      ++members[nearest_[i]];
+      for (std::size_t k = 0; k < width_; ++k) sums[nearest_[i] * width_ + k] += sample(i)[k];
+    }
+    for (std::size_t k = 0; k < words_.size(); ++k) {
+      if (members[k / width_] > 0) words_[k] = sums[k] / members[k / width_];
+    }
+  }
+
+  std::vector<double> samples_, words_;
+  std::size_t width_;
+  std::vector<std::size_t> nearest_;
+  std::vector<double> distance_;
+};
+
+}  // namespace detail
+
+/// Fits a codebook to a tensor that all ranks have, such as a mean: its runs of `width` elements, divided by the root of
+/// its mean square, as product_quantizer divides.
+///
+///   needs    at least one run, a width of 1 to 64, at least one word, finite samples that are not all zero
+///            (std::invalid_argument)
+///   cost     samples x words squared distances to begin with, and in each round
+///   is       a local optimum: no word is nearer to the mean of what another stands for. Words and distortion are those
+///            of this program's roundings; ranks of other compilers may find others, which the name of a codec shows
+///   source   Lloyd, Least Squares Quantization in PCM, 1982; Arthur and Vassilvitskii, k-means++, SODA 2007
+inline fitted_codebook fit_codebook(span<float const> samples, std::uint64_t width, std::uint64_t size,
+                                    std::uint64_t seed = 0, unsigned rounds = 50) {
+  detail::require(1 <= width && width <= 64, "fit_codebook: width must be in [1, 64], got ", width);
+  detail::require(samples.size() >= width && size >= 1, "fit_codebook: there must be a run of ", width,
+                  " samples and a word, got ", samples.size(), " and ", size);
+  auto runs = std::vector<double>(samples.data(), samples.data() + samples.size() / width * width);
+  double square = 0;
+  for (auto const v : runs) square += v * v;
+  detail::require(square > 0 && std::isfinite(square), "fit_codebook: samples must be finite and not all zero");
+  for (auto& v : runs) v /= std::sqrt(square / static_cast<double>(runs.size()));
+  auto means = detail::k_means(std::move(runs), width);
+  means.seed(size, codebook::key_of(seed));
+  means.refine(rounds);
+  return {codebook(width, {means.words().begin(), means.words().end()}), means.distortion()};
+}
+
+}  // namespace pith::inline v0

@@ -1,0 +1,218 @@
+// pith/vector/product_quantizer.hpp — runs of elements as the nearest words of a codebook that all ranks share.
+#pragma once
+
+#include <pith/core/buffer.hpp>
+#include <pith/core/capability.hpp>
+#include <pith/core/pack.hpp>
+#include <pith/core/source.hpp>
+#include <pith/core/stage.hpp>
+#include <pith/core/summation.hpp>
+#include <pith/vector/codebook.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// Words in the memory of an executor, and a number for each of them.
+struct words_in_memory {
+  float const* words;
+  float const* numbers;
+  std::uint32_t width, size;
+};
+
+/// Element i as a float; zeros behind the tensor.
+template <class In>
+struct padded_floats {
+  In const* x;
+  std::uint64_t n;
+  PITH_HD double operator()(std::uint64_t i) const {
+    return i < n ? static_cast<double>(static_cast<float>(element_cast<accum<In>>(x[i]))) : 0;
+  }
+};
+
+template <class In>
+struct float_square {
+  padded_floats<In> x;
+  PITH_HD double operator()(std::uint64_t i) const { return x(i) * x(i); }
+};
+
+/// The root of a mean square, as a float; NaN if it is not finite.
+struct root_mean_square {
+  double const* sum;
+  float* scale;
+  std::uint64_t n;
+  PITH_HD void operator()(std::uint64_t) const {
+    *scale = finite_or_nan(static_cast<float>(sqrt(*sum / static_cast<double>(n))));
+  }
+};
+
+/// Eight symbols: the words c for which |x - s c|^2 is least, that is 2 <x, c> - s |c|^2 largest. All products are of two
+/// floats, hence exact in double.
+template <class In, int Bits>
+struct nearest_words {
+  padded_floats<In> x;
+  words_in_memory of;
+  float const* scale;
+  std::uint8_t* bytes;
+  std::uint64_t count;
+
+  PITH_HD void operator()(std::uint64_t g) const {
+    std::uint32_t symbols[group];
+    for (std::uint64_t i = 0; i < group_size(g, count); ++i) symbols[i] = nearest((g * group + i) * of.width);
+    pack(symbols, group_size(g, count), Bits, bytes + g * Bits);
+  }
+
+ private:
+  PITH_HD std::uint32_t nearest(std::uint64_t first) const {
+    std::uint32_t best = 0;
+    double most = 0;
+    for (std::uint32_t j = 0; j < of.size; ++j) {
+      auto score = -static_cast<double>(*scale) * static_cast<double>(of.numbers[j]);
+      for (std::uint32_t k = 0; k < of.width; ++k) {
+        score += 2 * x(first + k) * static_cast<double>(of.words[j * of.width + k]);
+      }
+      if (j == 0 || score > most) most = score, best = j;
+    }
+    return best;
+  }
+};
+
+/// Eight symbols back: their words, times a number that is all symbols' or each one's own.
+template <class In, int Bits, bool Signed>
+struct expand_words {
+  std::uint8_t const* bytes;
+  words_in_memory of;
+  float const* scale;
+  std::uint64_t count, n;
+  In* x;
+
+  PITH_HD void operator()(std::uint64_t g) const {
+    std::uint32_t symbols[group];
+    unpack(bytes + g * Bits, group_size(g, count), Bits, symbols);
+    for (std::uint64_t i = 0; i < group_size(g, count); ++i) put(g * group + i, symbols[i]);
+  }
+
+ private:
+  PITH_HD void put(std::uint64_t run, std::uint32_t symbol) const {
+    auto const is_below = Signed && symbol >> (Bits - 1) != 0;
+    auto const word = Signed ? symbol & ((1u << (Bits - 1)) - 1) : symbol;
+    auto const own = static_cast<double>(scale[Signed ? run : 0]), factor = is_below ? -own : own;
+    for (std::uint32_t k = 0; k < of.width && run * of.width + k < n; ++k) {
+      auto const value = factor * static_cast<double>(of.words[word * of.width + k]);
+      x[run * of.width + k] = element_cast<In>(static_cast<accum<In>>(value));
+    }
+  }
+};
+
+/// A codebook in the memory of an executor: made of what the codec holds, nothing to save.
+template <executor E>
+struct uploaded_words {
+  buffer<float, E> words, numbers;
+  std::uint32_t width;
+
+  uploaded_words(E const& exec, codebook const& from, std::vector<float> const& other)
+      : words(exec, from.words().size()), numbers(exec, other.size()), width(static_cast<std::uint32_t>(from.width())) {
+    exec.upload(words.data(), from.words().data(), words.size_bytes());
+    exec.upload(numbers.data(), other.data(), numbers.size_bytes());
+    exec.wait();
+  }
+  void fields(field_visitor&) {}
+
+  words_in_memory view() const {
+    return {words.data(), numbers.data(), width, static_cast<std::uint32_t>(words.size() / width)};
+  }
+};
+
+}  // namespace detail
+
+/// Sends of each run of w elements which of the 2^Bits words of a codebook is nearest to it, both measured in the root of
+/// the tensor's mean square s. Decodes s c.
+///
+///   emits    ceil(n / w) symbols of Bits bits; side record: s, a float. The last run is filled up with zeros
+///   needs    a codebook of 2^Bits words (std::invalid_argument), equal on all ranks: its digest is part of the name
+///   keeps    the words in the executor's memory, made of the codebook: nothing to save
+///   cost     one pass for s, and 2^(Bits + 1) flop an element to encode; scratch a double for each 16,384 elements
+///   errors   a NaN or an infinity leaves no number of the tensor on any rank; doubles are rounded to floats
+///   is       reproducible. It promises neither delta nor omega, which depend on what the samples of the codebook had in
+///            common with x: feedback needs `unverified`. Of samples that it was fitted to, it loses what k-means did
+///   source   Jégou, Douze and Schmid, Product Quantization for Nearest Neighbor Search, TPAMI 2011; one codebook for all
+///            runs, so that a tensor of any size has enough samples. Put `hadamard` in front where elements have scales of
+///            their own
+template <int Bits>
+class product_quantizer : public pipeable {
+  static_assert(1 <= Bits && Bits <= 12, "pith: product_quantizer<Bits> needs 1 <= Bits <= 12");
+
+ public:
+  template <class In>
+  using output = packed<Bits>;
+
+  static constexpr bool is_reproducible = true;
+
+  explicit product_quantizer(std::shared_ptr<codebook const> words) : words_(std::move(words)) {
+    detail::require(words_ != nullptr, "product_quantizer: it needs a codebook");
+    detail::require(words_->size() == std::uint64_t{1} << Bits, "product_quantizer<", Bits, ">: a codebook must have ",
+                    1 << Bits, " words, got ", words_->size());
+    for (std::size_t first = 0; first < words_->words().size(); first += words_->width()) {
+      double square = 0;
+      for (std::size_t k = 0; k < words_->width(); ++k) {
+        auto const v = static_cast<double>(words_->words()[first + k]);
+        square += v * v;
+      }
+      squares_.push_back(static_cast<float>(square));
+    }
+  }
+  explicit product_quantizer(codebook words) : product_quantizer(std::make_shared<codebook const>(std::move(words))) {}
+
+  std::string name() const {
+    return detail::text("product_quantizer<", Bits, ">(", words_->width(), ",", std::hex, words_->digest(), ")");
+  }
+
+  shape output_shape(shape const& dims) const { return {detail::blocks_for(dims.n, words_->width())}; }
+  std::size_t side_bytes(shape const&) const { return sizeof(float); }
+  template <real In, executor E>
+  std::size_t scratch_bytes(E const&, shape const& dims) const {
+    return scratch_for<double>(1) + detail::reduce_scratch_bytes<double>(dims.n);
+  }
+
+  template <real In, executor E>
+  detail::uploaded_words<E> make_agreed(E const& exec, call const&, shape const&) const {
+    return {exec, *words_, squares_};
+  }
+
+  template <real In, executor E>
+  void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, packed<Bits>> y,
+              detail::uploaded_words<E> const& agreed, workspace_on<E>& ws) const {
+    using namespace detail;
+    auto* const sum = ws.template take<double>(1).data;
+    auto* const scale = side_as<float>(y.side);
+    auto const from = padded_floats<In>{x.data, dims.n};
+    auto const runs = output_shape(dims).n;
+    reduce_into(exec, sum, dims.n, float_square<In>{from}, plus(), 0.0, ws);
+    exec.for_each_index(1, root_mean_square{sum, scale, dims.n == 0 ? 1 : dims.n});
+    exec.for_each_index(groups(runs), nearest_words<In, Bits>{from, agreed.view(), scale, y.values.data, runs});
+  }
+  template <real In, executor E>
+  void decode(E const& exec, shape const& dims, encoded_on<E, packed<Bits> const> y, stream_on<E, In> x,
+              detail::uploaded_words<E> const& agreed, workspace_on<E>&) const {
+    auto const runs = output_shape(dims).n;
+    auto const body = detail::expand_words<In, Bits, false>{y.values.data, agreed.view(), side_as<float>(y.side),
+                                                            runs,          dims.n,        x.data};
+    exec.for_each_index(detail::groups(runs), body);
+  }
+
+ private:
+  std::shared_ptr<codebook const> words_;
+  std::vector<float> squares_;
+};
+
+static_assert(stage<product_quantizer<8>, float, detail::archetype> && reproducible<product_quantizer<8>>);
+static_assert(!contractive<product_quantizer<8>> && !unbiased<product_quantizer<8>>);
+
+}  // namespace pith::inline v0
