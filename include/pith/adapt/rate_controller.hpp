@@ -33,8 +33,8 @@ struct step_report {
   std::uint64_t step = 0;
   double learning_rate = 0;
   double seconds = 0;  ///< of the slowest rank, from the end of the step before
-  span<rate_report const> tensors;
-  span<double const> gradients;  ///< |g|^2 of each tensor, added up over the ranks; empty unless it is asked for
+  span<rate_report const> tensors = {};
+  span<double const> gradients = {};  ///< |g|^2 of each tensor, added up over the ranks; empty unless it is asked for
 };
 
 /// Decides as a pure function of what it observed, so that ranks which observe equal reports decide alike; what it
