@@ -185,6 +185,36 @@ TEST_CASE("between the rounds there is room for three payloads, and scratch is a
   CHECK(codec.exchange_scratch_bytes<float>(pith::seq, {n}, 4) == (n / 8) * 4);
 }
 
+TEST_CASE("adding up and encoding in one pass has the bits of one pass each, NaN included, with any instructions") {
+  auto const ranks = 3u;  // whose share of a float is inexact
+  auto const means = [&](auto in, auto const& codec, pith::isa level) {
+    using In = decltype(in);
+    auto all = std::vector<std::vector<In>>(ranks);
+    pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
+      auto const exec = pith::seq_executor(level);
+      auto const id = pith::tensor_id{7, 1, static_cast<std::uint16_t>(comm.rank())};
+      auto state = pith::make_state<In>(exec, codec, {20000}, id);
+      auto memory = std::vector<std::byte>(pith::workspace_bytes<In>(exec, codec, {20000}, ranks));
+      auto ws = pith::workspace<>(pith::span<std::byte>(memory));
+      auto x = narrow<In>(normal_vector(20000, comm.rank()));
+      if (comm.rank() == 1) x[19000] = pith::element_cast<In>(not_a_number);
+      pith::all_reduce_mean<In>(exec, comm, codec, pith::span<In>(x), state, ws);
+      all[comm.rank()] = x;
+    });
+    return agreed_mean(all);
+  };
+  auto const check = [&](auto in, auto const& inner) {
+    using In = decltype(in);
+    auto const whole = pith::any_codec<In, pith::seq_executor>(inner);  // which takes no source
+    auto const expected = means(in, pith::ring(whole), pith::isa::baseline);
+    for (auto const level : {pith::isa::baseline, pith::isa::avx2, pith::isa::avx512})
+      CHECK(same_bytes(means(in, pith::ring(inner), level), expected));
+  };
+  check(float(), pith::qsgd<8>());
+  check(float(), pith::scaled_sign(0));
+  check(pith::half(), pith::qsgd<8>());
+}
+
 TEST_CASE("every executor leaves the same bytes") {
   auto const codec = pith::error_feedback(pith::ring(pith::qsgd<8>()));
   CHECK(exchanged<float>(team_executor(3), codec, {20000}) == exchanged<float>(pith::seq, codec, {20000}));

@@ -7,6 +7,7 @@
 #include <pith/core/codec.hpp>
 #include <pith/core/convert.hpp>
 #include <pith/core/rounds.hpp>
+#include <pith/core/source.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -20,15 +21,38 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// to[i] += share x[i], in the wider type.
+/// What came of a segment and a rank's share of its own: a source. Of floats the product is exact, in double, so that a
+/// fused multiply-add has nothing to round otherwise.
 template <class In>
-struct add_share {
+struct share_source {
+  static constexpr bool keeps = false;
+  using A = accum<In>;
+
+  In const* sum;
   In const* x;
-  In* to;
-  accum<In> share;
-  PITH_HD void operator()(std::uint64_t i) const {
-    to[i] = element_cast<In>(element_cast<accum<In>>(to[i]) + share * element_cast<accum<In>>(x[i]));
+  A share;
+
+  PITH_HD A operator()(std::uint64_t i) const {
+    auto const own = static_cast<double>(share) * element_cast<double>(x[i]);
+    return element_cast<A>(element_cast<In>(element_cast<double>(sum[i]) + own));
   }
+  PITH_HD share_source tail(std::uint64_t first) const { return {sum + first, x + first, share}; }
+
+  template <class Team, class Count>
+  PITH_HD A const* load(Team const& team, std::uint64_t first, Count count, A* room) const {
+    auto const from = tail(first);
+    fetch_ahead<Team>(from.x, count);
+    team.for_each(count, [=](std::uint32_t i) { room[i] = from(i); });
+    return room;
+  }
+};
+
+/// to[i] = what the source has there.
+template <class In>
+struct take_share {
+  share_source<In> from;
+  In* to;
+  PITH_HD void operator()(std::uint64_t i) const { to[i] = element_cast<In>(from(i)); }
 };
 
 /// Who sends what in which round: two halves take turns, and in hop h of either one a rank sends segment rank - h. It
@@ -113,7 +137,8 @@ class ring : public detail::codec_exchange<C> {
   template <class In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
     auto const part = shape{parts(dims, ranks).size};
-    return scratch_for<In>(part.n) + detail::scratch_bytes<In>(wrapped(), exec, part);
+    auto const from = detail::scratch_bytes_from<In, detail::share_source<In>>(wrapped(), exec, part);
+    return scratch_for<In>(part.n) + std::max(detail::scratch_bytes<In>(wrapped(), exec, part), from);
   }
 
   template <real In, executor E>
@@ -224,16 +249,32 @@ class ring : public detail::codec_exchange<C> {
     auto const sum = ws.template take<In>(dims.n);
     auto const share = accum<In>{1} / static_cast<accum<In>>(ranks);
     auto const* const own = x.data + over.first(part);
-    if (hops.begins(part, id.rank)) {
-      exec.for_each_index(dims.n, detail::scale<In, In>{own, sum.data, share});
-    } else {
+    auto const to = slot<In, E>(over, part, payloads(local).made);
+    if (!hops.begins(part, id.rank)) {
       decode_part<In>(exec, id, over, part, hops.before(id.rank), slot<In, E>(over, part, payloads(local).came), sum,
                       agreed, ws);
-      exec.for_each_index(dims.n, detail::add_share<In>{own, sum.data, share});
+      return encode_sum<In>(exec, detail::call_at(id, over.first(part)), dims, {sum.data, own, share}, sum, to, agreed,
+                            local, ws);
     }
+    exec.for_each_index(dims.n, detail::scale<In, In>{own, sum.data, share});
     detail::encode_payload<In>(wrapped(), exec, detail::call_at(id, over.first(part)), dims,
-                               stream_on<E, In const>(sum), slot<In, E>(over, part, payloads(local).made),
-                               codec_part(agreed), codec_part(local), ws);
+                               stream_on<E, In const>(sum), to, codec_part(agreed), codec_part(local), ws);
+  }
+
+  /// Encodes what a source yields in one pass if the codec can, else by way of `sum`.
+  template <class In, class E>
+  void encode_sum(E const& exec, call const& id, shape const& dims, detail::share_source<In> const& from,
+                  stream_on<E, In> sum, span_on<E, std::byte> to, auto const& agreed, auto& local,
+                  workspace_on<E>& ws) const {
+    using source = detail::share_source<In>;
+    if constexpr (detail::encodes_from<C, In, E, source> || detail::encodes_payload_from<C, In, E, source>) {
+      if (detail::can_encode_from<E>(wrapped(), dims))
+        return detail::encode_payload_from<In>(wrapped(), exec, id, dims, from, to, codec_part(agreed),
+                                               codec_part(local), ws);
+    }
+    exec.for_each_index(dims.n, detail::take_share<In>{from, sum.data});
+    detail::encode_payload<In>(wrapped(), exec, id, dims, stream_on<E, In const>(sum), to, codec_part(agreed),
+                               codec_part(local), ws);
   }
 };
 
