@@ -192,6 +192,12 @@ TEST_CASE("wrong bytes write nothing outside of the tensor") {
   }
 }
 
+TEST_CASE("more entries than an index of a merge can count are refused") {
+  CHECK_THROWS_WITH_AS(pith::g_top_k(1).make_local<float>(pith::seq, pith::shape{std::uint64_t{1} << 31}),
+                       "pith::g_top_k: keeps less than 2^31 entries, got 2147483648: split the tensor",
+                       std::invalid_argument);
+}
+
 TEST_CASE("every executor leaves the same bytes") {
   auto const codec = pith::error_feedback(pith::g_top_k(0.05));
   for (std::size_t const n : {100u, 20000u})
