@@ -137,8 +137,10 @@ class ring : public detail::codec_exchange<C> {
   template <class In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
     auto const part = shape{parts(dims, ranks).size};
-    auto const from = detail::scratch_bytes_from<In, detail::share_source<In>>(wrapped(), exec, part);
-    return scratch_for<In>(part.n) + std::max(detail::scratch_bytes<In>(wrapped(), exec, part), from);
+    auto most = detail::scratch_bytes<In>(wrapped(), exec, part);
+    if constexpr (takes_source<In, E>)
+      most = std::max(most, detail::scratch_bytes_from<In, detail::share_source<In>>(wrapped(), exec, part));
+    return scratch_for<In>(part.n) + most;
   }
 
   template <real In, executor E>
@@ -195,6 +197,10 @@ class ring : public detail::codec_exchange<C> {
 
  private:
   static auto& payloads(auto& states) { return std::get<1>(states.each); }
+
+  template <class In, class E>
+  static constexpr bool takes_source = detail::encodes_from<C, In, E, detail::share_source<In>> ||
+                                       detail::encodes_payload_from<C, In, E, detail::share_source<In>>;
 
   static constexpr std::uint64_t least_part = 512;
 
@@ -266,8 +272,7 @@ class ring : public detail::codec_exchange<C> {
   void encode_sum(E const& exec, call const& id, shape const& dims, detail::share_source<In> const& from,
                   stream_on<E, In> sum, span_on<E, std::byte> to, auto const& agreed, auto& local,
                   workspace_on<E>& ws) const {
-    using source = detail::share_source<In>;
-    if constexpr (detail::encodes_from<C, In, E, source> || detail::encodes_payload_from<C, In, E, source>) {
+    if constexpr (takes_source<In, E>) {
       if (detail::can_encode_from<E>(wrapped(), dims))
         return detail::encode_payload_from<In>(wrapped(), exec, id, dims, from, to, codec_part(agreed),
                                                codec_part(local), ws);
