@@ -21,7 +21,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <mutex>
+#include <memory>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -173,4 +173,137 @@ TEST_CASE("ranks that wander never part, and nothing is lost") {
       CHECK(10 * changes >= 3 * ex.steps());  // the rate of the matrix alone changes in 30 % of the steps
     });
   }
+}
+
+TEST_CASE("ranks whose own gains differ take the same row") {
+  pith::run_ranks(2, [](pith::thread_communicator comm) {
+    auto options = pith::gravac_options{pith::factor_ladder({2, 4})};
+    options.smoothing = 1;
+    auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, {{"weight", {64}}}, codec, pith::gravac(options));
+    // Rank 0 has few large values, of which a quarter is all; rank 1 has equal ones, of which it is a quarter. Whose
+    // values are larger decides.
+    auto const step = [&](float few, float equal) {
+      auto g = std::vector<float>(64, comm.rank() == 1 ? equal : 0);
+      for (std::size_t i = 0; i < 8 && comm.rank() == 0; ++i) g[i] = few;
+      ex.all_reduce_mean(g);
+      return ex.controller().factor();
+    };
+    CHECK(step(100, 1) == 1);  // nothing is known
+    CHECK(step(1, 100) == 4);
+    CHECK(step(1, 1) == 1);  // equal values: a half of them is less than 0.7
+    CHECK(ex.codecs()[0].name() == "ef(rated(top_k(0.25),dense))");
+    CHECK(ex.controller().gain() == 1);
+  });
+}
+
+TEST_CASE("a run that is cut, saved and restored goes on as one that was not") {
+  auto const run = [](unsigned ranks, bool is_cut) {
+    auto results = std::vector<std::vector<float>>(ranks);
+    pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
+      auto const make = [&] {
+        return pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, wanderer());
+      };
+      auto ex = std::make_unique<decltype(make())>(make());
+      for (unsigned t = 0; t < 12; ++t) {
+        if (is_cut && t > 0) {
+          auto const saved = ex->export_state();
+          ex.reset();
+          ex = std::make_unique<decltype(make())>(make());
+          ex->import_state(saved);
+        }
+        auto g = gradient(ex->size(), comm.rank(), t);
+        ex->all_reduce_mean(g);
+        results[comm.rank()].insert(results[comm.rank()].end(), g.begin(), g.end());
+      }
+      CHECK(ex->steps() == 12);
+    });
+    return results;
+  };
+  CHECK(run(2, true) == run(2, false));
+}
+
+TEST_CASE("a step that is skipped is observed by nobody") {
+  auto comm = pith::self_communicator();
+  auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, observer());
+  auto g = gradient(ex.size(), 0, 1);
+  ex.skip();
+  ex.begin(g);
+  ex.skip();
+  ex.begin(g);
+  ex.skip();
+  CHECK(ex.controller().seen.empty());
+  ex.all_reduce_mean(g);
+  CHECK(ex.steps() == 1);
+  ex.begin(g = gradient(ex.size(), 0, 2));
+  CHECK(ex.controller().step == 1);
+  ex.skip();
+  ex.all_reduce_mean(g);
+  CHECK(ex.controller().step == 1);
+  CHECK(ex.steps() == 2);
+}
+
+TEST_CASE("gradients that are ready one by one are measured alike") {
+  auto comm = pith::self_communicator();
+  auto one = pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, observer());
+  auto two = pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, observer(), {.bucket_bytes = 100});
+  for (unsigned t = 1; t < 4; ++t) {
+    auto a = gradient(one.size(), 0, t), b = a;
+    one.all_reduce_mean(a);
+    two.begin(b);
+    for (auto i = tensors.size(); i-- > 0;) two.ready(i);
+    two.wait();
+    CHECK(a == b);
+  }
+  one.begin(), one.skip(), two.begin(), two.skip();  // both have seen the last step
+  CHECK(one.controller().gradients == two.controller().gradients);
+  REQUIRE(one.controller().seen.size() == two.controller().seen.size());
+  for (std::size_t i = 0; i < one.controller().seen.size(); ++i)
+    CHECK(one.controller().seen[i].kept == two.controller().seen[i].kept);
+}
+
+TEST_CASE("tensors without a rate stay what they are, and small ones measure nothing") {
+  auto comm = pith::self_communicator();
+  auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, pith::bypass(codec, 100), observer());
+  for (unsigned t = 1; t < 3; ++t) {
+    auto g = gradient(ex.size(), 0, t);
+    ex.all_reduce_mean(g);
+  }
+  CHECK(ex.codecs()[1].name() == "bypass(ef(rated(top_k(0.25))),100)");
+  for (auto const& r : ex.controller().seen) CHECK((r.energy > 0) == (r.tensor == 0));
+  auto plain = pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, pith::cast<pith::bfloat16>(), observer());
+  auto g = gradient(plain.size(), 0, 1);
+  plain.all_reduce_mean(g);
+  CHECK(plain.codecs()[0].name() == "cast<bfloat16>");
+}
+
+TEST_CASE("schedules and other controllers choose the rates of the steps that they say") {
+  auto comm = pith::self_communicator();
+  auto const rates_of = [&](auto controller, unsigned steps) {
+    auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, std::move(controller));
+    ex.set_learning_rate(0.1);
+    auto names = std::vector<std::string>();
+    for (unsigned t = 1; t <= steps; ++t) {
+      auto g = gradient(ex.size(), 0, 1);
+      ex.all_reduce_mean(g);
+      names.push_back(ex.codecs()[0].name());
+    }
+    return names;
+  };
+  auto const at = [](double rate) { return pith::any_codec<float, pith::seq_executor>(codec).at(rate).name(); };
+  using names = std::vector<std::string>;
+  CHECK(rates_of(pith::fixed_schedule({{2, 0.5}, {4, 1}}), 4) == names{at(1), at(0.5), at(0.5), at(1)});
+  CHECK(rates_of(pith::warm_up(0.1, 2), 5) == names{at(0.25), at(0.25), at(0.1), at(0.1), at(0.1)});
+  CHECK(rates_of(pith::accordion({.high_rate = 0.5, .low_rate = 0.1}), 4) == names{at(0.5), at(0.5), at(0.1), at(0.1)});
+  CHECK(rates_of(pith::l_greco({.rates = {0.01, 0.1}, .reference = 0.1, .interval = 2}), 2) == names{at(0.1), at(0.1)});
+}
+
+TEST_CASE("ranks with other controllers are refused in words") {
+  pith::run_ranks(2, [](pith::thread_communicator comm) {
+    auto const make = [&] {
+      return pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec,
+                                                 pith::warm_up(comm.rank() == 0 ? 0.1 : 0.2, 5));
+    };
+    CHECK_THROWS_WITH_AS(make(), "pith::adaptive_exchange: rank 1 has another controller than rank 0",
+                         pith::agreement_error);
+  });
 }
