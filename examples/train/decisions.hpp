@@ -22,7 +22,7 @@ inline bool has_decisions(std::vector<trial> const& trials) {
 }
 
 inline constexpr auto decisions_notes =
-    R"(sent: by a rank in the whole training. s: of the whole training, all steps as predicted below from a step's mean bytes.
+    R"(sent: by a rank in the whole training. s: of the whole training, each step as predicted above for its mean bytes.
 )";
 
 inline void print_decisions(std::FILE* out, task const& job, std::vector<trial> const& trials) {

@@ -1,7 +1,9 @@
 // tests/comm/change_test.cpp — other codecs, or the same ones at other rates, between steps.
 #include <pith/adapt/bypass.hpp>
 #include <pith/adapt/rated.hpp>
+#include <pith/comm/g_top_k.hpp>
 #include <pith/comm/gradient_exchange.hpp>
+#include <pith/comm/ok_top_k.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exec/seq.hpp>
@@ -113,6 +115,22 @@ TEST_CASE("what is fed back goes on in another codec with the same policy") {
     flush(ex, sum);
     CHECK(sum == made(2, 12, ex.size()));
   });
+}
+
+TEST_CASE("states that follow the rate are made anew, and what is fed back goes on") {
+  for (auto const& sparse :
+       {codec(pith::error_feedback(pith::ok_top_k(0.02))), codec(pith::error_feedback(pith::g_top_k(0.02)))}) {
+    pith::run_ranks(4, [&](pith::thread_communicator comm) {
+      auto ex = exchange(pith::seq, comm, tensors, sparse);
+      CHECK(!sparse.shares_states(sparse.at(0.5)));
+      auto sum = received(ex, comm.rank(), 6, [&](exchange& e, int step) {
+        e.change(std::vector<codec>(tensors.size(), sparse.at(step % 2 == 0 ? 0.5 : 0.01)));
+      });
+      CHECK(sum != made(4, 6, ex.size()));
+      flush(ex, sum);
+      CHECK(sum == made(4, 6, ex.size()));
+    });
+  }
 }
 
 TEST_CASE("by another policy what waited is lost, and the step goes on") {

@@ -112,6 +112,7 @@ class g_top_k : public detail::sparse_exchange {
   explicit g_top_k(double density) : sparse_exchange("g_top_k", density) {}
 
   g_top_k at(double density) const { return g_top_k(density); }
+  bool states_follow_rate() const { return true; }
 
   /// What a rank remembers from round to round; nothing to save. `sent` are its own entries that are kept so far, then
   /// those of the rank that folded into it.

@@ -176,8 +176,9 @@ class gradient_exchange {
   }
 
   /// From the next step on tensors are exchanged by these codecs, one for each, the same on all ranks. Those that are
-  /// codecs() stay as they are, at() of one goes on with its states, and any other begins anew, but for what was fed
-  /// back: it goes on in a codec that feeds back by the same policy, and is lost in others. Between steps, by all ranks.
+  /// codecs() stay as they are, and at() of one goes on with its states. Any other begins anew, as do ok_top_k and
+  /// g_top_k, but for what was fed back: it goes on in a codec that feeds back by the same policy, and is lost in others.
+  /// Between steps, by all ranks.
   ///
   ///   cost     a small gathering and a new plan; memory for what was changed anew, and where more is needed
   ///   errors   agreement_error on all ranks if codecs differ or one does not fit; then the old ones stay in force

@@ -107,6 +107,7 @@ class ok_top_k : public detail::sparse_exchange {
   explicit ok_top_k(double density) : sparse_exchange("ok_top_k", density) {}
 
   ok_top_k at(double density) const { return ok_top_k(density); }
+  bool states_follow_rate() const { return true; }
 
   template <executor E>
   struct bounds {

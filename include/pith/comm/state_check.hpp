@@ -67,7 +67,8 @@ std::vector<state_digest> state_digests(E const& exec, exchanged_tensors<In, E>&
                                  "\" on rank ", rank, " differs from rank 0's"));
 }
 
-/// Throws on all ranks if any has other steps, codecs or agreed states than rank 0. One gathering of 24 bytes if all is well.
+/// Throws on all ranks if any has other steps, codecs or agreed states than rank 0. One gathering of 24 bytes if all is
+/// well.
 template <real In, executor E, class Comm>
 void require_equal_states(E const& exec, Comm& comm, exchanged_tensors<In, E>& all) {
   auto const mine = state_digests(exec, all);

@@ -41,10 +41,11 @@ class any_codec : public pipeable {
   rate_list measured_rates() const { return self_->measured_rates(); }
   double* energies_in(any_state& local) const { return self_->energies_in(local); }
   bool has_rate() const { return self_->has_rate(); }
-  /// The same codec at another rate, for the same states; std::invalid_argument if it has no rate.
+  bool states_follow_rate() const { return self_->states_follow_rate(); }
+  /// The same codec at another rate, for the same states unless they follow it; std::invalid_argument if it has no rate.
   any_codec at(double rate) const {
     auto other = self_->at(rate);
-    other.origin_ = origin_;
+    if (!states_follow_rate()) other.origin_ = origin_;
     return other;
   }
   /// Whether the other is this one at some rate, so that states of one are states of the other.
@@ -117,6 +118,7 @@ class any_codec : public pipeable {
     virtual rate_list measured_rates() const = 0;
     virtual double* energies_in(any_state&) const = 0;
     virtual bool has_rate() const = 0;
+    virtual bool states_follow_rate() const = 0;
     virtual any_codec at(double) const = 0;
     virtual detail::policy_states fed_back_in(any_state&, any_state&) const = 0;
     virtual std::size_t payload_bytes(shape const&) const = 0;
@@ -156,6 +158,7 @@ class any_codec : public pipeable {
     rate_list measured_rates() const override { return detail::measured_rates(codec); }
     double* energies_in(any_state& l) const override { return detail::energies_in(codec, l.as<local>()); }
     bool has_rate() const override { return detail::has_rate(codec); }
+    bool states_follow_rate() const override { return detail::states_follow_rate(codec); }
     any_codec at([[maybe_unused]] double rate) const override {
       if constexpr (rate_adjustable<C>) {
         if (has_rate()) return codec.at(rate);

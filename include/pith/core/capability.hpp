@@ -96,13 +96,26 @@ constexpr rate_form fed_back_rate(rate_form form) { return form == rate_form::bo
 
 }  // namespace detail
 
-/// The same codec at another rate. States are of the same types and sizes, so that they go on.
+/// The same codec at another rate. Its states are of the same types and, unless it says states_follow_rate(), of the same
+/// sizes: then they go on.
 template <class S>
 concept rate_adjustable = requires(S const& s, double rate) {
   { s.at(rate) } -> std::same_as<std::remove_cvref_t<S>>;
 };
 
 namespace detail {
+
+/// Whether states at another rate have other sizes, so that they cannot go on.
+template <class S>
+bool states_follow_rate(S const& s) {
+  if constexpr (requires {
+                  { s.states_follow_rate() } -> std::same_as<bool>;
+                }) {
+    return s.states_follow_rate();
+  } else {
+    return false;
+  }
+}
 
 /// Whether there is a rate to adjust: what is erased knows at run time only.
 template <class S>

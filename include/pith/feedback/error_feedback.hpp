@@ -94,6 +94,7 @@ class error_feedback : public pipeable {
   rate_list measured_rates() const { return detail::measured_rates(codec_); }
   double* energies_in(auto& local) const { return detail::energies_in(codec_, codec_part(local)); }
   bool has_rate() const { return detail::has_rate(codec_); }
+  bool states_follow_rate() const { return detail::states_follow_rate(codec_); }
   error_feedback at(double rate) const requires rate_adjustable<C> {
     auto other = *this;
     other.codec_ = codec_.at(rate);

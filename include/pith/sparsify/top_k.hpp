@@ -108,8 +108,8 @@ class top_k : public pipeable {
     exec.for_each_index(kept(dims.n), detail::settle_picks<Source, In>{from, of, sent});
   }
 
-  /// What each of the rates keeps, of which one picks among the picks of another, goes to `energies`; and this one's picks
-  /// to the payload, unless that is empty.
+  /// What each of the rates keeps, of which one picks among the picks of another, goes to `energies`; this one's picks to
+  /// the payload, unless that is empty.
   template <real In, executor E, class Source>
     requires(!lossy_coder<Coder>)
   void encode_measured(E const& exec, shape const& dims, Source const& from, rate_list const& rates,

@@ -126,6 +126,7 @@ class checked : public pipeable {
   rate_list measured_rates() const { return detail::measured_rates(codec_); }
   double* energies_in(auto& local) const { return detail::energies_in(codec_, only(local)); }
   bool has_rate() const { return detail::has_rate(codec_); }
+  bool states_follow_rate() const { return detail::states_follow_rate(codec_); }
   checked at(double rate) const requires rate_adjustable<C> { return checked(codec_.at(rate), flag_); }
   double delta(shape const& dims) const requires contractive<C> { return codec_.delta(dims); }
   double omega(shape const& dims) const requires unbiased<C> { return codec_.omega(dims); }
