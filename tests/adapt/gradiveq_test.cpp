@@ -185,6 +185,20 @@ TEST_CASE("when most ranks meet other gradients than were sampled, all sample ag
   }
 }
 
+TEST_CASE("who does not look does not vote, whatever it saw in the step before") {
+  on_ranks(2, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+    for (std::uint64_t t = 0; t < 15; ++t) {
+      CHECK(rank.schedule.looks() == (t >= 10));
+      auto const is_moved = t == 14 - comm.rank();
+      auto g = gradient(comm.rank(), t, is_moved ? 800 : 700);
+      if (comm.rank() == 0 || t < 14) rank.schedule.before(pith::span<float const>(g));
+      rank.exchange.all_reduce_mean(g);
+      rank.schedule.after(pith::span<float const>(g));
+    }
+    CHECK(rank.schedule.phase() == gradiveq_phase::compressed);
+  });
+}
+
 TEST_CASE("losses are looked at as often as is said, after the first ones") {
   auto options = phases;
   options.loss_every = 2;  // looked at in steps 10, 12 and 14, and voted on in 16

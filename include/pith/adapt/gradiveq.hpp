@@ -69,14 +69,16 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 ///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, {{0, {64, 64, 3, 3}}, {4, {128, 64, 3, 3}}});
 ///   schedule.all_reduce_mean(gradients);   // in place of the exchange's, in each step
 ///
-/// or, around what the exchange does while backward is at work:
+/// or, where the exchange is at work while backward is:
 ///
-///   schedule.before(gradients);   // of this rank; all are written
+///   exchange.begin(gradients);                          // ready(i) by ready(i), unless schedule.looks():
+///   if (schedule.looks()) schedule.before(gradients);   // then all are written, and none has been ready
 ///   exchange.wait();
-///   schedule.after(gradients);    // the means
+///   schedule.after(gradients);                          // the means
 ///
 /// In a compressed phase each rank looks at its local loss, |g - D(C(g))| / |g| over all convolutions. Where more than
-/// half of the ranks see more than `worse` times what the phase began with, sampling begins at once.
+/// half of the ranks see more than `worse` times what the phase began with, sampling begins at once. A rank that leaves
+/// before() out does not vote.
 ///
 ///   needs    an exchange and a communicator that outlive it, which broadcasts; kernels that have the sizes of their
 ///            tensors (std::invalid_argument). Calls come from all ranks, between steps
@@ -116,11 +118,15 @@ class gradiveq {
     after(span_on<E, In const>(gradients));
   }
 
-  /// This rank's own gradients, all tensors one after another.
+  /// Whether before() has something to look at in this step: in others it may be left out.
+  bool looks() const { return phase_ == gradiveq_phase::compressed && steps_ % options_.loss_every == 0; }
+
+  /// This rank's own gradients, all tensors one after another, before any of them is exchanged.
   void before(span_on<E, In const> gradients) {
     require_all(gradients);
-    if (phase_ != gradiveq_phase::compressed || steps_ % options_.loss_every != 0) return;
+    if (!looks()) return;
     loss_ = (*losses_)(gradients);
+    has_looked_ = true;
     if (std::isfinite(loss_) && !is_voting()) first_.sum += loss_, ++first_.count;
   }
 
@@ -128,8 +134,8 @@ class gradiveq {
   void after(span_on<E, In const> means) {
     require_all(means);
     if (phase_ == gradiveq_phase::sampling) collect(means);
-    auto const is_worse =
-        phase_ == gradiveq_phase::compressed && steps_ % options_.loss_every == 0 && is_voting() && most_ranks_lose();
+    auto const is_worse = looks() && is_voting() && most_ranks_lose();
+    has_looked_ = false;
     if (++steps_ < length() && !is_worse) return;
     if (phase_ == gradiveq_phase::sampling) share_bases();
     enter(phase_ == gradiveq_phase::sampling ? gradiveq_phase::compressed : gradiveq_phase::sampling);
@@ -303,7 +309,8 @@ class gradiveq {
 
   /// A sum of one double over the ranks.
   bool most_ranks_lose() {
-    auto votes = loss_ * static_cast<double>(first_.count) > options_.worse * first_.sum ? 1.0 : 0.0;
+    auto const is_worse = loss_ * static_cast<double>(first_.count) > options_.worse * first_.sum;
+    auto votes = has_looked_ && is_worse ? 1.0 : 0.0;
     exec_.upload(votes_.data(), &votes, sizeof votes);
     comm_->all_reduce(exec_, votes_.view(), reduction::sum).wait(exec_);
     exec_.download(&votes, votes_.data(), sizeof votes);
@@ -332,6 +339,7 @@ class gradiveq {
   std::uint64_t steps_ = 0;
   first_losses first_;
   double loss_ = 0;
+  bool has_looked_ = false;  ///< in this step
   std::optional<detail::local_loss<In, E>> losses_;
   buffer<double, E> votes_;
 };
