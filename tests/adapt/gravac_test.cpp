@@ -186,6 +186,7 @@ TEST_CASE("saturation lasts, until the gain falls, the learning rate changes or 
   g = saturated();
   show(g, {0.95, 0.8, 1, 8, 0.01});
   CHECK((!g.is_saturated() && g.high_factor() == 20));
+  CHECK(g.gain() == 0.8);  // that of 20, which was not measured in this step, stays what it was
   g = saturated();
   show(g, {0.1, 0.1, 1, 8, 0.1});
   show(g, {0.95, 0.8, 1, 8, 0.1});

@@ -151,8 +151,8 @@ class gravac {
     std::uint64_t step = 0;
     std::uint32_t low = 0, high = 0;  ///< the two factors that are measured
     std::uint32_t sent = dense;       ///< what the next step sends; the first one knows no gains
-    std::uint32_t in_window = 0,
-                  below = 0;  ///< steps of this window; and those in which the lower gain did not suffice
+    std::uint32_t in_window = 0;      ///< steps
+    std::uint32_t below = 0;          ///< steps in a row in which a gain did not suffice
     std::uint32_t is_saturated = 0;
   };
 
@@ -169,7 +169,8 @@ class gravac {
     of = is_first ? value : of + share * (value - of);
   }
 
-  /// Whether they are numbers. If not, nothing is noted.
+  /// Whether they are numbers. If not, nothing is noted; nor of a factor that was not measured, since the search has just
+  /// begun anew.
   bool note_gains(step_report const& seen) {
     auto const low = sum_at(seen, options_.ladder.rate(state_.low));
     auto const high = sum_at(seen, options_.ladder.rate(state_.high));
@@ -180,19 +181,26 @@ class gravac {
     if (state_.high != state_.low) note_gain(state_.rungs[state_.high], high);
     return true;
   }
-  static rate_report sum_at(step_report const& seen, double rate) {
-    auto sum = rate_report();
+  struct rate_sum {
+    double energy = 0, kept = 0;
+    std::size_t tensors = 0;
+  };
+  static rate_sum sum_at(step_report const& seen, double rate) {
+    auto sum = rate_sum();
     for (auto const& r : seen.tensors) {
       if (r.rate != rate) continue;
       sum.energy += r.energy;
       sum.kept += r.kept;
+      ++sum.tensors;
     }
     return sum;
   }
-  void note_gain(rung& of, rate_report const& sum) const {
+  void note_gain(rung& of, rate_sum const& sum) const {
+    if (sum.tensors == 0) return;
     auto const is_quotient = options_.average == gain_average::of_quotients;
     average(of.energy, is_quotient ? 1 : sum.energy, of.seen == 0, options_.smoothing);
-    average(of.kept, is_quotient ? sum.gain() : sum.kept, of.seen == 0, options_.smoothing);
+    auto const quotient = rate_report{0, 1, sum.energy, sum.kept, 0}.gain();
+    average(of.kept, is_quotient ? quotient : sum.kept, of.seen == 0, options_.smoothing);
     ++of.seen;
   }
   void note_throughput(double seconds) {

@@ -42,20 +42,21 @@ class step_board {
   double* squares() const { return numbers_.data(); }
 
   /// Other places: those of each tensor's energies one after another.
-  void place(E const& exec, std::vector<double const*> const& places) {
-    exec.upload(places_.data(), places.data(), places.size() * sizeof(double const*));
-    count_ = places.size();
+  void place(E const& exec, std::vector<double const*> places) {
+    from_ = std::move(places);
+    exec.upload(places_.data(), from_.data(), from_.size() * sizeof(double const*));
   }
 
   /// Adds up the boards of all ranks, and asks for the sum.
   template <class Comm>
   void agree(E const& exec, Comm& comm, double seconds) {
     auto* const energies = numbers_.data() + tensors_;
-    auto* const times = energies + count_;
-    exec.for_each_index(count_, collect_numbers{places_.data(), energies});
+    auto* const times = energies + from_.size();
+    seconds_ = seconds;
+    exec.for_each_index(from_.size(), collect_numbers{places_.data(), energies});
     exec.fill(times, std::byte{}, ranks_ * sizeof(double));
-    exec.upload(times + comm.rank(), &seconds, sizeof seconds);
-    auto const used = tensors_ + count_ + ranks_;
+    exec.upload(times + comm.rank(), &seconds_, sizeof seconds_);
+    auto const used = tensors_ + from_.size() + ranks_;
     comm.all_reduce(exec, span_on<E, double>(numbers_.data(), used), reduction::sum).wait(exec);
     late_.ask(exec, reinterpret_cast<std::uint32_t const*>(numbers_.data()));
   }
@@ -65,14 +66,16 @@ class step_board {
   span<double const> gradients() const { return {host_.data(), tensors_}; }
   double const* energies_of_all() const { return host_.data() + tensors_; }
   double slowest() const {
-    auto const* const times = energies_of_all() + count_;
+    auto const* const times = energies_of_all() + from_.size();
     return *std::max_element(times, times + ranks_);
   }
 
  private:
   static std::size_t words(std::size_t doubles) { return doubles * (sizeof(double) / sizeof(std::uint32_t)); }
 
-  std::size_t tensors_ = 0, ranks_ = 0, count_ = 0;
+  std::size_t tensors_ = 0, ranks_ = 0;
+  std::vector<double const*> from_;  ///< these and the seconds stay until they are uploaded
+  double seconds_ = 0;
   buffer<double, E> numbers_;
   buffer<double const*, E> places_;
   late_copy<E> late_;
@@ -258,7 +261,7 @@ class adaptive_exchange {
         places.push_back(energies + j);
       for (auto const rate : rates) reports_.push_back({i, rate, 0, 0, bytes_at(i, rate)});
     }
-    board_.place(exec_, places);
+    board_.place(exec_, std::move(places));
   }
   std::uint64_t bytes_at(std::uint32_t tensor, double rate) const {
     auto const& dims = exchange_.tensors()[tensor].dims;
