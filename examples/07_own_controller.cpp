@@ -52,8 +52,8 @@ void train(pith::thread_communicator comm) {
     exchange.all_reduce_mean(gradient);
     for (std::size_t i = 0; i < w.size(); ++i) w[i] -= 0.02f * gradient[i];
     if (comm.rank() != 0 || (step != 1 && step % 100 != 0)) continue;
-    auto const now = exchange.controller().decide(step, 0);
-    std::printf("step %3d: density %.4f, %5zu bytes gathered and %5zu summed\n", step, now,
+    auto const density = exchange.controller().decide(exchange.steps(), 0);
+    std::printf("step %3d: density %.4f, %5zu bytes gathered and %5zu summed\n", step, density,
                 exchange.exchange().gathered_bytes(), exchange.exchange().summed_bytes());
   }
 }
