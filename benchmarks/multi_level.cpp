@@ -50,7 +50,7 @@ sizes resnet101() {
 sizes vgg16() {
   auto all = sizes();
   std::uint64_t inputs = 3;
-  for (std::uint64_t const outputs : {64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512}) {
+  for (std::uint64_t const outputs : {64u, 64u, 128u, 128u, 256u, 256u, 256u, 512u, 512u, 512u, 512u, 512u, 512u}) {
     all.insert(all.end(), {outputs * inputs * 9, outputs});
     inputs = outputs;
   }

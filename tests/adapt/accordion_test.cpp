@@ -27,15 +27,15 @@ void show(accordion& a, std::vector<double> norms, double learning_rate = 0.1) {
 }  // namespace
 
 TEST_CASE("the first interval has the high rate, and so has a norm that changed by a half or more") {
-  for (auto const& [then, rate] : {std::pair{4.0, low}, std::pair{2.5, low}, std::pair{2.0, high}, std::pair{1.0, high},
-                                   std::pair{5.5, low}, std::pair{6.0, high}, std::pair{0.0, high}}) {
-    CAPTURE(then);
+  for (auto const& expected : {std::pair{4.0, low}, std::pair{2.5, low}, std::pair{2.0, high}, std::pair{1.0, high},
+                               std::pair{5.5, low}, std::pair{6.0, high}, std::pair{0.0, high}}) {
+    CAPTURE(expected.first);
     auto a = made();
     CHECK(a.decide(1, 0) == high);
     show(a, {4});
     CHECK(a.decide(2, 0) == high);
-    show(a, {then});
-    CHECK(a.decide(3, 0) == rate);
+    show(a, {expected.first});
+    CHECK(a.decide(3, 0) == expected.second);
   }
 }
 

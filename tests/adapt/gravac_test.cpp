@@ -73,17 +73,16 @@ TEST_CASE("the row is the highest factor whose gain suffices, equality included"
   struct row {
     double low, high, rate;
   };
-  for (auto const& [low, high, rate] :
-       {row{0.9, 0.8, 1 / 20.}, row{0.9, 0.7, 1 / 20.}, row{0.9, 0.69, 1 / 10.}, row{0.7, 0.69, 1 / 10.},
-        row{0.69, 0.6, 1.}, row{0, 0, 1.}, row{1, 1, 1 / 20.}}) {
-    CAPTURE(low);
-    CAPTURE(high);
+  for (auto const& expected : {row{0.9, 0.8, 1 / 20.}, row{0.9, 0.7, 1 / 20.}, row{0.9, 0.69, 1 / 10.},
+                               row{0.7, 0.69, 1 / 10.}, row{0.69, 0.6, 1.}, row{0, 0, 1.}, row{1, 1, 1 / 20.}}) {
+    CAPTURE(expected.low);
+    CAPTURE(expected.high);
     auto g = gravac(plain());
     CHECK(g.decide(1, 0) == 1);  // nothing is known
     // 8 x 0.7 / 8 is 0.7 again: a division by a power of two is exact.
-    show(g, {low, high});
-    CHECK(g.decide(2, 0) == rate);
-    CHECK(g.decide(2, 7) == rate);
+    show(g, {expected.low, expected.high});
+    CHECK(g.decide(2, 0) == expected.rate);
+    CHECK(g.decide(2, 7) == expected.rate);
   }
 }
 
@@ -151,7 +150,8 @@ TEST_CASE("the lower factor becomes the higher one where that keeps as much") {
 }
 
 TEST_CASE("1029.9 and 1035.4 are one throughput: the lower of their factors is kept") {
-  for (auto const& [last, saturates] : {std::pair{1035.4, true}, std::pair{1045.0, false}}) {
+  for (double const last : {1035.4, 1045.0}) {
+    auto const saturates = last < 1040;
     auto o = plain({320, 640, 1280, 2000});
     o.window = 2;
     auto g = gravac(o);
