@@ -54,6 +54,15 @@ TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
                            "threshold(0.01)",
                            "threshold(0.01,0.1)",
                            "threshold(0.01,0.1,dense)",
+                           "redsync(0.01)",
+                           "redsync_mean(0.01)",
+                           "sidco(0.01)",
+                           "sidco(0.01,exponential,2)",
+                           "sidco(0.01,pareto)",
+                           "sidco(0.01,gamma,3)",
+                           "gaussian_k(0.01)",
+                           "gaussian_k(0.01,fine)",
+                           "ef(sidco(0.01)|qsgd<8>,unverified)",
                            "random_k(0.1)",
                            "random_k(0.1,unbiased)",
                            "random_k(0.1,none,own)",
@@ -146,6 +155,12 @@ TEST_CASE("capabilities of parsed codecs are those of their types") {
   same(pith::top_k(0.1) | pith::natural<8>(), "top_k(0.1)|natural<8>");
   same(pith::threshold(0.5, 0.1), "threshold(0.5,0.1)");
   same(pith::threshold<pith::overflow::dense>(0.5, 0.1), "threshold(0.5,0.1,dense)");
+  same(pith::redsync(0.1), "redsync(0.1)");
+  same(pith::redsync_mean(0.1), "redsync_mean(0.1)");
+  same(pith::sidco<>(0.1), "sidco(0.1)");
+  same(pith::sidco<pith::magnitudes::pareto>(0.1, 2), "sidco(0.1,pareto,2)");
+  same(pith::sidco<pith::magnitudes::gamma>(0.1), "sidco(0.1,gamma)");
+  same(pith::gaussian_k(0.1, pith::correction::fine), "gaussian_k(0.1,fine)");
 }
 
 TEST_CASE("a chain made at run time has the bytes of its type whatever lay in the payload") {
@@ -246,6 +261,9 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("random_k(0.1,none,both)", "shared or own must stand in");
   refuses("random_blocks(0.1,9999999999)", "random_blocks: block must be in [1, 2048], got 1048576");
   refuses("eight_bit(0,ceil)", "nearest or floor must stand in");
+  refuses("sidco(0.1,normal)", "exponential or pareto must stand in \"sidco(0.1,normal)\", not \"normal\"");
+  refuses("sidco(0.1,gamma,40)", "sidco: there must be at most 32 stages, got 40");
+  refuses("redsync(2)", "redsync: density must be in (0, 1], got 2");
   refuses("top_k(nan)", "top_k: density must be in (0, 1], got nan");
   refuses("top_k", "top_k takes 1 arguments, got \"top_k\"");
   refuses("hierarchical(qsgd<8>,identity,0)", "hierarchical: a node has at least one rank, got 0");

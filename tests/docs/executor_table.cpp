@@ -21,8 +21,11 @@
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
+#include <pith/sparsify/gaussian_k.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/redsync_mean.hpp>
+#include <pith/sparsify/sidco.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 #include <pith/transform/hadamard.hpp>
@@ -77,6 +80,10 @@ int main() {
   print_row<pith::qsgd<8>>("qsgd<Bits>", {.rounds_in_double = true});
   print_row<pith::top_k<>>("top_k");
   print_row<pith::threshold<>>("threshold");
+  print_row<pith::redsync>("redsync");
+  print_row<pith::redsync_mean>("redsync_mean");
+  print_row<pith::sidco<>>("sidco");
+  print_row<pith::gaussian_k>("gaussian_k");
   print_row<pith::random_k<>>("random_k");
   print_row<pith::random_blocks<>>("random_blocks");
   print_row<decltype(pith::hadamard() | pith::qsgd<8>())>("hadamard \\| qsgd<Bits>", {.rounds_in_double = true});

@@ -16,6 +16,17 @@ TEST_CASE_TEMPLATE("random entries have the bytes of seq", In, float, double, pi
   }
 }
 
+TEST_CASE_TEMPLATE("estimated thresholds have the bytes of seq", In, float, double, pith::half, pith::bfloat16) {
+  for (std::uint64_t const n : {1u, 2047u, 100'003u}) {
+    same_on_device<In>()(pith::redsync(0.01), {n});
+    same_on_device<In>()(pith::redsync_mean(0.01), {n});
+    same_on_device<In>()(pith::sidco<>(0.01, 2), {n});
+    same_on_device<In>()(pith::sidco<pith::magnitudes::pareto>(0.01), {n});
+    same_on_device<In>()(pith::sidco<pith::magnitudes::gamma>(0.01), {n});
+    same_on_device<In>()(pith::gaussian_k(0.01), {n});
+  }
+}
+
 TEST_CASE_TEMPLATE("selections have the bytes of seq", In, float, double, pith::half, pith::bfloat16) {
   for (std::uint64_t const n : {1u, 2047u, 100'003u}) {
     same_on_device<In>()(pith::top_k(0.01), {n});

@@ -15,8 +15,11 @@
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
+#include <pith/sparsify/gaussian_k.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/redsync_mean.hpp>
+#include <pith/sparsify/sidco.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 
@@ -124,6 +127,16 @@ TEST_CASE("threshold with room for all and for some") {
   lawful(pith::threshold(0.5));
   lawful(pith::threshold(0.5, 0.1));
   lawful(pith::threshold<pith::overflow::dense>(0.5, 0.1));
+}
+
+TEST_CASE("estimated thresholds") {
+  lawful(pith::redsync(0.1));
+  lawful(pith::redsync_mean(0.1));
+  lawful(pith::sidco<>(0.1, 2));
+  lawful(pith::sidco<pith::magnitudes::pareto>(0.1));
+  lawful(pith::sidco<pith::magnitudes::gamma>(0.3, 1));
+  lawful(pith::gaussian_k(0.1));
+  lawful(pith::gaussian_k(0.02, pith::correction::fine));
 }
 
 TEST_CASE("qsgd of all widths and both norms") {

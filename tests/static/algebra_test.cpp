@@ -17,6 +17,9 @@
 #include <pith/feedback/own_residual.hpp>
 #include <pith/feedback/signum_momentum.hpp>
 #include <pith/feedback/two_sided.hpp>
+#include <pith/sparsify/gaussian_k.hpp>
+#include <pith/sparsify/redsync_mean.hpp>
+#include <pith/sparsify/sidco.hpp>
 
 #include <doctest/doctest.h>
 
@@ -107,22 +110,19 @@ static_assert(pith::feedback<momentum, float, exec> && pith::feedback<momentum, 
 static_assert(!pith::detail::settles<momentum, float, exec>);
 static_assert(codecs<unverified_ef_by<sampled_threshold, momentum>, ef_by<pith::top_k<>, momentum>>);
 
-// RedSync: by search, trimmed, and quantised, which is two stages.
-using redsync_quantised = pipe<signed_threshold, one_mean>;
-static_assert(stages<searched_threshold, trimmed_top_k, signed_threshold, one_mean, redsync_quantised>);
-static_assert(row_of<searched_threshold> ==
-              row{.projection = true, .contractive = true, .variable = true, .rate = true});
+// RedSync: by search, trimmed, and quantised.
+static_assert(stages<pith::redsync, trimmed_top_k, pith::redsync_mean>);
+static_assert(row_of<pith::redsync> == row{.projection = true, .contractive = true, .variable = true, .rate = true});
 static_assert(row_of<trimmed_top_k> == row{.projection = true, .contractive = true, .rate = true});
-static_assert(row_of<redsync_quantised> == row{.projection = true, .variable = true, .rate = true});
-static_assert(codecs<unverified_ef<redsync_quantised>, ef_by<searched_threshold, momentum>>);
+static_assert(row_of<pith::redsync_mean> == row_of<pith::redsync>);
+static_assert(codecs<ef<pith::redsync_mean>, ef_by<pith::redsync, momentum>>);
 
 // SIDCo and Gaussian-k: a stage count is local.
-static_assert(stages<sidco, gaussian_k>);
-static_assert(row_of<sidco> == row{.projection = true, .variable = true, .rate = true} &&
-              row_of<sidco> == row_of<gaussian_k>);
-static_assert(!pith::detail::stateless<pith::local_of<sidco, float, exec>>);
-static_assert(pith::detail::stateless<pith::agreed_of<sidco, float, exec>>);
-static_assert(codecs<unverified_ef<sidco>, unverified_ef<gaussian_k>>);
+static_assert(stages<pith::sidco<>, pith::gaussian_k>);
+static_assert(row_of<pith::sidco<>> == row_of<pith::redsync> && row_of<pith::sidco<>> == row_of<pith::gaussian_k>);
+static_assert(!pith::detail::stateless<pith::local_of<pith::sidco<>, float, exec>>);
+static_assert(pith::detail::stateless<pith::agreed_of<pith::sidco<>, float, exec>>);
+static_assert(codecs<ef<pith::sidco<>>, ef<pith::gaussian_k>>);
 
 // Ok-Topk and gTop-k: exchanges.
 static_assert(row_of<pith::ok_top_k> == row{.contractive = true, .rate = true, .collective = true});
@@ -244,7 +244,7 @@ static_assert(!std::same_as<pipe<hadamard, pith::top_k<>>, pipe<pith::top_k<>, h
 template <class... S>
 constexpr bool fits = pith::detail::fits<float, exec, S...>;
 static_assert(fits<clip, hadamard, pith::top_k<>, pith::natural<>> && fits<pith::top_k<>, pith::top_k<>, fixed_point>);
-static_assert(fits<gradiveq, pith::qsgd<4>> && fits<sidco, pith::scaled_sign>);
+static_assert(fits<gradiveq, pith::qsgd<4>> && fits<pith::sidco<>, pith::scaled_sign>);
 static_assert(!fits<pith::qsgd<4>, pith::top_k<>> && !fits<pith::natural<>, hadamard> &&
               !fits<pith::qsgd<8>, pith::qsgd<4>>);
 static_assert(!fits<pith::cast<pith::half>, clip>, "clip takes float only");
@@ -301,7 +301,7 @@ static_assert(pith::reproducible<pipe<pith::top_k<>, pith::qsgd<8>>> &&
 // Feedback on all that promise to contract.
 static_assert(
     codecs<ef<pith::identity>, ef<pith::cast<pith::half>>, ef<pith::top_k<>>, ef<pith::random_k<>>, ef<own_random_k>,
-           ef<hard_threshold>, ef<searched_threshold>, ef<trimmed_top_k>, ef<pith::power_sgd>, ef<max_min<4>>,
+           ef<hard_threshold>, ef<pith::redsync>, ef<trimmed_top_k>, ef<pith::power_sgd>, ef<max_min<4>>,
            ef<stochastic_max_min<8>>, ef<pith::scaled_sign>, ef<pith::one_bit<>>, ef<bloom_superset>, ef<pith::qsgd<8>>,
            ef<pith::damped<pith::qsgd<2>>>, ef<pipe<hadamard, pith::top_k<>, pith::qsgd<8>>>>);
 static_assert(codecs<pith::bypass<ef<pith::power_sgd>>, unverified_ef<clip>>);

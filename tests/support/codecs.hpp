@@ -12,8 +12,11 @@
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/quantize/sign.hpp>
 #include <pith/quantize/terngrad.hpp>
+#include <pith/sparsify/gaussian_k.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/redsync_mean.hpp>
+#include <pith/sparsify/sidco.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 #include <pith/transform/hadamard.hpp>
@@ -56,6 +59,11 @@ template <class F>
 void with_sparsifiers(std::uint64_t n, F const& f) {
   f(pith::top_k(0.01), pith::shape{n});
   f(pith::threshold(1.5, 0.25), pith::shape{n});
+  f(pith::redsync(0.02), pith::shape{n});
+  f(pith::redsync_mean(0.02), pith::shape{n});
+  f(pith::sidco<>(0.02, 3), pith::shape{n});
+  f(pith::sidco<pith::magnitudes::gamma>(0.02), pith::shape{n});
+  f(pith::gaussian_k(0.02), pith::shape{n});
   f(pith::random_k(0.1), pith::shape{n});
   f(pith::random_k<pith::scaling::unbiased>(0.25), pith::shape{n});
   f(pith::random_k<pith::scaling::none, pith::drawing::own>(0.1), pith::shape{n});

@@ -133,6 +133,12 @@ class Stage:
             self.sparsifier(float(self.arg(1, 1)))
             self.room, self.dense = self.out_n, self.args[2:] == ["dense"]
             self.out_n, self.side = n if self.dense else self.room, 4 + (self.room * self.width + 7) // 8
+        elif self.name in ("redsync", "sidco", "gaussian_k", "redsync_mean"):
+            self.sparsifier(float(self.args[0]))
+            self.room, self.dense = max(0, min(2 * self.out_n - 1, n)), False
+            self.out_n, self.side = self.room, 4 + (self.room * self.width + 7) // 8
+            if self.name == "redsync_mean":
+                self.out_n, self.side, self.bits = self.side - 4, 8 + KINDS[accum(kind)][1], 8
         elif self.name == "hadamard":
             self.tile = int(self.arg(0, 256))
             self.out_n, self.out_rows = -(-n // self.tile) * self.tile, 1
@@ -178,6 +184,9 @@ class Stage:
         return [rounded(self.kind, rounded(wide, factor * v)) for v in x]
 
     def undo(self, values, side, wide):
+        if self.name == "redsync_mean":
+            count = min(int.from_bytes(side[4:8], "little"), self.room)
+            return self.scatter(self.indices(bytes(values), count), read(wide, side[8:], 1) * count)
         if self.bits:
             scales, m = read(wide, side, len(side) // KINDS[wide][1]), self.scales
             groups = [i % (self.n // self.rows) if self.args == ["column"] else i // self.bucket for i in range(self.n)]
@@ -187,7 +196,7 @@ class Stage:
         if self.word in ("random_k", "random_blocks"):
             kept = [i * self.block + b for i in self.draws() for b in range(self.block)]
             return self.scatter([*kept, *range(self.blocks * self.block, self.n)], values)
-        if self.name == "threshold":
+        if self.name in ("threshold", "redsync", "sidco", "gaussian_k"):
             count = int.from_bytes(side[:4], "little")
             if self.dense and count > self.room:
                 return values

@@ -87,6 +87,12 @@ int main(int count, char** arguments) {
                         {"threshold_over", "threshold(0.5,0.1)", {50}},
                         {"threshold_dense", "threshold(2,0.25,dense)", {47}},
                         {"threshold_dense_over", "threshold(0.5,0.25,dense)", {49}},
+                        {"redsync", "redsync(0.1)", {50}},
+                        {"redsync_mean", "redsync_mean(0.1)", {50}, 2},
+                        {"sidco", "sidco(0.1)", {60}, 2},
+                        {"sidco_gamma", "sidco(0.2,gamma,2)", {60}},
+                        {"gaussian_k", "gaussian_k(0.1)", {50}},
+                        {"chain_sidco_qsgd", "sidco(0.1,pareto)|qsgd<8>", {60}},
                         {"power_sgd1", "power_sgd(1)", {72, 8}},
                         {"power_sgd_exact", "power_sgd(4)", {20, 4}},
                         {"power_sgd_rate", "power_sgd(1,4.5)", {72, 8}},
@@ -131,7 +137,9 @@ int main(int count, char** arguments) {
                          {"one_bit_column_double", "one_bit(column)", {35, 5}},
                          {"natural8_double", "natural<8>", {15}},
                          {"eight_bit_floor_double", "eight_bit(8,floor)", {21}},
-                         {"sign_zero_double", "sign(zero)", {10}}});
+                         {"sign_zero_double", "sign(zero)", {10}},
+                         {"gaussian_k_fine_double", "gaussian_k(0.1,fine)", {50}},
+                         {"redsync_mean_double", "redsync_mean(0.1)", {30}}});
   write_all<pith::half>(to, {{"identity_half", "identity", {6}},
                              {"qsgd2_half", "qsgd<2>", {33}},
                              {"random_k_unbiased_half", "random_k(0.3,unbiased)", {29}},
@@ -140,6 +148,8 @@ int main(int count, char** arguments) {
                              {"ef_half", "ef(top_k(0.2)|qsgd<4>)", {61}, 3},
                              {"natural9_half", "natural<9>", {17}},
                              {"terngrad_half", "terngrad(2,16)", {33}},
+                             {"redsync_half", "ef(redsync(0.1))", {50}, 2},
+                             {"redsync_mean_half", "redsync_mean(0.2)", {29}},
                              {"random_k_own_half", "random_k(0.3,unbiased,own)", {29}}});
   write_all<pith::bfloat16>(to, {{"identity_bfloat16", "identity", {6}},
                                  {"qsgd3_bfloat16", "qsgd<3>", {15}},

@@ -89,7 +89,9 @@ struct stage {
     if (t.name == "eight_bit") quantizer(8, 1, t.whole(0, 0));
     if (is("qsgd<")) quantizer(bits_of_name(), 1, t.whole(1, 128));
     if (t.name == "top_k" || t.name == "random_k" || t.name == "random_blocks") sparsifier();
-    if (t.name == "threshold") counted();
+    if (t.name == "threshold") counted(kept(n, t.arguments.size() > 1 ? std::stod(t.arguments[1]) : 1));
+    if (t.name == "redsync" || t.name == "sidco" || t.name == "gaussian_k") counted(estimated());
+    if (t.name == "redsync_mean") mean_of_some();
     if (t.name == "hadamard") tiles();
     if (t.name == "power_sgd" || t.name == "one_sided_power_sgd") factors();
   }
@@ -121,8 +123,19 @@ struct stage {
     out_rows = 1;
     if (t.name == "top_k") side = (out_n * index_bits() + 7) / 8;
   }
-  void counted() {
-    room = kept(n, t.arguments.size() > 1 ? std::stod(t.arguments[1]) : 1);
+  std::uint64_t estimated() const {
+    auto const k = kept(n, std::stod(t.arguments.at(0)));
+    return k == 0 ? 0 : std::min(2 * k - 1, n);
+  }
+  void mean_of_some() {
+    room = estimated();
+    bits = 8;
+    out_n = (room * index_bits() + 7) / 8;
+    out_rows = 1;
+    side = 8 + size_of(wide(kind));
+  }
+  void counted(std::uint64_t most) {
+    room = most;
     dense = t.arguments.size() > 2 && t.arguments[2] == "dense";
     out_n = dense ? n : room;
     out_rows = 1;
@@ -167,13 +180,14 @@ struct stage {
   }
 
   std::vector<double> decode(frame const& f, std::vector<double> const& y, std::size_t at) const {
-    auto x = bits > 0                ? quantized(f, y, at)
-             : t.name == "top_k"     ? placed(f, y, at, out_n)
-             : is("random_")         ? drawn(f, y)
-             : t.name == "threshold" ? reaching(f, y, at)
-             : tile > 0              ? unrotated(f, y)
-             : rank > 0 && !exact    ? product(y)
-                                     : y;
+    auto x = t.name == "redsync_mean" ? averaged(f, at)
+             : bits > 0               ? quantized(f, y, at)
+             : t.name == "top_k"      ? placed(f, y, at, out_n)
+             : is("random_")          ? drawn(f, y)
+             : room > 0               ? reaching(f, y, at)
+             : tile > 0               ? unrotated(f, y)
+             : rank > 0 && !exact     ? product(y)
+                                      : y;
     for (auto& v : x) v = rounded(kind, v);
     if (!damped) return x;
     auto const factor = rounded(wide(kind), 1 / (1 + omega()));
@@ -223,6 +237,10 @@ struct stage {
   std::vector<double> reaching(frame const& f, std::vector<double> const& y, std::size_t at) const {
     auto const count = number(f.payload, at, 4);
     return dense && count > room ? y : placed(f, y, at + 4, std::min(count, room));
+  }
+  std::vector<double> averaged(frame const& f, std::size_t at) const {
+    auto const count = std::min(number(f.payload, at + 4, 4), room);
+    return placed(f, std::vector<double>(count, elements(wide(kind), f.payload, at + 8, 1)[0]), 0, count);
   }
   std::vector<double> unrotated(frame const& f, std::vector<double> x) const {
     for (auto& v : x) v = rounded(wide(kind), v / std::sqrt(static_cast<double>(tile)));

@@ -8,8 +8,12 @@
 #include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/parse/quantizers.hpp>
 #include <pith/quantize/cast.hpp>
+#include <pith/sparsify/gaussian_k.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/redsync.hpp>
+#include <pith/sparsify/redsync_mean.hpp>
+#include <pith/sparsify/sidco.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 #include <pith/transform/hadamard.hpp>
@@ -17,6 +21,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,6 +44,30 @@ S low_rank(syntax::term const& t) {
   return t.has(1) ? S(rank, t.number(1)) : S(rank);
 }
 
+/// Calls f with a sidco of the model and the stages that a term says.
+template <class F>
+auto with_sidco(syntax::term const& t, F const& f) {
+  auto const density = t.number(0);
+  auto const stages = static_cast<unsigned>(std::min<std::uint64_t>(t.count(2, 0), 1u << 20));
+  if (t.has(1) && t.arguments[1].text == "gamma") return f(sidco<magnitudes::gamma>(density, stages));
+  return t.is_second(1, "exponential", "pareto") ? f(sidco<magnitudes::pareto>(density, stages))
+                                                 : f(sidco<>(density, stages));
+}
+
+/// ... with a sparsifier that estimates its threshold.
+template <class F>
+auto with_estimator(syntax::term const& t, F const& f) {
+  if (t.is_plain("redsync", 1, 1)) return f(redsync(t.number(0)));
+  if (t.is_plain("redsync_mean", 1, 1)) return f(redsync_mean(t.number(0)));
+  if (t.is_plain("sidco", 1, 3)) return with_sidco(t, f);
+  t.takes(1, 2);
+  return f(gaussian_k(t.number(0), t.is_second(1, "coarse", "fine") ? correction::fine : correction::coarse));
+}
+
+constexpr bool says_estimator(std::string_view name) {
+  return name == "redsync" || name == "redsync_mean" || name == "sidco" || name == "gaussian_k";
+}
+
 /// Calls f with the stage that a term says, damped ones aside.
 template <class F>
 auto with_plain_stage(syntax::term const& t, F const& f) {
@@ -54,6 +83,7 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
     auto const tau = t.number(0), capacity = t.has(1) ? t.number(1) : 1;
     return t.is_second(2, "keep", "dense") ? f(threshold<overflow::dense>(tau, capacity)) : f(threshold(tau, capacity));
   }
+  if (says_estimator(t.name)) return with_estimator(t, f);
   if (t.is_plain("hadamard", 0, 1))
     return f(hadamard(static_cast<std::uint32_t>(std::min<std::uint64_t>(t.count(0, 256), 1u << 20))));
   if (t.is_plain("eight_bit", 0, 2))
@@ -69,7 +99,8 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
       "parse: \"", t.text,
       "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
       "one_bit, sign, summed_sign, terngrad, summed_terngrad, trits(stage), qsgd<Bits>, natural<Bits>, eight_bit, "
-      "top_k, threshold, random_k, random_blocks, hadamard, power_sgd, one_sided_power_sgd and damped(stage); ef "
+      "top_k, threshold, redsync, redsync_mean, sidco, gaussian_k, random_k, random_blocks, hadamard, power_sgd, "
+      "one_sided_power_sgd and damped(stage); ef "
       "and bypass go around a whole chain: "
       "bypass(ef(a|b),n)"));
 }

@@ -13,7 +13,7 @@
 namespace pith::inline v0 {
 
 /// A stage from a rule of searching (detail::search_step): it keeps about k = max(1, floor(density n)) entries of largest
-/// magnitude, and at most 2 k - 1; the others become zero.
+/// magnitude, and at most 2 k - 1; the others become zero. Where no more than those are not zero, it keeps all.
 ///
 ///   emits    a count of values of In, by ascending index, and zeros behind them, 2 k - 1 of them; side record: the
 ///            count, then indices of ceil(log2 n) bits

@@ -38,6 +38,8 @@ struct found_bound {
 ///     passes()                            how many passes there are at most
 ///     next(search&, survivors const&)     the bound to try after one that these reach; the same one to settle with it
 ///
+/// Where there is room for all that is not 0, all of that is taken, so that what was decoded is encoded as it is.
+///
 /// The bound that is settled on is never above the largest magnitude. More values than there is room for reach it only
 /// if it is the largest; so among those that are sent is always one of the largest, and no more than
 /// |x|^2 - max |x_i|^2 <= (1 - 1 / n) |x|^2 is left out.
@@ -52,7 +54,7 @@ struct search_step {
     if (at.pass == 0) begin(at, of);
     auto const fits = of.count <= room;
     if (fits && at.bound <= at.safe) at.safe = at.bound, at.sent = of.count;
-    auto const next = at.pass == 0 && of.count <= aim ? 0 : rule.next(at, of);
+    auto const next = at.pass == 0 && fits ? 0 : rule.next(at, of);
     auto const held = static_cast<double>(static_cast<A>(!(next < at.largest) ? at.largest : next > 0 ? next : 0));
     auto const settles = held == at.bound && fits;
     if (settles) at.sent = of.count;

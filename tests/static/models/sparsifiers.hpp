@@ -95,12 +95,6 @@ struct sampled_threshold : estimated_threshold {
   sampled_threshold at(double) const;
 };
 
-/// RedSync by threshold search: between k and 2 k entries, so delta >= k / n.
-struct searched_threshold : estimated_threshold {
-  searched_threshold at(double) const;
-  double delta(shape const&) const;
-};
-
 /// RedSync trimmed: exactly k entries.
 struct trimmed_top_k : declared {
   template <class In>
@@ -113,61 +107,6 @@ struct trimmed_top_k : declared {
   shape output_shape(shape const&) const;
   std::size_t side_bytes(shape const&) const;
   double delta(shape const&) const;
-};
-
-/// RedSync quantised, first half: entries of one sign, whose turn it is by the step.
-struct signed_threshold : pith::pipeable {
-  template <class In>
-  using output = In;
-
-  static constexpr bool is_projection = true;
-  static constexpr bool is_isometric = true;
-  static constexpr bool is_variable_rate = true;
-
-  std::string name() const;
-  signed_threshold at(double) const;
-  shape output_shape(shape const&) const;
-  std::size_t side_bytes(shape const&) const;
-  template <real In, executor E>
-  void encode(E const&, call const&, shape const&, stream_on<E, In const>, encoded_on<E, In>, workspace_on<E>&) const;
-  template <real In, executor E>
-  void decode(E const&, shape const&, encoded_on<E, In const>, stream_on<E, In>, workspace_on<E>&) const;
-};
-
-/// RedSync quantised, second half: the mean of those that x.count counts.
-struct one_mean : declared {
-  template <class In>
-  using output = In;
-
-  static constexpr bool is_projection = true;
-
-  shape output_shape(shape const&) const { return {1}; }
-};
-
-/// SIDCo: the number of fitted stages is a rank's own and adapts.
-struct sidco : pith::pipeable {
-  template <class In>
-  using output = In;
-
-  static constexpr bool is_projection = true;
-  static constexpr bool is_isometric = true;
-  static constexpr bool is_variable_rate = true;
-
-  std::string name() const;
-  sidco at(double) const;
-  shape output_shape(shape const&) const;
-  std::size_t side_bytes(shape const&) const;
-  template <real In, executor E>
-  numbers<std::uint32_t, E> make_local(E const&, shape const&) const;
-  template <real In, executor E>
-  void encode(E const&, shape const&, stream_on<E, In const>, encoded_on<E, In>, numbers<std::uint32_t, E>&,
-              workspace_on<E>&) const;
-  template <real In, executor E>
-  void decode(E const&, shape const&, encoded_on<E, In const>, stream_on<E, In>, workspace_on<E>&) const;
-};
-
-struct gaussian_k : estimated_threshold {
-  gaussian_k at(double) const;
 };
 
 /// DeepReduce, policies P1 and P2: a Bloom filter says which indices there are; k of its positives are taken.
