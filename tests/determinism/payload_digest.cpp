@@ -18,6 +18,11 @@
 //   hadamard|qsgd<8>                     369f724057265bea
 //   top_k(0.01)                          ab86b672a9739e26
 //   threshold(1.5,0.25)                  92f36ec855f5aec6
+//   redsync(0.02)                        1950aca0391095e6
+//   redsync_mean(0.02)                   e3a70be4b6990361
+//   sidco(0.02,exponential,3)            391c226aec0984e6
+//   sidco(0.02,gamma)                    65ec3e48bf9e51e6
+//   gaussian_k(0.02)                     fe5b8de3d8730d26
 //   random_k(0.1)                        746e0f5f78d18e26
 //   random_k(0.25,unbiased)              aaf36101f980a226
 //   random_k(0.1,none,own)               3785a78d20f9eba6
@@ -25,6 +30,8 @@
 //   random_blocks(0.25,64,unbiased)      d51dc37de114e6a6
 //   random_k(0.5)|qsgd<4>                d741e5fc7f7371cb
 //   ef(top_k(0.01)|qsgd<8>)              56d3682bf08564f8
+//   product_quantizer<5>(6,859afd2539382d71) 6df2ea8f8667d566
+//   hypersphere_quantizer<6>(6,859afd2539382d71) b7be324879d23258
 //   ef(scaled_sign,ef_sign(0.1))
 //     d706a61dcc8e65e1
 //   ef(scaled_sign,mean_residual(0.9,0.5))

@@ -29,6 +29,7 @@
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 #include <pith/transform/hadamard.hpp>
+#include <pith/vector/hypersphere_quantizer.hpp>
 
 #include <cstdio>
 #include <string>
@@ -87,6 +88,8 @@ int main() {
   print_row<pith::random_k<>>("random_k");
   print_row<pith::random_blocks<>>("random_blocks");
   print_row<decltype(pith::hadamard() | pith::qsgd<8>())>("hadamard \\| qsgd<Bits>", {.rounds_in_double = true});
+  print_row<pith::product_quantizer<8>>("product_quantizer<Bits>");
+  print_row<pith::hypersphere_quantizer<8>>("hypersphere_quantizer<Bits>");
   print_row<pith::power_sgd>("power_sgd");
   print_row<pith::one_sided_power_sgd>("one_sided_power_sgd");
   print_row<error_feedback<pith::scaled_sign>>("error_feedback(scaled_sign)");

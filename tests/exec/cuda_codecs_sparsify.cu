@@ -27,6 +27,10 @@ TEST_CASE_TEMPLATE("estimated thresholds have the bytes of seq", In, float, doub
   }
 }
 
+TEST_CASE_TEMPLATE("runs of elements have the bytes of seq", In, float, double, pith::half, pith::bfloat16) {
+  for (std::uint64_t const n : {1u, 2047u, 100'003u}) with_codebooks(n, same_on_device<In>());
+}
+
 TEST_CASE_TEMPLATE("selections have the bytes of seq", In, float, double, pith::half, pith::bfloat16) {
   for (std::uint64_t const n : {1u, 2047u, 100'003u}) {
     same_on_device<In>()(pith::top_k(0.01), {n});

@@ -20,6 +20,7 @@
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 #include <pith/transform/hadamard.hpp>
+#include <pith/vector/hypersphere_quantizer.hpp>
 
 namespace support {
 
@@ -73,11 +74,19 @@ void with_sparsifiers(std::uint64_t n, F const& f) {
   f(pith::error_feedback(pith::top_k(0.01) | pith::qsgd<8>()), pith::shape{n});
 }
 
+/// ... for quantizers of runs of elements.
+template <class F>
+void with_codebooks(std::uint64_t n, F const& f) {
+  f(pith::product_quantizer<5>(pith::codebook::directions(6, 32, 1)), pith::shape{n});
+  f(pith::hypersphere_quantizer<6>(pith::codebook::directions(6, 32, 1)), pith::shape{n});
+}
+
 /// ... for those that are reproducible: equal bytes on all executors, instruction sets and compilers.
 template <class F>
 void with_reproducible_codecs(std::uint64_t n, F const& f) {
   with_quantizers(n, f);
   with_sparsifiers(n, f);
+  with_codebooks(n, f);
 }
 
 /// ... for all.
