@@ -156,7 +156,7 @@ TEST_CASE("the sign is that of the component of largest magnitude, and equal sam
     CHECK(*largest > 0);
   }
   auto negated = std::vector<double>{-1, 0.5, 1};
-  pith::detail::choose_sign(negated.data(), 3);
+  pith::detail::make_largest_positive(negated.data(), 3);
   CHECK(negated == std::vector<double>{1, -0.5, -1});
   CHECK(pca_basis::fit(samples, {.components = 5}).save() == basis.save());
 }

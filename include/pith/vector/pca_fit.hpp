@@ -107,7 +107,7 @@ inline void straighten(std::vector<double>& rows, std::size_t size) {
 }
 
 /// An eigenvector is one either way round: its component of largest magnitude, the first of equals, is positive.
-inline void choose_sign(double* vector, std::size_t size) {
+inline void make_largest_positive(double* vector, std::size_t size) {
   std::size_t largest = 0;
   for (std::size_t k = 1; k < size; ++k) {
     if (std::abs(vector[k]) > std::abs(vector[largest])) largest = k;
@@ -136,7 +136,7 @@ spectrum principal_components(centred_samples const& x, pca_options const& optio
   for (auto& v : of.values) v = std::max(v, 0.0);
   if (of.vectors.empty()) of.vectors.assign(x.slice, 0), of.vectors[0] = 1;
   straighten(of.vectors, x.slice);
-  for (std::size_t k = 0; k < of.vectors.size(); k += x.slice) choose_sign(of.vectors.data() + k, x.slice);
+  for (std::size_t k = 0; k < of.vectors.size(); k += x.slice) make_largest_positive(of.vectors.data() + k, x.slice);
   return of;
 }
 
