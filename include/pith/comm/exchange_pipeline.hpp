@@ -36,7 +36,7 @@ class exchange_pipeline {
   using tensors = exchanged_tensors<In, E>;
 
   exchange_pipeline(E const& exec, Comm& comm, tensors all, exchange_options const& o)
-      : exec_(exec), comm_(&comm), tensors_(std::move(all)), trace_(o.trace), when_(o.when), how_(o.how) {
+      : exec_(exec), comms_(comm), tensors_(std::move(all)), trace_(o.trace), when_(o.when), how_(o.how) {
     require_all_served(tensors_.codecs());
     ranges_ = buckets_of(tensors_.specs(), sizeof(In), o.bucket_bytes);
     plan();
@@ -45,7 +45,7 @@ class exchange_pipeline {
   }
 
   tensors& model() { return tensors_; }
-  Comm& comm() { return *comm_; }
+  Comm& comm() { return comms_.all(); }
 
   /// Other codecs for the next steps: what may fail of it, and the rest.
   typename tensors::change prepare(std::vector<any_codec<In, E>> codecs) const {
@@ -104,7 +104,7 @@ class exchange_pipeline {
 
   void require_all_served(std::vector<any_codec<In, E>> const& codecs) const {
     auto const& specs = tensors_.specs();
-    for (std::size_t i = 0; i < specs.size(); ++i) require_served<In, Comm, E>(codecs[i], specs[i].dims, comm_->size());
+    for (std::size_t i = 0; i < specs.size(); ++i) require_served<In, Comm, E>(codecs[i], specs[i].dims, comms_.size());
   }
 
   /// Lays out the rounds of all buckets, by the codecs that tensors have.

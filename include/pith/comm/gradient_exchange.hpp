@@ -66,6 +66,7 @@ class gradient_exchange {
     auto const described = failure ? std::vector<std::string>() : descriptions(codecs());
     detail::require_agreement(exec_, comm, agreement(described, options), described, failure);
     fingerprint_ = fingerprint(described);
+    engine_->pipeline.connect();
   }
 
   /// One codec for all tensors.
@@ -198,6 +199,7 @@ class gradient_exchange {
     mine.describe(described);
     detail::require_agreement(exec_, engine_->pipeline.comm(), mine, described, failure);
     engine_->pipeline.apply(*std::move(next));
+    engine_->pipeline.connect();
     fingerprint_ = fingerprint(described);
   }
 
