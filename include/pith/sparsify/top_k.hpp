@@ -3,6 +3,7 @@
 
 #include <pith/coding/packed_indices.hpp>
 #include <pith/core/capability.hpp>
+#include <pith/core/codec.hpp>
 #include <pith/core/convert.hpp>
 #include <pith/core/measured.hpp>
 #include <pith/core/stage.hpp>
