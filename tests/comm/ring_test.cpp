@@ -207,8 +207,10 @@ TEST_CASE("adding up and encoding in one pass has the bits of one pass each, NaN
     using In = decltype(in);
     auto const whole = pith::any_codec<In, pith::seq_executor>(inner);  // which takes no source
     auto const expected = means(in, pith::ring(whole), pith::isa::baseline);
-    for (auto const level : {pith::isa::baseline, pith::isa::avx2, pith::isa::avx512})
+    for (auto const level : {pith::isa::baseline, pith::isa::avx2, pith::isa::avx512}) {
+      if (level > pith::best_isa()) continue;
       CHECK(same_bytes(means(in, pith::ring(inner), level), expected));
+    }
   };
   check(float(), pith::qsgd<8>());
   check(float(), pith::scaled_sign(0));

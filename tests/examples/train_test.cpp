@@ -305,7 +305,7 @@ TEST_CASE("all that parse can say is listed, and GRACE's methods with their memo
   CHECK(code == 0);
   auto const stages = words_behind("stages are ", "nonsense"),
              policies = words_behind("policies are ", "ef(sign,what)");
-  CHECK(stages.size() == 21);
+  CHECK(stages.size() == 25);
   CHECK(policies.size() == 9);
   auto listed = std::set<std::string>();
   auto const pattern = std::regex("\\w+");
