@@ -42,7 +42,8 @@ class rank_groups {
     if constexpr (splits_alike<Comm>) {
       parts_.emplace_back(among, std::unique_ptr<Comm>(new Comm(all_->split(among.color(rank())))));
     } else {
-      throw std::invalid_argument(detail::sentence("rank_groups: this communicator lacks split(unsigned), to its own type"));
+      throw std::invalid_argument(
+          detail::sentence("rank_groups: this communicator lacks split(unsigned), to its own type"));
     }
   }
   bool has(rank_group const& among) const { return among.is_all() || find(among) != parts_.end(); }
