@@ -54,17 +54,17 @@ auto bytes_of(span<T> x) {
 /// every later call throws the same, since nobody knows where the other ranks are.
 ///
 ///   needs    MPI_Init before and MPI_Finalize after its life; one thread at a time, another than MPI's own only where
-///            MPI_Init_thread gave MPI_THREAD_SERIALIZED or more (std::invalid_argument): gradient_exchange::ready makes
-///            one. A call goes on only while it is waited for or tested, so ranks wait for calls that are under way
-///            together in one order. MPICH ends the program on errors of requests unless MPI_COMM_WORLD, too, has
-///            MPI_ERRORS_RETURN
+///            MPI_Init_thread gave MPI_THREAD_SERIALIZED or more (std::invalid_argument), since
+///            gradient_exchange::ready makes one. A call goes on only while it is waited for or tested, so ranks wait
+///            for calls that are under way together in one order. MPICH ends the program on errors of requests unless
+///            MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
 ///   throws   where a call takes longer than `timeout` from the first wait or test on: a rank is gone or stuck. MPI may
 ///            then write to the call's memory whenever it runs, and MPI_Finalize may wait for ever: end the program by
 ///            MPI_Abort or std::_Exit
 ///   cost     a call reads and writes host memory itself, so it waits for the executor. Bytes are swapped by pairs of
-///            ranks, one pair after another. Device memory needs an MPI that is aware of CUDA; sums and broadcasts of it
-///            block, and have no deadline, since Open MPI's nonblocking ones cannot take it. More than `most` elements
-///            travel in pieces: MPI counts in ints, and parts of it are wrong near 2^31
+///            ranks, one pair after another. Device memory needs an MPI that is aware of CUDA; sums and broadcasts of
+///            it block, and have no deadline, since Open MPI's nonblocking ones cannot take it. More than `most`
+///            elements travel in pieces: MPI counts in ints, and parts of it are wrong near 2^31
 class mpi_communicator {
  public:
   using duration = std::chrono::duration<double>;
