@@ -41,6 +41,15 @@ TEST_CASE("a call that nobody waits for ends with its request") {
   CHECK(x == std::vector<float>(1000, static_cast<float>(comm.size())));
 }
 
+TEST_CASE("ranks wait in any order for calls that are under way together") {
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, 10s);
+  auto sums = std::vector(3, std::vector<float>(100'001, 1.0f));
+  auto requests = std::vector<pith::mpi_request>();
+  for (auto& x : sums) requests.push_back(comm.all_reduce(pith::seq, pith::span<float>(x), pith::reduction::sum));
+  for (std::size_t i = 0; i < 3; ++i) requests[(i * (1 + comm.rank() % 2) + comm.rank()) % 3].wait(pith::seq);
+  for (auto const& x : sums) CHECK(x == std::vector(x.size(), static_cast<float>(comm.size())));
+}
+
 TEST_CASE("bad arguments are refused in words") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
   auto const mine = std::vector<std::byte>(8);

@@ -55,9 +55,8 @@ auto bytes_of(span<T> x) {
 ///
 ///   needs    MPI_Init before and MPI_Finalize after its life; one thread at a time, another than MPI's own only where
 ///            MPI_Init_thread gave MPI_THREAD_SERIALIZED or more (std::invalid_argument), since
-///            gradient_exchange::ready makes one. A call goes on only while it is waited for or tested, so ranks wait
-///            for calls that are under way together in one order. MPICH ends the program on errors of requests unless
-///            MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
+///            gradient_exchange::ready makes one. Calls that are under way go on only while one of them is waited for
+///            or tested. MPICH ends the program on errors of requests unless MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
 ///   throws   where a call takes longer than `timeout` from the first wait or test on: a rank is gone or stuck. MPI may
 ///            then write to the call's memory whenever it runs, and MPI_Finalize may wait for ever: end the program by
 ///            MPI_Abort or std::_Exit

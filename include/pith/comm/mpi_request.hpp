@@ -6,6 +6,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -16,9 +17,12 @@
 
 namespace pith::inline v0 {
 
+class mpi_request;
+
 namespace detail {
 
-/// What an MPI communicator shares with its requests: how long they may take, and the first error, which ends its use.
+/// What an MPI communicator shares with its requests: which there are, how long they may take, and the first error,
+/// which ends its use.
 class mpi_link {
  public:
   using duration = std::chrono::duration<double>;
@@ -45,6 +49,11 @@ class mpi_link {
     throw communication_error(text);
   }
 
+  void add(mpi_request& request) { requests_.push_back(&request); }
+  void remove(mpi_request& request) { std::erase(requests_, &request); }
+  void replace(mpi_request& moved, mpi_request& by) { std::replace(requests_.begin(), requests_.end(), &moved, &by); }
+  void advance();
+
   /// Memory of an earlier request, if any, and back again.
   std::vector<std::byte> take_memory() {
     if (memory_.empty()) return {};
@@ -57,6 +66,7 @@ class mpi_link {
  private:
   duration timeout_;
   std::string broken_;
+  std::vector<mpi_request*> requests_;
   std::vector<std::vector<std::byte>> memory_;
 };
 
@@ -66,7 +76,7 @@ class mpi_link {
 /// life, before that of its communicator. One that failed is abandoned: MPI may touch its memory as long as it runs.
 class mpi_request {
  public:
-  mpi_request(detail::mpi_link& link, char const* call) : link_(&link), call_(call) {}
+  mpi_request(detail::mpi_link& link, char const* call) : link_(&link), call_(call) { link_->add(*this); }
   mpi_request(mpi_request&& other) noexcept
       : link_(other.link_),
         call_(other.call_),
@@ -75,13 +85,16 @@ class mpi_request {
         memory_(std::move(other.memory_)),
         done_(std::exchange(other.done_, 0)),
         step_(std::exchange(other.step_, 0)),
-        begin_(other.begin_) {}
+        begin_(other.begin_) {
+    link_->replace(other, *this);
+  }
   mpi_request& operator=(mpi_request&&) = delete;
   ~mpi_request() {
     try {
       if (!link_->is_broken()) end();
     } catch (communication_error const&) {  // which the communicator's next call throws again
     }
+    link_->remove(*this);
     end_memory();
   }
 
@@ -139,6 +152,7 @@ class mpi_request {
   }
 
   bool poll() {
+    link_->advance();
     if (is_done()) return true;
     auto const now = clock::now();
     if (begin_ == clock::time_point()) begin_ = now;
@@ -183,5 +197,10 @@ class mpi_request {
   std::size_t done_ = 0, step_ = 0;
   clock::time_point begin_;
 };
+
+/// All go on while one is waited for, so that ranks may wait in any order.
+inline void detail::mpi_link::advance() {
+  for (auto* const request : requests_) request->advance();
+}
 
 }  // namespace pith::inline v0
