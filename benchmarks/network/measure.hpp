@@ -4,9 +4,12 @@
 #include "interface.hpp"
 #include "methods.hpp"
 #include "plain.hpp"
+#include "replay.hpp"
 #include "workloads.hpp"
 
-#include "../../examples/train/prediction.hpp"
+#include "../../examples/train/statistics.hpp"
+#include "../../examples/train/stopwatch.hpp"
+#include "../../examples/train/worker.hpp"
 
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/mpi.hpp>
@@ -67,10 +70,10 @@ class subject {
  public:
   subject(pith::mpi_communicator& comm, tensors const& all, std::string const& codec, std::vector<float> const& values)
       : exchange_(pith::seq, comm, all, policy_of(codec)),
-        alone_comm_(train::stopwatch_communicator(train::echo_communicator(comm.size()))),
+        alone_comm_(replaying_communicator(comm)),
         alone_(pith::seq, alone_comm_, all, policy_of(codec)),
         values_(&values),
-        plain_(noted_step(), static_cast<int>(comm.rank()), static_cast<int>(comm.size())) {}
+        plain_(noted_step(), static_cast<int>(comm.size())) {}
 
   timed_step step(interface const& link) {
     gradient_ = *values_;
@@ -83,9 +86,10 @@ class subject {
   /// end, a rank's wait for a core included, in the proportions of what each spends on its phases.
   train::phases alone() {
     gradient_ = *values_;
+    alone_comm_.watched().replay();
     MPI_Barrier(MPI_COMM_WORLD);
     auto const begin = seconds_now();
-    auto const mine = alone_comm_.noted().of([&] { alone_.all_reduce_mean(gradient_); });
+    auto const mine = alone_comm_.of([&] { alone_.all_reduce_mean(gradient_); });
     auto const end = seconds_now();
     auto const passed = all_reduced(end, MPI_MAX) - all_reduced(begin, MPI_MIN);
     auto const spent = all_reduced(mine.encode + mine.exchange + mine.decode, MPI_SUM);
@@ -99,13 +103,13 @@ class subject {
   }
 
  private:
-  using alone_communicator = noting_communicator<train::stopwatch_communicator<train::echo_communicator>>;
+  using alone_communicator = train::stopwatch_communicator<replaying_communicator>;
 
   notes noted_step() {
-    alone_comm_.take_notes();
     gradient_ = *values_;
+    alone_comm_.watched().record();
     alone_.all_reduce_mean(gradient_);
-    return alone_comm_.take_notes();
+    return alone_comm_.watched().noted();
   }
 
   pith::gradient_exchange<float, pith::seq_executor, pith::mpi_communicator> exchange_;
@@ -130,6 +134,7 @@ inline measured measure(pith::mpi_communicator& comm, interface const& link, ten
   for (std::size_t i = 0; i < steps; ++i) {
     auto const idle = timed(link, [] {}).sent;
     auto const step = s.step(link), plain = s.plain(link);
+    s.alone();  // memory that was idle while others travelled may be out of reach
     auto const codec_alone = s.alone();
     auto at = std::size_t{0};
     for (auto const x :

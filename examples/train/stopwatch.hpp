@@ -42,6 +42,8 @@ class stopwatch_communicator {
  public:
   explicit stopwatch_communicator(Comm comm) : comm_(std::move(comm)) {}
 
+  Comm& watched() { return comm_; }
+
   unsigned rank() const { return comm_.rank(); }
   unsigned size() const { return comm_.size(); }
 
