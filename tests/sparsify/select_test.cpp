@@ -38,6 +38,19 @@ selected<In> select(E const& exec, std::vector<In> const& x, std::uint64_t k) {
   return out;
 }
 
+/// Whether one pass finds few that the k largest are among.
+bool has_candidates(std::vector<float> const& x, std::uint64_t k) {
+  using source = pith::detail::plain_source<float>;
+  auto memory = std::vector<std::byte>(pith::detail::select_scratch_bytes<source>(x.size(), k) + 128);
+  auto ws = pith::workspace<>(pith::span<std::byte>(memory));
+  auto const size = pith::detail::selection_size::of(x.size(), k);
+  auto const of = pith::detail::selection_on(
+      source{x.data()}, size, [&]<class T>(T, std::uint64_t count) { return ws.template take<T>(count).data; });
+  *of.state = {};
+  pith::detail::find_candidates(pith::seq, of, size, ws);
+  return of.from_candidates();
+}
+
 template <class In>
 auto key(In x) {
   return pith::detail::magnitude_bits(pith::element_cast<accum<In>>(x));
@@ -115,6 +128,17 @@ TEST_CASE("candidates that are too many or too few do not matter") {
   for (std::size_t const k : {300u, 400u, 401u, 600u}) {
     agrees(support::misleading(normal, 50.0f, 400), k);
     agrees(support::misleading(normal, static_cast<float>(support::not_a_number), 400), k);
+  }
+}
+
+TEST_CASE("of a tensor that is nearly all zeros one pass finds what is kept") {
+  std::size_t const n = 1u << 18, k = n / 100;
+  for (std::size_t const nonzeros : {std::size_t{0}, std::size_t{1}, k - 1, k, k + 1, 2 * k}) {
+    CAPTURE(nonzeros);
+    auto x = std::vector<float>(n);
+    for (std::size_t i = 0; i < nonzeros; ++i) x[n - 1 - i * (n / nonzeros)] = static_cast<float>(i % 999) - 499.5f;
+    CHECK(has_candidates(x, k));
+    agrees(x, k);
   }
 }
 

@@ -99,7 +99,7 @@ struct collect_candidates {
   PITH_HD void collect(Team const& team, memory& fast, std::uint64_t span, Count count) const {
     auto const first = span * select_span<A>;
     auto const* const p = source_values(of.from, team, first, count, fast.p.data());
-    auto const kept = team.at_least(p, count, of.state->bound, fast.list.data());
+    auto const kept = team.at_least(p, count, bound(first), fast.list.data());
     auto* const place = &fast.first;
     auto const all = of;
     team.for_each(1u, [=, &team](std::uint32_t) {
@@ -109,6 +109,12 @@ struct collect_candidates {
     if (static_cast<std::uint64_t>(*place) + kept > all.room) return;
     put(team, p, first, *place, kept, fast.list.data());
     if constexpr (keeping_source<Source>) all.from.leave(team, first, count, p);
+  }
+
+  /// Where fewer than k are not zero, the zeros that are kept are among the first k, since ties go to the smaller index.
+  PITH_HD bits_of<A> bound(std::uint64_t first) const {
+    auto const least = of.state->bound;
+    return least == 0 && first >= of.k ? bits_of<A>{1} : least;
   }
 
   template <class Team>

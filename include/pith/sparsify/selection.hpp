@@ -29,15 +29,16 @@ struct selection_size {
   std::uint64_t room = 0;     ///< for candidates
 
   /// A sample gives a lower bound of the k-th largest when few are kept of many. In the mean samples * k / n of it are
-  /// among the k largest; four standard deviations more are not, once in some ten thousand times.
+  /// among the k largest; four standard deviations more are not, once in some ten thousand times. For few there is room
+  /// for k that are not zero and k zeros besides.
   static selection_size of(std::uint64_t n, std::uint64_t k) {
     if (n < 16384 || k > n / 4) return {n, k};
     auto const samples = std::clamp<std::uint64_t>(n / 256 / sampled_line * sampled_line, 4096, 16384);
     auto const share = static_cast<double>(samples) / static_cast<double>(n);
     auto const rank = std::floor(share * static_cast<double>(k) + 4 * std::sqrt(share * static_cast<double>(k)) + 2);
-    auto const most = std::ceil((rank + 4 * std::sqrt(rank) + 4) / share);
-    return {n, k, static_cast<std::uint32_t>(samples), static_cast<std::uint32_t>(rank),
-            static_cast<std::uint64_t>(most)};
+    auto const most = static_cast<std::uint64_t>(std::ceil((rank + 4 * std::sqrt(rank) + 4) / share));
+    auto const room = k <= n / 32 ? std::max(most, 2 * k + select_span<float>) : most;
+    return {n, k, static_cast<std::uint32_t>(samples), static_cast<std::uint32_t>(rank), room};
   }
 
   std::uint32_t spans(std::uint32_t span) const { return static_cast<std::uint32_t>((n + span - 1) / span); }
