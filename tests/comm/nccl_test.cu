@@ -1,9 +1,18 @@
 // tests/comm/nccl_test.cu — a NCCL communicator of one rank, on the device.
+#include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/nccl.hpp>
+#include <pith/comm/self.hpp>
+#include <pith/exec/seq.hpp>
 #include <pith/exec/stream.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/sparsify/top_k.hpp>
 
 #include <comm/conformance.hpp>
+#include <support/device.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <vector>
 
 namespace {
@@ -25,6 +34,67 @@ ncclComm_t of_one() {
   return raw;
 }
 
+std::vector<pith::tensor_spec> const tensors = {{"first", {300'000}}, {"second", {1}}, {"third", {200'003}}};
+
+/// The means of steps of three buckets, which `step` makes.
+template <pith::executor E, class Comm, class Step>
+std::vector<std::vector<float>> means(E const& exec, Comm& comm, Step&& step) {
+  auto const codec = pith::any_codec<float, E>(pith::error_feedback(pith::top_k(0.01) | pith::qsgd<8>()));
+  auto exchange = pith::make_exchange<float>(exec, comm, tensors, codec, {.seed = 5, .bucket_bytes = 0});
+  auto const g = pith::buffer<float, E>(exec, exchange.size());
+  auto all = std::vector<std::vector<float>>();
+  for (unsigned t = 0; t < 4; ++t) {
+    auto& own = all.emplace_back(support::narrow<float>(support::normal_vector(g.size(), 90 + t)));
+    exec.upload(g.data(), own.data(), g.size_bytes());
+    step(exchange, g.view());
+    exec.download(own.data(), g.data(), g.size_bytes());
+  }
+  return all;
+}
+
+struct at_once {
+  template <class Exchange, class Gradients>
+  void operator()(Exchange& exchange, Gradients g) const {
+    exchange.all_reduce_mean(g);
+  }
+};
+struct one_by_one {
+  template <class Exchange, class Gradients>
+  void operator()(Exchange& exchange, Gradients g) const {
+    exchange.begin(g);
+    for (auto i = tensors.size(); i-- > 0;) exchange.ready(i);
+    exchange.wait();
+  }
+};
+/// The first step connects NCCL, the second one is captured, and replayed from then on.
+struct replayed {
+  cudaStream_t stream;
+  int steps = 0;
+  cudaGraphExec_t graph = nullptr;
+
+  ~replayed() { static_cast<void>(cudaGraphExecDestroy(graph)); }
+
+  template <class Exchange, class Gradients>
+  void operator()(Exchange& exchange, Gradients g) {
+    if (steps++ == 0) return one_by_one()(exchange, g);
+    if (graph == nullptr) graph = captured([&] { one_by_one()(exchange, g); });
+    pith::detail::check_cuda(cudaGraphLaunch(graph, stream), "launch");
+  }
+
+  template <class F>
+  cudaGraphExec_t captured(F const& f) const {
+    using pith::detail::check_cuda;
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "begin");
+    f();
+    cudaGraph_t recorded = nullptr;
+    check_cuda(cudaStreamEndCapture(stream, &recorded), "end");
+    cudaGraphExec_t made = nullptr;
+    check_cuda(cudaGraphInstantiate(&made, recorded, 0), "instantiate");
+    check_cuda(cudaGraphDestroy(recorded), "destroy");
+    return made;
+  }
+};
+
 }  // namespace
 
 TEST_CASE("NCCL ranks conform") {
@@ -33,6 +103,23 @@ TEST_CASE("NCCL ranks conform") {
     auto comm = pith::nccl_communicator(raw);
     conformance::check(pith::cuda_executor(), comm);
     CHECK_NOTHROW(comm.check());
+  }
+  ncclCommDestroy(raw);
+}
+
+TEST_CASE("buckets that travel beside the stream have the bits of seq, in a graph as well") {
+  auto alone = pith::self_communicator();
+  auto const expected = means(pith::seq, alone, at_once());
+  auto const stream = support::own_stream();
+  auto const exec = pith::on(stream.get());
+  auto* const raw = of_one();
+  {
+    auto comm = pith::nccl_communicator(raw);
+    CHECK(means(exec, comm, at_once()) == expected);
+    CHECK(means(exec, comm, one_by_one()) == expected);
+    CHECK(means(exec, comm, replayed{stream.get()}) == expected);
+    auto in_order = pith::nccl_communicator(raw, stream.get());
+    CHECK(means(exec, in_order, one_by_one()) == expected);
   }
   ncclCommDestroy(raw);
 }

@@ -29,7 +29,8 @@ struct weight_share {
 
 /// One line of rounds, the same on all ranks, whatever the order in which gradients are ready. While a round travels,
 /// the one before it is absorbed and the one behind it produced, if it does not build on the one that travels and its
-/// gradients are there. So two rounds need memory at a time, and one thread does all work.
+/// gradients are there. So two rounds need memory at a time, and one thread does all work. On a device a round travels
+/// until the next one is ready, so that nothing that its stream is given meanwhile waits for it.
 template <real In, executor E, class Comm>
 class exchange_pipeline {
  public:
@@ -75,7 +76,7 @@ class exchange_pipeline {
   std::size_t gathered_bytes() const { return gathered_bytes_; }
 
   void begin_step(double weight) {
-    next_ = produced_ = absorbed_ = 0;
+    next_ = absorbed_ = 0;
     own_weight_ = weight;
   }
   /// Goes on as long as is_there(bucket) says that its gradients are, and returns whether the step is done.
@@ -84,12 +85,12 @@ class exchange_pipeline {
     auto ws = workspace_on<E>(scratch_.view());
     for (; next_ < line_.size(); ++next_) {
       auto const bucket = line_[next_].bucket;
-      if (!ready.has(bucket)) absorb_until(next_, ws);
+      if constexpr (host_executor<E>) travel_until(bucket, ready, ws);
       if (!is_there(bucket)) return false;
       if (next_ == 0) prepare();
-      run_round(next_, ready, ws);
+      run_round(next_, ws);
     }
-    absorb_until(next_, ws);
+    land(ws);
     tensors_.end_step(exec_);
     return true;
   }
@@ -163,39 +164,36 @@ class exchange_pipeline {
     exec_.for_each_index(1, weight_share{weight_.data(), own_weight_ * comms_.size()});
   }
 
-  void run_round(std::size_t k, ready_buckets const& ready, workspace_on<E>& ws) {
-    produce_until(k + 1, ws);
+  void run_round(std::size_t k, workspace_on<E>& ws) {
+    if (builds_on_last(k)) land(ws);
+    produce(k, ws);
+    flight_.wait(exec_);
+    start(k);
+    absorb_until(k, ws);
+  }
+  /// Lets a round travel until the gradients of a bucket are there; if they come after it, it lands meanwhile.
+  void travel_until(std::size_t bucket, ready_buckets const& ready, workspace_on<E>& ws) {
+    while (!flight_.test(exec_) && !ready.is_cancelled() && !ready.comes_soon(bucket)) {
+    }
+    if (!ready.has(bucket)) land(ws);
+  }
+  /// What travels arrives and is absorbed.
+  void land(workspace_on<E>& ws) {
+    flight_.wait(exec_);
+    absorb_until(next_, ws);
+  }
+  bool builds_on_last(std::size_t k) const { return line_[k].round > 0 && !buckets_[line_[k].bucket].is_deep(); }
+
+  void produce(std::size_t k, workspace_on<E>& ws) {
+    auto const [bucket, round] = line_[k];
+    auto const time = traced(trace_, exchange_trace::work::encode, bucket, round);
+    buckets_[bucket].produce(exec_, tensors_, round, memory(k), ws, flight_);
+  }
+  void start(std::size_t k) {
     auto const [bucket, round] = line_[k];
     flight_.start(traced(trace_, exchange_trace::work::transfer, bucket, round));
     gathered_bytes_ += buckets_[bucket].start(exec_, comms_, round, memory(k), flight_);
     flight_.test(exec_);  // a call that returns when it is done travels no longer
-    absorb_until(k, ws);
-    if (comes_next(k + 1, ready)) produce_until(k + 2, ws);
-    flight_.wait(exec_);
-    if (builds_on_last(k + 1)) absorb_until(k + 1, ws);
-  }
-  /// Whether the k-th round can be produced while the one before it travels.
-  bool comes_next(std::size_t k, ready_buckets const& ready) {
-    if (k == line_.size() || builds_on_last(k)) return false;
-    if constexpr (host_executor<E>) {
-      while (!flight_.test(exec_) && !ready.is_cancelled()) {
-        if (ready.comes_soon(line_[k].bucket)) return true;
-      }
-      return false;
-    } else {
-      return ready.has(line_[k].bucket);
-    }
-  }
-  bool builds_on_last(std::size_t k) const {
-    return k < line_.size() && line_[k].round > 0 && !buckets_[line_[k].bucket].is_deep();
-  }
-
-  void produce_until(std::size_t end, workspace_on<E>& ws) {
-    for (; produced_ < end; ++produced_) {
-      auto const [bucket, round] = line_[produced_];
-      auto const time = traced(trace_, exchange_trace::work::encode, bucket, round);
-      buckets_[bucket].produce(exec_, tensors_, round, memory(produced_), ws, flight_);
-    }
   }
   void absorb_until(std::size_t end, workspace_on<E>& ws) {
     for (; absorbed_ < end; ++absorbed_) {
@@ -221,7 +219,7 @@ class exchange_pipeline {
   std::array<round_memory<E>, 2> memory_;
   std::size_t memories_ = 1;  ///< that are used
   buffer<std::byte, E> scratch_;
-  std::size_t next_ = 0, produced_ = 0, absorbed_ = 0;  ///< in the line
+  std::size_t next_ = 0, absorbed_ = 0;  ///< in the line
   std::size_t gathered_bytes_ = 0;
   flight<Comm, E> flight_;  // last: it ends before the memory that it uses
 };

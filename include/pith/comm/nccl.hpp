@@ -1,16 +1,20 @@
-// pith/comm/nccl.hpp — ranks of a NCCL communicator, device memory, in the order of the executor's stream.
+// pith/comm/nccl.hpp — ranks of a NCCL communicator, device memory, on a stream beside the executor's.
 #pragma once
 
 #include <pith/comm/arguments.hpp>
 #include <pith/comm/communicator.hpp>
+#include <pith/comm/nccl_request.hpp>
 #include <pith/core/error.hpp>
+#include <pith/exec/side_stream.hpp>
 
+#include <cuda_runtime_api.h>
 #include <nccl.h>
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -32,22 +36,38 @@ constexpr ncclRedOp_t nccl_operation(reduction how) { return how == reduction::s
 
 }  // namespace detail
 
-/// A device executor on whose stream NCCL can enqueue.
+/// A device executor whose stream NCCL's can wait for.
 template <class E>
 concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& exec) {
   { exec.stream() } -> std::convertible_to<cudaStream_t>;
 };
 
-/// The ranks of a blocking NCCL communicator that the caller owns, 2.18 or newer. A request is stream order.
+/// The ranks of a blocking NCCL communicator that the caller owns, 2.18 or newer. Transfers have a stream of their own:
+/// a call begins when all is done that the executor's stream had been given, and goes on beside what that is given
+/// next, up to where the request is waited for. Until then the memory of the call is the request's.
 ///
-///   waits    for no device; split waits for the other ranks
+///   needs    the device of the communicator to be the current one
+///   keeps    a stream that its parts share, since ranks must run the calls of all their communicators in one order:
+///            those that are used together and are no parts of one take one stream of the caller's, which outlives
+///            them. The executor's own is such a stream too; then nothing goes on beside anything
+///   waits    for no device; split waits for the other ranks. A graph captures calls whose requests are waited for, and
+///            not tested, before its capture ends. A gradient_exchange waits where its next round leaves: backward on
+///            the same stream goes on beside one bucket, and beside all on a stream of its own, whose gradients the
+///            caller's events announce to the exchange's
 ///   throws   communication_error: what a call reports, and what went wrong since the call before. There is no
 ///            deadline: who waits for a stream in vain calls abort() from another thread
 class nccl_communicator {
  public:
-  explicit nccl_communicator(ncclComm_t comm) : nccl_communicator(comm, false) {}
+  explicit nccl_communicator(ncclComm_t comm)
+      : nccl_communicator(comm, false, std::make_shared<detail::side_stream const>()) {}
+  nccl_communicator(ncclComm_t comm, cudaStream_t transfers)
+      : nccl_communicator(comm, false, std::make_shared<detail::side_stream const>(transfers)) {}
   nccl_communicator(nccl_communicator&& other) noexcept
-      : comm_(std::exchange(other.comm_, nullptr)), is_own_(other.is_own_), rank_(other.rank_), size_(other.size_) {}
+      : comm_(std::exchange(other.comm_, nullptr)),
+        is_own_(other.is_own_),
+        transfers_(std::move(other.transfers_)),
+        rank_(other.rank_),
+        size_(other.size_) {}
   nccl_communicator& operator=(nccl_communicator&&) = delete;
   ~nccl_communicator() {
     if (!is_own_ || comm_ == nullptr) return;
@@ -75,70 +95,71 @@ class nccl_communicator {
   }
 
   template <streamed E>
-  completed all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+  nccl_request all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_gather(mine.size(), all.size());
-    return call("ncclAllGather",
-                [&] { return ncclAllGather(mine.data(), all.data(), mine.size(), ncclUint8, comm_, exec.stream()); });
-  }
-
-  template <streamed E>
-  completed all_gather_v(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
-                         span<std::size_t const> sizes) {
-    arguments().all_gather_v(mine.size(), all.size(), sizes);
-    return grouped([&, offset = std::size_t{0}](unsigned r) mutable {
-      auto const at = std::exchange(offset, offset + sizes[r]);
-      return swap(exec, mine, r, all.subspan(at, sizes[r]), r);
+    return call(exec, "ncclAllGather", [&](cudaStream_t stream) {
+      return ncclAllGather(mine.data(), all.data(), mine.size(), ncclUint8, comm_, stream);
     });
   }
 
   template <streamed E>
-  completed all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+  nccl_request all_gather_v(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
+                            span<std::size_t const> sizes) {
+    arguments().all_gather_v(mine.size(), all.size(), sizes);
+    return grouped(exec, [&, offset = std::size_t{0}](unsigned r) mutable {
+      auto const at = std::exchange(offset, offset + sizes[r]);
+      return swap(mine, r, all.subspan(at, sizes[r]), r);
+    });
+  }
+
+  template <streamed E>
+  nccl_request all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
     auto const n = mine.size() / size();
-    return grouped([&](unsigned r) { return swap(exec, mine.subspan(r * n, n), r, all.subspan(r * n, n), r); });
+    return grouped(exec, [&](unsigned r) { return swap(mine.subspan(r * n, n), r, all.subspan(r * n, n), r); });
   }
 
   template <streamed E>
-  completed all_to_all_v(E const& exec, span_on<E, std::byte const> mine, span<std::size_t const> sizes_to,
-                         span_on<E, std::byte> all, span<std::size_t const> sizes_from) {
+  nccl_request all_to_all_v(E const& exec, span_on<E, std::byte const> mine, span<std::size_t const> sizes_to,
+                            span_on<E, std::byte> all, span<std::size_t const> sizes_from) {
     arguments().all_to_all_v(mine.size(), sizes_to, all.size(), sizes_from);
-    return grouped([&, sent = std::size_t{0}, received = std::size_t{0}](unsigned r) mutable {
+    return grouped(exec, [&, sent = std::size_t{0}, received = std::size_t{0}](unsigned r) mutable {
       auto const from = mine.subspan(std::exchange(sent, sent + sizes_to[r]), sizes_to[r]);
       auto const to = all.subspan(std::exchange(received, received + sizes_from[r]), sizes_from[r]);
-      return swap(exec, from, r, to, r);
+      return swap(from, r, to, r);
     });
   }
 
   template <streamed E>
-  completed send_recv(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
-                      unsigned from) {
+  nccl_request send_recv(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
+                         unsigned from) {
     arguments().send_recv(mine.size(), to, theirs.size(), from);
-    return grouped([&](unsigned r) { return r == 0 ? swap(exec, mine, to, theirs, from) : ncclSuccess; });
+    return grouped(exec, [&](unsigned r) { return r == 0 ? swap(mine, to, theirs, from) : ncclSuccess; });
   }
 
   template <streamed E, class T>
-  completed all_reduce(E const& exec, span<T, device_space> x, reduction how) {
-    return call("ncclAllReduce", [&] {
+  nccl_request all_reduce(E const& exec, span<T, device_space> x, reduction how) {
+    return call(exec, "ncclAllReduce", [&](cudaStream_t stream) {
       return ncclAllReduce(x.data(), x.data(), x.size(), detail::nccl_type<T>(), detail::nccl_operation(how), comm_,
-                           exec.stream());
+                           stream);
     });
   }
 
   template <streamed E, class T>
-  completed reduce_scatter(E const& exec, span<std::type_identity_t<T> const, device_space> mine,
-                           span<T, device_space> part, reduction how) {
+  nccl_request reduce_scatter(E const& exec, span<std::type_identity_t<T> const, device_space> mine,
+                              span<T, device_space> part, reduction how) {
     arguments().reduce_scatter(mine.size(), part.size());
-    return call("ncclReduceScatter", [&] {
+    return call(exec, "ncclReduceScatter", [&](cudaStream_t stream) {
       return ncclReduceScatter(mine.data(), part.data(), part.size(), detail::nccl_type<T>(),
-                               detail::nccl_operation(how), comm_, exec.stream());
+                               detail::nccl_operation(how), comm_, stream);
     });
   }
 
   template <streamed E>
-  completed broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
+  nccl_request broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
     arguments().peer("broadcast", root);
-    return call("ncclBroadcast", [&] {
-      return ncclBroadcast(x.data(), x.data(), x.size(), ncclUint8, static_cast<int>(root), comm_, exec.stream());
+    return call(exec, "ncclBroadcast", [&](cudaStream_t stream) {
+      return ncclBroadcast(x.data(), x.data(), x.size(), ncclUint8, static_cast<int>(root), comm_, stream);
     });
   }
 
@@ -146,13 +167,14 @@ class nccl_communicator {
     constexpr unsigned most = std::numeric_limits<int>::max();
     detail::require(color <= most, "nccl: split takes colours up to 2^31 - 1, got ", color);
     ncclComm_t part = nullptr;
-    call("ncclCommSplit",
-         [&] { return ncclCommSplit(comm_, static_cast<int>(color), static_cast<int>(rank_), &part, nullptr); });
-    return nccl_communicator(part, true);
+    check();
+    done(ncclCommSplit(comm_, static_cast<int>(color), static_cast<int>(rank_), &part, nullptr), "ncclCommSplit");
+    return nccl_communicator(part, true, transfers_);
   }
 
  private:
-  nccl_communicator(ncclComm_t comm, bool is_own) : comm_(comm), is_own_(is_own) {
+  nccl_communicator(ncclComm_t comm, bool is_own, std::shared_ptr<detail::side_stream const> transfers)
+      : comm_(comm), is_own_(is_own), transfers_(std::move(transfers)) {
     int rank = 0, size = 0;
     done(ncclCommUserRank(comm, &rank), "ncclCommUserRank");
     done(ncclCommCount(comm, &size), "ncclCommCount");
@@ -171,38 +193,38 @@ class nccl_communicator {
       throw communication_error(detail::sentence("nccl: ", what, ": ", ncclGetErrorString(code)));
   }
 
-  template <class F>
-  completed call(char const* what, F const& f) {
+  /// f(stream) enqueues the call; one that fails half-way is followed, too.
+  template <class E, class F>
+  nccl_request call(E const& exec, char const* what, F const& f) {
     check();
-    done(f(), what);
-    return {};
+    auto request = nccl_request(*transfers_, exec.stream());
+    done(f(transfers_->get()), what);
+    return request;
   }
 
   /// Starts f(r), sends and receives, for each rank; they go on together. A group that was begun must be ended.
-  template <class F>
-  completed grouped(F f) {
-    check();
-    done(ncclGroupStart(), "ncclGroupStart");
-    auto code = ncclSuccess;
-    for (unsigned r = 0; r < size_ && code == ncclSuccess; ++r) code = f(r);
-    auto const end = ncclGroupEnd();
-    done(code, "ncclSend, ncclRecv");
-    done(end, "ncclGroupEnd");
-    return {};
+  template <class E, class F>
+  nccl_request grouped(E const& exec, F f) {
+    return call(exec, "ncclSend, ncclRecv", [&](cudaStream_t) {
+      auto code = ncclGroupStart();
+      for (unsigned r = 0; r < size_ && code == ncclSuccess; ++r) code = f(r);
+      auto const end = ncclGroupEnd();
+      return code == ncclSuccess ? end : code;
+    });
   }
 
-  template <class E>
-  ncclResult_t swap(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
-                    unsigned from) {
+  ncclResult_t swap(device_span<std::byte const> mine, unsigned to, device_span<std::byte> theirs, unsigned from) {
+    auto* const stream = transfers_->get();
     auto code = ncclSuccess;
-    if (!mine.empty()) code = ncclSend(mine.data(), mine.size(), ncclUint8, static_cast<int>(to), comm_, exec.stream());
+    if (!mine.empty()) code = ncclSend(mine.data(), mine.size(), ncclUint8, static_cast<int>(to), comm_, stream);
     if (!theirs.empty() && code == ncclSuccess)
-      code = ncclRecv(theirs.data(), theirs.size(), ncclUint8, static_cast<int>(from), comm_, exec.stream());
+      code = ncclRecv(theirs.data(), theirs.size(), ncclUint8, static_cast<int>(from), comm_, stream);
     return code;
   }
 
   ncclComm_t comm_;
   bool is_own_;
+  std::shared_ptr<detail::side_stream const> transfers_;
   unsigned rank_ = 0, size_ = 0;
 };
 
