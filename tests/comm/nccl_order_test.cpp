@@ -239,6 +239,8 @@ TEST_CASE("the host waits for nothing in a step") {
     own.exchange.ready(2);
     own.exchange.wait();
     CHECK(queued_device::current().waits() == before);
+    own.exec.wait();
+    CHECK(queued_device::current().waits() == before + 1);
   });
 }
 
