@@ -54,7 +54,7 @@ kept_energy kept(series const& of, std::uint64_t slice, pith::pca_options const&
                  pith::sampled which = pith::sampled::all_slices) {
   auto samples = pith::slice_samples<float>(of[0].size(), slice, order, which);
   for (std::size_t t = 0; t < learnt; ++t) samples.add(pith::span<bfloat16 const>(of[t]));
-  auto codec = trial<float, pith::pca>(pith::pca(pca_basis::fit(samples, options)), {of[0].size()});
+  auto codec = trial<float, pith::pca<>>(pith::pca(pca_basis::fit(samples, options)), {of[0].size()});
   double all[2] = {}, lost[2] = {};
   for (std::size_t t = 0; t < of.size(); ++t) {
     auto const x = widen(of[t]);

@@ -76,7 +76,7 @@ TEST_CASE("a worked example: what is sent, and what is added behind it") {
   // A plane along (0.6, 0.8) through (1, 2): of (4, 6) the component is 7.2, and of the mean 2.2.
   auto samples = slice_samples<double>(2, 2);
   for (double const t : {-1.0, 0.0, 1.0}) samples.add(pith::span<double const>(std::vector{1 + 0.6 * t, 2 + 0.8 * t}));
-  auto t = trial<double, pca>(pca(pca_basis::fit(samples)), {2});
+  auto t = trial<double, pca<>>(pca(pca_basis::fit(samples)), {2});
   auto const payload = t.compress({4, 6});
   REQUIRE(payload.size() == sizeof(double));
   double z = 0;
@@ -107,7 +107,7 @@ TEST_CASE("in double, ranks receive the projection of their mean: aligned, with 
     auto const basis =
         std::make_shared<pca_basis const>(basis_of(c.n, c.slice, {.components = 7, .about = c.about}, c.order));
     for (unsigned const ranks : {1u, 2u, 3u, 4u}) {
-      auto g = group<double, pca>(pca(basis), {c.n}, ranks);
+      auto g = group<double, pca<>>(pca(basis), {c.n}, ranks);
       auto const x = gradients_of<double>(c.n, c.slice, ranks);
       auto const expected = projected(*basis, true_mean(x));
       auto const means = g.all_reduce(x);
@@ -120,7 +120,7 @@ TEST_CASE("in double, ranks receive the projection of their mean: aligned, with 
 TEST_CASE_TEMPLATE("narrow elements are projected in float", In, float, pith::half, pith::bfloat16) {
   auto const basis = std::make_shared<pca_basis const>(basis_of(270, 30, {.components = 7}, kernel.order()));
   for (unsigned const ranks : {1u, 2u, 4u}) {
-    auto g = group<In, pca>(pca(basis), {270}, ranks);
+    auto g = group<In, pca<>>(pca(basis), {270}, ranks);
     auto const x = gradients_of<In>(270, 30, ranks);
     // Numbers stay below 16. x / N is exact for powers of two; U, z and what is decoded are rounded to float, which a
     // sum of 30 products of |x| |u| <= 16 sqrt(30) and one of 7 |z| <= 88 magnify; then there is one rounding to In.
@@ -133,7 +133,7 @@ TEST_CASE("with all directions nothing is lost") {
   // 32 samples of 16 elements; the tail's 4 zeros have no variance, so that 16 directions hold all.
   auto const basis = basis_of(60, 16, {.lambda = 0}, {}, 40);
   REQUIRE(basis.components() == 16);
-  auto t = trial<double, pca>(pca(basis), {60});
+  auto t = trial<double, pca<>>(pca(basis), {60});
   auto const x = correlated(60, 16, 4, 77);
   CHECK(worst(t.roundtrip(x), x) <= 1e-12);
 }
@@ -142,7 +142,7 @@ TEST_CASE("the mean of the samples, moved or not, decodes to itself") {
   auto const basis = basis_of(100, 24, {.components = 5});
   auto mean = basis.mean();
   mean.resize(100);
-  auto t = trial<double, pca>(pca(basis), {100});
+  auto t = trial<double, pca<>>(pca(basis), {100});
   CHECK(worst(t.roundtrip(mean), mean) <= 1e-13);
 }
 
@@ -161,7 +161,7 @@ TEST_CASE("any input of any type: nothing, little, slices and one element more o
 TEST_CASE("NaN and infinity spoil their slice and no other") {
   auto const basis = basis_of(72, 24, {.components = 3});
   for (double const odd : {not_a_number, infinity}) {
-    auto g = group<float, pca>(pca(basis), {72}, 2);
+    auto g = group<float, pca<>>(pca(basis), {72}, 2);
     auto x = gradients_of<float>(72, 24, 2);
     auto const sound = g.all_reduce(x)[0];
     x[1][30] = static_cast<float>(odd);
@@ -276,7 +276,7 @@ TEST_CASE("a ring that encodes anew at each rank gives what the sum gives") {
       std::make_shared<pca_basis const>(basis_of(4096, 64, {.components = 9, .about = pith::centring::shared}));
   for (unsigned const ranks : {1u, 2u, 4u}) {
     auto const x = gradients_of<double>(4096, 64, ranks);
-    auto g = group<double, pith::ring<pca>>(pith::ring(pca(basis)), {4096}, ranks);
+    auto g = group<double, pith::ring<pca<>>>(pith::ring(pca(basis)), {4096}, ranks);
     CHECK(worst(g.all_reduce(x)[0], projected(*basis, true_mean(x))) <= 1e-12);
   }
   CHECK_THROWS_AS(pith::make_state<float>(pith::seq, pith::ring(pca(basis_of(4096, 64, {.components = 9}))), {4096}),

@@ -24,7 +24,7 @@ class local_loss {
   explicit local_loss(E const& exec) : exec_(exec) {}
 
   /// `first`: where the tensor begins among all gradients.
-  void add(pca codec, shape const& dims, std::uint64_t first) {
+  void add(pca<> codec, shape const& dims, std::uint64_t first) {
     auto state = make_state<In>(exec_, codec, dims);
     payload_.grow(exec_, payload_bytes<In>(codec, dims));
     decoded_.grow(exec_, dims.n);
@@ -46,8 +46,8 @@ class local_loss {
 
  private:
   struct part {
-    pca codec;
-    codec_state<In, pca, E> state;
+    pca<> codec;
+    codec_state<In, pca<>, E> state;
     std::uint64_t first;
   };
 

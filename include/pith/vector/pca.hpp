@@ -7,10 +7,11 @@
 #include <pith/core/source.hpp>
 #include <pith/core/stage.hpp>
 #include <pith/lowrank/thin_product.hpp>
+#include <pith/vector/matrix_product.hpp>
 #include <pith/vector/pca_basis.hpp>
 #include <pith/vector/slices.hpp>
 
-#include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -29,30 +30,36 @@ namespace pith::inline v0 {
 ///   needs    a basis that is equal on all ranks and has the tensor's order and slices (std::invalid_argument)
 ///   keeps    U in double and (1 - U U^T) mu in accum<In>, made of the basis: nothing to save
 ///   cost     2 d flop an element to encode, and to decode, in double; scratch of 8 d bytes a slice, and where slices
-///            do not lie side by side in accum<In>, or the last one is short, of n elements for a pass that gathers them
+///            do not lie side by side in accum<In>, or the last one is short, of n elements for a pass that gathers
+///            them. `Product` multiplies where x is encoded: pca(basis, blas_product()) by a library
 ///   errors   a NaN or an infinity leaves no number of its slice on any rank; half and bfloat16 are divided by N, and
 ///            rounded, before they are encoded, unless error_feedback widens them
 ///   is       affine and summable; it promises neither delta nor omega, which depend on what the samples had in common
 ///            with x: feedback needs `unverified`, and what lies off the plane waits in its residual until the basis is
-///            another. Equal bytes and values with every instruction set and in any order of blocks, as power_sgd has
+///            another. Equal bytes and values with every instruction set and in any order of blocks, as power_sgd has,
+///            unless a library multiplies: then values are still equal on all ranks
 ///   source   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018, where each rank
 ///            subtracts mu / N before it encodes
+template <class Product = ordered_product>
 class pca : public pipeable {
  public:
   template <class In>
   using output = accum<In>;
 
   static constexpr bool is_affine = true;
-  static constexpr bool is_reproducible = true;
+  static constexpr bool is_reproducible = reproducible<Product>;
   static constexpr sum_form sums = sum_form::decode;
 
-  explicit pca(std::shared_ptr<pca_basis const> basis) : basis_(std::move(basis)) {
+  explicit pca(std::shared_ptr<pca_basis const> basis, Product product = Product())
+      : basis_(std::move(basis)), product_(std::move(product)) {
     detail::require(basis_ != nullptr, "pca: it needs a basis");
   }
-  explicit pca(pca_basis basis) : pca(std::make_shared<pca_basis const>(std::move(basis))) {}
+  explicit pca(pca_basis basis, Product product = Product())
+      : pca(std::make_shared<pca_basis const>(std::move(basis)), std::move(product)) {}
 
   pca_basis const& basis() const { return *basis_; }
 
+  /// Of what travels and of how it is decoded: ranks may multiply by other products.
   std::string name() const {
     return detail::text("pca(", basis_->slice(), ",", basis_->components(), ",", std::hex, basis_->digest(), ")");
   }
@@ -66,11 +73,11 @@ class pca : public pipeable {
     return {slices(dims) * basis_->components()};
   }
 
-  /// The basis in the memory of an executor.
+  /// The basis in the memory of an executor; U also as the product takes it, if it does not take doubles.
   template <class A, executor E>
   struct uploaded {
     buffer<double, E> vectors;
-    buffer<A, E> offset;
+    buffer<A, E> offset, factor;
     void fields(field_visitor&) {}
   };
 
@@ -81,9 +88,11 @@ class pca : public pipeable {
     if (dims.n == 0) return {};
     auto const vectors = rounded<A>(basis_->vectors());
     auto const offset = offset_of<A>(vectors);
-    auto made = uploaded<A, E>{{exec, vectors.size()}, {exec, offset.size()}};
+    auto const factor = takes_double<A> ? std::vector<A>() : std::vector<A>(vectors.begin(), vectors.end());
+    auto made = uploaded<A, E>{{exec, vectors.size()}, {exec, offset.size()}, {exec, factor.size()}};
     exec.upload(made.vectors.data(), vectors.data(), made.vectors.size_bytes());
     exec.upload(made.offset.data(), offset.data(), made.offset.size_bytes());
+    exec.upload(made.factor.data(), factor.data(), made.factor.size_bytes());
     exec.wait();
     return made;
   }
@@ -92,7 +101,7 @@ class pca : public pipeable {
   std::size_t scratch_bytes(E const&, shape const& dims) const {
     auto const size = thin(dims);
     auto const gathered = lies_as<In>(dims) ? 0 : scratch_for<accum<In>>(size.rows * size.columns);
-    return gathered + scratch_for<double>(detail::thin_segments(size) * size.rows * size.rank);
+    return gathered + product_.template scratch_bytes<accum<In>>(size);
   }
 
   template <real In, executor E>
@@ -130,17 +139,21 @@ class pca : public pipeable {
     return std::same_as<In, accum<In>> && basis_->order().is_plain() && dims.n % basis_->slice() == 0;
   }
 
-  /// z = S U, slice by slice.
+  template <class A>
+  static constexpr bool takes_double = std::same_as<typename Product::template factor<A>, double>;
+
+  /// z = S U^T.
   template <class A, class E>
   void multiply(E const& exec, shape const& dims, A const* all, uploaded<A, E> const& agreed, A* z,
                 workspace_on<E>& ws) const {
-    auto const size = thin(dims);
-    auto const parts = detail::thin_segments(size), n = size.rows * size.rank;
-    auto* const partial = ws.template take<double>(parts * n).data;
-    auto const body =
-        detail::times_thin<detail::plain_source<A>, A, space_of<E>>{{all}, agreed.vectors.data(), partial, size};
-    exec.for_each_block(body.blocks(), body);
-    exec.for_each_index(n, detail::add_parts<A>{partial, z, n, parts});
+    static_assert(matrix_product<Product, A, E>,
+                  "pith: pca's product does not multiply such elements on this executor: blas_product is for hosts, "
+                  "cublas_product for CUDA streams, ordered_product for all");
+    if constexpr (takes_double<A>) {
+      product_.multiply(exec, thin(dims), all, agreed.vectors.data(), z, ws);
+    } else {
+      product_.multiply(exec, thin(dims), all, agreed.factor.data(), z, ws);
+    }
   }
 
   /// Products are exact before they are added if U has no more bits than A.
@@ -165,9 +178,10 @@ class pca : public pipeable {
   }
 
   std::shared_ptr<pca_basis const> basis_;
+  [[no_unique_address]] Product product_;
 };
 
-static_assert(stage<pca, float, detail::archetype> && summable<pca> && affine<pca>);
-static_assert(!contractive<pca> && !unbiased<pca>);
+static_assert(stage<pca<>, float, detail::archetype> && summable<pca<>> && affine<pca<>> && reproducible<pca<>>);
+static_assert(!contractive<pca<>> && !unbiased<pca<>>);
 
 }  // namespace pith::inline v0

@@ -1,0 +1,56 @@
+// pith/vector/matrix_product.hpp — how slices are multiplied by a basis where they are encoded.
+#pragma once
+
+#include <pith/core/executor.hpp>
+#include <pith/core/source.hpp>
+#include <pith/lowrank/thin_product.hpp>
+
+#include <concepts>
+#include <cstddef>
+
+namespace pith::inline v0 {
+
+/// `rows` slices of `columns` elements each, `rank` components.
+using product_shape = detail::thin_shape;
+
+/// Z = S U^T, on E and for slices of A: S, U (a row each direction) and Z lie row by row. What a rank encodes is its
+/// own, so that a library's product, whose bits depend on the machine, may stand in for `ordered_product`: `pca(basis,
+/// blas_product())`. What is decoded must be equal on all ranks and is always multiplied in one order.
+///
+///   factor<A>     the type of U: double or A
+///   multiply      in the executor's order, allocates nothing, does not wait for a device; any of the sizes may be 0
+template <class P, class A, class E>
+concept matrix_product = executor<E> && std::copyable<P> &&
+    requires(P const& p, E const& exec, product_shape const& size, A const* s, typename P::template factor<A> const* u,
+             A* z, workspace_on<E>& ws) {
+  { p.template scratch_bytes<A>(size) } -> std::same_as<std::size_t>;
+  { p.multiply(exec, size, s, u, z, ws) } -> std::same_as<void>;
+};
+
+/// Sums in double in one order: the same bits on every executor and with every instruction set.
+///
+///   cost     scratch of 8 bytes a component, times ceil(columns / 8192)
+struct ordered_product {
+  template <class A>
+  using factor = double;
+
+  static constexpr bool is_reproducible = true;
+
+  template <class A>
+  std::size_t scratch_bytes(product_shape const& size) const {
+    return scratch_for<double>(detail::thin_segments(size) * size.rows * size.rank);
+  }
+  template <class A, executor E>
+  void multiply(E const& exec, product_shape const& size, A const* s, double const* u, A* z,
+                workspace_on<E>& ws) const {
+    auto const parts = detail::thin_segments(size), n = size.rows * size.rank;
+    auto* const partial = ws.template take<double>(parts * n).data;
+    auto const body = detail::times_thin<detail::plain_source<A>, A, space_of<E>>{{s}, u, partial, size};
+    exec.for_each_block(body.blocks(), body);
+    exec.for_each_index(n, detail::add_parts<A>{partial, z, n, parts});
+  }
+};
+
+static_assert(matrix_product<ordered_product, float, detail::archetype>);
+
+}  // namespace pith::inline v0
