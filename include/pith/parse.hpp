@@ -83,7 +83,7 @@ any_codec<In, E> codec_from(syntax::pipeline const& p) {
 ///
 ///   errors   std::invalid_argument says what stands where what was expected
 ///   is       the bytes of the codec of that name; any_codec::name() can be parsed again. A chain made at run time keeps
-///            its element type: nothing follows a cast
+///            its element type: nothing follows a cast; and it is gathered or, if all its stages are summable, summed
 template <real In, executor E = seq_executor>
 any_codec<In, E> parse(std::string_view text) {
   return detail::codec_from<In, E>(syntax::reader::read(text));

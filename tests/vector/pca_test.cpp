@@ -1,13 +1,16 @@
 // tests/vector/pca_test.cpp — projections on a plane that all ranks share, summed in flight.
+#include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/ring.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/core/any_chain.hpp>
 #include <pith/core/chain.hpp>
+#include <pith/core/identity.hpp>
 #include <pith/core/saving.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
 #include <pith/vector/conv_shape.hpp>
 #include <pith/vector/pca.hpp>
@@ -16,6 +19,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <type_traits>
@@ -209,21 +213,22 @@ TEST_CASE("equal bytes on threads") {
 
 namespace {
 
-/// Sum of what was received + mean of the residuals = sum of the true means, after some steps; and each rank's residual
-/// is its own: p - (U U^T p + (1 - U U^T) mu).
+/// Sum of what was received + mean of the residuals = sum of the true means, after some steps of numbers below `most`.
 template <class C>
-void conserves(C const& codec, std::size_t n, unsigned ranks, double bound) {
+void conserves(C const& codec, std::size_t n, unsigned ranks, double bound, double most = 64) {
   auto const fed = pith::error_feedback(codec, pith::unverified);
   auto g = group<float, std::remove_const_t<decltype(fed)>>(fed, {n}, ranks);
   auto owed = std::vector<double>(n);
   for (unsigned step = 0; step < 5; ++step) {
     auto const x = gradients_of<float>(n, 24, ranks, step);
     auto const mean = true_mean(x), received = widen(g.all_reduce(x)[0]);
+    for (auto const v : received) CHECK(std::abs(v) <= most);
     for (std::size_t i = 0; i < n; ++i) owed[i] += mean[i] - received[i];
   }
   auto kept_mean = std::vector<double>(n);
   for (unsigned r = 0; r < ranks; ++r) {
     auto const own = kept(policy_state(g.local(r)).residual);
+    for (auto const v : own) CHECK(std::abs(v) <= most);
     for (std::size_t i = 0; i < n; ++i) kept_mean[i] += own[i] / ranks;
   }
   CHECK(worst(owed, kept_mean) <= bound);
@@ -300,5 +305,92 @@ TEST_CASE("quantizers take what it emits") {
   CHECK(off(pca(basis) | pith::qsgd<4>()) <= level(7));
   CHECK(off(pca(basis) | pith::qsgd<8>()) < off(pca(basis) | pith::qsgd<4>()));
   CHECK(off(pca(basis) | pith::cast<pith::bfloat16>()) < off(pca(basis) | pith::qsgd<4>()));
-  CHECK(std::isfinite(off(pca(basis) | pith::summed_terngrad())));
+}
+
+TEST_CASE("levels of components sum in flight: a byte each for up to 127 ranks") {
+  auto const basis = std::make_shared<pca_basis const>(basis_of(100, 24, {.components = 5}));
+  auto const ternary = pca(basis) | pith::summed_terngrad();
+  static_assert(pith::collective<decltype(ternary), float, pith::seq_executor>);
+  auto const moves = [](auto const& codec, unsigned round, unsigned ranks) {
+    return pith::detail::transfer_of<float>(codec, round, {100}, ranks);
+  };
+  REQUIRE(ternary.rounds({100}, 4) == 2);
+  CHECK(moves(ternary, 0, 4) == pith::transfer{pith::transport::max, pith::element_kind::f32, 1});
+  CHECK(moves(ternary, 1, 127) == pith::transfer{pith::transport::sum, pith::element_kind::i8, 25});
+  CHECK(moves(ternary, 1, 128) == pith::transfer{pith::transport::sum, pith::element_kind::i32, 25});
+  auto const votes = pca(basis) | pith::summed_sign();
+  CHECK(votes.rounds({100}, 4) == 1);
+  CHECK(moves(votes, 0, 4) == pith::transfer{pith::transport::sum, pith::element_kind::i8, 25});
+  static_assert(!pith::collective<decltype(pca(basis) | pith::terngrad()), float, pith::seq_executor>);
+}
+
+namespace {
+
+/// What all receive is decoded from what all would receive of the components alone.
+template <class In, class Tail>
+void sums_components(Tail const& tail, std::size_t n, unsigned ranks) {
+  using A = pith::accum<In>;
+  auto const basis = std::make_shared<pca_basis const>(basis_of(n, 24, {.components = 5}));
+  auto const x = gradients_of<In>(n, 24, ranks);
+  auto t = trial<In, pca<>>(pca(basis), {n});
+  auto z = std::vector<std::vector<A>>();
+  for (auto const& own : x) {
+    auto const payload = t.compress(own);
+    z.emplace_back(payload.size() / sizeof(A));
+    std::memcpy(z.back().data(), payload.data(), payload.size());
+  }
+  auto const alone = pith::identity() | tail;
+  auto const mean = group<A, std::remove_const_t<decltype(alone)>>(alone, {z[0].size()}, ranks).all_reduce(z)[0];
+  auto payload = t.compress(x[0]);
+  std::memcpy(payload.data(), mean.data(), payload.size());
+  auto const behind = pca(basis) | tail;
+  for (auto const& own : group<In, std::remove_const_t<decltype(behind)>>(behind, {n}, ranks).all_reduce(x)) {
+    CHECK(own.size() == n);
+    CHECK(std::memcmp(own.data(), t.decompress(payload).data(), n * sizeof(In)) == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("what is summed is what the components would be by themselves, bit for bit", In, float, double,
+                   pith::half, pith::bfloat16) {
+  for (unsigned const ranks : {1u, 2u, 3u, 4u}) {
+    for (std::size_t const n : {100u, 96u, 1u}) {
+      sums_components<In>(pith::summed_terngrad(), n, ranks);
+      sums_components<In>(pith::summed_sign(), n, ranks);
+    }
+  }
+}
+
+TEST_CASE("feedback on summed levels conserves too") {
+  // Numbers stay below 1,024; a step rounds some ten of them to float on each rank.
+  auto const basis = std::make_shared<pca_basis const>(basis_of(100, 24, {.components = 4}));
+  for (unsigned const ranks : {1u, 2u, 3u, 4u}) {
+    auto const bound = 5 * 10 * ranks * 1024 * 0x1p-24;
+    conserves(pca(basis) | pith::summed_terngrad(), 100, ranks, bound, 1024);
+    conserves(pca(basis) | pith::cast<float>() | pith::summed_terngrad(), 100, ranks, bound, 1024);
+  }
+  conserves(pca(basis) | pith::summed_sign(), 100, 1, 5 * 10 * 1024 * 0x1p-24, 1024);
+}
+
+TEST_CASE("an exchange sums levels of components, and nothing is gathered") {
+  auto const basis = std::make_shared<pca_basis const>(basis_of(100, 24, {.components = 5}));
+  pith::run_ranks(3, [&](pith::thread_communicator comm) {
+    auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"conv", {100}}},
+                                               pith::any_codec<float, pith::seq_executor>(pith::error_feedback(
+                                                   pca(basis) | pith::summed_terngrad(), pith::unverified)));
+    CHECK(exchange.gathered_bytes() == 0);
+    CHECK(exchange.summed_bytes() == 8 + 32);  // a float and 25 bytes, each as far as a multiple of 8
+    auto g = gradients_of<float>(100, 24, 3)[comm.rank()];
+    exchange.all_reduce_mean(g);
+    for (auto const v : g) CHECK(std::isfinite(v));
+  });
+}
+
+TEST_CASE("NaN anywhere leaves no number, since all components share a scale") {
+  auto const c = pca(basis_of(72, 24, {.components = 3})) | pith::summed_terngrad();
+  auto g = group<float, std::remove_const_t<decltype(c)>>(c, {72}, 2);
+  auto x = gradients_of<float>(72, 24, 2);
+  x[1][30] = static_cast<float>(not_a_number);
+  for (auto const& mean : g.all_reduce(x)) CHECK(std::ranges::none_of(mean, [](float v) { return std::isfinite(v); }));
 }

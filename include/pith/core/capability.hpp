@@ -149,6 +149,13 @@ concept keeps_for_exchange = requires {
   requires std::remove_cvref_t<S>::keeps_for_exchange;
 };
 
+/// A collective whose rounds are those of a chain that it ends, where all stages before it are summable. It reads x
+/// only where it produces, and says what a rank contributed.
+template <class S>
+concept sums_in_chains = requires {
+  requires std::remove_cvref_t<S>::sums_in_chains;
+};
+
 /// Capabilities of a codec whose type is known at run time only.
 struct capabilities {
   std::optional<double> omega, delta, error_bound;

@@ -4,6 +4,7 @@
 #include <pith/core/capability.hpp>
 #include <pith/core/chain_fusion.hpp>
 #include <pith/core/chain_promises.hpp>
+#include <pith/core/chain_rounds.hpp>
 #include <pith/core/chain_types.hpp>
 #include <pith/core/chain_walk.hpp>
 #include <pith/core/codec.hpp>
@@ -35,7 +36,8 @@ constexpr S at(S const& s, [[maybe_unused]] double rate) {
 
 /// Stages from left to right. Flat: (a | b) | c and a | (b | c) are one type with the same bytes.
 ///
-///   emits    the last stage's values; side record: the stages' side records in order, each aligned to 8 bytes
+///   emits    the last stage's values; side record: the stages' side records in order, each aligned to 8 bytes. Behind
+///            summable stages a summed_terngrad or a summed_sign is exchanged as by itself, in rounds that sum
 ///   is       omega = prod (1 + omega_i) - 1 where decoders embed isometrically;
 ///            delta = prod delta_i behind isometric projections, the last one delta or 1 - omega (Basu et al. 2019)
 template <class... S>
@@ -112,8 +114,7 @@ class chain : public pipeable {
     requires(detail::states_of<In, E, S...>::any_agreed)
   auto make_agreed(E const& exec, call const& id, shape const& dims) const {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return typename detail::states_of<In, E, S...>::agreed{
-          {detail::make_agreed_in_chain<input<In, I>>(exec, get<I>(), at<I>(id), before<I>(dims))...}};
+      return typename detail::states_of<In, E, S...>::agreed{{make_part<In, I>(exec, at<I>(id), before<I>(dims))...}};
     }
     (std::index_sequence_for<S...>());
   }
@@ -151,6 +152,53 @@ class chain : public pipeable {
     }
     auto const& agreed = detail::pick<agreed_of<chain, In, E>>(rest...);
     detail::decode_stages<0, In>(stages_, exec, id, dims, y, x, agreed, detail::pick<workspace_on<E>>(rest...));
+  }
+
+  /// Those of the last stage, where the others are summable: they encode in each round anew.
+  unsigned rounds(shape const& dims, unsigned ranks) const requires detail::ends_in_rounds<S...> {
+    return detail::rounds(get<last>(), before<last>(dims), ranks);
+  }
+  template <class In>
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const requires detail::ends_in_rounds<S...> {
+    return detail::transfer_of<input<In, last>>(get<last>(), r, before<last>(dims), ranks);
+  }
+  template <class In, executor E>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims,
+                                     unsigned ranks) const requires detail::ends_in_rounds<S...> {
+    return detail::exchange_scratch_from<0, In>(stages_, exec, dims, ranks);
+  }
+  template <real In, executor E>
+    requires detail::ends_in_rounds<S...> && detail::fits<In, E, S...>
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               stream_on<E, In const> x, span_on<E, std::byte> out, auto const& agreed, auto& local,
+               workspace_on<E>& ws) const {
+    auto const produce_last = [&](call const& own, shape const& rest, auto values) {
+      get<last>().produce(exec, own, rest, ranks, round, values, out, detail::part<last>(agreed),
+                          detail::part<last>(local), ws);
+    };
+    detail::encode_heads<0, In>(stages_, exec, id, dims, x, agreed, local, ws, produce_last);
+  }
+  template <real In, executor E>
+    requires detail::ends_in_rounds<S...> && detail::fits<In, E, S...>
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+              stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
+    auto const absorb_last = [&](call const& own, shape const& rest, auto values) {
+      get<last>().absorb(exec, own, rest, ranks, round, in, values, detail::part<last>(agreed),
+                         detail::part<last>(local), ws);
+    };
+    if (round + 1 < rounds(dims, ranks))
+      return absorb_last(at<last>(id), before<last>(dims), stream_on<E, input<In, last>>());
+    detail::decode_heads<0, In>(stages_, exec, id, dims, x, agreed, ws, absorb_last);
+  }
+  template <real In, executor E>
+    requires detail::ends_in_rounds<S...> && detail::fits<In, E, S...>
+  void contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
+                    span_on<E, std::byte const> produced, stream_on<E, In> sent, auto const& agreed,
+                    workspace_on<E>& ws) const {
+    auto const sent_by_last = [&](call const& own, shape const& rest, auto values) {
+      get<last>().contribution(exec, own, rest, ranks, produced, values, detail::part<last>(agreed), ws);
+    };
+    detail::decode_heads<0, In>(stages_, exec, id, dims, sent, agreed, ws, sent_by_last);
   }
 
   /// A transform and a quantizer in one pass.
@@ -200,6 +248,8 @@ class chain : public pipeable {
   template <class In, std::size_t I>
   using input = typename detail::input_at<I, In, S...>::type;
 
+  static constexpr std::size_t last = sizeof...(S) - 1;
+
   template <std::size_t I>
   constexpr auto const& get() const {
     return std::get<I>(stages_);
@@ -216,6 +266,15 @@ class chain : public pipeable {
       return dims;
     } else {
       return detail::output_shape(get<I - 1>(), before<I - 1>(dims));
+    }
+  }
+  /// What stage I keeps, for an exchange too where its rounds are the chain's.
+  template <class In, std::size_t I, class E>
+  auto make_part(E const& exec, call const& id, shape const& dims) const {
+    if constexpr (I == last && detail::ends_in_rounds<S...>) {
+      return pith::make_agreed<input<In, I>>(exec, get<I>(), id, dims);
+    } else {
+      return detail::make_agreed_in_chain<input<In, I>>(exec, get<I>(), id, dims);
     }
   }
   template <class F>

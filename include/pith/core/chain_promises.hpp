@@ -22,6 +22,9 @@ inline constexpr bool heads_isometric = all_but_last({isometric<S>...});
 /// All but the last are isometric projections of a known delta.
 template <class... S>
 inline constexpr bool heads_project = all_but_last({isometric<S> && projection<S> && contractive<S>...});
+/// All but the last may be summed in flight.
+template <class... S>
+inline constexpr bool heads_summable = all_but_last({summable<S>...});
 template <class... S>
 using last_of = std::tuple_element_t<sizeof...(S) - 1, std::tuple<S...>>;
 

@@ -29,11 +29,14 @@ struct judge_votes {
 ///
 ///   emits    what sign emits
 ///   cost     one read of x, and one of the sum; no scratch. sign gathers n / 8 bytes of each rank: less below 8 ranks
-///   is       what sign is, with the same result in an exchange
+///   is       what sign is, with the same result in an exchange. Behind summable stages votes are summed too, and those
+///            decode the majority
 ///   source   Bernstein, Zhao, Azizzadenesheli and Anandkumar, signSGD with Majority Vote, ICLR 2019
 class summed_sign : public sign {
  public:
   using sign::sign;
+
+  static constexpr bool sums_in_chains = true;
 
   std::string name() const { return detail::text("summed_", sign::name()); }
 

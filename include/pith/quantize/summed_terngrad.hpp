@@ -64,7 +64,8 @@ struct scale_levels {
 ///   cost     two rounds, a maximum of one number and a sum; reads x twice; scratch for the moments (24 bytes) of each
 ///            tile of 16,384 elements
 ///   errors   a NaN or an infinity anywhere makes the mean NaN on all ranks
-///   is       unbiased for what was cut; no promise for a rank's own x, since another rank's scale may be the larger
+///   is       summed behind summable stages too, as in pca(basis) | summed_terngrad(), which encode in both rounds;
+///            unbiased for what was cut; no promise for a rank's own x, since another rank's scale may be the larger
 ///   source   Wen et al., TernGrad, NeurIPS 2017, section 4: scaler sharing
 class summed_terngrad : public pipeable {
  public:
@@ -73,6 +74,7 @@ class summed_terngrad : public pipeable {
 
   static constexpr bool is_reproducible = true;
   static constexpr bool keeps_for_exchange = true;
+  static constexpr bool sums_in_chains = true;
 
   explicit summed_terngrad(double sigma = 2.5) : alone_(sigma) {}
 
