@@ -4,6 +4,7 @@
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exec/seq.hpp>
+#include <pith/quantize/summed_terngrad.hpp>
 #include <pith/sparsify/top_k.hpp>
 
 #include <doctest/doctest.h>
@@ -265,6 +266,32 @@ TEST_CASE("with feedback nothing is lost across phases") {
       for (std::size_t i = 0; i < elements; ++i) CHECK(std::abs(received[i] - made[i]) <= bound);
     });
   }
+}
+
+TEST_CASE("what travels may be more than a basis: levels of components are summed, and all receive the same") {
+  auto options = phases;
+  options.feedback = true;
+  auto const ternary = [](auto basis) { return pith::pca(basis) | pith::summed_terngrad(); };
+  pith::run_ranks(3, [&](pith::thread_communicator comm) {
+    auto exchange = exchange_of<float>(pith::seq, comm, tensors, codec(pith::identity()));
+    auto schedule = pith::gradiveq(pith::seq, comm, exchange, convolutions, options, ternary);
+    for (std::uint64_t t = 0; t < 22; ++t) {
+      CHECK(schedule.phase() == phase_at(t));
+      auto const is_compressed = schedule.phase() == gradiveq_phase::compressed;
+      auto g = gradient(comm.rank(), t);
+      schedule.all_reduce_mean(g);
+      if (is_compressed && t < 21) {
+        auto const& of = exchange.codecs()[1];
+        CHECK(of.name().starts_with("ef(pca("));
+        CHECK(of.name().ends_with("|summed_terngrad,unverified)"));
+        CHECK(exchange.gathered_bytes() == 0);
+        CHECK(schedule.loss() > 0);
+      }
+      auto largest = g;
+      comm.all_reduce(pith::seq, pith::span<float>(largest), pith::reduction::max).wait(pith::seq);
+      CHECK(largest == g);
+    }
+  });
 }
 
 TEST_CASE("means that are no numbers are no samples, and a tensor without samples goes on by qsgd") {

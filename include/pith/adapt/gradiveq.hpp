@@ -18,6 +18,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,10 @@ struct gradiveq_options {
 };
 
 namespace detail {
+
+struct plain_pca {
+  auto operator()(std::shared_ptr<pca_basis const> basis) const { return pca(std::move(basis)); }
+};
 
 /// Rank 0's values on all ranks: for the host, outside of steps.
 template <class T, class Comm, executor E>
@@ -80,6 +85,11 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 /// half of the ranks see more than `worse` times what the phase began with, sampling begins at once. A rank that leaves
 /// before() out does not vote.
 ///
+/// What travels is `coding` of a basis: pca(basis), or a stage of yours that begins with it, equal on all ranks, as in
+///
+///   auto const ternary = [](auto basis) { return pith::pca(basis, pith::blas_product()) | pith::summed_terngrad(); };
+///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, convolutions, {.feedback = true}, ternary);
+///
 ///   needs    an exchange and a communicator that outlive it, which broadcasts; kernels that have the sizes of their
 ///            tensors (std::invalid_argument). Calls come from all ranks, between steps
 ///   keeps    on rank 0 `samples` times the convolutions in accum<In>, or their first slices; on all ranks U three
@@ -89,15 +99,21 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 ///   errors   a tensor of which rank 0 saw fewer than 2 finite means goes on by qsgd<4>. A fit that throws does so on
 ///            rank 0, and is a communication_error on the others
 ///   source   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018
-template <real In, executor E, class Comm>
+template <real In, executor E, class Comm, class Coding = detail::plain_pca>
 class gradiveq {
  public:
   using exchange_type = gradient_exchange<In, E, Comm>;
   using codec_type = any_codec<In, E>;
+  using shared_basis = std::shared_ptr<pca_basis const>;
 
   gradiveq(E const& exec, Comm& comm, exchange_type& exchange, std::vector<gradiveq_tensor> const& convolutions,
-           gradiveq_options const& options = {})
-      : exec_(exec), comm_(&comm), exchange_(&exchange), options_(options), votes_(exec, 1) {
+           gradiveq_options const& options = {}, Coding coding = Coding())
+      : exec_(exec),
+        comm_(&comm),
+        exchange_(&exchange),
+        options_(options),
+        coding_(std::move(coding)),
+        votes_(exec, 1) {
     check(options);
     for (auto const& c : convolutions) add(c);
     enter(options.warm_up > 0 ? gradiveq_phase::warm_up : gradiveq_phase::sampling);
@@ -107,7 +123,7 @@ class gradiveq {
   /// That the phase has seen.
   std::uint64_t steps() const { return steps_; }
   /// The basis of the i-th convolution; none before the first was learnt.
-  std::shared_ptr<pca_basis const> const& basis(std::size_t i) const { return kernels_[i].basis; }
+  shared_basis const& basis(std::size_t i) const { return kernels_[i].basis; }
   /// This rank's, when it was last looked at.
   double loss() const { return loss_; }
 
@@ -183,7 +199,7 @@ class gradiveq {
     std::size_t tensor;
     std::uint64_t first;  ///< of its elements among all gradients
     slice_samples<accum<In>> samples;
-    std::shared_ptr<pca_basis const> basis;
+    shared_basis basis;
   };
   /// What a compressed phase began with.
   struct first_losses {
@@ -234,14 +250,14 @@ class gradiveq {
     losses_.reset();
     if (phase == gradiveq_phase::compressed) losses_.emplace(exec_);
     for (auto const& k : kernels_) {
-      if (losses_ && k.basis) losses_->add(pca(k.basis), dims(k), k.first);
+      if (losses_ && k.basis) losses_->add(coding_(k.basis), dims(k), k.first);
     }
   }
 
   codec_type codec_of(kernel const& k) const {
     if (phase_ == gradiveq_phase::warm_up) return fed_back(identity());
     if (phase_ == gradiveq_phase::sampling || !k.basis) return fed_back(qsgd<4>());
-    return fed_back(pca(k.basis));
+    return fed_back(coding_(k.basis));
   }
   template <class S>
   codec_type fed_back(S stage) const {
@@ -295,7 +311,7 @@ class gradiveq {
     detail::broadcast_on_host(exec_, *comm_, saved);
     k.basis = size == 0 ? nullptr : loaded(k, saved);
   }
-  static std::shared_ptr<pca_basis const> loaded(kernel const& k, std::vector<std::byte> const& saved) {
+  static shared_basis loaded(kernel const& k, std::vector<std::byte> const& saved) {
     auto basis = std::make_shared<pca_basis const>(pca_basis::load(saved));
     detail::require(
         basis->slice() == k.samples.slice() && basis->order() == k.samples.order() && basis->fits(k.samples.n()),
@@ -334,13 +350,14 @@ class gradiveq {
   Comm* comm_;
   exchange_type* exchange_;
   gradiveq_options options_;
+  [[no_unique_address]] Coding coding_;
   std::vector<kernel> kernels_;
   gradiveq_phase phase_ = gradiveq_phase::warm_up;
   std::uint64_t steps_ = 0;
   first_losses first_;
   double loss_ = 0;
   bool has_looked_ = false;  ///< in this step
-  std::optional<detail::local_loss<In, E>> losses_;
+  std::optional<detail::local_loss<In, E, std::invoke_result_t<Coding const&, shared_basis>>> losses_;
   buffer<double, E> votes_;
 };
 

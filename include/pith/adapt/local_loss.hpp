@@ -1,11 +1,10 @@
-// pith/adapt/local_loss.hpp — how much of its own gradients a rank's bases do not hold.
+// pith/adapt/local_loss.hpp — how much of its own gradients a rank's codecs lose.
 #pragma once
 
 #include <pith/core/compress.hpp>
 #include <pith/core/convert.hpp>
 #include <pith/core/measured.hpp>
 #include <pith/core/summation.hpp>
-#include <pith/vector/pca.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -16,15 +15,15 @@
 
 namespace pith::inline v0::detail {
 
-/// sqrt(sum |g - D(C(g))|^2 / sum |g|^2) over some tensors of a model, each with its basis. Encodes and decodes each of
+/// sqrt(sum |g - D(C(g))|^2 / sum |g|^2) over some tensors of a model, each with its codec. Encodes and decodes each of
 /// them; the host waits once.
-template <real In, executor E>
+template <real In, executor E, class C>
 class local_loss {
  public:
   explicit local_loss(E const& exec) : exec_(exec) {}
 
   /// `first`: where the tensor begins among all gradients.
-  void add(pca<> codec, shape const& dims, std::uint64_t first) {
+  void add(C codec, shape const& dims, std::uint64_t first) {
     auto state = make_state<In>(exec_, codec, dims);
     payload_.grow(exec_, payload_bytes<In>(codec, dims));
     decoded_.grow(exec_, dims.n);
@@ -46,8 +45,8 @@ class local_loss {
 
  private:
   struct part {
-    pca<> codec;
-    codec_state<In, pca<>, E> state;
+    C codec;
+    codec_state<In, C, E> state;
     std::uint64_t first;
   };
 
