@@ -1,5 +1,5 @@
 # The optional parts of pith. The build and the installed package make them here, in the same way.
-set(pith_components cuda mpi nccl thrust)
+set(pith_components blas cuda eigen mpi nccl thrust)
 
 # Makes pith::<name>; or sets pith_<name>_MISSING to what that needs, in words.
 function(pith_add_component name)
@@ -9,10 +9,18 @@ function(pith_add_component name)
   list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
   set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 
-  if(name STREQUAL "cuda")
+  if(name STREQUAL "blas")
+    set(needs "a BLAS and its cblas.h, such as libopenblas-dev: set BLA_VENDOR and PITH_CBLAS_INCLUDE_DIR")
+    pith_find_cblas()
+    set(links pith::cblas)
+  elseif(name STREQUAL "cuda")
     set(needs "the CUDA Toolkit, 12.0 or newer: put nvcc on PATH or set CUDAToolkit_ROOT")
     find_package(CUDAToolkit 12.0 QUIET)
     set(links CUDA::cudart_static)
+  elseif(name STREQUAL "eigen")
+    set(needs "Eigen 3.3 or newer: set Eigen3_ROOT")
+    find_package(Eigen3 3.3 QUIET NO_MODULE)
+    set(links Eigen3::Eigen)
   elseif(name STREQUAL "mpi")
     set(needs "MPI for C++: put mpicxx on PATH or set MPI_HOME")
     find_package(MPI QUIET COMPONENTS CXX)
@@ -48,6 +56,20 @@ function(pith_add_component name)
     # A host compiler has no CUDA device, which Thrust would take.
     target_compile_definitions(pith::thrust INTERFACE
                                $<$<COMPILE_LANGUAGE:CXX>:THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP>)
+  endif()
+endfunction()
+
+# Makes pith::cblas of a BLAS that knows C.
+function(pith_find_cblas)
+  if(TARGET pith::cblas)
+    return()
+  endif()
+  find_package(BLAS QUIET)
+  find_path(PITH_CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas)
+  if(TARGET BLAS::BLAS AND PITH_CBLAS_INCLUDE_DIR)
+    add_library(pith::cblas INTERFACE IMPORTED GLOBAL)
+    target_include_directories(pith::cblas SYSTEM INTERFACE ${PITH_CBLAS_INCLUDE_DIR})
+    target_link_libraries(pith::cblas INTERFACE BLAS::BLAS)
   endif()
 endfunction()
 

@@ -62,11 +62,11 @@ function(pith_add_kernel_test file)
   set_tests_properties(${file}/kernels PROPERTIES LABELS "static;long")
 endfunction()
 
-# Headers listed after cuda, mpi, nccl or thrust need that part of pith, those after host are not for nvcc, a .cuh is for
-# nvcc alone; which sees all of its headers in one translation unit.
+# Headers listed after blas, cuda, eigen, mpi, nccl or thrust need that part of pith, those after host are not
+# for nvcc, a .cuh is for nvcc alone; which sees all of its headers in one translation unit.
 function(pith_add_header_tests)
-  cmake_parse_arguments(PARSE_ARGV 0 for "" "" "cuda;mpi;nccl;thrust;host")
-  foreach(part cuda mpi nccl thrust)
+  cmake_parse_arguments(PARSE_ARGV 0 for "" "" "blas;cuda;eigen;mpi;nccl;thrust;host")
+  foreach(part blas cuda eigen mpi nccl thrust)
     if(NOT TARGET pith::${part})
       list(APPEND left_out ${for_${part}})
     endif()
@@ -102,7 +102,7 @@ function(pith_add_header_test name checker)
 endfunction()
 
 # What the optional parts of pith include.
-foreach(library MPI::MPI_CXX NCCL::NCCL CUDA::toolkit pith::thrust_headers)
+foreach(library MPI::MPI_CXX NCCL::NCCL CUDA::toolkit Eigen3::Eigen pith::cblas pith::thrust_headers)
   if(TARGET ${library})
     set(directories $<TARGET_PROPERTY:${library},INTERFACE_INCLUDE_DIRECTORIES>)
     list(APPEND pith_system_includes "$<$<BOOL:${directories}>:-isystem;$<JOIN:${directories},;-isystem;>>")

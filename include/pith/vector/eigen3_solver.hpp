@@ -1,0 +1,47 @@
+// pith/vector/eigen3_solver.hpp — eigenvalues and eigenvectors by the library Eigen.
+#pragma once
+
+#include <pith/core/error.hpp>
+#include <pith/vector/eigen_solver.hpp>
+
+#include <Eigen/Core>
+#include <Eigen/Eigenvalues>
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+/// Stands in for `householder_qr`: `pca_basis::fit(samples, options, eigen3_solver())`.
+///
+///   needs    pith::eigen, Eigen 3.3 or newer; a symmetric matrix of finite numbers (std::runtime_error where steps do
+///            not converge)
+///   cost     about 9 n^3 flop and two matrices of memory, whatever the number of vectors
+///   errors   as householder_qr has; bits depend on Eigen's version and on the instruction set, so that one rank should
+///            fit and the others receive what it saved, as `gradiveq` has it
+struct eigen3_solver {
+  spectrum operator()(std::vector<double> matrix, std::size_t n, vector_count const& count) const {
+    auto of = spectrum();
+    if (n == 0) return of;
+    auto const size = static_cast<Eigen::Index>(n);
+    auto const solved =
+        Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(Eigen::Map<Eigen::MatrixXd const>(matrix.data(), size, size));
+    if (solved.info() != Eigen::Success) throw std::runtime_error(detail::sentence("eigen3_solver: no convergence"));
+    auto const& values = solved.eigenvalues();
+    auto const& vectors = solved.eigenvectors();
+    for (auto k = size; k-- > 0;) of.values.push_back(values[k]);  // Eigen's rise
+    auto const kept = std::min(count(of.values), n);
+    for (std::size_t k = 0; k < kept; ++k) {
+      auto const* const vector = vectors.data() + (n - 1 - k) * n;
+      of.vectors.insert(of.vectors.end(), vector, vector + n);
+    }
+    return of;
+  }
+};
+
+static_assert(eigen_solver<eigen3_solver>);
+
+}  // namespace pith::inline v0
