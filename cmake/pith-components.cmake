@@ -1,5 +1,5 @@
 # The optional parts of pith. The build and the installed package make them here, in the same way.
-set(pith_components blas cuda eigen mpi nccl thrust)
+set(pith_components blas cublas cuda eigen mpi nccl thrust)
 
 # Makes pith::<name>; or sets pith_<name>_MISSING to what that needs, in words.
 function(pith_add_component name)
@@ -13,6 +13,10 @@ function(pith_add_component name)
     set(needs "a BLAS and its cblas.h, such as libopenblas-dev: set BLA_VENDOR and PITH_CBLAS_INCLUDE_DIR")
     pith_find_cblas()
     set(links pith::cblas)
+  elseif(name STREQUAL "cublas")
+    set(needs "cuBLAS and the CUDA Toolkit, 12.0 or newer: put nvcc on PATH or set CUDAToolkit_ROOT")
+    pith_add_component(cuda)
+    set(links CUDA::cublas pith::cuda)
   elseif(name STREQUAL "cuda")
     set(needs "the CUDA Toolkit, 12.0 or newer: put nvcc on PATH or set CUDAToolkit_ROOT")
     find_package(CUDAToolkit 12.0 QUIET)

@@ -62,11 +62,11 @@ function(pith_add_kernel_test file)
   set_tests_properties(${file}/kernels PROPERTIES LABELS "static;long")
 endfunction()
 
-# Headers listed after blas, cuda, eigen, mpi, nccl or thrust need that part of pith, those after host are not
+# Headers listed after blas, cublas, cuda, eigen, mpi, nccl or thrust need that part of pith, those after host are not
 # for nvcc, a .cuh is for nvcc alone; which sees all of its headers in one translation unit.
 function(pith_add_header_tests)
-  cmake_parse_arguments(PARSE_ARGV 0 for "" "" "blas;cuda;eigen;mpi;nccl;thrust;host")
-  foreach(part blas cuda eigen mpi nccl thrust)
+  cmake_parse_arguments(PARSE_ARGV 0 for "" "" "blas;cublas;cuda;eigen;mpi;nccl;thrust;host")
+  foreach(part blas cublas cuda eigen mpi nccl thrust)
     if(NOT TARGET pith::${part})
       list(APPEND left_out ${for_${part}})
     endif()

@@ -1,0 +1,73 @@
+// pith/vector/cublas_product.hpp — slices times a basis by cuBLAS, on a stream.
+#pragma once
+
+#include <pith/core/error.hpp>
+#include <pith/exec/stream.hpp>
+#include <pith/vector/matrix_product.hpp>
+
+#include <cublas_v2.h>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+inline void check_cublas(cublasStatus_t status, char const* call) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw cuda_error(sentence("cublas: ", call, ": ", cublasGetStatusString(status)));
+}
+
+/// C = A B^T row by row: column by column, which is cuBLAS's order, that is C^T = B A^T.
+inline void gemm(cublasHandle_t handle, std::int64_t m, std::int64_t n, std::int64_t k, float const* a, float const* b,
+                 float* c) {
+  float const one = 1, zero = 0;
+  check_cublas(cublasSgemm_64(handle, CUBLAS_OP_T, CUBLAS_OP_N, n, m, k, &one, b, k, a, k, &zero, c, n), "cublasSgemm");
+}
+inline void gemm(cublasHandle_t handle, std::int64_t m, std::int64_t n, std::int64_t k, double const* a,
+                 double const* b, double* c) {
+  double const one = 1, zero = 0;
+  check_cublas(cublasDgemm_64(handle, CUBLAS_OP_T, CUBLAS_OP_N, n, m, k, &one, b, k, a, k, &zero, c, n), "cublasDgemm");
+}
+
+}  // namespace detail
+
+/// What `pca` encodes with on a CUDA stream where its bits need not be those of a host: `pca(basis,
+/// cublas_product(handle))`.
+///
+///   owns     nothing: the handle, of the stream's device and with scalars on the host, must outlive it, and one thread
+///            at a time may use it
+///   needs    pith::cublas. A graph can capture it where the handle was given a workspace (cublasSetWorkspace)
+///   cost     U once more in A; what the handle takes for itself
+///   errors   sums in A, as the handle's math mode says; cuda_error where cuBLAS refuses
+class cublas_product {
+ public:
+  template <class A>
+  using factor = A;
+
+  explicit cublas_product(cublasHandle_t handle) : handle_(handle) {
+    detail::require(handle != nullptr, "cublas_product: it needs a handle");
+  }
+
+  template <class A>
+  std::size_t scratch_bytes(product_shape const&) const {
+    return 0;
+  }
+  template <std::floating_point A>
+  void multiply(cuda_executor const& exec, product_shape const& size, A const* s, A const* u, A* z,
+                workspace_on<cuda_executor>&) const {
+    if (size.rows == 0) return;
+    auto const whole = [](std::uint64_t n) { return static_cast<std::int64_t>(n); };
+    detail::check_cublas(cublasSetStream(handle_, exec.stream()), "cublasSetStream");
+    detail::gemm(handle_, whole(size.rows), whole(size.rank), whole(size.columns), s, u, z);
+  }
+
+ private:
+  cublasHandle_t handle_;
+};
+
+static_assert(matrix_product<cublas_product, float, cuda_executor>);
+
+}  // namespace pith::inline v0
