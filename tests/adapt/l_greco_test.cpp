@@ -83,6 +83,20 @@ TEST_CASE("a tensor that loses little sends less, for one that loses much") {
   CHECK(l.decide(3, 1) == 0.01);
 }
 
+TEST_CASE("an error beyond what is allowed is never chosen, however coarse the bins") {
+  // 10.002 may be lost. Of 10 bins the reference takes 10, 1 and 1; at 0.5 nothing is lost, so that all 12 are left for
+  // tensor 0, which loses a million at 0.01.
+  auto const seen =
+      std::vector<pith::rate_report>{{0, 0.01, 2e6, 1e6, 1}, {0, 0.1, 2e6, 2e6 - 10, 1000}, {0, 0.5, 2e6, 2e6, 5000},
+                                     {1, 0.01, 10, 9, 1},    {1, 0.1, 10, 9.999, 10},       {1, 0.5, 10, 10, 50},
+                                     {2, 0.01, 10, 9, 1},    {2, 0.1, 10, 9.999, 10},       {2, 0.5, 10, 10, 50}};
+  auto l = l_greco({.rates = {0.01, 0.1, 0.5}, .reference = 0.1, .interval = 1, .bins = 10});
+  show(l, seen);
+  CHECK(l.decide(2, 0) == 0.1);
+  CHECK(l.decide(2, 1) == 0.01);
+  CHECK(l.decide(2, 2) == 0.01);
+}
+
 TEST_CASE("errors of an interval are added up, and one that is no number is left out") {
   auto l = l_greco({.rates = {0.01, 0.1, 0.5}, .reference = 0.1, .interval = 3, .bins = 1000});
   auto cheap = reports, spoilt = reports;

@@ -141,13 +141,14 @@ class l_greco {
     return *found;
   }
 
-  /// Errors are rounded up to bins, those of the reference too, so that it is one of the choices.
+  /// Errors are rounded up to bins, those of the reference too, so that it is one of the choices. The budget may be
+  /// more than all bins therefore; what alone exceeds the error that is allowed has more than any budget.
   void choose() {
     double allowed = 0;
     for (auto const& t : trials_) allowed += t.rate == options_.reference ? t.lost : 0;
-    auto const most = static_cast<double>(options_.bins);
     auto const bins_of = [&](double lost) {
-      return lost == 0 ? 0u : static_cast<std::uint32_t>(std::min(std::ceil(lost / allowed * most), most + 1));
+      if (lost > allowed) return std::numeric_limits<std::uint32_t>::max();
+      return lost == 0 ? 0u : static_cast<std::uint32_t>(std::ceil(lost / allowed * options_.bins));
     };
     auto items = std::vector<std::vector<detail::knapsack_choice>>();
     std::uint32_t budget = 0;
