@@ -67,6 +67,7 @@ TEST_CASE("ladders are those of the paper") {
   CHECK_THROWS_AS(factor_ladder({1, 10}), std::invalid_argument);
   CHECK_THROWS_AS(factor_ladder({}), std::invalid_argument);
   CHECK_THROWS_AS(factor_ladder::geometric(10, 1e9, 1.01), std::invalid_argument);
+  CHECK_THROWS_AS(factor_ladder::exponential(-1, 5), std::invalid_argument);
 }
 
 TEST_CASE("the row is the highest factor whose gain suffices, equality included") {

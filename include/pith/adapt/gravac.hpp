@@ -23,7 +23,8 @@ class factor_ladder {
   /// first x 2, 2^2, 2^4, 2^8 ...: 10, 20, 40, 160, 1000.
   static factor_ladder exponential(double first, double last) {
     auto rungs = std::vector<double>{first};
-    for (double by = 2; rungs.back() < last; by *= by) rungs.push_back(std::min(first * by, last));
+    for (double by = 2; rungs.back() < last && rungs.size() <= most_rungs; by *= by)
+      rungs.push_back(std::min(first * by, last));
     return factor_ladder(std::move(rungs));
   }
   /// first x 2, 2^2, 2^3, 2^4 ...: 10, 20, 40, 80, ... 1280, 2000.
@@ -68,12 +69,12 @@ struct gravac_options {
   static double smoothing_for(unsigned ranks) { return std::min(1.0, ranks / 100.0); }
 };
 
-/// Sends at the highest of two factors whose gain, the share of |p|^2 that is kept, suffices; all if neither does. Every
-/// window it promotes the lower factor where the higher one keeps as much, and tries the next factor, until throughput
-/// (gain over seconds) grows no more.
+/// Sends at the highest of two factors whose gain, the share of |p|^2 that is kept, suffices; all if neither does.
+/// Every window it promotes the lower factor where the higher one keeps as much, and tries the next factor, until
+/// throughput (gain over seconds) grows no more.
 ///
 ///   needs    tensors that measure: error_feedback(rated(top_k(...))); one decision for all of them
-///   keeps    averages for each factor; saved
+///   keeps    averages for each of up to 24 factors; saved, about 1.2 kB
 ///   errors   an energy that is no number: the next step is dense and the averages stay. All energies zero: gain is 1
 ///   source   Tyagi and Swany, GraVAC, CLOUD 2023; docs/adaptive.md says where it was left open or is different here
 class gravac {
@@ -169,8 +170,8 @@ class gravac {
     of = is_first ? value : of + share * (value - of);
   }
 
-  /// Whether they are numbers. If not, nothing is noted; nor of a factor that was not measured, since the search has just
-  /// begun anew.
+  /// Whether they are numbers. If not, nothing is noted; nor of a factor that was not measured, since the search has
+  /// just begun anew.
   bool note_gains(step_report const& seen) {
     auto const low = sum_at(seen, options_.ladder.rate(state_.low));
     auto const high = sum_at(seen, options_.ladder.rate(state_.high));
