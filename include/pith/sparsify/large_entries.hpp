@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/coding/packed_indices.hpp>
+#include <pith/core/capability.hpp>
 #include <pith/core/stage.hpp>
 #include <pith/sparsify/threshold_blocks.hpp>
 
@@ -77,6 +78,39 @@ struct large_entries {
   template <class In>
   std::uint64_t parts() const {
     return blocks_for(n, select_part<accum<In>>);
+  }
+};
+
+/// A stage that emits large_entries: Self says how many it has room for, capacity(dims), and which bound they reach.
+template <class Self, overflow Policy = overflow::keep>
+class large_entries_stage : public pipeable {
+ public:
+  template <class In>
+  using output = In;
+
+  static constexpr bool is_projection = true;
+  static constexpr bool is_reproducible = true;
+  static constexpr bool is_variable_rate = true;
+  static constexpr rate_form rates = Policy == overflow::keep ? rate_form::bounded : rate_form::variable;
+
+  shape output_shape(shape const& dims) const { return {entries(dims).values()}; }
+  std::size_t side_bytes(shape const& dims) const { return entries(dims).side_bytes(); }
+
+  /// What a payload of so many values uses of its room: zeros are behind.
+  std::uint64_t used_values(shape const& dims, std::uint64_t count) const { return entries(dims).used_values(count); }
+  std::size_t used_side_bytes(shape const& dims, std::uint64_t count) const {
+    return entries(dims).used_side_bytes(count);
+  }
+
+  template <real In, executor E>
+  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
+              workspace_on<E>& ws) const {
+    entries(dims).decode(exec, y, x, ws);
+  }
+
+ protected:
+  large_entries<Policy> entries(shape const& dims) const {
+    return {dims.n, static_cast<Self const&>(*this).capacity(dims)};
   }
 };
 

@@ -26,16 +26,11 @@ namespace pith::inline v0 {
 ///            values as they are; Dutta et al., On the Discrepancy between the Theoretical Analysis and Practical
 ///            Implementations of Compressed Communication, AAAI 2020
 template <overflow Policy = overflow::keep>
-class threshold : public pipeable {
+class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> {
+  using base = detail::large_entries_stage<threshold<Policy>, Policy>;
+  using base::entries;
+
  public:
-  template <class In>
-  using output = In;
-
-  static constexpr bool is_projection = true;
-  static constexpr bool is_reproducible = true;
-  static constexpr bool is_variable_rate = true;
-  static constexpr rate_form rates = Policy == overflow::keep ? rate_form::bounded : rate_form::variable;
-
   explicit threshold(double tau, double capacity = 1)
       : tau_(tau), capacity_("threshold", capacity, "capacity"), fraction_(capacity) {
     detail::require(tau > 0 && tau <= std::numeric_limits<double>::max(),
@@ -57,15 +52,6 @@ class threshold : public pipeable {
   std::uint64_t capacity(std::uint64_t n) const { return capacity_.of(n); }
   std::uint64_t capacity(shape const& dims) const { return std::min(capacity(dims.n), dims.room); }
 
-  shape output_shape(shape const& dims) const { return {entries(dims).values()}; }
-  std::size_t side_bytes(shape const& dims) const { return entries(dims).side_bytes(); }
-
-  /// What a payload of so many values uses of its room: zeros are behind.
-  std::uint64_t used_values(shape const& dims, std::uint64_t count) const { return entries(dims).used_values(count); }
-  std::size_t used_side_bytes(shape const& dims, std::uint64_t count) const {
-    return entries(dims).used_side_bytes(count);
-  }
-
   template <real In, executor E>
   std::size_t scratch_bytes(E const&, shape const& dims) const {
     return entries(dims).template scratch_bytes<In>();
@@ -76,16 +62,9 @@ class threshold : public pipeable {
               workspace_on<E>& ws) const {
     entries(dims).encode(exec, x.data, bound<accum<In>>(), y, ws);
   }
-  template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
-              workspace_on<E>& ws) const {
-    entries(dims).decode(exec, y, x, ws);
-  }
 
  private:
   static constexpr bool sends_all = Policy == overflow::dense;
-
-  detail::large_entries<Policy> entries(shape const& dims) const { return {dims.n, capacity(dims)}; }
 
   /// The least A that is not below tau.
   template <class A>

@@ -1,7 +1,6 @@
 // pith/sparsify/threshold_estimator.hpp — the engine of sparsifiers that estimate a threshold in place of a selection.
 #pragma once
 
-#include <pith/core/capability.hpp>
 #include <pith/core/stage.hpp>
 #include <pith/sparsify/density.hpp>
 #include <pith/sparsify/large_entries.hpp>
@@ -12,8 +11,8 @@
 
 namespace pith::inline v0 {
 
-/// A stage from a rule of searching (detail::search_step): it keeps about k = max(1, floor(density n)) entries of largest
-/// magnitude, and at most 2 k - 1; the others become zero. Where no more than those are not zero, it keeps all.
+/// A stage from a rule of searching (detail::search_step): it keeps about k = max(1, floor(density n)) entries of
+/// largest magnitude, and at most 2 k - 1; the others become zero. Where no more than those are not zero, it keeps all.
 ///
 ///   emits    a count of values of In, by ascending index, and zeros behind them, 2 k - 1 of them; side record: the
 ///            count, then indices of ceil(log2 n) bits
@@ -24,16 +23,11 @@ namespace pith::inline v0 {
 ///   is       a projection of variable rate, which shape::room bounds; contractive with delta = 1 / n, since one of the
 ///            largest is always kept. Where the rule finds no bound for which there is room, fewer are kept
 template <class Rule>
-class threshold_estimator : public pipeable {
+class threshold_estimator : public detail::large_entries_stage<threshold_estimator<Rule>> {
+  using base = detail::large_entries_stage<threshold_estimator<Rule>>;
+  using base::entries;
+
  public:
-  template <class In>
-  using output = In;
-
-  static constexpr bool is_projection = true;
-  static constexpr bool is_reproducible = true;
-  static constexpr bool is_variable_rate = true;
-  static constexpr rate_form rates = rate_form::bounded;
-
   threshold_estimator(char const* method, double density, Rule rule)
       : density_(method, density), fraction_(density), rule_(rule) {}
 
@@ -51,13 +45,6 @@ class threshold_estimator : public pipeable {
     return k == 0 ? 0 : std::min({2 * k - 1, dims.n, dims.room});
   }
 
-  shape output_shape(shape const& dims) const { return {entries(dims).values()}; }
-  std::size_t side_bytes(shape const& dims) const { return entries(dims).side_bytes(); }
-  std::uint64_t used_values(shape const& dims, std::uint64_t count) const { return entries(dims).used_values(count); }
-  std::size_t used_side_bytes(shape const& dims, std::uint64_t count) const {
-    return entries(dims).used_side_bytes(count);
-  }
-
   template <real In, executor E>
   std::size_t scratch_bytes(E const&, shape const& dims) const {
     return scratch_for<detail::search>(1) +
@@ -68,11 +55,6 @@ class threshold_estimator : public pipeable {
   void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y,
               workspace_on<E>& ws) const {
     encode_by(exec, rule_, dims, x, y, ws);
-  }
-  template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
-              workspace_on<E>& ws) const {
-    entries(dims).decode(exec, y, x, ws);
   }
 
  protected:
@@ -88,8 +70,6 @@ class threshold_estimator : public pipeable {
   }
 
  private:
-  detail::large_entries<overflow::keep> entries(shape const& dims) const { return {dims.n, capacity(dims)}; }
-
   detail::density density_;
   double fraction_;
   Rule rule_;
