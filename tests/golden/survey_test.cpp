@@ -18,10 +18,6 @@ using namespace support;
 
 namespace {
 
-std::size_t kept(std::vector<double> const& y) {
-  return static_cast<std::size_t>(std::count_if(y.begin(), y.end(), [](double v) { return v != 0; }));
-}
-
 /// E|D(C(x)) - x|^2 / |x|^2 of the reference, from its mean and variance over 2,000 draws.
 double reference_error(std::string const& name, std::vector<double> const& x) {
   auto const variance = golden("rnd_" + name + "_var");
@@ -104,8 +100,8 @@ TEST_CASE("draws with replacement lose values that strata keep") {
   auto const x = golden("in_rnd64");
   // Of 64 places 16 draws miss one with (1 - 1/64)^16; the error of 2,000 draws is below 0.002.
   CHECK(std::abs(reference_error("dist_randomk_0.25", x) - std::pow(1 - 1.0 / 64, 16)) <= 0.01);
-  CHECK(kept(decoded(pith::random_k(0.25), x)) == 16);
-  CHECK(kept(decoded(pith::random_k<pith::scaling::none, pith::drawing::own>(0.25), x)) == 16);
+  CHECK(nonzeros(decoded(pith::random_k(0.25), x)) == 16);
+  CHECK(nonzeros(decoded(pith::random_k<pith::scaling::none, pith::drawing::own>(0.25), x)) == 16);
 }
 
 TEST_CASE("what reaches the threshold is the same") {
@@ -120,8 +116,8 @@ TEST_CASE("what reaches the threshold is the same") {
 // GRACE's dist lowers the threshold to max(x), not max|x|, where that is less: tensors without a positive number, and
 // zeros, are sent as a whole.
 TEST_CASE("regression against the reference: a tensor without a positive number is not sent as a whole") {
-  CHECK(kept(decoded(pith::threshold(4), {-3, -0.1f, -0.2f})) == 0);
-  CHECK(kept(decoded(pith::threshold(0.15), {-3, -0.1f, -0.2f})) == 2);
+  CHECK(nonzeros(decoded(pith::threshold(4), {-3, -0.1f, -0.2f})) == 0);
+  CHECK(nonzeros(decoded(pith::threshold(0.15), {-3, -0.1f, -0.2f})) == 2);
   auto const zeros = std::vector<float>(257);
   auto t = trial<float, pith::threshold<>>(pith::threshold(0.01), {257});
   auto const payload = t.compress(zeros);
@@ -133,7 +129,7 @@ TEST_CASE("regression against the reference: a tensor without a positive number 
 TEST_CASE("regression against the reference: what DGC aims at is kept, not 0.7 to 1.3 of it") {
   auto const x = golden("in_rnd64");
   auto const y = decoded(pith::top_k(0.25), x);
-  CHECK(kept(y) == 16);
+  CHECK(nonzeros(y) == 16);
   CHECK(square(minus(y, x)) / square(x) < reference_error("dgc_0.25", x));
   // The twelve that it always keeps are among ours.
   auto const mean = golden("rnd_dgc_0.25_mean");
@@ -148,5 +144,5 @@ TEST_CASE("regression against the reference: of zeros not all is kept, and of fe
   CHECK(decoded(pith::top_k(0.3), std::vector<double>(257)) == std::vector<double>(257));
   CHECK(decoded(pith::top_k(0.3), {0.7f}) == std::vector<double>{0.7f});
   CHECK(decoded(pith::top_k(0.01), {1, -3, 2}) == std::vector<double>{0, -3, 0});
-  CHECK(kept(decoded(pith::top_k(0.3), std::vector<double>(8, 0.5))) == 2);
+  CHECK(nonzeros(decoded(pith::top_k(0.3), std::vector<double>(8, 0.5))) == 2);
 }

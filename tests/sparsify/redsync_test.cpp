@@ -10,21 +10,6 @@
 using namespace support;
 using pith::redsync;
 
-namespace {
-
-std::size_t kept(std::vector<double> const& y) {
-  return static_cast<std::size_t>(std::count_if(y.begin(), y.end(), [](double v) { return v != 0; }));
-}
-
-std::vector<double> laplace_vector(std::size_t n, std::uint64_t seed) {
-  auto random = std::mt19937_64(seed);
-  auto x = std::vector<double>(n);
-  for (auto& v : x) v = (random() % 2 == 0 ? 1 : -1) * std::log(uniform(random));
-  return x;
-}
-
-}  // namespace
-
 TEST_CASE_TEMPLATE("eight numbers by hand", In, float, double, pith::half, pith::bfloat16) {
   // k is 2. [0, 8] is halved: 4 are at least 4, which are too many; only one is at least 6, two are at least 5.
   CHECK(decoded<In>(redsync(0.25), {4, -8, 1, 5, 0, 4.5, -2, 3}) == std::vector<double>{0, -8, 0, 5, 0, 0, 0, 0});
@@ -37,7 +22,7 @@ TEST_CASE("from k to 2 k - 1 entries are kept of normal and Laplace numbers, and
   for (auto const& x : {normal_vector(n, 1), laplace_vector(n, 2), cubes}) {
     for (double const density : {0.5, 0.1, 0.01, 0.001, 0.00001}) {
       CAPTURE(density);
-      auto const k = redsync(density).kept({n}), sent = kept(decoded(redsync(density), x));
+      auto const k = redsync(density).kept({n}), sent = nonzeros(decoded(redsync(density), x));
       CHECK(sent >= k);
       CHECK(sent < 2 * k);
     }
@@ -48,12 +33,12 @@ TEST_CASE("more than ten halves from the largest it keeps the largest alone") {
   auto x = normal_vector(1000, 4);
   x[500] = 1e5;  // the 20th largest is about 2, less than a thousandth of which is 100
   auto const y = decoded(redsync(0.02), x);
-  CHECK(kept(y) == 1);
+  CHECK(nonzeros(y) == 1);
   CHECK(y[500] == 1e5);
 }
 
 TEST_CASE("a quantizer follows") {
   auto const y = decoded(redsync(0.25) | pith::scaled_sign(), {8, 1, -6, 0.5, 0, 0, 0, 0});
-  CHECK(kept(y) == 2);
+  CHECK(nonzeros(y) == 2);
   CHECK(y[0] == -y[2]);
 }

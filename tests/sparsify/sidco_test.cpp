@@ -11,20 +11,9 @@ using pith::sidco;
 
 namespace {
 
-std::size_t kept(std::vector<double> const& y) {
-  return static_cast<std::size_t>(std::count_if(y.begin(), y.end(), [](double v) { return v != 0; }));
-}
-
-std::vector<double> laplace_vector(std::size_t n, std::uint64_t seed) {
-  auto random = std::mt19937_64(seed);
-  auto x = std::vector<double>(n);
-  for (auto& v : x) v = (random() % 2 == 0 ? 1 : -1) * std::log(uniform(random));
-  return x;
-}
-
 template <class C>
 double ratio(C const& codec, std::vector<double> const& x) {
-  return static_cast<double>(kept(decoded(codec, x))) / (codec.density() * static_cast<double>(x.size()));
+  return static_cast<double>(nonzeros(decoded(codec, x))) / (codec.density() * static_cast<double>(x.size()));
 }
 
 /// In the mean of five steps, when there were so many before.
@@ -34,7 +23,7 @@ double learnt(C const& codec, std::vector<double> const& x, int before = 40) {
   auto const input = narrow<float>(x);
   for (int step = 0; step < before; ++step) t.compress(input);
   std::size_t sum = 0;
-  for (int step = 0; step < 5; ++step) sum += kept(widen(t.roundtrip(input)));
+  for (int step = 0; step < 5; ++step) sum += nonzeros(widen(t.roundtrip(input)));
   return static_cast<double>(sum) / 5 / (codec.density() * static_cast<double>(x.size()));
 }
 
@@ -94,7 +83,7 @@ TEST_CASE("every five steps there is a stage more until the number fits") {
   auto const input = narrow<float>(x);
   for (int step = 0; step < 20; ++step) {
     auto const expected = step < 5 ? one : step < 10 ? two : three;
-    CHECK(static_cast<double>(kept(widen(t.roundtrip(input)))) == doctest::Approx(2000 * expected));
+    CHECK(static_cast<double>(nonzeros(widen(t.roundtrip(input)))) == doctest::Approx(2000 * expected));
   }
 }
 
@@ -110,10 +99,10 @@ TEST_CASE("what survived another pass is no news to a fit above its smallest") {
     if (v != 0) survivors.push_back(v);
   }
   // Of a tenth a tenth: four standard deviations of 10,000 draws.
-  CHECK(std::abs(static_cast<double>(kept(decoded(sidco<>(0.1, 1), survivors))) / 10'000 - 1) < 0.04);
+  CHECK(std::abs(static_cast<double>(nonzeros(decoded(sidco<>(0.1, 1), survivors))) / 10'000 - 1) < 0.04);
   auto padded = survivors;  // zeros change nothing but the number that is asked for
   padded.resize(10 * survivors.size());
-  CHECK(std::abs(static_cast<double>(kept(decoded(sidco<>(0.01, 1), padded))) / 10'000 - 1) < 0.04);
+  CHECK(std::abs(static_cast<double>(nonzeros(decoded(sidco<>(0.01, 1), padded))) / 10'000 - 1) < 0.04);
 }
 
 TEST_CASE("there are no more stages than halving takes, and zeros change nothing") {

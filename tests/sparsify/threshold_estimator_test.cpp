@@ -25,10 +25,6 @@ using gamma_then_pareto = pith::sidco<pith::magnitudes::gamma>;
 
 namespace {
 
-std::size_t kept(std::vector<double> const& y) {
-  return static_cast<std::size_t>(std::count_if(y.begin(), y.end(), [](double v) { return v != 0; }));
-}
-
 double largest(std::vector<double> const& x) {
   double most = 0;
   for (auto const v : x) most = std::max(most, std::abs(v));
@@ -48,9 +44,9 @@ void keeps_the_largest(C const& codec, std::vector<double> const& x) {
     if (y[i] == 0) most_left = std::max(most_left, std::abs(x[i]));
   }
   CHECK(changed == 0);
-  CHECK(kept(y) <= room);
+  CHECK(nonzeros(y) <= room);
   CHECK(largest(y) == largest(x));
-  CHECK((kept(y) == room ? least >= most_left : least > most_left));
+  CHECK((nonzeros(y) == room ? least >= most_left : least > most_left));
 }
 
 std::vector<double> with(std::vector<double> x, std::size_t at, double value) {
@@ -86,7 +82,7 @@ TEST_CASE_TEMPLATE("what is kept is the largest, whatever is in the tensor", C, 
 }
 
 TEST_CASE_TEMPLATE("zeros are never sent", C, ESTIMATORS) {
-  CHECK(kept(decoded(C(0.5), std::vector<double>(1000))) == 0);
+  CHECK(nonzeros(decoded(C(0.5), std::vector<double>(1000))) == 0);
   auto t = trial<float, C>(C(0.5), {1000});
   auto const payload = t.compress(std::vector<float>(1000));
   CHECK(payload == std::vector<std::byte>(payload.size()));
@@ -105,7 +101,7 @@ TEST_CASE_TEMPLATE("about as many as were asked for are kept of normal numbers",
   for (double const density : {0.2, 0.01}) {
     auto t = trial<float, C>(C(density), {n});
     for (int step = 0; step < 20; ++step) t.roundtrip(x);  // in which sidco learns how many stages it takes
-    auto const ratio = static_cast<double>(kept(widen(t.roundtrip(x)))) / (density * static_cast<double>(n));
+    auto const ratio = static_cast<double>(nonzeros(widen(t.roundtrip(x)))) / (density * static_cast<double>(n));
     CAPTURE(density);
     CHECK(ratio > 0.66);
     CHECK(ratio < 2);
@@ -116,7 +112,7 @@ TEST_CASE_TEMPLATE("of a larger density the threshold is lower", C, ESTIMATORS) 
   auto const x = normal_vector(30'000, 9);
   std::size_t before = 0;
   for (double const density : {0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.9}) {
-    auto const now = kept(decoded(C(density), x));
+    auto const now = nonzeros(decoded(C(density), x));
     CAPTURE(density);
     CHECK(now >= before);
     before = now;
@@ -162,7 +158,7 @@ TEST_CASE_TEMPLATE("room in the shape is kept", C, ESTIMATORS) {
     auto t = trial<float, C>(C(0.1), pith::shape{1000, 1, room});
     auto const y = widen(t.roundtrip(x));
     CAPTURE(room);
-    CHECK(kept(y) <= room);
+    CHECK(nonzeros(y) <= room);
     if (room > 0) CHECK(largest(y) == largest(widen(x)));
     CHECK(C(0.1).delta({1000, 1, room}) == (room == 0 ? 0 : 0.001));
   }
@@ -195,7 +191,7 @@ TEST_CASE_TEMPLATE("what was sent and what is kept add up to the gradients", C, 
   }
   auto& residual = std::get<1>(t.state().local().each).residual;
   for (std::size_t i = 0; i < n; ++i) CHECK(sum[i] + residual.data()[i] == total[i]);
-  CHECK(kept(std::vector<double>(residual.data(), residual.data() + n)) < n / 2);
+  CHECK(nonzeros(std::vector<double>(residual.data(), residual.data() + n)) < n / 2);
 }
 
 TEST_CASE("names and bounds and what is refused") {

@@ -3,6 +3,7 @@
 
 #include <pith/core/element.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -58,6 +59,16 @@ inline std::vector<double> normal_vector(std::size_t n, std::uint64_t seed) {
   auto x = std::vector<double>(n);
   for (auto& v : x) v = normal(random);
   return x;
+}
+inline std::vector<double> laplace_vector(std::size_t n, std::uint64_t seed) {
+  auto random = std::mt19937_64(seed);
+  auto x = std::vector<double>(n);
+  for (auto& v : x) v = (random() % 2 == 0 ? 1 : -1) * std::log(uniform(random));
+  return x;
+}
+
+inline std::size_t nonzeros(std::vector<double> const& x) {
+  return x.size() - static_cast<std::size_t>(std::count(x.begin(), x.end(), 0.0));
 }
 
 inline double dot(std::vector<double> const& a, std::vector<double> const& b) {
