@@ -1,11 +1,10 @@
 // pith/adapt/bypass.hpp — small tensors travel dense.
 #pragma once
 
+#include <pith/core/around.hpp>
 #include <pith/core/capability.hpp>
 #include <pith/core/error.hpp>
-#include <pith/core/fed_back.hpp>
 #include <pith/core/identity.hpp>
-#include <pith/core/measured.hpp>
 #include <pith/core/rounds.hpp>
 #include <pith/core/seal.hpp>
 
@@ -19,40 +18,23 @@ namespace pith::inline v0 {
 ///   keeps    what C keeps; nothing for small tensors
 ///   is       exact for small tensors, else what C is; the end of a pipeline
 template <class C>
-class bypass : public pipeable {
+class bypass : public detail::around<bypass<C>, C> {
+  using base = detail::around<bypass<C>, C>;
+  using base::codec_, base::inside;
+
  public:
-  static constexpr bool is_closed = true;
   static constexpr bool is_reproducible = reproducible<C>;
-  static constexpr bool is_variable_rate = variable_rate<C>;
   static constexpr rate_form rates = rate_form_of<C>();
 
-  bypass(C codec, std::uint64_t least) : codec_(std::move(codec)), least_(least) {}
+  bypass(C codec, std::uint64_t least) : base(std::move(codec)), least_(least) {}
 
   std::string name() const { return detail::text("bypass(", codec_.name(), ",", least_, ")"); }
   bool is_exact(shape const& dims) const { return dense(dims) || detail::is_exact(codec_, dims); }
   bool may_lose(shape const& dims) const { return !dense(dims) && detail::may_lose(codec_, dims); }
-  bypass measuring(rate_list const& at_rates) const {
-    auto other = *this;
-    other.codec_ = detail::measuring(codec_, at_rates);
-    return other;
-  }
-  rate_list measured_rates() const { return detail::measured_rates(codec_); }
-  double* energies_in(auto& local) const { return detail::energies_in(codec_, only(local)); }
-  bool has_rate() const { return detail::has_rate(codec_); }
-  bool states_follow_rate() const { return detail::states_follow_rate(codec_); }
-  bypass at(double rate) const requires rate_adjustable<C> { return bypass(codec_.at(rate), least_); }
   double delta(shape const& dims) const requires contractive<C> { return dense(dims) ? 1 : codec_.delta(dims); }
   double omega(shape const& dims) const requires unbiased<C> { return dense(dims) ? 0 : codec_.omega(dims); }
   capabilities capabilities_for(shape const& dims) const requires erased<C> {
     return dense(dims) ? capabilities_of(identity(), dims) : codec_.capabilities_for(dims);
-  }
-
-  detail::policy_states fed_back_in(auto& agreed, auto& local) const {
-    return detail::fed_back_in(codec_, only(agreed), only(local));
-  }
-  template <executor E>
-  void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
-    detail::rescale_state(codec_, exec, factor, only(agreed), only(local));
   }
 
   template <class In, executor E>
@@ -84,20 +66,19 @@ class bypass : public pipeable {
   void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
                       span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
     if (dense(dims)) return exec.copy(payload.data(), x.data, payload.size());
-    detail::encode_payload<In>(codec_, exec, id, dims, x, payload, only(agreed), only(local), ws);
+    detail::encode_payload<In>(codec_, exec, id, dims, x, payload, inside(agreed), inside(local), ws);
   }
   template <class In, executor E>
     requires codec<C, In, E>
   void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
                       stream_on<E, In> x, auto const& agreed, workspace_on<E>& ws) const {
     if (dense(dims)) return exec.copy(x.data, payload.data(), payload.size());
-    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, only(agreed), ws);
+    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, inside(agreed), ws);
   }
 
   unsigned rounds(shape const& dims, unsigned ranks) const {
     return dense(dims) ? 1 : detail::rounds(codec_, dims, ranks);
   }
-  unsigned depth() const { return detail::depth(codec_); }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     return dense(dims) ? transfer{transport::sum, kind_of<In>(), dims.n}
@@ -113,24 +94,25 @@ class bypass : public pipeable {
                stream_on<E, In const> x, span_on<E, std::byte> out, auto const& agreed, auto& local,
                workspace_on<E>& ws) const {
     if (dense(dims)) return exec.copy(out.data(), x.data, out.size());
-    detail::produce<In>(codec_, exec, id, dims, ranks, round, x, out, only(agreed), only(local), ws);
+    detail::produce<In>(codec_, exec, id, dims, ranks, round, x, out, inside(agreed), inside(local), ws);
   }
   template <class In, executor E>
     requires exchangeable<C, In, E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
               stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
     if (!dense(dims))
-      return detail::absorb<In>(codec_, exec, id, dims, ranks, round, in, x, only(agreed), only(local), ws);
+      return detail::absorb<In>(codec_, exec, id, dims, ranks, round, in, x, inside(agreed), inside(local), ws);
     auto const* sum = reinterpret_cast<In const*>(in.bytes.data());
     exec.for_each_index(dims.n, detail::scale<In, In>{sum, x.data, accum<In>{1} / static_cast<accum<In>>(ranks)});
   }
 
  private:
+  friend base;
+
+  bypass with(C codec) const { return bypass(std::move(codec), least_); }
   bool dense(shape const& dims) const { return dims.n < least_; }
   shape unless_dense(shape const& dims) const { return dense(dims) ? shape{} : dims; }
-  static auto& only(auto& states) { return std::get<0>(states.each); }
 
-  C codec_;
   std::uint64_t least_;
 };
 

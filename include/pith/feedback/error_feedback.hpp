@@ -1,11 +1,10 @@
 // pith/feedback/error_feedback.hpp — a codec that remembers what it did not send.
 #pragma once
 
+#include <pith/core/around.hpp>
 #include <pith/core/capability.hpp>
 #include <pith/core/error.hpp>
 #include <pith/core/explain.hpp>
-#include <pith/core/fed_back.hpp>
-#include <pith/core/measured.hpp>
 #include <pith/core/rounds.hpp>
 #include <pith/feedback/contraction.hpp>
 #include <pith/feedback/fusing.hpp>
@@ -34,7 +33,9 @@ inline constexpr unverified_t unverified{};
 ///   is       the end of a pipeline; sum of sent + residual = sum of gradients, or what F promises in its place
 ///   source   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
 template <class C, class F = residual>
-class error_feedback : public pipeable {
+class error_feedback : public detail::around<error_feedback<C, F>, C> {
+  using base = detail::around<error_feedback<C, F>, C>;
+  using base::codec_, base::inside;
   static_assert(!closed<C>,
                 "pith: error_feedback(c) needs a stage or a chain of them: write bypass(error_feedback(c), n), not "
                 "error_feedback(bypass(c, n))");
@@ -43,9 +44,7 @@ class error_feedback : public pipeable {
                 "commit and rescale(exec, factor, agreed, local)");
 
  public:
-  static constexpr bool is_closed = true;
   static constexpr bool is_reproducible = reproducible<C> && reproducible<F>;
-  static constexpr bool is_variable_rate = variable_rate<C>;
   static constexpr rate_form rates = forgetful<F> ? rate_form_of<C>() : detail::fed_back_rate(rate_form_of<C>());
 
   explicit error_feedback(C codec, F policy = F()) : error_feedback(std::move(codec), std::move(policy), true) {
@@ -83,22 +82,8 @@ class error_feedback : public pipeable {
   /// For a new loss scale or learning rate: what is fed back, times factor.
   template <executor E>
   void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
-    detail::rescale_state(codec_, exec, factor, codec_part(agreed), codec_part(local));
+    detail::rescale_state(codec_, exec, factor, inside(agreed), inside(local));
     policy_.rescale(exec, factor, policy_part(agreed), policy_part(local));
-  }
-  error_feedback measuring(rate_list const& at_rates) const {
-    auto other = *this;
-    other.codec_ = detail::measuring(codec_, at_rates);
-    return other;
-  }
-  rate_list measured_rates() const { return detail::measured_rates(codec_); }
-  double* energies_in(auto& local) const { return detail::energies_in(codec_, codec_part(local)); }
-  bool has_rate() const { return detail::has_rate(codec_); }
-  bool states_follow_rate() const { return detail::states_follow_rate(codec_); }
-  error_feedback at(double rate) const requires rate_adjustable<C> {
-    auto other = *this;
-    other.codec_ = codec_.at(rate);
-    return other;
   }
 
   template <class In, executor E>
@@ -143,16 +128,16 @@ class error_feedback : public pipeable {
     if constexpr (fuses<In, E>) {
       if (is_fused<In, E>(dims)) {
         auto const from = policy_.template source<In, E>(g, policy_part(local));
-        return detail::encode_payload_from<accum<In>>(codec_, exec, id, dims, from, payload, codec_part(agreed),
-                                                      codec_part(local), ws);
+        return detail::encode_payload_from<accum<In>>(codec_, exec, id, dims, from, payload, inside(agreed),
+                                                      inside(local), ws);
       }
     }
     auto const p = compensated<In>(exec, id, dims, g, local, ws);
-    detail::encode_payload<accum<In>>(codec_, exec, id, dims, p, payload, codec_part(agreed), codec_part(local), ws);
+    detail::encode_payload<accum<In>>(codec_, exec, id, dims, p, payload, inside(agreed), inside(local), ws);
     if (is_exact(dims)) return;
     if (loses_nothing(dims)) return policy_.commit(exec, id, dims, p, p, policy_part(local), ws);
     auto const sent = ws.template take<accum<In>>(dims.n);
-    detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, sent, codec_part(agreed), ws);
+    detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, sent, inside(agreed), ws);
     policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(sent), policy_part(local), ws);
   }
   template <real In, executor E>
@@ -160,12 +145,11 @@ class error_feedback : public pipeable {
   void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
                       stream_on<E, In> x, auto const& agreed, workspace_on<E>& ws) const {
     auto const y = detail::widened<In, E>(x, ws);
-    detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, y, codec_part(agreed), ws);
+    detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, y, inside(agreed), ws);
     detail::narrow<In>(exec, y, x);
   }
 
   unsigned rounds(shape const& dims, unsigned ranks) const { return detail::rounds(codec_, dims, ranks); }
-  unsigned depth() const { return detail::depth(codec_); }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     return detail::transfer_of<accum<In>>(codec_, r, dims, ranks);
@@ -191,18 +175,18 @@ class error_feedback : public pipeable {
                workspace_on<E>& ws) const {
     if constexpr (exchanges_from_source<In, E>) {
       auto const from = policy_.template source<In, E>(g, policy_part(local));
-      if (hears_mean<In, E>(dims)) return codec_.produce_from(exec, dims, round, from, out, codec_part(agreed), ws);
+      if (hears_mean<In, E>(dims)) return codec_.produce_from(exec, dims, round, from, out, inside(agreed), ws);
     } else if constexpr (fuses_exchange<In, E>) {
       if (is_fused<In, E>(dims)) return encode_payload<In>(exec, id, dims, g, out, agreed, local, ws);
     }
     auto const last = detail::contributing_round(codec_, dims, ranks);
     auto const p = round > last ? stream_on<E, accum<In> const>() : compensated<In>(exec, id, dims, g, local, ws);
-    detail::produce<accum<In>>(codec_, exec, id, dims, ranks, round, p, out, codec_part(agreed), codec_part(local), ws);
+    detail::produce<accum<In>>(codec_, exec, id, dims, ranks, round, p, out, inside(agreed), inside(local), ws);
     if constexpr (detail::tells_contribution<C, accum<In>, E>) {
       if (!tells_own<In, E>() || is_exact(dims) || round != last) return;
       if (loses_nothing(dims)) return policy_.commit(exec, id, dims, p, p, policy_part(local), ws);
       auto const sent = ws.template take<accum<In>>(dims.n);
-      detail::contribution<accum<In>>(codec_, exec, id, dims, ranks, out, sent, codec_part(agreed), ws);
+      detail::contribution<accum<In>>(codec_, exec, id, dims, ranks, out, sent, inside(agreed), ws);
       policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(sent), policy_part(local), ws);
     }
   }
@@ -212,21 +196,23 @@ class error_feedback : public pipeable {
               stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
     if (round + 1 < rounds(dims, ranks)) {
       auto const none = stream_on<E, accum<In>>();
-      detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, none, codec_part(agreed), codec_part(local),
-                                ws);
+      detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, none, inside(agreed), inside(local), ws);
       return;
     }
     if constexpr (exchanges_from_source<In, E>) {
       auto const to =
           detail::feedback_sink<F, In, E>{policy_.template source<In, E>(x, policy_part(local)), {x.data, 1}};
-      if (hears_mean<In, E>(dims)) return codec_.absorb_to(exec, id, dims, ranks, in, to, codec_part(agreed), ws);
+      if (hears_mean<In, E>(dims)) return codec_.absorb_to(exec, id, dims, ranks, in, to, inside(agreed), ws);
     }
     absorb_last<In>(exec, id, dims, ranks, round, in, x, agreed, local, ws);
   }
 
  private:
   error_feedback(C codec, F policy, bool verified)
-      : codec_(std::move(codec)), policy_(std::move(policy)), verified_(verified) {}
+      : base(std::move(codec)), policy_(std::move(policy)), verified_(verified) {}
+  friend base;
+
+  error_feedback with(C codec) const { return error_feedback(std::move(codec), policy_, verified_); }
 
   /// The last round step by step.
   template <class In, class E>
@@ -234,8 +220,7 @@ class error_feedback : public pipeable {
                    stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
     auto const knows = tells_own<In, E>();
     auto const mean = knows || is_exact(dims) ? detail::widened<In, E>(x, ws) : ws.template take<accum<In>>(dims.n);
-    detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, mean, codec_part(agreed), codec_part(local),
-                              ws);
+    detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, mean, inside(agreed), inside(local), ws);
     if (is_exact(dims)) return detail::narrow<In>(exec, mean, x);
     if (!knows) {
       auto const p = compensated<In>(exec, id, dims, stream_on<E, In const>(x), local, ws);
@@ -258,8 +243,8 @@ class error_feedback : public pipeable {
     if constexpr (detail::tells_arrived<C, accum<In>, E>) {
       if (detail::traits_of(policy_).commits == told::mean) return mean;
       auto const sent = ws.template take<accum<In>>(dims.n);
-      codec_.arrived(exec, id, dims, ranks, p, stream_on<E, accum<In> const>(mean), sent, codec_part(agreed),
-                     codec_part(local), ws);
+      codec_.arrived(exec, id, dims, ranks, p, stream_on<E, accum<In> const>(mean), sent, inside(agreed), inside(local),
+                     ws);
       return sent;
     } else {
       return mean;
@@ -289,7 +274,6 @@ class error_feedback : public pipeable {
     }
   }
 
-  static auto& codec_part(auto& states) { return std::get<0>(states.each); }
   static auto& policy_part(auto& states) { return std::get<1>(states.each); }
 
   bool loses_nothing(shape const& dims) const { return detail::is_exact(codec_, dims); }
@@ -330,7 +314,6 @@ class error_feedback : public pipeable {
     return p;
   }
 
-  C codec_;
   [[no_unique_address]] F policy_;
   bool verified_;
 };

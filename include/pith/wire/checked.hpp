@@ -1,10 +1,9 @@
 // pith/wire/checked.hpp — a codec whose gathered payloads are verified where they are decoded, without a host wait.
 #pragma once
 
+#include <pith/core/around.hpp>
 #include <pith/core/digest.hpp>
 #include <pith/core/explain.hpp>
-#include <pith/core/fed_back.hpp>
-#include <pith/core/measured.hpp>
 #include <pith/core/rounds.hpp>
 #include <pith/core/seal.hpp>
 #include <pith/wire/checksum.hpp>
@@ -104,11 +103,12 @@ class pieces_behind final : public piece_visitor {
 ///   errors   wrong bytes are a raised flag and NaN, on the rank that received them
 ///   is       the end of a pipeline, else what C is; bypass(checked(c, flag), n) goes around it
 template <class C, memory_space Space = host_space>
-class checked : public pipeable {
+class checked : public detail::around<checked<C, Space>, C> {
+  using base = detail::around<checked<C, Space>, C>;
+  using base::codec_, base::inside;
+
  public:
-  static constexpr bool is_closed = true;
   static constexpr bool is_reproducible = reproducible<C>;
-  static constexpr bool is_variable_rate = variable_rate<C>;
   static constexpr rate_form rates = rate_form_of<C>();
 
   template <executor E>
@@ -118,28 +118,10 @@ class checked : public pipeable {
   std::string name() const { return detail::text("checked(", codec_.name(), ")"); }
   bool is_exact(shape const& dims) const { return detail::is_exact(codec_, dims); }
   bool may_lose(shape const& dims) const { return detail::may_lose(codec_, dims); }
-  checked measuring(rate_list const& at_rates) const {
-    auto other = *this;
-    other.codec_ = detail::measuring(codec_, at_rates);
-    return other;
-  }
-  rate_list measured_rates() const { return detail::measured_rates(codec_); }
-  double* energies_in(auto& local) const { return detail::energies_in(codec_, only(local)); }
-  bool has_rate() const { return detail::has_rate(codec_); }
-  bool states_follow_rate() const { return detail::states_follow_rate(codec_); }
-  checked at(double rate) const requires rate_adjustable<C> { return checked(codec_.at(rate), flag_); }
   double delta(shape const& dims) const requires contractive<C> { return codec_.delta(dims); }
   double omega(shape const& dims) const requires unbiased<C> { return codec_.omega(dims); }
   double error_bound(shape const& dims) const requires absolute<C> { return codec_.error_bound(dims); }
   capabilities capabilities_for(shape const& dims) const requires erased<C> { return codec_.capabilities_for(dims); }
-
-  detail::policy_states fed_back_in(auto& agreed, auto& local) const {
-    return detail::fed_back_in(codec_, only(agreed), only(local));
-  }
-  template <executor E>
-  void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
-    detail::rescale_state(codec_, exec, factor, only(agreed), only(local));
-  }
 
   template <class In, executor E>
   auto make_agreed(E const& exec, call const& id, shape const& dims) const {
@@ -170,7 +152,7 @@ class checked : public pipeable {
   void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
                       span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
     explain_space<E, Space>();
-    detail::encode_payload<In>(codec_, exec, id, dims, x, payload.subspan(head), only(agreed), only(local), ws);
+    detail::encode_payload<In>(codec_, exec, id, dims, x, payload.subspan(head), inside(agreed), inside(local), ws);
     sign<In>(exec, id, dims, payload, ws);
   }
   template <class In, executor E>
@@ -180,12 +162,11 @@ class checked : public pipeable {
     explain_space<E, Space>();
     auto const verdict = fresh_verdict(exec, ws);
     verify<In>(exec, id, dims, payload, verdict, ws);
-    detail::decode_payload<In>(codec_, exec, id, dims, payload.subspan(head), x, only(agreed), ws);
+    detail::decode_payload<In>(codec_, exec, id, dims, payload.subspan(head), x, inside(agreed), ws);
     spoil(exec, verdict, x);
   }
 
   unsigned rounds(shape const& dims, unsigned ranks) const { return detail::rounds(codec_, dims, ranks); }
-  unsigned depth() const { return detail::depth(codec_); }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     auto const moves = detail::transfer_of<In>(codec_, r, dims, ranks);
@@ -205,7 +186,7 @@ class checked : public pipeable {
                span_on<E, std::byte> out, auto const& agreed, auto& local, workspace_on<E>& ws) const {
     explain_space<E, Space>();
     auto const before = head_in<In>(r, dims, ranks);
-    detail::produce<In>(codec_, exec, id, dims, ranks, r, x, out.subspan(before), only(agreed), only(local), ws);
+    detail::produce<In>(codec_, exec, id, dims, ranks, r, x, out.subspan(before), inside(agreed), inside(local), ws);
     if (before > 0) sign<In>(exec, id, dims, out, ws);
   }
   /// A wrong payload in a round that is not the last makes the gradient NaN, and so what follows.
@@ -216,10 +197,10 @@ class checked : public pipeable {
     auto const before = head_in<In>(r, dims, ranks);
     auto const inner = received_on<E>{in.bytes.subspan(before), in.stride};
     if (before == 0)
-      return detail::absorb<In>(codec_, exec, id, dims, ranks, r, inner, x, only(agreed), only(local), ws);
+      return detail::absorb<In>(codec_, exec, id, dims, ranks, r, inner, x, inside(agreed), inside(local), ws);
     auto const verdict = fresh_verdict(exec, ws);
     verify_all<In>(exec, id, dims, ranks, in, round<In>(r, dims, ranks).bytes(), verdict, ws);
-    detail::absorb<In>(codec_, exec, id, dims, ranks, r, inner, x, only(agreed), only(local), ws);
+    detail::absorb<In>(codec_, exec, id, dims, ranks, r, inner, x, inside(agreed), inside(local), ws);
     spoil(exec, verdict, x);
   }
 
@@ -227,9 +208,10 @@ class checked : public pipeable {
   static constexpr std::size_t head = sizeof(detail::device_header);
 
   checked(C codec, std::uint32_t* flag)
-      : codec_(std::move(codec)), flag_(flag), name_digest_((digest() << codec_.name()).value()) {}
+      : base(std::move(codec)), flag_(flag), name_digest_((digest() << codec_.name()).value()) {}
+  friend base;
 
-  static auto& only(auto& states) { return std::get<0>(states.each); }
+  checked with(C codec) const { return checked(std::move(codec), flag_); }
 
   /// What all ranks gather, each the payload of every other.
   static bool has_head(transfer const& moves) { return moves.how == transport::all_gather && moves.among.is_all(); }
@@ -292,7 +274,6 @@ class checked : public pipeable {
     exec.for_each_index(n / chunks::chunk + (n % chunks::chunk != 0), chunks{verdict, x.data, n});
   }
 
-  C codec_;
   std::uint32_t* flag_;
   std::uint64_t name_digest_;
 };
