@@ -67,4 +67,15 @@ struct square_of {
   }
 };
 
+/// (x[i] - y[i])^2.
+template <class In>
+struct square_of_difference {
+  In const* x;
+  In const* y;
+  PITH_HD double operator()(std::uint64_t i) const {
+    auto const lost = element_cast<double>(x[i]) - element_cast<double>(y[i]);
+    return lost * lost;
+  }
+};
+
 }  // namespace pith::inline v0::detail

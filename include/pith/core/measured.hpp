@@ -102,16 +102,5 @@ struct note_kept {
   PITH_HD void operator()(std::uint64_t) const { energies[slot] = energies[0] - *lost; }
 };
 
-/// (x - y)^2.
-template <class In>
-struct square_of_difference {
-  In const* x;
-  In const* y;
-  PITH_HD double operator()(std::uint64_t i) const {
-    auto const lost = element_cast<double>(x[i]) - element_cast<double>(y[i]);
-    return lost * lost;
-  }
-};
-
 }  // namespace detail
 }  // namespace pith::inline v0
