@@ -104,6 +104,11 @@ TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
                            "ef(scaled_sign,two_sided(top_k(0.1)|qsgd<8>))",
                            "ef(power_sgd(1),two_sided(power_sgd(1),residual(0.9,1)))",
                            "ef(scaled_sign,two_sided(scaled_sign,ef_sign(0.1)))",
+                           "rated(top_k(0.01))",
+                           "rated(top_k(0.01)|qsgd<8>,0.5)",
+                           "rated(random_k(0.1),dense)",
+                           "ef(rated(top_k(0.1),0.5,dense),momentum_correction(0.9))",
+                           "bypass(ef(rated(sidco(0.01)),unverified),1024)",
                            "bypass(ef(scaled_sign),1024)"}) {
     CHECK(name_of(text) == text);
   }
@@ -118,6 +123,7 @@ TEST_CASE("blanks and defaults may be written or not") {
   CHECK(name_of("terngrad(2.5, 0)") == "terngrad");
   CHECK(name_of("power_sgd(4, 2)") == "power_sgd(4)");
   CHECK(name_of("ef(scaled_sign, residual)") == "ef(scaled_sign)");
+  CHECK(name_of("rated(top_k(0.1), 1)") == "rated(top_k(0.1))");
   CHECK(name_of("ef(scaled_sign, signum_momentum)") == "ef(scaled_sign,signum_momentum(0.9))");
   CHECK(name_of("ef(top_k(0.1), momentum_correction)") == "ef(top_k(0.1),momentum_correction(0.9))");
 }
@@ -215,7 +221,18 @@ TEST_CASE("feedback made from text has the bytes of its type") {
   same(error_feedback(pith::top_k(0.1), pith::momentum_correction(0.9, {.nesterov = true})),
        "ef(top_k(0.1),momentum_correction(0.9,nesterov))");
   same(error_feedback(pith::power_sgd(1), pith::own_residual()), "ef(power_sgd(1),own_residual)");
+  same(error_feedback(pith::rated(pith::top_k(0.1) | pith::qsgd<4>())), "ef(rated(top_k(0.1)|qsgd<4>))");
+  same(error_feedback(pith::rated(pith::random_k(0.1)).at(1)), "ef(rated(random_k(0.1),dense))");
   same(error_feedback(pith::top_k(0.1), pith::two_sided(pith::scaled_sign())), "ef(top_k(0.1),two_sided(scaled_sign))");
+}
+
+TEST_CASE("a rate of what was parsed is adjusted, and its states go on") {
+  auto const codec = pith::parse<float>("ef(rated(top_k(0.5)|qsgd<8>))");
+  CHECK(codec.at(0.25).name() == "ef(rated(top_k(0.25)|qsgd<8>))");
+  CHECK(codec.at(1).name() == "ef(rated(top_k(0.5)|qsgd<8>,dense))");
+  CHECK(codec.at(1).is_exact({64}) == false);  // what waits goes out with it
+  CHECK(pith::payload_bytes<float>(codec.at(1), {64}) == 64 * sizeof(float));
+  CHECK(codec.measuring({0.5, 0.25}).measured_rates() == pith::rate_list{0.5, 0.25});
 }
 
 TEST_CASE("a state of another codec is refused") {
@@ -272,7 +289,13 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("power_sgd(1,0.5)", "power_sgd: min_rate must be finite and at least 1, got 0.5");
   refuses("damped(top_k(0.1))", "damped(s) needs an unbiased stage s; top_k(0.1) is not");
   refuses("qsgd<8>|top_k(0.1)", "qsgd<8> emits no float, which top_k(0.1) needs");
-  refuses("ef(bypass(top_k(0.1),9))", "ef and bypass go around a whole chain: bypass(ef(a|b),n)");
+  refuses("ef(bypass(top_k(0.1),9))", "ef, rated and bypass go around a whole chain: bypass(ef(rated(a|b)),n)");
+  refuses("top_k(0.1)|rated(qsgd<8>)", "\"rated(qsgd<8>)\" is no stage");
+  refuses("rated(qsgd<8>)", "rated(c) needs a c with one stage whose rate can be adjusted, got \"rated(qsgd<8>)\"");
+  refuses("rated(top_k(0.5)|top_k(0.5))", "rated(c) needs a c with one stage whose rate can be adjusted");
+  refuses("rated(top_k(0.1),0)", "rated: the first dense rate must be in (0, 1], got 0");
+  refuses("rated(top_k(0.1),0.5,often)", "rated takes 1 to 2 arguments, got");
+  refuses("rated(ef(top_k(0.1)))", "\"ef(top_k(0.1))\" is no stage");
   refuses("top_k<77>(0.1)", "top_k takes no <77>, got \"top_k<77>(0.1)\"");
   refuses("ef<3>(top_k(0.1))", "ef takes no <3>");
   refuses("ef(top_k(0.1),unverified,residual(0.5,1))", "ef takes 1 to 2 arguments");

@@ -1,6 +1,7 @@
 // pith/parse.hpp — a codec from its text: parse<float>("ef(top_k(0.01)|qsgd<8>)").
 #pragma once
 
+#include <pith/adapt/rated.hpp>
 #include <pith/comm/g_top_k.hpp>
 #include <pith/comm/hierarchical.hpp>
 #include <pith/comm/ok_top_k.hpp>
@@ -22,13 +23,26 @@ namespace detail {
 template <class In, class E>
 any_codec<In, E> codec_from(syntax::pipeline const& p);
 
-/// Calls f with what feedback goes around: a chain, a chain in two shots, on two levels or around a ring, or a sparse
-/// exchange.
+/// rated(chain), rated(chain,dense_from), and with `dense` behind them what at(1) makes of these.
+template <class T, class E>
+rated<any_chain<T, E>> rated_from(syntax::term const& t) {
+  auto const is_dense = t.arguments.size() > 1 && t.arguments.back().text == "dense";
+  t.takes(1, is_dense ? 3 : 2);
+  auto const chain = chain_from<T, E>(t.arguments[0]);
+  require(chain.has_rate(), "parse: rated(c) needs a c with one stage whose rate can be adjusted, got \"", t.text,
+          "\"");
+  auto const made = t.arguments.size() == (is_dense ? 3u : 2u) ? rated(chain, t.number(1)) : rated(chain);
+  return is_dense ? made.at(1) : made;
+}
+
+/// Calls f with what feedback goes around: a chain, a chain that is rated, in two shots, on two levels or around a
+/// ring, or a sparse exchange.
 template <class T, class E, class F>
 auto with_exchanged(syntax::pipeline const& p, F const& f) {
   auto const& t = p.terms.front();
   if (p.terms.size() == 1 && t.is_plain("ok_top_k", 1, 1)) return f(ok_top_k(t.number(0)));
   if (p.terms.size() == 1 && t.is_plain("g_top_k", 1, 1)) return f(g_top_k(t.number(0)));
+  if (p.terms.size() == 1 && t.is_plain("rated", 1, 3)) return f(rated_from<T, E>(t));
   if (p.terms.size() == 1 && t.is_plain("ring", 1, 1)) return f(ring(chain_from<T, E>(t.arguments[0])));
   if (p.terms.size() == 1 && t.is_plain("hierarchical", 3, 3)) {
     auto const ranks_per_node = static_cast<unsigned>(std::min<std::uint64_t>(t.count(2), 1u << 20));

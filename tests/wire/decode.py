@@ -281,7 +281,9 @@ def decode(text, kind, n, rows, head, payload):
     name, args = arguments(text) if len(parts) == 1 else ("", [])
     if name == "bypass" and n < int(args[1]):
         return read(kind, payload, n)
-    if name in ("bypass", "two_shot", "ring", "hierarchical"):
+    if name == "rated" and args[-1] == "dense":
+        return read(kind, payload, n)
+    if name in ("bypass", "rated", "two_shot", "ring", "hierarchical"):
         return decode(args[0], kind, n, rows, head, payload)
     if name in ("ok_top_k", "g_top_k"):
         return decode(f"top_k({args[0]})", kind, n, rows, head, payload)

@@ -122,6 +122,8 @@ int main(int count, char** arguments) {
                         {"ef_one_bit", "ef(one_bit(8))", {27}, 3},
                         {"ef_ef_sign", "ef(scaled_sign,ef_sign(0.5))", {21}, 2},
                         {"ef_momentum", "ef(top_k(0.2),momentum_correction(0.9))", {33}, 3},
+                        {"rated", "ef(rated(top_k(0.2)|qsgd<8>,0.5))", {33}, 2},
+                        {"rated_dense", "rated(random_k(0.2),dense)", {21}, 2},
                         {"two_shot", "two_shot(terngrad(0))", {33}},
                         {"ok_top_k", "ok_top_k(0.2)", {37}},
                         {"g_top_k", "g_top_k(0.2)", {37}},

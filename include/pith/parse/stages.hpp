@@ -100,9 +100,7 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
       "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
       "one_bit, sign, summed_sign, terngrad, summed_terngrad, trits(stage), qsgd<Bits>, natural<Bits>, eight_bit, "
       "top_k, threshold, redsync, redsync_mean, sidco, gaussian_k, random_k, random_blocks, hadamard, power_sgd, "
-      "one_sided_power_sgd and damped(stage); ef "
-      "and bypass go around a whole chain: "
-      "bypass(ef(a|b),n)"));
+      "one_sided_power_sgd and damped(stage); ef, rated and bypass go around a whole chain: bypass(ef(rated(a|b)),n)"));
 }
 
 template <class F>
