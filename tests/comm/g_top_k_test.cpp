@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "support/exchanged.hpp"
+#include "support/garbage.hpp"
 #include "support/group.hpp"
 #include "support/sixteenths.hpp"
 #include "support/thread_team.hpp"
@@ -111,17 +112,7 @@ TEST_CASE("an entry that was dropped on its way stays in the residual, though it
 }
 
 TEST_CASE("NaN and infinity reach all ranks and leave residuals alone") {
-  auto const codec = pith::error_feedback(pith::g_top_k(0.1));
-  auto g = group<float, std::remove_const_t<decltype(codec)>>(codec, {100}, 5);
-  auto x = all_sixteenths(100, 5);
-  x[1][70] = static_cast<float>(not_a_number);
-  x[4][71] = static_cast<float>(infinity);
-  auto const received = agreed_mean(g.all_reduce(x));
-  CHECK(std::isnan(received[70]));
-  CHECK(std::isinf(received[71]));
-  for (unsigned r = 0; r < 5; ++r) {
-    for (auto const v : kept(policy_state(g.local(r)).residual)) CHECK(std::isfinite(v));
-  }
+  check_spreads_what_is_no_number(pith::g_top_k(0.1), 5);
 }
 
 TEST_CASE_TEMPLATE("all elements travel in their type", In, double, pith::half, pith::bfloat16) {
@@ -168,27 +159,11 @@ TEST_CASE("scratch: the sums of a tensor, and lists of three k, for any number o
 TEST_CASE("wrong bytes write nothing outside of the tensor") {
   constexpr std::size_t n = 40;
   auto const codec = pith::g_top_k(0.25);
-  auto const dims = pith::shape{n};
   for (unsigned const ranks : {2u, 3u, 5u}) {
-    auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, dims, ranks));
-    for (unsigned rank = 0; rank < ranks; ++rank) {
-      auto state = pith::make_state<float>(pith::seq, codec, dims, {7, 1, static_cast<std::uint16_t>(rank)});
-      for (int garbage = 0; garbage < 256; garbage += 17) {
-        auto x = std::vector<float>(n + 2, 42);  // a sanitizer sees what is further away
-        for (unsigned round = 0; round < codec.rounds(dims, ranks); ++round) {
-          auto const bytes =
-              std::vector<std::byte>(codec.round<float>(round, dims, ranks).bytes(), static_cast<std::byte>(garbage));
-          auto ws = pith::workspace<>(pith::span<std::byte>(scratch));
-          pith::detail::absorb<float>(codec, pith::seq, state.id(), dims, ranks, round,
-                                      pith::received<>{pith::span<std::byte const>(bytes), bytes.size()},
-                                      pith::stream<float>{x.data() + 1, n}, state.agreed(), state.local(), ws);
-        }
-        CHECK(x.front() == 42);
-        CHECK(x.back() == 42);
-        auto const* const sent = state.local().sent.data();
-        for (std::size_t j = 0; j < codec.kept(n); ++j) CHECK((sent[j] < n || sent[j] == pith::detail::no_index));
-      }
-    }
+    check_stays_within(codec, n, ranks, [&](auto& state) {
+      auto const* const sent = state.local().sent.data();
+      for (std::size_t j = 0; j < codec.kept(n); ++j) CHECK((sent[j] < n || sent[j] == pith::detail::no_index));
+    });
   }
 }
 

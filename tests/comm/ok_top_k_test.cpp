@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "support/exchanged.hpp"
+#include "support/garbage.hpp"
 #include "support/group.hpp"
 #include "support/sixteenths.hpp"
 #include "support/thread_team.hpp"
@@ -143,17 +144,7 @@ TEST_CASE("pieces without new bounds take turns by step") {
 }
 
 TEST_CASE("NaN and infinity reach all ranks and leave residuals alone") {
-  auto const codec = pith::error_feedback(pith::ok_top_k(0.1));
-  auto g = group<float, std::remove_const_t<decltype(codec)>>(codec, {100}, 3);
-  auto x = all_sixteenths(100, 3);
-  x[1][70] = static_cast<float>(not_a_number);
-  x[2][71] = static_cast<float>(infinity);
-  auto const received = agreed_mean(g.all_reduce(x));
-  CHECK(std::isnan(received[70]));
-  CHECK(std::isinf(received[71]));
-  for (unsigned r = 0; r < 3; ++r) {
-    for (auto const v : kept(policy_state(g.local(r)).residual)) CHECK(std::isfinite(v));
-  }
+  check_spreads_what_is_no_number(pith::ok_top_k(0.1), 3);
 }
 
 TEST_CASE_TEMPLATE("all elements travel in their type", In, double, pith::half, pith::bfloat16) {
@@ -198,29 +189,13 @@ TEST_CASE("scratch: the sums of a tensor, and lists of a few k; never a tensor f
 }
 
 TEST_CASE("wrong bytes write nothing outside of the tensor") {
-  constexpr unsigned ranks = 3;
   constexpr std::size_t n = 40;
-  auto const codec = pith::ok_top_k(0.25);
-  auto const dims = pith::shape{n};
-  auto state = pith::make_state<float>(pith::seq, codec, dims, {7, 1, 1});
-  auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, dims, ranks));
-  for (int garbage = 0; garbage < 256; garbage += 17) {
-    auto x = std::vector<float>(n + 2, 42);  // a sanitizer sees what is further away
-    for (unsigned round = 0; round < 2; ++round) {
-      auto const moves = codec.round<float>(round, dims, ranks);
-      auto const bytes = std::vector<std::byte>(moves.bytes() * ranks, static_cast<std::byte>(garbage));
-      auto ws = pith::workspace<>(pith::span<std::byte>(scratch));
-      pith::detail::absorb<float>(codec, pith::seq, state.id(), dims, ranks, round,
-                                  pith::received<>{pith::span<std::byte const>(bytes), moves.bytes()},
-                                  pith::stream<float>{x.data() + 1, n}, state.agreed(), state.local(), ws);
-    }
-    CHECK(x.front() == 42);
-    CHECK(x.back() == 42);
+  check_stays_within(pith::ok_top_k(0.25), n, 3, [](auto& state) {
     auto const* const words = state.agreed().words.data();
     CHECK(words[0] == 3);
     CHECK(std::is_sorted(words + 1, words + 3));
     CHECK(words[2] <= n);
-  }
+  });
 }
 
 TEST_CASE("an owner may speak of its own region only") {

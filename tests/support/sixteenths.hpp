@@ -94,6 +94,22 @@ void check_estimates(C const& codec, std::size_t n) {
   CHECK(widen(received) == mean);
 }
 
+/// With feedback NaN and infinity reach all ranks, and residuals stay numbers.
+template <class C>
+void check_spreads_what_is_no_number(C const& codec, unsigned ranks) {
+  auto const fed = pith::error_feedback(codec);
+  auto g = group<float, std::remove_const_t<decltype(fed)>>(fed, {100}, ranks);
+  auto x = all_sixteenths(100, ranks);
+  x[1][70] = static_cast<float>(not_a_number);
+  x[ranks - 1][71] = static_cast<float>(infinity);
+  auto const received = agreed_mean(g.all_reduce(x));
+  CHECK(std::isnan(received[70]));
+  CHECK(std::isinf(received[71]));
+  for (unsigned r = 0; r < ranks; ++r) {
+    for (auto const v : kept(policy_state(g.local(r)).residual)) CHECK(std::isfinite(v));
+  }
+}
+
 /// A model's tensors receive together what each would alone, step by step.
 template <class C>
 void check_travels_together(C const& codec, unsigned ranks) {

@@ -1,0 +1,53 @@
+// tests/support/garbage.hpp — exchanges that receive any bytes write nothing outside of their tensor.
+#pragma once
+
+#include <pith/core/compress.hpp>
+#include <pith/core/rounds.hpp>
+#include <pith/exec/seq.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace support {
+
+/// One round of a rank of so many, in which all bytes that it receives are equal.
+template <class C>
+void absorb_garbage(C const& codec, auto& state, pith::stream<float> x, unsigned ranks, unsigned round,
+                    std::byte garbage) {
+  auto const dims = pith::shape{x.capacity};
+  auto const moves = pith::detail::transfer_of<float>(codec, round, dims, ranks);
+  auto const arrivals = std::max(pith::detail::arrivals(moves.how, moves.among.ranks(ranks)), 1u);
+  auto const piece = pith::detail::padded_bytes(moves);
+  auto const bytes = std::vector<std::byte>(arrivals * piece, garbage);
+  auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, dims, ranks));
+  auto ws = pith::workspace<>(pith::span<std::byte>(scratch));
+  pith::detail::absorb<float>(codec, pith::seq, state.id(), dims, ranks, round,
+                              pith::received<>{pith::span<std::byte const>(bytes), piece}, x, state.agreed(),
+                              state.local(), ws);
+}
+
+/// Each rank absorbs garbage of all kinds, round after round; then `look(state)` sees what it left.
+template <class C, class F>
+void check_stays_within(C const& codec, std::size_t n, unsigned ranks, F const& look) {
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    auto state = pith::make_state<float>(pith::seq, codec, {n}, {7, 1, static_cast<std::uint16_t>(rank)});
+    for (int garbage = 0; garbage < 256; garbage += 17) {
+      auto x = std::vector<float>(n + 2, 42);  // a sanitizer sees what is further away
+      for (unsigned round = 0; round < pith::detail::rounds(codec, {n}, ranks); ++round)
+        absorb_garbage(codec, state, {x.data() + 1, n}, ranks, round, static_cast<std::byte>(garbage));
+      CHECK(x.front() == 42);
+      CHECK(x.back() == 42);
+      look(state);
+    }
+  }
+}
+template <class C>
+void check_stays_within(C const& codec, std::size_t n, unsigned ranks) {
+  check_stays_within(codec, n, ranks, [](auto&) {});
+}
+
+}  // namespace support
