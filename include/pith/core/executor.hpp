@@ -65,7 +65,8 @@ concept host_executor = executor<E> && std::same_as<space_of<E>, host_space>;
 
 namespace detail {
 
-/// The least executor there is, declared only: what a stage is checked against before a real executor is known.
+/// The least executor there is: what a stage is checked against before a real executor is known. It is never run, but
+/// defined: without optimisation a function whose return type is deduced is linked even if it was only asked for its type.
 struct archetype {
   using space = host_space;
   static constexpr char const* name() { return "archetype"; }
@@ -73,17 +74,17 @@ struct archetype {
   static constexpr std::uint32_t block_span = 512;
 
   template <class F>
-  void for_each_index(std::uint64_t, F const&) const;
+  void for_each_index(std::uint64_t, F const&) const {}
   template <class Body>
-  void for_each_block(std::uint64_t, Body const&) const;
+  void for_each_block(std::uint64_t, Body const&) const {}
 
-  void copy(void*, void const*, std::size_t) const;
-  void fill(void*, std::byte, std::size_t) const;
-  void upload(void*, void const*, std::size_t) const;
-  void download(void*, void const*, std::size_t) const;
-  void wait() const;
-  void* allocate(std::size_t) const;
-  void deallocate(void*, std::size_t) const noexcept;
+  void copy(void*, void const*, std::size_t) const {}
+  void fill(void*, std::byte, std::size_t) const {}
+  void upload(void*, void const*, std::size_t) const {}
+  void download(void*, void const*, std::size_t) const {}
+  void wait() const {}
+  void* allocate(std::size_t) const { return nullptr; }
+  void deallocate(void*, std::size_t) const noexcept {}
 };
 static_assert(executor<archetype>);
 
