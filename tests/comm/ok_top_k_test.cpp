@@ -190,7 +190,7 @@ TEST_CASE("scratch: the sums of a tensor, and lists of a few k; never a tensor f
 
 TEST_CASE("wrong bytes write nothing outside of the tensor") {
   constexpr std::size_t n = 40;
-  check_stays_within(pith::ok_top_k(0.25), n, 3, [](auto& state) {
+  check_stays_within(pith::ok_top_k(0.25), n, 3, [&](auto& state) {
     auto const* const words = state.agreed().words.data();
     CHECK(words[0] == 3);
     CHECK(std::is_sorted(words + 1, words + 3));
