@@ -26,8 +26,8 @@ struct accordion_options {
 };
 
 /// Every interval a tensor's norm, the root of the mean of |g|^2 over steps and ranks, is compared with that of the
-/// interval before: where it changed by `change` of it or more, or was zero, the tensor is in a critical regime and gets
-/// the high rate. So it does in the first interval, and from a fall of the learning rate to the next look.
+/// interval before: where it changed by `change` of it or more, or was zero, the tensor is in a critical regime and
+/// gets the high rate. So it does in the first interval, and from a fall of the learning rate to the next look.
 ///
 ///   keeps    four numbers for each tensor; saved
 ///   errors   a norm that is no number: the next step is dense and the interval goes on without it

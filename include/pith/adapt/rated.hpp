@@ -19,8 +19,8 @@
 namespace pith::inline v0 {
 
 /// Sends by `C` at rates below `dense_from`, and from there on all values as they are, in one sum. In
-/// error_feedback(rated(c)) what waits goes out with them, so that the residual is zero behind a dense step. `measuring`
-/// says at which rates it shall measure meanwhile what C would keep.
+/// error_feedback(rated(c)) what waits goes out with them, so that the residual is zero behind a dense step.
+/// `measuring` says at which rates it shall measure meanwhile what C would keep.
 ///
 ///   needs    a C that is gathered or summed (no rounds of its own), whose rate is a share of what it gets: a density
 ///   keeps    what C keeps, and nine doubles that are not saved

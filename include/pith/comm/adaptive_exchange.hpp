@@ -88,13 +88,17 @@ class step_board {
 /// controller chooses by it the rates of all tensors that have one. A step's buckets leave before all of its gradients
 /// are there, so a decision comes one step late: that for step t + 1 is made of what was measured in step t.
 ///
-///   auto exchange = pith::make_adaptive_exchange<float>(exec, comm, tensors, matrices(ef(rated(top_k(0.1)))), gravac());
+///   auto codec = pith::error_feedback(pith::rated(pith::top_k(0.1)));
+///   auto exchange = pith::make_adaptive_exchange<float>(exec, comm, tensors, pith::matrices(codec), pith::gravac());
 ///   exchange.set_learning_rate(0.1);        // of the steps that come, for controllers that ask
 ///   exchange.all_reduce_mean(gradients);    // or begin, ready and wait, as those of gradient_exchange
 ///
 ///   needs    what gradient_exchange needs; controllers of one name and equal settings on all ranks
-///   keeps    what gradient_exchange keeps, and the controller
-///   cost     a sum of some doubles a tensor after each step; where a decision differs from the last, what change() costs
+///   keeps    what gradient_exchange keeps, the controller, and ten doubles a tensor
+///   cost     a sum of some doubles a tensor after each step; where a decision differs from the last, what change()
+///            costs
+///   errors   agreement_error on all ranks where one has a controller of another name; a state that is not one of
+///            these: std::invalid_argument
 template <real In, executor E, class Comm, rate_controller R>
 class adaptive_exchange {
  public:
@@ -142,14 +146,12 @@ class adaptive_exchange {
   void begin(span_on<E, In> gradients, double weight = 1) {
     prepare();
     exchange_.begin(gradients, weight);
-    is_prepared_ = false;
-    is_begun_ = true;
+    note_begun();
   }
   void begin(double weight = 1) {
     prepare();
     exchange_.begin(weight);
-    is_prepared_ = false;
-    is_begun_ = true;
+    note_begun();
   }
   void ready(std::size_t tensor) { exchange_.ready(tensor); }
   void ready(std::size_t tensor, span_on<E, In> gradient) { exchange_.ready(tensor, gradient); }
@@ -218,6 +220,10 @@ class adaptive_exchange {
     ++step_;
     choose();
     is_prepared_ = true;
+  }
+  void note_begun() {
+    is_prepared_ = false;
+    is_begun_ = true;
   }
   void observe() {
     board_.read(exec_);
@@ -288,7 +294,7 @@ class adaptive_exchange {
   double learning_rate_ = 0;
   bool is_seen_ = true;       ///< the last step, by the controller
   bool is_prepared_ = false;  ///< the next step: its rates are in force
-  bool is_begun_ = false;
+  bool is_begun_ = false;     ///< and not yet waited for, or left out
   clock::time_point last_ = clock::now();
 };
 

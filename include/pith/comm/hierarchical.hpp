@@ -47,8 +47,8 @@ struct part_values {
 ///
 ///   needs    an Inner without state and an Outer without agreed state (std::invalid_argument); a number of ranks that
 ///            ranks_per_node divides, those of a node one after the other; a communicator that exchanges_pieces and
-///            splits, or rank_groups. Parts begin at buckets of Inner; to Outer a part is a vector, a tensor of its own,
-///            the last ones filled up with zeros
+///            splits, or rank_groups. Parts begin at buckets of Inner; to Outer a part is a vector, a tensor of its
+///            own, the last ones filled up with zeros
 ///   keeps    what Outer keeps of a part, and a part
 ///   cost     encodes n elements and decodes 2 n by Inner, beside Outer's of n / ranks_per_node. Two transfers inside
 ///   errors   those of Inner twice and of Outer between; what Outer loses, an Outer with feedback keeps for the next

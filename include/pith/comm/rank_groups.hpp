@@ -24,7 +24,7 @@ concept splits_alike = splits<Comm> && requires(Comm& comm) {
 ///
 ///   needs    a communicator that outlives it and, for groups, splits_alike; groups that the number of ranks is a
 ///            multiple of (std::invalid_argument). To add is a call of all ranks, in equal order
-///   cost     a split a group, once
+///   cost     a split a group, once; of() is a search among the groups that were added
 template <class Comm>
 class rank_groups {
  public:

@@ -49,14 +49,15 @@ struct gaussian_rule {
 
 }  // namespace detail
 
-/// Keeps about k = max(1, floor(density n)) entries of largest magnitude: those beyond |mean| + z deviation, z being what
-/// k of n normal numbers exceed on either side, corrected by what passes it.
+/// Keeps about k = max(1, floor(density n)) entries of largest magnitude: those beyond |mean| + z deviation, z being
+/// what k of n normal numbers exceed on either side, corrected by what passes it.
 ///
 ///   emits, needs, errors, is    what threshold_estimator says
-///   cost                        one pass for the moments, one for each correction, one to see what it did; two to write
+///   cost                        one pass for the moments, one for each correction, one to see what it did; two to
+///                               write
 ///   source   Shi, Chu, Cheung and See, Understanding Top-k Sparsification in Distributed Deep Learning, 2019; 20 fine
-///            corrections are Ok-Topk's. Of a threshold that too many pass in the end the entries are not kept: the next
-///            larger one that was tried is taken, or the largest entry alone
+///            corrections are Ok-Topk's. Of a threshold that too many pass in the end the entries are not kept: the
+///            next larger one that was tried is taken, or the largest entry alone
 class gaussian_k : public threshold_estimator<detail::gaussian_rule> {
  public:
   explicit gaussian_k(double density, correction how = correction::coarse)

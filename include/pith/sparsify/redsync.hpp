@@ -25,14 +25,15 @@ struct redsync_rule {
 
 }  // namespace detail
 
-/// Keeps from k to 2 k - 1 entries of largest magnitude, k = max(1, floor(density n)), by a binary search in [0, max |x_i|]
-/// of at most 10 passes. Where ties or a few huge elements leave no such threshold, it keeps fewer, the largest always.
+/// Keeps from k to 2 k - 1 entries of largest magnitude, k = max(1, floor(density n)), by a binary search in [0, max
+/// |x_i|] of at most 10 passes. Where ties or a few huge elements leave no such threshold, it keeps fewer, the largest
+/// always.
 ///
 ///   emits, needs, errors, is    what threshold_estimator says
 ///   cost                        one pass for the largest and some 4 to count, at most 10; two to write
-///   source   Fang, Fu, Yang and Hsieh, RedSync: Reducing Synchronization Bandwidth for Distributed Deep Learning Training
-///            System, JPDC 2019: threshold binary search. Its code keeps nothing above [mean, max], goes on to raise the
-///            threshold from k / 2 on, and stops after three passes: 0.1 to 2.1 k
+///   source   Fang, Fu, Yang and Hsieh, RedSync: Reducing Synchronization Bandwidth for Distributed Deep Learning
+///            Training System, JPDC 2019: threshold binary search. Its code keeps nothing above [mean, max], goes on to
+///            raise the threshold from k / 2 on, and stops after three passes: 0.1 to 2.1 k
 class redsync : public threshold_estimator<detail::redsync_rule> {
  public:
   explicit redsync(double density) : threshold_estimator("redsync", density, {}) {}

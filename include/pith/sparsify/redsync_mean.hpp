@@ -108,8 +108,8 @@ struct scatter_mean {
 
 }  // namespace detail
 
-/// Keeps about k = max(1, floor(density n)) entries, the largest above zero in even steps and below in odd ones, as their
-/// mean; the others become zero. A sign whose largest is less than half of the other's loses its turn.
+/// Keeps about k = max(1, floor(density n)) entries, the largest above zero in even steps and below in odd ones, as
+/// their mean; the others become zero. A sign whose largest is less than half of the other's loses its turn.
 ///
 ///   emits    a count of bytes, and zeros behind them: indices of ceil(log2 n) bits, ascending, 2 k - 1 of them; side
 ///            record: the count, the number of indices, the mean in accum<In>
@@ -117,8 +117,8 @@ struct scatter_mean {
 ///   cost     a pass for the signs, those of redsync, three more; scratch 2 k indices; no host wait
 ///   errors   NaN and infinity are kept, and make the mean NaN
 ///   is       a projection of variable rate, which shape::room bounds; contractive with delta = 1 / (4 n (2 k - 1)):
-///            what is kept is (sum of m entries)^2 / m, one of which is at least max |x_i| / 2. Of typical tensors it is
-///            far more, about the share of |x|^2 that is in the entries
+///            what is kept is (sum of m entries)^2 / m, one of which is at least max |x_i| / 2. Of typical tensors it
+///            is far more, about the share of |x|^2 that is in the entries
 ///   source   Fang, Fu, Yang and Hsieh, RedSync, JPDC 2019: quantised sets, where turns do not depend on the tensor
 class redsync_mean : public pipeable {
  public:

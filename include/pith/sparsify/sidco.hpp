@@ -36,7 +36,8 @@ PITH_HD inline double pareto_threshold(survivors const& of, double ln_share) {
   return of.smallest + excess * (ratio + 1) / 2 * (1 - exp_of(shape * ln_share)) / shape;
 }
 
-/// ... of a gamma distribution, by the mean and the mean logarithm. Of magnitudes that are nearly equal, an exponential one.
+/// ... of a gamma distribution, by the mean and the mean logarithm. Of magnitudes that are nearly equal, an exponential
+/// one.
 PITH_HD inline double gamma_threshold(survivors const& of, double ln_share) {
   auto const s = ln(of.mean()) - of.logs / of.count;
   if (!(s > 1.0 / 128)) return exponential_threshold(of, ln_share);
@@ -109,18 +110,19 @@ struct learn_from {
 }  // namespace detail
 
 /// Keeps about k = max(1, floor(density n)) entries of largest magnitude: those in the tail of a distribution that is
-/// fitted to the magnitudes, a quarter of them, and then in stages to what is left, each above its smallest. A stage goes
-/// as far as there is to go by what was counted, divided by the stages left.
+/// fitted to the magnitudes, a quarter of them, and then in stages to what is left, each above its smallest. A stage
+/// goes as far as there is to go by what was counted, divided by the stages left.
 ///
 ///   emits, needs, errors, is    what threshold_estimator says; zeros are no part of the fit
 ///   keeps    where stages are not said, their number: at first one, every five steps one more where less than 0.8 k or
 ///            more than 1.2 k were kept in the mean, up to ceil(log2(1 / density))
 ///   cost     one pass for each stage, up to three more where too many pass still, one to see it; two to write. A
 ///            logarithm a value in the first pass for the gamma distribution, whose quantile one thread computes
-///   source   Abdelmoniem, Elzanaty, Alouini and Canini, An Efficient Statistical-based Gradient Compression Technique for
-///            Distributed Training Systems (SIDCo), MLSys 2021. Shares of stages are of what was counted, not fixed: so a
-///            stage makes good what the ones before it missed, and none is taken back where too many are kept; zeros, and the survivors of another pass, do no harm. The gamma quantile is exact, not
-///            for shapes near 1; the number of stages is a tensor's own
+///   source   Abdelmoniem, Elzanaty, Alouini and Canini, An Efficient Statistical-based Gradient Compression Technique
+///            for Distributed Training Systems (SIDCo), MLSys 2021. Shares of stages are of what was counted, not
+///            fixed: so a stage makes good what the ones before it missed, and none is taken back where too many are
+///            kept; zeros, and the survivors of another pass, do no harm. The gamma quantile is exact, not for shapes
+///            near 1; the number of stages is a tensor's own
 template <magnitudes Model = magnitudes::exponential>
 class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   using engine = threshold_estimator<detail::sidco_rule<Model>>;

@@ -96,8 +96,8 @@ std::size_t search_scratch_bytes(std::uint64_t n) {
   return scratch_for<double>(most * tiles(n));
 }
 
-/// Leaves in `at` a bound that about `aim` of n > 0 values reach, and at most `room` unless they are all as large as the
-/// largest: a fixed sequence of programs, which do nothing when it is over.
+/// Leaves in `at` a bound that about `aim` of n > 0 values reach, and at most `room` unless they are all as large as
+/// the largest: a fixed sequence of programs, which do nothing when it is over.
 template <class Rule, executor E, class Source>
 void find_threshold(E const& exec, Rule const& rule, Source const& from, std::uint64_t n, double aim, double room,
                     search* at, workspace_on<E>& ws) {

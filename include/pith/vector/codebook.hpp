@@ -31,14 +31,15 @@ class codebook {
     digest_ = all.value();
   }
 
-  /// The unit vectors of the axes.
+  /// The unit vectors of the axes: `width` words.
   static codebook axes(std::uint64_t width) {
     auto words = std::vector<float>(width * width);
     for (std::uint64_t i = 0; i < width; ++i) words[i * width + i] = 1;
     return codebook(width, std::move(words));
   }
 
-  /// So many unit vectors in random directions: normal numbers, nearly, of a seed that ranks share.
+  /// `size` unit vectors in random directions, equal on all ranks with a seed that they share: of numbers that are nearly
+  /// normal, each a sum of eight of 16 bits.
   static codebook directions(std::uint64_t width, std::uint64_t size, std::uint64_t seed) {
     auto words = std::vector<float>();
     for (std::uint32_t word = 0; word < size; ++word) {
@@ -60,7 +61,7 @@ class codebook {
   std::uint64_t size() const { return words_.size() / width_; }
   std::vector<float> const& words() const { return words_; }
 
-  /// Of all that it is, so that ranks find out whether theirs differ.
+  /// Of the width and the bits of all numbers, so that ranks find out whether theirs differ.
   std::uint64_t digest() const { return digest_; }
 
   static philox_key key_of(std::uint64_t seed) {

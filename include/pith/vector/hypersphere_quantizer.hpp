@@ -116,23 +116,24 @@ struct random_words {
 
 }  // namespace detail
 
-/// Sends of each run x of w elements one of K = 2^(Bits - 1) unit vectors c_j, its sign, and a length, such that the mean
-/// is x. With the dual vectors d_j = G^-1 c_j, G = sum c_j c_j^T, x = sum <d_j, x> c_j; so c_j is drawn with probability
-/// |<d_j, x>| / a, a = sum |<d_j, x>|, and decodes to +- a c_j.
+/// Sends of each run x of w elements one of K = 2^(Bits - 1) unit vectors c_j, its sign, and a length, such that the
+/// mean is x. With the dual vectors d_j = G^-1 c_j, G = sum c_j c_j^T, x = sum <d_j, x> c_j; so c_j is drawn with
+/// probability |<d_j, x>| / a, a = sum |<d_j, x>|, and decodes to +- a c_j.
 ///
-///   emits    ceil(n / w) symbols of Bits bits, the sign in the uppermost; side record: a of each run, a float. The last
-///            run is filled up with zeros
-///   needs    a codebook of 2^(Bits - 1) words of length 1 that span all directions (std::invalid_argument), equal on all
-///            ranks: its digest is part of the name
+///   emits    ceil(n / w) symbols of Bits bits, the sign in the uppermost; side record: a of each run, a float. The
+///            last run is filled up with zeros
+///   needs    a codebook of 2^(Bits - 1) words of length 1 that span all directions (std::invalid_argument), equal on
+///            all ranks: its digest is part of the name
 ///   keeps    words and duals in the executor's memory, made of the codebook: nothing to save
 ///   cost     2^(Bits + 1) flop an element to encode
 ///   errors   a NaN or an infinity leaves no number of its run; doubles are rounded to floats
 ///   is       unbiased up to 2^-22: E|a c - x|^2 = a^2 - |x|^2 of a run, and a^2 <= K |G^-1| |x|^2, so that omega =
-///            K |G^-1| - 1, w - 1 where the words are evenly spread (G = (K / w) 1); of infinitely many the error is 2 w / pi - 1
+///            K |G^-1| - 1, for which |G^-1| is taken as its largest row sum; w - 1 where the words are evenly spread
+///            (G = (K / w) 1). Of infinitely many words the error is 2 w / pi - 1
 ///   source   Gandikota, Kane, Maity and Mazumdar, vqSGD: Vector Quantized Stochastic Gradient Descent, AISTATS 2021,
-///            whose points +- sqrt(w) e_i with |x|_2 sent always err by w - 1; `codebook::axes` with a = |x|_1 errs by less.
-///            Dai et al., Hyper-Sphere Quantization, 2019, for a codebook. Of the two nearest words no choice is unbiased
-///            unless x lies between them
+///            whose points +- sqrt(w) e_i with |x|_2 sent always err by w - 1; `codebook::axes` with a = |x|_1 errs by
+///            less. Dai et al., Hyper-Sphere Quantization, 2019, for a codebook. Of the two nearest words no choice is
+///            unbiased unless x lies between them
 template <int Bits>
 class hypersphere_quantizer : public pipeable {
   static_assert(2 <= Bits && Bits <= 12, "pith: hypersphere_quantizer<Bits> needs 2 <= Bits <= 12");

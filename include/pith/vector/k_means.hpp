@@ -99,12 +99,14 @@ class k_means {
 
 }  // namespace detail
 
-/// Fits a codebook to a tensor that all ranks have, such as a mean: its runs of `width` elements, divided by the root of
-/// its mean square, as product_quantizer divides.
+/// Fits a codebook to a tensor that all ranks have, such as a mean: its runs of `width` elements, divided by the root
+/// of its mean square, as product_quantizer divides. A last run that is short is left out. At most `rounds` rounds,
+/// fewer where nothing changes.
 ///
 ///   needs    at least one run, a width of 1 to 64, at least one word, finite samples that are not all zero
 ///            (std::invalid_argument)
-///   cost     samples x words squared distances to begin with, and in each round
+///   cost     runs x words squared distances of `width` elements to begin with, and in each round; on the host, in
+///            double
 ///   is       a local optimum: no word is nearer to the mean of what another stands for. Words and distortion are those
 ///            of this program's roundings; ranks of other compilers may find others, which the name of a codec shows
 ///   source   Lloyd, Least Squares Quantization in PCM, 1982; Arthur and Vassilvitskii, k-means++, SODA 2007

@@ -53,8 +53,8 @@ struct root_mean_square {
   }
 };
 
-/// Eight symbols: the words c for which |x - s c|^2 is least, that is 2 <x, c> - s |c|^2 largest. All products are of two
-/// floats, hence exact in double.
+/// Eight symbols: the words c for which |x - s c|^2 is least, that is 2 <x, c> - s |c|^2 largest. All products are of
+/// two floats, hence exact in double.
 template <class In, int Bits>
 struct nearest_words {
   padded_floats<In> x;
@@ -132,19 +132,20 @@ struct uploaded_words {
 
 }  // namespace detail
 
-/// Sends of each run of w elements which of the 2^Bits words of a codebook is nearest to it, both measured in the root of
-/// the tensor's mean square s. Decodes s c.
+/// Sends of each run of w elements which of the 2^Bits words of a codebook is nearest to it, both measured in the root
+/// of the tensor's mean square s. Decodes s c.
 ///
 ///   emits    ceil(n / w) symbols of Bits bits; side record: s, a float. The last run is filled up with zeros
 ///   needs    a codebook of 2^Bits words (std::invalid_argument), equal on all ranks: its digest is part of the name
 ///   keeps    the words in the executor's memory, made of the codebook: nothing to save
 ///   cost     one pass for s, and 2^(Bits + 1) flop an element to encode; scratch a double for each 16,384 elements
 ///   errors   a NaN or an infinity leaves no number of the tensor on any rank; doubles are rounded to floats
-///   is       reproducible. It promises neither delta nor omega, which depend on what the samples of the codebook had in
-///            common with x: feedback needs `unverified`. Of samples that it was fitted to, it loses what k-means did
-///   source   Jégou, Douze and Schmid, Product Quantization for Nearest Neighbor Search, TPAMI 2011; one codebook for all
-///            runs, so that a tensor of any size has enough samples. Put `hadamard` in front where elements have scales of
-///            their own
+///   is       reproducible. It promises neither delta nor omega, which depend on what the samples of the codebook had
+///            in common with x: feedback needs `unverified`. Of samples that it was fitted to, it loses what k-means
+///            did
+///   source   Jégou, Douze and Schmid, Product Quantization for Nearest Neighbor Search, TPAMI 2011; one codebook for
+///            all runs, so that a tensor of any size has enough samples. Put `hadamard` in front where elements have
+///            scales of their own
 template <int Bits>
 class product_quantizer : public pipeable {
   static_assert(1 <= Bits && Bits <= 12, "pith: product_quantizer<Bits> needs 1 <= Bits <= 12");
