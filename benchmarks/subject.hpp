@@ -3,15 +3,14 @@
 
 #include "../examples/nearest4.hpp"
 #include "../examples/train/codec_of.hpp"
+#include "values.hpp"
 #include "yardstick.hpp"
 
 #include <pith/core/saving.hpp>
 #include <pith/parse.hpp>
 
-#include <cmath>
 #include <concepts>
 #include <cstddef>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -35,31 +34,6 @@ inline constexpr char const* default_codecs[] = {"sign",
                                                  "ef(power_sgd(4))",
                                                  "top_k(0.01)|qsgd<8>",
                                                  "ef(top_k(0.01)|qsgd<8>)"};
-
-/// 2^log2n elements, as close to a square matrix as they go.
-inline pith::shape matrix_of(unsigned log2n) { return {std::uint64_t{1} << log2n, std::uint64_t{1} << log2n / 2}; }
-
-/// Normal values, always the same.
-template <pith::real In>
-std::vector<In> normal_values(std::size_t n) {
-  auto random = std::mt19937(1);
-  auto draw = std::normal_distribution<float>();
-  auto x = std::vector<In>(n);
-  for (auto& v : x) v = pith::element_cast<In>(draw(random));
-  return x;
-}
-
-/// |y - x|^2 / |x|^2.
-template <pith::real In>
-double relative_error(pith::span<In const> x, pith::span<In const> y) {
-  double error = 0, energy = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    auto const value = pith::element_cast<double>(x[i]);
-    error += std::pow(pith::element_cast<double>(y[i]) - value, 2);
-    energy += std::pow(value, 2);
-  }
-  return error / energy;
-}
 
 /// The codec of a text; nearest4 is a user's own, which no parser knows, nor the methods of pith/survey.
 template <pith::real In, pith::executor E>

@@ -1,0 +1,42 @@
+// benchmarks/peers/nearest8.hpp — as quantize_per_tensor: the nearest multiple of the tensor's largest / 127.
+#pragma once
+
+#include <pith/quantize/scalar_quantizer.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace bench {
+
+struct nearest8_rule {
+  static constexpr int bits = 8;
+  static constexpr bool draws = false;
+
+  PITH_HD double measure(auto x) const { return x < 0 ? -static_cast<double>(x) : static_cast<double>(x); }
+  PITH_HD double merge(double a, double b) const { return a > b || a != a ? a : b; }
+  template <class A>
+  PITH_HD A finish(double largest, std::uint64_t, A) const {
+    return pith::finite_or_nan(static_cast<A>(largest / 127));
+  }
+  template <class A>
+  PITH_HD A refine(A unit) const {
+    return unit > 0 ? 1 / unit : A{0};
+  }
+  template <class A>
+  PITH_HD std::uint32_t code(A x, A inverse, std::uint16_t) const {
+    return static_cast<std::uint32_t>(pith::nearest_integer(x * inverse, A{127})) & 255u;
+  }
+  template <class A>
+  PITH_HD A value(std::uint32_t symbol, A unit) const {
+    return static_cast<A>(static_cast<std::int32_t>(symbol << 24) >> 24) * unit;
+  }
+};
+
+class nearest8 : public pith::scalar_quantizer<nearest8_rule> {
+ public:
+  nearest8() : scalar_quantizer({}, 0) {}
+
+  std::string name() const { return "nearest8"; }
+};
+
+}  // namespace bench
