@@ -4,11 +4,13 @@
 //
 //   call/CODEC        compressing 8 elements
 //   resnet50/CODEC    gradient_exchange of ResNet-50's 161 tensors alone; x_one: over that of one tensor of their size
+//   transformer/CODEC, small/CODEC    the same of a transformer's 292 tensors, and of 325 of 1 to 4096 elements
 //   mean/CODEC        all_reduce_mean of 2^22 elements alone; x_parts: over compressing and decompressing them
 //   memory/CODEC      bytes an element of 2^22, of workspace, state and payload
 #include "report.hpp"
 #include "resnet50.hpp"
 #include "subject.hpp"
+#include "transformer.hpp"
 
 #include <pith/comm/gradient_exchange.hpp>
 
@@ -63,26 +65,54 @@ bench::thing in_place(gradient& to, gradient const& from, Exchange const& exchan
           [&to, &from](std::size_t) { pith::seq.copy(to.data(), from.data(), from.size_bytes()); }};
 }
 
-std::vector<pith::tensor_spec> resnet50_specs() {
-  auto specs = std::vector<pith::tensor_spec>();
-  for (auto const& dims : bench::resnet50.shapes()) specs.push_back({"tensor " + std::to_string(specs.size()), dims});
-  return specs;
+struct model {
+  std::string name;
+  std::vector<pith::shape> tensors;
+
+  std::vector<pith::tensor_spec> specs() const {
+    auto made = std::vector<pith::tensor_spec>();
+    for (auto const& dims : tensors) made.push_back({"tensor " + std::to_string(made.size()), dims});
+    return made;
+  }
+  std::uint64_t size() const {
+    std::uint64_t sum = 0;
+    for (auto const& dims : tensors) sum += dims.n;
+    return sum;
+  }
+};
+
+/// 25 of each power of two up to 4096.
+std::vector<pith::shape> small_tensors() {
+  auto made = std::vector<pith::shape>();
+  for (int i = 0; i < 25; ++i) {
+    for (std::uint64_t n = 1; n <= 4096; n *= 2) made.push_back({n});
+  }
+  return made;
 }
 
-/// A model's gradient is larger than a cache, so one buffer will do. The one tensor is a matrix, since a vector would be
-/// no work for low rank; what is left of 4096 rows is left out.
-bench::row exchange_model(std::string const& text, gradient const& values, std::size_t rounds) {
+std::vector<model> models() {
+  auto const& shapes = bench::resnet50.shapes();
+  return {
+      {"resnet50", {shapes.begin(), shapes.end()}}, {"transformer", bench::transformer()}, {"small", small_tensors()}};
+}
+
+/// A model's gradient is larger than a cache, so one buffer will do; of small tensors all is in one, on both sides. The
+/// one tensor is a matrix, since a vector would be no work for low rank; what is left of 4096 rows is left out.
+bench::row exchange_model(std::string const& text, model const& of, gradient const& values, std::size_t rounds) {
   auto comm = pith::self_communicator();
   auto work = gradient(pith::seq, values.size());
   auto const codec = bench::codec_of<float, pith::seq_executor>(text);
-  auto many = pith::make_exchange<float>(pith::seq, comm, resnet50_specs(), codec);
+  auto many = pith::make_exchange<float>(pith::seq, comm, of.specs(), codec);
   auto const all = pith::shape{values.size() / 4096 * 4096, 4096};
   auto one = pith::make_exchange<float>(pith::seq, comm, {{"all", all}}, codec);
   auto const exchange_one = [&](auto x) { one.all_reduce_mean(x.first(all.n)); };
   auto const times = bench::interleave(
       {in_place(work, values, [&](auto x) { many.all_reduce_mean(x); }), in_place(work, values, exchange_one)}, 1,
       rounds);
-  return {"resnet50/" + text, times[0].median, {{"x_one", times[0].median / times[1].median}}};
+  auto const a_tensor = (times[0].median - times[1].median) / static_cast<double>(of.tensors.size());
+  return {of.name + "/" + text,
+          times[0].median,
+          {{"x_one", times[0].median / times[1].median}, {"ns_a_tensor", a_tensor * 1e9}}};
 }
 
 /// all_reduce_mean of one tensor, with what it needs.
@@ -134,8 +164,10 @@ bench::row memory(std::string const& text) {
 
 void measure_all(options const& o) {
   for (auto const& text : codecs(o)) benchmark::RegisterBenchmark(("call/" + text).c_str(), compress_eight, text);
-  auto const model = normal_gradient(bench::resnet50.parameters());
-  for (auto const& text : model_codecs(o)) bench::print(exchange_model(text, model, o.rounds));
+  for (auto const& of : models()) {
+    auto const values = normal_gradient(of.size());
+    for (auto const& text : model_codecs(o)) bench::print(exchange_model(text, of, values, o.rounds));
+  }
   auto const tensor = normal_gradient(std::size_t{1} << log2n);
   for (auto const& text : codecs(o)) bench::print(exchange_tensor(text, tensor, o.rounds));
   for (auto const& text : codecs(o)) bench::print(memory(text));

@@ -12,6 +12,8 @@ import re
 OVERHEADS = {
     "call": ("compressing 8 elements, ns", ["time"]),
     "resnet50": ("161 tensors, ms | over one tensor", ["ms", "x_one"]),
+    "transformer": ("292 tensors, ms | over one tensor", ["ms", "x_one"]),
+    "small": ("325 tensors, ms | over one tensor | more for a tensor, ns", ["ms", "x_one", "ns_a_tensor"]),
     "mean": ("`all_reduce_mean`, ms | over compress and decompress", ["ms", "x_parts"]),
     "memory": ("workspace, bytes an element | state | payload", ["workspace", "state", "payload"]),
 }
