@@ -82,7 +82,7 @@ inline constexpr codec_word codec_words[] = {
 /// Behind what --list prints.
 inline constexpr auto not_by_text =
     R"(inceptionn, adaptive_threshold and sketch_ml are known as they stand here only; in C++ they are pith/survey/.
-In C++ alone: checked(codec, flag), warm_up and other rate controllers, and stages of your own.
+In C++ alone: checked(codec, flag), pca(basis), warm_up and other rate controllers, and stages of your own.
 )";
 
 }  // namespace train

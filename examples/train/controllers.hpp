@@ -19,13 +19,14 @@
 
 namespace train {
 
-inline constexpr std::array<std::string_view, 3> controller_names = {"gravac", "accordion", "fixed"};
+inline constexpr std::array<std::string_view, 4> controller_names = {"gravac", "accordion", "fixed", "gradiveq"};
 
 inline bool is_controller(std::string_view name) {
   return std::find(controller_names.begin(), controller_names.end(), name) != controller_names.end();
 }
 
-/// A step as its controller saw it: how many times fewer elements were sent, and which share of |p|^2.
+/// A step as its controller saw it: how many times fewer elements were sent (of gradiveq: bytes, of all tensors), and
+/// which share of |p|^2, that is 1 - |p - sent|^2 / |p|^2.
 struct decided_step {
   std::uint64_t step;
   double factor, gain, seconds;

@@ -17,6 +17,7 @@ struct tensor {
   std::string name;
   std::size_t rows;
   std::size_t n;
+  std::size_t window = 0;  ///< the places of the kernel, if it is a convolution's
 };
 
 using input = std::span<float const>;
@@ -43,14 +44,15 @@ class layer {
   virtual void backward_input(input y, input dy, input w, output dx) const = 0;
 };
 
-/// Y = X W^T + b, for X with rows of `inputs` values: whole images, or the patches of a convolution.
+/// Y = X W^T + b, for X with rows of `inputs` values: whole images, or the patches of a convolution, whose kernel has
+/// `window` places.
 class dense final : public layer {
  public:
-  dense(std::string name, std::size_t inputs, std::size_t outputs)
-      : name_(std::move(name)), inputs_(inputs), outputs_(outputs) {}
+  dense(std::string name, std::size_t inputs, std::size_t outputs, std::size_t window = 0)
+      : name_(std::move(name)), inputs_(inputs), outputs_(outputs), window_(window) {}
 
   std::vector<tensor> tensors() const override {
-    return {{name_ + ".weight", outputs_, outputs_ * inputs_}, {name_ + ".bias", 1, outputs_}};
+    return {{name_ + ".weight", outputs_, outputs_ * inputs_, window_}, {name_ + ".bias", 1, outputs_}};
   }
 
   std::size_t output_size(std::size_t n) const override { return n / inputs_ * outputs_; }
@@ -85,7 +87,7 @@ class dense final : public layer {
   }
 
   std::string name_;
-  std::size_t inputs_, outputs_;
+  std::size_t inputs_, outputs_, window_;
 };
 
 /// y = max(x, 0).

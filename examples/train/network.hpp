@@ -168,9 +168,9 @@ inline network convolutional(image_shape image, std::size_t classes) {
   patches const first(image);
   patches const second({first.shape().height, first.shape().width, 8});
   average_pool const pool({second.shape().height, second.shape().width, 16});
-  return network({std::make_shared<patches>(first), std::make_shared<dense>("first", first.shape().channels, 8),
+  return network({std::make_shared<patches>(first), std::make_shared<dense>("first", first.shape().channels, 8, 9),
                   std::make_shared<relu>(), std::make_shared<patches>(second),
-                  std::make_shared<dense>("second", second.shape().channels, 16), std::make_shared<relu>(),
+                  std::make_shared<dense>("second", second.shape().channels, 16, 9), std::make_shared<relu>(),
                   std::make_shared<average_pool>(pool),
                   std::make_shared<dense>("output", pool.shape().size(), classes)});
 }

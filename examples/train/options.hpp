@@ -47,11 +47,12 @@ inline void add_outputs(CLI::App& app, options& o) {
   auto* const codecs =
       app.add_option("--codec", o.codecs, "a codec to compare, such as 'ef(top_k(0.01)|qsgd<8>)'; repeatable");
   codecs->allow_extra_args(false);
-  auto* const adapt =
-      app.add_option("--adapt", o.controllers,
-                     "a controller that chooses the density of top_k: gravac, accordion or fixed; "
-                     "repeatable, and compared with two densities and bfloat16 unless codecs are given");
-  adapt->allow_extra_args(false)->check(CLI::IsMember({"gravac", "accordion", "fixed"}));
+  auto* const adapt = app.add_option(
+      "--adapt", o.controllers,
+      "a controller that chooses the density of top_k: gravac, accordion or fixed; or gradiveq, by whose "
+      "phases convolutions travel; "
+      "repeatable, and compared with two densities and bfloat16 unless codecs are given");
+  adapt->allow_extra_args(false)->check(CLI::IsMember({"gravac", "accordion", "fixed", "gradiveq"}));
   auto* const csv = app.add_option("--csv", o.csv, "a file for the tables");
   auto* const plot = app.add_option("--plot", o.plot, "a directory for accuracy over epochs and over bytes, as SVG");
   auto* const check = app.add_flag("--check", o.check, "fail if the default codecs do not learn as they should");

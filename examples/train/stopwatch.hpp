@@ -66,6 +66,12 @@ class stopwatch_communicator {
       return timed([&] { comm_.send_recv(exec, mine, to, theirs, from).wait(exec); });
     }
 
+  template <pith::executor E>
+    requires pith::broadcasts<Comm, E> pith::completed broadcast(E const& exec, pith::span_on<E, std::byte> x,
+                                                                 unsigned from) {
+      return timed([&] { comm_.broadcast(exec, x, from).wait(exec); });
+    }
+
   template <pith::executor E, class T>
   pith::completed all_reduce(E const& exec, pith::span<T, pith::space_of<E>> x, pith::reduction how) {
     return timed([&] { comm_.all_reduce(exec, x, how).wait(exec); });

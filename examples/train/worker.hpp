@@ -58,12 +58,6 @@ struct traffic {
   }
 };
 
-inline std::vector<pith::tensor_spec> specs(network const& net) {
-  std::vector<pith::tensor_spec> all;
-  for (auto const& tensor : net.tensors()) all.push_back({tensor.name, {tensor.n, tensor.rows}});
-  return all;
-}
-
 inline bool is_compressed(pith::tensor_spec const& tensor) { return tensor.dims.rows > 1; }
 
 /// The share of the parameters that are compressed.
@@ -85,7 +79,7 @@ class worker {
         parameters_(initial_parameters(net_, seed)),
         gradient_(net_.size()),
         comm_(std::move(comm)),
-        exchange_(comm_, specs(net_), codec, job.steps, std::max<std::size_t>(1, job.epoch()),
+        exchange_(comm_, net_, codec, job.steps, std::max<std::size_t>(1, job.epoch()),
                   {.seed = seed, .how = job.how}) {}
 
   worker(worker const&) = delete;  // exchange_ has the address of comm_
