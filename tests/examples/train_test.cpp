@@ -197,6 +197,21 @@ TEST_CASE("an error of a rank is the training's") {
 
 // ---- measurements ---------------------------------------------------------------------------------------------------
 
+TEST_CASE("gradiveq's phases show in what it wrote down, and it needs convolutions") {
+  // 2 steps of warm-up, then 2 that are sampled and 8 that are compressed, and so on.
+  auto const seen = run(digits(24, "convolutional"), "gradiveq").decided;
+  REQUIRE(seen.size() == 24);
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    CAPTURE(i);
+    CHECK(seen[i].step == i + 1);
+    if (i < 2) CHECK(seen[i].factor == doctest::Approx(1).epsilon(0.01));
+    if (i >= 2) CHECK(seen[i].factor > 1.5);
+    auto const is_compressed = i >= 2 && (i - 2) % 10 >= 2;
+    CHECK((seen[i].gain < 1) == is_compressed);
+  }
+  CHECK_THROWS_WITH(run(digits(24), "gradiveq"), "train: gradiveq needs a model with convolutions");
+}
+
 TEST_CASE("a stopwatch tells encoding, transfers and decoding apart") {
   train::stopwatch_communicator watch{slow_communicator()};
   std::vector<float> x(1);

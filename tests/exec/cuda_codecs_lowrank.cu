@@ -1,5 +1,7 @@
 // tests/exec/cuda_codecs_lowrank.cu — low rank of every element type on a device, where its sums may round otherwise.
+#include <pith/core/chain.hpp>
 #include <pith/lowrank/one_sided_power_sgd.hpp>
+#include <pith/quantize/summed_terngrad.hpp>
 #include <pith/vector/conv_shape.hpp>
 #include <pith/vector/pca.hpp>
 
@@ -51,4 +53,11 @@ TEST_CASE_TEMPLATE("slices along a basis have the bytes of the host", In, float,
       same_on_device<In>()(pith::pca(pith::pca_basis::fit(samples, {.components = 6})), {270});
     }
   }
+}
+
+TEST_CASE("levels of components sum as on the host") {
+  auto const codec =
+      pith::pca(pith::pca_basis::fit(correlated_samples(270, 30, 4, 12), {.components = 6})) | pith::summed_terngrad();
+  auto const stream = own_stream();
+  CHECK(exchanged<float>(pith::on(stream.get()), codec, {270}) == exchanged<float>(pith::seq, codec, {270}));
 }
