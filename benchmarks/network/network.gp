@@ -24,7 +24,7 @@ set output ARG2
 set logscale xy
 set xtics ('64' 64, '256' 256, '1024' 1024, '4096' 4096, '16384' 16384, '65536' 65536)
 set grid
-set yrange [0.02:300]
+set yrange [0.008:300]  # room for the key
 set xlabel 'KiB of floats'
 set key bottom left Left reverse samplen 1.5
 set multiplot layout 1, 3 title 'Steps a second over those of dense float, 4 ranks; ' \
