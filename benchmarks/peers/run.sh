@@ -7,7 +7,7 @@
 #   benchmarks/peers/run.sh --no-build [...]   with the program that is there
 #   benchmarks/peers/run.sh --device cuda      torch and GRACE on a GPU: prints their rows alone
 #
-# Peers are what is installed: torch of $PYTHON (python3), GRACE (github.com/sands-lab/grace) checked out in DIR. Without
+# Peers are what is installed: torch of $PYTHON (python3), GRACE (github.com/sands-lab/grace) cloned to DIR. Without
 # torch it says so and returns 77. A row of the CSV is a median of one turn: bytes are of the payload, error is
 # |D(C(x)) - x|^2 / |x|^2, with feedback |residual|^2 / |x|^2 after four steps of the same x.
 set -euo pipefail
