@@ -7,6 +7,7 @@
 #include <pith/core/rounds.hpp>
 #include <pith/core/stage.hpp>
 
+#include <concepts>
 #include <tuple>
 #include <utility>
 
@@ -39,7 +40,9 @@ class around : public pipeable {
   }
 
  protected:
-  explicit around(C codec) : codec_(std::move(codec)) {}
+  /// Converts nothing, since an any_codec would be made of what is being copied.
+  template <std::same_as<C> T>
+  explicit around(T codec) : codec_(std::move(codec)) {}
 
   /// What C keeps, of what Self keeps.
   static auto& inside(auto& states) { return std::get<0>(states.each); }
