@@ -92,7 +92,7 @@ class pca : public pipeable {
     auto made = uploaded<A, E>{{exec, vectors.size()}, {exec, offset.size()}, {exec, factor.size()}};
     exec.upload(made.vectors.data(), vectors.data(), made.vectors.size_bytes());
     exec.upload(made.offset.data(), offset.data(), made.offset.size_bytes());
-    exec.upload(made.factor.data(), factor.data(), made.factor.size_bytes());
+    if (!factor.empty()) exec.upload(made.factor.data(), factor.data(), made.factor.size_bytes());
     exec.wait();
     return made;
   }
