@@ -108,12 +108,13 @@ def disagreements(rows):
             )
 
 
-def cells(key, ours, theirs):
+def cells(key, ours, theirs, copy):
+    """Times are those of our memcpy, `copy`, of as many values."""
     data, method, verb = key
     bar = BARS.get(method) if verb == "encode" and (data, ours["n"]) == BARRED else None
     times = theirs["ns"] / ours["ns"]
     met = "" if bar is None else "yes" if times >= bar else "**no**"
-    mine, other = ([number(r["ns"]), f"{r['bytes']:.3g}", number(r["error"])] for r in (ours, theirs))
+    mine, other = ([number(r["ns"] / copy), f"{r['bytes']:.3g}", number(r["error"])] for r in (ours, theirs))
     return [code(method), verb, *mine, theirs["peer"], theirs["computes"], *other, number(times), str(bar or ""), met]
 
 
@@ -126,12 +127,13 @@ def speeds(rows, data):
 
 
 def tables(rows):
-    titles = "method, operation, pith: ns/el, B/el, error, peer, computes, ns/el, B/el, error, times, bar, met"
+    titles = "method, operation, pith: x memcpy, B/el, error, peer, computes, x memcpy, B/el, error, times, bar, met"
     lines = [f"{cpu()}, {datetime.date.today()}."]
     for data in dict.fromkeys(data for data, _, _ in rows):
         found = [(key, *both) for key, *both in pairs(rows) if key[0] == data and key[1] != "memcpy"]
         lines += ["", f"{found[0][1]['n']} values, {data}; {speeds(rows, data)}", "", *heading(titles.split(", "))]
-        lines += [line(cells(*row)) for row in found]
+        copy = next(r["ns"] for r in rows[data, "memcpy", "copy"].values() if is_ours(r))
+        lines += [line(cells(*row, copy)) for row in found]
     return lines
 
 

@@ -9,10 +9,11 @@ trap 'rm "$rows"' EXIT
 # row PEER METHOD NANOSECONDS ERROR : for each of $n values of $data.
 data=normal
 n=4194304
-row() { echo "$data,1,$1,$2,encode,$n,$(awk "BEGIN { print $3 * $n / 1e9 }"),5,524292,$4,in words" >> "$rows"; }
+verb=encode
+row() { echo "$data,1,$1,$2,$verb,$n,$(awk "BEGIN { print $3 * $n / 1e9 }"),5,524292,$4,in words" >> "$rows"; }
 begin() {
   echo data,turn,peer,method,verb,n,seconds,rounds,bytes,error,computes > "$rows"
-  row "pith (GNU)" memcpy 1 0
+  verb=copy row "pith (GNU)" memcpy 0.5 0
   row "$@"
 }
 says() { grep -qF "$1" <<< "$said" || { echo "expected \"$1\", got \"$said\""; exit 1; }; }
@@ -24,7 +25,7 @@ fails() {
 
 begin "pith (GNU)" one_bit 1 0.36
 row torch one_bit 5.1 0.360001
-passes '| `one_bit` | encode | 1 | 0.125 | 0.36 | torch | in words | 5.1 | 0.125 | 0.36 | 5.1 | 5 | yes |'
+passes '| `one_bit` | encode | 2 | 0.125 | 0.36 | torch | in words | 10 | 0.125 | 0.36 | 5.1 | 5 | yes |'
 row GRACE one_bit 4.9 0.36
 passes '| 4.9 | 5 | **no** |'
 row "pith (GNU)" one_bit 0.5 0.36
