@@ -6,6 +6,8 @@
 // A step of gradient_exchange over so many 256 x 256 x 3 x 3 gradients, a bucket each, so that buckets are encoded and
 // decoded while others travel. Slices of 1,024 have 32 directions in common, and the basis 128: all methods but float
 // send an eighth. A step is that of the slowest rank, and the median; the error is that of the mean, relative to it.
+#include "difference.hpp"
+
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/mpi.hpp>
 #include <pith/comm/ring.hpp>
@@ -19,7 +21,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -75,16 +76,6 @@ double all_reduced(double x, MPI_Op op) {
   return x;
 }
 
-/// |x - mean| / |mean|.
-double error_of(std::vector<float> const& x, std::vector<float> const& mean) {
-  double off = 0, all = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    off += std::pow(static_cast<double>(x[i]) - static_cast<double>(mean[i]), 2);
-    all += std::pow(static_cast<double>(mean[i]), 2);
-  }
-  return std::sqrt(off / all);
-}
-
 std::vector<float> mean_of(std::vector<float> own, unsigned ranks) {
   MPI_Allreduce(MPI_IN_PLACE, own.data(), static_cast<int>(own.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   for (auto& v : own) v /= static_cast<float>(ranks);
@@ -104,7 +95,7 @@ void measure(pith::mpi_communicator& comm, method const& m, std::vector<float> c
   auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, m.c, {.bucket_bytes = kernel * sizeof(float)});
   auto x = own;
   exchange.all_reduce_mean(x);
-  auto const error = error_of(x, mean_of(own, comm.size()));
+  auto const error = gradiveq::relative_difference(x, mean_of(own, comm.size()));
   auto times = std::vector<double>();
   for (double left = o.seconds; left > 0 || times.size() < 3; left -= times.back()) {
     x = own;

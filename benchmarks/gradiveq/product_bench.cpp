@@ -6,6 +6,8 @@
 // turns. ratio: the BLAS's time to ours, so that 1 is as fast and 0.5 says that a BLAS takes half as long. Encoding is
 // Z = S U^T, which blas_product may do; decoding is S = Z U and stays ours, and what it would gain is shown. off: the
 // relative difference of Z.
+#include "difference.hpp"
+
 #include <pith/core/buffer.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/vector/blas_product.hpp>
@@ -13,7 +15,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -38,16 +39,6 @@ void keep_least(double& least, F const& work) {
   auto const start = std::chrono::steady_clock::now();
   work();
   least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-}
-
-template <class A>
-double relative_difference(std::vector<A> const& a, std::vector<A> const& b) {
-  double off = 0, all = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    off += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
-    all += std::pow(static_cast<double>(a[i]), 2);
-  }
-  return std::sqrt(off / all);
 }
 
 void gemm(int m, int n, int k, float const* a, float const* b, float* c) {
@@ -103,7 +94,7 @@ void measure(char const* element, std::uint64_t n, std::uint64_t slice, std::uin
   std::printf("%-7s%6llu%6llu%9llu%10.2f%9.2f%7.2f%10.2f%9.2f%7.2f%10.1e\n", element,
               static_cast<unsigned long long>(slice), static_cast<unsigned long long>(components),
               static_cast<unsigned long long>(n), 1e3 * least[0], 1e3 * least[1], least[1] / least[0], 1e3 * least[2],
-              1e3 * least[3], least[3] / least[2], relative_difference(of.ours, of.theirs));
+              1e3 * least[3], least[3] / least[2], gradiveq::relative_difference(of.theirs, of.ours));
 }
 
 }  // namespace
