@@ -70,10 +70,10 @@ class subject {
  public:
   subject(pith::mpi_communicator& comm, tensors const& all, std::string const& codec, std::vector<float> const& values)
       : exchange_(pith::seq, comm, all, policy_of(codec)),
-        alone_comm_(replaying_communicator(comm)),
+        alone_comm_(replaying_communicator(MPI_COMM_WORLD)),
         alone_(pith::seq, alone_comm_, all, policy_of(codec)),
         values_(&values),
-        plain_(noted_step(), static_cast<int>(comm.size())) {}
+        plain_(noted_step()) {}
 
   timed_step step(interface const& link) {
     gradient_ = *values_;
@@ -96,14 +96,26 @@ class subject {
     auto const share = [&](double phase) { return passed * all_reduced(phase, MPI_SUM) / spent; };
     return {0, share(mine.encode), 0, share(mine.decode)};
   }
+  /// What travels among two ranks goes to one other, not to all.
   double handed_bytes(unsigned ranks) const {
-    auto const bytes = train::traffic{exchange_.gathered_bytes(), exchange_.summed_bytes(), exchange_.scattered_bytes(),
-                                      exchange_.passed_bytes()};
-    return bytes.sent(ranks);
+    auto const all = train::traffic{exchange_.gathered_bytes(), exchange_.summed_bytes(), exchange_.scattered_bytes(),
+                                    exchange_.passed_bytes()};
+    auto bytes = all.sent(ranks);
+    for (auto const apart : {1u, 2u}) {
+      auto const two = traffic_among({2, apart});
+      bytes += two.sent(2) - two.sent(ranks);
+    }
+    return bytes;
   }
 
  private:
   using alone_communicator = train::stopwatch_communicator<replaying_communicator>;
+
+  /// Swaps and shifts left out, which go to one rank of any group.
+  train::traffic traffic_among(pith::rank_group const& group) const {
+    auto const bytes = [&](pith::transport how) { return exchange_.sent_bytes(how, group); };
+    return {bytes(pith::transport::all_gather), bytes(pith::transport::sum), bytes(pith::transport::all_to_all)};
+  }
 
   notes noted_step() {
     gradient_ = *values_;

@@ -15,11 +15,12 @@ class plain_exchange {
  public:
   using call = noted_transfer::call;
 
-  plain_exchange(notes noted, int ranks) : noted_(std::move(noted)), ranks_(ranks) {
-    std::size_t most = 0;
-    for (auto const& t : noted_) most = std::max({most, t.bytes, t.received});
-    mine_.resize(most);
-    all_.resize(most * static_cast<std::size_t>(ranks));
+  explicit plain_exchange(notes noted) : noted_(std::move(noted)) {
+    for (auto const& t : noted_) {
+      auto const most = std::max(t.bytes, t.received);
+      mine_.resize(std::max(mine_.size(), most));
+      all_.resize(std::max(all_.size(), most * static_cast<std::size_t>(ranks_of(t))));
+    }
   }
 
   void run() {
@@ -33,20 +34,27 @@ class plain_exchange {
  private:
   void run(noted_transfer const& t, int n) {
     switch (t.made) {
-      case call::all_gather: MPI_Allgather(mine_.data(), n, t.type, all_.data(), n, t.type, MPI_COMM_WORLD); break;
-      case call::all_to_all:
-        MPI_Alltoall(mine_.data(), n / ranks_, t.type, all_.data(), n / ranks_, t.type, MPI_COMM_WORLD);
+      case call::all_gather: MPI_Allgather(mine_.data(), n, t.type, all_.data(), n, t.type, t.among); break;
+      case call::all_to_all: {
+        auto const each = n / ranks_of(t);
+        MPI_Alltoall(mine_.data(), each, t.type, all_.data(), each, t.type, t.among);
         break;
-      case call::all_reduce: MPI_Allreduce(MPI_IN_PLACE, mine_.data(), n, t.type, MPI_SUM, MPI_COMM_WORLD); break;
+      }
+      case call::all_reduce: MPI_Allreduce(MPI_IN_PLACE, mine_.data(), n, t.type, MPI_SUM, t.among); break;
       case call::send_recv:
         MPI_Sendrecv(mine_.data(), n, t.type, static_cast<int>(t.to), 0, all_.data(), static_cast<int>(t.received),
-                     t.type, static_cast<int>(t.from), 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                     t.type, static_cast<int>(t.from), 0, t.among, MPI_STATUS_IGNORE);
         break;
     }
   }
 
+  static int ranks_of(noted_transfer const& t) {
+    auto ranks = 0;
+    MPI_Comm_size(t.among, &ranks);
+    return ranks;
+  }
+
   notes noted_;
-  int ranks_;
   std::vector<std::byte> mine_, all_;
 };
 

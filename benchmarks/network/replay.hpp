@@ -5,14 +5,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
 namespace network {
 
-/// A call of a communicator: the bytes that a rank hands to it; of a pair's, whom to and from whom how many come.
+/// A call of a communicator: among whom; the bytes that a rank hands to it; of a pair's, whom to and from whom how many
+/// come.
 struct noted_transfer {
   enum class call : std::uint8_t { all_gather, all_to_all, all_reduce, send_recv } made;
+  MPI_Comm among;
   std::size_t bytes;
   MPI_Datatype type = MPI_BYTE;
   unsigned to = 0, from = 0;
@@ -20,67 +23,94 @@ struct noted_transfer {
 };
 using notes = std::vector<noted_transfer>;
 
-/// The ranks of another communicator as they were in the first step: what arrived then arrives again in all others, at
-/// once, so that a codec is by itself and has the work that it has in a step.
+/// The ranks of an MPI communicator as they were in the first step: what arrived then arrives again in all others, at
+/// once, so that a codec is by itself and has the work that it has in a step. Those that it splits into share its tape.
 class replaying_communicator {
  public:
   using call = noted_transfer::call;
 
-  explicit replaying_communicator(pith::mpi_communicator& comm) : comm_(&comm) {}
+  explicit replaying_communicator(MPI_Comm comm) : replaying_communicator(duplicate(comm), std::make_shared<tape>()) {}
+
+  replaying_communicator split(unsigned color) {
+    MPI_Comm part = MPI_COMM_NULL;
+    MPI_Comm_split(ranks_->plain, static_cast<int>(color), static_cast<int>(rank()), &part);
+    return {part, tape_};
+  }
 
   /// The next step's transfers are those of the communicator, and are noted.
-  void record() {
-    is_recording_ = true;
-    notes_.clear();
-    arrived_.clear();
-  }
+  void record() { *tape_ = {}; }
   void replay() {
-    is_recording_ = false;
-    next_ = 0;
+    tape_->is_recording = false;
+    tape_->next = 0;
   }
-  notes const& noted() const { return notes_; }
+  notes const& noted() const { return tape_->noted; }
 
-  unsigned rank() const { return comm_->rank(); }
-  unsigned size() const { return comm_->size(); }
+  unsigned rank() const { return ranks_->comm.rank(); }
+  unsigned size() const { return ranks_->comm.size(); }
 
   template <pith::executor E>
   pith::completed all_gather(E const& exec, pith::span_on<E, std::byte const> mine, pith::span_on<E, std::byte> all) {
-    return moved(exec, {call::all_gather, mine.size()}, all, [&] { return comm_->all_gather(exec, mine, all); });
+    return moved(exec, {call::all_gather, ranks_->plain, mine.size()}, all,
+                 [&](auto& comm) { return comm.all_gather(exec, mine, all); });
   }
   template <pith::executor E>
   pith::completed all_to_all(E const& exec, pith::span_on<E, std::byte const> mine, pith::span_on<E, std::byte> all) {
-    return moved(exec, {call::all_to_all, mine.size()}, all, [&] { return comm_->all_to_all(exec, mine, all); });
+    return moved(exec, {call::all_to_all, ranks_->plain, mine.size()}, all,
+                 [&](auto& comm) { return comm.all_to_all(exec, mine, all); });
   }
   template <pith::executor E, class T>
   pith::completed all_reduce(E const& exec, pith::span<T> x, pith::reduction how) {
-    return moved(exec, {call::all_reduce, x.size_bytes(), pith::detail::mpi_type<T>()}, pith::detail::bytes_of(x),
-                 [&] { return comm_->all_reduce(exec, x, how); });
+    return moved(exec, {call::all_reduce, ranks_->plain, x.size_bytes(), pith::detail::mpi_type<T>()},
+                 pith::detail::bytes_of(x), [&](auto& comm) { return comm.all_reduce(exec, x, how); });
   }
   template <pith::executor E>
   pith::completed send_recv(E const& exec, pith::span_on<E, std::byte const> mine, unsigned to,
                             pith::span_on<E, std::byte> theirs, unsigned from) {
-    return moved(exec, {call::send_recv, mine.size(), MPI_BYTE, to, from, theirs.size()}, theirs,
-                 [&] { return comm_->send_recv(exec, mine, to, theirs, from); });
+    return moved(exec, {call::send_recv, ranks_->plain, mine.size(), MPI_BYTE, to, from, theirs.size()}, theirs,
+                 [&](auto& comm) { return comm.send_recv(exec, mine, to, theirs, from); });
   }
 
  private:
+  /// Ranks, and the communicator that calls of MPI alone go over.
+  struct ranks {
+    explicit ranks(MPI_Comm own) : plain(own), comm(own) {}
+    ranks(ranks const&) = delete;
+    ranks& operator=(ranks const&) = delete;
+    ~ranks() { MPI_Comm_free(&plain); }
+
+    MPI_Comm plain;
+    pith::mpi_communicator comm;
+  };
+  struct tape {
+    bool is_recording = true;
+    notes noted = {};
+    std::vector<std::vector<std::byte>> arrived = {};
+    std::size_t next = 0;
+  };
+
+  replaying_communicator(MPI_Comm own, std::shared_ptr<tape> shared)
+      : ranks_(std::make_unique<ranks>(own)), tape_(std::move(shared)) {}
+
+  static MPI_Comm duplicate(MPI_Comm comm) {
+    MPI_Comm made = MPI_COMM_NULL;
+    MPI_Comm_dup(comm, &made);
+    return made;
+  }
+
   template <pith::executor E, class Transfer>
   pith::completed moved(E const& exec, noted_transfer const& note, pith::span<std::byte> into, Transfer const& make) {
-    if (is_recording_) {
-      make().wait(exec);
-      notes_.push_back(note);
-      arrived_.emplace_back(into.begin(), into.end());
+    if (tape_->is_recording) {
+      make(ranks_->comm).wait(exec);
+      tape_->noted.push_back(note);
+      tape_->arrived.emplace_back(into.begin(), into.end());
     } else {
-      exec.copy(into.data(), arrived_.at(next_++).data(), into.size());
+      exec.copy(into.data(), tape_->arrived.at(tape_->next++).data(), into.size());
     }
     return {};
   }
 
-  pith::mpi_communicator* comm_;
-  bool is_recording_ = true;
-  notes notes_;
-  std::vector<std::vector<std::byte>> arrived_;
-  std::size_t next_ = 0;
+  std::unique_ptr<ranks> ranks_;
+  std::shared_ptr<tape> tape_;
 };
 
 }  // namespace network

@@ -1,10 +1,11 @@
 // examples/train/stopwatch.hpp — where the time of a step goes, as seen from its communicator.
 #pragma once
 
-#include <pith/comm/communicator.hpp>
+#include <pith/comm/rank_groups.hpp>
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 namespace train {
@@ -36,11 +37,15 @@ class stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-/// A communicator that times its calls and what is done between them.
+/// A communicator that times its calls and what is done between them. Those that it splits into share its clock.
 template <class Comm>
 class stopwatch_communicator {
  public:
-  explicit stopwatch_communicator(Comm comm) : comm_(std::move(comm)) {}
+  explicit stopwatch_communicator(Comm comm) : stopwatch_communicator(std::move(comm), std::make_shared<clock>()) {}
+
+  stopwatch_communicator split(unsigned color) requires pith::splits_alike<Comm> {
+    return stopwatch_communicator(comm_.split(color), clock_);
+  }
 
   Comm& watched() { return comm_; }
 
@@ -80,26 +85,33 @@ class stopwatch_communicator {
   /// The phases, compute aside, of an exchange that `f` does over this communicator.
   template <class F>
   phases of(F const& f) {
-    spent_ = {};
-    watch_.lap();
+    clock_->spent = {};
+    clock_->watch.lap();
     f();
-    spent_.decode += watch_.lap();
-    return spent_;
+    clock_->spent.decode += clock_->watch.lap();
+    return clock_->spent;
   }
 
  private:
+  struct clock {
+    stopwatch watch;
+    phases spent;
+  };
+
+  stopwatch_communicator(Comm comm, std::shared_ptr<clock> shared)
+      : comm_(std::move(comm)), clock_(std::move(shared)) {}
+
   /// What lies before the last transfer is encoding: a collective codec, such as power_sgd, computes between its own.
   template <class F>
   pith::completed timed(F const& transfer) {
-    spent_.encode += watch_.lap();
+    clock_->spent.encode += clock_->watch.lap();
     transfer();
-    spent_.exchange += watch_.lap();
+    clock_->spent.exchange += clock_->watch.lap();
     return {};
   }
 
   Comm comm_;
-  stopwatch watch_;
-  phases spent_;
+  std::shared_ptr<clock> clock_;
 };
 
 }  // namespace train
