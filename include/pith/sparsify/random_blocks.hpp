@@ -13,33 +13,34 @@ namespace pith::inline v0 {
 namespace detail {
 
 /// The elements that a team copies at a time, and the most that a block has.
-inline constexpr std::uint32_t block_room = 2048;
+inline constexpr std::uint32_t block_room = strata_room;
 
 /// Copies blocks of `width` elements, one drawn from each stratum of them, one way or the other. A team takes as many as
 /// fit its room.
 template <class Copy>
 struct copy_blocks {
   static constexpr std::uint32_t block_span = block_room;
-  using memory = fast_array<std::uint64_t, block_room>;
+  using memory = drawn_strata<block_room>;
 
   strata of;
   std::uint32_t width;
   Copy copy;
 
   PITH_HD std::uint32_t in_team() const { return block_room / width; }
-  std::uint64_t teams() const { return (of.k + in_team() - 1) / in_team(); }
+  std::uint64_t teams() const { return blocks_for(of.k, in_team()); }
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t t) const {
     auto const first = t * in_team();
-    auto const count = of.k - first < in_team() ? static_cast<std::uint32_t>(of.k - first) : in_team();
-    auto* const blocks = fast.data();
+    auto const count = block_size(of.k, first, in_team());
+    of.draw(team, fast, first, count);
     auto const own = *this;
-    team.for_each(count, [=](std::uint32_t j) { blocks[j] = own.of.index(first + j); });
+    auto const* const starts = fast.starts.data();
+    auto const* const blocks = fast.drawn.data();
     team.for_each_in(count * width, width, [=](std::uint32_t j) {
-      auto const one = own.copy.behind(blocks[j] * own.width, (first + j) * own.width);
+      auto const one = own.copy.behind(std::uint64_t{blocks[j]} * own.width, (first + j) * own.width);
       auto const skip = j * own.width;  // i counts from the team's first block
-      auto const runs = own.of.width(first + j);
+      auto const runs = starts[j + 1] - starts[j];
       return [=](std::uint32_t i) { one(i - skip, i - skip, runs); };
     });
   }

@@ -15,12 +15,25 @@ enum class drawing : std::uint8_t { shared, own };
 
 namespace detail {
 
-/// Copies the entry of stratum j, one way or the other.
+/// Copies what is drawn from each stratum, one way or the other.
 template <class Copy>
 struct copy_drawn {
+  static constexpr std::uint32_t block_span = 512;
+  using memory = drawn_strata<block_span>;
+
   strata of;
   Copy copy;
-  PITH_HD void operator()(std::uint64_t j) const { copy(of.index(j), j, of.width(j)); }
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
+    auto const first = block * block_span;
+    auto const count = block_size(of.k, first, block_span);
+    of.draw(team, fast, first, count);
+    auto const one = copy;
+    auto const* const starts = fast.starts.data();
+    auto const* const drawn = fast.drawn.data();
+    team.for_each(count, [=](std::uint32_t i) { one(drawn[i], first + i, starts[i + 1] - starts[i]); });
+  }
 };
 
 }  // namespace detail
@@ -78,7 +91,8 @@ class random_k : public pipeable {
   template <class E, class Copy>
   void copy(E const& exec, call const& id, shape const& dims, Copy const& one) const {
     auto const of = detail::strata{draws(Drawing == drawing::shared ? shared(id) : id), dims.n, kept(dims.n)};
-    exec.for_each_index(of.k, detail::copy_drawn<Copy>{of, one});
+    using body = detail::copy_drawn<Copy>;
+    exec.for_each_block(detail::blocks_for(of.k, body::block_span), body{of, one});
   }
 
   double widest(std::uint64_t n) const { return detail::strata::widest(n, kept(n)); }

@@ -3,6 +3,7 @@
 
 #include <pith/core/call.hpp>
 #include <pith/core/element.hpp>
+#include <pith/core/team.hpp>
 
 #include <cstdint>
 
@@ -13,14 +14,58 @@ enum class scaling : std::uint8_t { none, unbiased };
 
 namespace detail {
 
+/// Where stratum j + i begins, i <= 2^11, without a division: (j n + i n) / k = first + i whole + (rest + i more) / k, of
+/// whose numerator a half keeps what is whole from falling below. It and the numbers are exact; the quotient, below 2^12,
+/// is at least 1 / 2k from a whole number, and errs by a 2^-52nd of itself.
+struct strata_starts {
+  std::uint32_t first, whole;
+  double rest, more, inverse;
+
+  PITH_HD std::uint32_t operator()(std::uint32_t i) const {
+    auto const carried = static_cast<std::int32_t>((rest + more * static_cast<std::int32_t>(i)) * inverse);
+    return first + i * whole + static_cast<std::uint32_t>(carried);
+  }
+};
+
+/// The most strata that a team draws from at a time ...
+inline constexpr std::uint32_t strata_room = 2048;
+
+/// ... and where each begins, the next one behind them, and what is drawn of each.
+template <std::uint32_t Most>
+struct drawn_strata {
+  static_assert(Most <= strata_room);
+
+  fast_array<std::uint16_t, 2 * Most + 16> random;
+  fast_array<std::uint32_t, Most + 1> starts;
+  fast_array<std::uint32_t, Most> drawn;
+};
+
 /// Stratum j of k is [j n / k, (j+1) n / k): one index is drawn from each, so that indices are distinct and ascend.
 struct strata {
   draws random;
   std::uint64_t n, k;
 
-  PITH_HD std::uint64_t first(std::uint64_t j) const { return j * n / k; }
-  PITH_HD std::uint64_t width(std::uint64_t j) const { return first(j + 1) - first(j); }
-  PITH_HD std::uint64_t index(std::uint64_t j) const { return first(j) + (random(j / 4).word[j % 4] * width(j) >> 32); }
+  PITH_HD strata_starts from(std::uint64_t j) const {
+    return {static_cast<std::uint32_t>(j * n / k), static_cast<std::uint32_t>(n / k),
+            static_cast<double>(j * n % k) + 0.5, static_cast<double>(n % k), 1 / static_cast<double>(k)};
+  }
+
+  /// Draws from strata j .. j + count - 1: a word of 32 bits, two halves, for each.
+  template <team Team, std::uint32_t Most>
+  PITH_HD void draw(Team const& team, drawn_strata<Most>& to, std::uint64_t j, std::uint32_t count) const {
+    auto const skip = static_cast<std::uint32_t>(j % 4);
+    team.random(random, j / 4, (skip + count + 3) / 4, to.random.data());
+    auto const* const halves = to.random.data() + 2 * skip;
+    auto* const starts = to.starts.data();
+    auto* const drawn = to.drawn.data();
+    auto const start = from(j);
+    team.for_each(count + 1, [=](std::uint32_t i) { starts[i] = start(i); });
+    team.for_each(count, [=](std::uint32_t i) {
+      auto const* const low = halves + std::size_t{2} * i;
+      auto const word = std::uint64_t{low[0]} | std::uint64_t{low[1]} << 16;
+      drawn[i] = starts[i] + static_cast<std::uint32_t>(word * (starts[i + 1] - starts[i]) >> 32);
+    });
+  }
 
   /// The width of the widest stratum, ceil(n / k).
   static double widest(std::uint64_t n, std::uint64_t k) { return n == 0 ? 1 : static_cast<double>((n + k - 1) / k); }
