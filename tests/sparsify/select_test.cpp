@@ -108,7 +108,7 @@ TEST_CASE_TEMPLATE("the largest are selected as a stable sort would", In, float,
 }
 
 TEST_CASE_TEMPLATE("few of many are selected by way of candidates", In, float, double, pith::half) {
-  for (std::size_t const n : {16384u, 16385u, 50001u, 300000u}) {
+  for (std::size_t const n : {16384u, 16385u, 50001u, 65536u, 65537u, 300000u}) {
     auto const x = support::narrow<In>(support::normal_vector(n, n));
     REQUIRE(pith::detail::selection_size::of(n, n / 100).samples > 0);
     for (std::size_t const k : {std::size_t{1}, std::size_t{2}, n / 1000, n / 100, n / 16, n / 4}) agrees(x, k);
@@ -118,13 +118,15 @@ TEST_CASE_TEMPLATE("few of many are selected by way of candidates", In, float, d
 }
 
 TEST_CASE("candidates that are too many or too few do not matter") {
-  agrees(std::vector<float>(20000, 3.5f), 100);
-  agrees(std::vector<float>(20000, 0.0f), 100);
-  agrees(repeating<float>(100000, 3, 6), 1000);
-  auto sparse = std::vector<float>(100000);
-  for (std::size_t i = 0; i < 50; ++i) sparse[i * 1999] = static_cast<float>(i);
-  agrees(sparse, 1000);
-  auto const normal = support::narrow<float>(support::normal_vector(60000, 5));
+  for (std::size_t const n : {1000u, 20000u, 100000u}) {
+    agrees(std::vector<float>(n, 3.5f), n / 100);
+    agrees(std::vector<float>(n, 0.0f), n / 100);
+    agrees(repeating<float>(n, 3, 6), n / 100);
+    auto sparse = std::vector<float>(n);
+    for (std::size_t i = 0; i < n; i += n / 50) sparse[i] = static_cast<float>(i);
+    for (std::size_t const k : {std::size_t{49}, std::size_t{50}, n / 16}) agrees(sparse, k);
+  }
+  auto const normal = support::narrow<float>(support::normal_vector(70000, 5));
   for (std::size_t const k : {300u, 400u, 401u, 600u}) {
     agrees(support::misleading(normal, 50.0f, 400), k);
     agrees(support::misleading(normal, static_cast<float>(support::not_a_number), 400), k);
@@ -151,7 +153,7 @@ TEST_CASE("places are sampled once each and all over") {
 }
 
 TEST_CASE_TEMPLATE("infinities and NaN are selected first and are ordered by their bits", In, float, double) {
-  for (std::size_t const n : {20u, 500u, 5000u, 20000u, 40000u}) {
+  for (std::size_t const n : {20u, 500u, 5000u, 20000u, 70000u}) {
     auto x = support::narrow<In>(support::normal_vector(n, n));
     for (std::size_t i = 0; i < n; i += 7) x[i] = static_cast<In>(i % 2 == 0 ? support::infinity : -support::infinity);
     for (std::size_t i = 3; i < n; i += 11) x[i] = static_cast<In>(support::not_a_number);

@@ -27,15 +27,10 @@ selection<Source> selection_on(Source const& from, selection_size const& size, T
   return of;
 }
 
-template <class A>
-bool fits_in_block(std::uint64_t n) {
-  return n <= block_spans * select_span<A>;
-}
-
 template <class Source>
 std::size_t select_scratch_bytes(std::uint64_t n, std::uint64_t k) {
   using A = typename selection<Source>::A;
-  if (fits_in_block<A>(n)) return 0;
+  if (fits_in_block<A>(n, k)) return 0;
   auto const size = selection_size::of(n, k);
   auto bytes = scratch_for<bits_of<A>>(size.samples);
   selection_on(Source(), size, [&bytes]<class T>(T, std::uint64_t count) -> T* {
@@ -82,7 +77,7 @@ void select_largest(E const& exec, Source const& from, std::uint64_t n, std::uin
                     workspace_on<E>& ws) {
   using A = typename selection<Source>::A;
   if (k == 0) return;
-  if (fits_in_block<A>(n)) {
+  if (fits_in_block<A>(n, k)) {
     auto const body =
         select_in_block<Source, Out>{from, to, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k)};
     return exec.for_each_block(1, body);
