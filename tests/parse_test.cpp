@@ -124,6 +124,7 @@ TEST_CASE("blanks and defaults may be written or not") {
   CHECK(name_of("power_sgd(4, 2)") == "power_sgd(4)");
   CHECK(name_of("ef(scaled_sign, residual)") == "ef(scaled_sign)");
   CHECK(name_of("rated(top_k(0.1), 1)") == "rated(top_k(0.1))");
+  CHECK(name_of("bypass(top_k(0.1))") == "bypass(top_k(0.1),1024)");
   CHECK(name_of("ef(scaled_sign, signum_momentum)") == "ef(scaled_sign,signum_momentum(0.9))");
   CHECK(name_of("ef(top_k(0.1), momentum_correction)") == "ef(top_k(0.1),momentum_correction(0.9))");
 }

@@ -83,15 +83,16 @@ template <class In, class E>
 any_codec<In, E> codec_from(syntax::pipeline const& p) {
   auto const& t = p.terms.front();
   if (p.terms.size() == 1 && t.is_plain("ef", 1, 3)) return feedback_from<In, E>(t);
-  if (p.terms.size() == 1 && t.is_plain("bypass", 2, 2)) {
-    return bypass(codec_from<In, E>(t.arguments[0]), t.count(1));
+  if (p.terms.size() == 1 && t.is_plain("bypass", 1, 2)) {
+    auto const codec = codec_from<In, E>(t.arguments[0]);
+    return t.has(1) ? bypass(codec, t.count(1)) : bypass(codec);
   }
   return with_exchanged<In, E>(p, [](auto const& codec) { return any_codec<In, E>(codec); });
 }
 
 }  // namespace detail
 
-/// The codec that a text says, for values of `In` on `E`: stages joined by |, inside ef(...) and bypass(..., n).
+/// The codec that a text says, for values of `In` on `E`: stages joined by |, inside ef(...) and bypass(...).
 ///
 ///     parse<float>("bypass(ef(top_k(0.01)|qsgd<8>), 1024)")
 ///

@@ -1,5 +1,6 @@
 // tests/adapt/bypass_test.cpp — small tensors travel dense.
 #include <pith/adapt/bypass.hpp>
+#include <pith/core/any_codec.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
@@ -31,6 +32,23 @@ TEST_CASE_TEMPLATE("tensors below the border are exact and those at it are compr
   CHECK(!same_bytes(sparse.all_reduce(eight), eight));
   CHECK(codec.is_exact({7}));
   CHECK(!codec.is_exact({8}));
+}
+
+TEST_CASE("small is less than 1024 elements where nothing is said") {
+  auto const codec = bypass(pith::top_k(0.5));
+  CHECK(codec.is_exact({1023}));
+  CHECK(!codec.is_exact({1024}));
+  CHECK(codec.name() == "bypass(top_k(0.5),1024)");
+  CHECK(bypass(pith::any_codec<float, pith::seq_executor>(pith::top_k(0.5))).name() == codec.name());
+}
+
+TEST_CASE("payloads are smaller than values from the usual border on") {
+  auto const is_smaller = [](auto const& codec) {
+    auto const least = bypass<std::remove_cvref_t<decltype(codec)>>::usual_least;
+    return pith::payload_bytes<float>(codec, {least}) < least * sizeof(float);
+  };
+  CHECK(is_smaller(pith::scaled_sign()));
+  CHECK(is_smaller(pith::top_k(0.1)));
 }
 
 TEST_CASE("nothing is kept for a small tensor") {

@@ -8,12 +8,17 @@
 #include <pith/core/rounds.hpp>
 #include <pith/core/seal.hpp>
 
+#include <concepts>
+#include <cstdint>
 #include <string>
 #include <utility>
 
 namespace pith::inline v0 {
 
 /// Sends tensors of fewer than `least` elements as they are, in one sum; others by `C`.
+///
+/// By default of fewer than 1024: most codecs spend as much on a call as on a few hundred elements, so that smaller
+/// tensors gain only where links are slower than half the rate at which large ones begin to gain.
 ///
 ///   keeps    what C keeps; nothing for small tensors
 ///   is       exact for small tensors, else what C is; the end of a pipeline
@@ -25,8 +30,10 @@ class bypass : public detail::around<bypass<C>, C> {
  public:
   static constexpr bool is_reproducible = reproducible<C>;
   static constexpr rate_form rates = rate_form_of<C>();
+  static constexpr std::uint64_t usual_least = 1024;
 
-  bypass(C codec, std::uint64_t least) : base(std::move(codec)), least_(least) {}
+  template <std::same_as<C> T>  // as in around: converts nothing
+  explicit bypass(T codec, std::uint64_t least = usual_least) : base(std::move(codec)), least_(least) {}
 
   std::string name() const { return detail::text("bypass(", codec_.name(), ",", least_, ")"); }
   bool is_exact(shape const& dims) const { return dense(dims) || detail::is_exact(codec_, dims); }
@@ -115,5 +122,10 @@ class bypass : public detail::around<bypass<C>, C> {
 
   std::uint64_t least_;
 };
+
+template <class C>
+bypass(C) -> bypass<C>;
+template <class C>
+bypass(C, std::uint64_t) -> bypass<C>;
 
 }  // namespace pith::inline v0
