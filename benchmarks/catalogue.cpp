@@ -114,17 +114,11 @@ std::string line(std::vector<std::string> const& cells) {
   return text + "\n";
 }
 
-/// In a table, | ends a cell.
-std::string code(std::string text) {
-  for (auto at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, "\\");
-  return "`" + text + "`";
-}
-
 std::string row(method const& m, std::vector<sample> const& samples, speed const& of) {
   auto s = subject(pith::seq, m.codec, dims, 1);
   s.encode(0, samples[0].values);
   auto const bytes = static_cast<double>(s.used_bytes());
-  auto cells = std::vector<std::string>{m.name, code(m.codec), m.family, number("%.0f", bytes),
+  auto cells = std::vector<std::string>{m.name, bench::code(m.codec), m.family, number("%.0f", bytes),
                                         number("%.1f", static_cast<double>(dims.n * sizeof(float)) / bytes)};
   for (auto const& x : samples) cells.push_back(number(error_on(x, m)));
   auto const promised = bench::codec_of<float, pith::seq_executor>(m.codec).capabilities_for(dims);

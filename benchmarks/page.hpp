@@ -1,12 +1,30 @@
-// benchmarks/page.hpp — puts what was measured into a page of docs.
+// benchmarks/page.hpp — tables of what was measured, and their places in a page of docs.
 #pragma once
 
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace bench {
+
+/// The first two lines of a table.
+inline std::string heading(std::string const& first, std::vector<std::string> const& columns) {
+  auto text = "| " + first + " |";
+  auto rule = std::string("|---|");
+  for (auto const& column : columns) {
+    text += " " + column + " |";
+    rule += "---|";
+  }
+  return text + "\n" + rule;
+}
+
+/// As code in a table, where a bar would end the cell.
+inline std::string code(std::string text) {
+  for (auto at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, 1, '\\');
+  return "`" + text + "`";
+}
 
 /// The page with `text` between `<!-- NAME -->` and `<!-- end -->`.
 inline std::string with_section(std::string page, std::string const& name, std::string const& text) {

@@ -20,6 +20,7 @@
 namespace {
 
 using namespace network;
+using bench::code, bench::heading;
 
 /// Seconds: ten times what a token bucket lets through unlimited.
 constexpr double shortest = 10e-3;
@@ -52,22 +53,6 @@ std::vector<double> rates_of(std::vector<row> const& rows) {
 }
 
 void append(std::string& text, std::string const& line) { text += line + "\n"; }
-
-std::string heading(std::string const& first, std::vector<std::string> const& columns) {
-  auto text = "| " + first + " |";
-  auto rule = std::string("|---|");
-  for (auto const& column : columns) {
-    text += " " + column + " |";
-    rule += "---|";
-  }
-  return text + "\n" + rule;
-}
-
-/// As code in a table, where a bar would end the cell.
-std::string code(std::string text) {
-  for (auto at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, 1, '\\');
-  return "`" + text + "`";
-}
 
 std::string verdict(std::size_t held, std::size_t all) {
   return held == all ? fmt::format("pass, {} of {}", held, all) : fmt::format("**fail**, {} of {}", held, all);
