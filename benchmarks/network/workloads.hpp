@@ -1,5 +1,7 @@
-// benchmarks/network/workloads.hpp — what is exchanged: single tensors, and the tensors of three models.
+// benchmarks/network/workloads.hpp — what is exchanged: single tensors, and the tensors of models.
 #pragma once
+
+#include "../resnet50.hpp"
 
 #include <pith/comm/policy.hpp>
 
@@ -69,11 +71,18 @@ inline tensors lstm() {
   return all;
 }
 
+inline tensors resnet50() {
+  auto all = tensors();
+  for (auto const& dims : bench::resnet50.shapes()) all.push_back({std::to_string(all.size()), dims});
+  return all;
+}
+
 /// A model by its name; or a tensor of so many KiB of floats, a power of two, as close to a square matrix as it goes.
 inline tensors workload(std::string_view name) {
   if (name == "ResNet-20") return resnet20();
   if (name == "VGG-11") return vgg11();
   if (name == "LSTM") return lstm();
+  if (name == "ResNet-50") return resnet50();
   auto const bytes = std::stoull(std::string(name)) << 10;
   if (!std::has_single_bit(bytes)) throw std::invalid_argument("a size is a power of two of KiB");
   std::uint64_t const n = bytes / sizeof(float), rows = std::uint64_t{1} << std::countr_zero(n) / 2;
