@@ -1,4 +1,4 @@
-# benchmarks/gate.sh — compares counts with a committed table. Sourced by instructions.sh and include_cost.sh.
+# benchmarks/gate.sh — compares counts with a committed table. Sourced by instructions.sh and build_cost/counts.sh.
 #
 # A table says in its comments what it counts, then "# with COMPILER"; each line is a count and what was counted.
 

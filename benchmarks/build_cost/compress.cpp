@@ -1,0 +1,20 @@
+// benchmarks/build_cost/compress.cpp — one tensor there and back by PITH_CODEC on PITH_EXECUTOR, as a user writes it.
+#include <pith/core/buffer.hpp>
+#include <pith/core/compress.hpp>
+
+#include <type_traits>
+
+using namespace pith;
+using executor_type = std::remove_cvref_t<decltype(PITH_EXECUTOR)>;
+using codec_type = std::remove_cvref_t<decltype(PITH_CODEC)>;
+
+/// Nothing of the codec is known here but its type, so that the compiler folds nothing.
+void there_and_back(executor_type const& exec, codec_type const& codec, span_on<executor_type, float> x) {
+  auto const dims = shape{x.size()};
+  auto state = make_state<float>(exec, codec, dims);
+  auto const payload = buffer<std::byte, executor_type>(exec, payload_bytes<float>(codec, dims));
+  auto const scratch = buffer<std::byte, executor_type>(exec, workspace_bytes<float>(exec, codec, dims));
+  auto ws = workspace_on<executor_type>(scratch.view());
+  compress(exec, codec, x, payload.view(), state, ws);
+  decompress(exec, codec, payload.view(), x, state, ws);
+}

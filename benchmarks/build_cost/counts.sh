@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# benchmarks/build_cost/counts.sh — fails if a header brings many more lines, or a codec more templates, than it used to.
+#
+#   benchmarks/build_cost/counts.sh COMPILER_NAME [g++]            compares with counts_GNU.txt, counts_Clang.txt
+#   benchmarks/build_cost/counts.sh --update COMPILER_NAME [g++]   rewrites it
+#
+# COMPILER_NAME is the table's name for it ("GNU 12 Release"). There may be 5 % more of each.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+source "$here/../gate.sh"
+source "$here/uses.sh"
+head='# Lines of a header with all it includes, and templates of a program: what build_cost/counts.sh --update wrote.'
+headers=(pith parse exec/{seq,par,stream} comm/{self,threads,mpi,nccl,all_reduce_mean,gradient_exchange,adaptive_exchange})
+
+update=no
+if [[ ${1-} == --update ]]; then
+  update=yes
+  shift
+fi
+if (($# < 1 || $# > 2)); then
+  echo "usage: benchmarks/build_cost/counts.sh [--update] COMPILER_NAME [g++]" >&2
+  exit 2
+fi
+name=$1
+compiler=${2-g++}
+table=$here/counts_${name%% *}.txt
+directory=$(mktemp -d)
+trap 'rm -r "$directory"' EXIT
+
+# What belongs to others is counted as empty: it differs from machine to machine.
+touch "$directory"/{cuda_runtime_api,mpi,nccl}.h
+lines_of() {
+  "$compiler" -std=c++20 -I "$include" -I "$directory" -E -P -x c++ - <<<"#include <pith/$1.hpp>" | wc -l
+}
+
+compile() { "$compiler" -std=c++20 -I "$include" "$@" "$directory/use.cpp"; }
+
+# Specializations of classes, functions and variables, as g++ says; clang++ lists what it instantiates.
+templates() {
+  if [[ $name == GNU* ]]; then
+    compile -fsyntax-only -fstats 2>&1 | awk '/^(decl|type)_specializations:/ { n += $4 } END { print n }'
+  else
+    compile -c -o "$directory/use.o" -ftime-trace -ftime-trace-granularity=0
+    grep -oE '"name":"Instantiate(Class|Function)"' "$directory/use.json" | wc -l
+  fi
+}
+
+# templates_of USE EXECUTOR : the line of its program.
+templates_of() {
+  source_of "$@" >"$directory/use.cpp"
+  echo "$(templates) templates $(name_of "$1") on $2"
+}
+
+counts() {
+  local header use
+  for header in "${headers[@]}" $(headers_of_codecs); do echo "$(lines_of "$header") lines pith/$header.hpp"; done
+  while read -r use; do templates_of "$use" seq; done < <(uses)
+  templates_of "$(uses | head -n 1)" par
+}
+
+if [[ $update == yes ]]; then
+  counts="$(counts)"
+  measured_as "$head" "$name" <<<"$counts" >"$table"
+else
+  require_compiler "$table" "$name"
+  counts | compare "$table" 1.05
+fi

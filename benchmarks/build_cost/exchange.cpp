@@ -1,0 +1,16 @@
+// benchmarks/build_cost/exchange.cpp — one step of two tensors by PITH_CODEC on PITH_EXECUTOR, as a user writes it.
+#include <pith/comm/gradient_exchange.hpp>
+#include <pith/comm/threads.hpp>
+
+#include <type_traits>
+
+using namespace pith;
+using executor_type = std::remove_cvref_t<decltype(PITH_EXECUTOR)>;
+using codec_type = std::remove_cvref_t<decltype(PITH_CODEC)>;
+
+/// Nothing of the codec is known here but its type, so that the compiler folds nothing.
+void step(executor_type const& exec, codec_type const& codec, thread_communicator& comm, span<float> gradients) {
+  auto exchange =
+      make_exchange<float>(exec, comm, {{"weight", {4096 * 1024, 4096}}, {"bias", {1024}}}, matrices(codec));
+  exchange.all_reduce_mean(gradients);
+}
