@@ -13,8 +13,9 @@ measured_as() {
   cat
 }
 
-# Nothing is compared between compilers: skips if the table is of another one.
+# Nothing is compared between compilers: skips if the table is of another one, or none is there.
 require_compiler() {
+  [[ -f $1 ]] || skip "no table with $2"
   grep -qx "# with $2" "$1" || skip "$(grep '^# with' "$1" | cut -c3-), but this is $2"
 }
 

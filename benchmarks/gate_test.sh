@@ -20,3 +20,6 @@ fails ''
 status=0
 said=$(require_compiler "$table" "GNU 13 Release") || status=$?
 [[ $status == 77 && $said == "skipped: with GNU 12 Release, but this is GNU 13 Release" ]]
+status=0
+said=$(require_compiler "$table.none" "Clang 14 Release") || status=$?
+[[ $status == 77 && $said == "skipped: no table with Clang 14 Release" ]]

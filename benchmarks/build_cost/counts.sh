@@ -29,39 +29,44 @@ trap 'rm -r "$directory"' EXIT
 
 # What belongs to others is counted as empty: it differs from machine to machine.
 touch "$directory"/{cuda_runtime_api,mpi,nccl}.h
-lines_of() {
-  "$compiler" -std=c++20 -I "$include" -I "$directory" -E -P -x c++ - <<<"#include <pith/$1.hpp>" | wc -l
-}
 
-compile() { "$compiler" -std=c++20 -I "$include" "$@" "$directory/use.cpp"; }
+compile() { "$compiler" -std=c++20 -I "$include" "$@"; }
 
 # Specializations of classes, functions and variables, as g++ says; clang++ lists what it instantiates.
 templates() {
   if [[ $name == GNU* ]]; then
-    compile -fsyntax-only -fstats 2>&1 | awk '/^(decl|type)_specializations:/ { n += $4 } END { print n }'
+    compile -fsyntax-only -fstats "$1" 2>&1 |
+      awk '/: error: / { print >"/dev/stderr" } /^(decl|type)_specializations:/ { n += $4 } END { print n }'
   else
-    compile -c -o "$directory/use.o" -ftime-trace -ftime-trace-granularity=0
+    compile -c -o "$directory/use.o" -ftime-trace -ftime-trace-granularity=0 "$1"
     grep -oE '"name":"Instantiate(Class|Function)"' "$directory/use.json" | wc -l
   fi
 }
 
-# templates_of USE EXECUTOR : the line of its program.
+# lines_of HEADER, templates_of USE EXECUTOR : a line of the table.
+lines_of() {
+  local lines
+  lines=$(compile -I "$directory" -E -P -x c++ - <<<"#include <pith/$1.hpp>" | wc -l)
+  echo "$lines lines pith/$1.hpp"
+}
 templates_of() {
+  local templates
   source_of "$@" >"$directory/use.cpp"
-  echo "$(templates) templates $(name_of "$1") on $2"
+  templates=$(templates "$directory/use.cpp")
+  echo "$templates templates $(name_of "$1") on $2"
 }
 
 counts() {
   local header use
-  for header in "${headers[@]}" $(headers_of_codecs); do echo "$(lines_of "$header") lines pith/$header.hpp"; done
+  for header in "${headers[@]}" $(headers_of_codecs); do lines_of "$header"; done
   while read -r use; do templates_of "$use" seq; done < <(uses)
   templates_of "$(uses | head -n 1)" par
 }
 
+[[ $update == yes ]] || require_compiler "$table" "$name"
+counts >"$directory/counts"
 if [[ $update == yes ]]; then
-  counts="$(counts)"
-  measured_as "$head" "$name" <<<"$counts" >"$table"
+  measured_as "$head" "$name" <"$directory/counts" >"$table"
 else
-  require_compiler "$table" "$name"
-  counts | compare "$table" 1.05
+  compare "$table" 1.05 <"$directory/counts"
 fi
