@@ -163,7 +163,8 @@ class hypersphere_quantizer : public pipeable {
       : hypersphere_quantizer(std::make_shared<codebook const>(std::move(words))) {}
 
   std::string name() const {
-    return detail::text("hypersphere_quantizer<", Bits, ">(", words_->width(), ",", std::hex, words_->digest(), ")");
+    return detail::text("hypersphere_quantizer<", Bits, ">(", words_->width(), ",",
+                        detail::hexadecimal(words_->digest()), ")");
   }
   double omega(shape const&) const { return omega_; }
 

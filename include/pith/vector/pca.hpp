@@ -61,7 +61,8 @@ class pca : public pipeable {
 
   /// Of what travels and of how it is decoded: ranks may multiply by other products.
   std::string name() const {
-    return detail::text("pca(", basis_->slice(), ",", basis_->components(), ",", std::hex, basis_->digest(), ")");
+    return detail::text("pca(", basis_->slice(), ",", basis_->components(), ",", detail::hexadecimal(basis_->digest()),
+                        ")");
   }
 
   /// Parts of a tensor begin at slices; those of a tensor in another order, or with a mean for each slice, are refused.

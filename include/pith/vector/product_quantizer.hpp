@@ -172,7 +172,8 @@ class product_quantizer : public pipeable {
   explicit product_quantizer(codebook words) : product_quantizer(std::make_shared<codebook const>(std::move(words))) {}
 
   std::string name() const {
-    return detail::text("product_quantizer<", Bits, ">(", words_->width(), ",", std::hex, words_->digest(), ")");
+    return detail::text("product_quantizer<", Bits, ">(", words_->width(), ",", detail::hexadecimal(words_->digest()),
+                        ")");
   }
 
   shape output_shape(shape const& dims) const { return {detail::blocks_for(dims.n, words_->width())}; }
