@@ -13,6 +13,12 @@ namespace pith::inline v0 {
 
 namespace detail {
 
+/// Eight values that are read and written 16 bytes at a time.
+template <class A>
+struct alignas(16) aligned_group {
+  A of[group];
+};
+
 /// The threads of a kernel's block; one Philox block a thread. Bodies are for hosts too, so what they call is there as
 /// well, where it does nothing and is not called.
 struct cuda_team {
@@ -70,10 +76,17 @@ struct cuda_team {
     return kept;
   }
 
+  /// A thread a group, which it reads in 16 bytes at a time where it may.
   template <std::floating_point A, class Count>
   PITH_HD void negatives(A const* x, Count n, std::uint8_t* bytes) const {
-    for_each(static_cast<std::uint32_t>(groups(n)),
-             [=](std::uint32_t g) { bytes[g] = negative_byte(x, g, n); });
+    auto const* const aligned = reinterpret_cast<aligned_group<A> const*>(x);
+    auto const whole = reinterpret_cast<std::uintptr_t>(x) % alignof(aligned_group<A>) == 0 ? n / 8 : 0;
+    for_each(whole, [=](std::uint32_t g) {
+      auto const values = aligned[g];
+      bytes[g] = negative_byte(values.of, 0, group);
+    });
+    for_each(static_cast<std::uint32_t>(groups(n)) - whole,
+             [=](std::uint32_t g) { bytes[whole + g] = negative_byte(x, whole + g, n); });
   }
 
   template <std::floating_point A, class Count>
