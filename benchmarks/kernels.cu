@@ -1,0 +1,102 @@
+// benchmarks/kernels.cu — one of each kind of kernel, for benchmarks/kernels.sh to count what they take; never run.
+//
+// Above a kernel stand the bytes an element that it moves at least, the instructions an element of one that was written
+// by hand, where there is one, and the loops of its usual way: for so many elements, these accesses.
+#include <pith/core/convert.hpp>
+#include <pith/exec/stream.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/scaled_sign.hpp>
+#include <pith/quantize/sign.hpp>
+#include <pith/sparsify/candidates.hpp>
+#include <pith/sparsify/radix_select.hpp>
+
+using namespace pith::detail;
+
+namespace {
+
+constexpr auto span = pith::cuda_executor::block_span;
+using plain = plain_source<float>;
+using fed_back = residual_source<float>;
+using sink = tensor_sink<float>;
+
+}  // namespace
+
+//   bytes    4.125
+//   by_hand  2.5
+//   pack     8: 2 LDG.128 STG.8
+struct sign_encode : quantize_part<sign_rule, plain, float, span> {};
+
+//   bytes    4.125
+//   by_hand  6
+//   measure  1: LDG.32 LDS.64 STS.64
+//   pack     8: 2 LDG.128 STG.8
+struct scaled_sign_measure : measure_tiles<scaled_sign_rule, plain, float, span> {};
+
+//   bytes    5
+//   by_hand  10.6
+//   measure  2: 2 LDG.32 STS.64
+//   fold     2: 2 LDS.64 STS.64
+//   random   8: STS.128
+//   code     1: LDG.32 LDS.16 LDS.64 STS.8
+//   pack     8: LDS.64 8 STG.8
+struct qsgd8_encode : quantize_buckets<qsgd_rule<8>, plain, float, span> {};
+
+//   bytes    4.5
+//   by_hand  12.8
+//   measure  2: 2 LDG.32 STS.64
+//   fold     2: 2 LDS.64 STS.64
+//   random   8: STS.128
+//   code     1: LDG.32 LDS.16 LDS.64 STS.8
+//   pack     8: LDS.64 4 STG.8
+struct qsgd4_encode : quantize_buckets<qsgd_rule<4>, plain, float, span> {};
+
+//   bytes    13
+//   by_hand  16.5
+//   load     1: 2 LDG.32 STS.32
+//   measure  2: 2 LDS.32 STS.64
+//   fold     2: 2 LDS.64 STS.64
+//   random   8: STS.128
+//   code     1: LDS.32 LDS.16 LDS.64 STS.8
+//   pack     8: LDS.64 8 STG.8
+//   value    1: LDS.8 LDS.32 STS.32
+//   keep     1: 2 LDG.32 LDS.32 STG.32
+struct ef_qsgd8_encode : quantize_buckets<qsgd_rule<8>, fed_back, float, span> {};
+
+//   bytes    8
+//   by_hand  14.8
+//   sum      1: 4 LDG.8 4 LDG.32 LDS.32 STG.32
+struct qsgd8_decode_sum4 : dequantize_block<qsgd_rule<8>, sink, float, span> {};
+
+//   bytes    4.5
+//   by_hand  14.8
+//   unpack   2: LDG.8 STS.64
+//   sum      1: 4 LDG.32 4 LDS.8 LDS.32 STG.32
+struct scaled_sign_decode_sum4 : dequantize_block<scaled_sign_rule, sink, float, span> {};
+
+//   bytes    4
+//   by_hand  4.3
+//   tally    1: LD.32
+struct top_k_digits : count_digits<plain> {};
+
+//   bytes    4.08
+//   compact  1: LDG.32 2 STS.32 2 LDS.128
+struct top_k_collect : collect_candidates<plain> {};
+
+//   bytes    6
+//   convert  1: LDG.32 STG.16
+struct bfloat16_cast : convert<pith::bfloat16, float> {};
+
+namespace pith::inline v0::detail {
+
+template __global__ void block_kernel(sign_encode const, std::uint64_t);
+template __global__ void block_kernel(scaled_sign_measure const, std::uint64_t);
+template __global__ void block_kernel(qsgd8_encode const, std::uint64_t);
+template __global__ void block_kernel(qsgd4_encode const, std::uint64_t);
+template __global__ void block_kernel(ef_qsgd8_encode const, std::uint64_t);
+template __global__ void block_kernel(qsgd8_decode_sum4 const, std::uint64_t);
+template __global__ void block_kernel(scaled_sign_decode_sum4 const, std::uint64_t);
+template __global__ void block_kernel(top_k_digits const, std::uint64_t);
+template __global__ void block_kernel(top_k_collect const, std::uint64_t);
+template __global__ void index_kernel(bfloat16_cast const, std::uint64_t);
+
+}  // namespace pith::inline v0::detail
