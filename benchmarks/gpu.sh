@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# benchmarks/gpu.sh — all that a machine with a GPU is asked: builds, tests, looks at memory, measures, reports.
+#
+#   benchmarks/gpu.sh             writes build/cuda/gpu.json, all figures, and build/cuda/gpu.md, the parts and a table
+#   benchmarks/gpu.sh --update    puts gpu.md, behind device, date and commit, into docs/performance.md too
+#   benchmarks/gpu.sh --quick     one size and few rounds; only primitives under the sanitizer
+#   benchmarks/gpu.sh --no-build --no-tests --no-sanitizer --no-bench --no-peers      leaves out parts
+#   benchmarks/gpu.sh --build-dir DIR       in place of build/cuda
+#
+# Without a GPU it says so and returns 77. A part that fails is named, the others go on, and it returns 1. Device tests
+# are of primitives with capture and replay, of the bytes of the CPU, and others; a skipped one is a failure. Peers are
+# CUB, in the same program, and torch of $PYTHON (python3) by benchmarks/peers/run.sh.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+here=benchmarks
+dir=build/cuda
+quick=
+update=no
+without=
+while (($# > 0)); do
+  case $1 in
+    --quick) quick=--quick ;;
+    --update) update=yes ;;
+    --no-build | --no-tests | --no-sanitizer | --no-bench | --no-peers) without+=" $1" ;;
+    --build-dir) dir=${2?--build-dir needs a folder}; shift ;;
+    *) sed -n '/^#   /s/^# //p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+  esac
+  shift
+done
+
+# ask FIELD : what nvidia-smi says of the first GPU.
+ask() { nvidia-smi --query-gpu="$1" --format=csv,noheader | head -n 1; }
+device=$(ask name 2>/dev/null) && [[ -n $device ]] || { echo "skipped: nvidia-smi sees no GPU" >&2; exit 77; }
+mkdir -p "$dir"
+made=$(mktemp -d)
+trap 'rm -r "$made"' EXIT
+failed=
+
+# part OPTION WHAT COMMAND... : runs one, unless it was left out, and notes how it ended: passed, skipped by 77, failed.
+part() {
+  local status=0 verdict=passed
+  if [[ " $without " == *" --no-$1 "* ]]; then
+    verdict='left out'
+  else
+    echo "== $2" >&2
+    "${@:3}" >"$made/said" 2>&1 || status=$?
+    cat "$made/said" >&2
+    if ((status == 77)); then
+      verdict=$(tail -n 1 "$made/said")
+    elif ((status != 0)); then
+      verdict="**failed**, $status"
+      failed+="; $2"
+    fi
+  fi
+  echo "$2|$verdict" >>"$made/parts"
+}
+
+build() {
+  local arch
+  arch=$(ask compute_cap | tr -d .)
+  cmake --preset cuda -B "$dir" -D CMAKE_CUDA_ARCHITECTURES="$arch-real" &&
+    cmake --build "$dir" -j "$(nproc)" --target gpu_tests gpu_bench
+}
+
+# tests ARGUMENTS... : those with label gpu; a test that skips itself saw no device.
+tests() {
+  ctest --test-dir "$dir" --output-on-failure --no-tests=error -L gpu "$@" | tee "$made/tests" &&
+    ! grep -F '(Skipped)' "$made/tests"
+}
+
+# sanitize TOOL PROGRAM...
+sanitize() {
+  local tool=$1 program
+  command -v compute-sanitizer >/dev/null || { echo "skipped: no compute-sanitizer"; return 77; }
+  for program in "${@:2}"; do
+    compute-sanitizer --tool "$tool" --error-exitcode 1 "$dir/tests/$program" || return 1
+  done
+}
+
+measure() { "$dir/$here/gpu_bench" $quick >"$dir/gpu_bench.json"; }
+
+peers() {
+  local no_build=
+  if [[ $without == *--no-build* ]]; then no_build=--no-build; fi
+  "$here/peers/run.sh" $no_build --device cuda | tee "$dir/gpu_peers.csv"
+}
+
+rm -f "$dir"/gpu_bench.json "$dir"/gpu_peers.csv
+part build "build for $device" build
+part tests "primitives, capture and replay" tests -R '^exec/cuda_test$'
+part tests "bytes of the CPU" tests -R '^exec/cuda_(codecs|feedback)'
+part tests "other device tests" tests -E '^exec/cuda_(test$|codecs|feedback)'
+programs=(exec_cuda_test)
+if [[ -z $quick ]]; then programs+=(exec_cuda_codecs_quantize exec_cuda_codecs_sparsify exec_cuda_feedback); fi
+part sanitizer "accesses to memory" sanitize memcheck "${programs[@]}"
+part sanitizer "races in shared memory" sanitize racecheck "${programs[@]}"
+part bench "measurement" measure
+part peers "torch" peers
+
+commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+if [[ -n $(git status --porcelain 2>/dev/null) ]]; then commit+=", changed"; fi
+PYTHONDONTWRITEBYTECODE=1 python3 "$here/gpu_table.py" "$dir" "$made/parts" \
+  "$device, driver $(ask driver_version), $(date -u +%F), commit $commit" >"$dir/gpu.md"
+cat "$dir/gpu.md"
+if [[ $update == yes ]]; then sed -i "/^<!-- gpu -->$/r $dir/gpu.md" docs/performance.md; fi
+if [[ -n $failed ]]; then
+  echo "gpu.sh: failed: ${failed#; }" >&2
+  exit 1
+fi

@@ -1,0 +1,107 @@
+// benchmarks/gpu_replay.hpp — work on a stream as a graph, which is launched again and timed between two events.
+#pragma once
+
+#include "yardstick.hpp"
+
+#include <pith/exec/side_stream.hpp>
+#include <pith/exec/stream.hpp>
+
+#include <memory>
+#include <type_traits>
+
+namespace bench {
+
+using pith::detail::check_cuda;
+
+struct destroy_graph {
+  void operator()(cudaGraph_t graph) const { static_cast<void>(cudaGraphDestroy(graph)); }
+  void operator()(cudaGraphExec_t graph) const { static_cast<void>(cudaGraphExecDestroy(graph)); }
+};
+template <class Handle>
+using graph_owner = std::unique_ptr<std::remove_pointer_t<Handle>, destroy_graph>;
+
+/// What `run()` gives to a stream, which may not be the default one.
+class replay {
+ public:
+  template <class Run>
+  replay(pith::cuda_executor const& exec, Run const& run) : stream_(exec.stream()) {
+    check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+    run();
+    cudaGraph_t graph = nullptr;
+    check_cuda(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture");
+    auto const captured = graph_owner<cudaGraph_t>(graph);
+    check_cuda(cudaGraphGetNodes(graph, nullptr, &nodes_), "cudaGraphGetNodes");
+    cudaGraphExec_t ready = nullptr;
+    check_cuda(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
+    ready_.reset(ready);
+  }
+
+  /// Kernels, copies and fills.
+  std::size_t nodes() const { return nodes_; }
+  void launch() const { check_cuda(cudaGraphLaunch(ready_.get(), stream_), "cudaGraphLaunch"); }
+
+ private:
+  cudaStream_t stream_;
+  std::size_t nodes_ = 0;
+  graph_owner<cudaGraphExec_t> ready_;
+};
+
+class stopwatch {
+ public:
+  explicit stopwatch(cudaStream_t stream) : stream_(stream), begin_(made()), end_(made()) {}
+
+  double seconds(replay const& work) const {
+    check_cuda(cudaEventRecord(begin_.get(), stream_), "cudaEventRecord");
+    work.launch();
+    check_cuda(cudaEventRecord(end_.get(), stream_), "cudaEventRecord");
+    check_cuda(cudaEventSynchronize(end_.get()), "cudaEventSynchronize");
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()), "cudaEventElapsedTime");
+    return static_cast<double>(milliseconds) / 1e3;
+  }
+
+ private:
+  using owner = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, pith::detail::destroy_event>;
+
+  static owner made() {
+    cudaEvent_t event = nullptr;
+    check_cuda(cudaEventCreate(&event), "cudaEventCreate");
+    return owner(event);
+  }
+
+  cudaStream_t stream_;
+  owner begin_, end_;
+};
+
+/// What is timed: a graph for each set of buffers.
+struct operation {
+  std::string name;
+  traffic least;
+  double ratio = 0, error = 0;  ///< of a codec
+  std::vector<replay> sets = {};
+
+  std::size_t launches() const { return sets.front().nodes(); }
+};
+
+/// The same as of `things`: all side by side, each call on the next set of buffers.
+inline std::vector<timing> interleave(stopwatch const& watch, std::vector<operation> const& operations,
+                                      std::size_t rounds) {
+  auto times = std::vector<std::vector<double>>(operations.size());
+  auto order = std::vector<std::size_t>(operations.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  auto random = std::mt19937(1);
+  std::size_t call = 0;
+  for (std::size_t round = 0; round <= rounds; ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (auto const i : order) {
+      auto const& sets = operations[i].sets;
+      auto const time = watch.seconds(sets[call++ % sets.size()]);
+      if (round > 0) times[i].push_back(time);
+    }
+  }
+  auto result = std::vector<timing>();
+  for (auto const& t : times) result.push_back({quantile(t, 0.5), quantile(t, 0.1)});
+  return result;
+}
+
+}  // namespace bench

@@ -1,0 +1,96 @@
+// benchmarks/gpu_subject.hpp — a codec of floats on a stream with all that it needs, and the bytes it moves at least.
+#pragma once
+
+#include "values.hpp"
+#include "yardstick.hpp"
+
+#include <pith/core/compress.hpp>
+#include <pith/core/saving.hpp>
+#include <pith/exec/seq.hpp>
+#include <pith/exec/stream.hpp>
+
+#include <cstddef>
+#include <stdexcept>
+#include <vector>
+
+namespace bench {
+
+/// `sets` payloads and states of a codec, and one workspace. Nothing waits but download.
+template <pith::executor E, class C>
+class static_subject {
+ public:
+  static constexpr unsigned summed_ranks = 4;
+  static constexpr bool sums = pith::detail::sums_parts<C, float, E>;
+
+  static_subject(E const& exec, C const& codec, pith::shape const& dims, std::size_t sets)
+      : exec_(exec),
+        codec_(codec),
+        payload_(exec, pith::payload_bytes<float>(codec_, dims), sets),
+        gathered_(exec, sums ? summed_ranks * stride() : 0, sets),
+        scratch_(exec, pith::workspace_bytes<float>(exec, codec_, dims)) {
+    for (std::size_t i = 0; i < sets; ++i) states_.push_back(pith::make_state<float>(exec, codec_, dims));
+  }
+
+  void encode(std::size_t set, pith::span_on<E, float const> x) {
+    auto ws = pith::workspace_on<E>(scratch_.view());
+    pith::compress(exec_, codec_, x, payload_[set], states_[set], ws);
+  }
+  void decode(std::size_t set, pith::span_on<E, float> y) {
+    auto ws = pith::workspace_on<E>(scratch_.view());
+    pith::decompress(exec_, codec_, payload_[set], y, states_[set], ws);
+  }
+  /// Puts what a set encoded in the place of every rank's payload.
+  void gather(std::size_t set) {
+    for (unsigned rank = 0; rank < summed_ranks; ++rank)
+      exec_.copy(gathered_[set].data() + rank * stride(), payload_[set].data(), payload_bytes());
+  }
+  void decode_sum(std::size_t set, pith::span_on<E, float> y) {
+    auto ws = pith::workspace_on<E>(scratch_.view());
+    auto const in = pith::span_on<E, std::byte const>(gathered_[set]);
+    auto const to = pith::stream_on<E, float>{y.data(), y.size()};
+    pith::detail::decode_sum<float>(codec_, exec_, states_[set].id(), states_[set].dims(), in, stride(), summed_ranks,
+                                    1.0f / summed_ranks, to, ws);
+  }
+
+  std::size_t payload_bytes() const { return payload_[0].size(); }
+  std::vector<std::byte> payload(std::size_t set) const {
+    auto bytes = std::vector<std::byte>(payload_bytes());
+    exec_.download(bytes.data(), payload_[set].data(), bytes.size());
+    return bytes;
+  }
+
+  /// Values and what is agreed are read, what is a rank's own (a residual) is read and written anew.
+  traffic encoding() {
+    return {sizes(values_bytes() + agreed_bytes() + local_bytes()), sizes(payload_bytes() + local_bytes())};
+  }
+  traffic decoding() { return {sizes(payload_bytes() + agreed_bytes()), sizes(values_bytes())}; }
+  traffic summing() { return {sizes(summed_ranks * payload_bytes() + agreed_bytes()), sizes(values_bytes())}; }
+
+ private:
+  static double sizes(std::size_t bytes) { return static_cast<double>(bytes); }
+  static std::size_t bytes_of(auto& state) {
+    auto count = pith::detail::field_counter();
+    state.fields(count);
+    return count.bytes;
+  }
+  std::size_t stride() const { return pith::detail::align_up(payload_bytes(), std::size_t{128}); }
+  std::size_t values_bytes() const { return states_[0].dims().n * sizeof(float); }
+  std::size_t agreed_bytes() { return bytes_of(states_[0].agreed()); }
+  std::size_t local_bytes() { return bytes_of(states_[0].local()); }
+
+  E exec_;
+  C codec_;
+  rotated<std::byte, E> payload_, gathered_;
+  pith::buffer<std::byte, E> scratch_;
+  std::vector<pith::codec_state<float, C, E>> states_;
+};
+
+/// The payload of the first step on the host.
+template <class C>
+std::vector<std::byte> payload_of_host(C const& codec, pith::shape const& dims, std::vector<float> const& x) {
+  auto host = static_subject<pith::seq_executor, C>(pith::seq, codec, dims, 1);
+  host.encode(0, pith::span<float const>(x));
+  return host.payload(0);
+}
+
+}  // namespace bench
