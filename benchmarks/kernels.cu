@@ -79,7 +79,7 @@ struct scaled_sign_decode_sum4 : dequantize_block<scaled_sign_rule, sink, float,
 struct top_k_digits : count_digits<plain> {};
 
 //   bytes    4.08
-//   compact  1: LDG.32 2 STS.32 2 LDS.128
+//   compact  8: 8 LDG.32 9 STS.32 2 LDS.128
 struct top_k_collect : collect_candidates<plain> {};
 
 //   bytes    6

@@ -1,0 +1,85 @@
+// tests/exec/cuda_team_test.cpp — what the threads of a CUDA block make together is what one thread makes.
+#include "support/emulated_block.hpp"
+
+#include <pith/exec/cuda_team.cuh>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "support/vectors.hpp"
+
+using namespace support;
+
+namespace {
+
+constexpr std::uint32_t sizes[] = {0, 1, 33, 257, 2047, 2049, 5000};
+
+/// Normal numbers, some zeros of either sign and a NaN.
+std::vector<float> values(std::uint32_t n) {
+  auto x = narrow<float>(normal_vector(n, 41));
+  for (std::uint32_t i = 0; i < n; i += 7) x[i] = i % 2 == 0 ? 0.0f : -0.0f;
+  if (n > 40) x[40] = -std::numeric_limits<float>::quiet_NaN();
+  return x;
+}
+
+/// What a team, if it is given to `use` by each of its threads, leaves in `n` words and returns.
+template <class Use>
+void same_by_a_block(std::uint32_t n, Use const& use) {
+  CAPTURE(n);
+  auto expected = std::vector<std::uint32_t>(n, 99), got = expected;
+  auto const count = use(pith::lone_thread(), expected.data());
+  auto counts = std::vector<std::uint32_t>(emulated_threads, ~0u);
+  emulate([&] { counts[threadIdx.x] = use(pith::detail::cuda_team(), got.data()); });
+  CHECK(counts == std::vector<std::uint32_t>(emulated_threads, count));
+  auto const end = static_cast<std::ptrdiff_t>(count);
+  CHECK(std::vector<std::uint32_t>(got.begin(), got.begin() + end) ==
+        std::vector<std::uint32_t>(expected.begin(), expected.begin() + end));
+}
+
+}  // namespace
+
+TEST_CASE("what is kept comes in the order of the elements") {
+  for (auto const n : sizes) {
+    auto const x = values(n);
+    for (float const bound : {0.5f, 9.0f}) {
+      auto const keep = [&](std::uint32_t i) { return x[i] > bound; };
+      same_by_a_block(n, [&](auto team, std::uint32_t* to) {
+        auto const emit = [=](std::uint32_t i, std::uint32_t place) { to[place] = i; };
+        return team.compact(n, keep, emit);
+      });
+    }
+  }
+}
+
+TEST_CASE("signs are those of one thread wherever the values lie") {
+  for (auto const n : sizes) {
+    for (std::uint32_t const skipped : {0u, 1u, 4u}) {
+      CAPTURE(skipped);
+      auto const x = values(n + skipped);
+      same_by_a_block(n, [&](auto team, std::uint32_t* to) {
+        team.negatives(x.data() + skipped, n, reinterpret_cast<std::uint8_t*>(to));
+        return n / 32;
+      });
+    }
+  }
+}
+
+TEST_CASE("rows and random numbers are those of one thread") {
+  std::uint64_t const step = 3;
+  auto const from = pith::draws(pith::call{&step, 5});
+  for (auto const n : sizes) {
+    for (std::uint32_t const width : {1u, 24u, 6000u}) {
+      same_by_a_block(n, [&](auto team, std::uint32_t* to) {
+        team.for_each_in(n, width, [=](std::uint32_t j) { return [=](std::uint32_t i) { to[i] = j * n + i; }; });
+        return n;
+      });
+    }
+    same_by_a_block(n, [&](auto team, std::uint32_t* to) {
+      team.random(from, 11, n / 8, reinterpret_cast<std::uint16_t*>(to));
+      return n / 8 * 4;
+    });
+  }
+}

@@ -1,0 +1,72 @@
+// tests/support/emulated_block.hpp — threads of the host in the place of a CUDA block's, for the code of its team.
+//
+// Include what it is to run behind this, and nothing of CUDA.
+#pragma once
+
+#include <pith/core/team.hpp>
+
+#include <atomic>
+#include <barrier>
+#include <bit>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace support {
+
+inline constexpr std::uint32_t emulated_threads = 256;
+
+/// What the threads of a block share: they run side by side, and wait for each other, or for those of their warp.
+struct emulated_block {
+  std::barrier<> all{emulated_threads};
+  std::vector<std::uint32_t> votes = std::vector<std::uint32_t>(emulated_threads / 32);
+};
+
+struct thread_index {
+  std::uint32_t x;
+};
+
+}  // namespace support
+
+inline support::emulated_block* this_block;
+inline thread_local support::thread_index threadIdx;
+
+inline void __syncthreads() { this_block->all.arrive_and_wait(); }
+
+/// All warps vote alike often, so that one barrier does for them all.
+inline std::uint32_t __ballot_sync(std::uint32_t, bool vote) {
+  auto const word = std::atomic_ref(this_block->votes[threadIdx.x / 32]);
+  if (vote) word.fetch_or(1u << threadIdx.x % 32);
+  __syncthreads();
+  auto const votes = word.load();
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) word.store(0);
+  __syncthreads();
+  return votes;
+}
+inline std::uint32_t __popc(std::uint32_t word) { return static_cast<std::uint32_t>(std::popcount(word)); }
+inline std::uint32_t atomicAdd(std::uint32_t* word, std::uint32_t amount) {
+  return std::atomic_ref(*word).fetch_add(amount);
+}
+
+#define __CUDA_ARCH__ 900
+#define __device__
+#define __shared__ static
+
+namespace support {
+
+/// run() by each thread of a block.
+template <class Run>
+void emulate(Run const& run) {
+  auto block = emulated_block();
+  this_block = &block;
+  auto threads = std::vector<std::jthread>();
+  for (std::uint32_t t = 0; t < emulated_threads; ++t) {
+    threads.emplace_back([&run, t] {
+      threadIdx.x = t;
+      run();
+    });
+  }
+}
+
+}  // namespace support
