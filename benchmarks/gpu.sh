@@ -43,8 +43,7 @@ part() {
     verdict='left out'
   else
     echo "== $2" >&2
-    "${@:3}" >"$made/said" 2>&1 || status=$?
-    cat "$made/said" >&2
+    "${@:3}" 2>&1 | tee "$made/said" >&2 || status=$?
     if ((status == 77)); then
       verdict=$(tail -n 1 "$made/said")
     elif ((status != 0)); then
@@ -77,7 +76,7 @@ sanitize() {
   done
 }
 
-measure() { "$dir/$here/gpu_bench" $quick >"$dir/gpu_bench.json"; }
+measure() { "$dir/$here/gpu_bench" $quick >"$made/json" && cp "$made/json" "$dir/gpu_bench.json"; }
 
 peers() {
   local no_build=

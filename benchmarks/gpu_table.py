@@ -36,7 +36,7 @@ def parts_table(parts):
 
 def benchmark_cells(row):
     gb = row["bytes_per_element"] * 2.0 ** int(row["name"].split("^")[1]) / row["real_time"] / 1e3
-    of_codec = [f"{row['ratio']:.1f}", number(row["error"])] if row["ratio"] else ["", ""]
+    of_codec = [f"{row['ratio']:.1f}" if row["ratio"] else "", number(row["error"]) if row["error"] else ""]
     times = [number(row["real_time"]), number(row["q10"])]
     rates = [f"{row['bytes_per_element']:.3g}", number(gb), number(100 * row["of_copy"])]
     return [code(row["name"]), *times, *rates, str(row["launches"]), *of_codec]

@@ -53,7 +53,7 @@ class Kernel:
         bodies = list(sass.loops(instructions))
         self.counts = {loop.name: self.dearest(loop, bodies) for loop in self.loops}
         self.in_all = sum(self.counts.values())
-        if re.search(r"[1-9]\d* bytes (stack frame|spill)", said):
+        if re.search(r"[1-9]\d* bytes spill", said):
             sys.exit(f"kernels.py: {self.name} spills registers:\n{said}")
 
     def dearest(self, loop, bodies):
@@ -74,7 +74,7 @@ class Kernel:
     def cells(self):
         most = self.bytes * MOST_A_BYTE
         loops = ", ".join(f"{name} {count:.3g}" for name, count in self.counts.items())
-        outside = sorted({a for loop in self.loops for a in loop.accesses if a[:3] in ("LDG", "STG") or a[:3] == "LD."})
+        outside = sorted({a for loop in self.loops for a in loop.accesses if a.startswith(("LDG", "STG", "LD."))})
         total = f"{self.in_all:.3g}" if self.in_all <= most else f"**{self.in_all:.3g}**"
         sizes = [str(self.registers), str(self.shared)]
         return [code(self.name), *sizes, loops, total, f"{most:.0f}", self.by_hand, " ".join(outside)]
