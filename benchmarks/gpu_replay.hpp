@@ -83,25 +83,13 @@ struct operation {
   std::size_t launches() const { return sets.front().nodes(); }
 };
 
-/// The same as of `things`: all side by side, each call on the next set of buffers.
+/// Times them side by side, each call on the next set of buffers.
 inline std::vector<timing> interleave(stopwatch const& watch, std::vector<operation> const& operations,
                                       std::size_t rounds) {
-  auto times = std::vector<std::vector<double>>(operations.size());
-  auto order = std::vector<std::size_t>(operations.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  auto random = std::mt19937(1);
-  std::size_t call = 0;
-  for (std::size_t round = 0; round <= rounds; ++round) {
-    std::shuffle(order.begin(), order.end(), random);
-    for (auto const i : order) {
-      auto const& sets = operations[i].sets;
-      auto const time = watch.seconds(sets[call++ % sets.size()]);
-      if (round > 0) times[i].push_back(time);
-    }
-  }
-  auto result = std::vector<timing>();
-  for (auto const& t : times) result.push_back({quantile(t, 0.5), quantile(t, 0.1)});
-  return result;
+  return interleave(operations.size(), rounds, [&](std::size_t i, std::size_t call) {
+    auto const& sets = operations[i].sets;
+    return watch.seconds(sets[call % sets.size()]);
+  });
 }
 
 }  // namespace bench

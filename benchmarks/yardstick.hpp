@@ -69,24 +69,31 @@ struct thing {
   }
 };
 
-/// Times all things side by side. In a round each runs once, in an order drawn anew, so that what one leaves in the
-/// caches burdens all alike; each call takes the next set of buffers. A first round is not counted.
-inline std::vector<timing> interleave(std::vector<thing> const& things, std::size_t sets, std::size_t rounds) {
-  auto times = std::vector<std::vector<double>>(things.size());
-  auto order = std::vector<std::size_t>(things.size());
+/// What seconds(i, call) says of n things, side by side. In a round each runs once, in an order drawn anew, so that what
+/// one leaves in the caches burdens all alike; calls count on. A first round is not counted.
+template <class Seconds>
+std::vector<timing> interleave(std::size_t n, std::size_t rounds, Seconds const& seconds) {
+  auto times = std::vector<std::vector<double>>(n);
+  auto order = std::vector<std::size_t>(n);
   std::iota(order.begin(), order.end(), std::size_t{0});
   auto random = std::mt19937(1);
   std::size_t call = 0;
   for (std::size_t round = 0; round <= rounds; ++round) {
     std::shuffle(order.begin(), order.end(), random);
     for (auto const i : order) {
-      auto const time = things[i].seconds(call++ % sets);
+      auto const time = seconds(i, call++);
       if (round > 0) times[i].push_back(time);
     }
   }
   auto result = std::vector<timing>();
   for (auto const& t : times) result.push_back({quantile(t, 0.5), quantile(t, 0.1)});
   return result;
+}
+
+/// Times all things so; each call takes the next set of buffers.
+inline std::vector<timing> interleave(std::vector<thing> const& things, std::size_t sets, std::size_t rounds) {
+  return interleave(things.size(), rounds,
+                    [&](std::size_t i, std::size_t call) { return things[i].seconds(call % sets); });
 }
 
 inline constexpr std::size_t piece_words = 1024;
