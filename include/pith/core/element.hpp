@@ -20,24 +20,26 @@ PITH_HD inline To bits_as(From const& from) {
   return to;
 }
 
-/// Selections instead of branches, so that loops over conversions are vectorised.
+PITH_HD inline std::int32_t least(std::int32_t a, std::int32_t b) { return a < b ? a : b; }
+PITH_HD inline std::int32_t most(std::int32_t a, std::int32_t b) { return a < b ? b : a; }
+
+/// A normal half by integers, a subnormal one by a float whose unit is its own: each is what the other is bounded by, so
+/// that no branch keeps loops from being vectorised.
 PITH_HD inline std::uint16_t half_bits(float value) {
-  auto const bits = bits_as<std::uint32_t>(value);
-  auto const magnitude = bits & 0x7fffffffu;
-  // Below the least normal half: the unit of 0.5f is that of subnormal halves, so that the addition rounds.
-  auto const subnormal = bits_as<std::uint32_t>(bits_as<float>(magnitude) + 0.5f) - 0x3f000000u;
-  auto const normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-  auto const special = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
-  auto const finite = magnitude < 0x38800000u ? subnormal : normal;
-  return static_cast<std::uint16_t>(((bits >> 16) & 0x8000u) | (magnitude >= 0x47800000u ? special : finite));
+  auto const bits = bits_as<std::int32_t>(value);
+  auto const magnitude = bits & 0x7fffffff;
+  auto const subnormal = bits_as<std::int32_t>(bits_as<float>(magnitude) + 0.5f) - 0x3f000000;
+  auto const normal = (least(magnitude, 0x47800000) - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
+  auto const nan = ((0x7f800000 - magnitude) >> 31) & 0x7e00;
+  return static_cast<std::uint16_t>(((bits >> 16) & 0x8000) | most(most(normal, nan), least(subnormal, 0x400)));
 }
 
 PITH_HD inline float half_value(std::uint16_t bits) {
   auto const sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
-  auto const magnitude = static_cast<std::uint32_t>(bits & 0x7fffu) << 13;
-  auto const subnormal = bits_as<std::uint32_t>(bits_as<float>(magnitude + 0x38800000u) - 0x1p-14f);
-  auto const normal = magnitude + (magnitude >= 0x0f800000u ? 0x70000000u : 0x38000000u);
-  return bits_as<float>(sign | (magnitude < 0x00800000u ? subnormal : normal));
+  auto const magnitude = (bits & 0x7fff) << 13;
+  auto const subnormal = bits_as<std::int32_t>(bits_as<float>(magnitude + 0x38800000) - 0x1p-14f);
+  auto const special = magnitude < 0x0f800000 ? 0 : 0x38000000;
+  return bits_as<float>(sign | static_cast<std::uint32_t>(least(subnormal, magnitude + 0x38000000) + special));
 }
 
 PITH_HD inline std::uint16_t bfloat16_bits(float value) {
