@@ -1,6 +1,7 @@
 # How compilers are asked what compiles and what does not, without making anything; label static.
 #
-#   pith_add_compile_fail_tests(compile_fail/chain.cpp)     each section is refused, in the expected words
+#   pith_add_compile_fail_tests(compile_fail/chain.cpp)     each section is refused, in the expected words; by other
+#                                                           compilers than the project's: long
 #   pith_add_header_tests(mpi pith/comm/mpi.hpp)            each header compiles alone, and twice
 #   pith_add_kernel_test(exec/cuda_codecs.cu LEAST 60)      so many kernels are made, none spills registers; long
 #
@@ -39,6 +40,9 @@ function(pith_add_compile_fail_tests file)
         message(FATAL_ERROR "${file}: section ${section} has no comment // expected-error {{text}}")
       endif()
       pith_add_compile_fail_test(${file}/${section}/${checker} "${CMAKE_MATCH_1}" ${check} -D${section})
+      if(NOT checker STREQUAL "c++")
+        set_tests_properties(${file}/${section}/${checker} PROPERTIES LABELS "static;long")
+      endif()
     endforeach()
   endforeach()
 endfunction()

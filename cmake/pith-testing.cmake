@@ -15,9 +15,9 @@
 #   pith_add_python_test(wire/decode "data/*.frame") a Python script on the files that match; label cpu
 #
 # DISPATCH compiles the loops of host executors for every instruction set and fully optimised, as users have them;
-# without it a test builds in a sixth of the time and runs the baseline. LIBRARIES adds libraries to a program, LABELS
-# puts it into the target <label>_tests too. Without nvcc and MPI the tests for them are left out; a Python test is
-# skipped without an interpreter.
+# without it a test builds in a sixth of the time and runs the baseline. LIBRARIES adds libraries to a program. Targets
+# <folder>_tests and <label>_tests build the programs of a folder and of a label. Without nvcc and MPI the tests for
+# them are left out; a Python test is skipped without an interpreter.
 
 function(pith_add_test name)
   if("PLAIN" IN_LIST ARGN AND CMAKE_CXX_FLAGS MATCHES "-fsanitize")
@@ -175,4 +175,8 @@ macro(pith_test_program name ending)
   foreach(label IN LISTS labels)
     pith_build_with(${label} ${target})
   endforeach()
+  get_filename_component(folder ${name} DIRECTORY)
+  if(folder AND NOT "long" IN_LIST labels)
+    pith_build_with(${folder} ${target})
+  endif()
 endmacro()

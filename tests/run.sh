@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # tests/run.sh — installs what is missing, builds pith and tests it.
 #
-#   tests/run.sh                the optimised build, the sanitizers (addresses, undefined behaviour, threads), a minute
-#                               of fuzzing
-#   tests/run.sh --long         the long tests, clang++ and ten million runs of each fuzzer too
+#   tests/run.sh                the optimised build; under sanitizers (addresses, undefined behaviour, threads) what
+#                               reads payloads and what threads run; a minute of fuzzing
+#   tests/run.sh --long         the long tests, all under sanitizers, clang++ and ten million runs of each fuzzer too
 #   tests/run.sh --no-install   installs nothing: names what is missing, and fails
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -40,8 +40,9 @@ look_for_cuda
 
 build host
 check host
-build asan
-check asan
+if [[ $long == yes ]]; then addresses=asan-all; else addresses=asan; fi
+build $addresses
+check $addresses
 build tsan
 check tsan
 if [[ $long == yes ]]; then fuzz --runs 10000000; else fuzz --seconds 30; fi
