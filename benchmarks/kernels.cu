@@ -34,43 +34,32 @@ struct scaled_sign_measure : measure_tiles<scaled_sign_rule, plain, float, span>
 
 //   bytes    5
 //   by_hand  10.6
-//   measure  2: 2 LDG.32 STS.64
-//   fold     2: 2 LDS.64 STS.64
-//   random   8: STS.128
-//   code     1: LDG.32 LDS.16 LDS.64 STS.8
-//   pack     8: LDS.64 8 STG.8
+//   measure  4: 4 LDG.32 STS.64
+//   code     8: LDG.64 2 LDG.128 LDS.64 STG.64
 struct qsgd8_encode : quantize_buckets<qsgd_rule<8>, plain, float, span> {};
 
 //   bytes    4.5
 //   by_hand  12.8
-//   measure  2: 2 LDG.32 STS.64
-//   fold     2: 2 LDS.64 STS.64
-//   random   8: STS.128
-//   code     1: LDG.32 LDS.16 LDS.64 STS.8
-//   pack     8: LDS.64 4 STG.8
+//   measure  4: 4 LDG.32 STS.64
+//   code     8: LDG.64 2 LDG.128 LDS.64 STG.32
 struct qsgd4_encode : quantize_buckets<qsgd_rule<4>, plain, float, span> {};
 
 //   bytes    13
 //   by_hand  16.5
-//   load     1: 2 LDG.32 STS.32
-//   measure  2: 2 LDS.32 STS.64
-//   fold     2: 2 LDS.64 STS.64
-//   random   8: STS.128
-//   code     1: LDS.32 LDS.16 LDS.64 STS.8
-//   pack     8: LDS.64 8 STG.8
-//   value    1: LDS.8 LDS.32 STS.32
-//   keep     1: 2 LDG.32 LDS.32 STG.32
+//   load     8: 4 LDG.128 2 STS.128
+//   measure  4: 7 LDS.32 STS.64
+//   code     8: LDG.64 LDS.64 2 LDS.128 LDS.32 STG.64 2 STS.128
+//   keep     8: 4 LDG.128 2 LDS.128 2 STG.128
 struct ef_qsgd8_encode : quantize_buckets<qsgd_rule<8>, fed_back, float, span> {};
 
 //   bytes    8
 //   by_hand  14.8
-//   sum      1: 4 LDG.8 4 LDG.32 LDS.32 STG.32
+//   sum      8: 4 LDG.64 4 LDG.32
 struct qsgd8_decode_sum4 : dequantize_block<qsgd_rule<8>, sink, float, span> {};
 
 //   bytes    4.5
 //   by_hand  14.8
-//   unpack   2: LDG.8 STS.64
-//   sum      1: 4 LDG.32 4 LDS.8 LDS.32 STG.32
+//   sum      8: 4 LDG.8 4 LDG.32
 struct scaled_sign_decode_sum4 : dequantize_block<scaled_sign_rule, sink, float, span> {};
 
 //   bytes    4

@@ -1,11 +1,14 @@
 // tests/exec/cuda_team_test.cpp — what the threads of a CUDA block make together is what one thread makes.
 #include "support/emulated_block.hpp"
 
+#include <pith/core/summation.hpp>
 #include <pith/exec/cuda_team.cuh>
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -64,6 +67,38 @@ TEST_CASE("signs are those of one thread wherever the values lie") {
         return n / 32;
       });
     }
+  }
+}
+
+TEST_CASE("runs are groups that make up all elements wherever they lie") {
+  for (auto const n : sizes) {
+    for (std::uint32_t const skipped : {0u, 1u, 4u}) {
+      CAPTURE(skipped);
+      auto const x = values(n + skipped);
+      same_by_a_block(n, [&](auto team, std::uint32_t* to) {
+        auto const* const from = x.data() + skipped;
+        auto const well = pith::detail::lie_well(from) && pith::detail::lie_well(to);
+        team.for_each_run(n, well, [=](std::uint32_t begin, auto const& run) {
+          auto const own = run.read(from + begin);
+          run.write(to + begin, [&](std::uint32_t i) { return std::bit_cast<std::uint32_t>(own[i]); });
+        });
+        return n;
+      });
+    }
+  }
+}
+
+TEST_CASE("rows of a known width are merged as by one thread, whatever the merge") {
+  auto const lopsided = [](double a, double b) { return a - 0.5 * b; };
+  for (std::uint32_t const rows : {1u, 7u, 8u, 19u}) {
+    auto const x = normal_vector(rows * 128, 6);
+    same_by_a_block(2 * rows, [&](auto team, std::uint32_t* to) {
+      static double lanes[64 * 19];
+      auto const width = pith::detail::constant<128>();
+      pith::detail::merge_rows(team, lanes, rows, width, [&](std::uint32_t i) { return x[i]; }, lopsided);
+      team.for_each(rows, [=](std::uint32_t r) { std::memcpy(to + 2 * r, lanes + 64 * r, sizeof(double)); });
+      return 2 * rows;
+    });
   }
 }
 

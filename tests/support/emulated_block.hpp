@@ -16,10 +16,16 @@ namespace support {
 
 inline constexpr std::uint32_t emulated_threads = 256;
 
+struct emulated_warp {
+  std::barrier<> all{32};
+  std::uint32_t words[32];
+};
+
 /// What the threads of a block share: they run side by side, and wait for each other, or for those of their warp.
 struct emulated_block {
   std::barrier<> all{emulated_threads};
   std::vector<std::uint32_t> votes = std::vector<std::uint32_t>(emulated_threads / 32);
+  emulated_warp warps[emulated_threads / 32];
 };
 
 struct thread_index {
@@ -43,6 +49,16 @@ inline std::uint32_t __ballot_sync(std::uint32_t, bool vote) {
   if (threadIdx.x % 32 == 0) word.store(0);
   __syncthreads();
   return votes;
+}
+/// A lane that has none so far above gets its own word.
+inline std::uint32_t __shfl_down_sync(std::uint32_t, std::uint32_t word, std::uint32_t distance) {
+  auto& warp = this_block->warps[threadIdx.x / 32];
+  auto const lane = threadIdx.x % 32;
+  warp.words[lane] = word;
+  warp.all.arrive_and_wait();
+  auto const above = warp.words[lane + distance < 32 ? lane + distance : lane];
+  warp.all.arrive_and_wait();
+  return above;
 }
 inline std::uint32_t __popc(std::uint32_t word) { return static_cast<std::uint32_t>(std::popcount(word)); }
 inline std::uint32_t atomicAdd(std::uint32_t* word, std::uint32_t amount) {

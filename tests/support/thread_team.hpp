@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/core/executor.hpp>
+#include <pith/core/summation.hpp>
 #include <pith/exec/host_memory.hpp>
 
 #include <atomic>
@@ -25,6 +26,7 @@ struct team_shared {
 /// One of `size` threads, which meet at a barrier after each call. Neighbours in memory belong to different threads.
 struct thread_team {
   static constexpr bool specializes = false;
+  static constexpr bool by_groups = true;
 
   thread_team(std::uint32_t own, std::uint32_t threads, team_shared* with) : rank(own), size(threads), shared(with) {}
 
@@ -37,6 +39,28 @@ struct thread_team {
   template <class Count, class Width, class Row>
   void for_each_in(Count n, Width width, Row const& row) const {
     for_each(n, [&](std::uint32_t i) { row(i / width)(i); });
+  }
+
+  /// Whole groups lie well or not; what is left of the last one is read for itself.
+  template <class Count, class F>
+  void for_each_run(Count n, bool well, F const& f) const {
+    using pith::detail::group;
+    for_each(static_cast<std::uint32_t>(pith::detail::groups(n)), [&](std::uint32_t g) {
+      auto const count = static_cast<std::uint32_t>(pith::detail::group_size(g, n));
+      auto const i = g * static_cast<std::uint32_t>(group);
+      if (well && count == group) {
+        f(i, pith::detail::aligned_group());
+      } else {
+        f(i, pith::detail::loose_group{count});
+      }
+    });
+  }
+
+  template <class T, std::uint32_t Width, class F, class Merge>
+  void merge_rows(T* lanes, std::uint32_t stride, std::uint32_t rows, pith::detail::constant<Width> width, F const& f,
+                  Merge const& merge) const {
+    for_each(rows,
+             [&](std::uint32_t r) { lanes[stride * r] = pith::detail::merge_row<T>(width, f, r * width, merge); });
   }
 
   void random(pith::draws const& from, std::uint64_t first, std::uint32_t groups, std::uint16_t* to) const {
@@ -67,8 +91,9 @@ struct thread_team {
 
   template <std::floating_point A, class Count>
   void negatives(A const* x, Count n, std::uint8_t* bytes) const {
-    for_each(static_cast<std::uint32_t>(pith::detail::groups(n)),
-             [=](std::uint32_t g) { bytes[g] = pith::detail::negative_byte(x, g, n); });
+    for_each_run(n, pith::detail::lie_well(x), [=](std::uint32_t i, auto const& run) {
+      bytes[i / pith::detail::group] = pith::detail::negative_byte(run.read(x + i), run.count());
+    });
   }
 
   template <std::floating_point A, class Count>

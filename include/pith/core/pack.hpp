@@ -80,13 +80,24 @@ using packed_word = std::conditional_t<
 template <unsigned Bits>
 using symbol_word = std::conditional_t<(Bits <= 8), std::uint8_t, std::uint16_t>;
 
+/// A whole group of Bits <= 8 bits in its word, and back.
+template <unsigned Bits>
+PITH_HD packed_word<Bits> packed_group(std::uint8_t const* symbols) {
+  std::uint64_t v;
+  __builtin_memcpy(&v, symbols, 8);
+  return static_cast<packed_word<Bits>>(close_up<Bits>(v));
+}
+template <unsigned Bits>
+PITH_HD void unpacked_group(packed_word<Bits> word, std::uint8_t* symbols) {
+  auto const v = spread_out<Bits>(word);
+  __builtin_memcpy(symbols, &v, 8);
+}
+
 template <unsigned Bits>
 PITH_HD void pack_group(symbol_word<Bits> const* symbols, std::uint64_t count, std::uint8_t* bytes) {
   if constexpr (Bits <= 8) {
     if (count == group) {
-      std::uint64_t v;
-      __builtin_memcpy(&v, symbols, 8);
-      auto const word = static_cast<packed_word<Bits>>(close_up<Bits>(v));
+      auto const word = packed_group<Bits>(symbols);
       __builtin_memcpy(bytes, &word, Bits);
       return;
     }
@@ -102,8 +113,7 @@ PITH_HD void unpack_group(std::uint8_t const* bytes, std::uint64_t count, symbol
     if (count == group) {
       packed_word<Bits> word = 0;
       __builtin_memcpy(&word, bytes, Bits);
-      auto const v = spread_out<Bits>(word);
-      __builtin_memcpy(symbols, &v, 8);
+      unpacked_group<Bits>(word, symbols);
       return;
     }
   }

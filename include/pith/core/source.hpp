@@ -38,7 +38,10 @@ struct plain_source {
     if constexpr (std::same_as<In, accum<In>>) {
       return from;
     } else {
-      team.for_each(count, [=](std::uint32_t i) { room[i] = element_cast<accum<In>>(from[i]); });
+      team.for_each_run(count, lie_well(from) && lie_well(room), [=](std::uint32_t begin, auto const& run) {
+        auto const values = run.read(from + begin);
+        run.write(room + begin, [&](std::uint32_t i) { return element_cast<accum<In>>(values[i]); });
+      });
       return room;
     }
   }
@@ -75,16 +78,27 @@ struct residual_source {
     auto const* const from = residual + first;
     fetch_ahead<Team>(gradient, count);
     fetch_ahead<Team>(from, count);
-    team.for_each(count, [=](std::uint32_t i) { room[i] = from[i] + element_cast<A>(gradient[i]); });
+    auto const well = lie_well(gradient) && lie_well(from) && lie_well(room);
+    team.for_each_run(count, well, [=](std::uint32_t begin, auto const& run) {
+      auto const own = run.read(gradient + begin);
+      auto const old = run.read(from + begin);
+      run.write(room + begin, [&](std::uint32_t i) { return old[i] + element_cast<A>(own[i]); });
+    });
     return room;
   }
   template <class Team, class Count>
   PITH_HD void keep(Team const& team, std::uint64_t first, Count count, A const* sent) const {
     auto const* const gradient = g + first;
     auto* const to = residual + first;
-    team.for_each(count, [=](std::uint32_t i) {
-      auto const unsent = (to[i] + element_cast<A>(gradient[i])) - sent[i];
-      to[i] = is_finite(unsent) ? unsent : to[i];
+    auto const well = lie_well(gradient) && lie_well(to) && lie_well(sent);
+    team.for_each_run(count, well, [=](std::uint32_t begin, auto const& run) {
+      auto const own = run.read(gradient + begin);
+      auto const old = run.read(to + begin);
+      auto const gone = run.read(sent + begin);
+      run.write(to + begin, [&](std::uint32_t i) {
+        auto const unsent = (old[i] + element_cast<A>(own[i])) - gone[i];
+        return is_finite(unsent) ? unsent : old[i];
+      });
     });
   }
 
@@ -132,6 +146,12 @@ struct tensor_sink {
   PITH_HD static accum<In> rounded(accum<In> value) { return element_cast<accum<In>>(element_cast<In>(value)); }
 
   PITH_HD void put(std::uint64_t i, accum<In> sum) const { x[i] = element_cast<In>(factor * sum); }
+
+  /// The same of a group.
+  template <class Run>
+  PITH_HD void put_run(std::uint64_t first, Run const& run, accum<In> const* sum) const {
+    run.write(x + first, [&](std::uint32_t i) { return element_cast<In>(factor * sum[i]); });
+  }
 };
 
 /// What decoding gives is told to a keeping source ...

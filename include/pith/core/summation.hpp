@@ -145,6 +145,12 @@ PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, std::uin
   }
   fold_rows(team, lanes, rows, half, half / 2, merge);
 }
+template <team Team, class T, std::uint32_t Width, class F, class Merge>
+  requires Team::by_groups
+PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, constant<Width> width, F const& f,
+                        Merge merge) {
+  team.merge_rows(lanes, row_stride(width), rows, width, f, merge);
+}
 template <team Team, class T, class Width, class F, class Merge>
 requires std::derived_from<Team, lone_thread> PITH_HD void merge_rows(Team const&, T* lanes, std::uint32_t rows,
                                                                       Width width, F const& f, Merge merge) {

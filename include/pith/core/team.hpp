@@ -3,7 +3,7 @@
 
 #include <pith/core/call.hpp>
 #include <pith/core/element.hpp>
-#include <pith/core/pack.hpp>
+#include <pith/core/runs.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -36,6 +36,8 @@ PITH_HD constexpr std::uint32_t block_size(std::uint64_t n, std::uint64_t first,
 
 struct no_work {
   PITH_HD void operator()(std::uint32_t) const {}
+  template <class Run>
+  PITH_HD void operator()(std::uint32_t, Run const&) const {}
 };
 
 struct no_rows {
@@ -53,11 +55,11 @@ PITH_HD inline bits_of<A> magnitude_bits(A x) {
   return bits_as<bits_of<A>>(x) << 1 >> 1;
 }
 
-/// Which of the eight elements of a group are below zero.
-template <std::floating_point A>
-PITH_HD inline std::uint8_t negative_byte(A const* x, std::uint32_t g, std::uint32_t n) {
+/// Which of so many values are below zero, at most a group.
+template <class Values>
+PITH_HD inline std::uint8_t negative_byte(Values const& x, std::uint64_t count) {
   unsigned byte = 0;
-  for (std::uint32_t i = 0; i < group_size(g, n); ++i) byte |= static_cast<unsigned>(x[g * group + i] < 0) << i;
+  for (std::uint32_t i = 0; i < count; ++i) byte |= static_cast<unsigned>(x[i] < 0) << i;
   return static_cast<std::uint8_t>(byte);
 }
 
@@ -71,7 +73,14 @@ inline constexpr std::uint32_t kept_slack = 16;
 ///
 ///   for_each(n, f)               f(i) for i < n, in any order; n is a number or a detail::constant
 ///   for_each_in(n, width, row)   row(i / width)(i) for i < n: what a row shares is read once, by row(j)
+///   for_each_run(n, well, f)     f(i, run) for runs of neighbours from element i on that make up n: all at once, or a
+///                                group a thread; `well` says that groups lie well (core/runs.hpp)
 ///   specializes                  whether loops of known counts are worth a second copy of a body
+///   by_groups                    whether runs are groups, so that a thread had better keep one in its registers than
+///                                go over fast memory once for each thing to do; such a team also has
+///   merge_rows(lanes, stride, rows, width, f, merge)
+///                                lanes[stride r] = the merge of f(r width + i) for i < width, upper half onto lower,
+///                                for r < rows; width is a detail::constant
 ///   random(from, first, g, to)   to[8 j + lane] = from(first + j).lane(lane) for j < g
 ///   count(n, keep)               for how many i < n keep(i) holds
 ///   compact(n, keep, emit)       emit(i, place) for the i < n that keep(i) holds for, places counted from 0 in the
@@ -89,8 +98,10 @@ inline constexpr std::uint32_t kept_slack = 16;
 template <class T>
 concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::uint32_t* words) {
   { T::specializes } -> std::convertible_to<bool>;
+  { T::by_groups } -> std::convertible_to<bool>;
   t.for_each(1u, detail::no_work{});
   t.for_each_in(1u, 1u, detail::no_rows{});
+  t.for_each_run(1u, false, detail::no_work{});
   t.random(from, std::uint64_t{}, 1u, to);
   { t.count(1u, detail::none_kept{}) } -> std::same_as<std::uint32_t>;
   { t.compact(1u, detail::none_kept{}, detail::none_kept{}) } -> std::same_as<std::uint32_t>;
@@ -103,10 +114,16 @@ concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::u
 /// One thread by itself, in any host or device code: the reference for other teams.
 struct lone_thread {
   static constexpr bool specializes = false;
+  static constexpr bool by_groups = false;
 
   template <class Count, class F>
   PITH_HD void for_each(Count n, F const& f) const {
     for (std::uint32_t i = 0; i < n; ++i) f(i);
+  }
+
+  template <class Count, class F>
+  PITH_HD void for_each_run(Count n, bool, F const& f) const {
+    f(0u, detail::block_run<Count>{n});
   }
 
   template <class Count, class Width, class Row>
@@ -147,7 +164,9 @@ struct lone_thread {
 
   template <std::floating_point A, class Count>
   PITH_HD void negatives(A const* x, Count n, std::uint8_t* bytes) const {
-    for (std::uint32_t g = 0; g < detail::groups(n); ++g) bytes[g] = detail::negative_byte(x, g, n);
+    for (std::uint32_t g = 0; g < detail::groups(n); ++g) {
+      bytes[g] = detail::negative_byte(x + g * detail::group, detail::group_size(g, n));
+    }
   }
 
   template <std::floating_point A, class Count>

@@ -6,19 +6,21 @@
 #include <concepts>
 #include <cstdint>
 
-namespace pith::inline v0::detail {
+// Before a loop that nvcc shall leave as it is; other compilers, in tests, do not know how to be told.
+#if defined(__CUDACC__)
+#define PITH_CUDA_ROLLED _Pragma("unroll 1")
+#else
+#define PITH_CUDA_ROLLED
+#endif
 
-/// Eight values that are read and written 16 bytes at a time.
-template <class A>
-struct alignas(16) aligned_group {
-  A of[group];
-};
+namespace pith::inline v0::detail {
 
 /// The threads of a kernel's block; one Philox block a thread. Bodies are for hosts too, so what they call is there as
 /// well, where it does nothing and is not called.
 struct cuda_team {
   static constexpr std::uint32_t threads = 256;
   static constexpr bool specializes = false;
+  static constexpr bool by_groups = true;
 
   template <class Count, class F>
   PITH_HD void for_each([[maybe_unused]] Count n, [[maybe_unused]] F const& f) const {
@@ -28,9 +30,29 @@ struct cuda_team {
 #endif
   }
 
+  /// Without unrolling: a group is enough to read side by side, and several have no room in registers.
+  template <class Count, class F>
+  PITH_HD void for_each_run([[maybe_unused]] Count n, [[maybe_unused]] bool well, [[maybe_unused]] F const& f) const {
+#if defined(__CUDA_ARCH__)
+    auto const all = static_cast<std::uint32_t>(groups(n)), whole = well ? static_cast<std::uint32_t>(n / group) : 0;
+    auto g = threadIdx.x;
+    PITH_CUDA_ROLLED
+    for (; g < whole; g += threads) f(g * std::uint32_t{group}, aligned_group());
+    PITH_CUDA_ROLLED
+    for (; g < all; g += threads) {
+      auto const size = static_cast<std::uint32_t>(group_size(g, n));
+      f(g * std::uint32_t{group}, loose_group{size});
+    }
+    __syncthreads();
+#endif
+  }
+
   template <class Count, class Width, class Row>
   PITH_HD void for_each_in(Count n, Width width, Row const& row) const {
-    for_each(n, [&](std::uint32_t i) { row(i / width)(i); });
+    // A row by itself needs no division.
+    if (width < n) return for_each(n, [&](std::uint32_t i) { row(i / width)(i); });
+    auto const only = row(0);
+    for_each(n, [&](std::uint32_t i) { only(i); });
   }
 
   PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t groups, std::uint16_t* to) const {
@@ -38,6 +60,28 @@ struct cuda_team {
       auto const block = from(first + j);
       for (std::uint32_t lane = 0; lane < 8; ++lane) to[8 * j + lane] = block.lane(lane);
     });
+  }
+
+  /// A warp a row, in registers.
+  template <class T, std::uint32_t Width, class F, class Merge>
+  PITH_HD void merge_rows([[maybe_unused]] T* lanes, [[maybe_unused]] std::uint32_t stride,
+                          [[maybe_unused]] std::uint32_t count, constant<Width>, [[maybe_unused]] F const& f,
+                          [[maybe_unused]] Merge const& merge) const {
+#if defined(__CUDA_ARCH__)
+    static_assert(Width % 64 == 0 && (Width & (Width - 1)) == 0);
+    auto const lane = threadIdx.x % 32;
+    for (auto row = threadIdx.x / 32; row < count; row += threads / 32) {
+      T of[Width / 32];
+      auto const at = row * Width + lane;
+      for (std::uint32_t k = 0; k < Width / 32; ++k) of[k] = f(at + 32 * k);
+      for (auto half = Width / 64; half > 0; half /= 2) {
+        for (std::uint32_t k = 0; k < half; ++k) of[k] = merge(of[k], of[k + half]);
+      }
+      for (auto half = 16u; half > 0; half /= 2) of[0] = merge(of[0], lanes_above(of[0], half));
+      if (lane == 0) lanes[stride * row] = of[0];
+    }
+    __syncthreads();
+#endif
   }
 
   template <class Count, class Keep>
@@ -69,17 +113,12 @@ struct cuda_team {
     return kept;
   }
 
-  /// A thread a group, which it reads in 16 bytes at a time where it may.
+  /// A thread a group.
   template <std::floating_point A, class Count>
   PITH_HD void negatives(A const* x, Count n, std::uint8_t* bytes) const {
-    auto const* const aligned = reinterpret_cast<aligned_group<A> const*>(x);
-    auto const whole = reinterpret_cast<std::uintptr_t>(x) % alignof(aligned_group<A>) == 0 ? n / 8 : 0;
-    for_each(whole, [=](std::uint32_t g) {
-      auto const values = aligned[g];
-      bytes[g] = negative_byte(values.of, 0, group);
+    for_each_run(n, lie_well(x), [=](std::uint32_t i, auto const& run) {
+      bytes[i / group] = negative_byte(run.read(x + i), run.count());
     });
-    for_each(static_cast<std::uint32_t>(groups(n)) - whole,
-             [=](std::uint32_t g) { bytes[whole + g] = negative_byte(x, whole + g, n); });
   }
 
   template <std::floating_point A, class Count>
@@ -105,6 +144,17 @@ struct cuda_team {
   static constexpr std::uint32_t rows = 8;
 
 #if defined(__CUDA_ARCH__)
+  /// The value of the lane so far above.
+  template <class T>
+  __device__ static T lanes_above(T value, std::uint32_t distance) {
+    static_assert(sizeof(T) % sizeof(std::uint32_t) == 0);
+    std::uint32_t words[sizeof(T) / sizeof(std::uint32_t)];
+    __builtin_memcpy(words, &value, sizeof(T));
+    for (auto& word : words) word = __shfl_down_sync(0xffffffffu, word, distance);
+    __builtin_memcpy(&value, words, sizeof(T));
+    return value;
+  }
+
   /// Which of a warp's elements are kept, a word a row.
   struct ballot {
     std::uint32_t row[rows], kept;
@@ -134,3 +184,5 @@ struct cuda_team {
 static_assert(team<cuda_team>);
 
 }  // namespace pith::inline v0::detail
+
+#undef PITH_CUDA_ROLLED

@@ -41,11 +41,38 @@ struct quantizer_memory {
   fast_array<statistic_of<Rule, A>, Span> lanes;  // a row of 2^k + 8 values is merged in 2^k lanes
 };
 
-/// Symbols of a block whose scales are known: coded, packed unless they are already, and told to the source as the
-/// values they stand for. Loops have rows of `width`, of which 2^shift share a scale.
-template <bool Packs, class Rule, class Source, class Team, class Memory, class A, class Count, class Width>
-PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,
-                        Memory& fast, std::uint64_t first, A const* p, Count count, Width width, int shift) {
+/// Symbols of a block whose scales are known, and the values that they stand for if the source keeps what was sent: by
+/// one thread from the reading of a group to the writing of its symbols. `width` elements share a scale.
+template <bool Packs, bool Keeps, class Rule, class Team, class Memory, class A>
+PITH_HD void code_groups(quantized<Rule, A> const& to, draws const& random, Team const& team, Memory& fast,
+                         std::uint64_t first, A const* p, std::uint32_t count, std::uint32_t width) {
+  constexpr std::size_t packed = Rule::bits;
+  auto* const bytes = to.bytes + first / group * packed;
+  auto* const sent = fast.room.data();
+  auto const* const scales = fast.scales.data();
+  auto const* const refined = fast.refined.data();
+  auto const rule = to.rule;
+  team.for_each_run(count, lie_well(p) && lie_well_packed<packed>(bytes), [=](std::uint32_t i, auto const& run) {
+    auto const x = run.read(p + i);
+    auto const j = i / width;
+    auto const scale = refined[j];
+    auto lots = random_block();
+    if constexpr (Rule::draws) lots = random((first + i) / group);
+    symbol_word<Rule::bits> symbols[group] = {};
+    for (unsigned lane = 0; lane < group; ++lane) {
+      if (lane < run.count())
+        symbols[lane] = static_cast<symbol_word<Rule::bits>>(rule.code(x[lane], scale, lots.lane(lane)));
+    }
+    if constexpr (Packs) run.template pack<Rule::bits>(symbols, bytes + i / group * packed);
+    if constexpr (Keeps) run.write(sent + i, [&](std::uint32_t lane) { return rule.value(symbols[lane], scales[j]); });
+  });
+}
+
+/// The same in passes over the block, each of which a compiler turns into vector instructions. Loops have rows of
+/// `width`, of which 2^shift share a scale.
+template <bool Packs, bool Keeps, class Rule, class Team, class Memory, class A, class Count, class Width>
+PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team const& team, Memory& fast,
+                         std::uint64_t first, A const* p, Count count, Width width, int shift) {
   auto* const symbols = fast.symbols.data();
   auto const* const scales = fast.scales.data();
   auto const rule = to.rule;
@@ -63,14 +90,26 @@ PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws 
     });
     if constexpr (Packs) pack_symbols<Rule::bits>(team, symbols, count, to.bytes + first / group * Rule::bits);
   }
-  if constexpr (Source::keeps) {
+  if constexpr (Keeps) {
     auto* const sent = fast.room.data();
     team.for_each_in(count, width, [=](std::uint32_t j) {
       auto const scale = scales[j >> shift];
       return [=](std::uint32_t i) { sent[i] = rule.value(sign_only<Rule> ? p[i] < 0 : symbols[i], scale); };
     });
-    from.keep(team, first, count, sent);
   }
+}
+
+/// Symbols of a block whose scales are known: coded, packed unless they are already, and told to the source as the
+/// values they stand for. `width` elements share a scale, and `row` of them a loop.
+template <bool Packs, class Rule, class Source, class Team, class Memory, class A, class Count, class Row>
+PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,
+                        Memory& fast, std::uint64_t first, A const* p, Count count, std::uint32_t width, Row row) {
+  if constexpr (Team::by_groups && !sign_only<Rule>) {
+    code_groups<Packs, Source::keeps>(to, random, team, fast, first, p, count, width);
+  } else {
+    code_passes<Packs, Source::keeps>(to, random, team, fast, first, p, count, row, rows_shift(width, row));
+  }
+  if constexpr (Source::keeps) from.keep(team, first, count, fast.room.data());
 }
 
 }  // namespace pith::inline v0::detail

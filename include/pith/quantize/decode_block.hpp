@@ -26,6 +26,24 @@ struct parts_of {
     if constexpr (!measures<Rule, A>) return nullptr;
     return reinterpret_cast<scale_of<Rule, A> const*>(reinterpret_cast<std::uint8_t const*>(scales) + rank * stride);
   }
+
+  /// Whether the symbols of groups from element `first` on lie well in each payload.
+  PITH_HD bool lie_well_from(std::uint64_t first) const {
+    auto const* const p = bytes + first / group * Rule::bits;
+    return lie_well_packed<Rule::bits>(p) && (ranks == 1 || lie_well_packed<Rule::bits>(p + stride));
+  }
+
+  /// sum[i] = what the ranks sent of group g, in bucket b, each value rounded as the sink says, added in order.
+  template <class Sink, class Run>
+  PITH_HD void sum_group(std::uint64_t g, std::uint64_t b, Run const& run, A* sum) const {
+    for (unsigned i = 0; i < group; ++i) sum[i] = -A{0};  // -0 + v is v, of either sign of zero
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      symbol_word<Rule::bits> symbols[group] = {};
+      auto const scale = scale_at(scales_of(rank), b);
+      run.template unpack<Rule::bits>(bytes_of(rank) + g * Rule::bits, symbols);
+      for (unsigned i = 0; i < group; ++i) sum[i] += Sink::rounded(rule.value(symbols[i], scale));
+    }
+  }
 };
 
 /// x = factor times the sum of the parts' values, in order.
@@ -44,16 +62,41 @@ struct dequantize_block {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const run = from.over.at(block);
-    if constexpr (Team::specializes) {
-      if (run.count == Span && run.width >= Span) {
-        return decode(team, fast, run, constant<Span>(), constant<Span>());
+    if constexpr (Team::by_groups) {
+      decode_groups(team, fast, run);
+    } else {
+      if constexpr (Team::specializes) {
+        if (run.count == Span && run.width >= Span) {
+          return decode(team, fast, run, constant<Span>(), constant<Span>());
+        }
+        if (has_loop_rows(run, Span)) return decode(team, fast, run, constant<Span>(), constant<loop_row>());
       }
-      if (has_loop_rows(run, Span)) return decode(team, fast, run, constant<Span>(), constant<loop_row>());
+      decode(team, fast, run, run.count, run.width);
     }
-    decode(team, fast, run, run.count, run.width);
   }
 
  private:
+  /// By one thread from the reading of a group's symbols to the writing of its values.
+  template <class Team>
+  PITH_HD void decode_groups(Team const& team, memory& fast, bucket_run const& run) const {
+    auto* const sums = fast.sum.data();
+    auto const parts = from;
+    auto const sink = to;
+    auto const own = run;
+    auto well = parts.lie_well_from(run.first);
+    if constexpr (!Sink::takes_blocks) well = well && lie_well(sink.x + run.first);
+    team.for_each_run(run.count, well, [=](std::uint32_t i, auto const& neighbours) {
+      A sum[group];
+      parts.template sum_group<Sink>((own.first + i) / group, own.bucket + i / own.width, neighbours, sum);
+      if constexpr (Sink::takes_blocks) {
+        neighbours.write(sums + i, [&](std::uint32_t lane) { return sum[lane]; });
+      } else {
+        sink.put_run(own.first + i, neighbours, sum);
+      }
+    });
+    if constexpr (Sink::takes_blocks) to.store(team, run.first, run.count, sums);
+  }
+
   template <class Team, class Count, class Width>
   PITH_HD void decode(Team const& team, memory& fast, bucket_run const& run, Count count, Width width) const {
     if constexpr (Sink::takes_blocks) {
@@ -119,22 +162,21 @@ struct sum_source {
   template <class Team, class Count>
   PITH_HD A const* load(Team const& team, std::uint64_t first, Count count, A* room) const {
     auto const from = *this;
-    team.for_each(static_cast<std::uint32_t>(groups(count)),
-                  [=](std::uint32_t g) { from.sum_group(first / group + g, group_size(g, count), room + g * group); });
+    team.for_each(static_cast<std::uint32_t>(groups(count)), [=](std::uint32_t g) {
+      auto const size = static_cast<std::uint32_t>(group_size(g, count));
+      from.sum_group(first / group + g, loose_group{size}, room + g * group);
+    });
     return room;
   }
 
+  PITH_HD static A rounded(A value) { return value; }
+
  private:
   /// A bucket is a whole number of groups, so that a group has one scale.
-  PITH_HD void sum_group(std::uint64_t g, std::uint64_t count, A* sum) const {
-    symbol_word<Rule::bits> symbols[group];
-    for (std::uint64_t i = 0; i < count; ++i) sum[i] = -A{0};
-    for (unsigned rank = 0; rank < parts.ranks; ++rank) {
-      auto const scale = scale_at(parts.scales_of(rank), g * group / parts.over.bucket);
-      unpack_group<Rule::bits>(parts.bytes_of(rank) + g * Rule::bits, count, symbols);
-      for (std::uint64_t i = 0; i < count; ++i) sum[i] += parts.rule.value(symbols[i], scale);
-    }
-    for (std::uint64_t i = 0; i < count; ++i) sum[i] *= factor;
+  PITH_HD void sum_group(std::uint64_t g, loose_group const& run, A* to) const {
+    A sum[group];
+    parts.template sum_group<sum_source>(g, g * group / parts.over.bucket, run, sum);
+    for (std::uint32_t i = 0; i < run.count(); ++i) to[i] = sum[i] * factor;
   }
 };
 

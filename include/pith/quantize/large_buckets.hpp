@@ -120,7 +120,7 @@ struct quantize_part {
   template <class Team, class Count>
   PITH_HD void encode(Team const& team, memory& fast, std::uint64_t first, Count count) const {
     auto const* const p = from.load(team, first, count, fast.room.data());
-    code_block<!scale_free<Rule>>(to, from, random, team, fast, first, p, count, count, 0);
+    code_block<!scale_free<Rule>>(to, from, random, team, fast, first, p, count, count, count);
   }
 };
 

@@ -41,14 +41,14 @@ struct quantize_buckets {
       out[j] = scales[j];
       refined[j] = refine(rule, scales[j]);
     });
-    code_block<true>(to, from, random, team, fast, run.first, p, count, width, rows_shift(run.width, width));
+    code_block<true>(to, from, random, team, fast, run.first, p, count, run.width, width);
   }
 
   /// The scales of whole buckets.
   template <class Team>
   PITH_HD void measure_full(Team const& team, memory& fast, A const* p, std::uint32_t buckets,
                             std::uint32_t width) const {
-    if constexpr (Team::specializes) {
+    if constexpr (Team::specializes || Team::by_groups) {
       if (width == 128) return measure(team, fast, p, buckets, constant<128>());
     }
     measure(team, fast, p, buckets, width);
