@@ -95,6 +95,7 @@ TEST_CASE("rows of a known width are merged as by one thread, whatever the merge
     same_by_a_block(2 * rows, [&](auto team, std::uint32_t* to) {
       static double lanes[64 * 19];
       auto const width = pith::detail::constant<128>();
+      team.for_each(rows, [](std::uint32_t r) { lanes[64 * r] = 0; });
       pith::detail::merge_rows(team, lanes, rows, width, [&](std::uint32_t i) { return x[i]; }, lopsided);
       team.for_each(rows, [=](std::uint32_t r) { std::memcpy(to + 2 * r, lanes + 64 * r, sizeof(double)); });
       return 2 * rows;
