@@ -3,6 +3,7 @@
 // Above a kernel stand the bytes an element that it moves at least, the instructions an element of one that was written
 // by hand, where there is one, and the loops of its usual way: for so many elements, these accesses.
 #include <pith/core/convert.hpp>
+#include <pith/core/then.hpp>
 #include <pith/exec/stream.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
@@ -47,7 +48,7 @@ struct qsgd4_encode : quantize_buckets<qsgd_rule<4>, plain, float, span> {};
 //   bytes    13
 //   by_hand  16.5
 //   load     8: 4 LDG.128 2 STS.128
-//   measure  4: 7 LDS.32 STS.64
+//   measure  4: 4 LDS.32 STS.64
 //   code     8: LDG.64 LDS.64 2 LDS.128 LDS.32 STG.64 2 STS.128
 //   keep     8: 4 LDG.128 2 LDS.128 2 STG.128
 struct ef_qsgd8_encode : quantize_buckets<qsgd_rule<8>, fed_back, float, span> {};
@@ -65,11 +66,11 @@ struct scaled_sign_decode_sum4 : dequantize_block<scaled_sign_rule, sink, float,
 //   bytes    4
 //   by_hand  4.3
 //   tally    1: LD.32
-struct top_k_digits : count_digits<plain> {};
+struct top_k_digits : then<count_digits<plain>, fix_digit<plain>> {};
 
 //   bytes    4.08
-//   compact  8: 8 LDG.32 9 STS.32 2 LDS.128
-struct top_k_collect : collect_candidates<plain> {};
+//   compact  8: 8 LDG.32 2 LDG.128 STS.32 2 LDS.128
+struct top_k_collect : then<collect_candidates<plain>, order_candidates<plain>> {};
 
 //   bytes    6
 //   convert  1: LDG.32 STG.16

@@ -47,9 +47,9 @@ def accesses(code):
 
 
 def loops(code):
-    """The instructions of each loop that touches memory and has no such loop inside."""
+    """The instructions of each loop that touches memory, without those of such loops inside."""
     ends = ((target(code, i), i + 1) for i in range(len(code)))
     found = [(a, b) for a, b in ends if a is not None and a < b - 1 and accesses(code[a:b])]
     for a, b in found:
-        if not any((c, d) != (a, b) and a <= c and d <= b for c, d in found):
-            yield code[a:b]
+        inside = [(c, d) for c, d in found if (c, d) != (a, b) and a <= c and d <= b]
+        yield [code[i] for i in range(a, b) if not any(c <= i < d for c, d in inside)]

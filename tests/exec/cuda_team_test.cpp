@@ -70,6 +70,21 @@ TEST_CASE("signs are those of one thread wherever the values lie") {
   }
 }
 
+TEST_CASE("what reaches a bound comes in the order of the elements wherever they lie") {
+  for (auto const n : sizes) {
+    for (std::uint32_t const skipped : {0u, 1u, 4u}) {
+      for (float const bound : {0.0f, 0.5f, 9.0f}) {
+        CAPTURE(skipped);
+        CAPTURE(bound);
+        auto const x = values(n + skipped);
+        same_by_a_block(n + pith::detail::kept_slack, [&](auto team, std::uint32_t* to) {
+          return team.at_least(x.data() + skipped, n, pith::detail::magnitude_bits(bound), to);
+        });
+      }
+    }
+  }
+}
+
 TEST_CASE("runs are groups that make up all elements wherever they lie") {
   for (auto const n : sizes) {
     for (std::uint32_t const skipped : {0u, 1u, 4u}) {
@@ -96,11 +111,24 @@ TEST_CASE("rows of a known width are merged as by one thread, whatever the merge
       static double lanes[64 * 19];
       auto const width = pith::detail::constant<128>();
       team.for_each(rows, [](std::uint32_t r) { lanes[64 * r] = 0; });
-      pith::detail::merge_rows(team, lanes, rows, width, [&](std::uint32_t i) { return x[i]; }, lopsided);
+      pith::detail::merge_rows(
+          team, lanes, rows, width, [&](std::uint32_t i) { return x[i]; }, lopsided);
       team.for_each(rows, [=](std::uint32_t r) { std::memcpy(to + 2 * r, lanes + 64 * r, sizeof(double)); });
       return 2 * rows;
     });
   }
+}
+
+TEST_CASE("the last of some blocks knows that it is, and the next ones begin anew") {
+  static std::uint32_t arrived;
+  arrived = 0;
+  same_by_a_block(6, [&](auto team, std::uint32_t* to) {
+    for (std::uint32_t block = 0; block < 6; ++block) {
+      auto const last = team.is_last(&arrived, 3);
+      team.for_each(1u, [=](std::uint32_t) { to[block] = last ? 1 : 0; });
+    }
+    return 6u;
+  });
 }
 
 TEST_CASE("rows and random numbers are those of one thread") {

@@ -13,10 +13,12 @@ namespace {
 
 template <class P>
 void has_bytes_of_seq(P const& policy) {
-  for (std::uint64_t const n : {1u, 513u, 50'003u}) {
+  for (std::uint64_t const n : {1u, 513u, 100'003u}) {
     CHECK(executed<float>(pith::on(policy), pith::random_k(0.1), {n}) ==
           executed<float>(pith::seq, pith::random_k(0.1), {n}));
     CHECK(executed<float>(pith::on(policy), pith::qsgd<8>(), {n}) == executed<float>(pith::seq, pith::qsgd<8>(), {n}));
+    CHECK(executed<float>(pith::on(policy), pith::top_k(0.01), {n}) ==
+          executed<float>(pith::seq, pith::top_k(0.01), {n}));
   }
 }
 

@@ -50,20 +50,31 @@ inline std::uint32_t __ballot_sync(std::uint32_t, bool vote) {
   __syncthreads();
   return votes;
 }
-/// A lane that has none so far above gets its own word.
-inline std::uint32_t __shfl_down_sync(std::uint32_t, std::uint32_t word, std::uint32_t distance) {
+inline std::uint32_t __shfl_sync(std::uint32_t, std::uint32_t word, std::uint32_t lane) {
   auto& warp = this_block->warps[threadIdx.x / 32];
+  warp.words[threadIdx.x % 32] = word;
+  warp.all.arrive_and_wait();
+  auto const of_lane = warp.words[lane];
+  warp.all.arrive_and_wait();
+  return of_lane;
+}
+/// A lane that has none so far away gets its own word.
+inline std::uint32_t __shfl_down_sync(std::uint32_t all, std::uint32_t word, std::uint32_t distance) {
   auto const lane = threadIdx.x % 32;
-  warp.words[lane] = word;
-  warp.all.arrive_and_wait();
-  auto const above = warp.words[lane + distance < 32 ? lane + distance : lane];
-  warp.all.arrive_and_wait();
-  return above;
+  return __shfl_sync(all, word, lane + distance < 32 ? lane + distance : lane);
+}
+inline std::uint32_t __shfl_up_sync(std::uint32_t all, std::uint32_t word, std::uint32_t distance) {
+  auto const lane = threadIdx.x % 32;
+  return __shfl_sync(all, word, lane >= distance ? lane - distance : lane);
 }
 inline std::uint32_t __popc(std::uint32_t word) { return static_cast<std::uint32_t>(std::popcount(word)); }
+inline int __ffs(std::uint32_t word) { return std::countr_zero(word) + 1; }
 inline std::uint32_t atomicAdd(std::uint32_t* word, std::uint32_t amount) {
   return std::atomic_ref(*word).fetch_add(amount);
 }
+
+/// What is atomic here has an order for all already.
+inline void __threadfence() {}
 
 #define __CUDA_ARCH__ 900
 #define __device__

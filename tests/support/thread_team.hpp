@@ -21,6 +21,7 @@ struct team_shared {
 
   std::barrier<> all;
   std::vector<std::uint32_t> totals;
+  bool last = false;
 };
 
 /// One of `size` threads, which meet at a barrier after each call. Neighbours in memory belong to different threads.
@@ -106,6 +107,15 @@ struct thread_team {
   void tally(std::uint32_t* bins, std::uint32_t i, bool holds) const { add(bins + i, holds ? 1 : 0); }
   std::uint32_t add(std::uint32_t* word, std::uint32_t amount) const {
     return std::atomic_ref(*word).fetch_add(amount, std::memory_order_relaxed);
+  }
+  bool is_last(std::uint32_t* arrived, std::uint32_t blocks) const {
+    meet();
+    if (rank == 0) {
+      shared->last = ++*arrived == blocks;
+      if (shared->last) *arrived = 0;
+    }
+    meet();
+    return shared->last;
   }
 
  private:

@@ -94,6 +94,11 @@ inline constexpr std::uint32_t kept_slack = 16;
 ///   tally(bins, i, holds)        bins[i] += holds in the block's fast memory
 ///   add(word, amount)            *word += amount, of many blocks; returns what it was
 ///
+/// What all threads of a team call, as its other functions, behind the last word of a block:
+///
+///   is_last(arrived, blocks)     whether this block is the last of so many that asked, and sees all that the others
+///                                wrote; `arrived` is a word of theirs that is 0 before the first one and after the last
+///
 /// A body branches only on what all threads of the team see alike.
 template <class T>
 concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::uint32_t* words) {
@@ -109,6 +114,7 @@ concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::u
   { t.at_least(static_cast<float const*>(nullptr), 1u, 1u, words) } -> std::same_as<std::uint32_t>;
   t.tally(words, 1u, true);
   { t.add(words, 1u) } -> std::same_as<std::uint32_t>;
+  { t.is_last(words, 1u) } -> std::same_as<bool>;
 };
 
 /// One thread by itself, in any host or device code: the reference for other teams.
@@ -186,6 +192,12 @@ struct lone_thread {
     auto const before = *word;
     *word = before + amount;
     return before;
+  }
+
+  PITH_HD bool is_last(std::uint32_t* arrived, std::uint32_t blocks) const {
+    auto const last = ++*arrived == blocks;
+    if (last) *arrived = 0;
+    return last;
   }
 };
 

@@ -15,6 +15,17 @@
 
 namespace pith::inline v0::detail {
 
+#if defined(__CUDA_ARCH__)
+/// Whether a thread is the last of so many that arrive, and sees what the others wrote; then the word is 0 again.
+__device__ inline bool arrives_last(std::uint32_t* arrived, std::uint32_t all) {
+  __threadfence();
+  auto const last = atomicAdd(arrived, 1u) + 1 == all;
+  __threadfence();
+  if (last) *arrived = 0;
+  return last;
+}
+#endif
+
 /// The threads of a kernel's block; one Philox block a thread. Bodies are for hosts too, so what they call is there as
 /// well, where it does nothing and is not called.
 struct cuda_team {
@@ -95,20 +106,14 @@ struct cuda_team {
                                 [[maybe_unused]] Emit const& emit) const {
     std::uint32_t kept = 0;
 #if defined(__CUDA_ARCH__)
-    __shared__ std::uint32_t of_warp[threads / 32];
-    auto const lane = threadIdx.x % 32, warp = threadIdx.x / 32, begin = 32 * rows * warp + lane;
+    auto const lane = threadIdx.x % 32, begin = threadIdx.x / 32 * 32 * rows + lane;
     for (std::uint32_t first = 0; first < n; first += rows * threads) {
       auto const votes = poll(first + begin, n, keep);
-      if (lane == 0) of_warp[warp] = votes.kept;
-      __syncthreads();
-      auto place = kept;
-      for (std::uint32_t w = 0; w < threads / 32; ++w) {
-        if (w < warp) place += of_warp[w];
-        kept += of_warp[w];
-      }
-      votes.emit(first + begin, place, (1u << lane) - 1, emit);
-      __syncthreads();
+      auto const warps = sums_of_warps(votes.kept);
+      votes.emit(first + begin, kept + warps.before, (1u << lane) - 1, emit);
+      kept += warps.all;
     }
+    __syncthreads();
 #endif
     return kept;
   }
@@ -121,11 +126,26 @@ struct cuda_team {
     });
   }
 
+  /// A thread a group, of which few are kept.
   template <std::floating_point A, class Count>
-  PITH_HD std::uint32_t at_least(A const* x, Count n, bits_of<A> least, std::uint32_t* to) const {
-    return compact(
-        n, [=](std::uint32_t i) { return magnitude_bits(x[i]) >= least; },
-        [=](std::uint32_t i, std::uint32_t place) { to[place] = i; });
+  PITH_HD std::uint32_t at_least([[maybe_unused]] A const* x, [[maybe_unused]] Count n,
+                                 [[maybe_unused]] bits_of<A> least, [[maybe_unused]] std::uint32_t* to) const {
+    std::uint32_t kept = 0;
+#if defined(__CUDA_ARCH__)
+    auto const well = lie_well(x);
+    for (std::uint32_t first = 0; first < n; first += group * threads) {
+      auto const i = first + std::uint32_t{group} * threadIdx.x;
+      auto reach = i < n ? reaching(x + i, n - i, least, well) : 0;
+      auto const own = static_cast<std::uint32_t>(__popc(reach)), through = sum_through_lane(own);
+      auto const warps = sums_of_warps(__shfl_sync(0xffffffffu, through, 31));
+      for (auto place = kept + warps.before + through - own; reach != 0; reach &= reach - 1) {
+        to[place++] = i + static_cast<std::uint32_t>(__ffs(reach)) - 1;
+      }
+      kept += warps.all;
+    }
+    __syncthreads();
+#endif
+    return kept;
   }
 
   PITH_HD void tally(std::uint32_t* bins, std::uint32_t i, bool holds) const {
@@ -136,6 +156,19 @@ struct cuda_team {
     return atomicAdd(word, amount);
 #else
     return 0;
+#endif
+  }
+
+  /// One thread arrives for all: what they wrote before the barrier goes with its fence.
+  PITH_HD bool is_last([[maybe_unused]] std::uint32_t* arrived, [[maybe_unused]] std::uint32_t blocks) const {
+#if defined(__CUDA_ARCH__)
+    __shared__ bool last;
+    __syncthreads();
+    if (threadIdx.x == 0) last = arrives_last(arrived, blocks);
+    __syncthreads();
+    return last;
+#else
+    return false;
 #endif
   }
 
@@ -153,6 +186,48 @@ struct cuda_team {
     for (auto& word : words) word = __shfl_down_sync(0xffffffffu, word, distance);
     __builtin_memcpy(&value, words, sizeof(T));
     return value;
+  }
+
+  struct sums {
+    std::uint32_t before, all;
+  };
+  /// Of what warps have, each its own: that of the warps before, and that of all.
+  __device__ static sums sums_of_warps(std::uint32_t own) {
+    __shared__ std::uint32_t of_warp[threads / 32];
+    auto const warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 == 0) of_warp[warp] = own;
+    __syncthreads();
+    auto found = sums();
+    for (std::uint32_t w = 0; w < threads / 32; ++w) {
+      if (w < warp) found.before += of_warp[w];
+      found.all += of_warp[w];
+    }
+    __syncthreads();
+    return found;
+  }
+  /// The sum of what this lane and the lower ones have.
+  __device__ static std::uint32_t sum_through_lane(std::uint32_t sum) {
+    for (auto distance = 1u; distance < 32; distance *= 2) {
+      auto const below = __shfl_up_sync(0xffffffffu, sum, distance);
+      if (threadIdx.x % 32 >= distance) sum += below;
+    }
+    return sum;
+  }
+
+  /// Which of a group's values, or of so many that are left, have at least these bits.
+  template <class A>
+  __device__ static std::uint32_t reaching(A const* p, std::uint32_t left, bits_of<A> least, bool well) {
+    if (well && left >= group) return reaching(aligned_group(), p, least);
+    return reaching(loose_group{left < group ? left : std::uint32_t{group}}, p, least);
+  }
+  template <class Run, class A>
+  __device__ static std::uint32_t reaching(Run const& run, A const* p, bits_of<A> least) {
+    auto const own = run.read(p);
+    std::uint32_t reach = 0;
+    for (std::uint32_t i = 0; i < group; ++i) {
+      if (i < run.count() && magnitude_bits(own[i]) >= least) reach |= 1u << i;
+    }
+    return reach;
   }
 
   /// Which of a warp's elements are kept, a word a row.

@@ -72,6 +72,12 @@ struct host_team : lone_thread {
   PITH_HD std::uint32_t add(std::uint32_t* word, std::uint32_t amount) const {
     return __atomic_fetch_add(word, amount, __ATOMIC_RELAXED);
   }
+  PITH_CALLS_HOST
+  PITH_HD bool is_last(std::uint32_t* arrived, std::uint32_t blocks) const {
+    auto const last = __atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL) == blocks;
+    if (last) *arrived = 0;
+    return last;
+  }
 };
 
 template <isa Level, class Body>

@@ -45,13 +45,31 @@ template <class P>
 concept cuda_policy = false;
 #endif
 
+/// One thread of a device, while others take other blocks.
+struct device_thread : lone_thread {
+  PITH_HD std::uint32_t add([[maybe_unused]] std::uint32_t* word, [[maybe_unused]] std::uint32_t amount) const {
+#if defined(__CUDA_ARCH__)
+    return atomicAdd(word, amount);
+#else
+    return 0;
+#endif
+  }
+  PITH_HD bool is_last([[maybe_unused]] std::uint32_t* arrived, [[maybe_unused]] std::uint32_t blocks) const {
+#if defined(__CUDA_ARCH__)
+    return arrives_last(arrived, blocks);
+#else
+    return false;
+#endif
+  }
+};
+
 /// A block in the hands of one thread, with its fast memory on that thread's stack.
 template <class Body>
 struct thrust_block {
   Body body;
   PITH_HD void operator()(std::uint64_t block) const {
     typename Body::memory fast;
-    body(lone_thread(), fast, block);
+    body(device_thread(), fast, block);
   }
 };
 

@@ -27,6 +27,17 @@ PITH_HD inline A round_up(double v) {
   return bits_as<A>(static_cast<word>((bits + mask) & ~mask));
 }
 
+/// What is merged over a bucket for its norm.
+template <norm Of>
+struct norm_terms {
+  template <class A>
+  PITH_HD double measure(A x) const {
+    auto const v = static_cast<double>(x);
+    return Of == norm::l2 ? v * v : magnitude(v);
+  }
+  PITH_HD double merge(double a, double b) const { return Of == norm::l2 ? a + b : larger{}(a, b); }
+};
+
 /// A level is a unit wide: unit = norm / levels, and a symbol counts units, in two's complement.
 template <int Bits>
 struct qsgd_rule {
@@ -41,10 +52,15 @@ struct qsgd_rule {
 
   template <class A>
   PITH_HD double measure(A x) const {
-    auto const v = static_cast<double>(x);
-    return of == norm::l2 ? v * v : magnitude(v);
+    return of == norm::l2 ? norm_terms<norm::l2>().measure(x) : norm_terms<norm::max>().measure(x);
   }
-  PITH_HD double merge(double a, double b) const { return of == norm::l2 ? a + b : larger{}(a, b); }
+  PITH_HD double merge(double a, double b) const {
+    return of == norm::l2 ? norm_terms<norm::l2>().merge(a, b) : norm_terms<norm::max>().merge(a, b);
+  }
+  template <class F>
+  PITH_HD void with_terms(F const& f) const {
+    of == norm::l2 ? f(norm_terms<norm::l2>()) : f(norm_terms<norm::max>());
+  }
 
   template <class A>
   PITH_HD A finish(double statistic, std::uint64_t, A) const {

@@ -58,8 +58,15 @@ struct quantize_buckets {
     auto* const lanes = fast.lanes.data();
     auto* const scales = fast.scales.data();
     auto const rule = to.rule;
-    merge_rows(
-        team, lanes, buckets, width, [=](std::uint32_t i) { return rule.measure(p[i]); }, merged<Rule>{rule});
+    auto const merge_terms = [=, &team]<class Terms>(Terms const& terms) {
+      merge_rows(
+          team, lanes, buckets, width, [=](std::uint32_t i) { return terms.measure(p[i]); }, merged<Terms>{terms});
+    };
+    if constexpr (Team::by_groups && requires { rule.with_terms(merge_terms); }) {
+      rule.with_terms(merge_terms);
+    } else {
+      merge_terms(rule);
+    }
     auto const stride = row_stride(width);
     team.for_each(buckets, [=](std::uint32_t j) { scales[j] = rule.finish(lanes[j * stride], width, A{}); });
   }

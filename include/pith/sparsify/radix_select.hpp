@@ -25,7 +25,7 @@ struct count_digits {
     auto const size = of.size(), begin = part * select_part<A>;
     if (begin >= size) return;
     auto* const bins = fast.bins.data();
-    auto* const sums = of.bins + round * digit_bins;
+    auto* const sums = of.state->bins[round];
     auto const digit = digit_of<bits_of<A>>(round, of.state->prefix);
     team.for_each(constant<digit_bins>(), [=](std::uint32_t i) { bins[i] = 0; });
     for (auto first = begin; first < size && first < begin + select_part<A>; first += select_span<A>) {
@@ -55,7 +55,7 @@ struct fix_digit {
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
     auto* const state = of.state;
     auto const digit = digit_of<bits_of<A>>(round, state->prefix);
-    find_digit(team, fast, of.bins + round * digit_bins, round == 0 ? of.k : state->rank);
+    find_digit(team, fast, state->bins[round], round == 0 ? of.k : state->rank);
     auto const* const found = &fast;
     team.for_each(1u, [=](std::uint32_t) {
       state->prefix = digit.followed_by(found->digit);

@@ -171,6 +171,7 @@ class redsync_mean : public pipeable {
     auto const own = one_sign<In>{x.data, is_negative};
     auto* const record = side_as<mean_record<A>>(y.side);
     auto const found = found_bound<A>{at};
+    exec.fill(at, std::byte{}, sizeof(*at));
     exec.fill(record, std::byte{}, sizeof(*record));
     if (dims.n > 0) {
       sum_once<terms<largest_above, largest_below>>(exec, all, dims.n, any_value<A>(),
@@ -200,17 +201,6 @@ class redsync_mean : public pipeable {
     return packed_indices().side_bytes(dims.n, most);
   }
   double aim(shape const& dims) const { return static_cast<double>(std::min(density_.of(dims.n), entries(dims))); }
-
-  /// One pass: what `step` makes of the terms.
-  template <class Terms, class E, class Source, class At, class Step>
-  static void sum_once(E const& exec, Source const& from, std::uint64_t n, At const& which, Step const& step,
-                       detail::search* at, workspace_on<E>& ws) {
-    auto const scope = ws.mark();
-    auto const size = detail::tiles(n);
-    auto* const partial = ws.template take<double>(Terms::size * size).data;
-    exec.for_each_block(size, detail::sum_survivors<Source, At, Terms>{from, n, which, partial});
-    exec.for_each_block(1, detail::take_step<Step, Terms>{step, at, partial, size});
-  }
 
   template <class E, class Source, class Bound>
   void encode_indices(E const& exec, shape const& dims, Source const& own, Bound const& found, std::uint32_t* count,

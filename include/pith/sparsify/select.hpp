@@ -1,7 +1,7 @@
 // pith/sparsify/select.hpp — the k values of largest magnitude of a source, in the order of their indices.
 #pragma once
 
-#include <pith/core/executor.hpp>
+#include <pith/core/then.hpp>
 #include <pith/sparsify/candidates.hpp>
 #include <pith/sparsify/radix_select.hpp>
 #include <pith/sparsify/small_select.hpp>
@@ -18,7 +18,6 @@ selection<Source> selection_on(Source const& from, selection_size const& size, T
   auto const spans = size.spans(select_span<A>);
   auto of = selection<Source>{from, size.n, static_cast<std::uint32_t>(size.k), static_cast<std::uint32_t>(size.room)};
   of.state = take(selection_state<key>(), 1);
-  of.bins = take(std::uint32_t(), digits<key>::rounds * digit_bins);
   of.parts = take(part_note(), size.spans(select_part<A>));
   of.notes = take(span_note(), size.room == 0 ? 0 : spans);
   auto const old = keeping_source<Source> ? size.room : 0;
@@ -45,25 +44,23 @@ template <executor E, class Source>
 void find_candidates(E const& exec, selection<Source> const& of, selection_size const& size, workspace_on<E>& ws) {
   using A = typename selection<Source>::A;
   auto* const sample = ws.template take<bits_of<A>>(size.samples).data;
-  auto const blocks = [](std::uint64_t n) { return (n + select_span<A> - 1) / select_span<A>; };
-  exec.for_each_block(blocks(size.samples), sample_keys<Source>{of, sample, size.samples});
-  exec.for_each_block(1, find_bound<Source>{of, sample, size.samples, size.rank});
-  exec.for_each_block(blocks(size.n), collect_candidates<Source>{of});
-  exec.for_each_block(1, order_candidates<Source>{of, size.spans(select_span<A>)});
+  auto const blocks = [](std::uint64_t n) { return blocks_for(n, select_span<A>); };
+  auto* const arrived = &of.state->arrived;
+  for_each_block_then(exec, blocks(size.samples), sample_keys<Source>{of, sample, size.samples},
+                      find_bound<Source>{of, sample, size.samples, size.rank}, arrived);
+  for_each_block_then(exec, blocks(size.n), collect_candidates<Source>{of},
+                      order_candidates<Source>{of, size.spans(select_span<A>)}, arrived);
   exec.for_each_block(blocks(size.room), move_candidates<Source>{of});
 }
 
 /// Selects from the candidates, or from all.
 template <executor E, class Source, class Out>
 void radix_select(E const& exec, selection<Source> const& of, std::uint32_t parts, picks<Out> const& to) {
-  constexpr auto rounds = digits<typename selection<Source>::key>::rounds;
-  exec.fill(of.bins, std::byte{}, rounds * digit_bins * sizeof(std::uint32_t));
-  for (unsigned round = 0; round < rounds; ++round) {
-    exec.for_each_block(parts, count_digits<Source>{of, round});
-    exec.for_each_block(1, fix_digit<Source>{of, round});
+  auto* const arrived = &of.state->arrived;
+  for (unsigned round = 0; round < digits<typename selection<Source>::key>::rounds; ++round) {
+    for_each_block_then(exec, parts, count_digits<Source>{of, round}, fix_digit<Source>{of, round}, arrived);
   }
-  exec.for_each_block(parts, count_kept<Source>{of});
-  exec.for_each_block(1, place_kept<Source>{of});
+  for_each_block_then(exec, parts, count_kept<Source>{of}, place_kept<Source>{of}, arrived);
   exec.for_each_block(parts, emit_kept<Source, Out>{of, to});
 }
 

@@ -44,7 +44,7 @@ struct selection_size {
   std::uint32_t spans(std::uint32_t span) const { return static_cast<std::uint32_t>((n + span - 1) / span); }
 };
 
-/// What is decided while it runs.
+/// What is decided while it runs; zeros at first.
 template <class Key>
 struct selection_state {
   Key bound;               ///< of candidates
@@ -53,6 +53,8 @@ struct selection_state {
   std::uint32_t found;     ///< candidates
   std::uint32_t complete;  ///< there are k candidates and all had room
   std::uint32_t in_order;  ///< they lie in order
+  std::uint32_t arrived;   ///< blocks of the program that runs
+  std::uint32_t bins[digits<Key>::rounds][digit_bins];
 };
 
 /// The candidates of a span: where they were put, and where they go when in order.
@@ -81,7 +83,6 @@ struct selection {
   std::uint64_t n;
   std::uint32_t k, room;
   selection_state<key>* state = nullptr;
-  std::uint32_t* bins = nullptr;
   part_note* parts = nullptr;
   span_note* notes = nullptr;
   candidates<A> found = {}, ordered = {};

@@ -1,14 +1,14 @@
 // pith/sparsify/threshold_search.hpp — a threshold that about k of n values reach, found in a few passes without a wait.
 #pragma once
 
-#include <pith/core/executor.hpp>
+#include <pith/core/then.hpp>
 #include <pith/sparsify/survivors.hpp>
 
 #include <cstdint>
 
 namespace pith::inline v0::detail {
 
-/// Where a search stands, in the executor's memory. Bounds are magnitudes.
+/// Where a search stands, in the executor's memory; zeros at first. Bounds are magnitudes.
 struct search {
   double n, aim, room;   ///< of n values so many are sought, and so many at most
   double bound;          ///< what is tried; 0: all that are not 0
@@ -16,6 +16,7 @@ struct search {
   double largest, safe;  ///< the least bound so far for which there is room, or the largest magnitude
   double sent;           ///< how many reach the bound that was settled on
   std::uint32_t pass, is_over;
+  std::uint32_t arrived;  ///< blocks of the program that runs
 };
 
 /// The bits that reach a bound: never those of 0.
@@ -96,6 +97,17 @@ std::size_t search_scratch_bytes(std::uint64_t n) {
   return scratch_for<double>(most * tiles(n));
 }
 
+/// One pass: what `step` makes of the terms.
+template <class Terms, executor E, class Source, class At, class Step>
+void sum_once(E const& exec, Source const& from, std::uint64_t n, At const& which, Step const& step, search* at,
+              workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  auto const size = tiles(n);
+  auto* const partial = ws.template take<double>(Terms::size * size).data;
+  for_each_block_then(exec, size, sum_survivors<Source, At, Terms>{from, n, which, partial},
+                      take_step<Step, Terms>{step, at, partial, size}, &at->arrived);
+}
+
 /// Leaves in `at` a bound that about `aim` of n > 0 values reach, and at most `room` unless they are all as large as
 /// the largest: a fixed sequence of programs, which do nothing when it is over.
 template <class Rule, executor E, class Source>
@@ -104,18 +116,14 @@ void find_threshold(E const& exec, Rule const& rule, Source const& from, std::ui
   using A = decltype(from(0));
   using first = typename Rule::first;
   using later = typename Rule::later;
-  auto const scope = ws.mark();
-  auto const size = tiles(n);
-  auto* const partial = ws.template take<double>((first::size > later::size ? first::size : later::size) * size).data;
   auto const bound = found_bound<A>{at};
-  exec.fill(at, std::byte{}, sizeof(*at));
   for (unsigned pass = 0; pass < rule.passes(); ++pass) {
     auto const step = search_step<Rule, A>{rule, static_cast<double>(n), aim, room, pass + 1 == rule.passes()};
-    auto const go = [&]<class Terms>(Terms) {
-      exec.for_each_block(size, sum_survivors<Source, found_bound<A>, Terms>{from, n, bound, partial});
-      exec.for_each_block(1, take_step<search_step<Rule, A>, Terms>{step, at, partial, size});
-    };
-    pass == 0 ? go(first()) : go(later());
+    if (pass == 0) {
+      sum_once<first>(exec, from, n, bound, step, at, ws);
+    } else {
+      sum_once<later>(exec, from, n, bound, step, at, ws);
+    }
   }
 }
 
