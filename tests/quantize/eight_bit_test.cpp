@@ -5,7 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <stdexcept>
+#include <type_traits>
 
 #include "support/conform.hpp"
 
@@ -55,6 +57,26 @@ TEST_CASE("points ascend from 0 to 1 in six decades of which each has twice as m
   CHECK(point(2) == doctest::Approx(7.25e-6));  // and of [4.5, 10) 1e-6
   CHECK(point(63) == doctest::Approx(0.1 + 0.35 / 64));
 }
+
+TEST_CASE_TEMPLATE_DEFINE("a value is found in its cell as by a search through all edges", How, cells) {
+  constexpr auto table = pith::detail::make_cells<How::value>();
+  auto const found = [&](float twice) {
+    CAPTURE(twice);
+    std::uint32_t code = 0;
+    while (code < 127 && table.edge[code] <= twice) ++code;
+    CHECK(pith::detail::tree_code<How::value>(twice) == code);
+  };
+  auto const beside = [&](float twice) {
+    found(twice);
+    found(std::nextafter(twice, 0.0f));
+    if (twice < 2) found(std::nextafter(twice, 2.0f));
+  };
+  for (std::uint32_t code = 0; code < 127; ++code) beside(table.edge[code]);
+  for (std::int32_t cell = 0; cell < table.count; ++cell) beside(table.begin(cell));
+  for (float const small : {0.0f, 1e-40f, 1e-20f, 1e-6f}) beside(small);
+}
+TEST_CASE_TEMPLATE_INVOKE(cells, std::integral_constant<snap, snap::nearest>,
+                          std::integral_constant<snap, snap::floor>);
 
 TEST_CASE("every point is itself and what lies between goes to the nearest or to the one below") {
   for (std::uint32_t code = 0; code < 128; ++code) {

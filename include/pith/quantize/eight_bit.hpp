@@ -38,6 +38,55 @@ PITH_HD inline float tree_point(std::uint32_t code) {
   return tree.at[code];
 }
 
+/// The points that a value stands for, looked up by the upper bits of twice the value: `first` of a cell is the point of
+/// its least value, and edge[p] is where, in twice the value, point p + 1 begins. A cell has one edge at most.
+struct tree_cells {
+  static constexpr int shift = 18;                          ///< five bits of the fraction count
+  static constexpr std::int32_t least = (127 - 19) << 5;    ///< all below 2^-19 is 0
+  static constexpr std::int32_t count = 20 * (1 << 5) + 1;  ///< the last one begins at 2
+
+  PITH_HD static constexpr float begin(std::int32_t cell) {
+    return static_cast<float>(32 + cell % 32) / static_cast<float>(1 << (24 - cell / 32));
+  }
+
+  float edge[128];
+  std::uint32_t first[count];
+};
+
+template <snap How>
+PITH_HD constexpr tree_cells make_cells() {
+  auto const tree = make_tree();
+  auto cells = tree_cells();
+  for (std::uint32_t p = 0; p < 127; ++p) cells.edge[p] = tree.at[How == snap::floor ? p + 1 : p] + tree.at[p + 1];
+  cells.edge[127] = 3;
+  for (std::int32_t cell = 0; cell < tree_cells::count; ++cell) {
+    auto point = cell == 0 ? 0 : cells.first[cell - 1];
+    while (cells.edge[point] <= tree_cells::begin(cell)) ++point;
+    cells.first[cell] = point;
+  }
+  return cells;
+}
+
+template <snap How>
+constexpr bool has_an_edge_a_cell() {
+  constexpr auto cells = make_cells<How>();
+  for (std::int32_t cell = 0; cell + 1 < tree_cells::count; ++cell) {
+    if (cells.edge[cells.first[cell] + 1] < tree_cells::begin(cell + 1)) return false;
+  }
+  return true;
+}
+static_assert(has_an_edge_a_cell<snap::nearest>() && has_an_edge_a_cell<snap::floor>());
+
+/// Of NaN, 0.
+template <snap How>
+PITH_HD inline std::uint32_t tree_code(float twice) {
+  static constexpr auto cells = make_cells<How>();
+  auto const known = twice > 0 ? twice : 0;
+  auto const cell = (bits_as<std::int32_t>(known) >> tree_cells::shift) - tree_cells::least;
+  auto const point = cells.first[least(most(cell, 0), tree_cells::count - 1)];
+  return point + static_cast<std::uint32_t>(known >= cells.edge[point]);
+}
+
 struct eight_bit_rule {
   static constexpr int bits = 8;
   static constexpr bool draws = false;
@@ -61,12 +110,7 @@ struct eight_bit_rule {
   template <class A>
   PITH_HD std::uint32_t code(A x, A scale, std::uint16_t) const {
     auto const twice = 2 * static_cast<float>(magnitude(x) / scale);
-    auto const back = how == snap::floor ? 0u : 1u;
-    std::uint32_t point = 0;
-    for (std::uint32_t step = 64; step > 0; step /= 2) {
-      auto const next = point + step;
-      point += step * static_cast<std::uint32_t>(twice >= tree_point(next - back) + tree_point(next));
-    }
+    auto const point = how == snap::floor ? tree_code<snap::floor>(twice) : tree_code<snap::nearest>(twice);
     return static_cast<std::uint32_t>(sign_bit(x)) << 7 | point;
   }
   /// The product is exact in double and rounded once, so that nothing is left for a fused multiply-add.
@@ -85,7 +129,7 @@ struct eight_bit_rule {
 ///   emits    n symbols of 8 bits, the sign in the uppermost; side record: the largest magnitude of each bucket (of
 ///            double rounded up to 29 bits)
 ///   needs    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
-///   cost     a division an element and seven steps of a search in the table
+///   cost     a division an element and two looks into tables
 ///   errors   a bucket that holds NaN or infinity decodes to NaN
 ///   is       contractive: with c = bucket - 1, 1 - delta is the largest c e^2 / (1 + c y^2) where points change, y
 ///            being where and e how far off (0.0015 for 128 elements, 0.016 for a million); use it with error feedback
