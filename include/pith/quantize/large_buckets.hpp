@@ -4,9 +4,47 @@
 #include <pith/core/summation.hpp>
 #include <pith/quantize/code_block.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace pith::inline v0::detail {
+
+/// Lanes whose members lie apart, so that vector instructions add to them.
+template <class Rule, class A, std::uint32_t Span>
+struct member_lanes {
+  double of[member_count<Rule>][Span];
+
+  static_assert(sizeof(statistic_of<Rule, A>) == sizeof(double) * member_count<Rule>,
+                "pith: scalar_quantizer<Rule>: members must list all members of the statistic");
+
+  /// A row of values, the first one or a later one.
+  PITH_HD void add(Rule const& rule, A const* p, bool is_first) { add_each(rule, p, is_first, each()); }
+  PITH_HD void store(statistic_of<Rule, A>* to) const {
+    for (std::uint32_t i = 0; i < Span; ++i) store_each(to[i], i, each());
+  }
+
+ private:
+  using each = std::make_index_sequence<member_count<Rule>>;
+
+  template <std::size_t... M>
+  PITH_HD void add_each(Rule const& rule, A const* p, bool is_first, std::index_sequence<M...>) {
+    (add_to<M>(rule, p, is_first), ...);
+  }
+  template <std::size_t M>
+  PITH_HD void add_to(Rule const& rule, A const* p, bool is_first) {
+    for (std::uint32_t i = 0; i < Span && is_first; ++i) of[M][i] = rule.measure(p[i]).*Rule::members[M];
+    for (std::uint32_t i = 0; i < Span && !is_first; ++i) {
+      auto sum = statistic_of<Rule, A>();
+      sum.*Rule::members[M] = of[M][i];
+      of[M][i] = rule.merge(sum, rule.measure(p[i])).*Rule::members[M];
+    }
+  }
+  template <std::size_t... M>
+  PITH_HD void store_each(statistic_of<Rule, A>& to, std::uint32_t i, std::index_sequence<M...>) const {
+    ((to.*Rule::members[M] = of[M][i]), ...);
+  }
+};
 
 /// The statistic of one tile of a bucket, part of a row by part; symbols too, where they need no scale.
 template <class Rule, class Source, class A, std::uint32_t Span>
@@ -26,7 +64,7 @@ struct measure_tiles {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t t) const {
     auto const run = to.over.tile_at(t);
-    add_parts(team, fast, run);
+    if (!add_columns(team, fast, run)) add_parts(team, fast, run);
     merge_lanes(team, fast.lanes.data(), run.count < tile_lanes ? run.count : tile_lanes, merged<Rule>{to.rule});
     auto const* const lanes = fast.lanes.data();
     auto* const out = partial + t;
@@ -34,6 +72,26 @@ struct measure_tiles {
   }
 
  private:
+  /// A whole tile by one thread: all rows of some lanes, which stay in the first cache, then those of the next ones.
+  template <class Team>
+  PITH_HD bool add_columns([[maybe_unused]] Team const& team, [[maybe_unused]] memory& fast,
+                           [[maybe_unused]] bucket_run const& run) const {
+    if constexpr (Team::by_groups || member_count<Rule> == 0) {
+      return false;
+    } else {
+      if (run.count < tile) return false;
+      member_lanes<Rule, A, Span> lanes;
+      for (std::uint32_t lane = 0; lane < tile_lanes; lane += Span) {
+        for (auto at = lane; at < tile; at += tile_lanes) {
+          auto const* const p = from.load(team, run.first + at, constant<Span>(), fast.room.data());
+          lanes.add(to.rule, p, at < tile_lanes);
+          write_symbols(team, fast, run.first + at, p, constant<Span>());
+        }
+        lanes.store(fast.lanes.data() + lane);
+      }
+      return true;
+    }
+  }
   template <class Team>
   PITH_HD void add_parts(Team const& team, memory& fast, bucket_run const& run) const {
     std::uint32_t at = 0;
@@ -52,8 +110,13 @@ struct measure_tiles {
     } else {
       team.for_each(count, [=](std::uint32_t i) { lanes[i] = rule.merge(lanes[i], rule.measure(p[i])); });
     }
+    write_symbols(team, fast, run.first + at, p, count);
+  }
+  template <class Team, class Count>
+  PITH_HD void write_symbols(Team const& team, memory& fast, std::uint64_t first, A const* p, Count count) const {
     if constexpr (scale_free<Rule>) {
-      auto* const bytes = to.bytes + (run.first + at) / group * Rule::bits;
+      auto const rule = to.rule;
+      auto* const bytes = to.bytes + first / group * Rule::bits;
       if constexpr (sign_only<Rule>) {
         team.negatives(p, count, bytes);
       } else {

@@ -17,9 +17,9 @@ struct one_bit_rule {
   static constexpr bool is_scale_free = true;
 
   struct sums {
-    double above, below;
-    std::uint64_t n_below;
+    double above, below, n_below;
   };
+  static constexpr double sums::*members[] = {&sums::above, &sums::below, &sums::n_below};
   template <class A>
   struct means {
     A of[2];
@@ -28,15 +28,16 @@ struct one_bit_rule {
   template <class A>
   PITH_HD sums measure(A x) const {
     auto const v = static_cast<double>(x);
-    auto const is_below = x < 0;
-    return {is_below ? 0 : v, is_below ? v : 0, is_below ? 1u : 0u};
+    auto const word = bits_as<std::uint64_t>(v), below = std::uint64_t{0} - static_cast<std::uint64_t>(v < 0);
+    return {bits_as<double>(word & ~below), bits_as<double>(word & below),
+            bits_as<double>(bits_as<std::uint64_t>(1.0) & below)};
   }
   PITH_HD sums merge(sums a, sums b) const { return {a.above + b.above, a.below + b.below, a.n_below + b.n_below}; }
 
   /// Both are NaN if one is: else a bucket that holds an infinity would be NaN in part.
   template <class A>
   PITH_HD means<A> finish(sums s, std::uint64_t count, A) const {
-    auto const above = mean<A>(s.above, count - s.n_below), below = mean<A>(s.below, s.n_below);
+    auto const above = mean<A>(s.above, static_cast<double>(count) - s.n_below), below = mean<A>(s.below, s.n_below);
     auto const spoilt = finite_or_nan(above) * 0 + finite_or_nan(below) * 0;
     return {{above + spoilt, below + spoilt}};
   }
@@ -51,8 +52,8 @@ struct one_bit_rule {
 
  private:
   template <class A>
-  PITH_HD static A mean(double sum, std::uint64_t count) {
-    return count == 0 ? A{0} : static_cast<A>(sum / static_cast<double>(count));
+  PITH_HD static A mean(double sum, double count) {
+    return count == 0 ? A{0} : static_cast<A>(sum / count);
   }
 };
 

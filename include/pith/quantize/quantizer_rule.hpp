@@ -4,6 +4,7 @@
 #include <pith/config.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -48,6 +49,8 @@ struct rule_types<R, A> {
 ///
 ///     refined   refine(scale)                           what `code` takes in place of the scale, such as its inverse
 ///     bool      is_scale_free                           `code` needs no scale: symbols are written while measuring
+///     double statistic::*members[]                      all that the statistic has, each of which is merged by itself:
+///                                                       then vector instructions can measure a large bucket
 ///     bool      is_sign                                 `code` is x < 0, a bit: symbols are packed without being written
 ///     measure, merge and finish                         all three: it has no scale, and there is no side record;
 ///                                                       `code` and `value` take an unscaled<A>
@@ -81,6 +84,13 @@ template <class R>
 concept scale_free = measures<R, float> && requires {
   requires R::is_scale_free;
 };
+
+/// How many members the statistic has, if the rule lists them; else 0.
+template <class R>
+inline constexpr std::size_t member_count = 0;
+template <class R>
+  requires requires { R::members[0]; }
+inline constexpr std::size_t member_count<R> = std::extent_v<decltype(R::members)>;
 
 template <class R>
 concept sign_only = requires {

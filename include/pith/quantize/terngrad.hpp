@@ -28,6 +28,7 @@ struct terngrad_rule {
   struct moments {
     double largest, sum, squares;
   };
+  static constexpr double moments::*members[] = {&moments::largest, &moments::sum, &moments::squares};
 
   template <class A>
   PITH_HD moments measure(A x) const {
