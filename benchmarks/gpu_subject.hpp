@@ -20,7 +20,7 @@ template <pith::executor E, class C>
 class static_subject {
  public:
   static constexpr unsigned summed_ranks = 4;
-  static constexpr bool sums = pith::detail::sums_parts<C, float, E>;
+  static constexpr bool sums = pith::detail::sums_parts<C, float, E> || pith::detail::may_hold_entries<C, float, E>;
 
   static_subject(E const& exec, C const& codec, pith::shape const& dims, std::size_t sets)
       : exec_(exec),
@@ -47,9 +47,9 @@ class static_subject {
   void decode_sum(std::size_t set, pith::span_on<E, float> y) {
     auto ws = pith::workspace_on<E>(scratch_.view());
     auto const in = pith::span_on<E, std::byte const>(gathered_[set]);
-    auto const to = pith::stream_on<E, float>{y.data(), y.size()};
-    pith::detail::decode_sum<float>(codec_, exec_, states_[set].id(), states_[set].dims(), in, stride(), summed_ranks,
-                                    1.0f / summed_ranks, to, ws);
+    auto& state = states_[set];
+    pith::detail::decode_mean<float>(codec_, exec_, state.id(), state.dims(), summed_ranks, {in, stride()},
+                                     {y.data(), y.size()}, state.agreed(), ws);
   }
 
   std::size_t payload_bytes() const { return payload_[0].size(); }

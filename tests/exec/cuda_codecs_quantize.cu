@@ -44,6 +44,15 @@ TEST_CASE_TEMPLATE("quantizers have the bytes of seq", In, float, pith::half, pi
   for (std::uint64_t const n : {1u, 2047u, 2049u, 100'003u}) with_quantizers(n, same_on_device<In>());
 }
 
+TEST_CASE("means of quantizers have the bits of seq") {
+  for (std::uint64_t const n : {1u, 2047u, 2049u, 100'003u}) {
+    same_sum_on_device<float>()(pith::qsgd<8>(), {n});
+    same_sum_on_device<float>()(pith::qsgd<4>(), {n});
+    same_sum_on_device<float>()(pith::scaled_sign(), {n});
+    same_sum_on_device<float>()(pith::sign(), {n});
+  }
+}
+
 TEST_CASE("quantizers of double have the bytes of seq where no sum is of inexact squares") {
   using pith::norm;
   for (std::uint64_t const n : {1u, 2047u, 2049u, 100'003u}) {

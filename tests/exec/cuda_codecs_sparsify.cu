@@ -38,3 +38,14 @@ TEST_CASE_TEMPLATE("selections have the bytes of seq", In, float, double, pith::
     same_on_device<In>()(pith::error_feedback(pith::top_k(0.01) | pith::qsgd<8>(127, 128, pith::norm::max)), {n});
   }
 }
+
+TEST_CASE("means of entries have the bits of seq") {
+  for (std::uint64_t const n : {1u, 2047u, 100'003u}) {
+    same_sum_on_device<float>()(pith::top_k(0.01), {n});
+    same_sum_on_device<pith::bfloat16>()(pith::top_k(0.4), {n});
+    same_sum_on_device<float>()(pith::threshold(1.5, 0.25), {n});
+    same_sum_on_device<float>()(pith::redsync_mean(0.01), {n});
+    same_sum_on_device<float>()(pith::random_k<pith::scaling::none, pith::drawing::own>(0.1), {n});
+    same_sum_on_device<float>()(pith::top_k(0.01) | pith::qsgd<8>(127, 128, pith::norm::max), {n});
+  }
+}

@@ -130,26 +130,3 @@ TEST_CASE("a density that cannot be is refused") {
   CHECK_THROWS_WITH_AS(top_k(0.1).at(2), "pith::top_k: density must be in (0, 1], got 2", std::invalid_argument);
   CHECK(top_k(0.01).name() == "top_k(0.01)");
 }
-
-TEST_CASE("what all ranks sent is added up as if it had been decoded") {
-  constexpr unsigned ranks = 3;
-  auto const codec = top_k(0.1);
-  auto const dims = pith::shape{500};
-  auto const stride = pith::payload_bytes<float>(codec, dims) / 8 * 8 + 8;
-  auto bytes = std::vector<std::byte>(stride * ranks), scratch = std::vector<std::byte>(1 << 16);
-  auto ws = pith::workspace(pith::span(scratch));
-  auto expected = std::vector<float>(500), x = expected, one = expected;
-  for (unsigned rank = 0; rank < ranks; ++rank) {
-    auto const g = narrow<float>(normal_vector(500, 30 + rank));
-    auto state = pith::make_state<float>(pith::seq, codec, dims);
-    auto const payload = pith::span(bytes).subspan(rank * stride, pith::payload_bytes<float>(codec, dims));
-    pith::compress(pith::seq, codec, pith::span(g), payload, state, ws);
-    pith::decompress(pith::seq, codec, pith::span<std::byte const>(payload), pith::span(one), state, ws);
-    for (std::size_t i = 0; i < 500; ++i) expected[i] += one[i];
-  }
-  for (auto& v : expected) v *= 0.25f;
-  auto const first = pith::span<std::byte const>(bytes).first(pith::payload_bytes<float>(codec, dims));
-  auto const y = pith::detail::sections<float, pith::seq_executor, std::byte const>(codec.kept(500), first);
-  codec.decode_sum(pith::seq, {}, dims, pith::parts<float>{y, stride, ranks}, 0.25f, {x.data(), 500}, ws);
-  CHECK(x == expected);
-}

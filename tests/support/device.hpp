@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "support/executed.hpp"
+#include "support/summed.hpp"
 
 namespace support {
 
@@ -32,6 +33,17 @@ struct same_on_device {
     CAPTURE(codec.name());
     auto const stream = own_stream();
     CHECK(executed<In>(pith::on(stream.get()), codec, dims) == executed<In>(pith::seq, codec, dims));
+  }
+};
+
+/// So does the mean of several ranks.
+template <class In>
+struct same_sum_on_device {
+  template <class C>
+  void operator()(C const& codec, pith::shape dims) const {
+    CAPTURE(codec.name());
+    auto const stream = own_stream();
+    CHECK(summed<In>(pith::on(stream.get()), codec, dims) == summed<In>(pith::seq, codec, dims));
   }
 };
 

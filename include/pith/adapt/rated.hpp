@@ -169,6 +169,15 @@ class rated : public pipeable {
                            workspace_on<E>& ws) const {
     detail::decode_sum<In>(codec_, exec, id, dims, in, stride, ranks, factor, x, ws);
   }
+  std::uint64_t most_entries(shape const& dims) const requires detail::counts_entries<C> {
+    return codec_.most_entries(dims);
+  }
+  template <class In, executor E>
+    requires detail::may_hold_entries<C, In, E>
+  void decode_payload_entries(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                              detail::picks<In> const& to, auto const& agreed, workspace_on<E>& ws) const {
+    detail::decode_entries<In>(codec_, exec, id, dims, payload, to, agreed, ws);
+  }
 
  private:
   static auto& only(auto& local) { return std::get<0>(local.each); }

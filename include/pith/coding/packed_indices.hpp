@@ -50,10 +50,9 @@ struct unpack_indices {
   unsigned bits;
   PITH_HD void operator()(std::uint64_t g) const {
     auto* const to = indices + g * group;
-    unpack(bytes + g * bits, group_size(g, k), bits, to);
-    for (std::uint64_t i = 0; i < group_size(g, k); ++i) {
-      if (to[i] >= n) to[i] = static_cast<std::uint32_t>(n - 1);
-    }
+    auto const count = static_cast<std::uint32_t>(group_size(g, k)), last = static_cast<std::uint32_t>(n - 1);
+    unpack(bytes + g * bits, count, bits, to);
+    for (std::uint32_t i = 0; i < count; ++i) to[i] = to[i] < last ? to[i] : last;
   }
 };
 

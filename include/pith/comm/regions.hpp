@@ -28,19 +28,7 @@ struct find_starts {
   std::uint32_t k;
   std::uint32_t* starts;
 
-  PITH_HD void operator()(std::uint64_t r) const {
-    auto const begin = over.begin(r);
-    std::uint32_t low = 0, high = k;
-    while (low < high) {
-      auto const middle = low + (high - low) / 2;
-      if (indices[middle] < begin) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    starts[r] = low;
-  }
+  PITH_HD void operator()(std::uint64_t r) const { starts[r] = count_below(indices, k, over.begin(r)); }
 };
 
 /// Where a rank would have region r begin: all would hold as many of its k indices. It is said to the owner of r.

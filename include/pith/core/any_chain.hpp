@@ -182,6 +182,19 @@ class any_chain {
     auto const section = std::min(in.size(), values_section(dims));
     stages_[0].decode_sum(exec, id, dims, in.data(), in.subspan(section), stride, ranks, factor, x, ws);
   }
+  /// The first stage's entries, whose values the others decode.
+  std::uint64_t most_entries(shape const& dims) const { return stages_[0].most_entries(dims); }
+  void decode_payload_entries(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                              detail::picks<In> const& to, states const& agreed, workspace_on<E>& ws) const {
+    auto const section = std::min(payload.size(), values_section(dims)), own = stages_[0].side_bytes(dims);
+    auto const side = payload.subspan(section, own);
+    if (stages_.size() == 1) return stages_[0].decode_entries(exec, id, dims, payload.data(), side, to, ws);
+    auto const rest = stages_[0].output_shape(dims);
+    auto const mid = ws.template take<In>(rest.n);
+    auto const next = detail::align_up(section + own, detail::section_alignment);
+    decode_stages(1, exec, next_stage(id), rest, payload, next, mid, agreed, ws);
+    stages_[0].decode_entries(exec, id, dims, reinterpret_cast<std::byte const*>(mid.data), side, to, ws);
+  }
 
  private:
   /// What chain's capabilities say, stage after stage.

@@ -129,6 +129,13 @@ class any_stage {
     self_->decode_sum(exec, id, dims, values, side, stride, ranks, factor, x, ws);
   }
 
+  /// Of a stage that emits entries; 0 of others.
+  std::uint64_t most_entries(shape const& dims) const { return self_->most_entries(dims); }
+  void decode_entries(E const& exec, call const& id, shape const& dims, std::byte const* values,
+                      span_on<E, std::byte const> side, picks const& to, workspace_on<E>& ws) const {
+    self_->decode_entries(exec, id, dims, values, side, to, ws);
+  }
+
  private:
   struct base {
     virtual ~base() = default;
@@ -160,6 +167,9 @@ class any_stage {
     virtual void settle(E const&, shape const&, source const&, picks const&, In const*) const = 0;
     virtual void decode_sum(E const&, call const&, shape const&, std::byte const*, span_on<E, std::byte const>,
                             std::size_t, unsigned, accum<In>, stream_on<E, In>, workspace_on<E>&) const = 0;
+    virtual std::uint64_t most_entries(shape const&) const = 0;
+    virtual void decode_entries(E const&, call const&, shape const&, std::byte const*, span_on<E, std::byte const>,
+                                picks const&, workspace_on<E>&) const = 0;
   };
 
   template <class S>
@@ -252,6 +262,18 @@ class any_stage {
         auto* words = reinterpret_cast<typename storage<out const>::word*>(values);
         auto const y = encoded_on<E, out const>{{words, output_shape(dims).n, nullptr}, side};
         stage.decode_sum(exec, id, dims, parts_on<E, out>{y, stride, ranks}, factor, x, ws);
+      }
+    }
+    std::uint64_t most_entries(shape const& dims) const override { return detail::most_entries<In, E>(stage, dims); }
+    void decode_entries([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
+                        [[maybe_unused]] shape const& dims, [[maybe_unused]] std::byte const* values,
+                        [[maybe_unused]] span_on<E, std::byte const> side, [[maybe_unused]] picks const& to,
+                        [[maybe_unused]] workspace_on<E>& ws) const override {
+      if constexpr (detail::emits_entries<S, In, E>) {
+        auto* words = reinterpret_cast<typename storage<out const>::word*>(values);
+        auto const scope = ws.mark();
+        stage.decode_entries(exec, id, dims, encoded_on<E, out const>{{words, output_shape(dims).n, nullptr}, side}, to,
+                             ws);
       }
     }
 

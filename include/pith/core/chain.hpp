@@ -8,6 +8,7 @@
 #include <pith/core/chain_types.hpp>
 #include <pith/core/chain_walk.hpp>
 #include <pith/core/codec.hpp>
+#include <pith/core/entries.hpp>
 #include <pith/core/explain.hpp>
 #include <pith/core/source.hpp>
 #include <pith/core/stage.hpp>
@@ -152,6 +153,23 @@ class chain : public pipeable {
     }
     auto const& agreed = detail::pick<agreed_of<chain, In, E>>(rest...);
     detail::decode_stages<0, In>(stages_, exec, id, dims, y, x, agreed, detail::pick<workspace_on<E>>(rest...));
+  }
+
+  /// The first stage's, whose values the others decode.
+  std::uint64_t most_entries(shape const& dims) const requires detail::counts_entries<detail::stage_at<0, S...>> {
+    return get<0>().most_entries(dims);
+  }
+  template <class In, executor E>
+    requires(detail::emits_entries<detail::stage_at<0, S...>, In, E> && !detail::states_of<In, E, S...>::any_agreed)
+  void decode_entries(E const& exec, call const& id, shape const& dims, encoded_on<E, output<In> const> y,
+                      detail::picks<In> const& to, workspace_on<E>& ws) const {
+    using values = input<In, 1>;
+    auto const own = detail::side_bytes<In>(get<0>(), dims);
+    auto const tail = y.side.subspan(detail::own_side<0, In>(stages_, dims));
+    auto const mid = ws.template take<values>(before<1>(dims).n);
+    detail::decode_stages<1, values>(stages_, exec, at<1>(id), before<1>(dims),
+                                     encoded_on<E, output<In> const>{y.values, tail}, mid, no_state(), ws);
+    get<0>().decode_entries(exec, id, dims, encoded_on<E, values const>{mid, y.side.first(own)}, to, ws);
   }
 
   /// Those of the last stage, where the others are summable: they encode in each round anew.

@@ -16,25 +16,42 @@ PITH_HD constexpr std::uint64_t group_size(std::uint64_t g, std::uint64_t n) {
   return n - g * group < group ? n - g * group : group;
 }
 
+/// Four bytes at a time, the first one least significant: compilers make one access of it.
+PITH_HD constexpr std::uint32_t read_word(std::uint8_t const* from) {
+  return std::uint32_t{from[0]} | std::uint32_t{from[1]} << 8 | std::uint32_t{from[2]} << 16 |
+         std::uint32_t{from[3]} << 24;
+}
+PITH_HD constexpr void write_word(std::uint32_t word, std::uint8_t* to) {
+  for (unsigned i = 0; i < 4; ++i) to[i] = static_cast<std::uint8_t>(word >> 8 * i);
+}
+
 /// Writes `count` symbols of `bits` <= 32 bits, least significant bit first; the last byte's spare bits are zero.
 PITH_SELDOM PITH_HD constexpr void pack(std::uint32_t const* symbols, std::uint64_t count, unsigned bits,
                                         std::uint8_t* bytes) {
   std::uint64_t pending = 0;
   unsigned held = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
-    pending |= static_cast<std::uint64_t>(symbols[i]) << held;
-    for (held += bits; held >= 8; held -= 8, pending >>= 8) *bytes++ = static_cast<std::uint8_t>(pending);
+    pending |= std::uint64_t{symbols[i]} << held;
+    held += bits;
+    if (held < 32) continue;
+    write_word(static_cast<std::uint32_t>(pending), bytes);
+    bytes += 4, pending >>= 32, held -= 32;
   }
-  if (held > 0) *bytes = static_cast<std::uint8_t>(pending);
+  for (unsigned done = 0; done < held; done += 8, pending >>= 8) *bytes++ = static_cast<std::uint8_t>(pending);
 }
 
 PITH_SELDOM PITH_HD constexpr void unpack(std::uint8_t const* bytes, std::uint64_t count, unsigned bits,
                                           std::uint32_t* symbols) {
   auto const mask = (std::uint64_t{1} << bits) - 1;
+  auto const* const end = bytes + (count * bits + 7) / 8;
   std::uint64_t pending = 0;
   unsigned held = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
-    for (; held < bits; held += 8) pending |= static_cast<std::uint64_t>(*bytes++) << held;
+    if (held < bits && end - bytes >= 4) {
+      pending |= std::uint64_t{read_word(bytes)} << held;
+      bytes += 4, held += 32;
+    }
+    for (; held < bits; held += 8) pending |= std::uint64_t{*bytes++} << held;
     symbols[i] = static_cast<std::uint32_t>(pending & mask);
     pending >>= bits;
     held -= bits;

@@ -4,6 +4,7 @@
 #include <pith/core/capability.hpp>
 #include <pith/core/codec.hpp>
 #include <pith/core/convert.hpp>
+#include <pith/core/entry_sum.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -204,8 +205,11 @@ std::size_t exchange_scratch_bytes(C const& c, E const& exec, shape const& dims,
   if constexpr (collective<C, In, E>) {
     return c.template exchange_scratch_bytes<In>(exec, dims, ranks);
   } else {
-    if (ranks == 1 || has_decode_sum<In, E>(c)) return scratch_bytes<In>(c, exec, dims);
-    return scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n) + scratch_bytes<In>(c, exec, dims);
+    auto const own = scratch_bytes<In>(c, exec, dims);
+    if (ranks == 1 || has_decode_sum<In, E>(c)) return own;
+    if (auto const most = most_entries<In, E>(c, dims); most > 0)
+      return own + entry_sum<In>{dims.n, most, ranks}.scratch_bytes();
+    return own + scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n);
   }
 }
 
@@ -224,8 +228,8 @@ stream_on<E, In const> scaled(E const& exec, stream_on<E, In const> x, double fa
   return y;
 }
 
-/// The mean of all ranks' payloads, decoded and added in rank order: by an engine in one pass, with the same bits. That
-/// of one rank is what it sent.
+/// The mean of all ranks' payloads, decoded and added in rank order: by an engine in one pass, or entry by entry, with the
+/// same bits. That of one rank is what it sent.
 template <class In, class C, class E, class Agreed>
 void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in,
                  stream_on<E, In> x, Agreed const& agreed, workspace_on<E>& ws) {
@@ -239,6 +243,10 @@ void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned
   if constexpr (sums_parts<C, In, E> || sums_payloads<C, In, E>) {
     auto const first = in.from(0, size);
     if (has_decode_sum<In, E>(c)) return decode_sum<In>(c, exec, id, dims, first, in.stride, ranks, share, x, ws);
+  }
+  if constexpr (may_hold_entries<C, In, E>) {
+    if (c.most_entries(dims) > 0)
+      return decode_entry_sum<In>(c, exec, id, dims, in.bytes, in.stride, ranks, share, x, agreed, ws);
   }
   auto const one = ws.template take<In>(dims.n);
   auto const sum = ws.template take<accum<In>>(dims.n);

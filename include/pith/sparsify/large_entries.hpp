@@ -73,6 +73,12 @@ struct large_entries {
     }
     exec.for_each_index(room, scatter_counted<In>{y.values.data, indices, y.values.count, capacity, sends_all, x.data});
   }
+  template <class In, executor E>
+  void decode_entries(E const& exec, encoded_on<E, In const> y, picks<In> const& to, workspace_on<E>& ws) const {
+    packed_indices().decode(exec, n, room, y.side.subspan(sizeof(std::uint32_t)), to.indices, ws);
+    exec.for_each_index(room, drop_uncounted{side_as<std::uint32_t>(y.side), to.indices});
+    exec.copy(to.values, y.values.data, stream_bytes<In>(room));
+  }
 
  private:
   template <class In>
@@ -106,6 +112,14 @@ class large_entries_stage : public pipeable {
   void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
               workspace_on<E>& ws) const {
     entries(dims).decode(exec, y, x, ws);
+  }
+  /// For the mean of many ranks; where all values may come there are no entries.
+  std::uint64_t most_entries(shape const& dims) const requires(Policy == overflow::keep) { return entries(dims).room; }
+  template <real In, executor E>
+    requires(Policy == overflow::keep)
+  void decode_entries(E const& exec, call const&, shape const& dims, encoded_on<E, In const> y, picks<In> const& to,
+                      workspace_on<E>& ws) const {
+    entries(dims).decode_entries(exec, y, to, ws);
   }
 
  protected:

@@ -1,16 +1,13 @@
 // pith/sparsify/pairs.hpp — values with their indices, in pieces, as sparse exchanges send them.
 #pragma once
 
-#include <pith/core/codec.hpp>
+#include <pith/core/entries.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
 namespace pith::inline v0::detail {
-
-/// The index of a pair that is none: padding. No element has it, since a tensor has fewer.
-inline constexpr std::uint32_t no_index = 0xffffffffu;
 
 constexpr std::size_t pair_values_bytes(std::size_t value_bytes, std::uint64_t n) {
   return align_up(n * value_bytes, section_alignment);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/core/capability.hpp>
+#include <pith/core/source.hpp>
 #include <pith/core/stage.hpp>
 #include <pith/sparsify/density.hpp>
 #include <pith/sparsify/strata.hpp>
@@ -85,6 +86,15 @@ class random_k : public pipeable {
               workspace_on<E>&) const {
     exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n));
     copy(exec, id, dims, detail::restore_drawn<In>{y.values.data, x.data});
+  }
+  /// For the mean of many ranks, whose entries differ.
+  std::uint64_t most_entries(shape const& dims) const requires(Drawing == drawing::own) { return kept(dims.n); }
+  template <real In, executor E>
+    requires(Drawing == drawing::own)
+  void decode_entries(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y,
+                      detail::picks<In> const& to, workspace_on<E>&) const {
+    copy(exec, id, dims, detail::list_drawn{to.indices});
+    exec.copy(to.values, y.values.data, stream_bytes<In>(kept(dims.n)));
   }
 
  private:

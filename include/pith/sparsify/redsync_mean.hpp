@@ -106,6 +106,17 @@ struct scatter_mean {
   }
 };
 
+template <class In>
+struct list_mean {
+  mean_record<accum<In>> const* of;
+  picks<In> to;
+
+  PITH_HD void operator()(std::uint64_t j) const {
+    to.values[j] = element_cast<In>(of->mean);
+    if (j >= of->entries) to.indices[j] = no_index;
+  }
+};
+
 }  // namespace detail
 
 /// Keeps about k = max(1, floor(density n)) entries, the largest above zero in even steps and below in odd ones, as
@@ -191,6 +202,15 @@ class redsync_mean : public pipeable {
     exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n));
     auto const* const record = side_as<detail::mean_record<accum<In>>>(y.side);
     exec.for_each_index(most, detail::scatter_mean<In>{record, indices, x.data});
+  }
+  /// For the mean of many ranks.
+  std::uint64_t most_entries(shape const& dims) const { return entries(dims); }
+  template <real In, executor E>
+  void decode_entries(E const& exec, call const&, shape const& dims, encoded_on<E, packed<8> const> y,
+                      detail::picks<In> const& to, workspace_on<E>& ws) const {
+    packed_indices().decode(exec, dims.n, entries(dims), bytes_in<E>(y.values), to.indices, ws);
+    auto const* const record = side_as<detail::mean_record<accum<In>>>(y.side);
+    exec.for_each_index(entries(dims), detail::list_mean<In>{record, to});
   }
 
  private:

@@ -23,13 +23,4 @@ struct scatter_at {
   PITH_HD void operator()(std::uint64_t i) const { x[indices[i]] = values[i]; }
 };
 
-/// Indices of one payload are unique, so that ranks one after another need no atomics.
-template <class In>
-struct scatter_add_at {
-  In const* values;
-  std::uint32_t const* indices;
-  In* x;
-  PITH_HD void operator()(std::uint64_t i) const { x[indices[i]] += values[i]; }
-};
-
 }  // namespace pith::inline v0::detail

@@ -98,5 +98,14 @@ struct restore_drawn {
   PITH_HD void operator()(std::uint64_t drawn, std::uint64_t kept, std::uint64_t) const { x[drawn] = values[kept]; }
 };
 
+/// Notes where it was.
+struct list_drawn {
+  std::uint32_t* indices;
+
+  PITH_HD void operator()(std::uint64_t drawn, std::uint64_t kept, std::uint64_t) const {
+    indices[kept] = static_cast<std::uint32_t>(drawn);
+  }
+};
+
 }  // namespace detail
 }  // namespace pith::inline v0

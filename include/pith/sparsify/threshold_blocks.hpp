@@ -1,6 +1,7 @@
 // pith/sparsify/threshold_blocks.hpp — the values from a bound on, counted, then written in order.
 #pragma once
 
+#include <pith/core/entries.hpp>
 #include <pith/sparsify/prefix_sums.hpp>
 #include <pith/sparsify/selection.hpp>
 
@@ -130,6 +131,15 @@ struct expand_all {
   std::uint32_t capacity;
   In* x;
   PITH_HD void operator()(std::uint64_t i) const { x[i] = *count > capacity ? values[i] : In(0.0f); }
+};
+
+/// Indices behind those that are counted name nothing.
+struct drop_uncounted {
+  std::uint32_t const* count;
+  std::uint32_t* indices;
+  PITH_HD void operator()(std::uint64_t i) const {
+    if (i >= *count) indices[i] = no_index;
+  }
 };
 
 /// Values that are counted, at their indices; where there are all, none.

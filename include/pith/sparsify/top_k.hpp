@@ -151,21 +151,14 @@ class top_k : public pipeable {
     exec.for_each_index(k, detail::scatter_at<In>{y.values.data, indices, x.data});
   }
 
-  /// x = factor times the sum of what all ranks sent, added in rank order: passes over k, and one over n.
-  template <std::floating_point In, executor E>
-  void decode_sum(E const& exec, call const&, shape const& dims, parts_on<E, In> in, In factor, stream_on<E, In> x,
-                  workspace_on<E>& ws) const {
+  /// For the mean of many ranks.
+  std::uint64_t most_entries(shape const& dims) const { return kept(dims.n); }
+  template <real In, executor E>
+  void decode_entries(E const& exec, call const&, shape const& dims, encoded_on<E, In const> y,
+                      detail::picks<In> const& to, workspace_on<E>& ws) const {
     auto const k = kept(dims.n);
-    auto* const indices = ws.template take<std::uint32_t>(k).data;
-    exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n));
-    for (unsigned rank = 0; rank < in.ranks; ++rank) {
-      auto const side = span_on<E, std::byte const>(in.side.data() + rank * in.stride, in.side.size());
-      auto const* const values = side_as<In>(span_on<E, std::byte const>(
-          reinterpret_cast<std::byte const*>(in.values.data) + rank * in.stride, stream_bytes<In>(k)));
-      coder_.decode(exec, dims.n, k, side, indices, ws);
-      exec.for_each_index(k, detail::scatter_add_at<In>{values, indices, x.data});
-    }
-    if (factor != 1) exec.for_each_index(dims.n, detail::scale<In, In>{x.data, x.data, factor});
+    coder_.decode(exec, dims.n, k, y.side, to.indices, ws);
+    exec.copy(to.values, y.values.data, stream_bytes<In>(k));
   }
 
  private:

@@ -1,0 +1,131 @@
+// tests/core/entry_sum_test.cpp — the mean of values at indices has the bits of adding up decoded tensors.
+#include <pith/adapt/rated.hpp>
+#include <pith/core/any_codec.hpp>
+#include <pith/core/chain.hpp>
+#include <pith/core/entry_sum.hpp>
+#include <pith/exec/par.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/sparsify/gaussian_k.hpp>
+#include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/redsync_mean.hpp>
+#include <pith/sparsify/threshold.hpp>
+#include <pith/sparsify/top_k.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "support/roundtrip.hpp"
+#include "support/thread_team.hpp"
+
+using namespace support;
+
+namespace {
+
+using own_k = pith::random_k<pith::scaling::unbiased, pith::drawing::own>;
+
+/// What all ranks sent of a tensor, one payload behind another, and the mean of what it decodes to.
+template <class In>
+struct gathered {
+  std::vector<std::byte> bytes;
+  std::size_t stride;
+  std::vector<In> mean;
+};
+
+template <class In, class C>
+gathered<In> gather(C const& codec, pith::shape dims, unsigned ranks) {
+  using A = pith::accum<In>;
+  auto const stride = pith::detail::align_up(pith::payload_bytes<In>(codec, dims), 8);
+  auto all = gathered<In>{std::vector<std::byte>(ranks * stride), stride, std::vector<In>(dims.n)};
+  auto sums = std::vector<A>(dims.n);
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    auto t = trial<In, C>(codec, dims, {7, 1, static_cast<std::uint16_t>(rank)});
+    auto const payload = t.compress(narrow<In>(normal_vector(dims.n, 40 + rank)));
+    std::copy(payload.begin(), payload.end(), all.bytes.begin() + static_cast<std::ptrdiff_t>(rank * stride));
+    auto const one = t.decompress(payload);
+    for (std::size_t i = 0; i < dims.n; ++i) sums[i] += pith::element_cast<A>(one[i]);
+  }
+  auto const share = A{1} / static_cast<A>(ranks);
+  for (std::size_t i = 0; i < dims.n; ++i) all.mean[i] = pith::element_cast<In>(share * sums[i]);
+  return all;
+}
+
+/// With exactly the workspace that is asked for.
+template <class In, class E, class C>
+std::vector<In> mean_of(E const& exec, C const& codec, pith::shape dims, unsigned ranks, gathered<In> const& all) {
+  auto state = pith::make_state<In>(exec, codec, dims, {7, 1, 0});
+  state.advance(exec);
+  auto scratch = std::vector<std::byte>(pith::detail::exchange_scratch_bytes<In>(codec, exec, dims, ranks) +
+                                        pith::detail::scratch_alignment);
+  auto ws = pith::workspace<>(pith::span<std::byte>(scratch));
+  auto x = narrow<In>(std::vector<double>(dims.n, 42));
+  pith::detail::absorb<In>(codec, exec, state.id(), dims, ranks, 0, {pith::span(all.bytes), all.stride},
+                           {x.data(), x.size()}, state.agreed(), state.local(), ws);
+  return x;
+}
+
+/// Of a codec whose type is known, and of the same one as any_codec.
+template <class In, class C>
+void check_mean(C const& codec, pith::shape dims, unsigned ranks) {
+  CAPTURE(codec.name());
+  CAPTURE(dims.n);
+  CAPTURE(ranks);
+  static_assert(pith::detail::may_hold_entries<C, In, pith::seq_executor>);
+  auto const all = gather<In>(codec, dims, ranks);
+  CHECK(widen(mean_of(pith::seq, codec, dims, ranks, all)) == widen(all.mean));
+  auto const any = pith::any_codec<In, pith::seq_executor>(codec);
+  CHECK(widen(mean_of(pith::seq, any, dims, ranks, all)) == widen(all.mean));
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("of all sparsifiers, types and numbers of ranks", In, float, double, pith::half, pith::bfloat16) {
+  for (std::uint64_t const n : {1u, 9u, 4096u, 20'003u}) {
+    for (unsigned const ranks : {2u, 3u, 9u}) {
+      check_mean<In>(pith::top_k(0.01), {n}, ranks);
+      check_mean<In>(pith::top_k(0.4), {n}, ranks);  // more entries than elements: some ranks at a time
+      check_mean<In>(own_k(0.1), {n}, ranks);
+      check_mean<In>(pith::threshold(1, 0.5), {n}, ranks);
+      check_mean<In>(pith::gaussian_k(0.05), {n}, ranks);
+      check_mean<In>(pith::redsync_mean(0.05), {n}, ranks);
+      check_mean<In>(pith::rated(pith::top_k(0.1)), {n}, ranks);
+    }
+  }
+}
+
+TEST_CASE("of chains that begin with one") {
+  for (std::uint64_t const n : {9u, 4096u, 20'003u}) {
+    check_mean<float>(pith::top_k(0.1) | pith::qsgd<8>(), {n}, 5);
+    check_mean<float>(pith::threshold(1, 0.5) | pith::qsgd<4>(), {n}, 5);
+    check_mean<double>(own_k(0.3) | pith::qsgd<8>(), {n}, 5);
+  }
+}
+
+TEST_CASE("on all executors") {
+  auto const dims = pith::shape{50'001};
+  auto const codec = pith::top_k(0.3);
+  auto const all = gather<float>(codec, dims, 7);
+  CHECK(mean_of(pith::par(), codec, dims, 7, all) == all.mean);
+  CHECK(mean_of(team_executor(4), codec, dims, 7, all) == all.mean);
+}
+
+TEST_CASE("less room for entries needs no more scratch") {
+  auto const bytes = [](std::uint64_t room) {
+    return pith::detail::entry_sum<pith::half>{5000, room, 4}.scratch_bytes();
+  };
+  for (std::uint64_t room = 1; room < 5000; ++room) CHECK(bytes(room) <= bytes(room + 1));
+}
+
+TEST_CASE("indices that do not ascend are added where they are looked for, or nowhere") {
+  auto const codec = pith::top_k(0.2);
+  auto const dims = pith::shape{30'000};
+  auto all = gather<float>(codec, dims, 3);
+  auto const garbage = narrow<float>(normal_vector(all.bytes.size() / 4, 5));
+  std::memcpy(all.bytes.data(), garbage.data(), garbage.size() * 4);
+  auto const x = mean_of(pith::seq, codec, dims, 3, all);
+  CHECK(widen(mean_of(pith::par(), codec, dims, 3, all)) == widen(x));
+}
