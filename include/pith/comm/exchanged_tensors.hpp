@@ -19,6 +19,12 @@
 
 namespace pith::inline v0::detail {
 
+/// The next step of many states begins.
+struct advance_each {
+  std::uint64_t* const* steps;
+  PITH_HD void operator()(std::uint64_t i) const { ++*steps[i]; }
+};
+
 /// The rounds of each tensor by itself.
 template <real In, executor E>
 class exchanged_tensors {
@@ -36,12 +42,15 @@ class exchanged_tensors {
   template <class Policy>
   exchanged_tensors(E const& exec, std::vector<tensor_spec> specs, Policy const& policy, std::uint64_t seed,
                     std::uint16_t rank, unsigned ranks)
-      : specs_(std::move(specs)), ranks_(ranks), gradients_(specs_.size()) {
+      : specs_(std::move(specs)), ranks_(ranks), gradients_(specs_.size()), steps_(exec, specs_.size()) {
+    auto steps = std::vector<std::uint64_t*>();
     for (std::size_t i = 0; i < specs_.size(); ++i) {
       codecs_.push_back(static_cast<codec_type>(policy(specs_[i])));
       size_ += specs_[i].dims.n;
       states_.push_back(make_state<In>(exec, codecs_[i], specs_[i].dims, {seed, static_cast<std::uint32_t>(i), rank}));
+      steps.push_back(states_[i].steps());
     }
+    exec.upload(steps_.data(), steps.data(), steps_.size_bytes());
   }
 
   std::vector<tensor_spec> const& specs() const { return specs_; }
@@ -106,6 +115,7 @@ class exchanged_tensors {
   double* energies(std::size_t tensor) { return codecs_[tensor].energies_in(states_[tensor].local()); }
 
   void begin_step(E const& exec) {
+    exec.for_each_index(states_.size(), advance_each{steps_.data()});
     if (predicted_) predicted_->begin_step(exec);
   }
   void end_step(E const& exec) {
@@ -114,7 +124,6 @@ class exchanged_tensors {
 
   void produce(E const& exec, std::size_t tensor, unsigned round, span_on<E, std::byte> out, workspace_on<E>& ws) {
     auto& s = states_[tensor];
-    if (round == 0) s.advance(exec);
     if (round == 0 && factor_ != nullptr) weigh(exec, gradient(tensor));
     if (round == 0 && squares_ != nullptr) measure(exec, tensor, ws);
     detail::produce<In>(codecs_[tensor], exec, s.id(), dims(tensor), ranks_, round,
@@ -157,6 +166,7 @@ class exchanged_tensors {
   std::vector<codec_type> codecs_;
   std::vector<state_type> states_;
   std::vector<In*> gradients_;
+  buffer<std::uint64_t*, E> steps_;
   double const* factor_ = nullptr;
   double* squares_ = nullptr;
   std::uint64_t size_ = 0;

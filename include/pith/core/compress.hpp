@@ -47,6 +47,8 @@ class codec_state {
   auto& agreed() { return agreed_; }
   auto& local() { return local_; }
 
+  /// Where the steps that have begun are counted.
+  std::uint64_t* steps() const { return step_.data(); }
   /// The call of this rank in this step.
   call id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0}; }
 
