@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "support/allocations.hpp"
+#include "support/launches.hpp"
 #include "support/vectors.hpp"
 
 using namespace support;
@@ -82,27 +83,6 @@ void same_bytes_of_codecs(E const& exec) {
   same_bytes_in_a_row<In>(exec, pith::scaled_sign(1024));
   same_bytes_in_a_row<In>(exec, pith::natural<8>());
 }
-
-/// Counts what is launched.
-class counting_executor : public pith::seq_executor {
- public:
-  explicit counting_executor(unsigned& launches) : launches_(&launches) {}
-  counting_executor() = default;
-
-  template <class F>
-  void for_each_index(std::uint64_t n, F const& f) const {
-    ++*launches_;
-    pith::seq_executor::for_each_index(n, f);
-  }
-  template <class Body>
-  void for_each_block(std::uint64_t blocks, Body const& body) const {
-    ++*launches_;
-    pith::seq_executor::for_each_block(blocks, body);
-  }
-
- private:
-  unsigned* launches_ = nullptr;
-};
 
 struct launches {
   unsigned encoding = 0, decoding = 0;

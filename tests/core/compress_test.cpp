@@ -11,6 +11,7 @@
 
 #include <stdexcept>
 
+#include "support/launches.hpp"
 #include "support/roundtrip.hpp"
 
 using namespace support;
@@ -35,6 +36,21 @@ struct fixture {
                      pith::span<float>(x.data(), n), state, ws);
   }
 };
+
+/// What a step launches for a tensor of n normal numbers.
+template <class C>
+unsigned launched(C const& codec, std::uint64_t n) {
+  unsigned count = 0;
+  auto const exec = counting_executor(count);
+  auto const x = narrow<float>(normal_vector(n, 11));
+  auto state = pith::make_state<float>(exec, codec, {n});
+  auto payload = std::vector<std::byte>(pith::payload_bytes<float>(codec, {n}));
+  auto memory = std::vector<std::byte>(pith::workspace_bytes<float>(exec, codec, {n}));
+  auto ws = pith::workspace<>(pith::span<std::byte>(memory));
+  count = 0;
+  pith::compress(exec, codec, pith::span(x), pith::span(payload), state, ws);
+  return count;
+}
 
 }  // namespace
 
@@ -138,4 +154,20 @@ TEST_CASE("a tensor number that randomness has no room for is refused") {
   CHECK_NOTHROW(pith::make_state<float>(pith::seq, pith::qsgd<4>(), {8}, {0, (1u << 24) - 1, 0}));
   CHECK_THROWS_WITH_AS(pith::make_state<float>(pith::seq, pith::qsgd<4>(), {8}, {0, 1u << 24, 0}),
                        "pith::make_state: a tensor's number must be below 2^24, got 16777216", std::invalid_argument);
+}
+
+TEST_CASE("a quantizer launches one or two programs beside the one that counts the step, top_k nine and its coder's") {
+  using pith::error_feedback;
+  // payloads of whole sections: no zeros between them
+  for (std::uint64_t const n : {70'016u, 1'000'000u}) {
+    CAPTURE(n);
+    CHECK(launched(pith::qsgd<8>(), n) == 2);
+    CHECK(launched(pith::qsgd<8>(127, 0), n) == 3);
+    CHECK(launched(pith::scaled_sign(), n) == 2);
+    CHECK(launched(error_feedback(pith::qsgd<8>()), n) == 2);
+    CHECK(launched(error_feedback(pith::qsgd<8>(127, 0), pith::unverified), n) == 3);
+    CHECK(launched(error_feedback(pith::scaled_sign()), n) == 3);
+    CHECK(launched(pith::top_k(0.01), n) == 11);
+    CHECK(launched(error_feedback(pith::top_k(0.01)), n) == 12);
+  }
 }

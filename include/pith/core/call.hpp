@@ -30,6 +30,10 @@ struct call {
   std::uint16_t rank = 0;    ///< the encoder's, also at decode
   std::uint8_t hop = 0;      ///< 3 bits
   std::uint8_t stage = 0;    ///< 5 bits
+
+  /// A word of the state's for team::is_last, 0 between programs; null where no state made the call. Nothing else
+  /// depends on it.
+  std::uint32_t* arrived = nullptr;
 };
 
 constexpr call shared(call id) {

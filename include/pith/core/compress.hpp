@@ -37,6 +37,7 @@ class codec_state {
       : dims_(dims),
         whose_(whose),
         step_(exec, 1),
+        arrived_(exec, 1),
         agreed_(make_agreed<In>(exec, codec, id(), dims)),
         local_(make_local<In>(exec, codec, dims)) {
     detail::require(whose.tensor < 1u << 24, "make_state: a tensor's number must be below 2^24, got ", whose.tensor);
@@ -50,7 +51,7 @@ class codec_state {
   /// Where the steps that have begun are counted.
   std::uint64_t* steps() const { return step_.data(); }
   /// The call of this rank in this step.
-  call id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0}; }
+  call id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0, arrived_.data()}; }
 
   /// The next step begins: it draws other random numbers.
   void advance(E const& exec) { exec.for_each_index(1, detail::advance{step_.data()}); }
@@ -73,6 +74,7 @@ class codec_state {
   shape dims_;
   tensor_id whose_;
   buffer<std::uint64_t, E> step_;
+  buffer<std::uint32_t, E> arrived_;
   agreed_of<C, In, E> agreed_;
   local_of<C, In, E> local_;
 };

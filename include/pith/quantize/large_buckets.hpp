@@ -1,4 +1,4 @@
-// pith/quantize/large_buckets.hpp — buckets that span blocks: measured by tiles, finished, then coded part by part.
+// pith/quantize/large_buckets.hpp — buckets that span blocks: measured by tiles, then coded part by part.
 #pragma once
 
 #include <pith/core/summation.hpp>
@@ -46,7 +46,17 @@ struct member_lanes {
   }
 };
 
-/// The statistic of one tile of a bucket, part of a row by part; symbols too, where they need no scale.
+/// A word for each bucket, 0: the call's own, if one is enough.
+template <executor E>
+std::uint32_t* arrival_words(E const& exec, call const& id, std::uint64_t buckets, workspace_on<E>& ws) {
+  if (buckets == 1 && id.arrived != nullptr) return id.arrived;
+  auto* const words = ws.template take<std::uint32_t>(buckets).data;
+  exec.fill(words, std::byte{}, stream_bytes<std::uint32_t>(buckets));
+  return words;
+}
+
+/// The statistic of one tile of a bucket, part of a row by part; symbols too, where they need no scale. The tile that
+/// ends last makes the bucket's scale of all of them.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct measure_tiles {
   static_assert(tile_lanes % Span == 0);
@@ -60,6 +70,7 @@ struct measure_tiles {
   quantized<Rule, A> to;
   Source from;
   statistic_of<Rule, A>* partial;
+  std::uint32_t* arrived;  ///< of each bucket's tiles
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t t) const {
@@ -69,9 +80,20 @@ struct measure_tiles {
     auto const* const lanes = fast.lanes.data();
     auto* const out = partial + t;
     if (run.count > 0) team.for_each(1u, [=](std::uint32_t) { *out = lanes[0]; });
+    if (team.is_last(arrived + run.bucket, static_cast<std::uint32_t>(to.over.tiles()))) finish(team, fast, run.bucket);
   }
 
  private:
+  template <class Team>
+  PITH_HD void finish(Team const& team, memory& fast, std::uint64_t b) const {
+    auto const width = to.over.width(b);
+    auto* const mine = partial + b * to.over.tiles();
+    auto* const out = to.scales + b;
+    auto const rule = to.rule;
+    reduce_values(team, fast.lanes.data(), mine, tiles(width), merged<Rule>{rule});
+    team.for_each(1u, [=](std::uint32_t) { *out = rule.finish(mine[0], width, A{}); });
+  }
+
   /// A whole tile by one thread: all rows of some lanes, which stay in the first cache, then those of the next ones.
   template <class Team>
   PITH_HD bool add_columns([[maybe_unused]] Team const& team, [[maybe_unused]] memory& fast,
@@ -127,25 +149,6 @@ struct measure_tiles {
         pack_symbols<Rule::bits>(team, symbols, count, bytes);
       }
     }
-  }
-};
-
-/// The scale of a bucket from its tiles' statistics.
-template <class Rule, class A>
-struct finish_buckets {
-  using memory = fast_array<statistic_of<Rule, A>, tile_lanes>;
-
-  quantized<Rule, A> to;
-  statistic_of<Rule, A>* partial;
-
-  template <team Team>
-  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t b) const {
-    auto const width = to.over.width(b);
-    auto* const mine = partial + b * to.over.tiles();
-    auto* const out = to.scales + b;
-    auto const rule = to.rule;
-    reduce_values(team, fast.data(), mine, tiles(width), merged<Rule>{rule});
-    team.for_each(1u, [=](std::uint32_t) { *out = rule.finish(mine[0], width, A{}); });
   }
 };
 

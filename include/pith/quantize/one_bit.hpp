@@ -43,7 +43,7 @@ class one_bit : public pipeable {
   }
   template <real In, executor E>
   constexpr std::size_t scratch_bytes(E const&, shape const& dims) const {
-    return scratch_for<detail::one_bit_rule::sums>(parts(dims));
+    return scratch_for<detail::one_bit_rule::sums>(parts(dims)) + scratch_for<std::uint32_t>(by_row ? dims.rows : 0);
   }
 
   template <real In, executor E>
@@ -53,7 +53,7 @@ class one_bit : public pipeable {
     auto* const to = side_as<means<In>>(y.side);
     detail::write_signs<In>(exec, dims.n, x.data, y.values.data);
     if constexpr (by_row) {
-      detail::measure_rows<In>(exec, dims, x.data, partial, to);
+      detail::measure_rows<In>(exec, dims, x.data, partial, to, ws);
     } else {
       detail::measure_columns<In>(exec, dims, x.data, partial, to);
     }

@@ -30,13 +30,12 @@ constexpr std::uint64_t row_parts(shape const& dims) {
 
 template <class In, class E>
 void measure_rows(E const& exec, shape const& dims, In const* x, one_bit_rule::sums* partial,
-                  scale_of<one_bit_means, accum<In>>* to) {
+                  scale_of<one_bit_means, accum<In>>* to, workspace_on<E>& ws) {
   using A = accum<In>;
   auto const over = blocks_of(dims.n, dims.columns(), E::block_span);
   auto const out = quantized<one_bit_means, A>{{}, over, nullptr, to};
   using tiles = measure_tiles<one_bit_means, plain_source<In>, A, E::block_span>;
-  exec.for_each_block(row_parts(dims), tiles{out, {x}, partial});
-  exec.for_each_block(over.buckets(), finish_buckets<one_bit_means, A>{out, partial});
+  exec.for_each_block(row_parts(dims), tiles{out, {x}, partial, arrival_words(exec, call(), over.buckets(), ws)});
 }
 
 inline constexpr std::uint32_t strip_rows = 256, strip_columns = 512;

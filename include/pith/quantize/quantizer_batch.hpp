@@ -25,7 +25,8 @@ struct segments_to_quantize {
   In const* x;
   std::byte* payloads;
   statistic_of<Rule, A>* partial;
-  std::uint64_t const* tiles_before;
+  std::uint32_t* arrived;
+  std::uint64_t const *tiles_before, *buckets_before;
 
   PITH_HD quantized<Rule, A> to(segment const& s) const {
     return {rule, blocks_of(s.n, bucket, Span), reinterpret_cast<std::uint8_t*>(payloads + s.payload),
@@ -37,7 +38,6 @@ struct segments_to_quantize {
     own.tensor = s.tensor;
     return draws(own);
   }
-  PITH_HD statistic_of<Rule, A>* statistics(std::uint32_t i) const { return partial + tiles_before[i]; }
 };
 
 /// A body that encodes a segment ...
@@ -48,20 +48,14 @@ struct make_encoder {
   PITH_HD body operator()(segment const& s, std::uint32_t) const { return {of.to(s), of.from(s), of.random(s)}; }
 };
 
-/// ... or measures the tiles of its buckets ...
+/// ... or measures its buckets.
 template <class Body, class Segments>
 struct make_measurer {
   using body = Body;
   Segments of;
-  PITH_HD body operator()(segment const& s, std::uint32_t i) const { return {of.to(s), of.from(s), of.statistics(i)}; }
-};
-
-/// ... or finishes their scales.
-template <class Body, class Segments>
-struct make_finisher {
-  using body = Body;
-  Segments of;
-  PITH_HD body operator()(segment const& s, std::uint32_t i) const { return {of.to(s), of.statistics(i)}; }
+  PITH_HD body operator()(segment const& s, std::uint32_t i) const {
+    return {of.to(s), of.from(s), of.partial + of.tiles_before[i], of.arrived + of.buckets_before[i]};
+  }
 };
 
 template <class Rule, class In, std::uint32_t Span>
@@ -80,7 +74,7 @@ struct make_dequantize_block {
   }
 };
 
-/// A quantizer's engine for batches: tensors of small buckets take one program, those of large ones three, and those
+/// A quantizer's engine for batches: tensors of small buckets take one program, those of large ones two, and those
 /// without scales one.
 template <class Rule>
 struct quantizer_batch {
@@ -101,7 +95,8 @@ struct quantizer_batch {
 
   template <class In, class E>
   std::size_t scratch_bytes(segment_table<E> const& table) const {
-    return scratch_for<statistic_of<Rule, accum<In>>>(table.blocks(tiles_of_large));
+    return scratch_for<statistic_of<Rule, accum<In>>>(table.blocks(tiles_of_large)) +
+           scratch_for<std::uint32_t>(table.blocks(large_buckets));
   }
 
   template <class In, class E>
@@ -113,12 +108,13 @@ struct quantizer_batch {
     using segments = segments_to_quantize<Rule, In, span>;
     auto const scope = ws.mark();
     auto* const partial = ws.template take<statistic_of<Rule, A>>(table.blocks(tiles_of_large)).data;
-    auto const* const tiles = table.over(tiles_of_large).before;
-    auto const of = segments{rule, bucket, id, x, payloads, partial, tiles};
+    auto* const arrived = ws.template take<std::uint32_t>(table.blocks(large_buckets)).data;
+    auto const *const tiles = table.over(tiles_of_large).before, *const buckets = table.over(large_buckets).before;
+    auto const of = segments{rule, bucket, id, x, payloads, partial, arrived, tiles, buckets};
     if constexpr (measures<Rule, A>) {
+      exec.fill(arrived, std::byte{}, stream_bytes<std::uint32_t>(table.blocks(large_buckets)));
       run(exec, table, small_buckets, make_encoder<quantize_buckets<Rule, source, A, span>, segments>{of});
       run(exec, table, tiles_of_large, make_measurer<measure_tiles<Rule, source, A, span>, segments>{of});
-      run(exec, table, large_buckets, make_finisher<finish_buckets<Rule, A>, segments>{of});
     }
     if constexpr (!scale_free<Rule>) {
       run(exec, table, parts_of_large, make_encoder<quantize_part<Rule, source, A, span>, segments>{of});

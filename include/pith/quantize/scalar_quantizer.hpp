@@ -59,7 +59,8 @@ class scalar_quantizer : public pipeable {
   template <real In, executor E>
   constexpr std::size_t scratch_bytes(E const&, shape const& dims) const {
     auto const over = blocks(dims.n, E::block_span);
-    return over.are_small() || !has_scale<In> ? 0 : scratch_for<statistic<In>>(over.buckets() * over.tiles());
+    if (over.are_small() || !has_scale<In>) return 0;
+    return scratch_for<statistic<In>>(over.buckets() * over.tiles()) + scratch_for<std::uint32_t>(over.buckets());
   }
 
   template <real In, executor E>
@@ -86,8 +87,8 @@ class scalar_quantizer : public pipeable {
       }
       auto const tiles = over.buckets() * over.tiles();
       auto* const partial = ws.template take<statistic<In>>(tiles).data;
-      exec.for_each_block(tiles, measure_tiles<Rule, Source, A, span>{to, from, partial});
-      exec.for_each_block(over.buckets(), finish_buckets<Rule, A>{to, partial});
+      auto* const arrived = arrival_words(exec, id, over.buckets(), ws);
+      exec.for_each_block(tiles, measure_tiles<Rule, Source, A, span>{to, from, partial, arrived});
       if (scale_free<Rule> && !Source::keeps) return;
     }
     exec.for_each_block(over.count(), quantize_part<Rule, Source, A, span>{to, from, draws(id)});
