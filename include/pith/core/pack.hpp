@@ -110,33 +110,42 @@ PITH_HD void unpacked_group(packed_word<Bits> word, std::uint8_t* symbols) {
   __builtin_memcpy(symbols, &v, 8);
 }
 
+/// A group, or what is left of one.
 template <unsigned Bits>
 PITH_HD void pack_group(symbol_word<Bits> const* symbols, std::uint64_t count, std::uint8_t* bytes) {
-  if constexpr (Bits <= 8) {
-    if (count == group) {
-      auto const word = packed_group<Bits>(symbols);
-      __builtin_memcpy(bytes, &word, Bits);
-      return;
-    }
+  if constexpr (Bits > 8) {
+    std::uint32_t wide[group] = {};
+    for (std::uint64_t i = 0; i < count; ++i) wide[i] = symbols[i];
+    pack(wide, count, Bits, bytes);
+  } else if (count == group) {
+    auto const word = packed_group<Bits>(symbols);
+    __builtin_memcpy(bytes, &word, Bits);
+  } else {
+    std::uint64_t word = 0;
+    for (std::uint64_t i = 0; i < count; ++i) word |= std::uint64_t{symbols[i]} << Bits * i;
+    for (std::uint64_t b = 0; 8 * b < Bits * count; ++b) bytes[b] = static_cast<std::uint8_t>(word >> 8 * b);
   }
-  std::uint32_t wide[group] = {};
-  for (std::uint64_t i = 0; i < count; ++i) wide[i] = symbols[i];
-  pack(wide, count, Bits, bytes);
 }
 
 template <unsigned Bits>
 PITH_HD void unpack_group(std::uint8_t const* bytes, std::uint64_t count, symbol_word<Bits>* symbols) {
-  if constexpr (Bits <= 8) {
-    if (count == group) {
-      packed_word<Bits> word = 0;
-      __builtin_memcpy(&word, bytes, Bits);
-      unpacked_group<Bits>(word, symbols);
-      return;
+  if constexpr (Bits > 8) {
+    std::uint32_t wide[group] = {};
+    unpack(bytes, count, Bits, wide);
+    for (std::uint64_t i = 0; i < count; ++i) symbols[i] = static_cast<symbol_word<Bits>>(wide[i]);
+  } else if (count == group) {
+    packed_word<Bits> word = 0;
+    __builtin_memcpy(&word, bytes, Bits);
+    unpacked_group<Bits>(word, symbols);
+  } else {
+    for (unsigned i = 0; i < group; ++i) {  // so that all indices are known, and symbols may lie in registers
+      if (i >= count) break;
+      auto const at = Bits * i / 8, from = Bits * i % 8;
+      unsigned two = bytes[at];
+      if (from + Bits > 8) two |= static_cast<unsigned>(bytes[at + 1]) << 8;
+      symbols[i] = two >> from & low_bits<64>(Bits);
     }
   }
-  std::uint32_t wide[group] = {};
-  unpack(bytes, count, Bits, wide);
-  for (std::uint64_t i = 0; i < count; ++i) symbols[i] = static_cast<symbol_word<Bits>>(wide[i]);
 }
 
 /// The symbols of a block, packed by its team, and back. The block begins at a whole group.
