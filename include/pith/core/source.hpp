@@ -8,13 +8,13 @@
 
 namespace pith::inline v0::detail {
 
-/// Asks for the block after the next, since a CPU by itself fetches less ahead than the arithmetic of a block takes. That
-/// block may lie behind the tensor: nothing is read.
+/// Asks for what lies 4 KiB behind a block, since a CPU by itself fetches less ahead than the arithmetic of a block takes.
+/// That may be behind the tensor: nothing is read.
 template <class Team, class T>
 PITH_HD inline void fetch_ahead(T const* block, std::uint32_t count) {
   if constexpr (Team::specializes) {
-    constexpr std::uint32_t line = 64 / sizeof(T);
-    for (std::uint32_t i = 0; i < count; i += line) PITH_PREFETCH(block + 2 * count + i);
+    constexpr std::uint32_t line = 64 / sizeof(T), ahead = 4096 / sizeof(T);
+    for (std::uint32_t i = 0; i < count; i += line) PITH_PREFETCH(block + ahead + i);
   }
 }
 

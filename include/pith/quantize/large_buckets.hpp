@@ -10,6 +10,9 @@
 
 namespace pith::inline v0::detail {
 
+/// What a loop measures at a time: few enough lines of memory that asking for them does not hold up what is computed.
+inline constexpr std::uint32_t measured_part = 128;
+
 /// Lanes whose members lie apart, so that vector instructions add to them.
 template <class Rule, class A, std::uint32_t Span>
 struct member_lanes {
@@ -59,7 +62,7 @@ std::uint32_t* arrival_words(E const& exec, call const& id, std::uint64_t bucket
 /// ends last makes the bucket's scale of all of them.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct measure_tiles {
-  static_assert(tile_lanes % Span == 0);
+  static_assert(tile_lanes % Span == 0 && Span % measured_part == 0);
   static constexpr std::uint32_t block_span = tile;
   struct memory {
     fast_array<A, Span> room;
@@ -102,12 +105,13 @@ struct measure_tiles {
       return false;
     } else {
       if (run.count < tile) return false;
-      member_lanes<Rule, A, Span> lanes;
-      for (std::uint32_t lane = 0; lane < tile_lanes; lane += Span) {
+      constexpr auto part = constant<measured_part>();
+      member_lanes<Rule, A, part> lanes;
+      for (std::uint32_t lane = 0; lane < tile_lanes; lane += part) {
         for (auto at = lane; at < tile; at += tile_lanes) {
-          auto const* const p = from.load(team, run.first + at, constant<Span>(), fast.room.data());
+          auto const* const p = from.load(team, run.first + at, part, fast.room.data());
           lanes.add(to.rule, p, at < tile_lanes);
-          write_symbols(team, fast, run.first + at, p, constant<Span>());
+          write_symbols(team, fast, run.first + at, p, part);
         }
         lanes.store(fast.lanes.data() + lane);
       }
@@ -118,7 +122,8 @@ struct measure_tiles {
   PITH_HD void add_parts(Team const& team, memory& fast, bucket_run const& run) const {
     std::uint32_t at = 0;
     if constexpr (Team::specializes) {
-      for (; at + Span <= run.count; at += Span) add_part(team, fast, run, at, constant<Span>());
+      constexpr auto part = constant<measured_part>();
+      for (; at + part <= run.count; at += part) add_part(team, fast, run, at, part);
     }
     for (; at < run.count; at += Span) add_part(team, fast, run, at, run.count - at < Span ? run.count - at : Span);
   }
