@@ -27,54 +27,62 @@ struct hadamard_rule {
   }
 
  private:
-  /// A random block has the signs of 128 elements: word w those of 32 w .. 32 w + 31.
+  /// A random block has the signs of 128 elements: word w those of 32 w .. 32 w + 31. A thread of many takes a group and
+  /// draws for itself.
   template <class Team, class Count, class A>
   PITH_HD void flip_signs(Team const& team, draws const& random, std::uint64_t first, Count count, A* p) const {
-    team.for_each_in(count, constant<32>(), [=](std::uint32_t j) {
-      auto const at = first / 32 + j;
-      auto const signs = random(at / 4).word[at % 4];
-      return [=](std::uint32_t i) {
-        auto const sign = static_cast<bits_of<A>>(signs >> (first + i) % 32 & 1u) << (8 * sizeof(A) - 1);
-        p[i] = bits_as<A>(bits_as<bits_of<A>>(p[i]) ^ sign);
-      };
-    });
+    constexpr std::uint32_t row = 32, drawn = 128;
+    if constexpr (Team::by_groups) {
+      team.for_each(count / eight, [=](std::uint32_t g) {
+        auto const at = first + g * eight;
+        flip<eight>(p + g * eight, random(at / drawn).word[at / row % 4] >> at % row);
+      });
+    } else {
+      auto const skip = static_cast<std::uint32_t>(first % drawn);
+      team.for_each((skip + count + drawn - 1) / drawn, [=](std::uint32_t b) {
+        auto const signs = random(first / drawn + b);
+        for (std::uint32_t w = 0; w < 4; ++w) {
+          auto const at = b * drawn + w * row;  // from the first block on
+          if (at >= skip && at - skip < count) flip<row>(p + (at - skip), signs.word[w]);
+        }
+      });
+    }
+  }
+  template <std::uint32_t Count, class A>
+  PITH_HD static void flip(A* p, std::uint32_t signs) {
+    for (std::uint32_t i = 0; i < Count; ++i) {
+      auto const sign = signs & 1u << i ? bits_of<A>{1} << (8 * sizeof(A) - 1) : 0;
+      p[i] = bits_as<A>(bits_as<bits_of<A>>(p[i]) ^ sign);
+    }
   }
 
-  /// A tile is a square. Butterflies of neighbours first: in the transposed square they are whole rows apart.
+  /// Butterflies of neighbours, of pairs, of fours and so on.
   template <class Team, class Count, class A>
   PITH_HD void rotate(Team const& team, Count count, A* p) const {
     auto const times = static_cast<A>(unit);
-    team.for_each(count, [=](std::uint32_t i) { p[i] *= times; });
-    if (tile == 256) {
-      rotate_squares(team, count, constant<16>(), p);
-    } else {
-      rotate_squares(team, count, constant<8>(), p);
+    team.for_each(count / eight, [=](std::uint32_t g) { rotate_eight(p + g * eight, times); });
+    add_and_subtract(team, count, constant<8>(), p);
+    add_and_subtract(team, count, constant<16>(), p);
+    add_and_subtract(team, count, constant<32>(), p);
+    if (tile == 64) return;
+    add_and_subtract(team, count, constant<64>(), p);
+    add_and_subtract(team, count, constant<128>(), p);
+  }
+  template <class A>
+  PITH_HD static void rotate_eight(A* p, A times) {
+    A a[eight], b[eight];
+    for (std::uint32_t i = 0; i < eight; ++i) a[i] = times * p[i];
+    for (std::uint32_t apart = 1; apart < eight; apart *= 2) {
+      for (std::uint32_t i = 0; i < eight; ++i) b[i] = i & apart ? a[i ^ apart] - a[i] : a[i] + a[i ^ apart];
+      for (std::uint32_t i = 0; i < eight; ++i) a[i] = b[i];
     }
+    for (std::uint32_t i = 0; i < eight; ++i) p[i] = a[i];
   }
-  template <class Team, class Side, class A>
-  PITH_HD static void rotate_squares(Team const& team, std::uint32_t count, Side side, A* p) {
-    for (int half = 0; half < 2; ++half) {
-      transpose(team, count, side, p);
-      for (std::uint32_t rows = 1; rows < side; rows *= 2) add_and_subtract(team, count, rows * side, p);
-    }
-  }
-  template <class Team, std::uint32_t Side, class A>
-  PITH_HD static void transpose(Team const& team, std::uint32_t count, constant<Side>, A* p) {
-    team.for_each(count / Side, [=](std::uint32_t row) {
-      auto const y = row % Side;
-      auto* const square = p + (row - y) * Side;
-      for (std::uint32_t x = 0; x < y; ++x) {
-        auto const above = square[x * Side + y];
-        square[x * Side + y] = square[y * Side + x];
-        square[y * Side + x] = above;
-      }
-    });
-  }
-  template <class Team, class A>
-  PITH_HD static void add_and_subtract(Team const& team, std::uint32_t count, std::uint32_t distance, A* p) {
-    team.for_each_in(count / 2, distance, [=](std::uint32_t pair) {
-      auto* const low = p + pair * distance;
-      auto* const high = low + distance;
+  template <class Team, std::uint32_t Apart, class A>
+  PITH_HD static void add_and_subtract(Team const& team, std::uint32_t count, constant<Apart> apart, A* p) {
+    team.for_each_in(count / 2, apart, [=](std::uint32_t pair) {
+      auto* const low = p + pair * Apart;
+      auto* const high = low + Apart;
       return [=](std::uint32_t i) {
         auto const a = low[i], b = high[i];
         low[i] = a + b;
@@ -82,6 +90,8 @@ struct hadamard_rule {
       };
     });
   }
+
+  static constexpr auto eight = static_cast<std::uint32_t>(group);
 };
 
 }  // namespace detail
