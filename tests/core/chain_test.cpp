@@ -8,14 +8,17 @@
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/top_k.hpp>
+#include <pith/transform/hadamard.hpp>
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
-#include "support/roundtrip.hpp"
+#include "support/gathered.hpp"
 
 using namespace support;
 
@@ -148,6 +151,27 @@ TEST_CASE("a chain is summed as its parts can") {
   CHECK((pith::random_k(0.1) | pith::identity()).sums == pith::sum_form::encode);
   CHECK((pith::random_k(0.1) | pith::cast<pith::half>()).sums == pith::sum_form::decode);
   CHECK((pith::top_k(0.1) | pith::cast<pith::half>()).sums == pith::sum_form::none);
+}
+
+TEST_CASE_TEMPLATE("stages that decode alike and linearly decode the mean of all ranks", In, float, double) {
+  constexpr unsigned ranks = 5;
+  auto const check = [](auto const& codec, pith::shape dims) {
+    CAPTURE(codec.name());
+    CAPTURE(dims.n);
+    auto const all = gather<In>(codec, dims, ranks);
+    auto const mean = mean_of(pith::seq, codec, dims, ranks, all);
+    CHECK(mean_of(pith::seq, erased<In>(codec), dims, ranks, all) == mean);
+    // Either way a term is rounded in at most 8 butterflies, by a rank each, a unit and a factor; the terms of a value
+    // add up to at most the norm of a tile. One more for products of these errors.
+    auto const bound = 2 * (8 + ranks + 3) * std::numeric_limits<In>::epsilon() / 2 * all.norm;
+    auto const got = widen(mean), expected = widen(all.mean);
+    for (std::size_t i = 0; i < dims.n; ++i) CHECK(std::abs(got[i] - expected[i]) <= bound);
+  };
+  for (std::uint64_t const n : {9u, 4096u, 5003u}) {
+    check(pith::hadamard() | pith::qsgd<4>(), {n});
+    check(pith::hadamard(64) | pith::scaled_sign(), {n});
+    check(pith::random_k(0.3) | pith::qsgd<8>(), {n});
+  }
 }
 
 TEST_CASE_TEMPLATE("empty and small tensors pass through a chain", In, float, double, pith::half, pith::bfloat16) {

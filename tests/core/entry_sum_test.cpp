@@ -19,7 +19,7 @@
 #include <cstring>
 #include <vector>
 
-#include "support/roundtrip.hpp"
+#include "support/gathered.hpp"
 #include "support/thread_team.hpp"
 
 using namespace support;
@@ -27,46 +27,6 @@ using namespace support;
 namespace {
 
 using own_k = pith::random_k<pith::scaling::unbiased, pith::drawing::own>;
-
-/// What all ranks sent of a tensor, one payload behind another, and the mean of what it decodes to.
-template <class In>
-struct gathered {
-  std::vector<std::byte> bytes;
-  std::size_t stride;
-  std::vector<In> mean;
-};
-
-template <class In, class C>
-gathered<In> gather(C const& codec, pith::shape dims, unsigned ranks) {
-  using A = pith::accum<In>;
-  auto const stride = pith::detail::align_up(pith::payload_bytes<In>(codec, dims), 8);
-  auto all = gathered<In>{std::vector<std::byte>(ranks * stride), stride, std::vector<In>(dims.n)};
-  auto sums = std::vector<A>(dims.n);
-  for (unsigned rank = 0; rank < ranks; ++rank) {
-    auto t = trial<In, C>(codec, dims, {7, 1, static_cast<std::uint16_t>(rank)});
-    auto const payload = t.compress(narrow<In>(normal_vector(dims.n, 40 + rank)));
-    std::copy(payload.begin(), payload.end(), all.bytes.begin() + static_cast<std::ptrdiff_t>(rank * stride));
-    auto const one = t.decompress(payload);
-    for (std::size_t i = 0; i < dims.n; ++i) sums[i] += pith::element_cast<A>(one[i]);
-  }
-  auto const share = A{1} / static_cast<A>(ranks);
-  for (std::size_t i = 0; i < dims.n; ++i) all.mean[i] = pith::element_cast<In>(share * sums[i]);
-  return all;
-}
-
-/// With exactly the workspace that is asked for.
-template <class In, class E, class C>
-std::vector<In> mean_of(E const& exec, C const& codec, pith::shape dims, unsigned ranks, gathered<In> const& all) {
-  auto state = pith::make_state<In>(exec, codec, dims, {7, 1, 0});
-  state.advance(exec);
-  auto scratch = std::vector<std::byte>(pith::detail::exchange_scratch_bytes<In>(codec, exec, dims, ranks) +
-                                        pith::detail::scratch_alignment);
-  auto ws = pith::workspace<>(pith::span<std::byte>(scratch));
-  auto x = narrow<In>(std::vector<double>(dims.n, 42));
-  pith::detail::absorb<In>(codec, exec, state.id(), dims, ranks, 0, {pith::span(all.bytes), all.stride},
-                           {x.data(), x.size()}, state.agreed(), state.local(), ws);
-  return x;
-}
 
 /// Of a codec whose type is known, and of the same one as any_codec.
 template <class In, class C>
@@ -97,11 +57,16 @@ TEST_CASE_TEMPLATE("of all sparsifiers, types and numbers of ranks", In, float, 
   }
 }
 
-TEST_CASE("of chains that begin with one") {
+TEST_CASE_TEMPLATE("of chains that begin with one", In, float, double) {
+  auto const check = [](auto const& codec, pith::shape dims) {
+    check_mean<In>(codec, dims, 5);
+    auto const all = gather<In>(codec, dims, 5);
+    CHECK(mean_of(pith::seq, erased<In>(codec), dims, 5, all) == all.mean);
+  };
   for (std::uint64_t const n : {9u, 4096u, 20'003u}) {
-    check_mean<float>(pith::top_k(0.1) | pith::qsgd<8>(), {n}, 5);
-    check_mean<float>(pith::threshold(1, 0.5) | pith::qsgd<4>(), {n}, 5);
-    check_mean<double>(own_k(0.3) | pith::qsgd<8>(), {n}, 5);
+    check(pith::top_k(0.1) | pith::qsgd<8>(), {n});
+    check(pith::threshold(1, 0.5) | pith::qsgd<4>(), {n});
+    check(own_k(0.3) | pith::qsgd<8>(), {n});
   }
 }
 

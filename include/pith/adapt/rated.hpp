@@ -165,9 +165,9 @@ class rated : public pipeable {
   template <class In, executor E>
     requires(detail::sums_parts<C, In, E> || detail::sums_payloads<C, In, E>)
   void decode_sum_payloads(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
-                           std::size_t stride, unsigned ranks, accum<In> factor, stream_on<E, In> x,
+                           std::size_t stride, unsigned ranks, accum<In> factor, stream_on<E, In> x, auto const& agreed,
                            workspace_on<E>& ws) const {
-    detail::decode_sum<In>(codec_, exec, id, dims, in, stride, ranks, factor, x, ws);
+    detail::decode_sum<In>(codec_, exec, id, dims, in, stride, ranks, factor, x, agreed, ws);
   }
   std::uint64_t most_entries(shape const& dims) const requires detail::counts_entries<C> {
     return codec_.most_entries(dims);

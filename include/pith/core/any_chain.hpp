@@ -174,13 +174,21 @@ class any_chain {
     stages_[0].encode_from(exec, id, dims, from, payload.data(), payload.subspan(section), ws);
   }
 
-  /// A single engine adds up what all ranks sent.
-  bool sums_payloads() const { return stages_.size() == 1 && stages_[0].sums_parts(); }
+  /// An engine adds up what all ranks sent, and stages before it that do so alike and linearly decode that.
+  bool sums_payloads() const {
+    auto const decodes_sums = [](auto const& s) {
+      auto const promised = s.capabilities_for({1});
+      return promised.sums == sum_form::encode && !promised.affine;
+    };
+    return stages_.back().sums_parts() && std::all_of(stages_.begin(), stages_.end() - 1, decodes_sums);
+  }
   void decode_sum_payloads(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
                            std::size_t stride, unsigned ranks, accum<In> factor, stream_on<E, In> x,
-                           workspace_on<E>& ws) const {
-    auto const section = std::min(in.size(), values_section(dims));
-    stages_[0].decode_sum(exec, id, dims, in.data(), in.subspan(section), stride, ranks, factor, x, ws);
+                           states const& agreed, workspace_on<E>& ws) const {
+    auto const add_up = [&](auto const& s, call const& own, shape const& rest, auto record, auto values) {
+      s.decode_sum(exec, own, rest, in.data(), record, stride, ranks, factor, values, ws);
+    };
+    decode_stages(0, exec, id, dims, in, std::min(in.size(), values_section(dims)), x, agreed, ws, add_up);
   }
   /// The first stage's entries, whose values the others decode.
   std::uint64_t most_entries(shape const& dims) const { return stages_[0].most_entries(dims); }
@@ -236,15 +244,25 @@ class any_chain {
   void decode_stages(std::size_t i, E const& exec, call const& id, shape const& dims,
                      span_on<E, std::byte const> payload, std::size_t side, stream_on<E, In> x, states const& agreed,
                      workspace_on<E>& ws) const {
+    auto const decode_last = [&](auto const& s, call const& own, shape const& rest, auto record, auto values) {
+      s.decode(exec, own, rest, payload.data(), record, values, agreed.each.back(), ws);
+    };
+    decode_stages(i, exec, id, dims, payload, side, x, agreed, ws, decode_last);
+  }
+  /// The last one as `last` says: last(stage, id, shape, record, values).
+  template <class Last>
+  void decode_stages(std::size_t i, E const& exec, call const& id, shape const& dims,
+                     span_on<E, std::byte const> payload, std::size_t side, stream_on<E, In> x, states const& agreed,
+                     workspace_on<E>& ws, Last const& last) const {
     auto const& s = stages_[i];
     auto const scope = ws.mark();
     auto const own = s.side_bytes(dims);
     auto const record = own == 0 ? span_on<E, std::byte const>() : payload.subspan(side, own);
-    if (is_last(i)) return s.decode(exec, id, dims, payload.data(), record, x, agreed.each[i], ws);
+    if (is_last(i)) return last(s, id, dims, record, x);
     auto const rest = s.output_shape(dims);
     auto const mid = ws.template take<In>(rest.n);
     decode_stages(i + 1, exec, next_stage(id), rest, payload, detail::align_up(side + own, detail::section_alignment),
-                  mid, agreed, ws);
+                  mid, agreed, ws, last);
     s.decode(exec, id, dims, reinterpret_cast<std::byte const*>(mid.data), record, x, agreed.each[i], ws);
   }
 

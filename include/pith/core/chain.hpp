@@ -155,6 +155,22 @@ class chain : public pipeable {
     detail::decode_stages<0, In>(stages_, exec, id, dims, y, x, agreed, detail::pick<workspace_on<E>>(rest...));
   }
 
+  /// The others decode what the last stage added up.
+  template <real In, executor E>
+    requires(detail::heads_decode_sums<S...> && !detail::states_of<In, E, S...>::any_agreed &&
+             detail::sums_parts<detail::last_of<S...>, typename detail::input_at<sizeof...(S) - 1, In, S...>::type, E>)
+  void decode_sum(E const& exec, call const& id, shape const& dims, parts_on<E, output<In>> in, accum<In> factor,
+                  stream_on<E, In> x, workspace_on<E>& ws) const {
+    if constexpr (detail::fuses_tiles<In, E, S...>) {
+      auto const to = get<0>().template restored<In>(id, dims, detail::tensor_sink<In>{x.data, 1}, factor);
+      if (can_encode_from<E>(dims)) return get<1>().template decode_sum_to<In>(exec, before<1>(dims), in, to);
+    }
+    auto const add_up = [&](call const& own, shape const& rest, auto values) {
+      get<last>().decode_sum(exec, own, rest, in, factor, values, ws);
+    };
+    detail::decode_heads<0, In>(stages_, exec, id, dims, x, no_state(), ws, add_up);
+  }
+
   /// The first stage's, whose values the others decode.
   std::uint64_t most_entries(shape const& dims) const requires detail::counts_entries<detail::stage_at<0, S...>> {
     return get<0>().most_entries(dims);

@@ -25,6 +25,9 @@ inline constexpr bool heads_project = all_but_last({isometric<S> && projection<S
 /// All but the last may be summed in flight.
 template <class... S>
 inline constexpr bool heads_summable = all_but_last({summable<S>...});
+/// All but the last decode what ranks sent alike and linearly, so that it may be added up before.
+template <class... S>
+inline constexpr bool heads_decode_sums = all_but_last({sum_form_of<S>() == sum_form::encode && !affine<S>...});
 template <class... S>
 using last_of = std::tuple_element_t<sizeof...(S) - 1, std::tuple<S...>>;
 

@@ -141,7 +141,8 @@ void decode_payload(C const& c, E const& exec, call const& id, shape const& dims
   }
 }
 
-/// An engine that adds up the values of all ranks in one pass; a chain known at run time does so for payloads.
+/// An engine that adds up the values of all ranks in one pass, and a chain that ends in one behind stages that decode
+/// linearly and alike; a chain known at run time does so for payloads.
 template <class C, class In, class E>
 concept sums_parts = requires(C const& c, E const& exec, call const& id, shape const& dims,
                               parts_on<E, output_of<C, In>> in, accum<In> factor, stream_on<E, In> x,
@@ -151,9 +152,9 @@ concept sums_parts = requires(C const& c, E const& exec, call const& id, shape c
 template <class C, class In, class E>
 concept sums_payloads = requires(C const& c, E const& exec, call const& id, shape const& dims,
                                  span_on<E, std::byte const> in, accum<In> factor, stream_on<E, In> x,
-                                 workspace_on<E>& ws) {
+                                 agreed_of<C, In, E> const& agreed, workspace_on<E>& ws) {
   { c.sums_payloads() } -> std::same_as<bool>;
-  { c.decode_sum_payloads(exec, id, dims, in, std::size_t{}, 1u, factor, x, ws) } -> std::same_as<void>;
+  { c.decode_sum_payloads(exec, id, dims, in, std::size_t{}, 1u, factor, x, agreed, ws) } -> std::same_as<void>;
 };
 
 /// Whether decode_sum does it.
@@ -167,11 +168,12 @@ bool has_decode_sum(C const& c) {
 }
 
 /// x = factor times the sum of the ranks' payloads, which lie `stride` bytes apart, added in rank order.
-template <class In, class C, class E>
+template <class In, class C, class E, class Agreed>
 void decode_sum(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
-                std::size_t stride, unsigned ranks, accum<In> factor, stream_on<E, In> x, workspace_on<E>& ws) {
+                std::size_t stride, unsigned ranks, accum<In> factor, stream_on<E, In> x,
+                [[maybe_unused]] Agreed const& agreed, workspace_on<E>& ws) {
   if constexpr (sums_payloads<C, In, E>) {
-    c.decode_sum_payloads(exec, id, dims, in, stride, ranks, factor, x, ws);
+    c.decode_sum_payloads(exec, id, dims, in, stride, ranks, factor, x, agreed, ws);
   } else {
     auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, dims).n, in);
     c.decode_sum(exec, id, dims, parts_on<E, output_of<C, In>>{y, stride, ranks}, factor, x, ws);

@@ -229,7 +229,7 @@ stream_on<E, In const> scaled(E const& exec, stream_on<E, In const> x, double fa
 }
 
 /// The mean of all ranks' payloads, decoded and added in rank order: by an engine in one pass, or entry by entry, with the
-/// same bits. That of one rank is what it sent.
+/// same bits. In a chain whose last stage is an engine the others decode the mean. That of one rank is what it sent.
 template <class In, class C, class E, class Agreed>
 void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in,
                  stream_on<E, In> x, Agreed const& agreed, workspace_on<E>& ws) {
@@ -242,7 +242,8 @@ void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned
   auto const share = accum<In>{1} / static_cast<accum<In>>(ranks);
   if constexpr (sums_parts<C, In, E> || sums_payloads<C, In, E>) {
     auto const first = in.from(0, size);
-    if (has_decode_sum<In, E>(c)) return decode_sum<In>(c, exec, id, dims, first, in.stride, ranks, share, x, ws);
+    if (has_decode_sum<In, E>(c))
+      return decode_sum<In>(c, exec, id, dims, first, in.stride, ranks, share, x, agreed, ws);
   }
   if constexpr (may_hold_entries<C, In, E>) {
     if (c.most_entries(dims) > 0)

@@ -107,8 +107,11 @@ class scalar_quantizer : public pipeable {
   template <real In, executor E>
   void decode_sum(E const& exec, call const&, shape const& dims, parts_on<E, output<In>> in, accum<In> factor,
                   stream_on<E, In> x, workspace_on<E>&) const {
-    decode_parts<In>(exec, dims, {in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks},
-                     detail::tensor_sink<In>{x.data, factor});
+    decode_sum_to<In>(exec, dims, in, detail::tensor_sink<In>{x.data, factor});
+  }
+  template <real In, executor E, class Sink>
+  void decode_sum_to(E const& exec, shape const& dims, parts_on<E, output<In>> in, Sink const& to) const {
+    decode_parts<In>(exec, dims, {in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks}, to);
   }
 
   /// Decodes what all ranks sent, adds it up in rank order times `factor`, and encodes that, without a tensor between.

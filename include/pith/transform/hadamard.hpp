@@ -115,6 +115,6 @@ class hadamard : public tile_transform<detail::hadamard_rule> {
 };
 
 static_assert(stage<hadamard, float, detail::archetype> && unbiased<hadamard> && isometric<hadamard>);
-static_assert(reproducible<hadamard> && !summable<hadamard>);
+static_assert(reproducible<hadamard> && summable<hadamard>);
 
 }  // namespace pith::inline v0

@@ -10,7 +10,7 @@
 
 namespace pith::inline v0 {
 
-/// The mathematics of an orthogonal transform of tiles, PITH_HD, in fast memory:
+/// The mathematics of an orthogonal transform of tiles, the same on all ranks in a step, PITH_HD, in fast memory:
 ///
 ///     tile                                        elements, a power of two of at most 512
 ///     forward(team, draws, first, count, A* p)    whole tiles of values that begin at element `first`; count is a
@@ -53,7 +53,7 @@ struct transformed_source {
   }
 };
 
-/// Takes transformed values, and gives another sink what they were made of.
+/// Takes transformed values, and gives another sink what they were made of, times a factor.
 template <class Rule, class Sink, class A>
 struct inverse_sink {
   static constexpr bool takes_blocks = true;
@@ -62,11 +62,14 @@ struct inverse_sink {
   Sink to;
   draws random;
   std::uint64_t n;
+  A factor;
 
   PITH_HD static A rounded(A value) { return value; }
 
   template <class Team, class Count>
   PITH_HD void store(Team const& team, std::uint64_t first, Count count, A* p) const {
+    auto const share = factor;
+    if (share != 1) team.for_each(count, [=](std::uint32_t i) { p[i] = share * p[i]; });
     rule.inverse(team, random, first, count, p);
     auto const there = first >= n ? 0 : n - first < count ? static_cast<std::uint32_t>(n - first) : count;
     auto const sink = to;
@@ -133,7 +136,7 @@ struct restore_block {
 ///
 ///   emits    n values of In, zeros added up to whole tiles; no side record
 ///   cost     one read and one write of x; none of its own where it is fused; no scratch
-///   is       an isometry: omega = 0, delta = 1, up to rounding
+///   is       an isometry: omega = 0, delta = 1, and summable, up to rounding
 template <tile_rule Rule>
 class tile_transform : public pipeable {
  public:
@@ -142,6 +145,7 @@ class tile_transform : public pipeable {
 
   static constexpr bool is_projection = true;
   static constexpr bool is_isometric = true;
+  static constexpr sum_form sums = sum_form::encode;
   static constexpr bool is_reproducible = requires { requires Rule::is_reproducible; };
 
   explicit constexpr tile_transform(Rule rule) : rule_(rule) {}
@@ -178,8 +182,8 @@ class tile_transform : public pipeable {
     return detail::transformed_source<Rule, Source, accum<In>>{rule_, from, draws(shared(id)), dims.n};
   }
   template <real In, class Sink>
-  auto restored(call const& id, shape const& dims, Sink const& to) const {
-    return detail::inverse_sink<Rule, Sink, accum<In>>{rule_, to, draws(shared(id)), dims.n};
+  auto restored(call const& id, shape const& dims, Sink const& to, accum<In> factor = 1) const {
+    return detail::inverse_sink<Rule, Sink, accum<In>>{rule_, to, draws(shared(id)), dims.n, factor};
   }
 
  private:

@@ -1,0 +1,71 @@
+// tests/support/gathered.hpp — the payloads of several ranks, what they decode to one by one, and their mean.
+#pragma once
+
+#include <pith/core/any_chain.hpp>
+#include <pith/core/chain.hpp>
+#include <pith/core/rounds.hpp>
+
+#include "support/roundtrip.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <tuple>
+#include <vector>
+
+namespace support {
+
+/// What all ranks sent of a tensor, one payload behind another, the mean of what it decodes to, and the mean of the norms.
+template <class In>
+struct gathered {
+  std::vector<std::byte> bytes;
+  std::size_t stride;
+  std::vector<In> mean;
+  double norm = 0;
+};
+
+template <class In, class C>
+gathered<In> gather(C const& codec, pith::shape dims, unsigned ranks) {
+  using A = pith::accum<In>;
+  auto const stride = pith::detail::align_up(pith::payload_bytes<In>(codec, dims), 8);
+  auto all = gathered<In>{std::vector<std::byte>(ranks * stride), stride, std::vector<In>(dims.n), 0};
+  auto sums = std::vector<A>(dims.n);
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    auto t = trial<In, C>(codec, dims, {7, 1, static_cast<std::uint16_t>(rank)});
+    auto const payload = t.compress(narrow<In>(normal_vector(dims.n, 40 + rank)));
+    std::copy(payload.begin(), payload.end(), all.bytes.begin() + static_cast<std::ptrdiff_t>(rank * stride));
+    auto const one = t.decompress(payload);
+    for (std::size_t i = 0; i < dims.n; ++i) sums[i] += pith::element_cast<A>(one[i]);
+    auto const wide = widen(one);
+    all.norm += std::sqrt(std::inner_product(wide.begin(), wide.end(), wide.begin(), 0.0)) / ranks;
+  }
+  auto const share = A{1} / static_cast<A>(ranks);
+  for (std::size_t i = 0; i < dims.n; ++i) all.mean[i] = pith::element_cast<In>(share * sums[i]);
+  return all;
+}
+
+/// With exactly the workspace that is asked for.
+template <class In, class E, class C>
+std::vector<In> mean_of(E const& exec, C const& codec, pith::shape dims, unsigned ranks, gathered<In> const& all) {
+  auto state = pith::make_state<In>(exec, codec, dims, {7, 1, 0});
+  state.advance(exec);
+  auto scratch = std::vector<std::byte>(pith::detail::exchange_scratch_bytes<In>(codec, exec, dims, ranks) +
+                                        pith::detail::scratch_alignment);
+  auto ws = pith::workspace<>(pith::span<std::byte>(scratch));
+  auto x = narrow<In>(std::vector<double>(dims.n, 42));
+  pith::detail::absorb<In>(codec, exec, state.id(), dims, ranks, 0, {pith::span(all.bytes), all.stride},
+                           {x.data(), x.size()}, state.agreed(), state.local(), ws);
+  return x;
+}
+
+/// The stages of a chain as stages that are known at run time only.
+template <class In, class... S>
+pith::any_chain<In, pith::seq_executor> erased(pith::chain<S...> const& codec) {
+  using any = pith::any_stage<In, pith::seq_executor>;
+  return std::apply([](auto const&... s) { return pith::any_chain<In, pith::seq_executor>({any(s)...}); },
+                    codec.stages());
+}
+
+}  // namespace support
