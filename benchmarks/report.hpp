@@ -55,6 +55,7 @@ template <class Measure>
 int command(CLI::App& app, int argc, char** argv, Measure const& measure) {
   benchmark::Initialize(&argc, argv);
   benchmark::AddCustomContext("cpu", field_of("/proc/cpuinfo", "model name"));
+  benchmark::AddCustomContext("instructions", pith::isa_name(pith::best_isa()));
   benchmark::AddCustomContext("compiler", PITH_COMPILER);
   app.set_help_flag("-h", "print this; --help prints the options of Google Benchmark");
   try {

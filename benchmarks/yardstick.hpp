@@ -98,11 +98,16 @@ inline std::vector<timing> interleave(std::vector<thing> const& things, std::siz
 
 inline constexpr std::size_t piece_words = 1024;
 
-/// Reads a piece: sixteen sums side by side, which any compiler keeps in vector registers.
+/// Reads a piece: sixteen sums side by side, which any compiler keeps in vector registers. A block each, so that threads
+/// share them.
 struct read_piece {
+  using memory = pith::detail::idle_block::memory;
+
   std::uint64_t const* from;
   std::uint64_t* sums;
-  void operator()(std::uint64_t piece) const {
+
+  template <pith::team Team>
+  void operator()(Team const&, memory&, std::uint64_t piece) const {
     auto const* const words = from + piece * piece_words;
     std::uint64_t lane[16] = {};
     for (std::size_t i = 0; i < piece_words; i += 16) {
@@ -114,9 +119,13 @@ struct read_piece {
 
 /// Writes a piece. The bytes of `value` differ, or it would become a call of memset.
 struct write_piece {
+  using memory = pith::detail::idle_block::memory;
+
   std::uint64_t* to;
   std::uint64_t value;
-  void operator()(std::uint64_t piece) const {
+
+  template <pith::team Team>
+  void operator()(Team const&, memory&, std::uint64_t piece) const {
     for (std::size_t i = 0; i < piece_words; ++i) to[piece * piece_words + i] = value;
   }
 };
@@ -153,7 +162,7 @@ class yardstick {
 
  private:
   void run(auto const& piece) const {
-    exec_.for_each_index(pieces_, piece);
+    exec_.for_each_block(pieces_, piece);
     exec_.wait();
   }
 
