@@ -3,6 +3,8 @@
 
 #include "yardstick.hpp"
 
+#include <pith/exec/isa.hpp>
+
 #include <benchmark/benchmark.h>
 
 #include <CLI/CLI.hpp>

@@ -2,7 +2,7 @@
 # benchmarks/peers/run.sh — this library beside its peers, method by method: builds, measures by turns, reports.
 #
 #   benchmarks/peers/run.sh [--grace DIR]      minutes on a quiet machine, behind one of compiling: writes
-#                                              docs/figures/peers.csv and the table of docs/performance.md
+#                                              docs/figures/peers_<instructions>.csv and a table of docs/peers.md
 #   benchmarks/peers/run.sh --quick            half a minute: fewer values and rounds; prints the table
 #   benchmarks/peers/run.sh --no-build [...]   with the program that is there
 #   benchmarks/peers/run.sh --device cuda      torch and GRACE on a GPU: prints their rows alone
@@ -18,6 +18,7 @@ build=yes
 quick=no
 device=cpu
 grace=
+instructions=$(grep -owm1 -e avx512bw -e avx2 /proc/cpuinfo | sort -r | head -n 1 | sed s/bw//)
 while (($# > 0)); do
   case $1 in
     --no-build) build=no ;;
@@ -77,6 +78,6 @@ elif [[ $quick == yes ]]; then
 else
   turns normal "$made/normal" 3 31
   turns ResNet-20 "$made/captured" 3 31
-  "$python" "$here/side_by_side.py" "$rows" --update docs/performance.md
-  cp "$rows" docs/figures/peers.csv
+  "$python" "$here/side_by_side.py" "$rows" --update docs/peers.md --instructions "$instructions"
+  cp "$rows" "docs/figures/peers_$instructions.csv"
 fi

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """benchmarks/peers/side_by_side.py — the rows of run.sh as a table: this library's time beside each peer's.
 
-    side_by_side.py ROWS.csv                                    prints the tables
-    side_by_side.py ROWS.csv --update docs/performance.md       puts them between <!-- peers --> and <!-- end -->
+    side_by_side.py ROWS.csv                prints the tables
+    side_by_side.py ROWS.csv --update docs/peers.md --instructions avx2
+                                            puts them between <!-- peers avx2 --> and <!-- end -->
 
 Ends with status 1, and writes nothing, where the same method has another error in a peer than here: then the work was
 not equal. A bar that is missed is said in the table.
@@ -146,6 +147,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows")
     parser.add_argument("--update", metavar="DOCUMENT")
+    parser.add_argument("--instructions", default="avx2", help="of the CPU: which table it is")
     arguments = parser.parse_args()
     rows = read(arguments.rows)
     unequal = list(disagreements(rows))
@@ -157,7 +159,7 @@ def main():
     with open(arguments.update, encoding="utf-8") as file:
         text = file.read()
     with open(arguments.update, "w", encoding="utf-8") as file:
-        file.write(replace(text, "peers", made))
+        file.write(replace(text, f"peers {arguments.instructions}", made))
 
 
 if __name__ == "__main__":
