@@ -3,6 +3,7 @@
 // Above a kernel stand the bytes an element that it moves at least, the instructions an element of one that was written
 // by hand, where there is one, and the loops of its usual way: for so many elements, these accesses.
 #include <pith/core/convert.hpp>
+#include <pith/core/entry_sum.hpp>
 #include <pith/core/then.hpp>
 #include <pith/exec/stream.hpp>
 #include <pith/quantize/qsgd.hpp>
@@ -72,6 +73,11 @@ struct top_k_digits : then<count_digits<plain>, fix_digit<plain>> {};
 //   compact  8: 8 LDG.32 2 LDG.128 STS.32 2 LDS.128
 struct top_k_collect : then<collect_candidates<plain>, order_candidates<plain>> {};
 
+//   bytes    4.32
+//   clear    4: 4 STS.32
+//   write    4: 4 LDS.32 4 STG.32
+struct top_k_decode_sum4 : add_entries<float> {};
+
 //   bytes    6
 //   convert  1: LDG.32 STG.16
 struct bfloat16_cast : convert<pith::bfloat16, float> {};
@@ -87,6 +93,7 @@ template __global__ void block_kernel(qsgd8_decode_sum4 const, std::uint64_t);
 template __global__ void block_kernel(scaled_sign_decode_sum4 const, std::uint64_t);
 template __global__ void block_kernel(top_k_digits const, std::uint64_t);
 template __global__ void block_kernel(top_k_collect const, std::uint64_t);
+template __global__ void block_kernel(top_k_decode_sum4 const, std::uint64_t);
 template __global__ void index_kernel(bfloat16_cast const, std::uint64_t);
 
 }  // namespace pith::inline v0::detail

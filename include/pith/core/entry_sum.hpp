@@ -39,7 +39,8 @@ struct find_tiles {
   }
 };
 
-/// Adds the entries of some ranks to a tile, in rank order. What a payload says to be ascending and is not, is left out.
+/// Adds the entries of some ranks to a tile, in rank order. Those of a rank are distinct, so that no addition is atomic;
+/// what a corrupt payload names out of order is found in another tile, and left out.
 template <class In>
 struct add_entries {
   using A = accum<In>;
@@ -114,8 +115,8 @@ struct entry_sum {
   }
 };
 
-/// x = factor times the sum of the ranks' payloads, which lie `stride` bytes apart and hold entries: the bits of adding
-/// up decoded tensors in rank order, in one pass over x.
+/// x = factor times the sum of the ranks' payloads, which lie `stride` bytes apart and hold entries: in one pass over x the
+/// bits of adding up decoded tensors in rank order, but for the sign of a zero.
 template <class In, class C, class E, class Agreed>
   requires may_hold_entries<C, In, E>
 void decode_entry_sum(C const& c, E const& exec, call id, shape const& dims, span_on<E, std::byte const> in,
