@@ -10,10 +10,10 @@ struct nearest4_rule {
   static constexpr int bits = 4;
   static constexpr bool draws = false;
 
-  PITH_HD double measure(auto x) const { return x < 0 ? -static_cast<double>(x) : static_cast<double>(x); }
-  PITH_HD double merge(double a, double b) const { return a > b || a != a ? a : b; }
+  PITH_HD auto measure(auto x) const { return x < 0 ? -x : x; }
+  PITH_HD auto merge(auto a, auto b) const { return a > b || a != a ? a : b; }
   template <class A>
-  PITH_HD A finish(double largest, std::uint64_t, A) const {
+  PITH_HD A finish(A largest, std::uint64_t, A) const {
     return pith::finite_or_nan(static_cast<A>(largest / 7));
   }
   template <class A>
