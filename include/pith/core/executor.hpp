@@ -40,7 +40,8 @@ struct noop {
 ///   for_each_block(blocks, body)           body(team, memory, b) for b < blocks, in any order: `team` are the threads
 ///                                          that share the block, `memory` its fast memory, a Body::memory
 ///   block_span                             the elements of a tensor that a block should take, a multiple of 512; a
-///                                          body that takes others may say how many in a block_span of its own
+///                                          body that takes others may say how many, in a block_span of its own or
+///                                          by block_elements(), so that threads share its blocks well
 ///   copy, fill, upload, download           bytes inside the space, to it and from it; download waits
 ///   wait                                   until all is done
 template <class E>

@@ -20,10 +20,12 @@ namespace pith::inline v0 {
 namespace detail {
 
 /// The elements of a tensor that a block of a body takes, so that its cost can be guessed: a body that takes others
-/// than the executor asks for says so in its own block_span.
+/// than the executor asks for says so.
 template <class Body>
-constexpr std::uint64_t elements_in_block(std::uint64_t usual) {
-  if constexpr (requires { Body::block_span; }) {
+constexpr std::uint64_t elements_in_block([[maybe_unused]] Body const& body, std::uint64_t usual) {
+  if constexpr (requires { body.block_elements(); }) {
+    return std::max<std::uint64_t>(1, body.block_elements());
+  } else if constexpr (requires { Body::block_span; }) {
     return Body::block_span;
   } else {
     return usual;
@@ -116,7 +118,7 @@ class par_executor : public detail::host_memory {
   }
   template <class Body>
   void for_each_block(std::uint64_t blocks, Body const& body) const {
-    constexpr auto elements = detail::elements_in_block<Body>(block_span);
+    auto const elements = detail::elements_in_block(body, block_span);
     if (blocks < (shared_elements + elements - 1) / elements || runner_ == nullptr) {
       if (blocks > 0) detail::run_blocks(level(), body, 0, blocks);
       return;

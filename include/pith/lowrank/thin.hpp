@@ -16,6 +16,11 @@ struct thin_shape {
   std::uint64_t rows, columns, rank;
 };
 
+/// The elements of M that each of so many blocks takes.
+constexpr std::uint64_t thin_elements(thin_shape const& size, std::uint64_t blocks) {
+  return blocks == 0 ? 0 : size.rows * size.columns / blocks;
+}
+
 /// How many of the rank's columns a loop takes at once, and how many elements of a row a block does.
 inline constexpr std::uint32_t thin_group = 4;
 inline constexpr std::uint32_t thin_strip = 512;

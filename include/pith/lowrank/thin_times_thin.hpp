@@ -25,6 +25,7 @@ struct thin_times_thin {
 
   PITH_HD std::uint64_t strips() const { return (size.columns + strip - 1) / strip; }
   PITH_HD std::uint64_t blocks() const { return strips() * ((size.rows + tall - 1) / tall); }
+  std::uint64_t block_elements() const { return thin_elements(size, blocks()); }
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {

@@ -38,6 +38,7 @@ struct times_thin {
 
   PITH_HD std::uint64_t talls() const { return (size.rows + tall - 1) / tall; }
   PITH_HD std::uint64_t blocks() const { return talls() * thin_segments(size); }
+  std::uint64_t block_elements() const { return thin_elements(size, blocks()); }
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {

@@ -28,6 +28,7 @@ struct transposed_times_thin {
 
   PITH_HD std::uint64_t strips() const { return (size.columns + thin_strip - 1) / thin_strip; }
   PITH_HD std::uint64_t blocks() const { return strips() * thin_slabs(size); }
+  std::uint64_t block_elements() const { return thin_elements(size, blocks()); }
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {

@@ -11,6 +11,7 @@ namespace pith::inline v0::detail {
 template <class Source>
 struct sample_keys {
   using A = typename selection<Source>::A;
+  static constexpr std::uint32_t block_span = select_span<A>;
   struct memory {};
 
   selection<Source> of;
@@ -76,6 +77,7 @@ struct find_bound {
 template <class Source>
 struct collect_candidates {
   using A = typename selection<Source>::A;
+  static constexpr std::uint32_t block_span = select_span<A>;
   struct memory {
     fast_array<A, select_span<A>> p;
     fast_array<std::uint32_t, select_span<A> + kept_slack> list;
@@ -165,6 +167,7 @@ struct order_candidates {
 template <class Source>
 struct move_candidates {
   using A = typename selection<Source>::A;
+  static constexpr std::uint32_t block_span = select_span<A>;
   struct memory {};
 
   selection<Source> of;

@@ -12,6 +12,7 @@ namespace pith::inline v0::detail {
 template <class Source>
 struct count_digits {
   using A = typename selection<Source>::A;
+  static constexpr std::uint32_t block_span = select_part<A>;
   struct memory {
     fast_array<A, select_span<A>> p;
     fast_array<std::uint32_t, digit_bins> bins;
@@ -68,6 +69,7 @@ struct fix_digit {
 template <class Source>
 struct count_kept {
   using A = typename selection<Source>::A;
+  static constexpr std::uint32_t block_span = select_part<A>;
   using memory = fast_array<A, select_span<A>>;
 
   selection<Source> of;
@@ -118,6 +120,7 @@ using olds_of =
 template <class Source, class Out>
 struct emit_kept {
   using A = typename selection<Source>::A;
+  static constexpr std::uint32_t block_span = select_part<A>;
   struct memory {
     fast_array<A, select_span<A>> p;
     olds_of<Source> old;

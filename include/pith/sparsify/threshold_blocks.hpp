@@ -43,6 +43,7 @@ struct entry_places {
 template <class Source, class Bound>
 struct count_large {
   using A = decltype(std::declval<Source const&>()(0));
+  static constexpr std::uint32_t block_span = select_part<A>;
   using memory = fast_array<A, select_span<A>>;
 
   large_values<Source, Bound> of;
@@ -86,6 +87,7 @@ struct place_large {
 template <class Source, class Bound, class Places>
 struct emit_large {
   using A = decltype(std::declval<Source const&>()(0));
+  static constexpr std::uint32_t block_span = select_part<A>;
   struct memory {
     fast_array<A, select_span<A>> p;
     fast_array<std::uint32_t, select_span<A> + kept_slack> list;
