@@ -42,7 +42,8 @@ std::vector<std::string> codecs(options const& o) {
 /// Those that are quick enough for a model's size.
 std::vector<std::string> model_codecs(options const& o) {
   if (!o.codecs.empty()) return o.codecs;
-  return {"identity", "cast<bfloat16>", "scaled_sign", "qsgd<8>"};
+  return {"identity",    "cast<bfloat16>", "scaled_sign",     "ef(scaled_sign)", "qsgd<8>",
+          "ef(qsgd<8>)", "top_k(0.01)",    "ef(top_k(0.01))", "random_k(0.1)",   "power_sgd(4)"};
 }
 
 void compress_eight(benchmark::State& rounds, std::string const& text) {

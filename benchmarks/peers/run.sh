@@ -78,6 +78,6 @@ elif [[ $quick == yes ]]; then
 else
   turns normal "$made/normal" 3 31
   turns ResNet-20 "$made/captured" 3 31
-  "$python" "$here/side_by_side.py" "$rows" --update docs/peers.md --instructions "$instructions"
   cp "$rows" "docs/figures/peers_$instructions.csv"
+  "$python" "$here/side_by_side.py" "$rows" --update docs/peers.md --instructions "$instructions"
 fi

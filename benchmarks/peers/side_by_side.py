@@ -157,9 +157,9 @@ def main():
     if not arguments.update:
         return print("\n".join(made))
     with open(arguments.update, encoding="utf-8") as file:
-        text = file.read()
+        text = replace(file.read(), f"peers {arguments.instructions}", made)
     with open(arguments.update, "w", encoding="utf-8") as file:
-        file.write(replace(text, f"peers {arguments.instructions}", made))
+        file.write(text)
 
 
 if __name__ == "__main__":
