@@ -143,7 +143,7 @@ PITH_HD void unpack_group(std::uint8_t const* bytes, std::uint64_t count, symbol
       auto const at = Bits * i / 8, from = Bits * i % 8;
       unsigned two = bytes[at];
       if (from + Bits > 8) two |= static_cast<unsigned>(bytes[at + 1]) << 8;
-      symbols[i] = two >> from & low_bits<64>(Bits);
+      symbols[i] = static_cast<symbol_word<Bits>>(two >> from & low_bits<64>(Bits));
     }
   }
 }
