@@ -27,6 +27,8 @@ struct tensor_parts {
   constexpr std::uint64_t first(unsigned rank) const { return std::min(n, rank * size); }
   constexpr shape dims(unsigned rank) const { return {std::min(size, n - first(rank))}; }
   constexpr shape largest() const { return {size}; }
+  /// What is left for a part that is neither of that size nor empty.
+  constexpr shape remainder() const { return {size == 0 ? 0 : n % size}; }
 };
 
 namespace detail {
@@ -103,8 +105,10 @@ void decode_part_mean(C const& c, E const& exec, call const& id, tensor_parts co
 }
 template <class In, class C, class E>
 std::size_t part_mean_scratch_bytes(C const& c, E const& exec, tensor_parts const& over, unsigned ranks) {
-  return std::max(exchange_scratch_bytes<In>(c, exec, over.largest(), ranks),
-                  scratch_bytes<In>(c, exec, over.largest()));
+  // A short part may need more: fewer elements may not hold the entries of all ranks at once.
+  return std::max({exchange_scratch_bytes<In>(c, exec, over.largest(), ranks),
+                   exchange_scratch_bytes<In>(c, exec, over.remainder(), ranks),
+                   scratch_bytes<In>(c, exec, over.largest())});
 }
 
 /// Encodes the mean of this rank's part, which x begins with.
