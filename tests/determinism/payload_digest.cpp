@@ -16,6 +16,7 @@
 //   ef(scaled_sign)                      713b680435c089a1
 //   ef(qsgd<8>)                          ff0ff351f643c52a
 //   hadamard|qsgd<8>                     369f724057265bea
+//   hadamard|scaled_sign                 1d5d87512f869576
 //   top_k(0.01)                          ab86b672a9739e26
 //   threshold(1.5,0.25)                  92f36ec855f5aec6
 //   redsync(0.02)                        1950aca0391095e6

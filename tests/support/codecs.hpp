@@ -43,6 +43,7 @@ void with_quantizers(std::uint64_t n, F const& f) {
   f(pith::error_feedback(pith::scaled_sign()), pith::shape{n});
   f(pith::error_feedback(pith::qsgd<8>()), pith::shape{n});
   f(pith::hadamard() | pith::qsgd<8>(), pith::shape{n});
+  f(pith::hadamard() | pith::scaled_sign(), pith::shape{n});
 }
 
 /// ... for one of each kind: without scales, with buckets, with one scale and feedback. For what all quantizers do alike,

@@ -60,6 +60,10 @@ struct plain_source {
 template <class Source>
 concept keeping_source = Source::keeps;
 
+/// A source whose loads begin and end at tiles, of which a block holds one or more.
+template <class Source>
+concept loads_tiles = requires { requires Source::is_tiled; };
+
 /// p = residual + g; p - sent is kept where it is a number, elsewhere the residual stays.
 template <class In>
 struct residual_source {

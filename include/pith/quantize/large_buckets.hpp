@@ -10,8 +10,10 @@
 
 namespace pith::inline v0::detail {
 
-/// What a loop measures at a time: few enough lines of memory that asking for them does not hold up what is computed.
-inline constexpr std::uint32_t measured_part = 128;
+/// What a loop measures at a time: few enough lines of memory that asking for them does not hold up what is computed, or
+/// all that a block holds of a source that loads whole tiles.
+template <class Source, std::uint32_t Span>
+inline constexpr std::uint32_t measured_part = loads_tiles<Source> ? Span : 128;
 
 /// Lanes whose members lie apart, so that vector instructions add to them.
 template <class Rule, class A, std::uint32_t Span>
@@ -62,7 +64,7 @@ std::uint32_t* arrival_words(E const& exec, call const& id, std::uint64_t bucket
 /// ends last makes the bucket's scale of all of them.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct measure_tiles {
-  static_assert(tile_lanes % Span == 0 && Span % measured_part == 0);
+  static_assert(tile_lanes % Span == 0 && Span % measured_part<Source, Span> == 0);
   static constexpr std::uint32_t block_span = tile;
   struct memory {
     fast_array<A, Span> room;
@@ -105,7 +107,7 @@ struct measure_tiles {
       return false;
     } else {
       if (run.count < tile) return false;
-      constexpr auto part = constant<measured_part>();
+      constexpr auto part = constant<measured_part<Source, Span>>();
       member_lanes<Rule, A, part> lanes;
       for (std::uint32_t lane = 0; lane < tile_lanes; lane += part) {
         for (auto at = lane; at < tile; at += tile_lanes) {
@@ -122,7 +124,7 @@ struct measure_tiles {
   PITH_HD void add_parts(Team const& team, memory& fast, bucket_run const& run) const {
     std::uint32_t at = 0;
     if constexpr (Team::specializes) {
-      constexpr auto part = constant<measured_part>();
+      constexpr auto part = constant<measured_part<Source, Span>>();
       for (; at + part <= run.count; at += part) add_part(team, fast, run, at, part);
     }
     for (; at < run.count; at += Span) add_part(team, fast, run, at, run.count - at < Span ? run.count - at : Span);

@@ -29,6 +29,7 @@ namespace detail {
 template <class Rule, class Source, class A>
 struct transformed_source {
   static constexpr bool keeps = Source::keeps;
+  static constexpr bool is_tiled = true;
 
   Rule rule;
   Source from;
