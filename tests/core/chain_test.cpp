@@ -6,6 +6,8 @@
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
+#include <pith/quantize/sign.hpp>
+#include <pith/quantize/terngrad.hpp>
 #include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/top_k.hpp>
 #include <pith/transform/hadamard.hpp>
@@ -171,6 +173,21 @@ TEST_CASE_TEMPLATE("stages that decode alike and linearly decode the mean of all
     check(pith::hadamard() | pith::qsgd<4>(), {n});
     check(pith::hadamard(64) | pith::scaled_sign(), {n});
     check(pith::random_k(0.3) | pith::qsgd<8>(), {n});
+    check(pith::hadamard() | pith::sign(), {n});
+    check(pith::random_k(0.3) | pith::sign(), {n});
+  }
+}
+
+TEST_CASE_TEMPLATE("a rotation in the pass of a quantizer sends what the two send", In, float, double) {
+  auto const check = [](auto const& codec, std::uint64_t n) {
+    CAPTURE(codec.name());
+    CAPTURE(n);
+    CHECK(gather<In>(codec, {n}, 2).bytes == gather<In>(erased<In>(codec), {n}, 2).bytes);
+  };
+  for (std::uint64_t const n : {1u, 4096u, 40'003u}) {
+    check(pith::hadamard() | pith::qsgd<8>(), n);
+    check(pith::hadamard() | pith::scaled_sign(), n);
+    check(pith::hadamard() | pith::terngrad(), n);
   }
 }
 

@@ -176,11 +176,12 @@ class any_chain {
 
   /// An engine adds up what all ranks sent, and stages before it that do so alike and linearly decode that.
   bool sums_payloads() const {
+    if (stages_.size() == 1) return stages_[0].sums_parts();
     auto const decodes_sums = [](auto const& s) {
       auto const promised = s.capabilities_for({1});
       return promised.sums == sum_form::encode && !promised.affine;
     };
-    return stages_.back().sums_parts() && std::all_of(stages_.begin(), stages_.end() - 1, decodes_sums);
+    return stages_.back().adds_parts() && std::all_of(stages_.begin(), stages_.end() - 1, decodes_sums);
   }
   void decode_sum_payloads(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
                            std::size_t stride, unsigned ranks, accum<In> factor, stream_on<E, In> x,

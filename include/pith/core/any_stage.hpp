@@ -104,11 +104,12 @@ class any_stage {
     self_->decode(exec, id, dims, values, side, x, agreed, ws);
   }
 
-  /// Whether it is an engine that takes its values from a source, one that picks from it for the next stage, and one
-  /// that adds up what all ranks sent.
+  /// Whether it is an engine that takes its values from a source, one that picks from it for the next stage, one that
+  /// sums what all ranks sent, and one whose sum stages before it may decode.
   bool encodes_from(shape const& dims) const { return self_->encodes_from(dims); }
   bool picks_from() const { return self_->picks_from(); }
   bool sums_parts() const { return self_->sums_parts(); }
+  bool adds_parts() const { return self_->adds_parts(); }
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
     return self_->scratch_bytes_from(exec, dims);
   }
@@ -159,6 +160,7 @@ class any_stage {
     virtual bool encodes_from(shape const&) const = 0;
     virtual bool picks_from() const = 0;
     virtual bool sums_parts() const = 0;
+    virtual bool adds_parts() const = 0;
     virtual std::size_t scratch_bytes_from(E const&, shape const&) const = 0;
     virtual void encode_from(E const&, call const&, shape const&, source const&, std::byte*, span_on<E, std::byte>,
                              workspace_on<E>&) const = 0;
@@ -231,6 +233,7 @@ class any_stage {
     bool encodes_from(shape const& dims) const override { return fuses && detail::can_encode_from<E>(stage, dims); }
     bool picks_from() const override { return selects; }
     bool sums_parts() const override { return sums; }
+    bool adds_parts() const override { return detail::adds_parts<S, In, E>; }
     std::size_t scratch_bytes_from(E const& exec, shape const& dims) const override {
       return detail::scratch_bytes_from<In, source>(stage, exec, dims);
     }

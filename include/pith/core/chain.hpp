@@ -158,7 +158,7 @@ class chain : public pipeable {
   /// The others decode what the last stage added up.
   template <real In, executor E>
     requires(detail::heads_decode_sums<S...> && !detail::states_of<In, E, S...>::any_agreed &&
-             detail::sums_parts<detail::last_of<S...>, typename detail::input_at<sizeof...(S) - 1, In, S...>::type, E>)
+             detail::adds_parts<detail::last_of<S...>, typename detail::input_at<sizeof...(S) - 1, In, S...>::type, E>)
   void decode_sum(E const& exec, call const& id, shape const& dims, parts_on<E, output<In>> in, accum<In> factor,
                   stream_on<E, In> x, workspace_on<E>& ws) const {
     if constexpr (detail::fuses_tiles<In, E, S...>) {

@@ -149,6 +149,11 @@ concept sums_parts = requires(C const& c, E const& exec, call const& id, shape c
                               workspace_on<E>& ws) {
   { c.decode_sum(exec, id, dims, in, factor, x, ws) } -> std::same_as<void>;
 };
+/// One behind which stages may decode the sum: a majority of votes is none.
+template <class C>
+concept votes = requires { requires C::is_vote; };
+template <class C, class In, class E>
+concept adds_parts = sums_parts<C, In, E> && !votes<C>;
 template <class C, class In, class E>
 concept sums_payloads = requires(C const& c, E const& exec, call const& id, shape const& dims,
                                  span_on<E, std::byte const> in, accum<In> factor, stream_on<E, In> x,

@@ -41,6 +41,8 @@ struct sign_rule {
 ///   source   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018; with majority vote, ICLR 2019
 class sign : public scalar_quantizer<detail::sign_rule> {
  public:
+  static constexpr bool is_vote = true;
+
   explicit constexpr sign(ties even = ties::positive) : scalar_quantizer(detail::sign_rule()), even_(even) {}
 
   std::string name() const { return even_ == ties::positive ? "sign" : "sign(zero)"; }
