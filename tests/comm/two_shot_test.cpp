@@ -1,4 +1,5 @@
 // tests/comm/two_shot_test.cpp — parts of a tensor, added up by one rank each.
+#include <pith/adapt/rated.hpp>
 #include <pith/comm/all_reduce_mean.hpp>
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/threads.hpp>
@@ -8,6 +9,7 @@
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
+#include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 
 #include <doctest/doctest.h>
@@ -78,7 +80,12 @@ constexpr std::size_t sizes[] = {0, 1, 7, 8, 9, 100, 1000, 4099};
 
 TEST_CASE("what loses nothing gives the mean") {
   for (unsigned const ranks : {1u, 2u, 4u}) {
-    for (auto const n : sizes) CHECK(widen(mean(pith::two_shot(pith::identity()), ranks, n)) == true_mean(ranks, n));
+    for (auto const n : sizes) {
+      auto const expected = true_mean(ranks, n);
+      CHECK(widen(mean(pith::two_shot(pith::identity()), ranks, n)) == expected);
+      CHECK(widen(mean(pith::two_shot(pith::rated(pith::top_k(0.9)).at(1)), ranks, n)) == expected);
+      CHECK(widen(mean(pith::two_shot(pith::rated(pith::threshold(1, 0.9)).at(1)), ranks, n)) == expected);
+    }
   }
 }
 

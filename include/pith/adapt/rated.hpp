@@ -154,12 +154,12 @@ class rated : public pipeable {
     detail::encode_payload_from<In>(codec_, exec, id, dims, from, payload, agreed, only(local), ws);
   }
 
-  /// A dense payload is summed in flight, so that it is never asked for.
+  /// Dense payloads are no sum of C's.
   bool sums_payloads() const {
     if constexpr (requires { codec_.sums_payloads(); }) {
-      return is_dense_ || codec_.sums_payloads();
+      return !is_dense_ && codec_.sums_payloads();
     } else {
-      return true;
+      return !is_dense_;
     }
   }
   template <class In, executor E>
@@ -170,7 +170,7 @@ class rated : public pipeable {
     detail::decode_sum<In>(codec_, exec, id, dims, in, stride, ranks, factor, x, agreed, ws);
   }
   std::uint64_t most_entries(shape const& dims) const requires detail::counts_entries<C> {
-    return codec_.most_entries(dims);
+    return is_dense_ ? 0 : codec_.most_entries(dims);
   }
   template <class In, executor E>
     requires detail::may_hold_entries<C, In, E>

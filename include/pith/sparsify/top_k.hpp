@@ -4,7 +4,6 @@
 #include <pith/coding/packed_indices.hpp>
 #include <pith/core/capability.hpp>
 #include <pith/core/codec.hpp>
-#include <pith/core/convert.hpp>
 #include <pith/core/measured.hpp>
 #include <pith/core/stage.hpp>
 #include <pith/sparsify/density.hpp>
@@ -152,8 +151,9 @@ class top_k : public pipeable {
   }
 
   /// For the mean of many ranks.
-  std::uint64_t most_entries(shape const& dims) const { return kept(dims.n); }
+  std::uint64_t most_entries(shape const& dims) const requires(!lossy_coder<Coder>) { return kept(dims.n); }
   template <real In, executor E>
+    requires(!lossy_coder<Coder>)
   void decode_entries(E const& exec, call const&, shape const& dims, encoded_on<E, In const> y,
                       detail::picks<In> const& to, workspace_on<E>& ws) const {
     auto const k = kept(dims.n);
