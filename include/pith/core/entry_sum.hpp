@@ -39,8 +39,9 @@ struct find_tiles {
   }
 };
 
-/// Adds the entries of some ranks to a tile, in rank order. Those of a rank are distinct, so that no addition is atomic;
-/// what a corrupt payload names out of order is found in another tile, and left out.
+/// Adds the entries of some ranks to a tile, in rank order. Those of a rank are distinct, so that no addition is atomic:
+/// of what a corrupt payload names twice a device may add one only. What it names out of order is found in another
+/// tile, and left out.
 template <class In>
 struct add_entries {
   using A = accum<In>;

@@ -229,7 +229,8 @@ stream_on<E, In const> scaled(E const& exec, stream_on<E, In const> x, double fa
 }
 
 /// The mean of all ranks' payloads, decoded and added in rank order: by an engine in one pass, or entry by entry, with the
-/// same bits. In a chain whose last stage is an engine the others decode the mean. That of one rank is what it sent.
+/// same bits but for the sign of a zero. In a chain whose last stage is an engine the others decode the mean. That of one
+/// rank is what it sent.
 template <class In, class C, class E, class Agreed>
 void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in,
                  stream_on<E, In> x, Agreed const& agreed, workspace_on<E>& ws) {

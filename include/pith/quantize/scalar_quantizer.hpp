@@ -23,7 +23,7 @@ namespace pith::inline v0 {
 ///   keeps    nothing
 ///   is       reproducible if the rule says so: no product and sum that a fused multiply-add could round otherwise
 ///   cost     one read of x, two where a bucket is larger than a block of the executor; scratch for those: a statistic
-///            for each tile of 16,384 elements
+///            for each tile of 16,384 elements, a word for each bucket
 ///   errors   a bucket that holds NaN or infinity decodes to NaN; without scales the rule decides
 template <class Rule>
 class scalar_quantizer : public pipeable {
