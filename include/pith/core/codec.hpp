@@ -151,7 +151,9 @@ concept sums_parts = requires(C const& c, E const& exec, call const& id, shape c
 };
 /// One behind which stages may decode the sum: a majority of votes is none.
 template <class C>
-concept votes = requires { requires C::is_vote; };
+concept votes = requires {
+  requires C::is_vote;
+};
 template <class C, class In, class E>
 concept adds_parts = sums_parts<C, In, E> && !votes<C>;
 template <class C, class In, class E>

@@ -62,7 +62,9 @@ concept keeping_source = Source::keeps;
 
 /// A source whose loads begin and end at tiles, of which a block holds one or more.
 template <class Source>
-concept loads_tiles = requires { requires Source::is_tiled; };
+concept loads_tiles = requires {
+  requires Source::is_tiled;
+};
 
 /// p = residual + g; p - sent is kept where it is a number, elsewhere the residual stays.
 template <class In>
