@@ -1,6 +1,7 @@
 // pith/quantize/large_buckets.hpp — buckets that span blocks: measured by tiles, then coded part by part.
 #pragma once
 
+#include <pith/core/source.hpp>
 #include <pith/core/summation.hpp>
 #include <pith/quantize/code_block.hpp>
 
