@@ -149,13 +149,6 @@ concept sums_parts = requires(C const& c, E const& exec, call const& id, shape c
                               workspace_on<E>& ws) {
   { c.decode_sum(exec, id, dims, in, factor, x, ws) } -> std::same_as<void>;
 };
-/// One behind which stages may decode the sum: a majority of votes is none.
-template <class C>
-concept votes = requires {
-  requires C::is_vote;
-};
-template <class C, class In, class E>
-concept adds_parts = sums_parts<C, In, E> && !votes<C>;
 template <class C, class In, class E>
 concept sums_payloads = requires(C const& c, E const& exec, call const& id, shape const& dims,
                                  span_on<E, std::byte const> in, accum<In> factor, stream_on<E, In> x,
@@ -186,6 +179,15 @@ void decode_sum(C const& c, E const& exec, call const& id, shape const& dims, sp
     c.decode_sum(exec, id, dims, parts_on<E, output_of<C, In>>{y, stride, ranks}, factor, x, ws);
   }
 }
+
+/// An engine whose decode_sum gives what most ranks say, which is no sum.
+template <class C>
+concept votes = requires {
+  requires C::is_vote;
+};
+/// One whose sum the stages before it may decode.
+template <class C, class In, class E>
+concept adds_parts = sums_parts<C, In, E> && !votes<C>;
 
 /// Multiplies what a codec feeds back, if it does, by a factor: the loss scale or the learning rate changed.
 template <class C, class E, class Agreed, class Local>

@@ -16,7 +16,8 @@ enum class axis : std::uint8_t { tensor, row, column };
 ///
 ///   emits    n symbols of 1 bit; side record: two means a row or a column, of the others first
 ///   needs    a matrix shape: rows divide n (std::invalid_argument)
-///   cost     two reads of x; scratch for two sums and a count (24 bytes) a tile of a row, or a column of 256 rows, and a word a row
+///   cost     two reads of x; scratch for two sums and a count (24 bytes) a tile of a row, or a column of 256 rows,
+///            and a word a row
 ///   errors   a row or column that holds NaN or infinity decodes to NaN
 ///   is       a projection on the indicators of both sides, contractive with delta = 1 / columns, or 1 / rows; use it
 ///            with error feedback

@@ -78,7 +78,7 @@ struct make_dequantize_block {
 /// without scales one.
 template <class Rule>
 struct quantizer_batch {
-  /// Each is a program but large_buckets, of which a word each is laid out.
+  /// Programs, but for large_buckets: these are counted to lay out a word for each.
   enum work : unsigned { small_buckets, tiles_of_large, large_buckets, parts_of_large, decoding };
   static constexpr unsigned programs = 5;
 
