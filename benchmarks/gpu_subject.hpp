@@ -27,7 +27,7 @@ class static_subject {
         codec_(codec),
         payload_(exec, pith::payload_bytes<float>(codec_, dims), sets),
         gathered_(exec, sums ? summed_ranks * stride() : 0, sets),
-        scratch_(exec, pith::workspace_bytes<float>(exec, codec_, dims)) {
+        scratch_(exec, pith::workspace_bytes<float>(exec, codec_, dims, summed_ranks)) {
     for (std::size_t i = 0; i < sets; ++i) states_.push_back(pith::make_state<float>(exec, codec_, dims));
   }
 

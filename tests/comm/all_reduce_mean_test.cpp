@@ -71,3 +71,15 @@ TEST_CASE("a payload and its exchange decode alike") {
   auto b = trial<float, C>(codec, {200});
   CHECK(a.roundtrip(x) == b.all_reduce(x));
 }
+
+TEST_CASE("what is added in flight takes the scratch of one tensor at most") {
+  auto const within_one = [](auto const& codec) {
+    CAPTURE(codec.name());
+    auto const dims = pith::shape{1000};
+    CHECK(pith::detail::exchange_scratch_bytes<float>(codec, pith::seq, dims, 4) <=
+          pith::scratch_for<float>(dims.n) + pith::detail::scratch_bytes<float>(codec, pith::seq, dims));
+  };
+  within_one(pith::identity());
+  within_one(pith::cast<pith::bfloat16>());
+  within_one(pith::random_k(0.3));
+}

@@ -106,9 +106,8 @@ void decode_part_mean(C const& c, E const& exec, call const& id, tensor_parts co
 template <class In, class C, class E>
 std::size_t part_mean_scratch_bytes(C const& c, E const& exec, tensor_parts const& over, unsigned ranks) {
   // A short part may need more: fewer elements may not hold the entries of all ranks at once.
-  return std::max({exchange_scratch_bytes<In>(c, exec, over.largest(), ranks),
-                   exchange_scratch_bytes<In>(c, exec, over.remainder(), ranks),
-                   scratch_bytes<In>(c, exec, over.largest())});
+  return std::max({mean_scratch_bytes<In>(c, exec, over.largest(), ranks),
+                   mean_scratch_bytes<In>(c, exec, over.remainder(), ranks)});
 }
 
 /// Encodes the mean of this rank's part, which x begins with.

@@ -200,16 +200,24 @@ constexpr std::size_t padded_bytes(transfer const& moves) {
   return comes_apart(moves.how) ? align_up(moves.bytes(), section_alignment) : moves.bytes();
 }
 
+/// What decode_mean takes.
+template <class In, class C, class E>
+std::size_t mean_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
+  auto const own = scratch_bytes<In>(c, exec, dims);
+  if (ranks == 1 || has_decode_sum<In, E>(c)) return own;
+  if (auto const most = most_entries<In, E>(c, dims); most > 0)
+    return own + entry_sum<In>{dims.n, most, ranks}.scratch_bytes();
+  return own + scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n);
+}
+
 template <class In, class C, class E>
 std::size_t exchange_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
   if constexpr (collective<C, In, E>) {
     return c.template exchange_scratch_bytes<In>(exec, dims, ranks);
   } else {
-    auto const own = scratch_bytes<In>(c, exec, dims);
-    if (ranks == 1 || has_decode_sum<In, E>(c)) return own;
-    if (auto const most = most_entries<In, E>(c, dims); most > 0)
-      return own + entry_sum<In>{dims.n, most, ranks}.scratch_bytes();
-    return own + scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n);
+    if (sums(c) == sum_form::none) return mean_scratch_bytes<In>(c, exec, dims, ranks);
+    auto const share = sums(c) == sum_form::decode && ranks > 1 ? scratch_for<In>(dims.n) : 0;
+    return share + scratch_bytes<In>(c, exec, dims);
   }
 }
 
