@@ -2,8 +2,9 @@
 //
 //   codec_bench [--codec TEXT]... [--executor NAME]... [--log2n N]... [--rounds N] [--benchmark_format=json]
 //
-// One program for each type of elements: codec_bench_double and so on. All rows of an executor and size are timed side by side (yardstick.hpp). A row is an operation of a codec: encode, decode,
-// or decode_sum4, which adds up what four ranks sent. It says
+// One program for each type of elements: codec_bench_double and so on. All rows of an executor and size are timed side by
+// side (yardstick.hpp). A row is an operation of a codec: encode, decode, or decode_sum4, which adds up what four ranks
+// sent. It says
 //
 //   ns_per_element, q10    the median over the rounds, and the tenth percentile
 //   x_memcpy               its time over that of copying the values; x_memcpy_q10: of the tenth percentiles

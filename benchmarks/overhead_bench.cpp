@@ -2,8 +2,9 @@
 //
 //   overhead_bench [--codec TEXT]... [--rounds N] [--benchmark_format=json]
 //
-//   call/CODEC        compressing 8 elements
-//   resnet50/CODEC    gradient_exchange of ResNet-50's 161 tensors alone; x_one: over that of one tensor of their size
+//   call/CODEC        compressing 8 elements; copied: the elements of 2^22 that memcpy copies meanwhile
+//   resnet50/CODEC    gradient_exchange of ResNet-50's 161 tensors alone; x_memcpy: its time over that of copying them;
+//                     x_one: over that of one tensor of their size; copied_a_tensor: the difference for each
 //   transformer/CODEC, small/CODEC    the same of a transformer's 292 tensors, and of 325 of 1 to 4096 elements
 //   mean/CODEC        all_reduce_mean of 2^22 elements alone; x_parts: over compressing and decompressing them
 //   memory/CODEC      bytes an element of 2^22, of workspace, state and payload
@@ -16,14 +17,38 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
 
 using gradient = pith::buffer<float, pith::seq_executor>;
 constexpr unsigned log2n = 22;
+
+/// Times things in rounds with copies of 2^22 floats.
+class beside_memcpy {
+ public:
+  explicit beside_memcpy(std::size_t rounds) : rounds_(rounds) {}
+
+  static std::size_t sets() { return bench::sets_for(bytes); }
+  auto operator()(std::vector<bench::thing> things) const {
+    return bench::measure(std::move(things), memory_, bytes, sets(), rounds_);
+  }
+
+ private:
+  static constexpr std::size_t bytes = sizeof(float) << log2n;
+
+  std::size_t rounds_;
+  bench::yardstick<pith::seq_executor> memory_{pith::seq, bytes, sets()};
+};
+
+/// The floats that memcpy copies in a time.
+double floats_copied(bench::rates const& memory, double seconds) { return memory.copied(seconds) / sizeof(float); }
 
 struct options {
   std::vector<std::string> codecs;
@@ -46,10 +71,26 @@ std::vector<std::string> model_codecs(options const& o) {
           "ef(qsgd<8>)", "top_k(0.01)",    "ef(top_k(0.01))", "random_k(0.1)",   "power_sgd(4)"};
 }
 
-void compress_eight(benchmark::State& rounds, std::string const& text) {
-  auto const x = bench::normal_values<float>(8);
-  auto codec = bench::subject<float, pith::seq_executor>(pith::seq, text, {8, 2}, 1);
-  for (auto _ : rounds) codec.encode(0, x);
+/// A call is too short to be timed alone.
+bench::thing compress_eight(std::string const& text, unsigned times) {
+  using subject = bench::subject<float, pith::seq_executor>;
+  auto const codec = std::make_shared<subject>(pith::seq, text, pith::shape{8, 2}, 1);
+  return {[codec, times, x = bench::normal_values<float>(8)](std::size_t) {
+    for (unsigned i = 0; i < times; ++i) codec->encode(0, x);
+  }};
+}
+
+std::vector<bench::row> calls(std::vector<std::string> const& texts, beside_memcpy const& time) {
+  constexpr unsigned calls = 1000;
+  auto things = std::vector<bench::thing>();
+  for (auto const& text : texts) things.push_back(compress_eight(text, calls));
+  auto const [times, memory] = time(things);
+  auto rows = std::vector<bench::row>();
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    auto const one = times[i].median / calls;
+    rows.push_back({"call/" + texts[i], one, {{"copied", floats_copied(memory, one)}}});
+  }
+  return rows;
 }
 
 gradient normal_gradient(std::size_t n) {
@@ -59,12 +100,28 @@ gradient normal_gradient(std::size_t n) {
   return made;
 }
 
-/// Exchanges a gradient in place, which is made anew each time.
-template <class Exchange>
-bench::thing in_place(gradient& to, gradient const& from, Exchange const& exchange) {
-  return {[&to, exchange](std::size_t) { exchange(to.view()); },
-          [&to, &from](std::size_t) { pith::seq.copy(to.data(), from.data(), from.size_bytes()); }};
-}
+/// A gradient that is exchanged in place, in several buffers. Before each exchange the values of another, whose turn comes
+/// half a round of them later, are made anew, so that it has left the cache by then.
+class exchanged {
+ public:
+  exchanged(gradient const& values, std::size_t sets)
+      : values_(values), sets_(sets), work_(pith::seq, values.size(), sets) {
+    for (std::size_t set = 0; set < sets; ++set) restore(set);
+  }
+
+  template <class Exchange>
+  bench::thing by(Exchange const& exchange) const {
+    return {[this, exchange](std::size_t set) { exchange(work_[set % sets_]); },
+            [this](std::size_t set) { restore((set + sets_ / 2) % sets_); }};
+  }
+
+ private:
+  void restore(std::size_t set) const { pith::seq.copy(work_[set].data(), values_.data(), values_.size_bytes()); }
+
+  gradient const& values_;
+  std::size_t sets_;
+  bench::rotated<float, pith::seq_executor> work_;
+};
 
 struct model {
   std::string name;
@@ -99,21 +156,21 @@ std::vector<model> models() {
 
 /// A model's gradient is larger than a cache, so one buffer will do; of small tensors all is in one, on both sides. The
 /// one tensor is a matrix, since a vector would be no work for low rank; what is left of 4096 rows is left out.
-bench::row exchange_model(std::string const& text, model const& of, gradient const& values, std::size_t rounds) {
+bench::row exchange_model(std::string const& text, model const& of, gradient const& values, beside_memcpy const& time) {
   auto comm = pith::self_communicator();
-  auto work = gradient(pith::seq, values.size());
+  auto const work = exchanged(values, 1);
   auto const codec = bench::codec_of<float, pith::seq_executor>(text);
   auto many = pith::make_exchange<float>(pith::seq, comm, of.specs(), codec);
   auto const all = pith::shape{values.size() / 4096 * 4096, 4096};
   auto one = pith::make_exchange<float>(pith::seq, comm, {{"all", all}}, codec);
-  auto const exchange_one = [&](auto x) { one.all_reduce_mean(x.first(all.n)); };
-  auto const times = bench::interleave(
-      {in_place(work, values, [&](auto x) { many.all_reduce_mean(x); }), in_place(work, values, exchange_one)}, 1,
-      rounds);
-  auto const a_tensor = (times[0].median - times[1].median) / static_cast<double>(of.tensors.size());
+  auto const [times, memory] = time({work.by([&](auto x) { many.all_reduce_mean(x); }),
+                                     work.by([&](auto x) { one.all_reduce_mean(x.first(all.n)); })});
+  auto const both = times[0].median, more = both - times[1].median;
   return {of.name + "/" + text,
-          times[0].median,
-          {{"x_one", times[0].median / times[1].median}, {"ns_a_tensor", a_tensor * 1e9}}};
+          both,
+          {{"x_memcpy", floats_copied(memory, both) / static_cast<double>(values.size())},
+           {"x_one", both / times[1].median},
+           {"copied_a_tensor", floats_copied(memory, more) / static_cast<double>(of.tensors.size())}}};
 }
 
 /// all_reduce_mean of one tensor, with what it needs.
@@ -138,18 +195,19 @@ class mean_of_one {
   pith::buffer<std::byte, pith::seq_executor> scratch_;
 };
 
-bench::row exchange_tensor(std::string const& text, gradient const& values, std::size_t rounds) {
+bench::row exchange_tensor(std::string const& text, exchanged const& work, beside_memcpy const& time) {
   auto const dims = bench::matrix_of(log2n);
   auto mean = mean_of_one(text, dims);
   auto parts = bench::subject<float, pith::seq_executor>(pith::seq, text, dims, 1);
-  auto work = gradient(pith::seq, values.size());
   auto const both = [&](auto x) {
     parts.encode(0, x);
     parts.decode(0, x);
   };
-  auto const times =
-      bench::interleave({in_place(work, values, [&](auto x) { mean(x); }), in_place(work, values, both)}, 1, rounds);
-  return {"mean/" + text, times[0].median, {{"x_parts", times[0].median / times[1].median}}};
+  auto const [times, memory] = time({work.by([&](auto x) { mean(x); }), work.by(both)});
+  auto const n = static_cast<double>(dims.n);
+  return {"mean/" + text,
+          times[0].median,
+          {{"x_memcpy", floats_copied(memory, times[0].median) / n}, {"x_parts", times[0].median / times[1].median}}};
 }
 
 bench::row memory(std::string const& text) {
@@ -164,13 +222,15 @@ bench::row memory(std::string const& text) {
 }
 
 void measure_all(options const& o) {
-  for (auto const& text : codecs(o)) benchmark::RegisterBenchmark(("call/" + text).c_str(), compress_eight, text);
+  auto const time = beside_memcpy(o.rounds);
+  bench::print(calls(codecs(o), time));
   for (auto const& of : models()) {
     auto const values = normal_gradient(of.size());
-    for (auto const& text : model_codecs(o)) bench::print(exchange_model(text, of, values, o.rounds));
+    for (auto const& text : model_codecs(o)) bench::print(exchange_model(text, of, values, time));
   }
-  auto const tensor = normal_gradient(std::size_t{1} << log2n);
-  for (auto const& text : codecs(o)) bench::print(exchange_tensor(text, tensor, o.rounds));
+  auto const values = normal_gradient(std::size_t{1} << log2n);
+  auto const work = exchanged(values, time.sets());
+  for (auto const& text : codecs(o)) bench::print(exchange_tensor(text, work, time));
   for (auto const& text : codecs(o)) bench::print(memory(text));
 }
 

@@ -183,6 +183,8 @@ struct rates {
   double of_memcpy(traffic const& least, double seconds) const {
     return least.total() / seconds / (2 * bytes / copy.median);
   }
+  /// The bytes that memcpy copies in a time.
+  double copied(double seconds) const { return bytes * seconds / copy.median; }
 };
 
 /// Times all things and the yardstick side by side; the times of things, then the rates.
