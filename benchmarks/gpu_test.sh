@@ -35,7 +35,7 @@ ends 2 --slowly
 says 'gpu.sh --quick'
 
 stand_in "$made/bin/nvidia-smi" <<<'case $1 in *name) echo Card X ;; *cap) echo 9.0 ;; *) echo 580.1 ;; esac'
-stand_in "$made/bin/cmake" </dev/null
+for tool in cmake ninja nvcc; do stand_in "$made/bin/$tool" </dev/null; done
 stand_in "$made/bin/ctest" <<<'echo 100% tests passed'
 stand_in "$made/bin/compute-sanitizer" </dev/null
 stand_in "$made/bin/no_torch" <<<'exit 1'
@@ -50,8 +50,9 @@ says '| torch | skipped: '
 says '| `encode sign/2^20` | 2 | 1 | 4 | 2097 | 50 | 2 | 32.0 | 0.4 |'
 called 'CMAKE_CUDA_ARCHITECTURES=90-real'
 called 'gpu_bench --quick'
-called 'memcheck .* exec_cuda_test$\|memcheck.*/exec_cuda_test$'
-not_called 'cuda_codecs_quantize$'
+called 'target gpu_tests -- -k 0'
+called 'memcheck.*/exec_cuda_test --test-case-exclude=an error names the call$'
+not_called cuda_codecs_quantize
 python3 -c 'import json, sys; json.load(open(sys.argv[1]))["benchmarks"][0]' "$made/out/gpu.json"
 
 ends 0 --no-build --no-tests --no-sanitizer --no-bench --no-peers
@@ -61,9 +62,15 @@ not_called ctest
 not_called compute-sanitizer
 not_called gpu_bench
 
+stand_in "$made/bin/cmake" <<<'[[ $* == *TESTS=OFF* || $* == *gpu_bench ]]'
+ends 1 --no-tests --no-sanitizer --no-peers
+says '| build for Card X | passed |'
+says '| build of the tests | **failed**, 1 |'
+says '| measurement | passed |'
+
 stand_in "$made/bin/ctest" <<<'echo "1 - exec/cuda_test (Skipped)"'
 stand_in "$made/bin/compute-sanitizer" <<<'exit 1'
 ends 1 --no-peers
 says '| bytes of the CPU | **failed**, 1 |'
 says '| measurement | passed |'
-says 'failed: primitives, capture and replay; bytes of the CPU; other device tests; accesses to memory; races in'
+says 'failed: build of the tests; primitives, capture and replay; bytes of the CPU; other device tests; accesses to memory; races in'

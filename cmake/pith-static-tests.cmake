@@ -7,7 +7,7 @@
 #
 # The project's compiler is asked, clang++ if it is another one and there, and nvcc in CUDA builds.
 
-set(pith_cxx_check -std=c++20 ${pith_warnings} -fsyntax-only -x c++)
+set(pith_cxx_check -std=c++20 ${pith_warnings} -Werror -fsyntax-only -x c++)
 set(pith_check_c++ ${CMAKE_CXX_COMPILER} ${pith_cxx_check})
 set(pith_checkers c++)
 find_program(PITH_CLANGXX NAMES clang++ clang++-14)
