@@ -17,7 +17,7 @@
 #include <thrust/memory.h>
 #include <thrust/version.h>
 #if defined(__CUDACC__)
-#include <pith/exec/stream.hpp>
+#include <pith/exec/cuda.cuh>
 
 #include <thrust/system/cuda/execution_policy.h>
 #endif
@@ -45,34 +45,6 @@ template <class P>
 concept cuda_policy = false;
 #endif
 
-/// One thread of a device, while others take other blocks.
-struct device_thread : lone_thread {
-  PITH_HD std::uint32_t add([[maybe_unused]] std::uint32_t* word, [[maybe_unused]] std::uint32_t amount) const {
-#if defined(__CUDA_ARCH__)
-    return atomicAdd(word, amount);
-#else
-    return 0;
-#endif
-  }
-  PITH_HD bool is_last([[maybe_unused]] std::uint32_t* arrived, [[maybe_unused]] std::uint32_t blocks) const {
-#if defined(__CUDA_ARCH__)
-    return arrives_last(arrived, blocks);
-#else
-    return false;
-#endif
-  }
-};
-
-/// A block in the hands of one thread, with its fast memory on that thread's stack.
-template <class Body>
-struct thrust_block {
-  Body body;
-  PITH_HD void operator()(std::uint64_t block) const {
-    typename Body::memory fast;
-    body(device_thread(), fast, block);
-  }
-};
-
 inline namespace PITH_ISA_NAMESPACE {
 
 template <class Body>
@@ -86,6 +58,8 @@ struct thrust_host_block {
 /// The memory that a policy's algorithms can reach.
 template <class P>
 struct thrust_memory : host_memory {
+  static constexpr std::uint32_t block_span = 512;
+
   thrust_memory() = default;
   explicit thrust_memory(P const&) {}
 };
@@ -103,16 +77,15 @@ struct thrust_memory<P> : cuda_executor {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// Runs indices and blocks by thrust::for_each: a thread takes whole blocks.
+/// Runs indices and blocks by thrust::for_each, where a thread takes whole blocks; the blocks of a device policy as
+/// on(stream) does, since their memory is too large for each of its threads.
 ///
 ///   owns     a copy of the policy; what that refers to, such as a stream, must outlive it; needs one to run
-///   waits    as the policy does: par_nosync of a stream does not
-///   cost     on a device each thread needs some KiB of local memory: on(stream) shares blocks, and is faster
+///   waits    as the policy does: par_nosync of a stream does not; for the blocks of a device never
 ///   needs    for omp::par and tbb::par what Thrust needs for them: -fopenmp, TBB
 template <thrust_policy P>
 class thrust_executor : public detail::thrust_memory<P> {
  public:
-  static constexpr std::uint32_t block_span = 512;
   static constexpr char const* name() { return "thrust"; }
 
   thrust_executor() = default;
@@ -126,7 +99,7 @@ class thrust_executor : public detail::thrust_memory<P> {
   template <class Body>
   void for_each_block(std::uint64_t blocks, Body const& body) const {
     if constexpr (detail::cuda_policy<P>) {
-      for_each_index(blocks, detail::thrust_block<Body>{body});
+      detail::thrust_memory<P>::for_each_block(blocks, body);
     } else {
       for_each_index(blocks, detail::thrust_host_block<Body>{body});
     }
