@@ -34,8 +34,12 @@ class side_stream {
   /// Whether all is done that it was given; not while a graph is captured.
   bool is_idle() const {
     auto const status = cudaStreamQuery(stream_);
-    if (status != cudaErrorNotReady) check_cuda(status, "cudaStreamQuery");
-    return status == cudaSuccess;
+    if (status == cudaErrorNotReady) {
+      static_cast<void>(cudaGetLastError());  // it is no failure, and others of this thread ask for the last one
+      return false;
+    }
+    check_cuda(status, "cudaStreamQuery");
+    return true;
   }
 
  private:
