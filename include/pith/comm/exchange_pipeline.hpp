@@ -21,6 +21,12 @@
 namespace pith::inline v0::detail {
 
 /// What a gradient is multiplied by, in place of the sum of all ranks' weights. That of none is zero.
+struct set_weight {
+  double* to;
+  double weight;
+  PITH_HD void operator()(std::uint64_t) const { *to = weight; }
+};
+
 struct weight_share {
   double* total;
   double weight;
@@ -159,7 +165,7 @@ class exchange_pipeline {
 
   /// The share of this rank, times their number: the mean of what is so weighted is the weighted mean.
   void agree_on_weight() {
-    exec_.upload(weight_.data(), &own_weight_, sizeof own_weight_);
+    exec_.for_each_index(1, set_weight{weight_.data(), own_weight_});
     comms_.all().all_reduce(exec_, weight_.view(), reduction::sum).wait(exec_);
     exec_.for_each_index(1, weight_share{weight_.data(), own_weight_ * comms_.size()});
   }
