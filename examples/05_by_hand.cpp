@@ -20,7 +20,7 @@ class by_hand {
   explicit by_hand(pith::thread_communicator comm)
       : comm_(comm),
         state_(pith::make_state<float>(pith::seq, codec_, {n}, {0, 0, static_cast<std::uint16_t>(comm.rank())})),
-        mine_(pith::payload_bytes<float>(codec_, {n})),
+        mine_((pith::payload_bytes<float>(codec_, {n}) + 7) / 8 * 8),  // so that all lie at a multiple of 8 bytes
         all_(mine_.size() * comm.size()),
         scratch_(pith::workspace_bytes<float>(pith::seq, codec_, {n})) {}
 

@@ -64,6 +64,18 @@ TEST_CASE("a payload one byte short is refused") {
                        std::invalid_argument);
 }
 
+TEST_CASE("a payload that lies anywhere is refused") {
+  auto f = fixture();
+  auto bytes = std::vector<std::byte>(24);
+  auto const at_four = pith::span<std::byte>(bytes.data() + 4, 12);
+  CHECK_THROWS_WITH_AS(pith::compress(pith::seq, f.codec, pith::span<float const>(f.x), at_four, f.state, f.ws),
+                       "pith::compress: the payload must lie at a multiple of 8 bytes, got 4 beyond one",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      pith::decompress(pith::seq, f.codec, pith::span<std::byte const>(at_four), pith::span<float>(f.x), f.state, f.ws),
+      "pith::decompress: the payload must lie at a multiple of 8 bytes, got 4 beyond one", std::invalid_argument);
+}
+
 TEST_CASE("a gradient of another size is refused") {
   auto f = fixture();
   CHECK_THROWS_WITH_AS(f.compress(7, 12), "pith::compress: the elements of x must be 8, got 7", std::invalid_argument);

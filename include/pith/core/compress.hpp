@@ -118,10 +118,15 @@ inline void require_size(char const* verb, char const* what, std::size_t expecte
 inline void require_room(char const* verb, std::size_t expected, std::size_t got) {
   require(got >= expected, verb, ": the payload must have ", expected, " bytes, got ", got);
 }
+inline void require_aligned(char const* verb, char const* what, void const* at) {
+  auto const beyond = reinterpret_cast<std::uintptr_t>(at) % section_alignment;
+  require(beyond == 0, verb, ": ", what, " must lie at a multiple of 8 bytes, got ", beyond, " beyond one");
+}
 
 }  // namespace detail
 
-/// Begins the state's next step and encodes `x` into the first payload_bytes<In>(codec, dims) bytes of `payload`.
+/// Begins the state's next step and encodes `x` into the first payload_bytes<In>(codec, dims) bytes of `payload`, which
+/// lies at a multiple of 8 bytes.
 template <class In, executor E, class C>
 void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> const> x,
               span_on<E, std::byte> payload, codec_state<In, C, E>& state, workspace_on<E>& ws) {
@@ -129,6 +134,7 @@ void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In>
   auto const size = payload_bytes<In>(codec, dims);
   detail::require_size("compress", "the elements of x", dims.n, x.size());
   detail::require_room("compress", size, payload.size());
+  detail::require_aligned("compress", "the payload", payload.data());
   state.advance(exec);
   detail::encode_payload<In>(codec, exec, state.id(), dims, stream_on<E, In const>{x.data(), dims.n},
                              payload.first(size), state.agreed(), state.local(), ws);
@@ -150,6 +156,7 @@ void decompress(E const& exec, C const& codec, span_on<E, std::byte const> paylo
   auto const size = payload_bytes<In>(codec, dims);
   detail::require_size("decompress", "the elements of x", dims.n, x.size());
   detail::require_room("decompress", size, payload.size());
+  detail::require_aligned("decompress", "the payload", payload.data());
   auto id = state.id();
   id.rank = from;
   detail::decode_payload<In>(codec, exec, id, dims, payload.first(size), stream_on<E, In>{x.data(), dims.n},

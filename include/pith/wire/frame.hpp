@@ -22,11 +22,6 @@ constexpr void explain_frame() {
                 "pith: a frame needs a codec with a payload; this collective has only rounds of an exchange");
 }
 
-inline void require_aligned(char const* verb, void const* frame) {
-  require(reinterpret_cast<std::uintptr_t>(frame) % section_alignment == 0, verb,
-          ": the frame must lie at a multiple of 8 bytes");
-}
-
 template <class E>
 std::uint64_t payload_checksum(E const& exec, span<std::byte const> payload, workspace_on<E>& ws) {
   std::uint64_t sum = 0;
@@ -80,7 +75,7 @@ void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> con
   auto h = header{codec.name(), kind_of<In>(), state.dims(), 0, {id.seed, id.tensor, id.rank}, 0, 0};
   h.payload_bytes = payload_bytes<In>(codec, h.dims);
   detail::require_size("wire::seal", "the bytes of the frame", h.bytes() + h.payload_bytes, frame.size());
-  detail::require_aligned("wire::seal", frame.data());
+  detail::require_aligned("wire::seal", "the frame", frame.data());
   auto const payload = frame.subspan(h.bytes());
   compress(exec, codec, gradient, payload, state, ws);
   h.payload_checksum = detail::payload_checksum(exec, span<std::byte const>(payload), ws);
@@ -101,7 +96,7 @@ header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,
   detail::explain_frame<In, C, E>();
   auto const& dims = state.dims();
   detail::require_size("wire::open", "the elements of the gradient", dims.n, gradient.size());
-  detail::require_aligned("wire::open", frame.data());
+  detail::require_aligned("wire::open", "the frame", frame.data());
   auto h = read_header(frame);
   detail::require_same<In>(codec, dims, h, frame.size());
   auto const payload = frame.subspan(h.bytes());
