@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
@@ -131,6 +132,13 @@ TEST_CASE("finite numbers are told from the others") {
   CHECK(std::isnan(pith::finite_or_nan(infinity)));
   CHECK(std::isnan(pith::finite_or_nan(std::numeric_limits<double>::quiet_NaN())));
   CHECK(pith::finite_or_nan(1.5f) == 1.5f);
+}
+
+TEST_CASE("a scale that is not finite becomes the same NaN on all processors") {
+  using limits = std::numeric_limits<float>;
+  for (auto const value : {limits::infinity(), -limits::infinity(), -limits::quiet_NaN(), limits::signaling_NaN()})
+    CHECK(std::bit_cast<std::uint32_t>(pith::finite_or_nan(value)) == 0x7fc0'0000u);
+  CHECK(pith::finite_or_nan(limits::max()) == limits::max());
 }
 
 TEST_CASE("sums are kept in double for double and else in float") {

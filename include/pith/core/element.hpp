@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 namespace pith::inline v0 {
@@ -145,10 +146,14 @@ PITH_HD inline std::int32_t nearest_integer(A x, A most) {
   return (size ^ sign) - sign;
 }
 
+/// The one NaN that is written: the bits of a computed one are the processor's.
+template <std::floating_point A>
+inline constexpr A written_nan = std::numeric_limits<A>::quiet_NaN();
+
 /// A scale that is infinite says nothing about its bucket: such a bucket is NaN as a whole.
 template <class A>
 PITH_HD inline A finite_or_nan(A value) {
-  return is_finite(value) ? value : value - value;
+  return is_finite(value) ? value : A{written_nan<A>};
 }
 
 /// The name of an element type, as it stands in digests and messages.
