@@ -154,7 +154,10 @@ class redsync_mean : public pipeable {
   /// The indices that there is room for; room in the shape is of bytes.
   std::uint64_t entries(shape const& dims) const {
     auto const k = density_.of(dims.n), most = k == 0 ? 0 : std::min(2 * k - 1, dims.n);
-    return bytes_of(dims, most) <= dims.room ? most : dims.room * 8 / width(dims);
+    auto const held = bytes_of(dims, most) <= dims.room ? most : dims.room * 8 / width(dims);
+    detail::require(bytes_of(dims, held) <= 0xffffffffu, "redsync_mean: indices take at most 2^32 - 1 bytes, got ",
+                    bytes_of(dims, held), ": split the tensor");
+    return held;
   }
 
   shape output_shape(shape const& dims) const { return {bytes_of(dims, entries(dims))}; }
