@@ -13,7 +13,7 @@ struct nearest8_rule {
   static constexpr bool draws = false;
 
   PITH_HD auto measure(auto x) const { return x < 0 ? -x : x; }
-  PITH_HD auto merge(auto a, auto b) const { return a > b || a != a ? a : b; }
+  PITH_HD auto merge(auto a, auto b) const { return pith::larger_or_nan(a, b); }
   template <class A>
   PITH_HD A finish(A largest, std::uint64_t, A) const {
     return pith::finite_or_nan(static_cast<A>(largest / 127));

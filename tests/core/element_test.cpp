@@ -134,6 +134,14 @@ TEST_CASE("finite numbers are told from the others") {
   CHECK(pith::finite_or_nan(1.5f) == 1.5f);
 }
 
+TEST_CASE("the larger one is NaN if either is") {
+  auto const nan = std::numeric_limits<float>::quiet_NaN();
+  CHECK(pith::larger_or_nan(1.0f, 2.0f) == 2);
+  CHECK(pith::larger_or_nan(2.0f, 1.0f) == 2);
+  CHECK(std::isnan(pith::larger_or_nan(nan, 1.0f)));
+  CHECK(std::isnan(pith::larger_or_nan(1.0f, nan)));
+}
+
 TEST_CASE("a scale that is not finite becomes the same NaN on all processors") {
   using limits = std::numeric_limits<float>;
   for (auto const value : {limits::infinity(), -limits::infinity(), -limits::quiet_NaN(), limits::signaling_NaN()})

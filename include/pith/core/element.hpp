@@ -146,6 +146,13 @@ PITH_HD inline std::int32_t nearest_integer(A x, A most) {
   return (size ^ sign) - sign;
 }
 
+/// The larger one; NaN if either is. In two steps, since g++ makes jumps of a choice by two conditions.
+template <std::floating_point A>
+PITH_HD constexpr A larger_or_nan(A a, A b) {
+  auto const most = a > b ? a : b;
+  return a != a ? a : most;
+}
+
 /// The one NaN that is written: the bits of a computed one are the processor's.
 template <std::floating_point A>
 inline constexpr A written_nan = std::numeric_limits<A>::quiet_NaN();

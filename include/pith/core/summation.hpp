@@ -232,9 +232,8 @@ struct plus {
   PITH_HD constexpr double operator()(double a, double b) const { return a + b; }
 };
 
-/// The larger one; NaN if either is.
 struct larger {
-  PITH_HD constexpr double operator()(double a, double b) const { return a > b || a != a ? a : b; }
+  PITH_HD constexpr double operator()(double a, double b) const { return larger_or_nan(a, b); }
 };
 
 }  // namespace pith::inline v0::detail
