@@ -40,7 +40,7 @@ struct rule_types<R, A> {
 /// The mathematics of a scalar quantizer, all PITH_HD: a statistic per bucket, a scale from it, a symbol per element.
 ///
 ///     statistic measure(A x)                            what x adds to its bucket's statistic: a double or a few
-///     statistic merge(statistic, statistic)             joins two
+///     statistic merge(statistic, statistic)             joins two; of magnitudes: larger_or_nan
 ///     scale     finish(statistic, uint64 count, A{})    the scale, a number or a few of A; NaN if it is not finite
 ///     uint32    code(A x, scale, uint16 random)         the symbol, below 2^bits
 ///     A         value(uint32 symbol, scale)             what it stands for; NaN for a NaN scale
