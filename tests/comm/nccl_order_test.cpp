@@ -254,6 +254,15 @@ TEST_CASE("a request that is given up puts the stream behind its call") {
   });
 }
 
+TEST_CASE("who asks for a transfer that is under way leaves no error behind") {
+  auto const transfers = pith::detail::side_stream();
+  transfers.get()->give({});
+  transfers.get()->give({});
+  CHECK_FALSE(transfers.is_idle());
+  CHECK(cudaGetLastError() == cudaSuccess);
+  CHECK(transfers.is_idle());
+}
+
 TEST_CASE("parts of a communicator share its stream") {
   run_queued(2, turn::first, [](queued_executor const&, pith::nccl_communicator& comm) {
     auto const before = queued_device::current().streams();

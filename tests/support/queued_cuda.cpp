@@ -3,7 +3,16 @@
 
 #include <cuda_runtime_api.h>
 
+#include <utility>
+
 using support::queued_device;
+
+namespace {
+
+/// What a call returned that did not succeed, until it is asked for.
+thread_local cudaError_t last_error = cudaSuccess;
+
+}  // namespace
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* most) {
   *least = 0;
@@ -21,7 +30,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 /// Who asks gives streams time.
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (!stream->is_idle()) queued_device::current().go_on();
-  return stream->is_idle() ? cudaSuccess : cudaErrorNotReady;
+  if (stream->is_idle()) return cudaSuccess;
+  return last_error = cudaErrorNotReady;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* made, unsigned) {
@@ -41,4 +51,5 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 char const* cudaGetErrorString(cudaError_t) { return "an error of queues"; }
