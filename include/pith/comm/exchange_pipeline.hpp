@@ -20,13 +20,13 @@
 
 namespace pith::inline v0::detail {
 
-/// What a gradient is multiplied by, in place of the sum of all ranks' weights. That of none is zero.
 struct set_weight {
   double* to;
   double weight;
   PITH_HD void operator()(std::uint64_t) const { *to = weight; }
 };
 
+/// What a gradient is multiplied by, in place of the sum of all ranks' weights. That of none is zero.
 struct weight_share {
   double* total;
   double weight;
