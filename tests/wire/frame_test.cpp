@@ -239,7 +239,8 @@ TEST_CASE("wrong use is refused before anything is written and does not begin a 
   CHECK_THROWS_WITH_AS(d.seal(x, {room.data(), size - 1}),
                        "pith::wire::seal: the bytes of the frame must be 145, got 144", std::invalid_argument);
   CHECK_THROWS_WITH_AS(d.seal(x, {room.data() + 1, size}),
-                       "pith::wire::seal: the frame must lie at a multiple of 8 bytes, got 1 beyond one", std::invalid_argument);
+                       "pith::wire::seal: the frame must lie at a multiple of 8 bytes, got 1 beyond one",
+                       std::invalid_argument);
   CHECK_THROWS_AS(d.seal(gradient(99), {room.data(), size}), std::invalid_argument);
   CHECK(room == std::vector<std::byte>(size + 8, std::byte{0x77}));
   CHECK(*d.state.id().step == 0);
