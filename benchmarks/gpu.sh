@@ -42,7 +42,7 @@ need() {
 ask() { nvidia-smi --query-gpu="$1" --format=csv,noheader --id=0; }
 device=$(ask name 2>/dev/null) && [[ -n $device ]] || { echo "skipped: nvidia-smi sees no GPU" >&2; exit 77; }
 look_for_cuda >&2
-need python3 || exit 1
+need python3
 mkdir -p "$dir"
 made=$(mktemp -d)
 trap 'rm -r "$made"' EXIT

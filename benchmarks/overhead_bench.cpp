@@ -165,11 +165,11 @@ bench::row exchange_model(std::string const& text, model const& of, gradient con
   auto one = pith::make_exchange<float>(pith::seq, comm, {{"all", all}}, codec);
   auto const [times, memory] = time({work.by([&](auto x) { many.all_reduce_mean(x); }),
                                      work.by([&](auto x) { one.all_reduce_mean(x.first(all.n)); })});
-  auto const both = times[0].median, more = both - times[1].median;
+  auto const taken = times[0].median, more = taken - times[1].median;
   return {of.name + "/" + text,
-          both,
-          {{"x_memcpy", floats_copied(memory, both) / static_cast<double>(values.size())},
-           {"x_one", both / times[1].median},
+          taken,
+          {{"x_memcpy", floats_copied(memory, taken) / static_cast<double>(values.size())},
+           {"x_one", taken / times[1].median},
            {"copied_a_tensor", floats_copied(memory, more) / static_cast<double>(of.tensors.size())}}};
 }
 

@@ -70,4 +70,5 @@ TEST_CASE("the bound and the fraction of memcpy follow their formulas") {
   CHECK(memory.bound({50, 200}) == 4.5);
   CHECK(memory.of_memcpy({100, 100}, 4) == 1);
   CHECK(memory.of_memcpy({100, 0}, 4) == 0.5);
+  CHECK(memory.copied(2) == 50);
 }

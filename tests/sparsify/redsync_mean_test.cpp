@@ -125,5 +125,9 @@ TEST_CASE("names and bounds and what is refused") {
   CHECK(redsync_mean(0.01).at(0.5).name() == "redsync_mean(0.5)");
   CHECK(redsync_mean(0.25).delta({8}) == 1.0 / (4 * 8 * 3));
   CHECK(redsync_mean(0.25).delta({0}) == 1);
+  CHECK(pith::payload_bytes<float>(redsync_mean(0.1), {0xffffffff}) < 0xffffffff);
+  CHECK_THROWS_WITH_AS(pith::payload_bytes<float>(redsync_mean(0.25), {0xffffffff}),
+                       "pith::redsync_mean: indices take at most 2^32 - 1 bytes, got 8589934580: split the tensor",
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(redsync_mean(0), "pith::redsync_mean: density must be in (0, 1], got 0", std::invalid_argument);
 }

@@ -147,7 +147,7 @@ void compress(E const&, C const&, span<T, Space>, span_on<E, std::byte>, codec_s
   explain_space<E, Space>();
 }
 
-/// Decodes into `x` what rank `from` compressed in the state's current step.
+/// Decodes into `x` what rank `from` compressed in the state's current step; the payload lies as compress needs it.
 template <class In, executor E, class C>
 void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload,
                 span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws,

@@ -120,6 +120,10 @@ namespace detail {
 template <class A>
 using bits_of = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
 
+/// The one NaN that is written: the bits of a computed one are the processor's. A constant, which device code may use.
+template <std::floating_point A>
+inline constexpr A written_nan = std::numeric_limits<A>::quiet_NaN();
+
 /// |x| and the sign bit of x without a branch, which would keep loops from being vectorised.
 template <std::floating_point A>
 PITH_HD inline A magnitude(A x) {
@@ -153,14 +157,10 @@ PITH_HD constexpr A larger_or_nan(A a, A b) {
   return a != a ? a : most;
 }
 
-/// The one NaN that is written: the bits of a computed one are the processor's.
-template <std::floating_point A>
-inline constexpr A written_nan = std::numeric_limits<A>::quiet_NaN();
-
 /// A scale that is infinite says nothing about its bucket: such a bucket is NaN as a whole.
 template <class A>
 PITH_HD inline A finite_or_nan(A value) {
-  return is_finite(value) ? value : A{written_nan<A>};
+  return is_finite(value) ? value : A{detail::written_nan<A>};
 }
 
 /// The name of an element type, as it stands in digests and messages.

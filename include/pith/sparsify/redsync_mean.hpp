@@ -124,7 +124,7 @@ struct list_mean {
 ///
 ///   emits    a count of bytes, and zeros behind them: indices of ceil(log2 n) bits, ascending, 2 k - 1 of them; side
 ///            record: the count, the number of indices, the mean in accum<In>
-///   needs    0 < density <= 1 (std::invalid_argument), n < 2^32
+///   needs    0 < density <= 1, n < 2^32, indices of less than 2^32 bytes (std::invalid_argument)
 ///   cost     a pass for the signs, those of redsync, three more; scratch 2 k indices; no host wait
 ///   errors   NaN and infinity are kept, and make the mean NaN
 ///   is       a projection of variable rate, which shape::room bounds; contractive with delta = 1 / (4 n (2 k - 1)):
