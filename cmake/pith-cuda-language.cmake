@@ -12,6 +12,7 @@ if(PITH_CUDA)
   endif()
 endif()
 
+include(${CMAKE_CURRENT_LIST_DIR}/pith-emulated-cuda.cmake)
 if(pith_nvcc)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real)

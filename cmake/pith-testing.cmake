@@ -7,6 +7,7 @@
 #   pith_add_cuda_test(exec/cuda_test)               of a .cu file; label gpu; skipped without a device
 #   pith_add_cuda_test(exec/cuda_codecs KERNELS)     ... with many kernels, which must not spill registers unless SPILLS
 #                                                    is said; for one architecture only, unless PITH_CUDA is ON
+#   pith_add_cuda_test(vector/cublas_product_test HARDWARE)   ... with a library that the emulator lacks
 #   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi. So is the same
 #                                                    program of MPICH, where mpicxx.mpich is found beside another MPI
 #   pith_add_mpi_test(comm/loss_test RANKS 4 HEARS text)   ... in a job that outlives the loss of a rank; passes if
@@ -39,11 +40,16 @@ function(pith_add_cuda_test name)
   if(arg_KERNELS AND NOT arg_SPILLS)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-warn-spills>)
   endif()
-  if(arg_KERNELS AND NOT PITH_CUDA STREQUAL "ON")
+  if(arg_KERNELS AND NOT PITH_CUDA STREQUAL "ON" AND NOT pith_emulates_cuda)
     set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES 90-real)
   endif()
   add_test(NAME ${name} COMMAND ${target})
-  set_tests_properties(${name} PROPERTIES LABELS "gpu;${labels}" SKIP_RETURN_CODE 77 RESOURCE_LOCK gpu)
+  set_tests_properties(${name} PROPERTIES LABELS "gpu;${labels}" SKIP_RETURN_CODE 77)
+  if(NOT pith_emulates_cuda)
+    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpu)
+  elseif(arg_HARDWARE)
+    set_tests_properties(${name} PROPERTIES DISABLED ON)
+  endif()
 endfunction()
 
 function(pith_add_mpi_test name)
@@ -160,7 +166,7 @@ endfunction()
 
 # A doctest program; sets target, labels and ranks for the caller.
 macro(pith_test_program name ending)
-  cmake_parse_arguments(arg "DISPATCH;FUNNELED;KERNELS;PLAIN;SPILLS" "HEARS;VARIANT" "LABELS;LIBRARIES;RANKS" ${ARGN})
+  cmake_parse_arguments(arg "DISPATCH;FUNNELED;HARDWARE;KERNELS;PLAIN;SPILLS" "HEARS;VARIANT" "LABELS;LIBRARIES;RANKS" ${ARGN})
   string(JOIN _ target ${name} ${arg_VARIANT})
   string(REPLACE / _ target ${target})
   set(labels ${arg_LABELS})
