@@ -21,12 +21,16 @@ PITH_TARGET_AVX2 inline std::uint32_t negatives_avx2(float const* x, std::uint32
   return i;
 }
 
+/// Not a lambda: what nvcc makes of one for the host compiler has lost its target.
+PITH_TARGET_AVX2 inline int below_zero_of_four(double const* x) {
+  return _mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(x), _mm256_setzero_pd(), _CMP_LT_OQ));
+}
+
 PITH_TARGET_AVX2 inline std::uint32_t negatives_avx2(double const* x, std::uint32_t n, std::uint8_t* bytes) {
-  auto const four = [](double const* from) __attribute__((always_inline, target("avx2"))) {
-    return _mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(from), _mm256_setzero_pd(), _CMP_LT_OQ));
-  };
   std::uint32_t i = 0;
-  for (; i + 8 <= n; i += 8) bytes[i / 8] = static_cast<std::uint8_t>(four(x + i) | four(x + i + 4) << 4);
+  for (; i + 8 <= n; i += 8) {
+    bytes[i / 8] = static_cast<std::uint8_t>(below_zero_of_four(x + i) | below_zero_of_four(x + i + 4) << 4);
+  }
   return i;
 }
 
