@@ -14,10 +14,15 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ptx/heap.hpp"
+
 namespace emulator {
 
+/// What a kernel did that a device does not do. The text says where.
 struct fault : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  enum class kind { other, illegal_address, misaligned };
+  explicit fault(std::string const& text, kind k = kind::other) : std::runtime_error(text), what_kind(k) {}
+  kind what_kind;
 };
 
 struct thread;
@@ -81,7 +86,6 @@ struct variable {
   char kind;  // g: global, c: const, s: shared, x: dynamic shared
   std::uint64_t size, align;
   std::uint64_t address = 0;
-  std::unique_ptr<unsigned char[]> memory;
 };
 
 struct module {
@@ -90,9 +94,8 @@ struct module {
   std::map<std::string, std::uint64_t> files;
 };
 
-class memory_map;
-/// Variables of the module are added to the memory of the device that it is for.
-std::unique_ptr<module> parse(char const* text, memory_map& memory);
+/// Variables of the module are allocated in the memory of the device that it is for.
+std::unique_ptr<module> parse(char const* text, heap& memory);
 void decode(function& f);
 
 struct dims {
@@ -110,29 +113,9 @@ struct global_shadows {
   global_shadow written, read;
 };
 
-/// Which host memory a device may touch.
-class memory_map {
- public:
-  void add(void const* p, std::uint64_t n, char const* what);
-  bool remove(void const* p);
-  bool holds(std::uint64_t address, std::uint64_t n);
-  bool has(void const* p) const { return ranges_.count(reinterpret_cast<std::uint64_t>(p)) > 0; }
-  std::string describe(std::uint64_t address) const;
-  /// The shadows from an address on that is held.
-  global_shadows* shadows(std::uint64_t address);
-
- private:
-  struct range {
-    std::uint64_t n;
-    char const* what;
-    global_shadows* shadows;
-  };
-  std::map<std::uint64_t, range> ranges_;
-  std::uint64_t first_ = 1, last_ = 0;  // the range that was looked at last
-};
-
 struct options {
   bool check = true;       // PITH_EMULATOR_CHECK=0: no bounds
+  bool undefined = true;   // PITH_EMULATOR_UNDEFINED=0: bytes may be read that were never written
   unsigned races = 1;      // PITH_EMULATOR_RACES: 0 none, 1 of shared memory, 2 of global memory too
   bool fuse = false;       // PITH_EMULATOR_FUSE=1: mul and add without .rn become fma, as ptxas may do
   unsigned order = 0;      // PITH_EMULATOR_ORDER: 0 upwards, 1 downwards, else a seed of random orders
@@ -147,7 +130,8 @@ extern options opt;
 /// A device: its memory and what runs on it. Its users take turns; a function belongs to one machine.
 class machine {
  public:
-  machine();
+  /// pinned: memory of the host that the devices share.
+  machine(std::uint64_t memory_bytes, heap& pinned);
   ~machine();
   machine(machine const&) = delete;
   machine& operator=(machine const&) = delete;
@@ -157,7 +141,7 @@ class machine {
   std::uint64_t instructions() const;
   std::uint64_t kernels() const;
 
-  memory_map memory;
+  heap memory;
 
  private:
   std::unique_ptr<struct running> running_;

@@ -509,7 +509,8 @@ bool op_isspacep(thread& t, inst const& i) {
   auto const a = t.r[i.a];
   auto const o = a - reinterpret_cast<uint64_t>(t.in->shared);
   bool const s = o < t.in->shared_bytes;
-  t.r[i.d] = i.where == space::shared ? s : i.where == space::global ? t.in->of->memory->holds(a, 1) : !s && !t.in->of->memory->holds(a, 1);
+  bool const in_heap = t.in->of->memory->spans(a, 1) || t.in->of->pinned->spans(a, 1);
+  t.r[i.d] = i.where == space::shared ? s : i.where == space::global ? in_heap : !s && !in_heap;
   return true;
 }
 template <class T, int K> struct approx {
@@ -882,7 +883,8 @@ class decoder {
     if (has("shared") || has("shared::cta")) i.where = space::shared;
     if (has("global")) i.where = space::global;
     if (has("local")) i.where = space::local;
-    if (has("param") || has("const") || has("param::entry") || has("param::func")) i.where = space::param;
+    if (has("const")) i.where = space::global;
+    if (has("param") || has("param::entry") || has("param::func")) i.where = space::param;
     i.run = nullptr;
 
     auto const lacks = [&] {

@@ -81,7 +81,7 @@ parameter read_param(lexer& in, std::uint64_t& at) {
 
 }  // namespace
 
-std::unique_ptr<module> parse(char const* text, memory_map& memory) {
+std::unique_ptr<module> parse(char const* text, heap& memory) {
   auto made = std::make_unique<module>();
   auto in = lexer{text};
   for (;;) {
@@ -138,7 +138,7 @@ std::unique_ptr<module> parse(char const* text, memory_map& memory) {
         made->functions[name] = std::move(f);
       }
     } else if (t == ".global" || t == ".const" || t == ".shared") {
-      variable v{t == ".const" ? 'c' : t == ".global" ? 'g' : 's', 0, 1, 0, nullptr};
+      variable v{t == ".const" ? 'c' : t == ".global" ? 'g' : 's', 0, 1, 0};
       std::string type;
       for (t = in.next(); t[0] == '.'; t = in.next()) {
         if (t == ".align") v.align = std::stoull(in.next());
@@ -158,13 +158,15 @@ std::unique_ptr<module> parse(char const* text, memory_map& memory) {
       v.align = std::max(v.align, each);
       v.size = each * count;
       if (v.kind == 'g' || v.kind == 'c') {
-        v.memory.reset(new unsigned char[v.size + v.align + 16]());
-        v.address = align_up(reinterpret_cast<std::uint64_t>(v.memory.get()), v.align);
-        memory.add(reinterpret_cast<void*>(v.address), v.size, "a variable of a module");
+        auto* const p = memory.allocate(v.size, "a variable of a module");
+        if (!p) throw fault("no memory for variable " + name);
+        std::memset(memory.bytes(p), 0, v.size);
+        memory.define(p, v.size);
+        v.address = reinterpret_cast<std::uint64_t>(p);
       }
       if (in.peek() == "=") {
         in.next();
-        auto* to = reinterpret_cast<unsigned char*>(v.address);
+        auto* to = memory.bytes_of(v.address);
         bool minus = false;
         for (t = in.next(); t != ";"; t = in.next()) {
           if (t == "-") { minus = true; continue; }

@@ -18,42 +18,6 @@ std::string hex(std::uint64_t v) {
   return s;
 }
 
-void memory_map::add(void const* p, std::uint64_t n, char const* what) {
-  ranges_[reinterpret_cast<std::uint64_t>(p)] = {n, what, nullptr};
-  first_ = 1, last_ = 0;
-}
-bool memory_map::remove(void const* p) {
-  first_ = 1, last_ = 0;
-  auto const at = ranges_.find(reinterpret_cast<std::uint64_t>(p));
-  if (at == ranges_.end()) return false;
-  std::free(at->second.shadows);
-  ranges_.erase(at);
-  return true;
-}
-global_shadows* memory_map::shadows(std::uint64_t address) {
-  auto at = ranges_.upper_bound(address);
-  --at;
-  auto& r = at->second;
-  if (!r.shadows) r.shadows = static_cast<global_shadows*>(std::calloc(r.n, sizeof(global_shadows)));
-  return r.shadows ? r.shadows + (address - at->first) : nullptr;
-}
-bool memory_map::holds(std::uint64_t address, std::uint64_t n) {
-  if (address >= first_ && address + n <= last_) return true;
-  auto at = ranges_.upper_bound(address);
-  if (at == ranges_.begin()) return false;
-  --at;
-  if (address + n > at->first + at->second.n) return false;
-  first_ = at->first, last_ = at->first + at->second.n;
-  return true;
-}
-std::string memory_map::describe(std::uint64_t address) const {
-  auto at = ranges_.upper_bound(address);
-  if (at == ranges_.begin()) return "before all allocations";
-  --at;
-  return std::to_string(address - at->first) + " bytes after the begin of " + at->second.what + " of " +
-         std::to_string(at->second.n) + " bytes";
-}
-
 namespace {
 
 void note(block& b, thread& t, std::uint64_t offset, unsigned n, bool writes, bool atomic, unsigned char const* now,
@@ -87,9 +51,15 @@ void note(block& b, thread& t, std::uint64_t offset, unsigned n, bool writes, bo
 
 void note_global(block& b, thread& t, std::uint64_t address, unsigned n, bool writes, bool atomic,
                  unsigned char const* now, void const* value) {
-  auto& memory = *b.of->memory;
-  auto* s = memory.shadows(address);
-  if (!s) return;
+  auto& memory = b.of->memory->spans(address, n) ? *b.of->memory : *b.of->pinned;
+  auto& shadows = b.of->shadows[&memory];
+  if (!shadows) {
+    auto* const p = mmap(nullptr, heap::range * sizeof(global_shadows), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) throw fault("no addresses for the records of races");
+    shadows = static_cast<global_shadows*>(p);
+  }
+  auto* s = shadows + memory.offset_of(address);
   auto const launch = static_cast<std::uint32_t>(b.of->kernels);
   auto const warp_epoch = b.warp_epochs[t.warp];
   if (atomic) {
@@ -137,31 +107,58 @@ bool in_local(thread& t, std::uint64_t address, unsigned bytes) {
 
 }  // namespace
 
+namespace {
+
+bool all(unsigned char const* states, unsigned n, unsigned char bits) {
+  for (unsigned k = 0; k < n; ++k)
+    if ((states[k] & bits) != bits) return false;
+  return true;
+}
+
+/// Marks what is written as written, and faults where a read or an atomic operation meets what never was.
+void check_written(unsigned char* states, std::uint64_t address, unsigned n, bool writes, bool atomic) {
+  if (opt.undefined && (!writes || atomic) && !all(states, n, heap::written))
+    throw fault("uninitialised read: " + std::to_string(n) + " bytes at " + hex(address) + ", which were not all written");
+  if (writes) std::memset(states, heap::written, n);
+}
+
+}  // namespace
+
 unsigned char* touch(thread& t, inst const& i, std::uint64_t address, unsigned bytes, bool writes, bool atomic,
                      void const* value) {
-  auto* const p = reinterpret_cast<unsigned char*>(address);
-  if (!opt.check || i.where == space::param) return p;
-  if (address % bytes != 0) throw fault("misaligned address " + hex(address) + " of " + std::to_string(bytes) + " bytes");
   auto& b = *t.in;
-  auto& memory = *b.of->memory;
+  auto& now = *b.of;
+  if (i.where == space::param) return reinterpret_cast<unsigned char*>(address);
+  if (opt.check && address % bytes != 0)
+    throw fault("misaligned address " + hex(address) + " of " + std::to_string(bytes) + " bytes", fault::kind::misaligned);
+
   auto const offset = address - reinterpret_cast<std::uint64_t>(b.shared);
-  auto const is_shared = offset < b.shared_bytes && offset + bytes <= b.shared_bytes;
-  auto ok = false, is_global = false;
-  switch (i.where) {
-    case space::shared: ok = is_shared; break;
-    case space::global: ok = is_global = memory.holds(address, bytes); break;
-    case space::local: ok = in_local(t, address, bytes); break;
-    default: ok = is_shared || (is_global = memory.holds(address, bytes)) || in_local(t, address, bytes);
+  if (offset < b.shared_bytes && offset + bytes <= b.shared_bytes && (i.where == space::shared || i.where == space::generic)) {
+    auto* const p = reinterpret_cast<unsigned char*>(address);
+    if (opt.check) check_written(&b.states[offset], address, bytes, writes, atomic);
+    if (opt.races > 0) note(b, t, offset, bytes, writes, atomic, p, value);
+    return p;
   }
-  if (!ok) {
-    throw fault("illegal address " + hex(address) + ": " +
-                (i.where == space::shared ? "byte " + std::to_string(offset) + " of " + std::to_string(b.shared_bytes) +
-                                                " of shared memory"
-                                          : memory.describe(address)));
+  if (i.where == space::global || i.where == space::generic) {
+    for (auto* h : {now.memory, now.pinned}) {
+      if (!h->spans(address, bytes)) continue;
+      auto* const states = h->states_of(address);
+      if (opt.check && !all(states, bytes, heap::allocated)) break;
+      auto* const p = h->bytes_of(address);
+      if (opt.check) check_written(states, address, bytes, writes, atomic);
+      if (opt.races > 1) note_global(b, t, address, bytes, writes, atomic, p, value);
+      return p;
+    }
   }
-  if (is_shared && opt.races > 0) note(b, t, offset, bytes, writes, atomic, p, value);
-  if (is_global && opt.races > 1) note_global(b, t, address, bytes, writes, atomic, p, value);
-  return p;
+  if (i.where == space::local || i.where == space::generic) {
+    auto const param = address - reinterpret_cast<std::uint64_t>(b.params);
+    if (in_local(t, address, bytes) || param + bytes <= b.param_bytes) return reinterpret_cast<unsigned char*>(address);
+  }
+  throw fault("illegal address " + hex(address) + ": " +
+                  (i.where == space::shared ? "byte " + std::to_string(offset) + " of " + std::to_string(b.shared_bytes) +
+                                                  " of shared memory"
+                                            : now.memory->describe(address)),
+              fault::kind::illegal_address);
 }
 
 void enter(thread& t, function& f, unsigned char const* entry_params) {
@@ -205,6 +202,7 @@ struct launch {
   dims grid, size;
   std::uint64_t dynamic_shared;
   unsigned char const* params;
+  std::uint64_t param_bytes;
 };
 
 std::uint64_t special_value(launch const& l, block const& b, thread const& t, special s) {
@@ -248,6 +246,8 @@ void begin(launch const& l, block& b, std::uint64_t number) {
   b.number = static_cast<std::uint32_t>(number);
   b.seen.clear();
   std::memset(b.shared, static_cast<int>(0x5b + number), b.shared_bytes);
+  b.states.assign(b.shared_bytes, heap::allocated);
+  b.params = l.params, b.param_bytes = l.param_bytes;
   auto const count = l.size.x * l.size.y * l.size.z;
   auto const fresh = b.threads.size() != count;
   if (fresh) b.threads = std::vector<thread>(count);
@@ -370,8 +370,13 @@ bool wait_for_warp(thread& t, inst const& i, std::uint32_t mask) {
   return true;
 }
 
-machine::machine() : running_(std::make_unique<running>()) { running_->memory = &memory; }
+machine::machine(std::uint64_t memory_bytes, heap& pinned)
+    : memory(memory_bytes, heap::visible::to_device), running_(std::make_unique<running>()) {
+  running_->memory = &memory;
+  running_->pinned = &pinned;
+}
 machine::~machine() {
+  for (auto const& [h, p] : running_->shadows) munmap(p, heap::range * sizeof(global_shadows));
   for (auto const& b : running_->blocks) munmap(b->shared, arena);
 }
 std::uint64_t machine::instructions() const { return running_->instructions; }
@@ -394,7 +399,9 @@ void machine::run(function& f, dims grid, dims size, std::uint64_t dynamic_share
     b->of = &now;
     blocks.push_back(std::move(b));
   }
-  auto const l = launch{f, grid, size, dynamic_shared, params};
+  std::uint64_t param_bytes = 0;
+  for (auto const& p : f.params) param_bytes = std::max(param_bytes, p.offset + p.size);
+  auto const l = launch{f, grid, size, dynamic_shared, params, param_bytes};
   auto const count = std::uint64_t{grid.x} * grid.y * grid.z;
   auto const before = now.instructions;
   std::uint64_t next = 0;
@@ -436,7 +443,7 @@ void machine::run(function& f, dims grid, dims size, std::uint64_t dynamic_share
                ", thread " + std::to_string(now.current->index) + ": '" + now.current_inst->text + "' of line " +
                std::to_string(now.current_inst->line);
     }
-    throw fault(e.what() + where);
+    throw fault(e.what() + where, e.what_kind);
   }
   if (opt.trace)
     std::fprintf(stderr, "emulator: %llu blocks of %u, %llu instructions: %s\n", static_cast<unsigned long long>(count),

@@ -52,6 +52,9 @@ struct block {
   std::vector<thread> threads;
   unsigned char* shared = nullptr;
   std::uint64_t shared_bytes = 0;
+  std::vector<unsigned char> states;  // of the bytes of shared memory, as in a heap
+  unsigned char const* params = nullptr;
+  std::uint64_t param_bytes = 0;
   std::vector<shadow> shadows;
   std::vector<std::uint32_t> warp_epochs;
   std::uint64_t epoch = 1;
@@ -64,7 +67,9 @@ struct block {
 
 /// What one machine is doing.
 struct running {
-  memory_map* memory = nullptr;
+  heap* memory = nullptr;
+  heap* pinned = nullptr;
+  std::map<heap*, global_shadows*> shadows;
   std::vector<std::unique_ptr<block>> blocks;
   std::vector<unsigned> order;  // of the threads of a block
   std::mt19937 random_order;

@@ -50,16 +50,14 @@ struct fat_binary {
 };
 
 std::recursive_mutex lock;
-emulator::machine device;
+emulator::heap pinned(std::uint64_t{8} << 30, emulator::heap::visible::to_host_too);
+emulator::machine device(std::uint64_t{8} << 30, pinned);
 thread_local cudaError_t last_error = cudaSuccess;
 cudaError_t sticky = cudaSuccess;
 std::set<queue*> queues;
 queue legacy;
 std::map<void const*, std::pair<fat_binary*, std::string>> kernels;
 std::map<void const*, std::pair<fat_binary*, std::string>> symbols;
-std::map<void*, std::pair<void*, std::size_t>> device_memory, pinned;
-std::size_t device_bytes = 0;
-constexpr std::size_t all_device_bytes = std::size_t{8} << 30;
 
 struct configuration {
   dim3 grid, block;
@@ -85,6 +83,7 @@ std::uint64_t number(char const* name, std::uint64_t usual) {
 struct start {
   start() {
     emulator::opt.check = flag("PITH_EMULATOR_CHECK", true);
+    emulator::opt.undefined = flag("PITH_EMULATOR_UNDEFINED", true);
     emulator::opt.races = static_cast<unsigned>(number("PITH_EMULATOR_RACES", 1));
     emulator::opt.fuse = flag("PITH_EMULATOR_FUSE", false);
     emulator::opt.late = flag("PITH_EMULATOR_LATE", false);
@@ -191,10 +190,10 @@ void run(function* f, emulator::dims grid, emulator::dims block, std::size_t sha
     device.run(*f, grid, block, shared, params.data());
   } catch (emulator::fault const& e) {
     std::fprintf(stderr, "emulator: %s\n", e.what());
-    auto const w = std::string(e.what());
-    sticky = w.rfind("misaligned", 0) == 0 ? cudaErrorMisalignedAddress
-             : w.rfind("illegal", 0) == 0  ? cudaErrorIllegalAddress
-                                           : cudaErrorLaunchFailure;
+    using kind = emulator::fault::kind;
+    sticky = e.what_kind == kind::misaligned        ? cudaErrorMisalignedAddress
+             : e.what_kind == kind::illegal_address ? cudaErrorIllegalAddress
+                                                    : cudaErrorLaunchFailure;
   }
 }
 
@@ -213,28 +212,47 @@ cudaError_t launch(function* f, dim3 grid, dim3 block, void** args, std::size_t 
   return fail(give(s, [f, grid, block, shared, params] { run(f, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, params); }));
 }
 
-bool is_pageable(void const* p) { return !device.memory.holds(reinterpret_cast<std::uint64_t>(p), 1); }
+/// Where bytes are: in a heap, or elsewhere on the host.
+emulator::heap* heap_of(void const* p) {
+  auto const address = reinterpret_cast<std::uint64_t>(p);
+  for (auto* h : {&device.memory, &pinned})
+    if (h->spans(address, 1)) return h;
+  return nullptr;
+}
+unsigned char* host_bytes(void const* p) {
+  auto const* const h = heap_of(p);
+  return h ? h->bytes(p) : static_cast<unsigned char*>(const_cast<void*>(p));
+}
+bool is_pageable(void const* p) { return heap_of(p) == nullptr; }
+bool on_device(void const* p, std::size_t n) {
+  auto const* const h = heap_of(p);
+  return h && h->holds(p, n);
+}
+
+void move_bytes(void* to, void const* from, std::size_t n) {
+  std::memmove(host_bytes(to), host_bytes(from), n);
+  auto* const written = heap_of(to);
+  auto const* const read = heap_of(from);
+  if (written && read) written->define_as(to, *read, from, n);
+  else if (written) written->define(to, n);
+}
+void fill_bytes(void* to, int value, std::size_t n) {
+  std::memset(host_bytes(to), value, n);
+  heap_of(to)->define(to, n);
+}
 
 cudaError_t copy(void* to, void const* from, std::size_t n, cudaMemcpyKind kind, cudaStream_t s) {
-  auto const on_device = [](void const* p, std::size_t bytes) { return device.memory.holds(reinterpret_cast<std::uint64_t>(p), bytes); };
   if (n == 0) return sticky;
   if ((kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice) && !on_device(to, n)) return fail(cudaErrorInvalidValue);
   if ((kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice) && !on_device(from, n)) return fail(cudaErrorInvalidValue);
   auto& q = queue_of(s);
   if (kind == cudaMemcpyHostToDevice && is_pageable(from) && !q.capture) {
     auto staged = std::make_shared<std::vector<unsigned char>>(static_cast<unsigned char const*>(from), static_cast<unsigned char const*>(from) + n);
-    return fail(give(s, [=] { std::memcpy(to, staged->data(), n); }));
+    return fail(give(s, [=] { move_bytes(to, staged->data(), n); }));
   }
-  auto const status = give(s, [=] { std::memmove(to, from, n); });
+  auto const status = give(s, [=] { move_bytes(to, from, n); });
   if (kind == cudaMemcpyDeviceToHost && is_pageable(to) && !q.capture) drain(q);
   return fail(status == cudaSuccess ? sticky : status);
-}
-
-void* padded(std::size_t n) {
-  constexpr std::size_t gap = 512;
-  auto* const p = std::aligned_alloc(512, (n + 511) / 512 * 512 + gap);
-  if (p) std::memset(p, 0xcb, (n + 511) / 512 * 512 + gap);
-  return p;
 }
 
 }  // namespace
@@ -316,7 +334,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
   std::memset(p, 0, sizeof *p);
   std::strcpy(p->name, "PTX emulator");
   p->major = 8, p->minor = 0, p->multiProcessorCount = 8, p->warpSize = 32, p->maxThreadsPerBlock = 1024;
-  p->sharedMemPerBlock = 48 * 1024, p->sharedMemPerBlockOptin = 227 * 1024, p->totalGlobalMem = all_device_bytes;
+  p->sharedMemPerBlock = 48 * 1024, p->sharedMemPerBlockOptin = 227 * 1024, p->totalGlobalMem = device.memory.capacity();
   p->maxThreadsPerMultiProcessor = 2048, p->l2CacheSize = 1 << 20;
   return cudaSuccess;
 }
@@ -336,7 +354,7 @@ cudaError_t cudaDeviceGetAttribute(int* v, cudaDeviceAttr a, int) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* most) { *least = 0, *most = -5; return cudaSuccess; }
-cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) { *free_bytes = all_device_bytes - device_bytes, *total = all_device_bytes; return cudaSuccess; }
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) { *free_bytes = device.memory.capacity() - device.memory.used(), *total = device.memory.capacity(); return cudaSuccess; }
 
 cudaError_t cudaGetLastError() { auto const e = last_error; last_error = sticky; return e; }
 cudaError_t cudaPeekAtLastError() { return last_error; }
@@ -361,45 +379,28 @@ cudaError_t cudaMalloc(void** p, size_t n) {
   GUARD;
   *p = nullptr;
   if (n == 0) return cudaSuccess;
-  if (n > all_device_bytes - device_bytes || !(*p = padded(n))) return fail(cudaErrorMemoryAllocation);
-  device_bytes += n;
-  device_memory[*p] = {*p, n};
-  device.memory.add(*p, n, "an allocation");
-  return sticky;
+  *p = device.memory.allocate(n, "an allocation");
+  return *p ? sticky : fail(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void* p) {
   GUARD;
   if (!p) return cudaSuccess;
   drain_all();
-  auto const at = device_memory.find(p);
-  if (at == device_memory.end()) return fail(cudaErrorInvalidValue);
-  device.memory.remove(p);
-  auto const n = at->second.second;
-  auto const* const behind = static_cast<unsigned char const*>(p) + n;
-  for (std::size_t k = 0; k < 512; ++k)
-    if (behind[k] != 0xcb) { std::fprintf(stderr, "emulator: something wrote behind an allocation of %zu bytes\n", n); std::abort(); }
-  device_bytes -= n;
-  std::memset(p, 0xdd, n);
-  std::free(p);
-  device_memory.erase(at);
-  return sticky;
+  return device.memory.release(p) ? sticky : fail(cudaErrorInvalidValue);
 }
 cudaError_t cudaMallocAsync(void** p, size_t n, cudaStream_t) { return cudaMalloc(p, n); }
 cudaError_t cudaFreeAsync(void* p, cudaStream_t) { return cudaFree(p); }
 cudaError_t cudaMallocHost(void** p, size_t n) {
   GUARD;
-  if (!(*p = padded(n))) return fail(cudaErrorMemoryAllocation);
-  pinned[*p] = {*p, n};
-  device.memory.add(*p, n, "pinned memory");
+  *p = pinned.allocate(n, "pinned memory");
+  if (!*p) return fail(cudaErrorMemoryAllocation);
+  pinned.define(*p, n);  // what the host writes is not seen
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* p) {
   GUARD;
   drain_all();
-  if (p && !pinned.erase(p)) return fail(cudaErrorInvalidValue);
-  device.memory.remove(p);
-  std::free(p);
-  return cudaSuccess;
+  return !p || pinned.release(p) ? cudaSuccess : fail(cudaErrorInvalidValue);
 }
 cudaError_t cudaMemcpyAsync(void* to, void const* from, size_t n, cudaMemcpyKind kind, cudaStream_t s) { GUARD; return copy(to, from, n, kind, s); }
 cudaError_t cudaMemcpy(void* to, void const* from, size_t n, cudaMemcpyKind kind) {
@@ -410,8 +411,8 @@ cudaError_t cudaMemcpy(void* to, void const* from, size_t n, cudaMemcpyKind kind
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t n, cudaStream_t s) {
   GUARD;
-  if (n && !device.memory.holds(reinterpret_cast<std::uint64_t>(to), n)) return fail(cudaErrorInvalidValue);
-  return fail(give(s, [=] { std::memset(to, value, n); }));
+  if (n && !on_device(to, n)) return fail(cudaErrorInvalidValue);
+  return fail(give(s, [=] { if (n) fill_bytes(to, value, n); }));
 }
 cudaError_t cudaMemset(void* to, int value, size_t n) { return cudaMemsetAsync(to, value, n, nullptr); }
 
@@ -531,9 +532,9 @@ cudaError_t cudaGraphDestroy(cudaGraph_t g) { delete reinterpret_cast<graph*>(g)
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* a, void const* p) {
   GUARD;
   *a = {};
-  a->type = !device.memory.holds(reinterpret_cast<std::uint64_t>(p), 1) ? cudaMemoryTypeUnregistered
-            : pinned.count(const_cast<void*>(p))                     ? cudaMemoryTypeHost
-                                                                     : cudaMemoryTypeDevice;
+  a->type = !on_device(p, 1)          ? cudaMemoryTypeUnregistered
+            : heap_of(p) == &pinned ? cudaMemoryTypeHost
+                                    : cudaMemoryTypeDevice;
   a->devicePointer = const_cast<void*>(p);
   return cudaSuccess;
 }
