@@ -70,8 +70,17 @@ struct scaled_sign_decode_sum4 : dequantize_block<scaled_sign_rule, sink, float,
 struct top_k_digits : then<count_digits<plain>, fix_digit<plain>> {};
 
 //   bytes    4.08
-//   compact  8: 8 LDG.32 2 LDG.128 STS.32 2 LDS.128
+//   compact  8: 8 LDG.32 2 LDG.128 STS.32 2 LDS.128 LDS.32
 struct top_k_collect : then<collect_candidates<plain>, order_candidates<plain>> {};
+
+//   bytes    4
+//   count    8: 2 LDG.32 16 LD.32 2 STS.32 4 LDS.128 2 LDS.32
+struct top_k_place : then<count_kept<plain>, place_kept<plain>> {};
+
+//   bytes    4
+//   collect  8: 5 LDG.32 8 LD.32 2 LD.128 STS.32 2 LDS.128 LDS.32
+//   equal    8: 8 LDS.32 8 LD.32 STS.32 2 LDS.128
+struct top_k_emit : emit_kept<plain, float> {};
 
 //   bytes    4.32
 //   clear    4: 4 STS.32
@@ -93,6 +102,8 @@ template __global__ void block_kernel(qsgd8_decode_sum4 const, std::uint64_t);
 template __global__ void block_kernel(scaled_sign_decode_sum4 const, std::uint64_t);
 template __global__ void block_kernel(top_k_digits const, std::uint64_t);
 template __global__ void block_kernel(top_k_collect const, std::uint64_t);
+template __global__ void block_kernel(top_k_place const, std::uint64_t);
+template __global__ void block_kernel(top_k_emit const, std::uint64_t);
 template __global__ void block_kernel(top_k_decode_sum4 const, std::uint64_t);
 template __global__ void index_kernel(bfloat16_cast const, std::uint64_t);
 

@@ -3,6 +3,10 @@
 
 #include <pith/core/team.hpp>
 
+#if defined(__CUDACC__)
+#include <cub/warp/warp_scan.cuh>
+#endif
+
 #include <concepts>
 #include <cstdint>
 
@@ -136,9 +140,9 @@ struct cuda_team {
     for (std::uint32_t first = 0; first < n; first += group * threads) {
       auto const i = first + std::uint32_t{group} * threadIdx.x;
       auto reach = i < n ? reaching(x + i, n - i, least, well) : 0;
-      auto const own = static_cast<std::uint32_t>(__popc(reach)), through = sum_through_lane(own);
-      auto const warps = sums_of_warps(__shfl_sync(0xffffffffu, through, 31));
-      for (auto place = kept + warps.before + through - own; reach != 0; reach &= reach - 1) {
+      auto const lanes = sums_of_lanes(static_cast<std::uint32_t>(__popc(reach)));
+      auto const warps = sums_of_warps(lanes.all);
+      for (auto place = kept + warps.before + lanes.before; reach != 0; reach &= reach - 1) {
         to[place++] = i + static_cast<std::uint32_t>(__ffs(reach)) - 1;
       }
       kept += warps.all;
@@ -205,13 +209,13 @@ struct cuda_team {
     __syncthreads();
     return found;
   }
-  /// The sum of what this lane and the lower ones have.
-  __device__ static std::uint32_t sum_through_lane(std::uint32_t sum) {
-    for (auto distance = 1u; distance < 32; distance *= 2) {
-      auto const below = __shfl_up_sync(0xffffffffu, sum, distance);
-      if (threadIdx.x % 32 >= distance) sum += below;
-    }
-    return sum;
+  /// The sum over the lower lanes of a warp, and over all of them. A user may have put CUB into another namespace.
+  __device__ static sums sums_of_lanes(std::uint32_t own) {
+    using scan = CUB_NS_QUALIFIER::WarpScan<std::uint32_t>;
+    __shared__ scan::TempStorage of_warp[threads / 32];
+    auto found = sums();
+    scan(of_warp[threadIdx.x / 32]).ExclusiveSum(own, found.before, found.all);
+    return found;
   }
 
   /// Which of a group's values, or of so many that are left, have at least these bits.
