@@ -21,6 +21,8 @@ class heap {
   heap(heap const&) = delete;
   heap& operator=(heap const&) = delete;
 
+  static constexpr char const* variable = "a variable of a module";  // which lives as long as the device
+
   /// n bytes of garbage, aligned to 256, or null where the capacity is used up. what: a noun for messages.
   void* allocate(std::uint64_t n, char const* what);
   /// Whether p was allocated; its bytes are then not to be used any more.

@@ -4,7 +4,7 @@
 #include "runtime/call.hpp"
 #include "runtime/memory.hpp"
 #include "runtime/schedule.hpp"
-#include "runtime/settings.hpp"
+#include "ptx/settings.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -4,18 +4,15 @@
 #include "ptx/machine.hpp"
 #include "runtime/device.hpp"
 #include "runtime/memory.hpp"
-#include "runtime/settings.hpp"
+#include "ptx/settings.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <string_view>
 
 namespace emulator {
-
-std::uint64_t fused_operations();
 
 namespace {
 
@@ -26,7 +23,7 @@ constexpr std::array<char const*, kinds> names = {"streams", "events", "graphs",
 bool report_leaks(heap const& memory, std::string const& of) {
   std::size_t n = 0, bytes = 0;
   for (auto const& [address, a] : memory.allocations()) {
-    if (a.what == std::string_view("a variable of a module")) continue;
+    if (a.what == heap::variable) continue;
     ++n, bytes += a.size;
   }
   if (n == 0) return false;
@@ -50,13 +47,14 @@ bool report_leaks() {
 }
 
 void print_statistics() {
-  unsigned long long kernels = 0, instructions = 0;
+  unsigned long long kernels = 0, instructions = 0, fused = 0;
   for (int i = 0; i < device_count(); ++i) {
     kernels += device_of(i).ptx.kernels();
     instructions += device_of(i).ptx.instructions();
+    fused += device_of(i).ptx.fused();
   }
   std::fprintf(stderr, "emulator: %llu kernels, %llu instructions, %llu fused\n", kernels, instructions,
-               static_cast<unsigned long long>(fused_operations()));
+               fused);
 }
 
 /// After the statics of the program, whose libraries end last. A program with leaks fails.

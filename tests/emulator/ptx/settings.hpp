@@ -1,4 +1,4 @@
-// tests/emulator/runtime/settings.hpp — settings of the emulator: variables of the environment, PITH_EMULATOR_<name>.
+// tests/emulator/ptx/settings.hpp — settings of the emulator: variables of the environment, PITH_EMULATOR_<name>.
 #pragma once
 
 #include <cstdint>
