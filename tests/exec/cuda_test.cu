@@ -39,6 +39,21 @@ struct number_block {
   }
 };
 
+/// Counts the words of a memory that is all that a kernel has without asking, beside which the team needs some.
+struct count_words {
+  using memory = pith::detail::fast_array<std::uint32_t, 12 * 1024>;
+  std::uint32_t* to;
+
+  template <pith::team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
+    auto* const words = fast.data();
+    auto* const out = to;
+    team.for_each(12u * 1024, [=](std::uint32_t i) { words[i] = i; });
+    auto const count = team.count(12u * 1024, [=](std::uint32_t i) { return words[i] == i; });
+    team.for_each(1u, [=](std::uint32_t) { *out = count; });
+  }
+};
+
 /// Tells left from right.
 struct lopsided {
   PITH_HD double operator()(double a, double b) const { return a - 0.5 * b; }
@@ -108,6 +123,14 @@ TEST_CASE_TEMPLATE("every block is called once with memory of its own", Block, n
     exec.for_each_block(n, Block{to.data()});
     CHECK(downloaded(exec, to) == numbers(n));
   }
+}
+
+TEST_CASE("a block whose memory is all of a kernel's leaves some to the team") {
+  auto const stream = own_stream();
+  auto const exec = pith::on(stream.get());
+  auto const count = pith::buffer<std::uint32_t, pith::cuda_executor>(exec, 1);
+  exec.for_each_block(1, count_words{count.data()});
+  CHECK(downloaded(exec, count) == std::vector<std::uint32_t>{12 * 1024});
 }
 
 TEST_CASE("a grid of fewer blocks than there are does them all") {

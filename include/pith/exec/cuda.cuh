@@ -15,8 +15,8 @@ namespace detail {
 /// The most blocks that a grid may have.
 inline constexpr std::uint64_t most_cuda_blocks = 0x7fffffff;
 
-/// The shared memory that a kernel has without asking.
-inline constexpr std::size_t usual_shared_bytes = 48 * 1024;
+/// The shared memory that a kernel has for a block without asking, beside the team's.
+inline constexpr std::size_t usual_shared_bytes = 48 * 1024 - cuda_team::own_bytes;
 
 template <class F>
 __global__ void __launch_bounds__(cuda_team::threads) index_kernel(F const f, std::uint64_t n) {

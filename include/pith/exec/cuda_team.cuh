@@ -34,6 +34,8 @@ __device__ inline bool arrives_last(std::uint32_t* arrived, std::uint32_t all) {
 /// well, where it does nothing and is not called.
 struct cuda_team {
   static constexpr std::uint32_t threads = 256;
+  /// The shared memory that functions of the team may have beside the block's.
+  static constexpr std::uint32_t own_bytes = 256;
   static constexpr bool specializes = false;
   static constexpr bool by_groups = true;
 
