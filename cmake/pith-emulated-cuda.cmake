@@ -46,4 +46,14 @@ if(pith_emulates_cuda)
   # FindCUDAToolkit leaves a target alone that is there already.
   add_library(CUDA::cudart_static INTERFACE IMPORTED GLOBAL)
   target_link_libraries(CUDA::cudart_static INTERFACE pith_emulated_cudart)
+
+  # So does FindNCCL. The header alone is needed.
+  find_package(CUDAToolkit QUIET)
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${NCCL_ROOT} ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_BIN_DIR}/../include
+                                          PATH_SUFFIXES include)
+  if(NCCL_INCLUDE_DIR)
+    add_library(NCCL::NCCL INTERFACE IMPORTED GLOBAL)
+    target_link_libraries(NCCL::NCCL INTERFACE pith_emulated_nccl CUDA::toolkit)
+    target_include_directories(NCCL::NCCL INTERFACE ${NCCL_INCLUDE_DIR})
+  endif()
 endif()

@@ -1,7 +1,8 @@
-// tests/comm/nccl_test.cu — a NCCL communicator of one rank, on the device.
+// tests/comm/nccl_test.cu — NCCL's communicators of one rank and, where there are as many devices, of several.
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/nccl.hpp>
 #include <pith/comm/self.hpp>
+#include <pith/comm/threads.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/exec/stream.hpp>
 #include <pith/feedback/error_feedback.hpp>
@@ -10,9 +11,11 @@
 
 #include <comm/conformance.hpp>
 #include <support/device.hpp>
+#include <support/nccl_ranks.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -36,7 +39,7 @@ ncclComm_t of_one() {
 
 std::vector<pith::tensor_spec> const tensors = {{"first", {300'000}}, {"second", {1}}, {"third", {200'003}}};
 
-/// The means of steps of three buckets, which `step` makes.
+/// The means of steps of three buckets, which `step` makes; each rank has gradients of its own.
 template <pith::executor E, class Comm, class Step>
 std::vector<std::vector<float>> means(E const& exec, Comm& comm, Step&& step) {
   auto const codec = pith::any_codec<float, E>(pith::error_feedback(pith::top_k(0.01) | pith::qsgd<8>()));
@@ -44,7 +47,7 @@ std::vector<std::vector<float>> means(E const& exec, Comm& comm, Step&& step) {
   auto const g = pith::buffer<float, E>(exec, exchange.size());
   auto all = std::vector<std::vector<float>>();
   for (unsigned t = 0; t < 4; ++t) {
-    auto& own = all.emplace_back(support::narrow<float>(support::normal_vector(g.size(), 90 + t)));
+    auto& own = all.emplace_back(support::narrow<float>(support::normal_vector(g.size(), 90 + t + 7 * comm.rank())));
     exec.upload(g.data(), own.data(), g.size_bytes());
     step(exchange, g.view());
     exec.download(own.data(), g.data(), g.size_bytes());
@@ -84,7 +87,7 @@ struct replayed {
   template <class F>
   cudaGraphExec_t captured(F const& f) const {
     using pith::detail::check_cuda;
-    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "begin");
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin");
     f();
     cudaGraph_t recorded = nullptr;
     check_cuda(cudaStreamEndCapture(stream, &recorded), "end");
@@ -94,6 +97,16 @@ struct replayed {
     return made;
   }
 };
+
+/// The means that ranks on the host have.
+std::vector<std::vector<float>> expected_means(unsigned ranks) {
+  auto expected = std::vector<std::vector<float>>();
+  pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
+    auto const own = means(pith::seq, comm, at_once());
+    if (comm.rank() == 0) expected = own;
+  });
+  return expected;
+}
 
 }  // namespace
 
@@ -105,6 +118,42 @@ TEST_CASE("NCCL ranks conform") {
     CHECK_NOTHROW(comm.check());
   }
   ncclCommDestroy(raw);
+}
+
+TEST_CASE("so do ranks with a device each") {
+  for (unsigned ranks : {2u, 3u, 4u}) {
+    support::run_on_devices(ranks, [](pith::cuda_executor const& exec, support::nccl_rank& rank) {
+      auto comm = pith::nccl_communicator(rank.get());
+      conformance::check(exec, comm);
+      CHECK_NOTHROW(comm.check());
+    });
+  }
+}
+
+TEST_CASE("several ranks have the bits of ranks on the host, in a graph as well") {
+  for (unsigned ranks : {2u, 4u}) {
+    auto const expected = expected_means(ranks);
+    support::run_on_devices(ranks, [&](pith::cuda_executor const& exec, support::nccl_rank& rank) {
+      auto comm = pith::nccl_communicator(rank.get());
+      CHECK(means(exec, comm, at_once()) == expected);
+      CHECK(means(exec, comm, one_by_one()) == expected);
+      CHECK(means(exec, comm, replayed{exec.stream()}) == expected);
+    });
+  }
+}
+
+TEST_CASE("who waits for a rank that never arrives goes on when another thread aborts") {
+  support::run_on_devices(2, [](pith::cuda_executor const& exec, support::nccl_rank& rank) {
+    auto comm = pith::nccl_communicator(rank.get());
+    if (comm.rank() == 1) return;
+    auto const x = conformance::put(exec, std::vector<float>(5, 1));
+    auto sum = comm.all_reduce(exec, x.view(), pith::reduction::sum);
+    CHECK_FALSE(sum.test(exec));
+    sum.wait(exec);
+    auto const rescuer = std::jthread([&] { comm.abort(); });
+    exec.wait();
+    rank.forget();
+  });
 }
 
 TEST_CASE("buckets that travel beside the stream have the bits of seq, in a graph as well") {
