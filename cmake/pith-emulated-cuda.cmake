@@ -1,7 +1,7 @@
 # Runs CUDA code on an emulated device where there is no GPU. Sets pith_emulates_cuda: whether this build does.
 #
 # The build's CUDA runtime is then the one that tests/emulator builds, for tests, examples and benchmarks. It reads the
-# PTX that nvcc puts into a program, so nvcc keeps it, as text. docs/emulator.md describes it.
+# PTX that nvcc puts into a program, as text and with source lines. docs/emulator.md describes it.
 set(PITH_EMULATE_CUDA AUTO CACHE STRING "Run CUDA code in the emulator: ON, OFF, or AUTO for tests where no GPU is found")
 set_property(CACHE PITH_EMULATE_CUDA PROPERTY STRINGS AUTO ON OFF)
 
@@ -37,7 +37,7 @@ if(pith_emulates_cuda)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     set(CMAKE_CUDA_ARCHITECTURES 90)  # PTX, which is executed, and machine code, so that ptxas checks it
   endif()
-  string(APPEND CMAKE_CUDA_FLAGS " --no-compress")
+  string(APPEND CMAKE_CUDA_FLAGS " --no-compress -lineinfo")
   set(CMAKE_CUDA_RUNTIME_LIBRARY None)
 
   # The loader must find it before NVIDIA's, which other libraries of CUDA lie beside.

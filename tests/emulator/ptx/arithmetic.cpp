@@ -1,4 +1,4 @@
-// tests/emulator/ptx/arithmetic.cpp — add, sub, mul, mad, fma, div, rem, min, max, neg, abs and functions.
+// tests/emulator/ptx/arithmetic.cpp — add, sub, mul, mad, sad, fma, div, rem, min, max, neg, abs and functions.
 #include <cfenv>
 #include <cmath>
 #include <cstdint>
@@ -97,6 +97,8 @@ T product_plus(T a, T b, T c) { return sum(product(a, b), c); }
 template <class T>
 T high_product_plus(T a, T b, T c) { return sum(high_product(a, b), c); }
 template <class T>
+T distance_plus(T a, T b, T c) { return sum(a < b ? difference(b, a) : difference(a, b), c); }
+template <class T>
 T fused(T a, T b, T c) { return std::fma(a, b, c); }
 
 template <class T> using op_add = binary<T, sum<T>>;
@@ -105,6 +107,7 @@ template <class T> using op_mul = binary<T, product<T>>;
 template <class T> using op_mul_high = binary<T, high_product<T>>;
 template <class T> using op_mad = ternary<T, product_plus<T>>;
 template <class T> using op_mad_high = ternary<T, high_product_plus<T>>;
+template <class T> using op_sad = ternary<T, distance_plus<T>>;
 template <class T> using op_fma = ternary<T, fused<T>>;
 template <class T> using op_div = binary<T, quotient<T>>;
 template <class T> using op_rem = binary<T, remainder_of<T>>;
@@ -183,6 +186,7 @@ void add_arithmetic(opcode_table& table) {
   table["mul"] = select_mul;
   table["mad"] = select_mad;
   table["fma"] = [](draft const& text, instruction&) { return of_rounded_float<op_fma>(text); };
+  table["sad"] = [](draft const& text, instruction&) { return of_integer<op_sad>(text.type()); };
   table["div"] = [](draft const& text, instruction&) { return of_rounded_number<op_div>(text); };
   table["rem"] = [](draft const& text, instruction&) { return of_integer<op_rem>(text.type()); };
   table["min"] = [](draft const& text, instruction&) { return of_number<op_min>(text.type()); };

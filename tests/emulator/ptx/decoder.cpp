@@ -71,14 +71,24 @@ class decoder {
   /// Reads ".loc 1 3 3, function_name $L, inlined_at 1 7 3".
   void location() {
     auto const line = in_.line();
-    source_ = {};
-    source_.file = static_cast<std::uint32_t>(integer(in_.next()));
-    source_.line = static_cast<std::uint32_t>(integer(in_.next()));
-    for (in_.skip_space(); in_.line() == line; in_.skip_space()) {
+    auto places = source_places{place()};
+    for (in_.skip_space(); in_.line() == line && !in_.peek().empty(); in_.skip_space()) {
       if (in_.next() != "inlined_at") continue;
-      source_.outer_file = static_cast<std::uint32_t>(integer(in_.next()));
-      source_.outer_line = static_cast<std::uint32_t>(integer(in_.next()));
+      auto const outer = places_from(place());
+      places.insert(places.end(), outer.begin(), outer.end());
     }
+    f_.sources.push_back(std::move(places));
+  }
+  source_place place() {
+    auto const number = [this] { return static_cast<std::uint32_t>(integer(in_.next())); };
+    auto const file = number(), line = number();
+    return {file, line, number()};
+  }
+  /// What the last location at this place said of where it was inlined.
+  source_places places_from(source_place const& p) const {
+    auto const at = std::find_if(f_.sources.rbegin(), f_.sources.rend(),
+                                 [&](source_places const& s) { return !s.empty() && s.front() == p; });
+    return at == f_.sources.rend() ? source_places{p} : *at;
   }
 
   void registers() {
@@ -181,13 +191,13 @@ class decoder {
     in_.skip_past(";");
     if (!i.run) i.run = run_lacking;
     i.line = static_cast<std::uint32_t>(line);
-    f_.origins.push_back({in_one_line(text), source_});
+    f_.origins.push_back({in_one_line(text), f_.sources.size() - 1});
     f_.code.push_back(std::move(i));
   }
   void add(instruction i, char const* text, selector select) {
     i.run = select({}, i);
     i.line = static_cast<std::uint32_t>(in_.line());
-    f_.origins.push_back({text, source_});
+    f_.origins.push_back({text, f_.sources.size() - 1});
     f_.code.push_back(std::move(i));
   }
 
@@ -317,7 +327,6 @@ class decoder {
 
   function& f_;
   lexer in_;
-  source_line source_;
   std::vector<scope> scopes_;
   std::map<std::uint64_t, std::uint32_t> constants_;
   std::map<std::string, std::size_t> places_;  // of labels

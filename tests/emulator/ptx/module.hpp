@@ -37,15 +37,17 @@ struct instruction {
   function* callee = nullptr;
 };
 
-/// A line of a source file, and the line that the compiler inlined it into; file 0: none.
-struct source_line {
-  std::uint32_t file = 0, line = 0, outer_file = 0, outer_line = 0;
+struct source_place {
+  std::uint32_t file, line, column;
+  bool operator==(source_place const&) const = default;
 };
+/// A place in source files, then the place that the compiler inlined it into, and so on. Empty without -lineinfo.
+using source_places = std::vector<source_place>;
 
 /// Where an instruction comes from.
 struct origin {
   std::string text;
-  source_line source;
+  std::size_t source = 0;  // of the function's sources
 };
 
 enum class special : std::uint8_t {
@@ -84,6 +86,7 @@ struct function {
   bool decoded = false;
   std::vector<instruction> code;
   std::vector<origin> origins;       // of each instruction
+  std::vector<source_places> sources{{}};
   std::vector<std::uint64_t> frame;  // what slots hold at first
   std::vector<std::pair<std::uint32_t, special>> specials;
   std::vector<address_slot> addresses;

@@ -10,7 +10,7 @@ namespace emulator {
 options read_options() {
   return {.check = setting("CHECK", 1) != 0,
           .undefined = setting("UNDEFINED", 1) != 0,
-          .races = static_cast<unsigned>(setting("RACES", 1)),
+          .races = static_cast<unsigned>(setting("RACES", 2)),
           .fuse = setting("FUSE", 0) != 0,
           .order = static_cast<unsigned>(setting("ORDER", 0)),
           .quantum = setting("QUANTUM", 0),

@@ -24,9 +24,16 @@ std::string in_brackets(unsigned x, unsigned y, unsigned z) {
   return '(' + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ')';
 }
 
-std::string file_and_line(module const& m, std::uint32_t file, std::uint32_t line) {
-  auto const at = m.files.find(file);
-  return (at == m.files.end() ? std::string("?") : at->second) + ':' + std::to_string(line);
+std::string text_of(module const& m, source_place const& p) {
+  auto const at = m.files.find(p.file);
+  return (at == m.files.end() ? std::string("?") : at->second) + ':' + std::to_string(p.line);
+}
+
+/// A line for each place.
+std::string lines_of(module const& m, source_places const& places) {
+  auto text = std::string();
+  for (auto const& p : places) text += (text.empty() ? "\n  source " : "\n         inlined at ") + text_of(m, p);
+  return text;
 }
 
 }  // namespace
@@ -35,12 +42,6 @@ std::string hex(std::uint64_t v) {
   char digits[32];
   std::snprintf(digits, sizeof digits, "0x%llx", static_cast<unsigned long long>(v));
   return digits;
-}
-
-std::string source_of(module const& m, source_line const& s) {
-  if (s.file == 0) return {};
-  auto const inner = file_and_line(m, s.file, s.line);
-  return s.outer_file == 0 ? inner : inner + ", inlined at " + file_and_line(m, s.outer_file, s.outer_line);
 }
 
 origin const& origin_of(thread const& t, instruction const& i) {
@@ -53,8 +54,10 @@ std::string line_of(thread const& t, std::uint32_t line) {
   auto const& f = *t.calls.back().f;
   for (std::size_t k = 0; k < f.code.size(); ++k) {
     if (f.code[k].line != line) continue;
-    auto const source = source_of(*f.owner, f.origins[k].source);
-    return source.empty() ? text : text + " (" + source + ')';
+    auto const& places = f.sources[f.origins[k].source];
+    if (places.empty()) return text;
+    auto const inner = text_of(*f.owner, places.front()), outer = text_of(*f.owner, places.back());
+    return text + " (" + inner + (inner == outer ? "" : ", inlined at " + outer) + ')';
   }
   return text;
 }
@@ -67,10 +70,10 @@ std::string place_of(function const& kernel, thread const* t, instruction const*
   text += "\n  block  " + std::to_string(b.number) + ' ' + in_brackets(b.at.x, b.at.y, b.at.z);
   text += "\n  thread " + std::to_string(t->index) + ' ' +
           in_brackets(t->index % size.x, t->index / size.x % size.y, t->index / size.x / size.y);
+  auto const& f = *t->calls.back().f;
   auto const& from = origin_of(*t, *i);
   text += "\n  PTX    line " + std::to_string(i->line) + ": " + from.text;
-  auto const source = source_of(*kernel.owner, from.source);
-  return source.empty() ? text : text + "\n  source " + source;
+  return text + lines_of(*f.owner, f.sources[from.source]);
 }
 
 }  // namespace emulator

@@ -41,7 +41,7 @@ bool report_leaks() {
     found |= n > 0;
   }
   for (int i = 0; i < device_count(); ++i)
-    found |= report_leaks(device_of(i).ptx.memory, "device " + std::to_string(i));
+    if (device_of(i).fault == cudaSuccess) found |= report_leaks(device_of(i).ptx.memory, "device " + std::to_string(i));
   found |= report_leaks(pinned_memory(), "the host");
   return found;
 }
