@@ -8,8 +8,8 @@
 #include "emulator/apart.hpp"
 
 extern "C" void** __cudaRegisterFatBinary(void* wrapper);
-extern "C" void __cudaRegisterFunction(void** fat, char const* host, char* device, char const* name, int, uint3*, uint3*,
-                                       dim3*, dim3*, int*);
+extern "C" void __cudaRegisterFunction(void** fat, char const* host, char* device, char const* name, int, uint3*,
+                                       uint3*, dim3*, dim3*, int*);
 
 namespace {
 
@@ -162,7 +162,8 @@ TEST_CASE("an access of memory that was freed is reported") {
 TEST_CASE("a vector that is not aligned is reported") {
   CHECK(run(load_vector, 4u).is_clean());
   auto const seen = run(load_vector, 1u);
-  check_report(seen, "misaligned address 0x[0-9a-f]+4 of 16 bytes", "load_vector", "ld.global.v4.f32", load_vector_line);
+  check_report(seen, "misaligned address 0x[0-9a-f]+4 of 16 bytes", "load_vector", "ld.global.v4.f32",
+               load_vector_line);
   CHECK(ended_with(seen, cudaErrorMisalignedAddress));
 }
 
@@ -193,26 +194,28 @@ TEST_CASE("threads that wait at different barriers are reported") {
 
 TEST_CASE("a shuffle with a lane that has ended is reported") {
   CHECK(run(end_early, threads).is_clean());
-  check_report(run(end_early, 37u), "ended lane: mask 0xffffffff names lane 5, which has ended", "end_early", "shfl.sync",
-               end_early_line, 38);
+  check_report(run(end_early, 37u), "ended lane: mask 0xffffffff names lane 5, which has ended", "end_early",
+               "shfl.sync", end_early_line, 38);
 }
 
 TEST_CASE("a race in shared memory is reported, with both accesses") {
   CHECK(run(mirror, true).is_clean());
-  check_report(run(mirror, false),
-               "race: thread 32 of block 2 writes byte 128 of shared memory, which thread 31 of block 2 read at PTX line "
-               "[0-9]+ \\(.*fault_test.cu:" +
-                   std::to_string(mirror_line + 2) + "\\); nothing orders the two",
-               "mirror", "st.shared.u32", mirror_line, 32);
+  check_report(
+      run(mirror, false),
+      "race: thread 32 of block 2 writes byte 128 of shared memory, which thread 31 of block 2 read at PTX line "
+      "[0-9]+ \\(.*fault_test.cu:" +
+          std::to_string(mirror_line + 2) + "\\); nothing orders the two",
+      "mirror", "st.shared.u32", mirror_line, 32);
 }
 
 TEST_CASE("a race of a block in global memory is reported") {
   CHECK(run(pass_on, true).is_clean());
-  check_report(run(pass_on, false),
-               "race: thread 63 of block 2 reads byte 0 of an allocation of 4096 bytes, which thread 0 of block 2 wrote at "
-               "PTX line [0-9]+ \\(.*fault_test.cu:" +
-                   std::to_string(pass_on_line - 2) + "\\); nothing orders the two",
-               "pass_on", "ld.global.u32", pass_on_line);
+  check_report(
+      run(pass_on, false),
+      "race: thread 63 of block 2 reads byte 0 of an allocation of 4096 bytes, which thread 0 of block 2 wrote at "
+      "PTX line [0-9]+ \\(.*fault_test.cu:" +
+          std::to_string(pass_on_line - 2) + "\\); nothing orders the two",
+      "pass_on", "ld.global.u32", pass_on_line);
 }
 
 TEST_CASE("a race between blocks, for want of a fence, is reported") {
@@ -250,13 +253,13 @@ TEST_CASE("an instruction that is lacking stops the kernel with its text") {
 TEST_CASE("compressed PTX ends the program with what to do") {
   auto const seen = apart::run([] {
     static unsigned char fat[80] = {0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 64};  // 64 bytes after a header of 16
-    fat[16] = 1, fat[20] = 64;   // one entry of PTX, whose header has 64 bytes
-    fat[32] = 1;                 // and which is compressed
+    fat[16] = 1, fat[20] = 64;  // one entry of PTX, whose header has 64 bytes
+    fat[32] = 1;                // and which is compressed
     auto const* const data = fat;
     static unsigned char wrapper[24];
     std::memcpy(wrapper + 8, &data, sizeof data);
-    __cudaRegisterFunction(__cudaRegisterFatBinary(wrapper), "", nullptr, "kernel", -1, nullptr, nullptr, nullptr, nullptr,
-                           nullptr);
+    __cudaRegisterFunction(__cudaRegisterFatBinary(wrapper), "", nullptr, "kernel", -1, nullptr, nullptr, nullptr,
+                           nullptr, nullptr);
     return static_cast<int>(cudaLaunchKernel("", 1, 1, nullptr, 0, nullptr));
   });
   CHECK(seen.text == "emulator: the PTX of the program is compressed: compile it by nvcc --no-compress\n");

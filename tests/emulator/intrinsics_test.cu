@@ -53,7 +53,9 @@ auto results_of(std::vector<T> const& a, std::vector<T> const& b) {
 word bits_of(float v) { return v != v ? 0x7fffffff : std::bit_cast<word>(v); }
 long_word bits_of(double v) { return v != v ? 0x7ff8000000000000 : std::bit_cast<long_word>(v); }
 template <class T>
-T bits_of(T v) requires std::is_integral_v<T> { return v; }
+T bits_of(T v) requires std::is_integral_v<T> {
+  return v;
+}
 
 template <class Op, class T>
 void check(std::vector<T> const& a, std::vector<T> const& b) {
@@ -79,8 +81,19 @@ std::vector<T> integers(unsigned seed) {
 template <class T>
 std::vector<T> reals(unsigned seed) {
   using limits = std::numeric_limits<T>;
-  auto v = std::vector<T>{T(0), T(-0.0), T(1), T(-1.5), T(0.5), T(2.5), limits::infinity(), -limits::infinity(),
-                          limits::quiet_NaN(), limits::max(), limits::min(), limits::denorm_min(), -limits::denorm_min()};
+  auto v = std::vector<T>{T(0),
+                          T(-0.0),
+                          T(1),
+                          T(-1.5),
+                          T(0.5),
+                          T(2.5),
+                          limits::infinity(),
+                          -limits::infinity(),
+                          limits::quiet_NaN(),
+                          limits::max(),
+                          limits::min(),
+                          limits::denorm_min(),
+                          -limits::denorm_min()};
   for (auto const x : integers<std::int32_t>(seed + 1))
     if (v.size() < lanes) v.push_back(static_cast<T>(x) / T(1 << 24) * (x % 3 == 0 ? T(1e9) : T(1)));
   std::rotate(v.begin(), v.begin() + seed % lanes, v.end());
@@ -93,14 +106,14 @@ std::vector<T> reals(unsigned seed) {
 
 namespace {
 
-#define OPERATION(name, type, result, device, host)                                              \
-  struct name {                                                                                  \
-    static __device__ result run([[maybe_unused]] type a, [[maybe_unused]] type b, unsigned) {   \
-      return static_cast<result>(device);                                                        \
-    }                                                                                            \
-    static result expected([[maybe_unused]] type a, [[maybe_unused]] type b, unsigned) {         \
-      return static_cast<result>(host);                                                          \
-    }                                                                                            \
+#define OPERATION(name, type, result, device, host)                                            \
+  struct name {                                                                                \
+    static __device__ result run([[maybe_unused]] type a, [[maybe_unused]] type b, unsigned) { \
+      return static_cast<result>(device);                                                      \
+    }                                                                                          \
+    static result expected([[maybe_unused]] type a, [[maybe_unused]] type b, unsigned) {       \
+      return static_cast<result>(host);                                                        \
+    }                                                                                          \
   }
 
 word reversed(word a) {
@@ -165,14 +178,14 @@ auto in_rounding(int mode, F const& f) {
   return value;
 }
 
-#define ROUNDED(name, type, result, mode, device, host)                                          \
-  struct name {                                                                                  \
-    static __device__ result run(type a, [[maybe_unused]] type b, unsigned) { return device; }   \
-    static result expected(type x, [[maybe_unused]] type y, unsigned) {                          \
-      type volatile const a = x;                                                                 \
-      [[maybe_unused]] type volatile const b = y;                                                \
-      return in_rounding(mode, [&] { return host; });                                            \
-    }                                                                                            \
+#define ROUNDED(name, type, result, mode, device, host)                                        \
+  struct name {                                                                                \
+    static __device__ result run(type a, [[maybe_unused]] type b, unsigned) { return device; } \
+    static result expected(type x, [[maybe_unused]] type y, unsigned) {                        \
+      type volatile const a = x;                                                               \
+      [[maybe_unused]] type volatile const b = y;                                              \
+      return in_rounding(mode, [&] { return host; });                                          \
+    }                                                                                          \
   }
 #define ROUNDINGS(name, type, result, nearest, zero, down, up, host) \
   ROUNDED(name##_rn, type, result, FE_TONEAREST, nearest, host);     \
@@ -190,8 +203,8 @@ ROUNDINGS(fma, float, float, __fmaf_rn(a, b, -1.0f), __fmaf_rz(a, b, -1.0f), __f
 ROUNDINGS(add_double, double, double, __dadd_rn(a, b), __dadd_rz(a, b), __dadd_rd(a, b), __dadd_ru(a, b), a + b);
 ROUNDINGS(mul_double, double, double, __dmul_rn(a, b), __dmul_rz(a, b), __dmul_rd(a, b), __dmul_ru(a, b), a* b);
 ROUNDINGS(div_double, double, double, __ddiv_rn(a, b), __ddiv_rz(a, b), __ddiv_rd(a, b), __ddiv_ru(a, b), a / b);
-ROUNDINGS(narrow, double, float, __double2float_rn(a), __double2float_rz(a), __double2float_rd(a),
-          __double2float_ru(a), static_cast<float>(a));
+ROUNDINGS(narrow, double, float, __double2float_rn(a), __double2float_rz(a), __double2float_rd(a), __double2float_ru(a),
+          static_cast<float>(a));
 ROUNDINGS(of_int, std::int32_t, float, __int2float_rn(a), __int2float_rz(a), __int2float_rd(a), __int2float_ru(a),
           static_cast<float>(a));
 
@@ -227,10 +240,10 @@ TEST_CASE("the host's roundings differ") {
   CHECK(add_rz::expected(-1, -1e-9f, 0) > add_rd::expected(-1, -1e-9f, 0));
   CHECK(narrow_rd::expected(0.1, 0, 0) < narrow_ru::expected(0.1, 0, 0));
 }
-TEST_CASE_TEMPLATE("single precision", Op, add_rn, add_rz, add_rd, add_ru, sub_rn, sub_rz, sub_rd, sub_ru, mul_rn, mul_rz,
-                   mul_rd, mul_ru, div_rn, div_rz, div_rd, div_ru, root_rn, root_rz, root_rd, root_ru, fma_rn, fma_rz,
-                   fma_rd, fma_ru, to_int_rn, to_int_rz, to_int_rd, to_int_ru, to_word, to_long, greatest, smallest,
-                   rounded, truncated, less, not_less, is_nan) {
+TEST_CASE_TEMPLATE("single precision", Op, add_rn, add_rz, add_rd, add_ru, sub_rn, sub_rz, sub_rd, sub_ru, mul_rn,
+                   mul_rz, mul_rd, mul_ru, div_rn, div_rz, div_rd, div_ru, root_rn, root_rz, root_rd, root_ru, fma_rn,
+                   fma_rz, fma_rd, fma_ru, to_int_rn, to_int_rz, to_int_rd, to_int_ru, to_word, to_long, greatest,
+                   smallest, rounded, truncated, less, not_less, is_nan) {
   check<Op>(reals<float>(4), reals<float>(17));
 }
 TEST_CASE_TEMPLATE("double precision", Op, add_double_rn, add_double_rz, add_double_rd, add_double_ru, mul_double_rn,
@@ -276,14 +289,10 @@ word folded(values const& v, F const& f) {
   return made;
 }
 
-#define WARP_OPERATION(name, device, host)                                                      \
-  struct name {                                                                                 \
-    static __device__ word run(word a, [[maybe_unused]] unsigned lane) {                        \
-      return static_cast<word>(device);                                                         \
-    }                                                                                           \
-    static word expected(values const& v, [[maybe_unused]] unsigned lane) {                     \
-      return static_cast<word>(host);                                                           \
-    }                                                                                           \
+#define WARP_OPERATION(name, device, host)                                                                    \
+  struct name {                                                                                               \
+    static __device__ word run(word a, [[maybe_unused]] unsigned lane) { return static_cast<word>(device); }  \
+    static word expected(values const& v, [[maybe_unused]] unsigned lane) { return static_cast<word>(host); } \
   }
 
 constexpr unsigned all = ~0u;
@@ -304,8 +313,8 @@ WARP_OPERATION(disjunction, __reduce_or_sync(all, a & 5), folded(v, [](word a, w
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("a warp", Op, butterfly, up, down, of_segment, up_in_segment, rotated, ballot, match, every, some, sum,
-                   most, least, disjunction) {
+TEST_CASE_TEMPLATE("a warp", Op, butterfly, up, down, of_segment, up_in_segment, rotated, ballot, match, every, some,
+                   sum, most, least, disjunction) {
   check_warp<Op>(integers<word>(13));
 }
 

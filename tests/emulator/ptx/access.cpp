@@ -82,7 +82,8 @@ unsigned char* touch(thread& t, access const& a) {
   auto const where = a.by.where;
   if (where == space::param) return reinterpret_cast<unsigned char*>(a.address);
   if (opt.check && a.address % a.n != 0)
-    throw fault("misaligned address " + hex(a.address) + " of " + std::to_string(a.n) + " bytes", fault::kind::misaligned);
+    throw fault("misaligned address " + hex(a.address) + " of " + std::to_string(a.n) + " bytes",
+                fault::kind::misaligned);
 
   auto const anywhere = where == space::generic;
   unsigned char* p = nullptr;

@@ -14,52 +14,51 @@ namespace {
 template <class T>
 constexpr bool is_real = std::is_floating_point_v<T>;
 
-/// Twice as wide.
+// Twice as wide.
+__extension__ using wide_signed = __int128;
+__extension__ using wide_unsigned = unsigned __int128;
+std::int32_t widened(std::int16_t);
+std::int64_t widened(std::int32_t);
+wide_signed widened(std::int64_t);
+std::uint32_t widened(std::uint16_t);
+std::uint64_t widened(std::uint32_t);
+wide_unsigned widened(std::uint64_t);
 template <class T>
-struct wide;
-template <> struct wide<std::uint16_t> { using type = std::uint32_t; };
-template <> struct wide<std::int16_t> { using type = std::int32_t; };
-template <> struct wide<std::uint32_t> { using type = std::uint64_t; };
-template <> struct wide<std::int32_t> { using type = std::int64_t; };
-template <> struct wide<std::uint64_t> { __extension__ using type = unsigned __int128; };
-template <> struct wide<std::int64_t> { __extension__ using type = __int128; };
-template <class T>
-using wide_t = typename wide<T>::type;
+using wide_t = decltype(widened(T()));
 
 // Integers wrap around.
 template <class T>
+using wrapping = std::conditional_t<is_real<T>, T, std::uint64_t>;
+template <class T>
 T sum(T a, T b) {
-  if constexpr (is_real<T>) return a + b;
-  else return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  return static_cast<T>(wrapping<T>(a) + wrapping<T>(b));
 }
 template <class T>
 T difference(T a, T b) {
-  if constexpr (is_real<T>) return a - b;
-  else return static_cast<T>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+  return static_cast<T>(wrapping<T>(a) - wrapping<T>(b));
 }
 template <class T>
 T product(T a, T b) {
-  if constexpr (is_real<T>) return a * b;
-  else return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+  return static_cast<T>(wrapping<T>(a) * wrapping<T>(b));
 }
 template <class T>
 T negative(T a) {
   if constexpr (is_real<T>) return -a;
-  else return difference<T>(0, a);
+  return difference<T>(0, a);
 }
 template <class T>
 T magnitude(T a) {
   if constexpr (is_real<T>) return std::fabs(a);
-  else return a < T{0} ? negative(a) : a;
+  return a < T{0} ? negative(a) : a;
 }
 
 /// Integers: all ones where the divisor is zero.
 template <class T>
 T quotient(T a, T b) {
   if constexpr (is_real<T>) return a / b;
-  else if (b == 0) return static_cast<T>(-1);
-  else if (std::is_signed_v<T> && b == static_cast<T>(-1)) return negative(a);
-  else return static_cast<T>(a / b);
+  if (b == 0) return static_cast<T>(-1);
+  if (std::is_signed_v<T> && b == static_cast<T>(-1)) return negative(a);
+  return static_cast<T>(a / b);
 }
 template <class T>
 T remainder_of(T a, T b) {
@@ -93,28 +92,50 @@ T high_product(T a, T b) {
   return static_cast<T>(static_cast<wide_t<T>>(a) * static_cast<wide_t<T>>(b) >> (8 * sizeof(T)));
 }
 template <class T>
-T product_plus(T a, T b, T c) { return sum(product(a, b), c); }
+T product_plus(T a, T b, T c) {
+  return sum(product(a, b), c);
+}
 template <class T>
-T high_product_plus(T a, T b, T c) { return sum(high_product(a, b), c); }
+T high_product_plus(T a, T b, T c) {
+  return sum(high_product(a, b), c);
+}
 template <class T>
-T distance_plus(T a, T b, T c) { return sum(a < b ? difference(b, a) : difference(a, b), c); }
+T distance_plus(T a, T b, T c) {
+  return sum(a < b ? difference(b, a) : difference(a, b), c);
+}
 template <class T>
-T fused(T a, T b, T c) { return std::fma(a, b, c); }
+T fused(T a, T b, T c) {
+  return std::fma(a, b, c);
+}
 
-template <class T> using op_add = binary<T, sum<T>>;
-template <class T> using op_sub = binary<T, difference<T>>;
-template <class T> using op_mul = binary<T, product<T>>;
-template <class T> using op_mul_high = binary<T, high_product<T>>;
-template <class T> using op_mad = ternary<T, product_plus<T>>;
-template <class T> using op_mad_high = ternary<T, high_product_plus<T>>;
-template <class T> using op_sad = ternary<T, distance_plus<T>>;
-template <class T> using op_fma = ternary<T, fused<T>>;
-template <class T> using op_div = binary<T, quotient<T>>;
-template <class T> using op_rem = binary<T, remainder_of<T>>;
-template <class T> using op_min = binary<T, least<T>>;
-template <class T> using op_max = binary<T, most<T>>;
-template <class T> using op_neg = unary<T, negative<T>>;
-template <class T> using op_abs = unary<T, magnitude<T>>;
+template <class T>
+using op_add = binary<T, sum<T>>;
+template <class T>
+using op_sub = binary<T, difference<T>>;
+template <class T>
+using op_mul = binary<T, product<T>>;
+template <class T>
+using op_mul_high = binary<T, high_product<T>>;
+template <class T>
+using op_mad = ternary<T, product_plus<T>>;
+template <class T>
+using op_mad_high = ternary<T, high_product_plus<T>>;
+template <class T>
+using op_sad = ternary<T, distance_plus<T>>;
+template <class T>
+using op_fma = ternary<T, fused<T>>;
+template <class T>
+using op_div = binary<T, quotient<T>>;
+template <class T>
+using op_rem = binary<T, remainder_of<T>>;
+template <class T>
+using op_min = binary<T, least<T>>;
+template <class T>
+using op_max = binary<T, most<T>>;
+template <class T>
+using op_neg = unary<T, negative<T>>;
+template <class T>
+using op_abs = unary<T, magnitude<T>>;
 
 /// The product has twice the width.
 template <class T>
@@ -132,16 +153,28 @@ struct op_mad_wide {
   }
 };
 
-template <class T> T reciprocal(T a) { return T{1} / a; }
-template <class T> T root(T a) { return std::sqrt(a); }
-template <class T> T reciprocal_root(T a) { return T{1} / std::sqrt(a); }
+template <class T>
+T reciprocal(T a) {
+  return T{1} / a;
+}
+template <class T>
+T root(T a) {
+  return std::sqrt(a);
+}
+template <class T>
+T reciprocal_root(T a) {
+  return T{1} / std::sqrt(a);
+}
 inline float sine(float a) { return std::sin(a); }
 inline float cosine(float a) { return std::cos(a); }
 inline float logarithm(float a) { return std::log2(a); }
 inline float power(float a) { return std::exp2(a); }
-template <class T> using op_rcp = unary<T, reciprocal<T>>;
-template <class T> using op_sqrt = unary<T, root<T>>;
-template <class T> using op_rsqrt = unary<T, reciprocal_root<T>>;
+template <class T>
+using op_rcp = unary<T, reciprocal<T>>;
+template <class T>
+using op_sqrt = unary<T, root<T>>;
+template <class T>
+using op_rsqrt = unary<T, reciprocal_root<T>>;
 
 /// Rounds as its mode says, in a mode that is not to nearest.
 template <class T, class Op>

@@ -14,19 +14,39 @@ using std::uint32_t, std::uint64_t;
 template <class T>
 constexpr unsigned width = 8 * sizeof(T);
 template <class T>
-std::make_unsigned_t<T> bits_of(T a) { return static_cast<std::make_unsigned_t<T>>(a); }
+std::make_unsigned_t<T> bits_of(T a) {
+  return static_cast<std::make_unsigned_t<T>>(a);
+}
 /// n ones.
 template <class T>
-T ones(uint32_t n) { return static_cast<T>(n >= width<T> ? ~uint64_t{0} : (uint64_t{1} << n) - 1); }
+T ones(uint32_t n) {
+  return static_cast<T>(n >= width<T> ? ~uint64_t{0} : (uint64_t{1} << n) - 1);
+}
 
-template <class T> T both(T a, T b) { return static_cast<T>(a & b); }
-template <class T> T either(T a, T b) { return static_cast<T>(a | b); }
-template <class T> T one_of(T a, T b) { return static_cast<T>(a ^ b); }
-template <class T> T inverse(T a) { return static_cast<T>(~a); }
-template <class T> using op_and = binary<T, both<T>>;
-template <class T> using op_or = binary<T, either<T>>;
-template <class T> using op_xor = binary<T, one_of<T>>;
-template <class T> using op_not = unary<T, inverse<T>>;
+template <class T>
+T both(T a, T b) {
+  return static_cast<T>(a & b);
+}
+template <class T>
+T either(T a, T b) {
+  return static_cast<T>(a | b);
+}
+template <class T>
+T one_of(T a, T b) {
+  return static_cast<T>(a ^ b);
+}
+template <class T>
+T inverse(T a) {
+  return static_cast<T>(~a);
+}
+template <class T>
+using op_and = binary<T, both<T>>;
+template <class T>
+using op_or = binary<T, either<T>>;
+template <class T>
+using op_xor = binary<T, one_of<T>>;
+template <class T>
+using op_not = unary<T, inverse<T>>;
 
 template <class T>
 struct op_shl {
@@ -68,7 +88,8 @@ T reversed(T a) {
   for (unsigned k = 0; k < width<T>; ++k) made = static_cast<T>(made << 1 | (a >> k & 1));
   return made;
 }
-template <class T> using op_brev = unary<T, reversed<T>>;
+template <class T>
+using op_brev = unary<T, reversed<T>>;
 
 /// The place of the highest bit that is not the sign, or all ones; mode 1: how far to shift it to the top.
 template <class T>

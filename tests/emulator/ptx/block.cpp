@@ -21,7 +21,8 @@ std::uint64_t start_of(thread const& t, activation const& a, base from) {
   auto const address = [](void const* p) { return reinterpret_cast<std::uint64_t>(p); };
   switch (from) {
     case base::shared: return address(t.in->shared);
-    case base::dynamic_shared: return address(t.in->shared) + align_up(t.calls.front().f->shared_bytes, shared_alignment);
+    case base::dynamic_shared:
+      return address(t.in->shared) + align_up(t.calls.front().f->shared_bytes, shared_alignment);
     case base::local: return address(a.local.get());
     case base::argument: return address(a.params.get());
     case base::entry_argument: return address(t.in->params);
@@ -84,7 +85,8 @@ void begin(block& b, launch const& l, std::uint64_t number) {
   b.live = threads;
   b.busy = true;
 
-  b.shared_bytes = l.dynamic_shared ? align_up(l.f.shared_bytes, shared_alignment) + l.dynamic_shared : l.f.shared_bytes;
+  b.shared_bytes =
+      l.dynamic_shared ? align_up(l.f.shared_bytes, shared_alignment) + l.dynamic_shared : l.f.shared_bytes;
   std::memset(b.shared, static_cast<int>(garbage + number), b.shared_bytes);
   b.states.assign(b.shared_bytes, heap::allocated);
   b.params = l.params, b.param_bytes = l.param_bytes;

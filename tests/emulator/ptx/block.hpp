@@ -18,7 +18,7 @@ struct block;
 struct activation {
   function* f = nullptr;
   std::unique_ptr<std::uint64_t[]> frame, local, params;
-  instruction const* call = nullptr;    // what called it
+  instruction const* call = nullptr;  // what called it
   instruction const* return_to = nullptr;
 };
 

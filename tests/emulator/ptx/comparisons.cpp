@@ -61,9 +61,9 @@ struct op_selp {
 
 handler select_setp(draft const& text, instruction& i) {
   static std::map<std::string, comparison> const comparisons = {
-      {"eq", eq}, {"ne", ne}, {"lt", lt}, {"lo", lt}, {"le", le}, {"ls", le}, {"gt", gt}, {"hi", gt}, {"ge", ge},
-      {"hs", ge}, {"equ", equ}, {"neu", neu}, {"ltu", ltu}, {"leu", leu}, {"gtu", gtu}, {"geu", geu}, {"num", num},
-      {"nan", nan}};
+      {"eq", eq},   {"ne", ne},   {"lt", lt},   {"lo", lt},   {"le", le},   {"ls", le},
+      {"gt", gt},   {"hi", gt},   {"ge", ge},   {"hs", ge},   {"equ", equ}, {"neu", neu},
+      {"ltu", ltu}, {"leu", leu}, {"gtu", gtu}, {"geu", geu}, {"num", num}, {"nan", nan}};
   auto const at = comparisons.find(text.words[1]);
   if (at == comparisons.end()) return nullptr;
   auto const how = text.has("and") ? with_and : text.has("or") ? with_or : text.has("xor") ? with_xor : alone;

@@ -98,22 +98,32 @@ struct real_to_real {
     rounding const r(i.mode < 4 ? i.mode : 0);
     auto v = rounded_to_integer(widened(get<From>(t, i.a)), i.mode);
     if (i.imm) v = v > 0 ? std::fmin(v, 1.0) : 0.0;
-    if constexpr (std::is_same_v<To, half>) put_bits(t, i.d, to_half(v).bits);
-    else if constexpr (std::is_same_v<To, bfloat16>) put_bits(t, i.d, to_bfloat16(v).bits);
-    else put(t, i.d, static_cast<To>(v));
+    if constexpr (std::is_same_v<To, half>)
+      put_bits(t, i.d, to_half(v).bits);
+    else if constexpr (std::is_same_v<To, bfloat16>)
+      put_bits(t, i.d, to_bfloat16(v).bits);
+    else
+      put(t, i.d, static_cast<To>(v));
     return true;
   }
 };
 
 template <class To, class From>
 handler between(draft const& text) {
-  if constexpr (!is_real<To> && !is_real<From>) return integer_to_integer<To, From>::run;
-  else if constexpr (!is_real<To>) return text.has("sat") ? nullptr : real_to_integer<To, From>::run;
-  else if constexpr (!is_real<From> && is_narrow<To>) return nullptr;
-  else if constexpr (!is_real<From>) return integer_to_real<To, From>::run;
-  else if (is_narrow<To> && text.rounding() != 0) return nullptr;
-  else if (std::is_same_v<To, bfloat16> && !std::is_same_v<From, float>) return nullptr;
-  else return real_to_real<To, From>::run;
+  if constexpr (!is_real<To> && !is_real<From>)
+    return integer_to_integer<To, From>::run;
+  else if constexpr (!is_real<To>)
+    return text.has("sat") ? nullptr : real_to_integer<To, From>::run;
+  else if constexpr (!is_real<From> && is_narrow<To>)
+    return nullptr;
+  else if constexpr (!is_real<From>)
+    return integer_to_real<To, From>::run;
+  else if (is_narrow<To> && text.rounding() != 0)
+    return nullptr;
+  else if (std::is_same_v<To, bfloat16> && !std::is_same_v<From, float>)
+    return nullptr;
+  else
+    return real_to_real<To, From>::run;
 }
 
 /// Calls f with a null pointer to what a type's name means; null where it means nothing here.

@@ -108,8 +108,10 @@ class decoder {
     std::uint64_t align = 1, count = 1;
     auto type = std::string(), word = in_.next();
     for (; word[0] == '.'; word = in_.next()) {
-      if (word == ".align") align = integer(in_.next());
-      else type = word;
+      if (word == ".align")
+        align = integer(in_.next());
+      else
+        type = word;
     }
     while (in_.accept("[")) count *= integer(in_.next()), in_.skip_past("]");
     in_.skip_past(";");
@@ -160,7 +162,8 @@ class decoder {
 
   /// Words that change what an instruction does and that no handler obeys.
   static bool lacks(draft const& text) {
-    for (auto const* word : {"ftz", "cc", "NaN", "xorsign", "relu", "satfinite", "pack", "rna", "rs", "b128", "v8", "noftz"})
+    for (auto const* word :
+         {"ftz", "cc", "NaN", "xorsign", "relu", "satfinite", "pack", "rna", "rs", "b128", "v8", "noftz"})
       if (text.has(word)) return true;
     return text.has("sat") && text.words[0] != "cvt";
   }
@@ -205,8 +208,10 @@ class decoder {
     auto made = std::string();
     for (auto const c : text) {
       auto const is_space = c == ' ' || c == '\n' || c == '\t';
-      if (!is_space) made += c;
-      else if (!made.empty() && made.back() != ' ') made += ' ';
+      if (!is_space)
+        made += c;
+      else if (!made.empty() && made.back() != ' ')
+        made += ' ';
     }
     return made;
   }
@@ -253,7 +258,8 @@ class decoder {
     auto const bits = constant_of("u64");
     o.slot = bits ? slot_of(*bits) : find(in_.next());
     for (auto word = in_.next(); word != "]"; word = in_.next()) {
-      if (word != "+" && word != "-") throw fault("PTX line " + std::to_string(in_.line()) + ": an address with '" + word + "'");
+      if (word != "+" && word != "-")
+        throw fault("PTX line " + std::to_string(in_.line()) + ": an address with '" + word + "'");
       auto const minus = (word == "-") != in_.accept("-");
       auto const n = static_cast<std::int64_t>(integer(in_.next()));
       o.offset += minus ? -n : n;
@@ -341,7 +347,8 @@ void decode(function& f) {
   if (f.body.empty()) throw fault("the PTX of " + f.name + " has no body");
   f.decoded = true;
   decoder(f).run();
-  if (!f.entry && f.shared_bytes > 0) throw fault("the emulator lacks shared variables of functions that are called: " + f.name);
+  if (!f.entry && f.shared_bytes > 0)
+    throw fault("the emulator lacks shared variables of functions that are called: " + f.name);
   if (opt.fuse) fuse(f);
 }
 

@@ -10,9 +10,18 @@ namespace emulator {
 
 namespace {
 
-template <class T> T plus(T a, T b, T c) { return std::fma(a, b, c); }
-template <class T> T minus(T a, T b, T c) { return std::fma(a, b, -c); }
-template <class T> T taken_from(T a, T b, T c) { return std::fma(-a, b, c); }
+template <class T>
+T plus(T a, T b, T c) {
+  return std::fma(a, b, c);
+}
+template <class T>
+T minus(T a, T b, T c) {
+  return std::fma(a, b, -c);
+}
+template <class T>
+T taken_from(T a, T b, T c) {
+  return std::fma(-a, b, c);
+}
 
 class fuser {
  public:
@@ -28,8 +37,10 @@ class fuser {
       auto& i = f_.code[k];
       auto const a = i.a, b = i.b;
       if (!add && !sub) continue;
-      if (auto const* const first = product(a)) become(i, *first, b, add ? plus_ : minus_);
-      else if (auto const* const second = product(b)) become(i, *second, a, add ? plus_ : taken_from_);
+      if (auto const* const first = product(a))
+        become(i, *first, b, add ? plus_ : minus_);
+      else if (auto const* const second = product(b))
+        become(i, *second, a, add ? plus_ : taken_from_);
     }
   }
 

@@ -53,8 +53,10 @@ void* heap::allocate(std::uint64_t n, char const* what) {
   auto& old = released_[size];
   if (old.empty() && size > range - next_) return nullptr;
   auto const address = old.empty() ? first_ + next_ : old.front();
-  if (old.empty()) next_ += size;
-  else old.pop_front();
+  if (old.empty())
+    next_ += size;
+  else
+    old.pop_front();
 
   used_ += n;
   allocations_[address] = {n, what};

@@ -54,8 +54,10 @@ void lexer::skip_line() {
 void lexer::skip_space() {
   for (;; ++p_) {
     while (p_[0] == '/' && (p_[1] == '/' || p_[1] == '*')) skip_comment();
-    if (*p_ == '\n') ++line_;
-    else if (*p_ != ' ' && *p_ != '\t' && *p_ != '\r') return;
+    if (*p_ == '\n')
+      ++line_;
+    else if (*p_ != ' ' && *p_ != '\t' && *p_ != '\r')
+      return;
   }
 }
 

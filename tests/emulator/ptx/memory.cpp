@@ -63,8 +63,10 @@ T changed(std::uint8_t how, T old, T b, T c) {
   if (how == cas) return old == b ? c : old;
   if (how == min) return std::min(old, b);
   if (how == max) return std::max(old, b);
-  if constexpr (std::is_integral_v<T>) return changed_integer(how, old, b);
-  else return how == add ? old + b : b;
+  if constexpr (std::is_integral_v<T>)
+    return changed_integer(how, old, b);
+  else
+    return how == add ? old + b : b;
 }
 
 /// Gives d what was there, where an atom has a d.
@@ -103,8 +105,8 @@ handler select_st(draft const& text, instruction& i) {
   return of_bits<op_st>(text.type());
 }
 handler select_atom(draft const& text, instruction& i) {
-  static std::map<std::string, atomic> const names = {{"add", add}, {"min", min}, {"max", max}, {"exch", exch},
-                                                      {"cas", cas}, {"and", and_}, {"or", or_}, {"xor", xor_},
+  static std::map<std::string, atomic> const names = {{"add", add}, {"min", min},  {"max", max}, {"exch", exch},
+                                                      {"cas", cas}, {"and", and_}, {"or", or_},  {"xor", xor_},
                                                       {"inc", inc}, {"dec", dec}};
   auto const first = text.words[0] == "atom" ? std::size_t{1} : 0;
   if (first == 0) i.d = 0;

@@ -51,9 +51,31 @@ struct origin {
 };
 
 enum class special : std::uint8_t {
-  tid_x, tid_y, tid_z, ntid_x, ntid_y, ntid_z, ctaid_x, ctaid_y, ctaid_z, nctaid_x, nctaid_y, nctaid_z,
-  laneid, warpid, nwarpid, smid, nsmid, gridid, lanemask_eq, lanemask_lt, lanemask_le, lanemask_gt, lanemask_ge,
-  dynamic_smem_size, total_smem_size,
+  tid_x,
+  tid_y,
+  tid_z,
+  ntid_x,
+  ntid_y,
+  ntid_z,
+  ctaid_x,
+  ctaid_y,
+  ctaid_z,
+  nctaid_x,
+  nctaid_y,
+  nctaid_z,
+  laneid,
+  warpid,
+  nwarpid,
+  smid,
+  nsmid,
+  gridid,
+  lanemask_eq,
+  lanemask_lt,
+  lanemask_le,
+  lanemask_gt,
+  lanemask_ge,
+  dynamic_smem_size,
+  total_smem_size,
 };
 
 enum class base : std::uint8_t { shared, dynamic_shared, local, argument, entry_argument };
@@ -85,7 +107,7 @@ struct function {
   // What decode makes of the body.
   bool decoded = false;
   std::vector<instruction> code;
-  std::vector<origin> origins;       // of each instruction
+  std::vector<origin> origins;  // of each instruction
   std::vector<source_places> sources{{}};
   std::vector<std::uint64_t> frame;  // what slots hold at first
   std::vector<std::pair<std::uint32_t, special>> specials;

@@ -15,7 +15,9 @@ namespace {
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 std::uint64_t number(std::string const& word) { return std::strtoull(word.c_str(), nullptr, 0); }
-bool is_type(std::string const& word) { return word.size() > 2 && std::strchr("bsuf", word[1]) && is_digit(word.back()); }
+bool is_type(std::string const& word) {
+  return word.size() > 2 && std::strchr("bsuf", word[1]) && is_digit(word.back());
+}
 
 class parser {
  public:
@@ -68,7 +70,10 @@ class parser {
     d.name = word;
     d.align = std::max(d.align, d.each);
     while (in_.accept("[")) {
-      if (in_.accept("]")) { d.sized = false; continue; }
+      if (in_.accept("]")) {
+        d.sized = false;
+        continue;
+      }
       d.count *= number(in_.next());
       in_.skip_past("]");
     }
@@ -127,10 +132,14 @@ class parser {
     auto const d = declarator();
     variable v;
     v.size = d.each * d.count, v.align = d.align;
-    if (word == ".shared") v.of = d.sized ? variable::kind::shared : variable::kind::dynamic_shared;
-    else v.address = allocate(d.name, v.size);
-    if (in_.accept("=")) initialise(memory_.bytes_of(v.address), d.each);
-    else in_.skip_past(";");
+    if (word == ".shared")
+      v.of = d.sized ? variable::kind::shared : variable::kind::dynamic_shared;
+    else
+      v.address = allocate(d.name, v.size);
+    if (in_.accept("="))
+      initialise(memory_.bytes_of(v.address), d.each);
+    else
+      in_.skip_past(";");
     made_->variables[d.name] = v;
   }
 

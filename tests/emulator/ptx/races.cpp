@@ -24,10 +24,12 @@ record record_of(thread const& t, access const& a) {
   return {b.epoch, b.warp_epochs[t.warp], b.number, a.by.line, static_cast<std::uint16_t>(t.index), a.atomic, false};
 }
 
-[[noreturn]] void report(thread const& t, access const& a, record const& other, char const* did, std::string const& place) {
+[[noreturn]] void report(thread const& t, access const& a, record const& other, char const* did,
+                         std::string const& place) {
   throw fault("race: thread " + std::to_string(t.index) + " of block " + std::to_string(t.in->number) +
-              (a.writes ? " writes " : " reads ") + place + ", which thread " + std::to_string(other.thread) + " of block " +
-              std::to_string(other.block) + ' ' + did + " at " + line_of(t, other.line) + "; nothing orders the two");
+              (a.writes ? " writes " : " reads ") + place + ", which thread " + std::to_string(other.thread) +
+              " of block " + std::to_string(other.block) + ' ' + did + " at " + line_of(t, other.line) +
+              "; nothing orders the two");
 }
 
 /// Faults unless all earlier accesses that matter to this one are ordered before it; then records this one.

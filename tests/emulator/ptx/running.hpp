@@ -11,7 +11,8 @@
 namespace emulator {
 
 struct running {
-  running(heap& own, heap& shared) : memory(own), pinned(shared), global_records(heap::range), pinned_records(heap::range) {}
+  running(heap& own, heap& shared)
+      : memory(own), pinned(shared), global_records(heap::range), pinned_records(heap::range) {}
 
   heap& memory;
   heap& pinned;

@@ -54,7 +54,8 @@ bool has_come(block& b, instruction const& i, std::uint32_t mask, unsigned index
   auto const& other = b.threads[index];
   if (other.is != thread::state::with_warp) return false;
   if (other.waits_at != &i || other.mask != mask)
-    throw fault("divergent warp: lanes of mask " + hex(mask) + " wait at different instructions; " + place_of_wait(other));
+    throw fault("divergent warp: lanes of mask " + hex(mask) + " wait at different instructions; " +
+                place_of_wait(other));
   return true;
 }
 

@@ -14,10 +14,24 @@ using std::int32_t, std::uint32_t, std::uint64_t;
 
 enum operation : std::uint8_t {
   barrier,
-  up, down, butterfly, index,
-  all, any, uniform, ballot,
-  match_any, match_all,
-  sum, least_signed, least, most_signed, most, and_, or_, xor_,
+  up,
+  down,
+  butterfly,
+  index,
+  all,
+  any,
+  uniform,
+  ballot,
+  match_any,
+  match_all,
+  sum,
+  least_signed,
+  least,
+  most_signed,
+  most,
+  and_,
+  or_,
+  xor_,
 };
 
 /// The lanes of a warp that its mask names.
@@ -54,8 +68,8 @@ void shuffle(lanes const& w, instruction const& i) {
   w.each([&](unsigned lane, thread& t) {
     auto const from = source_of(static_cast<operation>(i.mode), lane, get<uint32_t>(t, i.b), get<uint32_t>(t, i.c));
     if (!(w.mask >> from.lane & 1))
-      throw fault("shuffle: lane " + std::to_string(lane) + " reads lane " + std::to_string(from.lane) + ", which mask " +
-                  hex(w.mask) + " does not name");
+      throw fault("shuffle: lane " + std::to_string(lane) + " reads lane " + std::to_string(from.lane) +
+                  ", which mask " + hex(w.mask) + " does not name");
     put(t, i.d, values[from.lane]);
     if (i.d2) t.slots[i.d2] = from.valid;
   });

@@ -69,7 +69,7 @@ struct fat_binary {
     if (!is_new) return found->second;
     for (auto const* text : ptx_of(data)) found->second.push_back(parse(text, d.ptx.memory));
     if (found->second.empty())
-      std::fprintf(stderr, "emulator: the program has no PTX, which an sm_ architecture lacks\n");
+      std::fprintf(stderr, "emulator: the program has machine code alone: compile it by nvcc -arch=sm_90, which adds PTX\n");
     return found->second;
   }
 };
