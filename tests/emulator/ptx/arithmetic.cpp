@@ -14,17 +14,15 @@ namespace {
 template <class T>
 constexpr bool is_real = std::is_floating_point_v<T>;
 
-// Twice as wide.
 __extension__ using wide_signed = __int128;
 __extension__ using wide_unsigned = unsigned __int128;
-std::int32_t widened(std::int16_t);
-std::int64_t widened(std::int32_t);
-wide_signed widened(std::int64_t);
-std::uint32_t widened(std::uint16_t);
-std::uint64_t widened(std::uint32_t);
-wide_unsigned widened(std::uint64_t);
+template <class T, class Signed, class Unsigned>
+using by_sign = std::conditional_t<std::is_signed_v<T>, Signed, Unsigned>;
+/// Twice as wide.
 template <class T>
-using wide_t = decltype(widened(T()));
+using wide_t = std::conditional_t<sizeof(T) == 2, by_sign<T, std::int32_t, std::uint32_t>,
+                                  std::conditional_t<sizeof(T) == 4, by_sign<T, std::int64_t, std::uint64_t>,
+                                                     by_sign<T, wide_signed, wide_unsigned>>>;
 
 // Integers wrap around.
 template <class T>

@@ -2,31 +2,26 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
-#include <set>
 
 #include "ptx/constants.hpp"
 #include "ptx/fault.hpp"
 #include "ptx/fuse.hpp"
 #include "ptx/lexer.hpp"
+#include "ptx/names.hpp"
 #include "ptx/opcodes.hpp"
 #include "ptx/options.hpp"
-#include "ptx/specials.hpp"
 
 namespace emulator {
 
 namespace {
 
-constexpr std::uint64_t garbage = 0xbad0bad1bad2bad3u;  // in registers that nothing has written
-
 std::uint64_t integer(std::string const& word) { return std::strtoull(word.c_str(), nullptr, 0); }
 
 class decoder {
  public:
-  explicit decoder(function& f) : f_(f), in_(f.body.c_str(), f.body_line) {
-    f_.frame.assign(1, 0);
-    scopes_.emplace_back();
+  explicit decoder(function& f) : f_(f), in_(f.body.c_str(), f.body_line), names_(f) {
     for (auto const* list : {&f.returns, &f.params})
-      for (auto const& p : *list) declare(p.name, f.entry ? base::entry_argument : base::argument, p.offset);
+      for (auto const& p : *list) names_.declare(p.name, f.entry ? base::entry_argument : base::argument, p.offset);
   }
 
   void run() {
@@ -38,11 +33,6 @@ class decoder {
   }
 
  private:
-  struct scope {
-    std::map<std::string, std::uint32_t> slots;
-    std::set<std::string> prefixes;  // of registers such as %r<14>
-  };
-
   // Statements.
 
   void statement() {
@@ -50,8 +40,8 @@ class decoder {
     auto const line = in_.line();
     auto const word = in_.next();
     if (word == ";") return;
-    if (word == "{") return scopes_.emplace_back(), void();
-    if (word == "}") return scopes_.pop_back();
+    if (word == "{") return names_.open_scope();
+    if (word == "}") return names_.close_scope();
     if (word == ".reg") return registers();
     if (word == ".local" || word == ".shared" || word == ".param") return variable_of(word);
     if (word == ".loc") return location();
@@ -96,10 +86,10 @@ class decoder {
     do {
       auto const name = in_.next();
       if (in_.accept("<")) {
-        scopes_.back().prefixes.insert(name);
+        names_.add_registers(name);
         in_.skip_past(">");
       } else {
-        scopes_.back().slots[name] = slot_with(garbage);
+        names_.add_register(name);
       }
     } while (in_.next() == ",");
   }
@@ -118,7 +108,7 @@ class decoder {
 
     auto& total = where == ".local" ? f_.local_bytes : where == ".shared" ? f_.shared_bytes : f_.param_bytes;
     total = align_up(total, std::max(align, size_of(type)));
-    declare(word, where == ".local" ? base::local : where == ".shared" ? base::shared : base::argument, total);
+    names_.declare(word, where == ".local" ? base::local : where == ".shared" ? base::shared : base::argument, total);
     total += size_of(type) * count;
   }
 
@@ -231,11 +221,11 @@ class decoder {
     operand o;
     o.negated = in_.accept("!");
     if (auto const bits = constant_of(type)) {
-      o.slot = slot_of(*bits);
+      o.slot = names_.constant(*bits);
       return o;
     }
     o.name = in_.next();
-    o.slot = find_or_none(o.name);
+    o.slot = names_.find(o.name);
     if (o.slot == 0) o.of = operand::kind::name;
     if (in_.accept("|")) o.second = find(in_.next());
     return o;
@@ -256,7 +246,7 @@ class decoder {
     operand o;
     o.of = operand::kind::address;
     auto const bits = constant_of("u64");
-    o.slot = bits ? slot_of(*bits) : find(in_.next());
+    o.slot = bits ? names_.constant(*bits) : find(in_.next());
     for (auto word = in_.next(); word != "]"; word = in_.next()) {
       if (word != "+" && word != "-")
         throw fault("PTX line " + std::to_string(in_.line()) + ": an address with '" + word + "'");
@@ -273,56 +263,15 @@ class decoder {
     while (!in_.accept("}")) {
       in_.accept(",");
       auto const bits = constant_of(type);
-      o.slots.push_back(bits ? slot_of(*bits) : find(in_.next()));
+      o.slots.push_back(bits ? names_.constant(*bits) : find(in_.next()));
     }
     return o;
   }
 
-  // Slots.
-
-  std::uint32_t slot_with(std::uint64_t value) {
-    f_.frame.push_back(value);
-    return static_cast<std::uint32_t>(f_.frame.size() - 1);
-  }
-  std::uint32_t slot_of(std::uint64_t constant) {
-    auto const [at, is_new] = constants_.try_emplace(constant, 0);
-    if (is_new) at->second = slot_with(constant);
-    return at->second;
-  }
-  void declare(std::string const& name, base from, std::uint64_t offset) {
-    auto const slot = slot_with(garbage);
-    scopes_.back().slots[name] = slot;
-    f_.addresses.push_back({slot, from, offset});
-  }
-
   std::uint32_t find(std::string const& name) {
-    auto const slot = find_or_none(name);
+    auto const slot = names_.find(name);
     if (slot == 0 && name != "_") throw fault("PTX line " + std::to_string(in_.line()) + ": unknown name " + name);
     return slot;
-  }
-  std::uint32_t find_or_none(std::string const& name) {
-    for (auto s = scopes_.rbegin(); s != scopes_.rend(); ++s) {
-      if (auto const at = s->slots.find(name); at != s->slots.end()) return at->second;
-      auto const digits = name.find_last_not_of("0123456789") + 1;
-      if (digits < name.size() && s->prefixes.count(name.substr(0, digits))) return s->slots[name] = slot_with(garbage);
-    }
-    if (name == "WARP_SZ") return slot_of(32);
-    if (auto const* const s = special_of(name)) {
-      f_.specials.emplace_back(slot_with(garbage), *s);
-      return scopes_.front().slots[name] = f_.specials.back().first;
-    }
-    auto const at = f_.owner->variables.find(name);
-    return at == f_.owner->variables.end() ? 0 : variable_slot(name, at->second);
-  }
-  std::uint32_t variable_slot(std::string const& name, variable const& v) {
-    auto const slot = slot_with(v.address);
-    if (v.of == variable::kind::dynamic_shared) f_.addresses.push_back({slot, base::dynamic_shared, 0});
-    if (v.of == variable::kind::shared) {
-      f_.shared_bytes = align_up(f_.shared_bytes, v.align);
-      f_.addresses.push_back({slot, base::shared, f_.shared_bytes});
-      f_.shared_bytes += v.size;
-    }
-    return scopes_.front().slots[name] = slot;
   }
 
   std::size_t place_of(std::string const& label) const {
@@ -333,8 +282,7 @@ class decoder {
 
   function& f_;
   lexer in_;
-  std::vector<scope> scopes_;
-  std::map<std::uint64_t, std::uint32_t> constants_;
+  name_table names_;
   std::map<std::string, std::size_t> places_;  // of labels
   std::map<std::string, std::vector<std::string>> tables_;
   std::vector<std::pair<std::size_t, std::string>> jumps_, table_jumps_;
