@@ -22,6 +22,11 @@ inline std::vector<std::string> default_codecs() {
           "ef(random_k(0.1)|cast<half>)"};
 }
 
+/// Those of executors other than seq.
+inline std::vector<std::string> few_codecs() {
+  return {dense_float, "ef(scaled_sign)", "ef(power_sgd(2))", "ef(top_k(0.01)|qsgd<8>)"};
+}
+
 /// What controllers are compared with: nothing left out, and the two ends of their ladder.
 inline std::vector<std::string> codecs_beside_controllers() {
   return {dense_bfloat16, "ef(top_k(0.1))", "ef(top_k(0.001))"};

@@ -56,6 +56,7 @@ inline bool compare_and_report(options const& o, split data, std::FILE* out, std
 
 inline int run_command(options const& o, std::FILE* out, std::FILE* log) {
   if (o.list) return print_list(out);
+  require_executor(o.executor);
   for (auto const& codec : o.codecs)
     if (!is_controller(codec)) codec_of(codec);
   auto data = load(o.data);

@@ -77,7 +77,8 @@ inline task make_task(options const& o, split data) {
   if (data.train.size() < o.ranks * o.batch)
     throw std::invalid_argument(fmt::format("train: {} ranks x {} images are more than the {} for training", o.ranks,
                                             o.batch, data.train.size()));
-  return {std::move(data), net, o.ranks, o.steps, o.batch, o.learning_rate, o.momentum};
+  return {std::move(data),      net,       o.ranks, o.steps, o.batch, o.learning_rate, o.momentum,
+          pith::gather::padded, o.executor};
 }
 
 inline history run_shown(task const& job, std::string const& codec, std::uint64_t seed, progress& shown) {

@@ -1,6 +1,8 @@
 // examples/train/controllers.hpp — controllers by their names, which write down what they decide.
 #pragma once
 
+#include "rank_exchange.hpp"
+
 #include <pith/adapt/accordion.hpp>
 #include <pith/adapt/fixed_schedule.hpp>
 #include <pith/adapt/gravac.hpp>
@@ -24,13 +26,6 @@ inline constexpr std::array<std::string_view, 4> controller_names = {"gravac", "
 inline bool is_controller(std::string_view name) {
   return std::find(controller_names.begin(), controller_names.end(), name) != controller_names.end();
 }
-
-/// A step as its controller saw it: how many times fewer elements were sent (of gradiveq: bytes, of all tensors), and
-/// which share of |p|^2, that is 1 - |p - sent|^2 / |p|^2.
-struct decided_step {
-  std::uint64_t step;
-  double factor, gain, seconds;
-};
 
 /// One of them, which measures at the rates that it chooses.
 class traced_controller {

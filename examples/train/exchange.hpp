@@ -1,9 +1,11 @@
-// examples/train/exchange.hpp — the exchange of a codec, of rates that a controller chooses, or of a schedule's phases.
+// examples/train/exchange.hpp — on seq, the exchange of a codec, of rates that a controller chooses, or of a schedule's phases.
 #pragma once
 
 #include "codec_of.hpp"
 #include "controllers.hpp"
+#include "rank_exchange.hpp"
 #include "schedule.hpp"
+#include "stopwatch.hpp"
 
 #include <pith/adapt/rated.hpp>
 #include <pith/comm/adaptive_exchange.hpp>
@@ -26,45 +28,51 @@ inline std::vector<pith::tensor_spec> specs(network const& net) {
 }
 
 template <class Comm>
-class any_exchange {
-  using plain = pith::gradient_exchange<float, pith::seq_executor, Comm>;
-  using adaptive = pith::adaptive_exchange<float, pith::seq_executor, Comm, traced_controller>;
+class seq_exchange : public rank_exchange {
+  using communicator = stopwatch_communicator<Comm>;
+  using plain = pith::gradient_exchange<float, pith::seq_executor, communicator>;
+  using adaptive = pith::adaptive_exchange<float, pith::seq_executor, communicator, traced_controller>;
 
  public:
   /// `codec` is a codec's text, or the name of a controller or of a schedule.
-  any_exchange(Comm& comm, network const& net, std::string const& codec, std::size_t steps, std::size_t epoch,
-               pith::exchange_options const& options) {
+  seq_exchange(Comm comm, network const& net, std::string const& codec, std::size_t steps, std::size_t epoch,
+               pith::exchange_options const& options)
+      : comm_(std::move(comm)) {
     auto const tensors = specs(net);
     if (codec == schedule_name) {
-      plain_.emplace(pith::seq, comm, tensors, any_codec(pith::identity()), options);
-      schedule_.emplace(comm, *plain_, net, steps);
+      plain_.emplace(pith::seq, comm_, tensors, any_codec(pith::identity()), options);
+      schedule_.emplace(comm_, *plain_, net, steps);
     } else if (is_controller(codec)) {
       auto const sent = pith::matrices(pith::error_feedback(pith::rated(pith::top_k(0.1))));
-      auto controller = controller_of(codec, tensors, comm.size(), steps, epoch);
-      adaptive_.emplace(pith::seq, comm, tensors, sent, std::move(controller), options);
+      auto controller = controller_of(codec, tensors, comm_.size(), steps, epoch);
+      adaptive_.emplace(pith::seq, comm_, tensors, sent, std::move(controller), options);
     } else {
-      plain_.emplace(pith::seq, comm, tensors, pith::matrices(codec_of(codec)), options);
+      plain_.emplace(pith::seq, comm_, tensors, pith::matrices(codec_of(codec)), options);
     }
   }
 
-  any_exchange(any_exchange const&) = delete;  // a schedule has the address of its exchange
-  any_exchange& operator=(any_exchange const&) = delete;
+  seq_exchange(seq_exchange const&) = delete;  // an exchange has the address of its communicator
+  seq_exchange& operator=(seq_exchange const&) = delete;
 
-  void all_reduce_mean(std::vector<float>& gradient) {
-    if (schedule_) return schedule_->all_reduce_mean(gradient);
-    plain_ ? plain_->all_reduce_mean(gradient) : adaptive_->all_reduce_mean(gradient);
+  phases all_reduce_mean(std::vector<float>& gradient) override {
+    return comm_.of([&] { exchange(gradient); });
   }
-  plain const& of() const { return plain_ ? *plain_ : adaptive_->exchange(); }
-  /// What a controller decided in each step but the last, or a schedule in each; nothing without one.
-  std::vector<decided_step> decided() const {
+  traffic bytes() const override { return traffic_of(plain_ ? *plain_ : adaptive_->exchange()); }
+  std::vector<decided_step> decided() const override {
     if (schedule_) return schedule_->decided();
     return plain_ ? std::vector<decided_step>() : adaptive_->controller().decided();
   }
 
  private:
+  void exchange(std::vector<float>& gradient) {
+    if (schedule_) return schedule_->all_reduce_mean(gradient);
+    plain_ ? plain_->all_reduce_mean(gradient) : adaptive_->all_reduce_mean(gradient);
+  }
+
+  communicator comm_;
   std::optional<plain> plain_;
   std::optional<adaptive> adaptive_;
-  std::optional<traced_schedule<Comm>> schedule_;
+  std::optional<traced_schedule<communicator>> schedule_;
 };
 
 }  // namespace train

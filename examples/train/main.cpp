@@ -7,6 +7,7 @@
 //     train --study                                          cross-validation, with 95 % intervals: minutes
 //     train --adapt gravac --adapt accordion --plot plots    densities that controllers choose, drawn step by step
 //     train --model convolutional --adapt gradiveq           convolutions by the phases of a schedule
+//     train --executor cuda --steps 4 --seeds 1              a device for each rank, in a build with nvcc and NCCL
 //     train --data /usr/share/datasets/fashion-mnist         of Debian's package dataset-fashion-mnist
 //
 // It prints, of digits.csv on two cores that other programs used too:

@@ -15,7 +15,7 @@ namespace train {
 
 struct options {
   std::filesystem::path data = PITH_TRAIN_DATA, csv, plot;
-  std::string model = "mlp";
+  std::string model = "mlp", executor = "seq";
   std::vector<std::string> codecs, controllers;
   unsigned ranks = 4;
   std::size_t steps = 1800, batch = 8;
@@ -32,6 +32,11 @@ inline void add_training(CLI::App& app, options& o) {
                  "directory of digits.csv, of IDX files (MNIST and its kin) or of CIFAR-10's binary files")
       ->check(CLI::ExistingDirectory);
   app.add_option("--model", o.model)->check(CLI::IsMember({"mlp", "convolutional"}))->capture_default_str();
+  app.add_option(
+         "--executor", o.executor,
+         "where codecs run: par is a pool of threads, cuda a device for each rank and NCCL; both have few codecs")
+      ->check(CLI::IsMember({"seq", "par", "cuda"}))
+      ->capture_default_str();
   app.add_option("--ranks", o.ranks, "threads that train together")->check(CLI::Range(2, 64))->capture_default_str();
   app.add_option("--steps", o.steps)->check(CLI::Range(1, 1'000'000'000))->capture_default_str();
   app.add_option("--batch", o.batch, "images of a rank in a step")
@@ -71,6 +76,7 @@ inline options parse_options(CLI::App& app, int argc, char const* const* argv) {
   add_training(app, o);
   add_outputs(app, o);
   app.parse(argc, argv);
+  if (o.codecs.empty() && o.executor != "seq") o.codecs = few_codecs();
   if (o.codecs.empty()) o.codecs = o.controllers.empty() ? default_codecs() : codecs_beside_controllers();
   o.codecs.insert(o.codecs.end(), o.controllers.begin(), o.controllers.end());
   return o;

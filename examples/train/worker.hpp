@@ -2,15 +2,19 @@
 #pragma once
 
 #include "exchange.hpp"
+#include "executors.hpp"
 #include "network.hpp"
+#include "rank_exchange.hpp"
 #include "sgd.hpp"
 #include "stopwatch.hpp"
 
 #include <pith/comm/communicator.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -26,35 +30,12 @@ struct task {
   std::size_t steps, batch;  // of images for each rank
   float learning_rate, momentum;
   pith::gather how = pith::gather::padded;
+  std::string executor = "seq";
 
   /// The steps of an epoch.
   std::size_t epoch() const { return data.train.size() / (ranks * batch); }
   double epochs(std::size_t n_steps) const {
     return static_cast<double>(n_steps * ranks * batch) / static_cast<double>(data.train.size());
-  }
-};
-
-/// The bytes that a rank hands over in a step.
-struct traffic {
-  std::size_t gathered, summed, scattered = 0, passed = 0;
-
-  std::size_t payload() const { return gathered + summed + scattered + passed; }
-
-  traffic& operator+=(traffic const& other) {
-    gathered += other.gathered;
-    summed += other.summed;
-    scattered += other.scattered;
-    passed += other.passed;
-    return *this;
-  }
-  traffic operator/(std::size_t n) const { return {gathered / n, summed / n, scattered / n, passed / n}; }
-
-  /// Those that it sends: a gathered byte to all others, a summed one twice around the ring, a scattered one to its rank,
-  /// a passed one as it is.
-  double sent(unsigned ranks) const {
-    auto const others = ranks - 1.0;
-    return others * static_cast<double>(gathered) + others / ranks * static_cast<double>(2 * summed + scattered) +
-           static_cast<double>(passed);
   }
 };
 
@@ -78,38 +59,39 @@ class worker {
         descent_(net_.size(), job.learning_rate, job.momentum),
         parameters_(initial_parameters(net_, seed)),
         gradient_(net_.size()),
-        comm_(std::move(comm)),
-        exchange_(comm_, net_, codec, job.steps, std::max<std::size_t>(1, job.epoch()),
-                  {.seed = seed, .how = job.how}) {}
-
-  worker(worker const&) = delete;  // exchange_ has the address of comm_
-  worker& operator=(worker const&) = delete;
+        exchange_(made_exchange(job, codec, {.seed = seed, .how = job.how}, std::move(comm))) {}
 
   phases step() {
     auto const& batch = sampler_.at(step_++);
     stopwatch watch;
     net_.gradient(batch.pixels(), batch.labels, parameters_, gradient_);
     auto const compute = watch.lap();
-    auto spent = comm_.of([&] { exchange_.all_reduce_mean(gradient_); });
+    auto spent = exchange_->all_reduce_mean(gradient_);
     descent_.step(parameters_, gradient_);
     spent.compute = compute;
     return spent;
   }
 
   std::vector<float> const& parameters() const { return parameters_; }
-  traffic bytes() const {
-    auto const& exchange = exchange_.of();
-    return {exchange.gathered_bytes(), exchange.summed_bytes(), exchange.scattered_bytes(), exchange.passed_bytes()};
-  }
-  std::vector<decided_step> decided() const { return exchange_.decided(); }
+  traffic bytes() const { return exchange_->bytes(); }
+  std::vector<decided_step> decided() const { return exchange_->decided(); }
 
  private:
+  /// An echo, by which steps are predicted, has no other executors.
+  static std::unique_ptr<rank_exchange> made_exchange(task const& job, std::string const& codec,
+                                                      pith::exchange_options const& options, Comm comm) {
+    if constexpr (std::same_as<Comm, pith::thread_communicator>) {
+      if (job.executor != "seq") return exchange_on(job.executor, {comm, specs(job.net), codec, options});
+    }
+    return std::make_unique<seq_exchange<Comm>>(std::move(comm), job.net, codec, job.steps,
+                                                std::max<std::size_t>(1, job.epoch()), options);
+  }
+
   network net_;
   sampler sampler_;
   sgd descent_;
   std::vector<float> parameters_, gradient_;
-  stopwatch_communicator<Comm> comm_;
-  any_exchange<stopwatch_communicator<Comm>> exchange_;
+  std::unique_ptr<rank_exchange> exchange_;
   std::size_t step_ = 0;
 };
 
