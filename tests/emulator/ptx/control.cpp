@@ -73,6 +73,11 @@ handler select_bar(draft const& text, instruction& i) {
   return run_bar;
 }
 
+handler select_brx(draft const& text, instruction& i) {
+  i.a = text.slot(0);
+  return run_brx;
+}
+
 template <auto F>
 handler select(draft const&, instruction&) {
   return F;
@@ -82,7 +87,7 @@ handler select(draft const&, instruction&) {
 
 void add_control(opcode_table& table) {
   table["bra"] = select<run_bra>;
-  table["brx"] = select<run_brx>;
+  table["brx"] = select_brx;
   table["call"] = select<run_call>;
   table["ret"] = select<run_ret>;
   table["exit"] = select<run_exit>;
