@@ -35,7 +35,7 @@ struct natural_rule {
     auto const size = magnitude_bits(x);
     auto const exponent =
         static_cast<std::uint32_t>((size + full - (word{random} << (fraction<A> - 16))) >> fraction<A>);
-    auto const above = exponent < offset<A> ? 0 : exponent - offset<A>;
+    auto const above = exponent > offset<A> ? exponent - offset<A> : 0;
     auto const code = above < most ? above : most;
     auto const negative = code > 0 ? static_cast<std::uint32_t>(sign_bit(x)) << (Bits - 1) : 0;
     return size < infinite ? code | negative : sign;
