@@ -106,10 +106,10 @@ rm -f "$dir"/gpu_bench.json "$dir"/gpu_peers.csv
 part build "build for $device" build
 part build "build of the tests" build_tests
 part tests "primitives, capture and replay" tests -R '^exec/cuda_test$'
-part tests "bytes of the CPU" tests -R '^exec/cuda_(codecs|feedback)'
-part tests "other device tests" tests -E '^exec/cuda_(test$|codecs|feedback)'
+part tests "bytes of the CPU" tests -R '^device/'
+part tests "other device tests" tests -E '^(exec/cuda_test$|device/)'
 programs=(exec_cuda_test)
-if [[ -z $quick ]]; then programs+=(exec_cuda_codecs_quantize exec_cuda_codecs_sparsify exec_cuda_feedback); fi
+if [[ -z $quick ]]; then programs+=(device_signs device_sums device_selections device_policies); fi
 part sanitizer "accesses to memory" sanitize memcheck "${programs[@]}"
 part sanitizer "races in shared memory" sanitize racecheck "${programs[@]}"
 part bench "measurement" measure

@@ -52,7 +52,7 @@ called 'CMAKE_CUDA_ARCHITECTURES=90-real'
 called 'gpu_bench --quick'
 called 'target gpu_tests -- -k 0'
 called 'memcheck.*/exec_cuda_test --test-case-exclude=an error names the call$'
-not_called cuda_codecs_quantize
+not_called device_signs
 python3 -c 'import json, sys; json.load(open(sys.argv[1]))["benchmarks"][0]' "$made/out/gpu.json"
 
 ends 0 --no-build --no-tests --no-sanitizer --no-bench --no-peers

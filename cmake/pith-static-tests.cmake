@@ -3,7 +3,8 @@
 #   pith_add_compile_fail_tests(compile_fail/chain.cpp)     each section is refused, in the expected words; by other
 #                                                           compilers than the project's: long
 #   pith_add_header_tests(mpi pith/comm/mpi.hpp)            each header compiles alone, and twice
-#   pith_add_kernel_test(exec/cuda_codecs.cu LEAST 60)      so many kernels are made, none spills registers; long
+#   pith_add_kernel_test(device/signs device/on_stream.cu LEAST 60 DEFINES -DX)   for sm_80 and sm_90 so many kernels
+#                                                           are made, none spills registers; long
 #
 # The project's compiler is asked, clang++ if it is another one and there, and nvcc in CUDA builds.
 
@@ -53,17 +54,20 @@ function(pith_add_compile_fail_test name expected)
   set_tests_properties(${name} PROPERTIES LABELS static)
 endfunction()
 
-# ptxas says how many kernels a .cu file makes; for another architecture than its test program is built for.
-function(pith_add_kernel_test file)
+# ptxas says how many kernels a .cu file makes.
+function(pith_add_kernel_test name file)
   if(NOT pith_nvcc)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LEAST" "")
-  add_test(NAME ${file}/kernels
-           COMMAND ${CMAKE_COMMAND} -DLEAST=${arg_LEAST} -P ${PROJECT_SOURCE_DIR}/cmake/expect-kernels.cmake --
-                   ${pith_check_nvcc} -arch=sm_80 -Xptxas=-v -DPITH_NO_ISA_DISPATCH -I${PROJECT_SOURCE_DIR}/include
-                   -I${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${file})
-  set_tests_properties(${file}/kernels PROPERTIES LABELS "static;long")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "LEAST" "DEFINES")
+  foreach(architecture 80 90)
+    set(test ${name}/kernels_${architecture})
+    add_test(NAME ${test}
+             COMMAND ${CMAKE_COMMAND} -DLEAST=${arg_LEAST} -P ${PROJECT_SOURCE_DIR}/cmake/expect-kernels.cmake --
+                     ${pith_check_nvcc} -arch=sm_${architecture} -Xptxas=-v -DPITH_NO_ISA_DISPATCH ${arg_DEFINES}
+                     -I${PROJECT_SOURCE_DIR}/include -I${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+    set_tests_properties(${test} PROPERTIES LABELS "static;long")
+  endforeach()
 endfunction()
 
 # Headers listed after blas, cublas, cuda, eigen, mpi, nccl or thrust need that part of pith, those after host are not

@@ -5,7 +5,7 @@
 #   pith_add_test(laws/laws_test PLAIN)              ... of arithmetic: without sanitizers
 #   pith_add_test(comm/threads_test LABELS threads)  ... which the thread sanitizer runs too
 #   pith_add_cuda_test(exec/cuda_test)               of a .cu file; label gpu; skipped without a device
-#   pith_add_cuda_test(exec/cuda_codecs KERNELS)     ... with many kernels, which must not spill registers unless SPILLS
+#   pith_add_cuda_test(exec/cuda_dispatch KERNELS)   ... with many kernels, which must not spill registers unless SPILLS
 #                                                    is said; for one architecture only, unless PITH_CUDA is ON
 #   pith_add_cuda_test(vector/cublas_product_test HARDWARE)   ... with a library that the emulator lacks
 #   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi. So is the same

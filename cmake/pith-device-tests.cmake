@@ -1,0 +1,67 @@
+# How families of cases of device code are added; tests/device/family.hpp.
+#
+#   pith_add_device_tests(signs sums)   tests/device/signs.hpp and sums.hpp, on a device beside seq; label gpu
+#
+# Each is one program. In the emulator its PTX alone is made, and races of all memory are looked for; in the long tier it
+# runs again in other modes and for another architecture, and ptxas compiles its kernels: none may spill registers.
+
+set(pith_mode_fused PITH_EMULATOR_FUSE=1)
+set(pith_mode_mixed PITH_EMULATOR_ORDER=7 PITH_EMULATOR_RESIDENT=4 PITH_EMULATOR_QUANTUM=97)
+set(pith_mode_late PITH_EMULATOR_ORDER=1 PITH_EMULATOR_LATE=1)
+set(pith_mode_racing PITH_EMULATOR_RACES=2 PITH_EMULATOR_ORDER=3 PITH_EMULATOR_RESIDENT=4)
+
+function(pith_add_device_tests)
+  if(NOT pith_nvcc)
+    return()
+  endif()
+  foreach(family IN LISTS ARGN)
+    pith_device_program(device_${family} ${family})
+    add_test(NAME device/${family} COMMAND device_${family})
+    pith_run_on_device(device/${family} gpu PITH_EMULATOR_RACES=2)
+    pith_build_with(gpu device_${family})
+    pith_build_with(device device_${family})
+    if(pith_emulates_cuda)
+      pith_run_in_modes(device/${family} device_${family})
+      pith_device_program(device_${family}_80 ${family})
+      set_target_properties(device_${family}_80 PROPERTIES CUDA_ARCHITECTURES 80-virtual)
+      pith_build_with(long device_${family}_80)
+      add_test(NAME device/${family}/compute_80 COMMAND device_${family}_80)
+      pith_run_on_device(device/${family}/compute_80 "gpu;long" PITH_EMULATOR_RACES=2)
+    endif()
+    pith_add_kernel_test(device/${family} device/on_stream.cu LEAST 30
+                         DEFINES -DPITH_TEST_FAMILY=${family} "-DPITH_TEST_FAMILY_HEADER=\"device/${family}.hpp\"")
+  endforeach()
+endfunction()
+
+function(pith_device_program target family)
+  add_executable(${target} device/on_stream.cu device/on_seq.cpp cuda_or_skip.cpp)
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_definitions(${target} PRIVATE PITH_TEST_FAMILY=${family}
+                                               PITH_TEST_FAMILY_HEADER="device/${family}.hpp")
+  target_link_libraries(${target} PRIVATE pith::cuda doctest::doctest pith_test_main pith_test_bases)
+  pith_build_quickly(${target})
+  # A third of the host compilers' time; kernels are optimised as ever.
+  target_compile_options(${target} PRIVATE $<IF:$<COMPILE_LANGUAGE:CUDA>,-Xcompiler=-O0,-O0>)
+  if(pith_emulates_cuda)
+    set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES 90-virtual)
+  else()
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-warn-spills>)
+  endif()
+endfunction()
+
+function(pith_run_on_device test labels environment)
+  set_tests_properties(${test} PROPERTIES LABELS "${labels}" SKIP_RETURN_CODE 77)
+  if(pith_emulates_cuda)
+    set_tests_properties(${test} PROPERTIES ENVIRONMENT "${environment}")
+  else()
+    set_tests_properties(${test} PROPERTIES RESOURCE_LOCK gpu)
+  endif()
+endfunction()
+
+# Once for each mode of the emulator, in the long tier.
+function(pith_run_in_modes test target)
+  foreach(mode fused mixed late racing)
+    add_test(NAME ${test}/${mode} COMMAND ${target})
+    pith_run_on_device(${test}/${mode} "gpu;long" "${pith_mode_${mode}}")
+  endforeach()
+endfunction()

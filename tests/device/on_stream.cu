@@ -1,0 +1,33 @@
+// tests/device/on_stream.cu — a family of cases on a device has the bytes of seq, for every element type.
+#include <pith/exec/stream.hpp>
+
+#include <doctest/doctest.h>
+
+#include <string_view>
+
+#include "device/family.hpp"
+#include "support/own_stream.hpp"
+
+namespace {
+
+/// Whether the device is emulated. Inexact sums are compared there alone: that shows that the PTX of nvcc sums in the
+/// order of seq and loses no more than a scale's last bits, not that a device does, for which ptxas may contract more.
+bool is_emulated() {
+  auto device = cudaDeviceProp();
+  pith::detail::check_cuda(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
+  return std::string_view(device.name).find("emulator") != std::string_view::npos;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("a device has the bytes of seq", In, float, double, pith::half, pith::bfloat16) {
+  auto const stream = support::own_stream();
+  auto const expected = device::outcomes_on_seq<In>();
+  auto const found = device::outcomes_on<In>(pith::on(stream.get()));
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CAPTURE(found[i].name);
+    CHECK(!found[i].bytes.empty());
+    if (found[i].is_exact || is_emulated()) CHECK(found[i].bytes == expected[i].bytes);
+  }
+}

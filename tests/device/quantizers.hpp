@@ -1,0 +1,35 @@
+// tests/device/quantizers.hpp — cases of scalar quantizers: of small, large and no buckets.
+#pragma once
+
+#include <pith/coding/trits.hpp>
+#include <pith/core/chain.hpp>
+#include <pith/core/identity.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/quantize/cast.hpp>
+#include <pith/quantize/eight_bit.hpp>
+#include <pith/quantize/natural.hpp>
+#include <pith/quantize/qsgd.hpp>
+
+#include <cstdint>
+
+namespace device {
+
+template <class F>
+void quantizers(F& f) {
+  // One block, several, and several tiles of a large bucket.
+  for (std::uint64_t const n : {1u, 2047u, 45'003u}) {
+    f.execute(pith::identity(), {n});
+    f.execute(pith::cast<pith::half>(), {n});
+    f.execute(pith::cast<pith::bfloat16>(), {n});
+    f.execute(pith::natural<8>(), {n});
+    f.execute(pith::natural<9>(), {n});
+    f.execute(pith::eight_bit(), {n});
+    f.execute(pith::eight_bit(128, pith::snap::floor), {n});
+    f.execute(pith::qsgd<8>(127, 128, pith::norm::max), {n});
+    f.execute(pith::qsgd<3>(3, 20'000, pith::norm::max), {n});
+    f.execute_inexact(pith::qsgd<4>(5, 24), {n});
+    f.execute_inexact(pith::error_feedback(pith::qsgd<8>()), {n});
+  }
+}
+
+}  // namespace device

@@ -1,0 +1,36 @@
+// tests/device/signs.hpp — cases of quantizers of one symbol or two signs.
+#pragma once
+
+#include <pith/coding/trits.hpp>
+#include <pith/core/chain.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/quantize/one_bit.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/scaled_sign.hpp>
+#include <pith/quantize/sign.hpp>
+#include <pith/quantize/terngrad.hpp>
+#include <pith/transform/hadamard.hpp>
+
+#include <cstdint>
+
+namespace device {
+
+template <class F>
+void signs(F& f) {
+  for (std::uint64_t const n : {7u, 2047u, 45'003u}) {
+    f.execute(pith::sign(), {n});
+    f.execute(pith::sign(pith::ties::zero), {n});
+    f.execute(pith::scaled_sign(), {n});
+    f.execute(pith::scaled_sign(1000), {n});
+    f.execute(pith::scaled_sign(20'000), {n});
+    f.execute(pith::one_bit(), {n});
+    f.execute(pith::one_bit<pith::axis::row>(), {n / 7 * 7, 7});
+    f.execute(pith::one_bit<pith::axis::column>(), {n / 7 * 7, 7});
+    f.execute(pith::terngrad<pith::outliers::kept>(), {n});
+    f.execute_inexact(pith::terngrad(), {n});
+    f.execute_inexact(pith::trits(pith::terngrad()), {n});
+    f.execute(pith::error_feedback(pith::scaled_sign()), {n});
+  }
+}
+
+}  // namespace device

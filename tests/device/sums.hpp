@@ -1,0 +1,35 @@
+// tests/device/sums.hpp — cases of what is decoded of three payloads.
+#pragma once
+
+#include <pith/core/chain.hpp>
+#include <pith/quantize/eight_bit.hpp>
+#include <pith/quantize/natural.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/scaled_sign.hpp>
+#include <pith/quantize/sign.hpp>
+#include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/redsync_mean.hpp>
+#include <pith/sparsify/threshold.hpp>
+#include <pith/sparsify/top_k.hpp>
+
+#include <cstdint>
+
+namespace device {
+
+template <class F>
+void sums(F& f) {
+  for (std::uint64_t const n : {1u, 2047u, 20'011u}) {
+    f.sum(pith::qsgd<8>(127, 128, pith::norm::max), {n});
+    f.sum(pith::qsgd<4>(7, 128, pith::norm::max), {n});
+    f.sum(pith::scaled_sign(), {n});
+    f.sum(pith::sign(), {n});
+    f.sum(pith::natural<8>(), {n});
+    f.sum(pith::top_k(0.4), {n});
+    f.sum(pith::threshold(1.5, 0.25), {n});
+    f.sum(pith::redsync_mean(0.01), {n});
+    f.sum(pith::random_k<pith::scaling::none, pith::drawing::own>(0.1), {n});
+    f.sum(pith::top_k(0.1) | pith::qsgd<8>(127, 128, pith::norm::max), {n});
+  }
+}
+
+}  // namespace device
