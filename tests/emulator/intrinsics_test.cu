@@ -208,7 +208,7 @@ ROUNDINGS(narrow, double, float, __double2float_rn(a), __double2float_rz(a), __d
 ROUNDINGS(of_int, std::int32_t, float, __int2float_rn(a), __int2float_rz(a), __int2float_rd(a), __int2float_ru(a),
           static_cast<float>(a));
 
-/// The nearest integer that the type has, and what PTX says of NaN.
+/// The nearest integer that the type has; PTX defines one for NaN.
 template <class R>
 R limited(double v, R of_nan) {
   if (v != v) return of_nan;

@@ -161,7 +161,7 @@ TEST_CASE("PTX that is at fault is described") {
   CHECK(contains(fault_of(kernel_of("add.u32 %result, {%missing}, 1;")), "unknown name %missing"));
   CHECK(contains(fault_of(kernel_of("bra nowhere;")), "no label nowhere"));
   CHECK(contains(fault_of(".entry kernel(.param .u64 out) { ret;"), "PTX ends within function kernel"));
-  CHECK(contains(fault_of(".vertex kernel"), "'.vertex' is not known at the level of a module"));
+  CHECK(contains(fault_of(".vertex kernel"), "'.vertex' begins no declaration"));
   CHECK(
       contains(fault_of(kernel_of("add.ftz.f32 %result, 0f00000000, 0f00000000;")), "lacks the instruction 'add.ftz"));
   CHECK(contains(fault_of(kernel_of("trap;")), "trap\n  kernel kernel\n  block  0 (0, 0, 0)\n  thread 0 (0, 0, 0)"));

@@ -174,7 +174,7 @@ using op_sqrt = unary<T, root<T>>;
 template <class T>
 using op_rsqrt = unary<T, reciprocal_root<T>>;
 
-/// Rounds as its mode says, in a mode that is not to nearest.
+/// Runs an operation in the rounding of its mode, which is not to nearest.
 template <class T, class Op>
 bool run_rounded(thread& t, instruction const& i) {
   rounding const r(i.mode);

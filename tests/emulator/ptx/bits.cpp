@@ -133,7 +133,7 @@ handler of_unsigned(std::string const& type) {
   return type == "b32" ? Op<uint32_t>::run : type == "b64" ? Op<uint64_t>::run : nullptr;
 }
 
-/// Four bytes of eight, selected by four bits each, of which the highest takes the byte's sign instead.
+/// Selects four bytes of eight by four bits each; the highest of the four bits takes the byte's sign instead.
 bool run_prmt(thread& t, instruction const& i) {
   auto const from = get<uint32_t>(t, i.a) | uint64_t{get<uint32_t>(t, i.b)} << 32;
   auto const selection = get<uint32_t>(t, i.c);
@@ -165,11 +165,11 @@ bool run_bmsk(thread& t, instruction const& i) {
   return true;
 }
 
-/// A shift of two words, of which one is kept; mode: 1 right, 2 by at most 32 rather than modulo 32.
+/// Shifts two words and keeps one; mode: 1 right, 2 by at most 32 rather than modulo 32.
 bool run_shf(thread& t, instruction const& i) {
   auto const words = uint64_t{get<uint32_t>(t, i.b)} << 32 | get<uint32_t>(t, i.a);
-  auto const asked = get<uint32_t>(t, i.c);
-  auto const n = i.mode & 2 ? std::min(asked, 32u) : asked & 31;
+  auto const amount = get<uint32_t>(t, i.c);
+  auto const n = i.mode & 2 ? std::min(amount, 32u) : amount & 31;
   put(t, i.d, static_cast<uint32_t>(i.mode & 1 ? words >> n : words << n >> 32));
   return true;
 }

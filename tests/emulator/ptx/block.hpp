@@ -40,7 +40,7 @@ struct thread {
   std::uint32_t fenced = 0;  // the epoch of its last fence
 };
 
-/// What a launch says.
+/// The arguments of a launch.
 struct launch {
   function& f;
   dims grid, size;

@@ -14,7 +14,7 @@ std::uint64_t bits_of(double value, std::string const& type) {
   return std::bit_cast<std::uint64_t>(value);
 }
 
-/// What a word with a letter for its precision says.
+/// The value of a word such as 0f3F800000.
 double hexadecimal(std::string const& word) {
   auto const bits = std::strtoull(word.c_str() + 2, nullptr, 16);
   auto const is_single = word[1] == 'f' || word[1] == 'F';

@@ -39,7 +39,7 @@ bfloat16 to_bfloat16(double v) {
   return {static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
 }
 
-/// mode: 0 to 3 as rounding.hpp says; 4 more where the result is an integer.
+/// mode: 0 to 3 as in rounding.hpp; 4 more where the result is an integer.
 double rounded_to_integer(double v, std::uint8_t mode) {
   switch (mode) {
     case 4: return std::nearbyint(v);

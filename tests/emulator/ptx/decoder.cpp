@@ -74,7 +74,7 @@ class decoder {
     auto const file = number(), line = number();
     return {file, line, number()};
   }
-  /// What the last location at this place said of where it was inlined.
+  /// This place and those that it was inlined into, by the last location that begins with it.
   source_places places_from(source_place const& p) const {
     auto const at = std::find_if(f_.sources.rbegin(), f_.sources.rend(),
                                  [&](source_places const& s) { return !s.empty() && s.front() == p; });
@@ -165,8 +165,8 @@ class decoder {
     if (in_.accept(","))
       for (auto const slot : arguments()) i.more.push_back(slot);
     auto const at = f_.owner->functions.find(name);
-    auto const known = at != f_.owner->functions.end() && !at->second->body.empty();
-    if (known) i.callee = at->second.get(), i.run = opcodes().at("call")({}, i);
+    auto const has_body = at != f_.owner->functions.end() && !at->second->body.empty();
+    if (has_body) i.callee = at->second.get(), i.run = opcodes().at("call")({}, i);
     add(std::move(i), begin, line);
   }
 

@@ -7,7 +7,7 @@
 
 namespace emulator {
 
-/// The text says what happened, and from machine::run on where.
+/// The text describes what happened; machine::run adds where.
 struct fault : std::runtime_error {
   enum class kind { other, illegal_address, misaligned };
   explicit fault(std::string const& text, kind k = kind::other) : std::runtime_error(text), what_kind(k) {}

@@ -5,7 +5,7 @@
 
 namespace emulator {
 
-/// Of mul and add, or sub, that say no rounding. Counts them in the function.
+/// Fuses mul with add or sub where neither has a rounding modifier, and counts them in the function.
 void fuse(function& f);
 
 }  // namespace emulator

@@ -31,7 +31,7 @@ class machine {
   machine(machine const&) = delete;
   machine& operator=(machine const&) = delete;
 
-  /// Runs a grid to its end, or throws a fault whose text says where it was.
+  /// Runs a grid to its end, or throws a fault whose text names the place.
   void run(function& f, dims grid, dims block, std::uint64_t dynamic_shared, unsigned char const* params);
   std::uint64_t instructions() const;
   std::uint64_t kernels() const;

@@ -29,7 +29,7 @@ struct instruction {
   bool negated = false;
   space where = space::generic;
   std::uint8_t lanes = 1;  // of a vector
-  std::uint8_t mode = 0;   // of its modifiers, as its handler says
+  std::uint8_t mode = 0;   // of its modifiers, described at its handler
   std::uint32_t line = 0;  // of the PTX
   std::uint32_t d = 0, d2 = 0, a = 0, b = 0, c = 0, e = 0;
   std::int64_t imm = 0;
@@ -99,7 +99,7 @@ struct function {
   std::vector<parameter> params, returns;  // of a function that is called, the returns come first
   std::uint64_t param_bytes = 0;
   unsigned max_threads = 1024;
-  int most_dynamic_shared = 48 * 1024;  // what the runtime lets a launch ask for
+  int most_dynamic_shared = 48 * 1024;  // the limit of a launch, which the runtime sets
 
   std::string body;
   std::size_t body_line = 0;

@@ -42,7 +42,7 @@ class parser {
     if (word == ".section") return in_.skip_past("}");
     if (word == ".version" || word == ".target" || word == ".address_size" || word == ".pragma") return in_.skip_line();
     if (word == ".visible" || word == ".extern" || word == ".weak" || word == ".common" || word == ";") return;
-    throw fault("PTX line " + std::to_string(in_.line()) + ": '" + word + "' is not known at the level of a module");
+    throw fault("PTX line " + std::to_string(in_.line()) + ": '" + word + "' begins no declaration");
   }
 
   void file() {

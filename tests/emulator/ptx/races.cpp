@@ -1,4 +1,4 @@
-// tests/emulator/ptx/races.cpp — accesses of one byte, of which one writes, that nothing orders.
+// tests/emulator/ptx/races.cpp — accesses of one byte that nothing orders, at least one of them a write.
 //
 // A barrier orders the accesses of a block, and a warp operation those of its lanes. Blocks are ordered where one makes
 // an atomic operation after a fence and the other one an atomic operation on the same address later. Writing the value
@@ -15,8 +15,8 @@ namespace {
 constexpr unsigned warp_size = 32;
 
 bool leaves_equal(access const& a, std::uint64_t first, std::uint64_t n, unsigned char const* now) {
-  auto const known = a.writes && !a.atomic && a.value;
-  return known && std::memcmp(static_cast<unsigned char const*>(a.value) + first, now + first, n) == 0;
+  auto const has_value = a.writes && !a.atomic && a.value;
+  return has_value && std::memcmp(static_cast<unsigned char const*>(a.value) + first, now + first, n) == 0;
 }
 
 record record_of(thread const& t, access const& a) {

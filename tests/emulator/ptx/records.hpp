@@ -61,7 +61,7 @@ struct access {
   std::uint64_t address;
   unsigned n;
   bool writes, atomic;
-  void const* value;  // what it writes, or null where that is not known yet
+  void const* value;  // what it writes; null for an atomic operation, whose result comes later
 };
 
 /// Both fault where an access is not ordered after another one of the same byte; then they record it. now: the bytes

@@ -7,7 +7,7 @@
 
 namespace emulator {
 
-/// "PTX line 120" of the function that a thread is in, and the source line where it is known.
+/// "PTX line 120" of the function that a thread is in, and with -lineinfo its source line.
 std::string line_of(thread const& t, std::uint32_t line);
 
 /// Kernel, block, thread, instruction and source lines, in a line each.
