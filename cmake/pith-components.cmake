@@ -77,12 +77,14 @@ function(pith_find_cblas)
   endif()
 endfunction()
 
-# Makes pith::thrust_headers of a Thrust that is new enough; the toolkit's, where there is one, as nvcc takes that.
+# Makes pith::thrust_headers of a Thrust that is new enough: the toolkit's, which nvcc includes, unless PITH_CUDA is OFF.
 function(pith_find_thrust)
   if(TARGET pith::thrust_headers)
     return()
   endif()
-  find_package(CUDAToolkit QUIET)
+  if(PITH_CUDA OR NOT DEFINED PITH_CUDA)
+    find_package(CUDAToolkit QUIET)
+  endif()
   find_path(PITH_THRUST_INCLUDE_DIR thrust/version.h HINTS ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES cccl)
   if(NOT PITH_THRUST_INCLUDE_DIR)
     return()

@@ -1,14 +1,31 @@
-# Enables CUDA if PITH_CUDA allows it and nvcc works. Sets pith_nvcc: whether .cu files can be built.
+# Enables CUDA if PITH_CUDA allows it and nvcc is usable. Sets pith_nvcc: whether .cu files can be built.
 include(CheckLanguage)
+
+# Sets defect to the reason why .cu files cannot be built, or to nothing.
+function(pith_check_nvcc defect)
+  find_program(PITH_NVCC NAMES ${CMAKE_CUDA_COMPILER} $ENV{CUDACXX} nvcc)
+  if(PITH_NVCC)
+    execute_process(COMMAND ${PITH_NVCC} --version OUTPUT_VARIABLE version)
+    if(version MATCHES "release ([0-9.]+)" AND CMAKE_MATCH_1 VERSION_LESS 12.0)
+      set(${defect} "${PITH_NVCC} is of CUDA ${CMAKE_MATCH_1}, and C++20 needs 12.0 or newer" PARENT_SCOPE)
+      return()
+    endif()
+  endif()
+  check_language(CUDA)
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(${defect} "no working nvcc is on PATH" PARENT_SCOPE)
+  endif()
+endfunction()
+
 set(pith_nvcc OFF)
 if(PITH_CUDA)
-  check_language(CUDA)
-  if(CMAKE_CUDA_COMPILER)
+  pith_check_nvcc(pith_nvcc_defect)
+  if(NOT pith_nvcc_defect)
     set(pith_nvcc ON)
   elseif(PITH_CUDA STREQUAL "AUTO")
-    message(STATUS "pith: left out CUDA, because no working nvcc is on PATH (PITH_CUDA=AUTO)")
+    message(STATUS "pith: left out CUDA, because ${pith_nvcc_defect} (PITH_CUDA=AUTO)")
   else()
-    message(FATAL_ERROR "pith: PITH_CUDA=ON needs a working nvcc on PATH, or CMAKE_CUDA_COMPILER")
+    message(FATAL_ERROR "pith: PITH_CUDA=${PITH_CUDA} is impossible, because ${pith_nvcc_defect}")
   endif()
 endif()
 

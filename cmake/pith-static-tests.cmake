@@ -109,10 +109,13 @@ function(pith_add_header_test name checker)
   set_tests_properties(${name} PROPERTIES LABELS static)
 endfunction()
 
-# What the optional parts of pith include.
+# What the optional parts of pith include; not what compilers search by themselves, whose order -isystem would change.
+string(REPLACE "+" "[+]" pith_implicit_includes "${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES}")
+list(JOIN pith_implicit_includes "|" pith_implicit_includes)
 foreach(library MPI::MPI_CXX NCCL::NCCL CUDA::toolkit Eigen3::Eigen pith::cblas pith::thrust_headers)
   if(TARGET ${library})
     set(directories $<TARGET_PROPERTY:${library},INTERFACE_INCLUDE_DIRECTORIES>)
+    set(directories "$<FILTER:${directories},EXCLUDE,^(${pith_implicit_includes})$>")
     list(APPEND pith_system_includes "$<$<BOOL:${directories}>:-isystem;$<JOIN:${directories},;-isystem;>>")
   endif()
 endforeach()

@@ -14,8 +14,9 @@ refuses() {
 
 as_nobody=()
 if ((EUID == 0)); then as_nobody=(setpriv --reuid=65534 --clear-groups); fi
-[[ $(uname) == Linux ]] && command -v ip tc mpirun unshare setpriv >/dev/null ||
-  { echo "skipped: needs Linux with ip, tc, mpirun, unshare and setpriv"; exit 77; }
+skip() { echo "skipped: needs $1"; exit 77; }
+[[ $(uname) == Linux ]] || skip Linux
+for tool in ip tc mpirun unshare setpriv; do command -v $tool >/dev/null || skip $tool; done
 refuses 77 'skipped: needs root' "${as_nobody[@]}" ./cluster.sh run 2 100mbit true
 refuses 77 'skipped: needs root' "${as_nobody[@]}" ./run.sh --quick
 refuses 2 'cluster.sh run HOSTS RATE' ./cluster.sh
