@@ -1,9 +1,17 @@
-# cmake/dependencies.sh — what pith's programs need from Debian, and how to get it. Sourced by the run.sh scripts.
+# cmake/dependencies.sh — the Debian packages that pith's programs need, and how to install them. Sourced by the run.sh scripts.
 
-packages=(g++ cmake ninja-build doctest-dev libeigen3-dev libfmt-dev libcli11-dev zlib1g-dev gnuplot-nox
-          libopenmpi-dev openmpi-bin libthrust-dev)
+examples_packages=(g++ cmake ninja-build libeigen3-dev libfmt-dev libcli11-dev zlib1g-dev gnuplot-nox)
+tests_packages=("${examples_packages[@]}" doctest-dev libopenmpi-dev openmpi-bin libthrust-dev clang libbenchmark-dev
+                libclang-rt-14-dev libmpich-dev llvm-14 mpich python3 valgrind)
 
-say() { printf '\n== %s\n' "$*"; }
+# A heading, after the minutes and seconds since the script began.
+say() { printf '\n== %d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
+
+# quietly COMMAND... : prints its output only if it fails.
+quietly() {
+  local output
+  output=$("$@" 2>&1) || { printf '%s\n' "$output" >&2; return 1; }
+}
 
 as_root() { if ((EUID == 0)); then "$@"; else sudo "$@"; fi; }
 
@@ -14,32 +22,35 @@ missing_packages() {
   done
 }
 
-# provide yes|no package... : installs the packages that are missing; or, with no, names them and fails.
+# provide yes|no package... : installs the packages that are missing; or, with no, lists them and fails.
 provide() {
   local install=$1 missing
   shift
   if ! command -v dpkg-query >/dev/null; then
-    say "This is no Debian: taking for granted what it calls $*"
+    say "Not Debian: assuming that the equivalents of these packages are installed: $*"
     return
   fi
   mapfile -t missing < <(missing_packages "$@")
-  if ((${#missing[@]} == 0)); then
-    return
-  elif [[ $install == no ]]; then
+  if ((${#missing[@]} == 0)); then return; fi
+  if [[ $install == no ]]; then
     echo "missing packages: ${missing[*]}" >&2
     return 1
   fi
+  if ((EUID != 0)) && ! command -v sudo >/dev/null; then
+    echo "installing needs root or sudo; missing packages: ${missing[*]}" >&2
+    return 1
+  fi
   say "Installing ${missing[*]}"
-  as_root apt-get -qq update >/dev/null
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
+  quietly as_root apt-get update
+  quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
-# Lets CMake find the CUDA Toolkit's nvcc in its usual place, or says that there is none.
+# Puts the CUDA Toolkit of the usual place on PATH, where CMake looks for nvcc.
 look_for_cuda() {
   PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
   if command -v nvcc >/dev/null; then
-    say "CUDA: using $(command -v nvcc)"
+    say "CUDA: found $(command -v nvcc)"
   else
-    say "CUDA: no nvcc here, so the CUDA part is left out"
+    say "CUDA: no nvcc, so the CUDA part is left out"
   fi
 }

@@ -1,24 +1,52 @@
 # How test programs are added. A name is a path below tests/ without its ending; more sources may follow it.
 #
+#   pith_add_tests(quantize cast natural)            the doctest files quantize/cast_test.cpp and quantize/natural_test.cpp,
+#                                                    in one program; a test each, quantize/cast_test and so on; label cpu
+#   pith_add_tests(comm ring LABELS threads)         ... with more labels, in a program of their own
+#   pith_add_tests(exec par SOURCES support/x.cpp LIBRARIES pith::mpi)   ... with more sources and libraries
 #   pith_add_test(core/random_test)                  a doctest program of tests/core/random_test.cpp; label cpu
 #   pith_add_test(laws/unbiased_test LABELS long)    ... which only the long tier builds and runs
 #   pith_add_test(laws/laws_test PLAIN)              ... of arithmetic: without sanitizers
-#   pith_add_test(comm/threads_test LABELS threads)  ... which the thread sanitizer runs too
+#   pith_add_test(laws/laws_test OPTIMISED)          ... that runs longer without optimisation than that takes
 #   pith_add_cuda_test(exec/cuda_test)               of a .cu file; label gpu; skipped without a device
 #   pith_add_cuda_test(exec/cuda_dispatch KERNELS)   ... with many kernels, which must not spill registers unless SPILLS
-#                                                    is said; for one architecture only, unless PITH_CUDA is ON
+#                                                    is given; for one architecture only, unless PITH_CUDA is ON
 #   pith_add_cuda_test(vector/cublas_product_test HARDWARE)   ... with a library that the emulator lacks
-#   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi. So is the same
-#                                                    program of MPICH, where mpicxx.mpich is found beside another MPI
+#   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi. The same program is
+#                                                    built with MPICH, where mpicxx.mpich is found beside another MPI;
+#                                                    label long
 #   pith_add_mpi_test(comm/loss_test RANKS 4 HEARS text)   ... in a job that outlives the loss of a rank; passes if
 #                                                    each other rank prints the text
 #   pith_add_mpi_test(comm/x_test RANKS 2 FUNNELED)  ... with MPI that other threads may not call
 #   pith_add_python_test(wire/decode "data/*.frame") a Python script on the files that match; label cpu
 #
-# DISPATCH compiles the loops of host executors for every instruction set and fully optimised, as users have them;
-# without it a test builds in a sixth of the time and runs the baseline. LIBRARIES adds libraries to a program. Targets
-# <folder>_tests and <label>_tests build the programs of a folder and of a label. Without nvcc and MPI the tests for
-# them are left out; a Python test is skipped without an interpreter.
+# Labels: threads and ranks run under the thread sanitizer, ranks in --long only; long is left out of the default tier.
+# Compiling takes most of a test run. So test programs have the loops of host executors for one instruction set and are
+# not optimised, which takes a tenth of the time that users' builds take; DISPATCH compiles for all instruction sets, fully
+# optimised. Files of one program share translation units, PITH_TEST_BATCH files each; sanitizers compile each file alone.
+# Targets <folder>_tests and <label>_tests build the programs of a folder and of a label. Without nvcc and MPI the tests
+# for them are left out; a Python test is skipped without an interpreter.
+set(PITH_TEST_BATCH 4 CACHE STRING "Files per translation unit of a test program")
+
+function(pith_add_tests folder)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMISED" "" "LABELS;LIBRARIES;SOURCES")
+  string(JOIN _ target test ${folder} ${arg_LABELS})
+  list(TRANSFORM arg_UNPARSED_ARGUMENTS REPLACE "(.+)" "${folder}/\\1_test" OUTPUT_VARIABLE names)
+  list(TRANSFORM names APPEND .cpp OUTPUT_VARIABLE sources)
+  add_executable(${target} ${sources} ${arg_SOURCES})
+  pith_make_test_program(${target})
+  if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${PITH_TEST_BATCH})
+    target_compile_options(${target} PRIVATE -Wno-shadow)  # names of one file are in scope in the next
+  endif()
+  foreach(label IN LISTS folder arg_LABELS)
+    pith_build_with(${label} ${target})
+  endforeach()
+  foreach(name IN LISTS names)
+    add_test(NAME ${name} COMMAND ${target} --source-file=*${name}.cpp)
+    set_tests_properties(${name} PROPERTIES LABELS "cpu;${arg_LABELS}" FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+  endforeach()
+endfunction()
 
 function(pith_add_test name)
   if("PLAIN" IN_LIST ARGN AND CMAKE_CXX_FLAGS MATCHES "-fsanitize")
@@ -60,7 +88,7 @@ function(pith_add_mpi_test name)
     pith_add_runs_of_mpi(${name} ${MPIEXEC_EXECUTABLE} pith::mpi ${ARGN})
     pith_find_mpich()
     if(TARGET pith_test_mpich)
-      pith_add_runs_of_mpi(${name} ${PITH_MPICH_EXECUTABLE} pith_test_mpich ${ARGN} VARIANT mpich)
+      pith_add_runs_of_mpi(${name} ${PITH_MPICH_EXECUTABLE} pith_test_mpich ${ARGN} VARIANT mpich LABELS long)
     endif()
   endif()
 endfunction()
@@ -147,14 +175,28 @@ set(pith_mpi_environment
     OMPI_MCA_rmaps_base_oversubscribe=1
     UCX_LOG_LEVEL=error)
 
-# For the baseline only.
-function(pith_build_quickly target)
-  target_compile_definitions(${target} PRIVATE PITH_NO_ISA_DISPATCH)
-  # g++ 12 takes empty classes for uninitialised at this level.
+# For one instruction set, with assertions of the standard library, at a level of optimisation.
+function(pith_build_quickly target level)
+  target_compile_definitions(${target} PRIVATE PITH_NO_ISA_DISPATCH _GLIBCXX_ASSERTIONS)
+  # g++ 12 takes empty classes for uninitialised at -O1.
   target_compile_options(
-    ${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>
+    ${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:${level}>
                       $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<CONFIG:Release>>:-Wno-maybe-uninitialized>)
 endfunction()
+
+# What a doctest program needs beside its sources; takes the arg_ options of its caller.
+macro(pith_make_test_program target)
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE pith::pith doctest::doctest pith_test_main ${arg_LIBRARIES})
+  if(NOT arg_DISPATCH)
+    if(arg_OPTIMISED)
+      pith_build_quickly(${target} -O1)
+    else()
+      pith_build_quickly(${target} -O0)
+    endif()
+    target_link_libraries(${target} PRIVATE pith_test_parse)
+  endif()
+endmacro()
 
 # Makes a program that the target <label>_tests builds; one of label long only that.
 function(pith_build_with label target)
@@ -167,20 +209,16 @@ function(pith_build_with label target)
   endif()
 endfunction()
 
-# A doctest program; sets target, labels and ranks for the caller.
+# A doctest program of one file; sets target, labels and ranks for the caller.
 macro(pith_test_program name ending)
-  cmake_parse_arguments(arg "DISPATCH;FUNNELED;HARDWARE;KERNELS;PLAIN;SPILLS" "HEARS;VARIANT" "LABELS;LIBRARIES;RANKS" ${ARGN})
+  cmake_parse_arguments(arg "DISPATCH;FUNNELED;HARDWARE;KERNELS;OPTIMISED;PLAIN;SPILLS" "HEARS;VARIANT"
+                        "LABELS;LIBRARIES;RANKS" ${ARGN})
   string(JOIN _ target ${name} ${arg_VARIANT})
   string(REPLACE / _ target ${target})
   set(labels ${arg_LABELS})
   set(ranks ${arg_RANKS})
   add_executable(${target} ${name}${ending} ${arg_UNPARSED_ARGUMENTS})
-  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_libraries(${target} PRIVATE pith::pith doctest::doctest pith_test_main ${arg_LIBRARIES})
-  if(NOT arg_DISPATCH)
-    pith_build_quickly(${target})
-    target_link_libraries(${target} PRIVATE pith_test_parse)
-  endif()
+  pith_make_test_program(${target})
   foreach(label IN LISTS labels)
     pith_build_with(${label} ${target})
   endforeach()

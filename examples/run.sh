@@ -2,16 +2,16 @@
 # examples/run.sh — installs what is missing, builds the training example and runs it with the arguments given.
 #
 #   examples/run.sh [argument of train]...
-#   examples/run.sh --no-install [argument of train]...   names what is missing, and fails
+#   examples/run.sh --no-install [argument of train]...   lists the missing packages, and fails
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/cmake/dependencies.sh"
 
 build() {
   cd "$root"
-  say "host: configure and build"
-  cmake --preset host
-  cmake --build --preset host --target train
+  say "examples: configure and build"
+  quietly cmake --preset examples
+  cmake --build --preset examples --target train
 }
 
 install=yes
@@ -20,8 +20,7 @@ if [[ ${1-} == --no-install ]]; then
   shift
 fi
 
-provide $install "${packages[@]}"
-look_for_cuda
+provide $install "${examples_packages[@]}"
 (build)
 say "train $*"
-"$root/build/host/examples/train/train" "$@"
+"$root/build/examples/examples/train/train" "$@"

@@ -1,55 +1,79 @@
 #!/usr/bin/env bash
 # tests/run.sh — installs what is missing, builds pith and tests it.
 #
-#   tests/run.sh                the optimised build; under sanitizers (addresses, undefined behaviour, threads) what
-#                               reads payloads and what threads run; a minute of fuzzing
-#   tests/run.sh --long         the long tests, all under sanitizers, clang++ and ten million runs of each fuzzer too
-#   tests/run.sh --no-install   installs nothing: names what is missing, and fails
+#   tests/run.sh                   the default tier: minutes
+#   tests/run.sh --long            the long tier: the parts that have not passed for this commit, an hour each at most
+#   tests/run.sh --long PART...    these parts of it
+#   tests/run.sh --no-install ...  installs nothing: lists what is missing, and fails
+#
+# The default tier is static, host, asan, tsan and fuzz; the parts of the long tier are
+#   asan-all   every test under the address and undefined-behaviour sanitizers
+#   tsan-all   every test that runs threads under the thread sanitizer
+#   fuzz-all   ten million runs of each fuzzer
+#   clang      every test by clang++
+#   host-all   what host leaves out for time, and the benchmarks compile
+#   device     what host leaves out of CUDA code: other modes of the emulator, mutants
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/dependencies.sh
 
-build() {
-  say "$1: configure and build"
-  cmake --preset "$1"
-  cmake --build --preset "$1"
+usage() { sed -n '/^#   /s/^# //p' tests/run.sh >&2; exit 2; }
+
+configure() { say "$1: configure"; cmake --preset "$1"; }
+build() { say "$1: build"; cmake --build --preset "$1"; }
+check() { say "$1: test"; ctest --preset "$1"; }
+run_preset() { configure "$1" && build "$1" && check "$1"; }
+
+run_part() {
+  case $1 in
+    static) configure host && check static ;;
+    host) build host && check host ;;
+    asan | tsan | asan-all | tsan-all | clang) run_preset "$1" ;;
+    fuzz) say fuzz && tests/fuzz/run.sh --seconds 30 ;;
+    fuzz-all) say fuzz-all && tests/fuzz/run.sh --runs 10000000 ;;
+    host-all) build_long benchmarks && check long ;;
+    device) build_long && check device ;;
+    *) usage ;;
+  esac
 }
 
-check() {
-  say "$1: test"
-  ctest --preset "$1"
+build_long() {
+  configure host
+  say "host: build the long tests $*"
+  cmake --build --preset host --target long_tests "$@"
 }
 
-fuzz() {
-  say "fuzz: $*"
-  tests/fuzz/run.sh "$@"
-}
+# The parts that passed are noted with the commit, unless files differ from it.
+commit=$(git rev-parse HEAD 2>/dev/null) && [[ -z $(git status --porcelain) ]] || commit=
+passed() { [[ -n $commit && $(cat "build/passed/$1" 2>/dev/null) == "$commit" ]]; }
+note() { mkdir -p build/passed && echo "$commit" >"build/passed/$1"; }
 
 install=yes
 long=no
+parts=()
 for argument in "$@"; do
   case $argument in
     --long) long=yes ;;
     --no-install) install=no ;;
-    *) echo "usage: tests/run.sh [--long] [--no-install]" >&2; exit 2 ;;
+    -*) usage ;;
+    *) parts+=("$argument") ;;
   esac
 done
 
-provide $install "${packages[@]}" clang libbenchmark-dev libclang-rt-14-dev libmpich-dev llvm-14 mpich python3 valgrind
+provide $install "${tests_packages[@]}"
 look_for_cuda
-
-build host
-check host
-if [[ $long == yes ]]; then addresses=asan-all; else addresses=asan; fi
-build $addresses
-check $addresses
-build tsan
-check tsan
-if [[ $long == yes ]]; then fuzz --runs 10000000; else fuzz --seconds 30; fi
-if [[ $long == yes ]]; then
-  build clang
-  check clang
-  say "host: build what takes long"
-  cmake --build --preset host --target long_tests benchmarks
-  check long
+if [[ $long == no ]]; then
+  if ((${#parts[@]} > 0)); then usage; fi
+  parts=(static host asan tsan fuzz)
+elif ((${#parts[@]} == 0)); then
+  for part in asan-all tsan-all fuzz-all clang host-all device; do passed $part || parts+=($part); done
 fi
+
+times=()
+for part in "${parts[@]}"; do
+  begun=$SECONDS
+  run_part "$part"
+  note "$part"
+  times+=("$part $(((SECONDS - begun) / 60)):$(printf %02d $(((SECONDS - begun) % 60)))")
+done
+say "passed: ${times[*]-nothing left to run}"

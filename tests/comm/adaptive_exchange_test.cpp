@@ -29,7 +29,8 @@
 
 namespace {
 
-std::vector<pith::tensor_spec> const tensors = {{"weight", {240, 12}}, {"bias", {12}}, {"none", {0}}, {"one", {1}}};
+std::vector<pith::tensor_spec> const adapted_tensors = {
+    {"weight", {240, 12}}, {"bias", {12}}, {"none", {0}}, {"one", {1}}};
 std::vector<pith::tensor_spec> const tiny = {{"weight", {12, 4}}, {"bias", {3}}, {"one", {1}}};
 
 /// A gradient of rank r in step t; whole sixteenths, so that sums of a few are exact. Ranks differ in size.
@@ -89,9 +90,9 @@ struct observer {
   void load(pith::span<std::byte const>) {}
 };
 
-auto const codec = pith::error_feedback(pith::rated(pith::top_k(0.25)));
+auto const rated_codec = pith::error_feedback(pith::rated(pith::top_k(0.25)));
 
-void add(std::vector<double>& sum, std::vector<float> const& x) {
+void accumulate(std::vector<double>& sum, std::vector<float> const& x) {
   for (std::size_t i = 0; i < x.size(); ++i) sum[i] += static_cast<double>(x[i]);
 }
 
@@ -107,8 +108,8 @@ double largest(std::vector<float> p, std::size_t k) {
 
 TEST_CASE("a controller sees what all ranks had in the step before, and which was the slowest") {
   pith::run_ranks(3, [](pith::thread_communicator comm) {
-    auto const policy = pith::matrices(codec);
-    auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, policy, observer());
+    auto const policy = pith::matrices(rated_codec);
+    auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, policy, observer());
     ex.set_learning_rate(0.5);
     double energy = 0, half = 0, quarter = 0, all = 0;
     for (unsigned r = 0; r < 3; ++r) {
@@ -129,7 +130,7 @@ TEST_CASE("a controller sees what all ranks had in the step before, and which wa
     CHECK(o.seen[1].energy == energy);
     CHECK(o.seen[1].kept == quarter);
     CHECK(o.seen[1].bytes < o.seen[0].bytes);
-    REQUIRE(o.gradients.size() == tensors.size());
+    REQUIRE(o.gradients.size() == adapted_tensors.size());
     CHECK(o.gradients[0] == energy);
     CHECK(o.gradients[0] + o.gradients[1] + o.gradients[3] == all);
     CHECK(o.gradients[2] == 0);
@@ -144,7 +145,7 @@ TEST_CASE("ranks that wander never part, and nothing is lost") {
   for (unsigned ranks : {2u, 3u, 4u}) {
     auto const verified = ranks == 2 ? pith::verify::each_step : pith::verify::when_built;
     pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
-      auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, tiny, codec, wanderer(),
+      auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, tiny, rated_codec, wanderer(),
                                                     {.bucket_bytes = 40, .when = verified});
       auto const n = ex.size();
       std::uint64_t changes = 0;
@@ -157,10 +158,10 @@ TEST_CASE("ranks that wander never part, and nothing is lost") {
           auto const before = ex.codecs();
           ex.controller().sends_all = t == steps;
           auto g = t == steps ? std::vector<float>(n) : gradient(n, comm.rank(), t);
-          for (unsigned r = 0; r < ranks && t < steps; ++r) add(made, gradient(n, r, t));
+          for (unsigned r = 0; r < ranks && t < steps; ++r) accumulate(made, gradient(n, r, t));
           if (t == spoilt && comm.rank() == 1) g[3] = std::numeric_limits<float>::quiet_NaN();
           ex.all_reduce_mean(g);
-          add(sum, g);
+          accumulate(sum, g);
           changes += before[0].name() == ex.codecs()[0].name() ? 0 : 1;
         }
         for (std::size_t i = 0; i < n; ++i) {
@@ -179,7 +180,8 @@ TEST_CASE("ranks whose own gains differ take the same row") {
   pith::run_ranks(2, [](pith::thread_communicator comm) {
     auto options = pith::gravac_options{pith::factor_ladder({2, 4})};
     options.smoothing = 1;
-    auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, {{"weight", {64}}}, codec, pith::gravac(options));
+    auto ex =
+        pith::make_adaptive_exchange<float>(pith::seq, comm, {{"weight", {64}}}, rated_codec, pith::gravac(options));
     // Rank 0 has few large values, of which a quarter is all; rank 1 has equal ones, of which it is a quarter. Whose
     // values are larger decides.
     auto const step = [&](float few, float equal) {
@@ -201,7 +203,7 @@ TEST_CASE("a run that is cut, saved and restored goes on as one that was not") {
     auto results = std::vector<std::vector<float>>(ranks);
     pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
       auto const make = [&] {
-        return pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, wanderer());
+        return pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, rated_codec, wanderer());
       };
       auto ex = std::make_unique<decltype(make())>(make());
       for (unsigned t = 0; t < 12; ++t) {
@@ -224,7 +226,7 @@ TEST_CASE("a run that is cut, saved and restored goes on as one that was not") {
 
 TEST_CASE("a step that is skipped is observed by nobody") {
   auto comm = pith::self_communicator();
-  auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, observer());
+  auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, rated_codec, observer());
   auto g = gradient(ex.size(), 0, 1);
   ex.skip();
   ex.begin(g);
@@ -244,13 +246,14 @@ TEST_CASE("a step that is skipped is observed by nobody") {
 
 TEST_CASE("gradients that are ready one by one are measured alike") {
   auto comm = pith::self_communicator();
-  auto one = pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, observer());
-  auto two = pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, observer(), {.bucket_bytes = 100});
+  auto one = pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, rated_codec, observer());
+  auto two = pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, rated_codec, observer(),
+                                                 {.bucket_bytes = 100});
   for (unsigned t = 1; t < 4; ++t) {
     auto a = gradient(one.size(), 0, t), b = a;
     one.all_reduce_mean(a);
     two.begin(b);
-    for (auto i = tensors.size(); i-- > 0;) two.ready(i);
+    for (auto i = adapted_tensors.size(); i-- > 0;) two.ready(i);
     two.wait();
     CHECK(a == b);
   }
@@ -263,14 +266,16 @@ TEST_CASE("gradients that are ready one by one are measured alike") {
 
 TEST_CASE("tensors without a rate stay what they are, and small ones measure nothing") {
   auto comm = pith::self_communicator();
-  auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, pith::bypass(codec, 100), observer());
+  auto ex =
+      pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, pith::bypass(rated_codec, 100), observer());
   for (unsigned t = 1; t < 3; ++t) {
     auto g = gradient(ex.size(), 0, t);
     ex.all_reduce_mean(g);
   }
   CHECK(ex.codecs()[1].name() == "bypass(ef(rated(top_k(0.25))),100)");
   for (auto const& r : ex.controller().seen) CHECK((r.energy > 0) == (r.tensor == 0));
-  auto plain = pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, pith::cast<pith::bfloat16>(), observer());
+  auto plain =
+      pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, pith::cast<pith::bfloat16>(), observer());
   auto g = gradient(plain.size(), 0, 1);
   plain.all_reduce_mean(g);
   CHECK(plain.codecs()[0].name() == "cast<bfloat16>");
@@ -279,7 +284,7 @@ TEST_CASE("tensors without a rate stay what they are, and small ones measure not
 TEST_CASE("schedules and other controllers choose the rates of the steps that they say") {
   auto comm = pith::self_communicator();
   auto const rates_of = [&](auto controller, unsigned steps) {
-    auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, std::move(controller));
+    auto ex = pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, rated_codec, std::move(controller));
     ex.set_learning_rate(0.1);
     auto names = std::vector<std::string>();
     for (unsigned t = 1; t <= steps; ++t) {
@@ -289,7 +294,7 @@ TEST_CASE("schedules and other controllers choose the rates of the steps that th
     }
     return names;
   };
-  auto const at = [](double rate) { return pith::any_codec<float, pith::seq_executor>(codec).at(rate).name(); };
+  auto const at = [](double rate) { return pith::any_codec<float, pith::seq_executor>(rated_codec).at(rate).name(); };
   using names = std::vector<std::string>;
   CHECK(rates_of(pith::fixed_schedule({{2, 0.5}, {4, 1}}), 4) == names{at(1), at(0.5), at(0.5), at(1)});
   CHECK(rates_of(pith::warm_up(0.1, 2), 5) == names{at(0.25), at(0.25), at(0.1), at(0.1), at(0.1)});
@@ -300,7 +305,7 @@ TEST_CASE("schedules and other controllers choose the rates of the steps that th
 TEST_CASE("ranks with other controllers are refused in words") {
   pith::run_ranks(2, [](pith::thread_communicator comm) {
     auto const make = [&] {
-      return pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec,
+      return pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, rated_codec,
                                                  pith::warm_up(comm.rank() == 0 ? 0.1 : 0.2, 5));
     };
     CHECK_THROWS_WITH_AS(make(), "pith::adaptive_exchange: rank 1 has another controller than rank 0",

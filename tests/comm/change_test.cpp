@@ -25,10 +25,11 @@
 
 namespace {
 
-using codec = pith::any_codec<float, pith::seq_executor>;
+using float_codec = pith::any_codec<float, pith::seq_executor>;
 using exchange = pith::gradient_exchange<float, pith::seq_executor, pith::thread_communicator>;
 
-std::vector<pith::tensor_spec> const tensors = {{"weight", {40 * 24, 40}}, {"bias", {40}}, {"none", {0}}, {"one", {1}}};
+std::vector<pith::tensor_spec> const changed_tensors = {
+    {"weight", {40 * 24, 40}}, {"bias", {40}}, {"none", {0}}, {"one", {1}}};
 
 /// A gradient of rank r in step t; whole sixteenths, so that sums of a few are exact.
 std::vector<float> gradient(std::size_t n, unsigned rank, int step) {
@@ -68,13 +69,14 @@ std::vector<double> received(exchange& ex, unsigned rank, int steps,
 
 /// A step without gradients in which all that waits is sent.
 void flush(exchange& ex, std::vector<double>& sum) {
-  ex.change(std::vector<codec>(tensors.size(), pith::error_feedback(pith::rated(pith::top_k(0.5)).at(1))));
+  ex.change(
+      std::vector<float_codec>(changed_tensors.size(), pith::error_feedback(pith::rated(pith::top_k(0.5)).at(1))));
   auto g = std::vector<float>(ex.size());
   ex.all_reduce_mean(g);
   add(sum, g);
 }
 
-std::vector<codec> at(std::vector<codec> codecs, double rate) {
+std::vector<float_codec> at(std::vector<float_codec> codecs, double rate) {
   for (auto& c : codecs) c = c.at(rate);
   return codecs;
 }
@@ -85,7 +87,7 @@ TEST_CASE("nothing is lost while rates change, and a dense step sends all that w
   for (unsigned ranks : {1u, 2u, 4u}) {
     pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
       auto const rates = {0.1, 0.02, 0.5, 1.0, 0.001, 0.3, 0.3};
-      auto ex = exchange(pith::seq, comm, tensors, pith::error_feedback(pith::rated(pith::top_k(0.1))));
+      auto ex = exchange(pith::seq, comm, changed_tensors, pith::error_feedback(pith::rated(pith::top_k(0.1))));
       auto sum = received(ex, comm.rank(), 14, [&](exchange& e, int step) {
         e.change(at(e.codecs(), rates.begin()[static_cast<std::size_t>(step) % rates.size()]));
       });
@@ -104,12 +106,12 @@ TEST_CASE("nothing is lost while rates change, and a dense step sends all that w
 
 TEST_CASE("what is fed back goes on in another codec with the same policy") {
   pith::run_ranks(2, [&](pith::thread_communicator comm) {
-    auto const order = std::vector<codec>{
+    auto const order = std::vector<float_codec>{
         pith::error_feedback(pith::top_k(0.1)), pith::bypass(pith::error_feedback(pith::random_k(0.25)), 1),
         pith::error_feedback(pith::threshold(0.75, 0.5)), pith::error_feedback(pith::rated(pith::top_k(0.05)))};
-    auto ex = exchange(pith::seq, comm, tensors, order[3], {.bucket_bytes = 200});
+    auto ex = exchange(pith::seq, comm, changed_tensors, order[3], {.bucket_bytes = 200});
     auto sum = received(ex, comm.rank(), 12, [&](exchange& e, int step) {
-      e.change(std::vector<codec>(tensors.size(), order[static_cast<std::size_t>(step) % order.size()]));
+      e.change(std::vector<float_codec>(changed_tensors.size(), order[static_cast<std::size_t>(step) % order.size()]));
     });
     CHECK(sum != made(2, 12, ex.size()));
     flush(ex, sum);
@@ -118,13 +120,13 @@ TEST_CASE("what is fed back goes on in another codec with the same policy") {
 }
 
 TEST_CASE("states that follow the rate are made anew, and what is fed back goes on") {
-  for (auto const& sparse :
-       {codec(pith::error_feedback(pith::ok_top_k(0.02))), codec(pith::error_feedback(pith::g_top_k(0.02)))}) {
+  for (auto const& sparse : {float_codec(pith::error_feedback(pith::ok_top_k(0.02))),
+                             float_codec(pith::error_feedback(pith::g_top_k(0.02)))}) {
     pith::run_ranks(4, [&](pith::thread_communicator comm) {
-      auto ex = exchange(pith::seq, comm, tensors, sparse);
+      auto ex = exchange(pith::seq, comm, changed_tensors, sparse);
       CHECK(!sparse.shares_states(sparse.at(0.5)));
       auto sum = received(ex, comm.rank(), 6, [&](exchange& e, int step) {
-        e.change(std::vector<codec>(tensors.size(), sparse.at(step % 2 == 0 ? 0.5 : 0.01)));
+        e.change(std::vector<float_codec>(changed_tensors.size(), sparse.at(step % 2 == 0 ? 0.5 : 0.01)));
       });
       CHECK(sum != made(4, 6, ex.size()));
       flush(ex, sum);
@@ -135,10 +137,10 @@ TEST_CASE("states that follow the rate are made anew, and what is fed back goes 
 
 TEST_CASE("by another policy what waited is lost, and the step goes on") {
   pith::run_ranks(2, [&](pith::thread_communicator comm) {
-    auto ex = exchange(pith::seq, comm, tensors, pith::error_feedback(pith::top_k(0.1)));
+    auto ex = exchange(pith::seq, comm, changed_tensors, pith::error_feedback(pith::top_k(0.1)));
     auto sum = received(ex, comm.rank(), 3, [](exchange&, int) {});
-    ex.change(
-        std::vector<codec>(tensors.size(), pith::error_feedback(pith::top_k(0.1), pith::momentum_correction(0.9))));
+    ex.change(std::vector<float_codec>(changed_tensors.size(),
+                                       pith::error_feedback(pith::top_k(0.1), pith::momentum_correction(0.9))));
     flush(ex, sum);
     CHECK(sum != made(2, 3, ex.size()));
   });
@@ -146,9 +148,9 @@ TEST_CASE("by another policy what waited is lost, and the step goes on") {
 
 TEST_CASE("a codec that is the same object keeps its states, another one of the same name begins anew") {
   auto comm = pith::self_communicator();
-  auto const low = codec(pith::error_feedback(pith::power_sgd(1)));
-  auto one = pith::make_exchange<float>(pith::seq, comm, tensors, low);
-  auto two = pith::make_exchange<float>(pith::seq, comm, tensors, low);
+  auto const low = float_codec(pith::error_feedback(pith::power_sgd(1)));
+  auto one = pith::make_exchange<float>(pith::seq, comm, changed_tensors, low);
+  auto two = pith::make_exchange<float>(pith::seq, comm, changed_tensors, low);
   auto const step = [](auto& ex, int t) {
     auto g = gradient(ex.size(), 0, t);
     ex.all_reduce_mean(g);
@@ -157,21 +159,21 @@ TEST_CASE("a codec that is the same object keeps its states, another one of the 
   for (int t = 0; t < 3; ++t) CHECK(step(one, t) == step(two, t));
   two.change(two.codecs());
   CHECK(step(one, 3) == step(two, 3));
-  two.change(std::vector<codec>(tensors.size(), pith::error_feedback(pith::power_sgd(1))));
+  two.change(std::vector<float_codec>(changed_tensors.size(), pith::error_feedback(pith::power_sgd(1))));
   CHECK(step(one, 4) != step(two, 4));  // another warm start
 }
 
 TEST_CASE("after a change bytes are those of an exchange that was made so") {
   auto comm = pith::self_communicator();
-  auto const codecs = {codec(pith::error_feedback(pith::threshold(0.5, 0.3))),
-                       codec(pith::error_feedback(pith::threshold(0.9, 0.01)))};
+  auto const codecs = {float_codec(pith::error_feedback(pith::threshold(0.5, 0.3))),
+                       float_codec(pith::error_feedback(pith::threshold(0.9, 0.01)))};
   for (auto const how : {pith::gather::padded, pith::gather::exact, pith::gather::predicted}) {
-    auto ex = pith::make_exchange<float>(pith::seq, comm, tensors, codecs.begin()[0], {.how = how});
+    auto ex = pith::make_exchange<float>(pith::seq, comm, changed_tensors, codecs.begin()[0], {.how = how});
     auto g = gradient(ex.size(), 0, 0);
     ex.all_reduce_mean(g);
     for (auto const& next : codecs) {
-      ex.change(std::vector<codec>(tensors.size(), next));
-      auto fresh = pith::make_exchange<float>(pith::seq, comm, tensors, next, {.how = how});
+      ex.change(std::vector<float_codec>(changed_tensors.size(), next));
+      auto fresh = pith::make_exchange<float>(pith::seq, comm, changed_tensors, next, {.how = how});
       CHECK(ex.gathered_bytes() == fresh.gathered_bytes());
       ex.all_reduce_mean(g = gradient(ex.size(), 0, 1));
       CHECK(ex.gathered_bytes() > 0);
@@ -181,7 +183,7 @@ TEST_CASE("after a change bytes are those of an exchange that was made so") {
 
 TEST_CASE("ranks that change to different codecs hear which and where, and go on as they were") {
   pith::run_ranks(3, [&](pith::thread_communicator comm) {
-    auto ex = exchange(pith::seq, comm, tensors, pith::error_feedback(pith::rated(pith::top_k(0.1))));
+    auto ex = exchange(pith::seq, comm, changed_tensors, pith::error_feedback(pith::rated(pith::top_k(0.1))));
     auto codecs = ex.codecs();
     codecs[1] = codecs[1].at(comm.rank() == 2 ? 0.25 : 0.5);
     CHECK_THROWS_WITH_AS(ex.change(codecs),
@@ -197,7 +199,7 @@ TEST_CASE("ranks that change to different codecs hear which and where, and go on
 
 TEST_CASE("a rank whose codecs do not fit says so to all") {
   pith::run_ranks(2, [&](pith::thread_communicator comm) {
-    auto ex = exchange(pith::seq, comm, tensors, pith::error_feedback(pith::top_k(0.1)));
+    auto ex = exchange(pith::seq, comm, changed_tensors, pith::error_feedback(pith::top_k(0.1)));
     auto codecs = ex.codecs();
     if (comm.rank() == 1) {
       codecs.pop_back();
@@ -216,9 +218,9 @@ TEST_CASE("a rank whose codecs do not fit says so to all") {
 
 TEST_CASE("a state is put back where the same codecs are in force") {
   auto comm = pith::self_communicator();
-  auto const first = codec(pith::error_feedback(pith::rated(pith::top_k(0.1))));
-  auto ex = pith::make_exchange<float>(pith::seq, comm, tensors, first);
-  auto other = pith::make_exchange<float>(pith::seq, comm, tensors, first);
+  auto const first = float_codec(pith::error_feedback(pith::rated(pith::top_k(0.1))));
+  auto ex = pith::make_exchange<float>(pith::seq, comm, changed_tensors, first);
+  auto other = pith::make_exchange<float>(pith::seq, comm, changed_tensors, first);
   ex.change(at(ex.codecs(), 0.5));
   auto g = gradient(ex.size(), 0, 0), same = g;
   ex.all_reduce_mean(g);
@@ -232,10 +234,10 @@ TEST_CASE("a state is put back where the same codecs are in force") {
 }
 
 TEST_CASE("a codec without a rate says so") {
-  auto const sign = codec(pith::error_feedback(pith::scaled_sign()));
+  auto const sign = float_codec(pith::error_feedback(pith::scaled_sign()));
   CHECK(!sign.has_rate());
   CHECK_THROWS_WITH_AS(sign.at(0.1), "pith::any_codec: ef(scaled_sign) has no rate that can be adjusted",
                        std::invalid_argument);
-  CHECK(codec(pith::bypass(codec(pith::error_feedback(pith::top_k(0.1))), 8)).at(0.5).name() ==
+  CHECK(float_codec(pith::bypass(float_codec(pith::error_feedback(pith::top_k(0.1))), 8)).at(0.5).name() ==
         "bypass(ef(top_k(0.5)),8)");
 }

@@ -26,12 +26,12 @@ namespace {
 using any = pith::any_codec<float, pith::seq_executor>;
 constexpr auto all_in_one = std::numeric_limits<std::size_t>::max();
 
-std::vector<pith::tensor_spec> const tensors = {{"weight", {40 * 24, 40}}, {"bias", {40}}, {"none", {0}},
-                                                {"head", {24 * 7, 24}},    {"scale", {1}}, {"last", {300}}};
+std::vector<pith::tensor_spec> const piped_tensors = {{"weight", {40 * 24, 40}}, {"bias", {40}}, {"none", {0}},
+                                                      {"head", {24 * 7, 24}},    {"scale", {1}}, {"last", {300}}};
 
 constexpr std::size_t elements = 40 * 24 + 40 + 24 * 7 + 1 + 300;
 
-std::vector<float> gradient(std::size_t n, unsigned rank, int step) {
+std::vector<float> piped_gradient(std::size_t n, unsigned rank, int step) {
   auto g = std::vector<float>(n);
   for (std::size_t i = 0; i < n; ++i) {
     g[i] = static_cast<float>(static_cast<int>((i * 37 + rank * 11 + static_cast<unsigned>(step) * 5) % 33) - 16) / 16;
@@ -64,7 +64,7 @@ struct one_by_one {
 
   template <class Exchange>
   void operator()(Exchange& exchange, std::vector<float>& g, unsigned rank, int step) const {
-    auto turns = std::vector<std::size_t>(tensors.size());
+    auto turns = std::vector<std::size_t>(piped_tensors.size());
     std::iota(turns.begin(), turns.end(), std::size_t{0});
     if (how == order::backward) std::reverse(turns.begin(), turns.end());
     if (how == order::drawn) std::shuffle(turns.begin(), turns.end(), std::mt19937(rank * 100u + unsigned(step)));
@@ -76,10 +76,10 @@ struct one_by_one {
 
 template <class Comm, class Step>
 outcome run_steps(Comm& comm, any const& codec, pith::exchange_options const& options, Step const& step) {
-  auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, codec, options);
+  auto exchange = pith::make_exchange<float>(pith::seq, comm, piped_tensors, codec, options);
   auto own = outcome();
   for (int t = 0; t < steps; ++t) {
-    auto g = gradient(exchange.size(), comm.rank(), t);
+    auto g = piped_gradient(exchange.size(), comm.rank(), t);
     step(exchange, g, comm.rank(), t);
     own.means.push_back(g);
   }
@@ -166,12 +166,12 @@ TEST_CASE("gradients may lie anywhere") {
   auto const apart = [](auto& exchange, std::vector<float>& g, unsigned, int) {
     auto each = std::vector<std::vector<float>>();
     auto const* from = g.data();
-    for (auto const& t : tensors) {
+    for (auto const& t : piped_tensors) {
       each.emplace_back(from, from + t.dims.n);
       from += t.dims.n;
     }
     exchange.begin();
-    for (auto i = tensors.size(); i-- > 0;) exchange.ready(i, each[i]);
+    for (auto i = piped_tensors.size(); i-- > 0;) exchange.ready(i, each[i]);
     exchange.wait();
     auto* to = g.data();
     for (auto const& own : each) to = std::copy(own.begin(), own.end(), to);
@@ -192,9 +192,9 @@ TEST_CASE("what is not said to be ready is ready when all is waited for") {
 TEST_CASE("an exchange may move in mid-step") {
   auto comm = pith::self_communicator();
   auto const make = [&] {
-    return pith::make_exchange<float>(pith::seq, comm, tensors, any(pith::identity()), {.bucket_bytes = 0});
+    return pith::make_exchange<float>(pith::seq, comm, piped_tensors, any(pith::identity()), {.bucket_bytes = 0});
   };
-  auto g = gradient(elements, 0, 0);
+  auto g = piped_gradient(elements, 0, 0);
   auto const expected = g;
   auto first = make();
   first.begin(g);
@@ -211,7 +211,7 @@ TEST_CASE("a skipped step changes neither gradients nor states") {
   auto const codec = pith::parse<float>("ef(top_k(0.1)|qsgd<4>)");
   auto const skipping = [](auto& exchange, std::vector<float>& g, unsigned rank, int step) {
     auto const before = exchange.export_state();
-    auto other = gradient(g.size(), 7 + rank, step);
+    auto other = piped_gradient(g.size(), 7 + rank, step);
     auto const untouched = other;
     exchange.skip();
     exchange.begin(other);
@@ -228,10 +228,11 @@ TEST_CASE("a skipped step changes neither gradients nor states") {
 
 TEST_CASE("a bucket that is on its way is not skipped") {
   auto comm = pith::self_communicator();
-  auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, any(pith::identity()), {.bucket_bytes = 0});
-  auto g = gradient(exchange.size(), 0, 0);
+  auto exchange =
+      pith::make_exchange<float>(pith::seq, comm, piped_tensors, any(pith::identity()), {.bucket_bytes = 0});
+  auto g = piped_gradient(exchange.size(), 0, 0);
   exchange.begin(g);
-  exchange.ready(tensors.size() - 1);
+  exchange.ready(piped_tensors.size() - 1);
   CHECK_THROWS_WITH_AS(
       exchange.skip(),
       "pith::gradient_exchange: skip() comes before a bucket is ready in whole: its exchange has begun",
@@ -241,19 +242,19 @@ TEST_CASE("a bucket that is on its way is not skipped") {
 
 TEST_CASE("means are weighted by what ranks say in each step") {
   pith::run_ranks(3, [](pith::thread_communicator comm) {
-    auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, any(pith::identity()),
+    auto exchange = pith::make_exchange<float>(pith::seq, comm, piped_tensors, any(pith::identity()),
                                                {.bucket_bytes = 700, .is_weighted = true});
     for (int step = 0; step < 3; ++step) {
       // Whole weights whose sum is a power of two, and gradients of whole sixteenths: all is exact but 1 / 3.
       double const weights[3][3] = {{1, 2, 5}, {0, 4, 0}, {3, 3, 2}};
-      auto g = gradient(exchange.size(), comm.rank(), step);
+      auto g = piped_gradient(exchange.size(), comm.rank(), step);
       exchange.all_reduce_mean(g, weights[step][comm.rank()]);
       double total = 0;
       for (auto w : weights[step]) total += w;
       for (std::size_t i = 0; i < g.size(); ++i) {
         double mean = 0;
         for (unsigned r = 0; r < 3; ++r)
-          mean += weights[step][r] * static_cast<double>(gradient(i + 1, r, step)[i]) / total;
+          mean += weights[step][r] * static_cast<double>(piped_gradient(i + 1, r, step)[i]) / total;
         // Rounded: the gradient times its factor (3 w / total, exact), two sums and the product with 1 / 3, each off by
         // at most 2^-24 of at most 3.
         REQUIRE(static_cast<double>(g[i]) == doctest::Approx(mean).epsilon(4 * 3 * 0x1p-24));
@@ -264,8 +265,9 @@ TEST_CASE("means are weighted by what ranks say in each step") {
 
 TEST_CASE("ranks of which none has a weight receive zeros") {
   pith::run_ranks(2, [](pith::thread_communicator comm) {
-    auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, any(pith::identity()), {.is_weighted = true});
-    auto g = gradient(exchange.size(), comm.rank(), 0);
+    auto exchange =
+        pith::make_exchange<float>(pith::seq, comm, piped_tensors, any(pith::identity()), {.is_weighted = true});
+    auto g = piped_gradient(exchange.size(), comm.rank(), 0);
     exchange.all_reduce_mean(g, 0);
     CHECK(g == std::vector<float>(g.size()));
   });
@@ -275,20 +277,22 @@ TEST_CASE("two groups of ranks exchange at the same time") {
   auto const codec = pith::parse<float>("ef(top_k(0.1)|qsgd<4>)");
   pith::run_ranks(4, [&](pith::thread_communicator world) {
     auto row = world.split(world.rank() / 2), column = world.split(world.rank() % 2);
-    auto by_row = pith::make_exchange<float>(pith::seq, row, tensors, codec, {.seed = 1, .bucket_bytes = 700});
-    auto by_column = pith::make_exchange<float>(pith::seq, column, tensors, any(pith::identity()), {.bucket_bytes = 0});
-    auto a = gradient(by_row.size(), world.rank(), 0), b = a;
+    auto by_row = pith::make_exchange<float>(pith::seq, row, piped_tensors, codec, {.seed = 1, .bucket_bytes = 700});
+    auto by_column =
+        pith::make_exchange<float>(pith::seq, column, piped_tensors, any(pith::identity()), {.bucket_bytes = 0});
+    auto a = piped_gradient(by_row.size(), world.rank(), 0), b = a;
     by_row.begin(a);
     by_column.begin(b);
-    for (auto i = tensors.size(); i-- > 0;) by_row.ready(i), by_column.ready(i);
+    for (auto i = piped_tensors.size(); i-- > 0;) by_row.ready(i), by_column.ready(i);
     by_row.wait();
     by_column.wait();
     for (std::size_t i = 0; i < b.size(); ++i) {
-      auto const mean = (gradient(i + 1, world.rank() % 2, 0)[i] + gradient(i + 1, world.rank() % 2 + 2, 0)[i]) / 2;
+      auto const mean =
+          (piped_gradient(i + 1, world.rank() % 2, 0)[i] + piped_gradient(i + 1, world.rank() % 2 + 2, 0)[i]) / 2;
       REQUIRE(b[i] == mean);
     }
-    auto alone = pith::make_exchange<float>(pith::seq, row, tensors, codec, 1);
-    auto c = gradient(alone.size(), world.rank(), 0);
+    auto alone = pith::make_exchange<float>(pith::seq, row, piped_tensors, codec, 1);
+    auto c = piped_gradient(alone.size(), world.rank(), 0);
     alone.all_reduce_mean(c);
     CHECK(a == c);
   });
@@ -298,12 +302,12 @@ TEST_CASE("a rank that leaves in mid-step leaves nobody waiting, and the step is
   for (std::size_t ready : {0u, 1u, 3u}) {
     auto const run = [&] {
       pith::run_ranks(3, [&](pith::thread_communicator comm) {
-        auto g = gradient(elements, comm.rank(), 0);  // outlives the exchange, which may be at work on it
+        auto g = piped_gradient(elements, comm.rank(), 0);  // outlives the exchange, which may be at work on it
         auto exchange =
-            pith::make_exchange<float>(pith::seq, comm, tensors, any(pith::identity()), {.bucket_bytes = 0});
+            pith::make_exchange<float>(pith::seq, comm, piped_tensors, any(pith::identity()), {.bucket_bytes = 0});
         auto const saved = exchange.export_state();
         exchange.begin(g);
-        for (std::size_t i = 0; i < ready; ++i) exchange.ready(tensors.size() - 1 - i);
+        for (std::size_t i = 0; i < ready; ++i) exchange.ready(piped_tensors.size() - 1 - i);
         if (comm.rank() == 1) throw std::runtime_error("out of paper");
         CHECK_THROWS_AS(exchange.wait(), pith::communication_error);
         CHECK_THROWS_WITH_AS(
@@ -320,19 +324,20 @@ TEST_CASE("a rank that leaves in mid-step leaves nobody waiting, and the step is
 }
 
 TEST_CASE("an exchange that is destroyed in mid-step ends, though the next bucket never comes") {
-  auto g = gradient(elements, 0, 0);
+  auto g = piped_gradient(elements, 0, 0);
   auto comm = support::late_communicator(pith::self_communicator(), std::numeric_limits<int>::max());
-  auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, any(pith::identity()), {.bucket_bytes = 0});
+  auto exchange =
+      pith::make_exchange<float>(pith::seq, comm, piped_tensors, any(pith::identity()), {.bucket_bytes = 0});
   exchange.begin(g);
   auto const before = comm.begun();
-  exchange.ready(tensors.size() - 1);
+  exchange.ready(piped_tensors.size() - 1);
   while (comm.begun() == before) std::this_thread::yield();
 }
 
 TEST_CASE("calls in the wrong order are refused in words") {
   auto comm = pith::self_communicator();
-  auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, any(pith::identity()));
-  auto g = gradient(exchange.size(), 0, 0);
+  auto exchange = pith::make_exchange<float>(pith::seq, comm, piped_tensors, any(pith::identity()));
+  auto g = piped_gradient(exchange.size(), 0, 0);
   auto const refused = [](auto const& call, char const* words) {
     CHECK_THROWS_WITH_AS(call(), words, std::invalid_argument);
   };
@@ -359,7 +364,8 @@ TEST_CASE("calls in the wrong order are refused in words") {
 
 TEST_CASE("a weight is a number that is not negative") {
   auto comm = pith::self_communicator();
-  auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, any(pith::identity()), {.is_weighted = true});
+  auto exchange =
+      pith::make_exchange<float>(pith::seq, comm, piped_tensors, any(pith::identity()), {.is_weighted = true});
   CHECK_THROWS_WITH_AS(exchange.begin(-1), "pith::gradient_exchange: a weight must be finite and at least 0, got -1",
                        std::invalid_argument);
   CHECK_THROWS_AS(exchange.begin(std::numeric_limits<double>::quiet_NaN()), std::invalid_argument);

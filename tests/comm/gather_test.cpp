@@ -34,7 +34,7 @@ constexpr auto most_share = 0.25;
 constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
 
 /// Two that vary, one that is always zero, one of a fixed rate, one that is summed.
-std::vector<pith::tensor_spec> const tensors = {
+std::vector<pith::tensor_spec> const gathered_tensors = {
     {"steady", {960}}, {"burst", {800}}, {"zero", {500}}, {"picked", {200}}, {"summed", {40}}};
 constexpr std::size_t varying = 3;
 
@@ -57,7 +57,7 @@ unsigned large(std::size_t tensor, int step) {
 
 /// Whole sixteenths, so that all sums are exact.
 std::vector<float> gradient(std::size_t tensor, unsigned rank, int step) {
-  auto g = std::vector<float>(tensors[tensor].dims.n);
+  auto g = std::vector<float>(gathered_tensors[tensor].dims.n);
   auto const s = static_cast<unsigned>(step);
   for (unsigned i = 0; i < g.size() && tensor != 2; ++i) {
     auto const small = static_cast<float>(static_cast<int>((i * 37 + rank * 11 + s * 5) % 15) - 7) / 16;
@@ -68,7 +68,7 @@ std::vector<float> gradient(std::size_t tensor, unsigned rank, int step) {
 }
 std::vector<float> gradients(unsigned rank, int step) {
   auto together = std::vector<float>();
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
+  for (std::size_t t = 0; t < gathered_tensors.size(); ++t) {
     auto const g = gradient(t, rank, step);
     together.insert(together.end(), g.begin(), g.end());
   }
@@ -87,7 +87,9 @@ history run(unsigned ranks, std::vector<gather> const& how, Policy const& policy
   auto all = std::vector<history>(ranks);
   pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
     auto& own = all[comm.rank()];
-    auto const make = [&](gather g) { return pith::make_exchange<float>(pith::seq, comm, tensors, policy, 3, g); };
+    auto const make = [&](gather g) {
+      return pith::make_exchange<float>(pith::seq, comm, gathered_tensors, policy, 3, g);
+    };
     auto exchange = make(how[0]);
     for (std::size_t step = 0; step < how.size(); ++step) {
       if (step > 0 && how[step] != how[step - 1]) {
@@ -122,7 +124,7 @@ void nan_on_rank_1(std::vector<float>& g, unsigned rank, int step) {
 class oracle {
  public:
   oracle(std::size_t tensor, unsigned ranks, bool sends_all)
-      : n_(tensors[tensor].dims.n), sends_all_(sends_all), residuals_(ranks, std::vector<float>(n_)) {}
+      : n_(gathered_tensors[tensor].dims.n), sends_all_(sends_all), residuals_(ranks, std::vector<float>(n_)) {}
 
   std::vector<float> mean(std::vector<std::vector<float>> const& gradients, std::uint64_t room) {
     auto sum = std::vector<float>(n_);
@@ -163,7 +165,7 @@ template <class Spoil>
 void check_means(unsigned ranks, std::vector<gather> const& how, bool sends_all, history const& got,
                  Spoil const& spoil) {
   std::size_t offset = 0;
-  for (std::size_t t = 0; t < varying; offset += tensors[t++].dims.n) {
+  for (std::size_t t = 0; t < varying; offset += gathered_tensors[t++].dims.n) {
     auto expected = oracle(t, ranks, sends_all);
     for (std::size_t step = 0; step < how.size(); ++step) {
       auto inputs = std::vector<std::vector<float>>();
@@ -171,7 +173,7 @@ void check_means(unsigned ranks, std::vector<gather> const& how, bool sends_all,
         auto g = gradients(r, static_cast<int>(step));
         spoil(g, r, static_cast<int>(step));
         auto const from = g.begin() + static_cast<std::ptrdiff_t>(offset);
-        inputs.emplace_back(from, from + static_cast<std::ptrdiff_t>(tensors[t].dims.n));
+        inputs.emplace_back(from, from + static_cast<std::ptrdiff_t>(gathered_tensors[t].dims.n));
       }
       auto const is_foretold = how[step] == gather::predicted && step > 0 && how[step - 1] == gather::predicted;
       auto const mean = expected.mean(inputs, is_foretold ? expected.most() + expected.most() / 4 + 8 : unlimited);
@@ -185,8 +187,8 @@ void check_means(unsigned ranks, std::vector<gather> const& how, bool sends_all,
 /// The residual of a tensor with feedback in a rank's saved state: a fingerprint, then a step and values a tensor.
 std::vector<float> residual(std::vector<std::byte> const& state, std::size_t tensor) {
   std::size_t at = 8;
-  for (std::size_t t = 0; t < tensor; ++t) at += 8 + 4 * tensors[t].dims.n;
-  auto values = std::vector<float>(tensors[tensor].dims.n);
+  for (std::size_t t = 0; t < tensor; ++t) at += 8 + 4 * gathered_tensors[t].dims.n;
+  auto values = std::vector<float>(gathered_tensors[tensor].dims.n);
   std::memcpy(values.data(), state.data() + at + 8, 4 * values.size());
   return values;
 }
@@ -194,8 +196,8 @@ std::vector<float> residual(std::vector<std::byte> const& state, std::size_t ten
 /// The sum over steps of what was sent, and the residuals in the end, are the sum of all gradients.
 void check_conserved(unsigned ranks, history const& got) {
   std::size_t offset = 0;
-  for (std::size_t t = 0; t <= varying; offset += tensors[t++].dims.n) {
-    auto sum = std::vector<float>(tensors[t].dims.n);
+  for (std::size_t t = 0; t <= varying; offset += gathered_tensors[t++].dims.n) {
+    auto sum = std::vector<float>(gathered_tensors[t].dims.n);
     for (unsigned r = 0; r < ranks; ++r) {
       auto const kept = residual(got.states[r], t);
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += kept[i];
@@ -261,7 +263,7 @@ TEST_CASE("nothing is lost where gathers follow one another") {
 
 TEST_CASE("an exchange that is put back foretells nothing") {
   auto comm = pith::self_communicator();
-  auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, keeping, 3, gather::predicted);
+  auto exchange = pith::make_exchange<float>(pith::seq, comm, gathered_tensors, keeping, 3, gather::predicted);
   auto const start = exchange.export_state();
   auto means = std::vector<std::vector<float>>();
   auto bytes = std::vector<std::size_t>();
@@ -338,8 +340,8 @@ TEST_CASE("a checked payload comes back byte for byte, and what is bypassed is s
     for (auto how : {gather::exact, gather::predicted}) {
       auto const flag = pith::error_flag(pith::seq);
       auto const checked = policy(pith::bypass(pith::checked(kept, flag), 100));
-      auto plain = pith::make_exchange<float>(pith::seq, comm, tensors, keeping, 3, how);
-      auto safe = pith::make_exchange<float>(pith::seq, comm, tensors, checked, 3, how);
+      auto plain = pith::make_exchange<float>(pith::seq, comm, gathered_tensors, keeping, 3, how);
+      auto safe = pith::make_exchange<float>(pith::seq, comm, gathered_tensors, checked, 3, how);
       for (int step = 0; step < 5; ++step) {
         auto a = gradients(comm.rank(), step), b = a;
         plain.all_reduce_mean(a);
@@ -379,7 +381,8 @@ TEST_CASE("predicted is refused to codecs that drop what exceeds their room") {
 
 TEST_CASE("ranks that gather otherwise are told") {
   auto const build = [](pith::thread_communicator comm) {
-    pith::make_exchange<float>(pith::seq, comm, tensors, keeping, 3, comm.rank() == 1 ? gather::exact : gather::padded);
+    pith::make_exchange<float>(pith::seq, comm, gathered_tensors, keeping, 3,
+                               comm.rank() == 1 ? gather::exact : gather::padded);
   };
   CHECK_THROWS_WITH_AS(pith::run_ranks(2, build),
                        doctest::Contains("rank 1 differs from rank 0 in how it gathers: exact, not padded"),
@@ -417,7 +420,7 @@ TEST_CASE("only full capacity can be captured") {
 TEST_CASE("a step allocates nothing, whatever the gather") {
   auto comm = pith::self_communicator();
   for (auto how : {gather::padded, gather::exact, gather::predicted}) {
-    auto exchange = pith::make_exchange<float>(pith::seq, comm, tensors, keeping, 3, how);
+    auto exchange = pith::make_exchange<float>(pith::seq, comm, gathered_tensors, keeping, 3, how);
     for (int step = 0; step < 6; ++step) {
       auto g = gradients(0, step);
       auto const before = support::allocations.load();

@@ -37,7 +37,7 @@ using pith::hierarchical, pith::identity;
 
 namespace {
 
-constexpr std::size_t sizes[] = {0, 1, 7, 8, 9, 100, 1000, 4099};
+constexpr std::size_t hierarchical_sizes[] = {0, 1, 7, 8, 9, 100, 1000, 4099};
 
 /// All but split.
 struct splitless_communicator : private pith::self_communicator {
@@ -151,7 +151,7 @@ std::vector<float> three_steps(Comm& comm, pith::any_codec<float, pith::seq_exec
 
 TEST_CASE("what loses nothing gives the mean") {
   for (auto const& c : clusters) {
-    for (auto const n : sizes) {
+    for (auto const n : hierarchical_sizes) {
       auto const x = all_sixteenths(n, c.ranks);
       auto g = group_of(hierarchical(identity(), identity(), c.per_node), n, c.ranks);
       // Of 3 ranks means are rounded: inside, between, and by the share.
@@ -177,7 +177,7 @@ TEST_CASE("a quantized mean is off by less than a unit of each rounding") {
   auto const share = (1 + std::ldexp(1, -15)) / 127;
   auto const bound = 16 * (std::pow(1 + share, 4) - 1) + std::ldexp(1, -16);
   for (auto const& c : clusters) {
-    for (auto const n : sizes) {
+    for (auto const n : hierarchical_sizes) {
       auto const x = all_sixteenths(n, c.ranks);
       auto g = group_of(hierarchical(q, pith::two_shot(q), c.per_node), n, c.ranks);
       auto const off = worst(widen(agreed_mean(g.all_reduce(x))), true_mean(x));
@@ -207,7 +207,7 @@ TEST_CASE("all that a codec can be exchanged by goes between nodes, in any type,
 
 TEST_CASE("levels may be more than two") {
   auto const racks = hierarchical(identity(), identity(), 2);
-  for (auto const n : sizes) {
+  for (auto const n : hierarchical_sizes) {
     auto const x = all_sixteenths(n, 8);
     CHECK(widen(agreed_mean(group_of(hierarchical(identity(), racks, 2), n, 8).all_reduce(x))) == true_mean(x));
   }

@@ -25,7 +25,7 @@ using namespace support;
 namespace {
 
 /// One segment, several, and all, of which the last may be short or empty.
-constexpr std::size_t sizes[] = {0, 1, 100, 4096, 4097, 20000, 70001};
+constexpr std::size_t ring_sizes[] = {0, 1, 100, 4096, 4097, 20000, 70001};
 
 std::vector<double> true_mean(std::vector<std::vector<float>> const& x) {
   auto mean = std::vector<double>(x[0].size());
@@ -64,7 +64,7 @@ TEST_CASE("hops: every part is added to by all ranks, one after the other, and t
 
 TEST_CASE("what loses nothing gives the mean") {
   for (unsigned const ranks : {1u, 2u, 4u}) {
-    for (auto const n : sizes) {
+    for (auto const n : ring_sizes) {
       auto g = group<float, pith::ring<pith::identity>>(pith::ring(pith::identity()), {n}, ranks);
       auto const x = all_sixteenths(n, ranks);
       CHECK(widen(agreed_mean(g.all_reduce(x))) == true_mean(x));
@@ -79,7 +79,7 @@ TEST_CASE("a quantized mean is off by less than a unit for each of N roundings")
   auto const share = (1 + std::ldexp(1, -15)) / 127;
   for (unsigned const ranks : {1u, 2u, 3u, 5u}) {
     auto const bound = 16 * (std::pow(1 + share, ranks) - 1) + std::ldexp(1, -16);
-    for (auto const n : sizes) {
+    for (auto const n : ring_sizes) {
       auto g = group<float, std::remove_const_t<decltype(codec)>>(codec, {n}, ranks);
       auto const x = all_sixteenths(n, ranks);
       auto const off = worst(widen(agreed_mean(g.all_reduce(x))), true_mean(x));

@@ -21,7 +21,7 @@ using namespace support;
 
 namespace {
 
-constexpr std::size_t sizes[] = {0, 1, 9, 100, 1000, 4099};
+constexpr std::size_t sharded_sizes[] = {0, 1, 9, 100, 1000, 4099};
 
 /// A workspace of just so many bytes, of which all are used but for alignment.
 template <class F>
@@ -63,7 +63,7 @@ std::vector<std::vector<In>> sharded(First const& first, Second const& second, s
 template <class In, class First, class Second>
 void check_is_two_shot(First const& first, Second const& second, int steps = 2) {
   for (unsigned const ranks : {1u, 2u, 3u, 5u}) {
-    for (auto const n : sizes) {
+    for (auto const n : sharded_sizes) {
       auto x = std::vector<std::vector<In>>();
       for (unsigned r = 0; r < ranks; ++r) x.push_back(narrow<In>(widen(sixteenths(n, r))));
       auto shots = group<In, pith::two_shot<First, Second>>(pith::two_shot(first, second), {n}, ranks);

@@ -74,13 +74,13 @@ struct gathering_communicator : private pith::self_communicator {
 static_assert(pith::exchanges<gathering_communicator, pith::seq_executor> &&
               !pith::exchanges_pieces<gathering_communicator, pith::seq_executor>);
 
-constexpr std::size_t sizes[] = {0, 1, 7, 8, 9, 100, 1000, 4099};
+constexpr std::size_t two_shot_sizes[] = {0, 1, 7, 8, 9, 100, 1000, 4099};
 
 }  // namespace
 
 TEST_CASE("what loses nothing gives the mean") {
   for (unsigned const ranks : {1u, 2u, 4u}) {
-    for (auto const n : sizes) {
+    for (auto const n : two_shot_sizes) {
       auto const expected = true_mean(ranks, n);
       CHECK(widen(mean(pith::two_shot(pith::identity()), ranks, n)) == expected);
       CHECK(widen(mean(pith::two_shot(pith::rated(pith::top_k(0.9)).at(1)), ranks, n)) == expected);
@@ -106,7 +106,7 @@ TEST_CASE("a quantized mean is off by less than a unit of each rounding") {
   auto const bound = unit + (1 + unit) * unit + std::ldexp(1, -20);
   auto const codec = pith::two_shot(pith::qsgd<8>(127, 128, pith::norm::max));
   for (unsigned const ranks : {1u, 3u, 5u}) {
-    for (auto const n : sizes) {
+    for (auto const n : two_shot_sizes) {
       auto const got = widen(mean(codec, ranks, n)), expected = true_mean(ranks, n);
       double worst = 0;
       for (std::size_t i = 0; i < n; ++i) worst = std::max(worst, std::abs(got[i] - expected[i]));
@@ -117,7 +117,7 @@ TEST_CASE("a quantized mean is off by less than a unit of each rounding") {
 }
 
 TEST_CASE("sparse and one-bit payloads travel so too, and equal ranks agree on all bits") {
-  for (auto const n : sizes) {
+  for (auto const n : two_shot_sizes) {
     CHECK(mean(pith::two_shot(pith::top_k(0.1)), 3, n).size() == n);
     CHECK(mean(pith::two_shot(pith::top_k(0.5) | pith::qsgd<8>(), pith::qsgd<8>()), 3, n).size() == n);
   }

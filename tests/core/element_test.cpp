@@ -50,7 +50,7 @@ float float_of(std::uint32_t bits) { return pith::detail::bits_as<float>(bits); 
 template <class Format>
 constexpr unsigned infinity_bits = Format::most << Format::fraction;
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float infinite_float = std::numeric_limits<float>::infinity();
 
 }  // namespace
 
@@ -88,15 +88,15 @@ TEST_CASE_TEMPLATE("every midpoint between neighbours goes to the even one and i
       float const s = sign == 0 ? 1.0f : -1.0f;
       wrong += bits_of<Format>(s * middle) != (sign | even);
       wrong += bits_of<Format>(s * std::nextafter(middle, 0.0f)) != (sign | low);
-      wrong += bits_of<Format>(s * std::nextafter(middle, infinity)) != (sign | high);
+      wrong += bits_of<Format>(s * std::nextafter(middle, infinite_float)) != (sign | high);
     }
   }
   CHECK(wrong == 0);
 }
 
 TEST_CASE_TEMPLATE("what is too large becomes infinite and NaN stays NaN", Format, half_format, bfloat16_format) {
-  CHECK(bits_of<Format>(infinity) == infinity_bits<Format>);
-  CHECK(bits_of<Format>(-infinity) == (infinity_bits<Format> | 0x8000u));
+  CHECK(bits_of<Format>(infinite_float) == infinity_bits<Format>);
+  CHECK(bits_of<Format>(-infinite_float) == (infinity_bits<Format> | 0x8000u));
   CHECK(bits_of<Format>(std::numeric_limits<float>::max()) == infinity_bits<Format>);
   CHECK(bits_of<Format>(0.0f) == 0);
   CHECK(bits_of<Format>(-0.0f) == 0x8000u);
@@ -128,8 +128,8 @@ TEST_CASE("finite numbers are told from the others") {
   CHECK(!pith::is_finite(from_bits<bfloat16_format>(0x7fc0)));
   CHECK(pith::is_finite(std::numeric_limits<float>::max()));
   CHECK(pith::is_finite(-std::numeric_limits<double>::max()));
-  CHECK(!pith::is_finite(-infinity));
-  CHECK(std::isnan(pith::finite_or_nan(infinity)));
+  CHECK(!pith::is_finite(-infinite_float));
+  CHECK(std::isnan(pith::finite_or_nan(infinite_float)));
   CHECK(std::isnan(pith::finite_or_nan(std::numeric_limits<double>::quiet_NaN())));
   CHECK(pith::finite_or_nan(1.5f) == 1.5f);
 }

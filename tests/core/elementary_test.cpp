@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include "support/vectors.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,10 +13,9 @@
 
 using pith::detail::exp_of;
 using pith::detail::ln;
+using support::infinity;
 
 namespace {
-
-constexpr auto infinity = std::numeric_limits<double>::infinity();
 
 /// How far off, in parts of what it should be. Long double has 11 bits more.
 double off(double got, long double expected) {

@@ -47,7 +47,7 @@ double scale(C const& codec, std::vector<double> const& x) {
   return scale_of<In>(trial<In, C>(codec, {x.size()}).compress(narrow<In>(x)), x.size());
 }
 
-std::vector<double> gradient(std::uint64_t n, unsigned rank) {
+std::vector<double> rank_gradient(std::uint64_t n, unsigned rank) {
   auto x = widen(narrow<float>(normal_vector(n, 300 + rank)));
   for (auto& v : x) v *= 1 + rank;
   return x;
@@ -61,7 +61,7 @@ std::vector<std::vector<In>> exchanged(C const& codec, unsigned ranks, std::uint
     auto state = pith::make_state<In>(pith::seq, codec, {n}, {7, 1, static_cast<std::uint16_t>(comm.rank())});
     auto memory = std::vector<std::byte>(pith::workspace_bytes<In>(pith::seq, codec, {n}, ranks));
     for (int step = 0; step < steps; ++step) {
-      auto x = narrow<In>(gradient(n, comm.rank()));
+      auto x = narrow<In>(rank_gradient(n, comm.rank()));
       if (comm.rank() == 1 && spoilt != 0) x[n / 2] = pith::element_cast<In>(spoilt);
       auto ws = pith::workspace<>(pith::span<std::byte>(memory));
       pith::all_reduce_mean(pith::seq, comm, codec, pith::span<In>(x), state, ws);
@@ -222,7 +222,8 @@ TEST_CASE_TEMPLATE("a shared scale is the largest of the ranks', and means are w
       CAPTURE(ranks);
       CAPTURE(n);
       double most = 0;
-      for (unsigned rank = 0; rank < ranks; ++rank) most = std::max(most, scale<In>(terngrad(), gradient(n, rank)));
+      for (unsigned rank = 0; rank < ranks; ++rank)
+        most = std::max(most, scale<In>(terngrad(), rank_gradient(n, rank)));
       unsigned wrong = 0;
       for (auto const v : widen(exchanged<In>(summed_terngrad(), ranks, n, 1)[0])) {
         auto const level = v / most * ranks;
@@ -243,9 +244,9 @@ TEST_CASE("the mean of what ranks receive is the mean of what they hold") {
     for (std::size_t i = 0; i < n; ++i) sum[i] += static_cast<double>(y[i]) / steps;
   }
   double s = 0;
-  for (unsigned rank = 0; rank < ranks; ++rank) s = std::max(s, largest(gradient(n, rank)));
+  for (unsigned rank = 0; rank < ranks; ++rank) s = std::max(s, largest(rank_gradient(n, rank)));
   for (unsigned rank = 0; rank < ranks; ++rank) {
-    auto const x = gradient(n, rank);
+    auto const x = rank_gradient(n, rank);
     for (std::size_t i = 0; i < n; ++i) {
       exact[i] += x[i] / ranks;
       variance[i] += (s * std::abs(x[i]) - x[i] * x[i]) / (ranks * ranks);

@@ -18,7 +18,7 @@ using own_unbiased_k = pith::random_k<pith::scaling::unbiased, pith::drawing::ow
 namespace {
 
 /// 1, 2, 3, ... so that a value tells its index.
-std::vector<float> counted(std::size_t n) {
+std::vector<float> numbered(std::size_t n) {
   auto x = std::vector<float>(n);
   std::iota(x.begin(), x.end(), 1.0f);
   return x;
@@ -50,7 +50,7 @@ TEST_CASE("one index is drawn from each stratum") {
       auto t = trial<float, random_k<>>(random_k(density), {n});
       auto const k = random_k(density).kept(n);
       for (int step = 0; step < 20; ++step) {
-        auto const kept = indices_of(t.roundtrip(counted(n)));
+        auto const kept = indices_of(t.roundtrip(numbered(n)));
         REQUIRE(kept.size() == k);
         for (std::size_t j = 0; j < k; ++j) {
           CHECK(kept[j] >= j * n / k);
@@ -63,7 +63,7 @@ TEST_CASE("one index is drawn from each stratum") {
 
 TEST_CASE("the values travel in order of their indices and nothing else does") {
   auto t = trial<float, random_k<>>(random_k(0.25), {40});
-  auto const payload = t.compress(counted(40));
+  auto const payload = t.compress(numbered(40));
   auto const kept = indices_of(t.decompress(payload));
   REQUIRE(payload.size() == 10 * sizeof(float));
   for (std::size_t j = 0; j < 10; ++j) {
@@ -75,8 +75,8 @@ TEST_CASE("the values travel in order of their indices and nothing else does") {
 TEST_CASE_TEMPLATE("regression against the reference: indices are not drawn twice, nor n itself", C, random_k<>,
                    own_k) {
   auto t = trial<float, C>(C(0.5), {100});
-  for (int step = 0; step < 50; ++step) CHECK(indices_of(t.roundtrip(counted(100))).size() == 50);
-  CHECK(trial<float, C>(C(1), {33}).roundtrip(counted(33)) == counted(33));
+  for (int step = 0; step < 50; ++step) CHECK(indices_of(t.roundtrip(numbered(100))).size() == 50);
+  CHECK(trial<float, C>(C(1), {33}).roundtrip(numbered(33)) == numbered(33));
 }
 
 TEST_CASE("every index of a stratum is drawn equally often and strata are independent") {
@@ -84,7 +84,7 @@ TEST_CASE("every index of a stratum is drawn equally often and strata are indepe
   int const steps = 20000;
   double first[5] = {}, both[5][5] = {};
   for (int step = 0; step < steps; ++step) {
-    auto const kept = indices_of(t.roundtrip(counted(10)));
+    auto const kept = indices_of(t.roundtrip(numbered(10)));
     ++first[kept[0]];
     ++both[kept[0]][kept[1] - 5];
   }
@@ -96,7 +96,7 @@ TEST_CASE("every index of a stratum is drawn equally often and strata are indepe
 }
 
 TEST_CASE("all ranks draw alike and steps and tensors do not") {
-  auto const x = counted(1000);
+  auto const x = numbered(1000);
   auto const drawn = [&](pith::tensor_id whose) {
     return indices_of(trial<float, random_k<>>(random_k(0.1), {1000}, whose).roundtrip(x));
   };
@@ -108,7 +108,7 @@ TEST_CASE("all ranks draw alike and steps and tensors do not") {
 }
 
 TEST_CASE("with draws of their own ranks keep other entries, and decoders know which") {
-  auto const x = counted(1000);
+  auto const x = numbered(1000);
   auto const drawn = [&](std::uint16_t rank) {
     return indices_of(trial<float, own_k>(own_k(0.1), {1000}, {1, 2, rank}).roundtrip(x));
   };
@@ -122,12 +122,12 @@ TEST_CASE("an exchange adds up the entries that each rank drew") {
   auto const dims = pith::shape{100};
   auto expected = std::vector<float>(100);
   for (std::uint16_t rank = 0; rank < 3; ++rank) {
-    auto const y = trial<float, own_unbiased_k>(codec, dims, {9, 2, rank}).roundtrip(counted(100));
+    auto const y = trial<float, own_unbiased_k>(codec, dims, {9, 2, rank}).roundtrip(numbered(100));
     for (std::size_t i = 0; i < 100; ++i) expected[i] += y[i];  // whole numbers: exact
   }
   pith::run_ranks(3, [&](pith::thread_communicator comm) {
     auto const rank = static_cast<std::uint16_t>(comm.rank());
-    auto mean = trial<float, own_unbiased_k>(codec, dims, {9, 2, rank}).all_reduce(counted(100), comm);
+    auto mean = trial<float, own_unbiased_k>(codec, dims, {9, 2, rank}).all_reduce(numbered(100), comm);
     for (std::size_t i = 0; i < 100; ++i) {
       REQUIRE(std::abs(mean[i] - expected[i] / 3) <= 2 * 0x1p-24f * mean[i]);
     }

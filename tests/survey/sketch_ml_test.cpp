@@ -30,7 +30,7 @@ std::vector<std::size_t> expected_buckets(std::vector<double> const& x, std::siz
   return buckets;
 }
 
-std::vector<double> expected(std::vector<double> const& x, std::size_t q) {
+std::vector<double> expected_means(std::vector<double> const& x, std::size_t q) {
   auto const buckets = expected_buckets(x, q);
   auto sums = std::vector<double>(q), counts = sums;
   for (std::size_t i = 0; i < x.size(); ++i) sums[buckets[i]] += x[i], ++counts[buckets[i]];
@@ -61,9 +61,9 @@ TEST_CASE_TEMPLATE("buckets lie between the exact quantiles", C, sketch_ml<1>, s
   for (std::size_t const n : {1u, 2u, 63u, 64u, 65u, 1000u, 20'001u}) {
     CAPTURE(n);
     auto x = widen(narrow<float>(normal_vector(n, n)));
-    CHECK(decoded(C(), x) == expected(x, C::buckets));
+    CHECK(decoded(C(), x) == expected_means(x, C::buckets));
     for (auto& v : x) v = std::round(4 * v) + 0.5;  // ties
-    CHECK(decoded(C(), x) == expected(x, C::buckets));
+    CHECK(decoded(C(), x) == expected_means(x, C::buckets));
   }
 }
 
