@@ -89,11 +89,14 @@ __global__ void pass_on(unsigned* p, bool waits) {
 }
 constexpr int pass_on_line = __LINE__ - 2;
 
+enum fences : unsigned { before = 1, after = 2 };
+
 /// The last block to arrive adds up what each wrote to p[1], p[2], ...
-__global__ void sum_of_blocks(unsigned* p, bool fences) {
+__global__ void sum_of_blocks(unsigned* p, unsigned has) {
   p[1 + blockIdx.x] = blockIdx.x;
-  if (fences) __threadfence();
+  if (has & before) __threadfence();
   auto const arrived = atomicAdd(p, 1u) + 1;
+  if (has & after) __threadfence();
   if (arrived == blocks)
     for (unsigned b = 0; b < blocks; ++b) p[0] += p[1 + b];
 }
@@ -218,11 +221,14 @@ TEST_CASE("a race of a block in global memory is reported") {
       "pass_on", "ld.global.u32", pass_on_line);
 }
 
-TEST_CASE("a race between blocks, for want of a fence, is reported") {
-  CHECK(run(sum_of_blocks, true, first::written, 1).is_clean());
-  check_report(run(sum_of_blocks, false, first::written, 1),
-               "race: thread 0 of block 2 reads byte 4 of an allocation of 4096 bytes, which thread 0 of block 0 wrote",
-               "sum_of_blocks", "ld.global.u32", sum_of_blocks_line, 0);
+TEST_CASE("a race between blocks, for want of a fence before or after the atomic operation, is reported") {
+  CHECK(run(sum_of_blocks, before | after, first::written, 1).is_clean());
+  for (auto const too_few : {0u, unsigned{before}, unsigned{after}}) {
+    check_report(
+        run(sum_of_blocks, too_few, first::written, 1),
+        "race: thread 0 of block 2 reads byte [04] of an allocation of 4096 bytes, which thread 0 of block [01] wrote",
+        "sum_of_blocks", "ld.global.u32", sum_of_blocks_line, 0);
+  }
 }
 
 TEST_CASE("memory that is left at the end is reported, and the program fails") {

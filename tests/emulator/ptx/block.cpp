@@ -42,6 +42,7 @@ void begin(thread& t, block& b, launch const& l, unsigned index) {
   t.index = index, t.lane = index % warp_size, t.warp = index / warp_size, t.in = &b;
   t.is = thread::state::running;
   t.fenced = 0;
+  t.read_since_fence.clear();
   t.calls.clear();
   enter(t, l.f);
   for (auto const& [slot, s] : l.f.specials) t.slots[slot] = special_value(l, b, t, s);

@@ -37,7 +37,8 @@ struct thread {
   std::uint32_t mask = 0;                        // lanes of its warp
   std::uint32_t barrier = 0, barrier_count = 0;  // 0: all that have not ended
 
-  std::uint32_t fenced = 0;  // the epoch of its last fence
+  std::uint32_t fenced = 0;                               // the epoch of its last fence
+  std::map<std::uint32_t, publication> read_since_fence;  // of other blocks, by their number
 };
 
 /// The arguments of a launch.

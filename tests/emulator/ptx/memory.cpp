@@ -83,8 +83,11 @@ struct op_atom {
   }
 };
 
+/// The thread's block sees from now on what the thread read of other blocks.
 bool run_fence(thread& t, instruction const&) {
   t.fenced = t.in->epoch;
+  for (auto const& [other, p] : t.read_since_fence) t.in->seen[other] = p;
+  t.read_since_fence.clear();
   return true;
 }
 bool run_nothing(thread&, instruction const&) { return true; }

@@ -1,8 +1,8 @@
 // tests/emulator/ptx/races.cpp — accesses of one byte that nothing orders, at least one of them a write.
 //
 // A barrier orders the accesses of a block, and a warp operation those of its lanes. Blocks are ordered where one makes
-// an atomic operation after a fence and the other one an atomic operation on the same address later. Writing the value
-// that is there already is no race, for the result does not depend on the order.
+// an atomic operation after a fence, and the other one an atomic operation on the same address later and then a fence.
+// Writing the value that is there already is no race, for the result does not depend on the order.
 #include <cstring>
 
 #include "ptx/report.hpp"
@@ -58,12 +58,12 @@ bool is_ordered_in_block(thread const& t, record const& other) {
          (other.thread / warp_size == t.warp && other.warp_epoch < b.warp_epochs[t.warp]);
 }
 
-/// An atomic operation shows the thread's block what others published at its address, and publishes there in its turn.
-void exchange_publications(thread const& t, std::uint64_t address) {
-  auto& b = *t.in;
+/// An atomic operation reads what other blocks published at its address, and publishes there in its turn.
+void exchange_publications(thread& t, std::uint64_t address) {
+  auto const& b = *t.in;
   auto& published = b.of->publications[address];
   for (auto const& [other, p] : published)
-    if (other != b.number) b.seen[other] = p;
+    if (other != b.number) t.read_since_fence[other] = p;
   if (t.fenced == b.epoch) published[b.number] = {b.epoch, static_cast<std::uint16_t>(t.index)};
 }
 
