@@ -1,8 +1,9 @@
 # How families of cases of device code are added; tests/device/family.hpp.
 #
 #   pith_add_device_tests(signs sums)   tests/device/signs.hpp and sums.hpp, on a device beside seq; label gpu
+#   pith_add_device_mutants()           faults in device code that tests/device/team.cu and ties.cu must notice; long
 #
-# Each is one program. In the emulator its PTX alone is made, and races of all memory are looked for; in the long tier it
+# A family is one program. In the emulator its PTX alone is made, and races of all memory are looked for; in the long tier it
 # runs again in other modes and for another architecture, and ptxas compiles its kernels: none may spill registers.
 
 set(pith_mode_fused PITH_EMULATOR_FUSE=1)
@@ -64,4 +65,18 @@ function(pith_run_in_modes test target)
     add_test(NAME ${test}/${mode} COMMAND ${target})
     pith_run_on_device(${test}/${mode} "gpu;long" "${pith_mode_${mode}}")
   endforeach()
+endfunction()
+
+# A test for all of them, which takes minutes.
+function(pith_add_device_mutants)
+  find_package(Python3 COMPONENTS Interpreter QUIET)
+  if(NOT pith_emulates_cuda OR NOT Python3_Interpreter_FOUND)
+    return()
+  endif()
+  get_target_property(includes doctest::doctest INTERFACE_INCLUDE_DIRECTORIES)
+  list(TRANSFORM includes PREPEND --include=)
+  add_test(NAME device/mutants
+           COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/device/mutants.py --nvcc ${CMAKE_CUDA_COMPILER}
+                   --runtime $<TARGET_FILE_DIR:pith_emulated_cudart> --main $<TARGET_OBJECTS:pith_test_main> ${includes})
+  set_tests_properties(device/mutants PROPERTIES LABELS "gpu;long" TIMEOUT 3600)
 endfunction()

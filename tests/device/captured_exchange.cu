@@ -1,0 +1,91 @@
+// tests/device/captured_exchange.cu — a whole step of an exchange is captured in a graph and replayed.
+#include <pith/comm/gradient_exchange.hpp>
+#include <pith/comm/policy.hpp>
+#include <pith/comm/self.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/sparsify/top_k.hpp>
+
+#include <vector>
+
+#include "support/device.hpp"
+
+using namespace support;
+
+namespace {
+
+std::vector<pith::tensor_spec> const tensors = {{"weight", {96 * 40, 96}}, {"bias", {40}}, {"table", {20'011}}};
+
+/// What all steps receive, one after another: `step(exchange, gradients)` makes each.
+template <pith::executor E, class C, class Step>
+std::vector<float> received(E const& exec, C const& codec, Step&& step) {
+  auto comm = pith::self_communicator();
+  auto exchange = pith::make_exchange<float>(exec, comm, tensors, pith::any_codec<float, E>(codec), {.seed = 5});
+  auto const g = pith::buffer<float, E>(exec, exchange.size());
+  auto all = std::vector<float>();
+  for (unsigned t = 0; t < 5; ++t) {
+    auto own = narrow<float>(normal_vector(g.size(), 90 + t));
+    exec.upload(g.data(), own.data(), g.size_bytes());
+    exec.wait();
+    step(exchange, g.view());
+    exec.download(own.data(), g.data(), g.size_bytes());
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+struct at_once {
+  template <class Exchange, class Gradients>
+  void operator()(Exchange& exchange, Gradients g) const {
+    exchange.all_reduce_mean(g);
+  }
+};
+
+/// The first step runs as it is, so that all kernels are loaded; the second is captured, and replayed from then on.
+struct replayed {
+  cudaStream_t stream;
+  bool is_first = true;
+  cudaGraphExec_t graph = nullptr;
+
+  ~replayed() { static_cast<void>(cudaGraphExecDestroy(graph)); }
+
+  template <class Exchange, class Gradients>
+  void operator()(Exchange& exchange, Gradients g) {
+    if (is_first) {
+      is_first = false;
+      return exchange.all_reduce_mean(g);
+    }
+    if (graph == nullptr) graph = captured([&] { exchange.all_reduce_mean(g); });
+    pith::detail::check_cuda(cudaGraphLaunch(graph, stream), "launch");
+  }
+
+  template <class F>
+  cudaGraphExec_t captured(F const& f) const {
+    using pith::detail::check_cuda;
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "begin");
+    f();
+    cudaGraph_t made = nullptr;
+    check_cuda(cudaStreamEndCapture(stream, &made), "end");
+    cudaGraphExec_t ready = nullptr;
+    check_cuda(cudaGraphInstantiate(&ready, made, 0), "instantiate");
+    check_cuda(cudaGraphDestroy(made), "destroy");
+    return ready;
+  }
+};
+
+template <class C>
+void same_replayed(C const& codec) {
+  CAPTURE(codec.name());
+  auto const stream = own_stream();
+  auto const expected = received(pith::seq, codec, at_once());
+  CHECK(received(pith::on(stream.get()), codec, at_once()) == expected);
+  CHECK(received(pith::on(stream.get()), codec, replayed{stream.get()}) == expected);
+}
+
+}  // namespace
+
+TEST_CASE("a captured step has the bits of seq in each replay") {
+  same_replayed(pith::error_feedback(pith::top_k(0.01) | pith::qsgd<8>()));
+  same_replayed(pith::error_feedback(pith::power_sgd(2)));
+}
