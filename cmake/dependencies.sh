@@ -1,4 +1,4 @@
-# cmake/dependencies.sh — the Debian packages that pith's programs need, and how to install them. Sourced by the run.sh scripts.
+# cmake/dependencies.sh — the Debian packages that pith's programs need. Sourced by the run.sh scripts.
 
 examples_packages=(g++ cmake ninja-build libeigen3-dev libfmt-dev libcli11-dev zlib1g-dev gnuplot-nox)
 tests_packages=("${examples_packages[@]}" doctest-dev libopenmpi-dev openmpi-bin libthrust-dev clang libbenchmark-dev

@@ -40,9 +40,8 @@ function(pith_device_program target family)
   target_compile_definitions(${target} PRIVATE PITH_TEST_FAMILY=${family}
                                                PITH_TEST_FAMILY_HEADER="device/${family}.hpp")
   target_link_libraries(${target} PRIVATE pith::cuda doctest::doctest pith_test_main pith_test_bases)
-  pith_build_quickly(${target})
-  # A third of the host compilers' time; kernels are optimised as ever.
-  target_compile_options(${target} PRIVATE $<IF:$<COMPILE_LANGUAGE:CUDA>,-Xcompiler=-O0,-O0>)
+  pith_build_quickly(${target} -O0)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-O0>)  # kernels are optimised as ever
   if(pith_emulates_cuda)
     set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES 90-virtual)
   else()

@@ -32,7 +32,7 @@ run_part() {
     fuzz) say fuzz && tests/fuzz/run.sh --seconds 30 ;;
     fuzz-all) say fuzz-all && tests/fuzz/run.sh --runs 10000000 ;;
     host-all) build_long benchmarks && check long ;;
-    device) build_long && check device ;;
+    device) build_long && check_device ;;
     *) usage ;;
   esac
 }
@@ -41,6 +41,11 @@ build_long() {
   configure host
   say "host: build the long tests $*"
   cmake --build --preset host --target long_tests "$@"
+}
+
+check_device() {
+  say "device: test"
+  ctest --test-dir build/host -L gpu -L long -j 2 --output-on-failure
 }
 
 # The parts that passed are noted with the commit, unless files differ from it.
