@@ -20,11 +20,11 @@ barrier = "__syncthreads();"
 
 
 class mutant:
-    """Behind the text `after`, in a file of include/pith, `old` becomes `new`. A program of tests/device/ runs."""
+    """After the text `after` in a file of include/pith, the text `old` becomes `new`. A program of tests/device/ runs."""
 
-    def __init__(self, name, file, after, old, new="", program="team", environment=()):
+    def __init__(self, name, file, after, old, new="", program="team"):
         self.name, self.file, self.after, self.old, self.new = name, file, after, old, new
-        self.program, self.environment = program, dict(environment)
+        self.program = program
 
     def make(self, include):
         path = include / "pith" / self.file
@@ -44,12 +44,12 @@ mutants = [
     mutant("compact/barrier", team, "std::uint32_t compact(", barrier),
     mutant("at_least/barrier", team, "std::uint32_t at_least(", barrier),
     mutant("is_last/barrier_before", team, "bool is_last(", barrier),
-    mutant("is_last/barrier_behind", team, "last = arrives_last(", barrier),
+    mutant("is_last/barrier_after", team, "last = arrives_last(", barrier),
     mutant("sums_of_warps/barrier_before", team, "static sums sums_of_warps(", barrier),
-    mutant("sums_of_warps/barrier_behind", team, "found.all += of_warp[w];", barrier),
+    mutant("sums_of_warps/barrier_after", team, "found.all += of_warp[w];", barrier),
     # Fences, and the word that counts blocks.
     mutant("arrives_last/fence_before", team, "bool arrives_last(", "__threadfence();"),
-    mutant("arrives_last/fence_behind", team, "auto const last = atomicAdd(", "__threadfence();"),
+    mutant("arrives_last/fence_after", team, "auto const last = atomicAdd(", "__threadfence();"),
     mutant("arrives_last/reset", team, "bool arrives_last(", "if (last) *arrived = 0;"),
     mutant("arrives_last/count", team, "bool arrives_last(", "+ 1 == all", "== all"),
     # Lanes, warps and places.
@@ -73,26 +73,21 @@ mutants = [
            program="ties"),
     mutant("count_digits/bins", "sparsify/radix_select.hpp", "struct count_digits", "bins[i] = 0;", ";",
            program="ties"),
-    mutant("order_candidates/moved", "sparsify/candidates.hpp", "struct order_candidates", "*moved = 1", "*moved = 0",
-           program="ties", environment={"PITH_EMULATOR_ORDER": "7", "PITH_EMULATOR_RESIDENT": "4",
-                                        "PITH_EMULATOR_QUANTUM": "97"}),
     mutant("order_candidates/room", "sparsify/candidates.hpp", "struct order_candidates",
            " || state->found > of.room", program="ties"),
 ]
 
 
-def run(arguments, folder, one=None):
-    """Whether the program passes, and its last words."""
+def run(arguments, folder, one):
+    """Whether a mutant's program passes, and the first line that says why not."""
     include = folder / "include"
     shutil.rmtree(include, ignore_errors=True)
     shutil.copytree(root / "include", include)
-    if one:
-        one.make(include)
-    program = one.program if one else "team"
-    return compile_and_run(arguments, include, program, folder / program, one.environment if one else {})
+    one.make(include)
+    return compile_and_run(arguments, include, one.program, folder / one.program)
 
 
-def compile_and_run(arguments, include, program, out, environment):
+def compile_and_run(arguments, include, program, out):
     folders = [f"-I{path}" for path in [include, root / "tests", *arguments.include]]
     build = [arguments.nvcc, "-std=c++20", "-O0", "-DPITH_NO_ISA_DISPATCH", *folders, "--no-compress",
              "-gencode", "arch=compute_90,code=compute_90", "-cudart", "none", "-o", out,
@@ -100,7 +95,7 @@ def compile_and_run(arguments, include, program, out, environment):
     built = subprocess.run(build, capture_output=True, text=True)
     if built.returncode:
         sys.exit(f"mutants.py: {program} does not compile:\n{built.stderr}")
-    variables = {**os.environ, "LD_LIBRARY_PATH": arguments.runtime, "PITH_EMULATOR_RACES": "2", **environment}
+    variables = {**os.environ, "LD_LIBRARY_PATH": arguments.runtime, "PITH_EMULATOR_RACES": "2"}
     try:
         ran = subprocess.run([out], env=variables, capture_output=True, text=True, timeout=300)
     except subprocess.TimeoutExpired:
@@ -124,7 +119,7 @@ def main():
     unnoticed = []
     with tempfile.TemporaryDirectory() as made:
         for program in sorted({one.program for one in chosen}):
-            passes, why = compile_and_run(arguments, root / "include", program, pathlib.Path(made) / program, {})
+            passes, why = compile_and_run(arguments, root / "include", program, pathlib.Path(made) / program)
             if not passes:
                 sys.exit(f"mutants.py: {program} fails without a fault: {why}")
         for one in chosen:
