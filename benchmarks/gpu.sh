@@ -9,8 +9,9 @@
 #
 # Needs CMake 3.25, Ninja, g++, nvcc, python3 and, for the tests, doctest; no network. Without a GPU it says so and
 # returns 77. A part that fails is named, the others go on, and it returns 1. Device tests are of primitives with capture
-# and replay, of the bytes of the CPU, and others; a skipped one is a failure. Peers are CUB, in the same program, and
-# torch of $PYTHON (python3) by benchmarks/peers/run.sh.
+# and replay, of the bytes of the CPU, of instructions as the emulator executes them, and others; a skipped one is a
+# failure. Peers are CUB, in the same program, and torch of $PYTHON (python3) by
+# benchmarks/peers/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/dependencies.sh
@@ -107,7 +108,8 @@ part build "build for $device" build
 part build "build of the tests" build_tests
 part tests "primitives, capture and replay" tests -R '^exec/cuda_test$'
 part tests "bytes of the CPU" tests -R '^device/'
-part tests "other device tests" tests -E '^(exec/cuda_test$|device/)'
+part tests "instructions, by the emulator's formulas" tests -R '^emulator/'
+part tests "other device tests" tests -E '^(exec/cuda_test$|device/|emulator/)'
 programs=(exec_cuda_test)
 if [[ -z $quick ]]; then programs+=(device_signs device_sums device_selections device_policies); fi
 part sanitizer "accesses to memory" sanitize memcheck "${programs[@]}"

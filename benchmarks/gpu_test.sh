@@ -73,4 +73,4 @@ stand_in "$made/bin/compute-sanitizer" <<<'exit 1'
 ends 1 --no-peers
 says '| bytes of the CPU | **failed**, 1 |'
 says '| measurement | passed |'
-says 'failed: build of the tests; primitives, capture and replay; bytes of the CPU; other device tests; accesses to memory; races in'
+says "failed: build of the tests; primitives, capture and replay; bytes of the CPU; instructions, by the emulator's formulas; other device tests; accesses to memory; races in"
