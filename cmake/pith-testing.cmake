@@ -1,7 +1,7 @@
 # How test programs are added. A name is a path below tests/ without its ending; more sources may follow it.
 #
-#   pith_add_tests(quantize cast natural)            the doctest files quantize/cast_test.cpp and quantize/natural_test.cpp,
-#                                                    in one program; a test each, quantize/cast_test and so on; label cpu
+#   pith_add_tests(quantize cast natural)            quantize/cast_test.cpp and quantize/natural_test.cpp in one doctest
+#                                                    program; one test per file, quantize/cast_test and so on; label cpu
 #   pith_add_tests(comm ring LABELS threads)         ... with more labels, in a program of their own
 #   pith_add_tests(exec par SOURCES support/x.cpp LIBRARIES pith::mpi)   ... with more sources and libraries
 #   pith_add_test(core/random_test)                  a doctest program of tests/core/random_test.cpp; label cpu
@@ -21,9 +21,9 @@
 #   pith_add_python_test(wire/decode "data/*.frame") a Python script on the files that match; label cpu
 #
 # Labels: threads and ranks run under the thread sanitizer, ranks in --long only; long is left out of the default tier.
-# Compiling takes most of a test run. So test programs have the loops of host executors for one instruction set and are
-# not optimised, which takes a tenth of the time that users' builds take; DISPATCH compiles for all instruction sets, fully
-# optimised. Files of one program share translation units, PITH_TEST_BATCH files each; sanitizers compile each file alone.
+# Compiling takes most of a test run. So test programs have the loops of host executors for one instruction set, and are
+# not optimised; DISPATCH compiles for all instruction sets, fully optimised. Files of one program share translation
+# units, PITH_TEST_BATCH files each; sanitizers compile each file alone.
 # Targets <folder>_tests and <label>_tests build the programs of a folder and of a label. Without nvcc and MPI the tests
 # for them are left out; a Python test is skipped without an interpreter.
 set(PITH_TEST_BATCH 4 CACHE STRING "Files per translation unit of a test program")
