@@ -22,7 +22,7 @@ struct shared {
   pith::detail::fast_array<std::uint32_t, most + pith::detail::kept_slack> list;
 };
 
-/// All collectives on `n` of a block's values, of which `skipped` are left out so that the others lie badly.
+/// All collectives on `n` of a block's values; the first `skipped` are left out, so that the others are misaligned.
 struct collectives {
   using memory = shared;
 
