@@ -51,6 +51,7 @@ class exchanged_tensors {
       steps.push_back(states_[i].steps());
     }
     exec.upload(steps_.data(), steps.data(), steps_.size_bytes());
+    exec.wait();
   }
 
   std::vector<tensor_spec> const& specs() const { return specs_; }

@@ -229,6 +229,7 @@ class gradient_exchange {
                     "import_state: the state is of another rank or other tensors, codecs, seed or number of ranks");
     auto loaded = detail::field_loader<E>(exec_, bytes.data() + sizeof fingerprint_);
     model().fields(loaded);
+    exec_.wait();
     model().forget();
     phase_ = phase::idle;
   }

@@ -42,7 +42,8 @@ struct noop {
 ///   block_span                             the elements of a tensor that a block should take, a multiple of 512; a
 ///                                          body that takes others may say how many, in a block_span of its own or
 ///                                          by block_elements(), so that threads share its blocks well
-///   copy, fill, upload, download           bytes inside the space, to it and from it; download waits
+///   copy, fill, upload, download           bytes inside the space, to it and from it; download waits, upload may read
+///                                          until wait() returns
 ///   wait                                   until all is done
 template <class E>
 concept executor = std::copyable<std::remove_cvref_t<E>> && memory_space<space_of<E>> &&

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 namespace pith::inline v0::detail {
 
@@ -29,6 +30,15 @@ template <>
 class late_copy<cuda_executor> {
  public:
   late_copy() = default;
+  late_copy(late_copy&&) = default;
+  /// What this held goes by its destructor, which waits before it frees.
+  late_copy& operator=(late_copy&& other) noexcept {
+    auto held = late_copy(std::move(other));
+    std::swap(bytes_, held.bytes_);
+    words_.swap(held.words_);
+    done_.swap(held.done_);
+    return *this;
+  }
   explicit late_copy(std::size_t words) : bytes_(words * sizeof(std::uint32_t)) {
     if (words == 0) return;
     void* memory = nullptr;

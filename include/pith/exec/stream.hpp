@@ -32,8 +32,7 @@ inline void check_cuda(cudaError_t status, char const* call) {
 ///
 ///   owns     nothing: the stream must outlive it and its copies; by default it is the default stream
 ///   waits    in download, wait, allocate and deallocate only; all else may be captured in a graph
-///   memory   upload reads pinned memory later, and pageable memory before it returns; captured, both in each replay;
-///            copied bytes must not overlap
+///   memory   upload may read host memory until wait() returns; captured, in each replay; copied bytes must not overlap
 ///   needs    nvcc where work is started: a source of another compiler may allocate, copy, fill and wait
 ///   throws   cuda_error; what fails on the device is thrown by a later call, as CUDA reports it
 class cuda_executor {

@@ -4,8 +4,6 @@
 #include "runtime/submit.hpp"
 
 #include <cstddef>
-#include <memory>
-#include <vector>
 
 using namespace emulator;
 
@@ -17,23 +15,16 @@ bool fits(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
   return (!to_device || is_allocated(to, bytes)) && (!from_device || is_allocated(from, bytes));
 }
 
-/// Pageable memory is read before the call returns.
-cudaError_t upload(void* to, void const* from, std::size_t bytes, cudaStream_t stream) {
-  auto const* const first = static_cast<std::byte const*>(from);
-  auto const read = std::make_shared<std::vector<std::byte>>(first, first + bytes);
-  return submit(stream, once([=] { move_bytes(to, read->data(), bytes); }));
-}
-
 void wait_for(CUstream_st const& stream) {
   schedule::of_process().wait_until([end = stream.end()] { return end.is_reached(); });
 }
 
-/// Copies to and from pageable memory do not go on beside the host. A graph makes them in each replay.
+/// Pageable memory is read when the stream comes to it, which is the latest that CUDA allows; the host waits until it is
+/// written. A graph does both in each replay.
 cudaError_t copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t handle) {
   if (bytes == 0) return cudaSuccess;
   if (!fits(to, from, bytes, kind)) return cudaErrorInvalidValue;
   auto const& stream = stream_of(handle);
-  if (!stream.captured && !is_allocated(from, bytes)) return upload(to, from, bytes, handle);
   auto const status = submit(handle, once([=] { move_bytes(to, from, bytes); }));
   if (!stream.captured && !is_allocated(to, bytes)) wait_for(stream);
   return status;
