@@ -22,9 +22,9 @@ barrier = "__syncthreads();"
 class mutant:
     """After the text `after` in a file of include/pith, the text `old` becomes `new`. A program of tests/device/ runs."""
 
-    def __init__(self, name, file, after, old, new="", program="team"):
+    def __init__(self, name, file, after, old, new="", program="team", order="0"):
         self.name, self.file, self.after, self.old, self.new = name, file, after, old, new
-        self.program = program
+        self.program, self.order = program, order
 
     def make(self, include):
         path = include / "pith" / self.file
@@ -75,6 +75,8 @@ mutants = [
            program="ties"),
     mutant("order_candidates/room", "sparsify/candidates.hpp", "struct order_candidates",
            " || state->found > of.room", program="ties"),
+    mutant("order_candidates/moved", "sparsify/candidates.hpp", "struct order_candidates", "*moved = 1", "*moved = 0",
+           program="ties", order="1"),
 ]
 
 
@@ -84,10 +86,10 @@ def run(arguments, folder, one):
     shutil.rmtree(include, ignore_errors=True)
     shutil.copytree(root / "include", include)
     one.make(include)
-    return compile_and_run(arguments, include, one.program, folder / one.program)
+    return compile_and_run(arguments, include, one.program, folder / one.program, one.order)
 
 
-def compile_and_run(arguments, include, program, out):
+def compile_and_run(arguments, include, program, out, order="0"):
     folders = [f"-I{path}" for path in [include, root / "tests", *arguments.include]]
     build = [arguments.nvcc, "-std=c++20", "-O0", "-DPITH_NO_ISA_DISPATCH", *folders, "--no-compress",
              "-gencode", "arch=compute_90,code=compute_90", "-cudart", "none", "-o", out,
@@ -95,7 +97,8 @@ def compile_and_run(arguments, include, program, out):
     built = subprocess.run(build, capture_output=True, text=True)
     if built.returncode:
         sys.exit(f"mutants.py: {program} does not compile:\n{built.stderr}")
-    variables = {**os.environ, "LD_LIBRARY_PATH": arguments.runtime, "PITH_EMULATOR_RACES": "2"}
+    variables = {**os.environ, "LD_LIBRARY_PATH": arguments.runtime, "PITH_EMULATOR_RACES": "2",
+                 "PITH_EMULATOR_ORDER": order}
     try:
         ran = subprocess.run([out], env=variables, capture_output=True, text=True, timeout=300)
     except subprocess.TimeoutExpired:

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "ptx/running.hpp"
 #include "ptx/specials.hpp"
@@ -101,10 +100,7 @@ void begin(block& b, launch const& l, std::uint64_t number) {
 
 bool run_threads(block& b) {
   auto& order = b.of->order;
-  order.resize(b.threads.size());
-  std::iota(order.begin(), order.end(), 0u);
-  if (opt.order == 1) std::reverse(order.begin(), order.end());
-  if (opt.order > 1) std::shuffle(order.begin(), order.end(), b.of->random_order);
+  put_in_order(*b.of, order, b.threads.size());
   auto ran = false;
   for (auto const i : order) {
     if (b.threads[i].is != thread::state::running) continue;

@@ -37,12 +37,13 @@ void forget_records(running& now) {
 
 /// Runs the blocks of a grid, as many at a time as there are places for.
 void run_blocks(running& now, launch const& l) {
-  std::uint64_t next = 0;
+  put_in_order(now, now.starts, l.grid.count());
+  auto next = now.starts.begin();
   for (auto any = true; any;) {
     any = false;
     auto moved = false;
     for (auto& b : now.blocks) {
-      if (!b->busy && next < l.grid.count()) begin(*b, l, next++);
+      if (!b->busy && next != now.starts.end()) begin(*b, l, *next++);
       if (!b->busy) continue;
       any = true;
       moved = run_threads(*b) || moved;

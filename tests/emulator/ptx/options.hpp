@@ -10,7 +10,7 @@ struct options {
   bool undefined;         // PITH_EMULATOR_UNDEFINED=0: bytes may be read that were never written
   unsigned races;         // PITH_EMULATOR_RACES: 0 none, 1 of shared memory, 2 of global memory too
   bool fuse;              // PITH_EMULATOR_FUSE=1: mul and add without .rn become fma, as ptxas may do
-  unsigned order;         // PITH_EMULATOR_ORDER: threads run 0 upwards, 1 downwards, else in random orders of this seed
+  unsigned order;         // PITH_EMULATOR_ORDER: threads and blocks run 0 upwards, 1 downwards, else in random orders
   std::uint64_t quantum;  // PITH_EMULATOR_QUANTUM: instructions a thread runs before the next one; 0: until it waits
   unsigned resident;      // PITH_EMULATOR_RESIDENT: blocks that run by turns
   bool trace;             // PITH_EMULATOR_TRACE=1: each launch is printed
