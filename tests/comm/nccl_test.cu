@@ -12,11 +12,15 @@
 #include <comm/conformance.hpp>
 #include <support/device.hpp>
 #include <support/nccl_ranks.hpp>
+#include <support/replayed.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <thread>
 #include <vector>
+
+using support::at_once;
+using support::replayed;
 
 namespace {
 
@@ -55,46 +59,12 @@ std::vector<std::vector<float>> means(E const& exec, Comm& comm, Step&& step) {
   return all;
 }
 
-struct at_once {
-  template <class Exchange, class Gradients>
-  void operator()(Exchange& exchange, Gradients g) const {
-    exchange.all_reduce_mean(g);
-  }
-};
 struct one_by_one {
   template <class Exchange, class Gradients>
   void operator()(Exchange& exchange, Gradients g) const {
     exchange.begin(g);
     for (auto i = tensors.size(); i-- > 0;) exchange.ready(i);
     exchange.wait();
-  }
-};
-/// The first step connects NCCL, the second one is captured, and replayed from then on.
-struct replayed {
-  cudaStream_t stream;
-  int steps = 0;
-  cudaGraphExec_t graph = nullptr;
-
-  ~replayed() { static_cast<void>(cudaGraphExecDestroy(graph)); }
-
-  template <class Exchange, class Gradients>
-  void operator()(Exchange& exchange, Gradients g) {
-    if (steps++ == 0) return one_by_one()(exchange, g);
-    if (graph == nullptr) graph = captured([&] { one_by_one()(exchange, g); });
-    pith::detail::check_cuda(cudaGraphLaunch(graph, stream), "launch");
-  }
-
-  template <class F>
-  cudaGraphExec_t captured(F const& f) const {
-    using pith::detail::check_cuda;
-    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin");
-    f();
-    cudaGraph_t recorded = nullptr;
-    check_cuda(cudaStreamEndCapture(stream, &recorded), "end");
-    cudaGraphExec_t made = nullptr;
-    check_cuda(cudaGraphInstantiate(&made, recorded, 0), "instantiate");
-    check_cuda(cudaGraphDestroy(recorded), "destroy");
-    return made;
   }
 };
 
@@ -137,7 +107,7 @@ TEST_CASE("several ranks have the bits of ranks on the host, in a graph as well"
       auto comm = pith::nccl_communicator(rank.get());
       CHECK(means(exec, comm, at_once()) == expected);
       CHECK(means(exec, comm, one_by_one()) == expected);
-      CHECK(means(exec, comm, replayed{exec.stream()}) == expected);
+      CHECK(means(exec, comm, replayed(exec.stream(), one_by_one())) == expected);
     });
   }
 }
@@ -166,7 +136,7 @@ TEST_CASE("buckets that travel beside the stream have the bits of seq, in a grap
     auto comm = pith::nccl_communicator(raw);
     CHECK(means(exec, comm, at_once()) == expected);
     CHECK(means(exec, comm, one_by_one()) == expected);
-    CHECK(means(exec, comm, replayed{stream.get()}) == expected);
+    CHECK(means(exec, comm, replayed(stream.get(), one_by_one())) == expected);
     auto in_order = pith::nccl_communicator(raw, stream.get());
     CHECK(means(exec, in_order, one_by_one()) == expected);
   }

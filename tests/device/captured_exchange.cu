@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/device.hpp"
+#include "support/replayed.hpp"
 
 using namespace support;
 
@@ -35,52 +36,13 @@ std::vector<float> received(E const& exec, C const& codec, Step&& step) {
   return all;
 }
 
-struct at_once {
-  template <class Exchange, class Gradients>
-  void operator()(Exchange& exchange, Gradients g) const {
-    exchange.all_reduce_mean(g);
-  }
-};
-
-/// The first step runs as it is, so that all kernels are loaded; the second is captured, and replayed from then on.
-struct replayed {
-  cudaStream_t stream;
-  bool is_first = true;
-  cudaGraphExec_t graph = nullptr;
-
-  ~replayed() { static_cast<void>(cudaGraphExecDestroy(graph)); }
-
-  template <class Exchange, class Gradients>
-  void operator()(Exchange& exchange, Gradients g) {
-    if (is_first) {
-      is_first = false;
-      return exchange.all_reduce_mean(g);
-    }
-    if (graph == nullptr) graph = captured([&] { exchange.all_reduce_mean(g); });
-    pith::detail::check_cuda(cudaGraphLaunch(graph, stream), "launch");
-  }
-
-  template <class F>
-  cudaGraphExec_t captured(F const& f) const {
-    using pith::detail::check_cuda;
-    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "begin");
-    f();
-    cudaGraph_t made = nullptr;
-    check_cuda(cudaStreamEndCapture(stream, &made), "end");
-    cudaGraphExec_t ready = nullptr;
-    check_cuda(cudaGraphInstantiate(&ready, made, 0), "instantiate");
-    check_cuda(cudaGraphDestroy(made), "destroy");
-    return ready;
-  }
-};
-
 template <class C>
 void same_replayed(C const& codec) {
   CAPTURE(codec.name());
   auto const stream = own_stream();
   auto const expected = received(pith::seq, codec, at_once());
   CHECK(received(pith::on(stream.get()), codec, at_once()) == expected);
-  CHECK(received(pith::on(stream.get()), codec, replayed{stream.get()}) == expected);
+  CHECK(received(pith::on(stream.get()), codec, replayed(stream.get(), at_once())) == expected);
 }
 
 }  // namespace
