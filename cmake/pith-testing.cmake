@@ -12,6 +12,7 @@
 #   pith_add_cuda_test(exec/cuda_dispatch KERNELS)   ... with many kernels, which must not spill registers unless SPILLS
 #                                                    is given; for one architecture only, unless PITH_CUDA is ON
 #   pith_add_cuda_test(vector/cublas_product_test HARDWARE)   ... with a library that the emulator lacks
+#   pith_add_cuda_test(comm/nccl_test MODES)         ... in all modes of the emulator as well; label long
 #   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi. The same program is
 #                                                    built with MPICH, where mpicxx.mpich is found beside another MPI;
 #                                                    label long
@@ -80,6 +81,8 @@ function(pith_add_cuda_test name)
     set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpu)
   elseif(arg_HARDWARE)
     set_tests_properties(${name} PROPERTIES DISABLED ON)
+  elseif(arg_MODES)
+    pith_run_in_modes(${name} ${target})
   endif()
 endfunction()
 
@@ -211,7 +214,7 @@ endfunction()
 
 # A doctest program of one file; sets target, labels and ranks for the caller.
 macro(pith_test_program name ending)
-  cmake_parse_arguments(arg "DISPATCH;FUNNELED;HARDWARE;KERNELS;OPTIMISED;PLAIN;SPILLS" "HEARS;VARIANT"
+  cmake_parse_arguments(arg "DISPATCH;FUNNELED;HARDWARE;KERNELS;MODES;OPTIMISED;PLAIN;SPILLS" "HEARS;VARIANT"
                         "LABELS;LIBRARIES;RANKS" ${ARGN})
   string(JOIN _ target ${name} ${arg_VARIANT})
   string(REPLACE / _ target ${target})
