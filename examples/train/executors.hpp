@@ -25,24 +25,21 @@ struct exchange_task {
 
 using exchange_maker = std::unique_ptr<rank_exchange> (*)(exchange_task const&);
 
-/// By the executors' names.
-inline std::map<std::string, exchange_maker>& exchange_makers() {
-  static std::map<std::string, exchange_maker> makers;
-  return makers;
-}
+/// By the executors' names. A variable, since g++ and clang++ name that of a function differently.
+inline std::map<std::string, exchange_maker> exchange_makers;
 
 /// A static object of a source that serves an executor.
 struct added_executor {
-  added_executor(char const* name, exchange_maker maker) { exchange_makers()[name] = maker; }
+  added_executor(char const* name, exchange_maker maker) { exchange_makers[name] = maker; }
 };
 
 inline std::unique_ptr<rank_exchange> exchange_on(std::string const& executor, exchange_task const& t) {
-  return exchange_makers().at(executor)(t);
+  return exchange_makers.at(executor)(t);
 }
 
 /// Before anything is trained.
 inline void require_executor(std::string const& executor) {
-  if (executor == "seq" || exchange_makers().contains(executor)) return;
+  if (executor == "seq" || exchange_makers.contains(executor)) return;
   throw std::invalid_argument("train: this program was built without the executor " + executor +
                               ": cuda needs nvcc and NCCL");
 }
