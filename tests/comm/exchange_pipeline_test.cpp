@@ -196,11 +196,12 @@ TEST_CASE("an exchange may move in mid-step") {
   };
   auto g = piped_gradient(elements, 0, 0);
   auto const expected = g;
+  auto other = g;
   auto first = make();
   first.begin(g);
   first.ready(5);
   auto second = make();
-  second.begin(g);
+  second.begin(other);
   second.ready(5);
   second = std::move(first);  // ends the step of what `second` was
   second.wait();
