@@ -165,7 +165,9 @@ TEST_CASE("parts are ordered by their keys, and a rank may be in none") {
   ncclComm_t parts[4];
   int const colors[] = {3, NCCL_SPLIT_NOCOLOR, 3, 5}, keys[] = {9, 0, 1, 0};
   CHECK(ncclGroupStart() == ncclSuccess);
-  for (int r = 0; r < 4; ++r) CHECK(ncclCommSplit(comms[r], colors[r], keys[r], &parts[r], nullptr) == ncclSuccess);
+  for (std::size_t r = 0; r < 4; ++r) {
+    CHECK(ncclCommSplit(comms[r], colors[r], keys[r], &parts[r], nullptr) == ncclSuccess);
+  }
   CHECK(ncclGroupEnd() == ncclSuccess);
   CHECK(parts[1] == nullptr);
   auto const place = [&](int r) {

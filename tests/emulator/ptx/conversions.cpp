@@ -1,5 +1,7 @@
 // tests/emulator/ptx/conversions.cpp — cvt.
+#include <algorithm>
 #include <bit>
+#include <cfenv>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -28,10 +30,37 @@ constexpr std::uint16_t narrow_nan = 0x7fff;
 
 // Every value is one of double, except for integers of 64 bits, which do not come here.
 double widened(double v) { return v; }
-double widened(half v) { return static_cast<double>(std::bit_cast<_Float16>(v.bits)); }
+double widened(half v) {
+  auto const exponent = v.bits >> 10 & 31, digits = v.bits & 1023;
+  auto const size = exponent == 31  ? (digits == 0 ? HUGE_VAL : std::nan(""))
+                    : exponent == 0 ? std::ldexp(digits, -24)
+                                    : std::ldexp(1024 + digits, exponent - 25);
+  return v.bits >> 15 ? -size : size;
+}
 double widened(bfloat16 v) { return std::bit_cast<float>(std::uint32_t{v.bits} << 16); }
 
-half to_half(double v) { return {v != v ? narrow_nan : std::bit_cast<std::uint16_t>(static_cast<_Float16>(v))}; }
+/// What becomes of a value beyond the largest half, by the rounding that is set.
+std::uint32_t overflown(bool is_negative) {
+  constexpr std::uint32_t largest = 0x7bff, infinite = 0x7c00;
+  switch (std::fegetround()) {
+    case FE_TOWARDZERO: return largest;
+    case FE_UPWARD: return is_negative ? largest : infinite;
+    case FE_DOWNWARD: return is_negative ? infinite : largest;
+    default: return infinite;
+  }
+}
+half to_half(double v) {
+  if (v != v) return {narrow_nan};
+  auto const sign = std::signbit(v) ? 0x8000u : 0u;
+  if (v == 0 || std::isinf(v)) return {static_cast<std::uint16_t>(sign | (v == 0 ? 0u : 0x7c00u))};
+  int exponent = 0;
+  static_cast<void>(std::frexp(v, &exponent));
+  if (exponent > 16) return {static_cast<std::uint16_t>(sign | overflown(sign != 0))};
+  auto const place = std::max(exponent - 1, -14) - 10;  // of the last digit
+  auto const digits = static_cast<std::uint32_t>(std::fabs(std::nearbyint(std::ldexp(v, -place))));
+  auto const bits = (static_cast<std::uint32_t>(place + 24) << 10) + digits;
+  return {static_cast<std::uint16_t>(sign | (bits < 0x7c00 ? bits : overflown(sign != 0)))};
+}
 /// Of a value of single precision.
 bfloat16 to_bfloat16(double v) {
   if (v != v) return {narrow_nan};
