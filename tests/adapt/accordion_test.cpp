@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -120,4 +121,15 @@ TEST_CASE("options are checked") {
   CHECK_THROWS_AS(accordion({.interval = 0}), std::invalid_argument);
   CHECK_THROWS_AS(accordion({.smoothing = 2}), std::invalid_argument);
   CHECK_THROWS_AS(accordion({.change = -1}), std::invalid_argument);
+}
+
+TEST_CASE("a learning rate that falls a little in every step is critical once it has halved") {
+  auto a = made();
+  show(a, {4}, 0.1);
+  int critical = 0;
+  for (int s = 1; s <= 1000; ++s) {
+    show(a, {4}, 0.05 * (1 + std::cos(s * 3.14159 / 1000)) + 0.001);
+    critical += a.decide(0, 0) == high;
+  }
+  CHECK(critical == 6);  // of 0.101 to 0.001 there are six halves
 }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <limits>
@@ -187,7 +188,7 @@ TEST_CASE("saturation lasts, until the gain falls, the learning rate changes or 
   g = saturated();
   show(g, {0.95, 0.8, 1, 8, 0.01});
   CHECK((!g.is_saturated() && g.high_factor() == 20));
-  CHECK(g.gain() == 0.8);  // that of 20, which was not measured in this step, stays what it was
+  CHECK(g.gain() == 0.95);  // of this step; that of 20, which was not measured in it, is not known
   g = saturated();
   show(g, {0.1, 0.1, 1, 8, 0.1});
   show(g, {0.95, 0.8, 1, 8, 0.1});
@@ -204,7 +205,7 @@ TEST_CASE("a lower factor that does not suffice for a window begins the ladder a
   show(g, {0.5, 0.4, 1});
   CHECK(g.low_factor() == 10);
   CHECK(g.high_factor() == 20);
-  CHECK(g.decide(0, 0) == 1 / 10.);  // its gain was 0.8
+  CHECK(g.decide(0, 0) == 1);  // dense: its gain was 0.8, but long ago
 }
 
 TEST_CASE("throughputs are compared when there are enough of them, while they are fresh") {
@@ -245,4 +246,31 @@ TEST_CASE("options are checked") {
   CHECK_THROWS_AS(gravac{o}, std::invalid_argument);
   o = plain(), o.window = 0;
   CHECK_THROWS_AS(gravac{o}, std::invalid_argument);
+}
+
+TEST_CASE("after a new regime began it decides as a new controller does") {
+  auto o = plain({10, 20, 40});
+  o.window = 5;
+  o.smoothing = 0.1;
+  auto g = gravac(o), fresh = gravac(o);
+  for (int s = 0; s < 40; ++s) show(g, {0.95, 0.9, 1, 8, 0.1});
+  for (int s = 0; s < 60; ++s) {
+    show(g, {0.5, 0.4, 1, 8, 0.01});
+    if (s > 0) show(fresh, {0.5, 0.4, 1, 8, 0.01});  // what the first step of the regime showed is of the old rates
+    CHECK(g.decide(0, 0) == 1);
+    CHECK(g.low_factor() == fresh.low_factor());
+    CHECK(g.high_factor() == fresh.high_factor());
+  }
+}
+
+TEST_CASE("a learning rate that moves a little in every step does not stop the search") {
+  auto o = plain({10, 20, 40, 80});
+  o.window = 50;
+  auto g = gravac(o);
+  auto highest = 0.0;
+  for (int s = 0; s < 5000; ++s) {
+    show(g, {0.99, 0.985, 1 / g.factor(), 8, 0.05 * (1 + std::cos(s * 3.14159 / 5000))});
+    highest = std::max(highest, g.high_factor());
+  }
+  CHECK(highest == 80);
 }

@@ -18,6 +18,7 @@ struct accordion_options {
   std::uint64_t interval = 1;  ///< steps between two looks, such as ten epochs
   double smoothing = 0;        ///< 0: a norm is that of an interval; else the share of a step in a moving average
   bool is_of_model = false;    ///< one decision, by the norm of all tensors
+  double fall = 0.5;           ///< of the learning rate since the last one that counted, from which on it counts
 
   /// As GraVAC's authors compare with it: one norm, smoothed, in each step.
   static accordion_options each_step() {
@@ -27,7 +28,8 @@ struct accordion_options {
 
 /// Every interval a tensor's norm, the root of the mean of |g|^2 over steps and ranks, is compared with that of the
 /// interval before: where it changed by `change` of it or more, or was zero, the tensor is in a critical regime and
-/// gets the high rate. So it does in the first interval, and from a fall of the learning rate to the next look.
+/// gets the high rate. So it does in the first interval, and from a fall of the learning rate to the next look: one by
+/// half, since many schedules lower it a little in every step.
 ///
 ///   keeps    four numbers for each tensor; saved
 ///   errors   a norm that is no number: the next step is dense and the interval goes on without it
@@ -44,6 +46,7 @@ class accordion {
             "accordion: rates must be 0 < low_rate <= high_rate <= 1, got ", o.low_rate, " and ", o.high_rate);
     require(o.change >= 0, "accordion: change must be at least 0, got ", o.change);
     require(o.interval >= 1, "accordion: an interval must be at least 1 step, got ", o.interval);
+    require(0 < o.fall && o.fall < 1, "accordion: a fall must be in (0, 1), got ", o.fall);
     require(0 <= o.smoothing && o.smoothing <= 1, "accordion: smoothing must be in [0, 1], got ", o.smoothing);
   }
 
@@ -64,10 +67,7 @@ class accordion {
     if (steps_ % options_.interval == 0) {
       for (auto& r : regimes_) look(r);
     }
-    if (seen.learning_rate < learning_rate_) {
-      for (auto& r : regimes_) r.is_critical = 1;
-    }
-    learning_rate_ = seen.learning_rate;
+    note_learning_rate(seen.learning_rate);
   }
   double decide(std::uint64_t, std::uint32_t tensor) const {
     if (is_blind_) return 1;
@@ -77,14 +77,14 @@ class accordion {
 
   std::vector<std::byte> save() const {
     auto all = regimes_;
-    all.push_back({learning_rate_, static_cast<double>(steps_), 0, is_blind_ ? 1u : 0u});
+    all.push_back({learning_rate_, 0, steps_, is_blind_ ? 1u : 0u});
     return saved_bytes(all.data(), all.size());
   }
   void load(span<std::byte const> saved) {
     auto all = loaded_values<regime>("accordion", saved);
     detail::require(!all.empty(), "accordion: what was saved is empty");
     learning_rate_ = all.back().sum;
-    steps_ = static_cast<std::uint64_t>(all.back().last);
+    steps_ = all.back().seen;
     is_blind_ = all.back().is_critical != 0;
     all.pop_back();
     regimes_ = std::move(all);
@@ -96,6 +96,13 @@ class accordion {
     std::uint64_t seen = 0, is_critical = 1;
   };
 
+  void note_learning_rate(double rate) {
+    auto const has_fallen = rate <= learning_rate_ * (1 - options_.fall) && rate < learning_rate_;
+    if (has_fallen) {
+      for (auto& r : regimes_) r.is_critical = 1;
+    }
+    if (has_fallen || rate > learning_rate_) learning_rate_ = rate;
+  }
   void note(regime& of, double energy) const {
     auto const share = options_.smoothing;
     of.sum = share == 0 ? of.sum + energy : of.seen == 0 ? energy : of.sum + share * (energy - of.sum);
@@ -111,7 +118,7 @@ class accordion {
 
   accordion_options options_;
   std::vector<regime> regimes_;
-  double learning_rate_ = 0;
+  double learning_rate_ = 0;  ///< the highest since the last fall that counted
   std::uint64_t steps_ = 0;
   bool is_blind_ = false;
 };

@@ -64,6 +64,7 @@ struct gravac_options {
   gain_average average = gain_average::of_energies;
   std::uint32_t samples = 10;       ///< of a throughput, before it is compared; no more than the window
   std::uint32_t fresh_windows = 8;  ///< for how long a throughput is compared
+  double regime = 2;                ///< a learning rate so many times as high or as low is another regime
 
   /// As the paper sets it for so many ranks.
   static double smoothing_for(unsigned ranks) { return std::min(1.0, ranks / 100.0); }
@@ -87,6 +88,7 @@ class gravac {
     require(0 < o.smoothing && o.smoothing <= 1, "gravac: smoothing must be in (0, 1], got ", o.smoothing);
     require(o.window >= 1 && o.samples >= 1 && o.fresh_windows >= 1, "gravac: window, samples and fresh_windows must ",
             "be at least 1");
+    require(o.regime > 1, "gravac: a regime must be above 1, got ", o.regime);
     state_.high = top_rung() == 0 ? 0 : 1;
   }
 
@@ -112,9 +114,10 @@ class gravac {
     return rates;
   }
 
-  /// Begins the search anew, at the first factor.
+  /// Begins the search again, at the first factor. Nothing is known of gains, so the next step is dense.
   void reopen() {
-    for (auto& r : state_.rungs) r.throughput = 0, r.samples = 0;
+    state_.rungs = {};
+    state_.sent = dense;
     state_.is_saturated = 0;
     state_.low = 0;
     state_.high = top_rung() == 0 ? 0 : 1;
@@ -211,9 +214,11 @@ class gravac {
     ++of.samples;
     of.last = state_.step;
   }
-  /// Another learning rate is another regime.
+  /// Rates are compared with that of the regime's begin, since many schedules move them a little in every step.
   void note_learning_rate(double rate) {
-    if (state_.learning_rate != 0 && rate != state_.learning_rate) reopen();
+    auto const begun = state_.learning_rate;
+    if (begun != 0 && rate < begun * options_.regime && rate > begun / options_.regime) return;
+    if (begun != 0) reopen();
     state_.learning_rate = rate;
   }
 
