@@ -98,6 +98,7 @@ std::string laws_of(pith::capabilities const& of) {
   if (of.error_bound && std::isfinite(*of.error_bound)) say(true, "within " + number(*of.error_bound));
   say(of.projection, "projection");
   say(of.isometric, "isometric");
+  say(of.rotation, "rotation");
   say(of.sums != pith::sum_form::none, "summable");
   return text;
 }

@@ -144,6 +144,7 @@ TEST_CASE("capabilities of parsed codecs are those of their types") {
     CHECK(a.delta == b.delta);
     CHECK(a.projection == b.projection);
     CHECK(a.isometric == b.isometric);
+    CHECK(a.rotation == b.rotation);
     CHECK(a.reproducible == b.reproducible);
     CHECK(a.sums == b.sums);
     CHECK(pith::payload_bytes<float>(typed, dims) == pith::payload_bytes<float>(pith::parse<float>(text), dims));
@@ -316,4 +317,28 @@ TEST_CASE("feedback on a codec that does not contract is refused with the remedy
                        std::invalid_argument);
   CHECK_NOTHROW(build("ef(top_k(0.01)|damped(qsgd<2>))"));
   CHECK_NOTHROW(build("ef(top_k(0.01)|qsgd<2>,unverified)"));
+}
+
+TEST_CASE("whatever follows two_sided's codec makes steps") {
+  auto comm = pith::self_communicator();
+  for (auto const* worker : {"residual(0.9,1)", "momentum_correction(0.9)", "ef21", "own_residual", "ef_sign(0.1)"}) {
+    CAPTURE(worker);
+    auto const codec =
+        pith::parse<float>(std::string("ef(top_k(0.1),two_sided(top_k(0.1),").append(worker).append("))"));
+    auto state = pith::make_state<float>(pith::seq, codec, {300});
+    auto memory = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, {300}, 1));
+    auto ws = pith::workspace<>(pith::span<std::byte>(memory));
+    auto g = std::vector<float>(300, 1);
+    for (int step = 0; step < 3; ++step)
+      CHECK_NOTHROW(pith::all_reduce_mean<float>(pith::seq, comm, codec, pith::span<float>(g), state, ws));
+  }
+}
+
+TEST_CASE("a codec whose name could not be parsed again is refused") {
+  auto text = std::string();
+  for (int depth = 0; depth < 110; ++depth) text += "bypass(";
+  text += "identity" + std::string(110, ')');
+  CHECK_THROWS_WITH_AS(pith::parse<float>(text),
+                       "pith::parse: the name of this codec has 1438 characters, and may have 1024",
+                       std::invalid_argument);
 }

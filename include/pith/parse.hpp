@@ -101,7 +101,11 @@ any_codec<In, E> codec_from(syntax::pipeline const& p) {
 ///            its element type: nothing follows a cast; and it is gathered or, if all its stages are summable, summed
 template <real In, executor E = seq_executor>
 any_codec<In, E> parse(std::string_view text) {
-  return detail::codec_from<In, E>(syntax::reader::read(text));
+  auto codec = detail::codec_from<In, E>(syntax::reader::read(text));
+  constexpr auto most = syntax::reader::most_characters;
+  auto const letters = codec.name().size();
+  detail::require(letters <= most, "parse: the name of this codec has ", letters, " characters, and may have ", most);
+  return codec;
 }
 
 }  // namespace pith::inline v0

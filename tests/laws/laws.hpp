@@ -174,7 +174,7 @@ class inspection {
     for (auto const& s : samples(dims_.n, how_.seed)) on_sample(s);
     if constexpr (pith::contractive<C> || pith::unbiased<C>) search();
     if constexpr (pith::summable<C>) sums();
-    if constexpr (pith::isometric<C>) isometry();
+    if constexpr (pith::isometric<C> || pith::rotation<C>) keeps_distances();
     return report_;
   }
 
@@ -324,8 +324,8 @@ class inspection {
     expect(b.roundtrip(a.roundtrip(s.x)) == b.roundtrip(s.x), "does not nest on ", s.name);
   }
 
-  /// |D(y) - D(z)| = |y - z| for any values y, z behind one side record.
-  void isometry() {
+  /// For any values y, z behind one side record: |D(y) - D(z)| = |y - z|, or at most that of a rotation.
+  void keeps_distances() {
     using value = typename subject<C>::value;
     if constexpr (std::is_same_v<value, float>) {
       auto t = fresh();
@@ -340,7 +340,9 @@ class inspection {
       };
       auto const apart = support::square(support::minus(y, z));
       auto const off = support::square(support::minus(decoded(y), decoded(z))) - apart;
-      expect(std::abs(off) <= rounding * apart, "not isometric: |D(y) - D(z)|^2 is off by ", off / apart);
+      auto const least = pith::isometric<C> ? -rounding * apart : -apart;
+      expect(least <= off && off <= rounding * apart, pith::isometric<C> ? "not isometric" : "no rotation",
+             ": |D(y) - D(z)|^2 is off by ", off / apart);
     }
   }
 
@@ -386,10 +388,13 @@ class inspection {
     if (form == pith::sum_form::encode) {
       for (auto& v : sum) v /= ranks;
     }
+    auto const norm = std::sqrt(support::square(size));
     for (std::size_t i = 0; i < sum.size(); ++i) {
       // Each term is rounded once when it is encoded, alone and as a share, and once when it is added; halves below
       // 2^-14 are off by 2^-25.
-      auto const most = (ranks + 3) * (support::roundoff<value>() * size[i] + 0x1p-25);
+      // A rotation is 8 rounds of additions, twice, each of which rounds a vector of no larger norm.
+      auto const turned = pith::rotation<C> ? 16 * support::roundoff<value>() * norm : 0;
+      auto const most = (ranks + 3) * (support::roundoff<value>() * size[i] + 0x1p-25) + turned;
       if (!(std::abs(sum[i] - expected[i]) <= most)) {
         return expect(false, "sums do not hold: element ", i, " is off by ", sum[i] - expected[i], ", at most ", most);
       }

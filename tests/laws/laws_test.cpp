@@ -22,6 +22,7 @@
 #include <pith/sparsify/sidco.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
+#include <pith/transform/hadamard.hpp>
 
 #include <doctest/doctest.h>
 
@@ -71,6 +72,13 @@ bool blames(laws::report const& found, std::string const& what) {
 }  // namespace
 
 TEST_CASE("identity") { lawful(pith::identity()); }
+
+TEST_CASE("rotations, also where no tile divides the tensor") {
+  lawful(pith::hadamard());
+  lawful(pith::hadamard(64));
+  lawful(pith::hadamard(64) | pith::top_k(0.1));
+  lawful(pith::hadamard() | pith::scaled_sign());
+}
 
 TEST_CASE("casts inside their range") {
   // What is below the least normal half in a sample carries too little weight to matter.

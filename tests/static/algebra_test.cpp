@@ -264,20 +264,20 @@ static_assert(!pith::summable<pipe<pith::top_k<>, pith::cast<pith::half>>>);
 static_assert(!pith::summable<pipe<pith::random_k<>, pith::qsgd<8>>>);
 static_assert(pith::summable<pith::damped<unbiased_random_k>> && !pith::summable<pith::damped<pith::qsgd<8>>>);
 
-// Unbiased behind isometric decoders.
+// Unbiased behind isometric decoders and rotations.
 static_assert(pith::unbiased<pipe<hadamard, pith::qsgd<8>>> &&
               pith::unbiased<pipe<unbiased_random_k, pith::natural<>>>);
 static_assert(!pith::unbiased<pipe<pith::top_k<>, pith::qsgd<8>>> &&
               !pith::unbiased<pipe<hadamard, pith::scaled_sign>>);
 
-// Contractive behind isometric projections.
+// Contractive behind isometric projections and rotations; projections behind those that are isometric.
 static_assert(pith::contractive<pipe<pith::top_k<>, pith::qsgd<8>>> &&
               pith::contractive<pipe<pith::top_k<>, max_min<4>>>);
 static_assert(pith::contractive<pipe<hadamard, pith::scaled_sign>> && pith::contractive<pith::damped<pith::natural<>>>);
 static_assert(!pith::contractive<pipe<pith::power_sgd, pith::qsgd<8>>>, "P Q^T is no isometry");
 static_assert(!pith::contractive<pipe<unbiased_random_k, pith::scaled_sign>> &&
               !pith::contractive<pipe<clip, pith::top_k<>>>);
-static_assert(pith::projection<pipe<hadamard, pith::top_k<>>> &&
+static_assert(!pith::projection<pipe<hadamard, pith::top_k<>>> && !pith::isometric<hadamard> &&
               pith::projection<pipe<pith::top_k<>, pith::scaled_sign>>);
 static_assert(!pith::projection<pipe<pith::top_k<>, pith::qsgd<8>>>);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,8 +41,9 @@ class any_chain {
   }
 
   capabilities capabilities_for(shape dims) const {
-    auto all = capabilities{
-        .omega = 0, .delta = 1, .error_bound = {}, .projection = true, .isometric = true, .reproducible = true};
+    auto all = capabilities();
+    all.omega = 0, all.delta = 1;
+    all.projection = all.isometric = all.rotation = all.reproducible = true;
     all.sums = sums_as();
     all.affine = decodes_affinely();
     if (stages_.size() == 1) all.error_bound = stages_[0].capabilities_for(dims).error_bound;
@@ -155,6 +157,11 @@ class any_chain {
     decode_stages(0, exec, id, dims, payload, values_section(dims), x, agreed, ws);
   }
 
+  void require_states(states const& agreed, states const& local) const {
+    require_stages(agreed);
+    require_stages(local);
+  }
+
   /// A single engine, or a sparsifier before other stages, is fused with feedback.
   template <std::same_as<E> On>
   bool can_encode_from(shape const& dims) const {
@@ -208,19 +215,30 @@ class any_chain {
  private:
   /// What chain's capabilities say, stage after stage.
   static void join(capabilities& all, capabilities const& next, bool is_last) {
-    all.omega = all.omega && next.omega && (is_last || next.isometric)
+    all.omega = all.omega && next.omega && (is_last || next.isometric || next.rotation)
                     ? std::optional((1 + *all.omega) * (1 + *next.omega) - 1)
                     : std::nullopt;
     auto const kept = is_last ? next.contraction() : next.delta;
-    auto const fits = is_last || (next.isometric && next.projection);
+    auto const fits = is_last || (next.isometric && next.projection) || next.rotation;
     all.delta = all.delta && kept && fits ? std::optional(detail::joined_delta(*all.delta, *kept)) : std::nullopt;
-    all.projection = all.projection && next.projection && fits;
+    all.projection = all.projection && next.projection && (is_last || next.isometric);
     all.isometric = all.isometric && next.isometric;
+    all.rotation = all.rotation && next.rotation;
     all.reproducible = all.reproducible && next.reproducible;
     all.rates = detail::joined_rate(all.rates, next.rates);
   }
 
   bool is_last(std::size_t i) const { return i + 1 == stages_.size(); }
+  /// Chains have states of one type, whatever their stages.
+  void require_stages(states const& all) const {
+    if (all.each.size() == stages_.size()) return;
+    throw std::invalid_argument(detail::sentence("any_chain: this state was made for ", all.each.size(),
+                                                 " stages, and ", name(), " has ", stages_.size()));
+  }
+  auto& state_of(auto& all, std::size_t i) const {
+    require_stages(all);
+    return all.each[i];
+  }
   std::size_t values_section(shape const& dims) const {
     return detail::align_up(stages_.back().values_bytes(output_shape(dims).n), detail::section_alignment);
   }
@@ -236,7 +254,7 @@ class any_chain {
     auto const rest = s.output_shape(dims);
     auto const mid = is_last(i) ? stream_on<E, In>() : ws.template take<In>(rest.n);
     auto* const values = is_last(i) ? payload.data() : reinterpret_cast<std::byte*>(mid.data);
-    s.encode(exec, id, dims, x, values, record, agreed.each[i], local.each[i], ws);
+    s.encode(exec, id, dims, x, values, record, state_of(agreed, i), state_of(local, i), ws);
     if (is_last(i)) return;
     auto const next = detail::align_up(side + own, detail::section_alignment);
     if (next <= payload.size()) detail::clear_padding<E>(exec, payload.subspan(side, next - side), own);
@@ -246,7 +264,7 @@ class any_chain {
                      span_on<E, std::byte const> payload, std::size_t side, stream_on<E, In> x, states const& agreed,
                      workspace_on<E>& ws) const {
     auto const decode_last = [&](auto const& s, call const& own, shape const& rest, auto record, auto values) {
-      s.decode(exec, own, rest, payload.data(), record, values, agreed.each.back(), ws);
+      s.decode(exec, own, rest, payload.data(), record, values, state_of(agreed, stages_.size() - 1), ws);
     };
     decode_stages(i, exec, id, dims, payload, side, x, agreed, ws, decode_last);
   }
@@ -264,7 +282,7 @@ class any_chain {
     auto const mid = ws.template take<In>(rest.n);
     decode_stages(i + 1, exec, next_stage(id), rest, payload, detail::align_up(side + own, detail::section_alignment),
                   mid, agreed, ws, last);
-    s.decode(exec, id, dims, reinterpret_cast<std::byte const*>(mid.data), record, x, agreed.each[i], ws);
+    s.decode(exec, id, dims, reinterpret_cast<std::byte const*>(mid.data), record, x, state_of(agreed, i), ws);
   }
 
   /// The first stage picks from the source, the others encode what it picked, and the source hears what came of it.

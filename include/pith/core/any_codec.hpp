@@ -80,6 +80,7 @@ class any_codec : public pipeable {
     return self_->make_local(exec, dims);
   }
 
+  void require_states(any_state const& agreed, any_state const& local) const { self_->require_states(agreed, local); }
   void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
                       span_on<E, std::byte> payload, any_state const& agreed, any_state& local,
                       workspace_on<E>& ws) const {
@@ -127,6 +128,7 @@ class any_codec : public pipeable {
     virtual std::size_t exchange_scratch_bytes(E const&, shape const&, unsigned) const = 0;
     virtual any_state make_agreed(E const&, call const&, shape const&) const = 0;
     virtual any_state make_local(E const&, shape const&) const = 0;
+    virtual void require_states(any_state const&, any_state const&) const = 0;
     virtual unsigned rounds(shape const&, unsigned) const = 0;
     virtual unsigned depth() const = 0;
     virtual transfer round(unsigned, shape const&, unsigned) const = 0;
@@ -183,6 +185,9 @@ class any_codec : public pipeable {
     }
     any_state make_local(E const& exec, shape const& dims) const override {
       return any_state(pith::make_local<In>(exec, codec, dims));
+    }
+    void require_states(any_state const& a, any_state const& l) const override {
+      detail::require_states(codec, a.as<agreed>(), l.as<local>());
     }
     unsigned rounds(shape const& dims, unsigned ranks) const override { return detail::rounds(codec, dims, ranks); }
     unsigned depth() const override { return detail::depth(codec); }

@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// The state of anything, owned.
+/// The state of anything, owned. That of an any_state is the same state: none is wrapped twice.
 class any_state {
  public:
   any_state() = default;
@@ -29,11 +29,17 @@ class any_state {
   /// The state that this was made of; std::invalid_argument if it was made of another.
   template <class S>
   S& as() {
-    return *checked<S>();
+    if constexpr (std::same_as<S, any_state>)
+      return *this;
+    else
+      return *checked<S>();
   }
   template <class S>
   S const& as() const {
-    return *checked<S>();
+    if constexpr (std::same_as<S, any_state>)
+      return *this;
+    else
+      return *checked<S>();
   }
 
  private:

@@ -39,6 +39,10 @@ class around : public pipeable {
     rescale_state(codec_, exec, factor, inside(agreed), inside(local));
   }
 
+  void require_states(auto const& agreed, auto const& local) const {
+    detail::require_states(codec_, inside(agreed), inside(local));
+  }
+
  protected:
   /// Converts nothing, since an any_codec would be made of what is being copied.
   template <std::same_as<C> T>

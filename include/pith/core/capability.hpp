@@ -46,6 +46,13 @@ concept isometric = requires {
   requires std::remove_cvref_t<S>::is_isometric;
 };
 
+/// |C(x)| = |x|, D(C(x)) = x and |D(y) - D(z)| <= |y - z|: errors of a stage behind it grow no larger. Where C adds
+/// padding, which D cuts off, it is not isometric.
+template <class S>
+concept rotation = requires {
+  requires std::remove_cvref_t<S>::is_rotation;
+};
+
 /// Values may be summed in flight; there is no side record.
 template <class S>
 concept summable = requires {
@@ -159,7 +166,7 @@ concept sums_in_chains = requires {
 /// Capabilities of a codec whose type is known at run time only.
 struct capabilities {
   std::optional<double> omega, delta, error_bound;
-  bool projection = false, isometric = false, reproducible = false, affine = false;
+  bool projection = false, isometric = false, rotation = false, reproducible = false, affine = false;
   sum_form sums = sum_form::none;
   rate_form rates = rate_form::fixed;
 
@@ -202,6 +209,7 @@ capabilities capabilities_of(S const& s, shape const& dims) {
     if constexpr (absolute<S>) of.error_bound = s.error_bound(dims);
     of.projection = projection<S>;
     of.isometric = isometric<S>;
+    of.rotation = rotation<S>;
     of.reproducible = reproducible<S>;
     of.affine = affine<S>;
     of.sums = sum_form_of<S>();

@@ -88,7 +88,7 @@ class chain : public pipeable {
     return std::apply([rate](auto const&... s) { return chain(std::tuple<S...>(detail::at(s, rate)...)); }, stages_);
   }
 
-  double omega(shape dims) const requires(unbiased<S>&&...) && detail::heads_isometric<S...> {
+  double omega(shape dims) const requires(unbiased<S>&&...) && detail::heads_keep_errors<S...> {
     double grown = 1;
     each([&](auto const& s) {
       grown *= 1 + s.omega(dims);

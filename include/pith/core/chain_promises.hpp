@@ -19,9 +19,13 @@ constexpr bool all_but_last(std::initializer_list<bool> holds) {
 /// All but the last embed isometrically.
 template <class... S>
 inline constexpr bool heads_isometric = all_but_last({isometric<S>...});
-/// All but the last are isometric projections of a known delta.
+/// All but the last embed isometrically or rotate.
 template <class... S>
-inline constexpr bool heads_project = all_but_last({isometric<S> && projection<S> && contractive<S>...});
+inline constexpr bool heads_keep_errors = all_but_last({isometric<S> || rotation<S>...});
+/// All but the last are isometric projections of a known delta, or rotate.
+template <class... S>
+inline constexpr bool heads_project = all_but_last({(isometric<S> && projection<S> && contractive<S>) ||
+                                                    rotation<S>...});
 /// All but the last may be summed in flight.
 template <class... S>
 inline constexpr bool heads_summable = all_but_last({summable<S>...});

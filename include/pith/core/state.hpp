@@ -56,6 +56,12 @@ struct states {
 
 inline no_state nothing{};
 
+/// Refuses states that were made for another codec, where that is known at run time only.
+template <class C>
+void require_states(C const& codec, auto const& agreed, auto const& local) {
+  if constexpr (requires { codec.require_states(agreed, local); }) codec.require_states(agreed, local);
+}
+
 /// The argument of type `T`, or nothing.
 template <class T, class First, class... Rest>
 constexpr auto& pick(First& first, Rest&... rest) {

@@ -74,6 +74,9 @@ inline term const& pipeline::only() const {
 /// Reads text by recursive descent; blanks count for nothing.
 class reader {
  public:
+  /// Bounds the depth of the descent.
+  static constexpr std::size_t most_characters = 1024;
+
   static pipeline read(std::string_view text) {
     detail::require(text.size() <= most_characters, "parse: a codec has at most ", most_characters, " characters, got ",
                     text.size());
@@ -84,9 +87,6 @@ class reader {
   }
 
  private:
-  /// Bounds the depth of the descent.
-  static constexpr std::size_t most_characters = 1024;
-
   explicit reader(std::string_view text) : text_(text) {}
 
   pipeline read_pipeline() {

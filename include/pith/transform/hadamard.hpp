@@ -103,7 +103,7 @@ struct hadamard_rule {
 ///   needs    a tile of 64 or 256 elements, powers of four (std::invalid_argument)
 ///   cost     log2(tile) additions an element
 ///   errors   NaN or infinity spreads over its tile
-///   is       an isometry, reproducible
+///   is       a rotation, reproducible; no isometry where the tile does not divide n
 ///   source   Suresh, Yu, Kumar and McMahan, Distributed Mean Estimation with Limited Communication, ICML 2017
 class hadamard : public tile_transform<detail::hadamard_rule> {
  public:
@@ -114,7 +114,8 @@ class hadamard : public tile_transform<detail::hadamard_rule> {
   std::string name() const { return tile() == 256 ? "hadamard" : detail::text("hadamard(", tile(), ")"); }
 };
 
-static_assert(stage<hadamard, float, detail::archetype> && unbiased<hadamard> && isometric<hadamard>);
+static_assert(stage<hadamard, float, detail::archetype> && unbiased<hadamard> && rotation<hadamard> &&
+              !isometric<hadamard>);
 static_assert(reproducible<hadamard> && summable<hadamard>);
 
 }  // namespace pith::inline v0

@@ -137,7 +137,7 @@ struct restore_block {
 ///
 ///   emits    n values of In, zeros added up to whole tiles; no side record
 ///   cost     one read and one write of x; none of its own where it is fused; no scratch
-///   is       an isometry: omega = 0, delta = 1, and summable, up to rounding
+///   is       a rotation, omega = 0, delta = 1, and summable, up to rounding; no isometry where tiles do not divide n
 template <tile_rule Rule>
 class tile_transform : public pipeable {
  public:
@@ -145,7 +145,7 @@ class tile_transform : public pipeable {
   using output = In;
 
   static constexpr bool is_projection = true;
-  static constexpr bool is_isometric = true;
+  static constexpr bool is_rotation = true;
   static constexpr sum_form sums = sum_form::encode;
   static constexpr bool is_reproducible = requires { requires Rule::is_reproducible; };
 

@@ -68,7 +68,7 @@ struct hadamard : declared_random {
   using output = In;
 
   static constexpr bool is_projection = true;
-  static constexpr bool is_isometric = true;
+  static constexpr bool is_rotation = true;
 
   double omega(shape const&) const { return 0; }
   double delta(shape const&) const { return 1; }
