@@ -7,6 +7,7 @@
 #include "yardstick.hpp"
 
 #include <pith/core/saving.hpp>
+#include <pith/core/seal.hpp>
 #include <pith/parse.hpp>
 
 #include <concepts>
@@ -46,22 +47,6 @@ pith::any_codec<In, E> codec_of(std::string const& text) {
   }
   return pith::parse<In, E>(text);
 }
-
-/// Adds up what a payload uses.
-class used_counter final : public pith::detail::piece_visitor {
- public:
-  explicit used_counter(pith::span<std::byte const> payload) : payload_(payload) {}
-
-  std::size_t bytes() const { return bytes_; }
-  std::uint32_t count(std::size_t at, std::uint64_t) override {
-    return pith::detail::read_count(pith::seq, payload_, at);
-  }
-  void piece(pith::detail::payload_piece const& used) override { bytes_ += used.used; }
-
- private:
-  pith::span<std::byte const> payload_;
-  std::size_t bytes_ = 0;
-};
 
 /// The codec of a text with `sets` payloads and states, and one workspace.
 template <pith::real In, pith::executor E>
@@ -113,9 +98,7 @@ class subject {
   std::size_t payload_bytes() const { return payload_[0].size(); }
   /// What the first payload uses of its room, where the rate varies.
   std::size_t used_bytes() const {
-    auto used = used_counter(payload_[0]);
-    codec_.template visit_pieces<In>(dims_, used);
-    return used.bytes();
+    return pith::used_bytes<In>(exec_, codec_, dims_, pith::span_on<E, std::byte const>(payload_[0]));
   }
   std::size_t workspace_bytes() const { return pith::workspace_bytes<In>(exec_, codec_, dims_); }
   std::size_t agreed_bytes() { return bytes_of(states_[0].agreed()); }

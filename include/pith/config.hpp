@@ -7,7 +7,10 @@
 #error "pith needs C++20: compile with -std=c++20 (for nvcc too)"
 #endif
 
-#if defined(__FAST_MATH__) && !defined(PITH_ALLOW_FAST_MATH)
+// Its parts as well; clang++ 14 says so of -ffinite-math-only alone.
+#if (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) ||              \
+     defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)) && \
+    !defined(PITH_ALLOW_FAST_MATH)
 #error "pith: -ffast-math breaks NaN handling and equal bytes on all ranks; PITH_ALLOW_FAST_MATH goes on without them"
 #endif
 

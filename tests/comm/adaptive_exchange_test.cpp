@@ -274,8 +274,11 @@ TEST_CASE("tensors without a rate stay what they are, and small ones measure not
   }
   CHECK(ex.codecs()[1].name() == "bypass(ef(rated(top_k(0.25))),100)");
   for (auto const& r : ex.controller().seen) CHECK((r.energy > 0) == (r.tensor == 0));
-  auto plain =
-      pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, pith::cast<pith::bfloat16>(), observer());
+  auto const first_is_plain = [](pith::tensor_spec const& t) -> pith::any_codec<float, pith::seq_executor> {
+    if (t.name == adapted_tensors[0].name) return pith::cast<pith::bfloat16>();
+    return rated_codec;
+  };
+  auto plain = pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, first_is_plain, observer());
   auto g = gradient(plain.size(), 0, 1);
   plain.all_reduce_mean(g);
   CHECK(plain.codecs()[0].name() == "cast<bfloat16>");
@@ -311,4 +314,18 @@ TEST_CASE("ranks with other controllers are refused in words") {
     CHECK_THROWS_WITH_AS(make(), "pith::adaptive_exchange: rank 1 has another controller than rank 0",
                          pith::agreement_error);
   });
+}
+
+TEST_CASE("codecs that no controller could choose for are refused") {
+  auto comm = pith::self_communicator();
+  auto const refuses = [&](auto const& codec, char const* words) {
+    CHECK_THROWS_WITH_AS(pith::make_adaptive_exchange<float>(pith::seq, comm, adapted_tensors, codec, observer()),
+                         words, std::invalid_argument);
+  };
+  refuses(pith::cast<pith::bfloat16>(),
+          "pith::adaptive_exchange: no codec has a rate to choose: write rated(c), as in "
+          "error_feedback(rated(top_k(0.1)))");
+  refuses(pith::error_feedback(pith::top_k(0.1)),
+          "pith::adaptive_exchange: no codec measures what observer decides by: write rated(c), as in "
+          "error_feedback(rated(top_k(0.1)))");
 }

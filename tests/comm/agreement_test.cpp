@@ -60,6 +60,26 @@ std::string told_of(unsigned odd, specs const& its, any const& codec, pith::exch
   });
 }
 
+/// Of the next gathering rank 1 receives a bit that nobody sent.
+struct damaging {
+  pith::thread_communicator comm;
+  bool* damages;
+
+  unsigned rank() const { return comm.rank(); }
+  unsigned size() const { return comm.size(); }
+  damaging split(unsigned color) { return {comm.split(color), damages}; }
+  auto all_gather(pith::seq_executor const& exec, pith::span<std::byte const> mine, pith::span<std::byte> all) {
+    comm.all_gather(exec, mine, all).wait(exec);
+    if (*damages && rank() == 1) all.data()[0] ^= std::byte{1};
+    *damages = false;
+    return pith::completed();
+  }
+  template <class T>
+  auto all_reduce(pith::seq_executor const& exec, pith::span<T> x, pith::reduction how) {
+    return comm.all_reduce(exec, x, how);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("ranks that agree hear nothing") { CHECK(told_of(1, model, top_k(0.1), {}).empty()); }
@@ -208,12 +228,14 @@ TEST_CASE("verification in each step finds agreed states that differ") {
     exchange.begin(g);
     for (auto i = model.size(); i-- > 0;) exchange.ready(i);
     exchange.wait();
-    auto saved = exchange.export_state();
-    // The states lie one after another: a hash, and of each tensor its step, what is agreed, and its residual.
+    auto const saved = exchange.export_state();
+    auto const parts = pith::detail::open_states("export_state", saved);
+    auto states = std::vector<std::byte>(parts.states.begin(), parts.states.end());
+    // The states lie one after another: of each tensor its step, what is agreed, and its residual.
     auto const residuals = (64 + 8) * sizeof(float);
-    auto const agreed_of_head = 3 * sizeof(std::uint64_t) + residuals + sizeof(std::uint64_t);
-    if (comm.rank() == 1) saved[agreed_of_head + 2] ^= std::byte{1};
-    exchange.import_state(saved);
+    auto const agreed_of_head = 2 * sizeof(std::uint64_t) + residuals + sizeof(std::uint64_t);
+    if (comm.rank() == 1) states[agreed_of_head + 2] ^= std::byte{1};
+    exchange.import_state(pith::detail::save_states(std::string(parts.words), states));
     CHECK_THROWS_WITH_AS(
         exchange.all_reduce_mean(g),
         "pith::gradient_exchange: after step 1 the agreed state of tensor \"head\" on rank 1 differs from rank 0's",
@@ -231,4 +253,26 @@ TEST_CASE("residuals are a rank's own and need not agree") {
       CHECK_NOTHROW(exchange.all_reduce_mean(g));
     }
   });
+}
+
+TEST_CASE("messages that one rank receives damaged make no rank wait") {
+  std::atomic<int> heard = 0;
+  pith::run_ranks(3, [&](pith::thread_communicator comm) {
+    auto damages = false;
+    auto through = damaging{comm, &damages};
+    auto const checked = pith::exchange_options{.when = pith::verify::each_step};
+    auto exchange = pith::make_exchange<float>(pith::seq, through, model, top_k(0.1), checked);
+    auto g = std::vector<float>(exchange.size(), 1.0f);
+    exchange.all_reduce_mean(g);
+    damages = true;
+    try {
+      exchange.all_reduce_mean(g);
+    } catch (pith::communication_error const& e) {
+      CHECK(std::string(e.what()) ==
+            "pith::gradient_exchange: 1 of 3 ranks, the first one rank 1, received that ranks "
+            "differ: messages are damaged on their way");
+      ++heard;
+    }
+  });
+  CHECK(heard == 3);
 }

@@ -1,5 +1,9 @@
 // tests/comm/all_reduce_mean_test.cpp — ranks that all hold the same: their mean is what one of them would send.
+#include <pith/adapt/bypass.hpp>
 #include <pith/adapt/damped.hpp>
+#include <pith/adapt/rated.hpp>
+#include <pith/comm/all_reduce_mean.hpp>
+#include <pith/comm/threads.hpp>
 #include <pith/core/chain.hpp>
 #include <pith/core/identity.hpp>
 #include <pith/feedback/error_feedback.hpp>
@@ -11,6 +15,9 @@
 #include <pith/sparsify/top_k.hpp>
 
 #include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
 
 #include "support/roundtrip.hpp"
 
@@ -82,4 +89,27 @@ TEST_CASE("what is added in flight takes the scratch of one tensor at most") {
   within_one(pith::identity());
   within_one(pith::cast<pith::bfloat16>());
   within_one(pith::random_k(0.3));
+}
+
+TEST_CASE("a mean of halves overflows only where it is too large itself") {
+  for (unsigned const ranks : {2u, 3u, 4u, 5u}) {
+    pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
+      auto const with = [&](auto const& codec) {
+        CAPTURE(codec.name());
+        auto state =
+            pith::make_state<pith::half>(pith::seq, codec, {3}, {1, 0, static_cast<std::uint16_t>(comm.rank())});
+        auto memory = std::vector<std::byte>(pith::workspace_bytes<pith::half>(pith::seq, codec, {3}, ranks));
+        auto ws = pith::workspace<>(pith::span<std::byte>(memory));
+        auto g = std::vector<pith::half>{pith::half(30000.0f), pith::half(-65504.0f), pith::half(1.5f)};
+        pith::all_reduce_mean<pith::half>(pith::seq, comm, codec, pith::span<pith::half>(g), state, ws);
+        // A division by 2^k is exact, N sums and a factor are rounded to 11 bits each.
+        CHECK(std::abs(static_cast<float>(g[0]) - 30000) <= 30000 * 0x1p-11f * static_cast<float>(ranks + 1));
+        CHECK(std::abs(static_cast<float>(g[1]) + 65504) <= 65504 * 0x1p-11f * static_cast<float>(ranks + 1));
+        CHECK(std::abs(static_cast<float>(g[2]) - 1.5f) <= 1.5f * 0x1p-11f * static_cast<float>(ranks + 1));
+      };
+      with(pith::identity());
+      with(pith::bypass(pith::error_feedback(pith::top_k(0.1)), 10));
+      with(pith::error_feedback(pith::rated(pith::top_k(0.1)).at(1)));
+    });
+  }
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <new>
+#include <string>
 #include <vector>
 
 #include "support/allocations.hpp"
@@ -23,7 +24,7 @@ TEST_CASE("the counter counts") {
 }
 
 TEST_CASE("a step of an exchange allocates nothing, whatever the codec") {
-  for (auto const* text :
+  for (std::string const text :
        {"identity", "cast<half>", "scaled_sign", "scaled_sign(64)", "qsgd<8>", "qsgd<4>(7,0,max)", "top_k(0.1)",
         "ef(top_k(0.1)|qsgd<8>)", "random_k(0.1)", "ef(power_sgd(2))", "power_sgd(2)|qsgd<8>", "damped(qsgd<2>)",
         "bypass(ef(scaled_sign),100)", "ef(top_k(0.1),momentum_correction(0.9,nesterov,clip_norm(1)))",
@@ -41,7 +42,8 @@ TEST_CASE("a step of an exchange allocates nothing, whatever the codec") {
 }
 
 TEST_CASE("steps of many buckets allocate nothing once there is a thread for them") {
-  for (auto const* text : {"identity", "ef(top_k(0.1)|qsgd<8>)", "ef(power_sgd(2))", "ef(two_shot(scaled_sign))"}) {
+  for (std::string const text :
+       {"identity", "ef(top_k(0.1)|qsgd<8>)", "ef(power_sgd(2))", "ef(two_shot(scaled_sign))"}) {
     CAPTURE(text);
     auto comm = pith::self_communicator();
     auto trace = pith::exchange_trace();

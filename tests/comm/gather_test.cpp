@@ -184,9 +184,10 @@ void check_means(unsigned ranks, std::vector<gather> const& how, bool sends_all,
   }
 }
 
-/// The residual of a tensor with feedback in a rank's saved state: a fingerprint, then a step and values a tensor.
-std::vector<float> residual(std::vector<std::byte> const& state, std::size_t tensor) {
-  std::size_t at = 8;
+/// The residual of a tensor with feedback in a rank's saved state: a step and values a tensor.
+std::vector<float> residual(std::vector<std::byte> const& saved, std::size_t tensor) {
+  auto const state = pith::detail::open_states("export_state", saved).states;
+  std::size_t at = 0;
   for (std::size_t t = 0; t < tensor; ++t) at += 8 + 4 * gathered_tensors[t].dims.n;
   auto values = std::vector<float>(gathered_tensors[tensor].dims.n);
   std::memcpy(values.data(), state.data() + at + 8, 4 * values.size());

@@ -237,3 +237,33 @@ TEST_CASE("policies hear what arrived: EF21's estimates stay those of all") {
 TEST_CASE("a model's tensors travel together, as each would alone") {
   check_travels_together(pith::error_feedback(pith::ok_top_k(0.05)), 3);
 }
+
+TEST_CASE("bounds that no step made harm nothing") {
+  struct damage final : pith::field_visitor {
+    std::uint32_t word;
+    explicit damage(std::uint32_t w) : word(w) {}
+    void visit(void* data, std::size_t bytes) override {
+      auto* const words = static_cast<std::uint32_t*>(data);
+      // The first word is the number of regions, and is believed.
+      for (std::size_t i = 0; i < bytes / sizeof word; ++i)
+        words[i] = i == 0 ? 4 : word * static_cast<std::uint32_t>(i);
+    }
+  };
+  constexpr std::size_t n = 1000;
+  for (std::uint32_t const word : {0u, 1u, 333u, 0x40000000u, 0xffffffffu, 0xfffffc18u}) {
+    CAPTURE(word);
+    pith::run_ranks(4, [&](pith::thread_communicator comm) {
+      auto const codec = pith::ok_top_k(0.05);
+      auto state = pith::make_state<float>(pith::seq, codec, {n}, {7, 0, static_cast<std::uint16_t>(comm.rank())});
+      auto damaged = damage(word);
+      state.agreed().fields(damaged);
+      auto memory = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, {n}, 4));
+      auto ws = pith::workspace<>(pith::span<std::byte>(memory));
+      for (int step = 0; step < 3; ++step) {
+        auto g = narrow<float>(normal_vector(n, 5 + comm.rank()));
+        pith::all_reduce_mean<float>(pith::seq, comm, codec, pith::span<float>(g), state, ws);
+        CHECK(std::all_of(g.begin(), g.end(), [](float v) { return std::isfinite(v); }));
+      }
+    });
+  }
+}

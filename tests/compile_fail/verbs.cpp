@@ -2,6 +2,13 @@
 #ifdef FAST_MATH
 #define __FAST_MATH__ 1
 #endif
+#ifdef FINITE_MATH
+#undef __FINITE_MATH_ONLY__
+#define __FINITE_MATH_ONLY__ 1
+#endif
+#ifdef ASSOCIATIVE_MATH
+#define __ASSOCIATIVE_MATH__ 1
+#endif
 #include <pith/comm/mean_norm.hpp>
 #include <pith/core/batch.hpp>
 #include <pith/pith.hpp>
@@ -33,6 +40,10 @@ int main() {
   auto state = pith::make_state<float>(pith::seq, codec, {16});
 #if defined(FAST_MATH)
   // expected-error {{pith: -ffast-math breaks NaN handling and equal bytes on all ranks}}
+#elif defined(FINITE_MATH)
+  // expected-error {{pith: -ffast-math breaks NaN handling and equal bytes on all ranks}}
+#elif defined(ASSOCIATIVE_MATH)
+  // expected-error {{pith: -ffast-math breaks NaN handling and equal bytes on all ranks}}
 #elif defined(INTEGERS)
   // expected-error {{pith: the elements of a gradient are float, double, half or bfloat16}}
   pith::make_state<int>(pith::seq, codec, {16});
@@ -52,7 +63,8 @@ int main() {
   // expected-error {{pith: encode_batch and decode_batch need a codec without state; compress tensors with states one by one}}
   auto const ef = pith::error_feedback(codec);
   auto const table = pith::make_segments<float>(pith::seq, ef, std::vector<pith::shape>{{16}});
-  pith::encode_batch<float>(pith::seq, ef, state.id(), table, pith::span<float const>(x), pith::span<std::byte>(payload), ws);
+  pith::encode_batch<float>(pith::seq, ef, state.id(), table, pith::span<float const>(x),
+                            pith::span<std::byte>(payload), ws);
 #elif defined(NO_SUMS)
   // expected-error {{pith: this communicator lacks all_reduce}}
   auto gatherer = sample::gathers_only();

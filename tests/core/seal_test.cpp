@@ -101,6 +101,6 @@ TEST_CASE("what is too short is refused and any bytes do no harm") {
     open(noise);
     t.decompress(payload);
   }
-  CHECK_THROWS_WITH_AS(sealed<float>(codec, dims, bytes(7)), doctest::Contains("pith::seal: the payload must have"),
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(sealed<float>(codec, dims, bytes(7)),
+                       doctest::Contains("pith::used_bytes: the payload must have"), std::invalid_argument);
 }

@@ -1,6 +1,8 @@
 // tests/feedback/error_feedback_test.cpp — nothing is lost: what is sent and what is kept add up to the gradients.
 #include <pith/adapt/bypass.hpp>
 #include <pith/adapt/damped.hpp>
+#include <pith/comm/all_reduce_mean.hpp>
+#include <pith/comm/self.hpp>
 #include <pith/core/chain.hpp>
 #include <pith/core/identity.hpp>
 #include <pith/feedback/error_feedback.hpp>
@@ -14,9 +16,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "support/conform.hpp"
+#include "support/parsed.hpp"
 
 using namespace support;
 using pith::error_feedback;
@@ -233,4 +238,25 @@ TEST_CASE("a policy may settle with the mean") {
 TEST_CASE("feedback names its codec and what it does not check") {
   CHECK(error_feedback(pith::top_k(0.01) | pith::qsgd<8>()).name() == "ef(top_k(0.01)|qsgd<8>)");
   CHECK(error_feedback(pith::qsgd<8>(), pith::unverified).name() == "ef(qsgd<8>,unverified)");
+}
+
+TEST_CASE("a step of numbers whose squares overflow is forgotten") {
+  for (std::string const text :
+       {"ef(top_k(0.05)|qsgd<8>)", "ef(qsgd<8>)", "ef(power_sgd(2))", "ef(top_k(0.05),momentum_correction(0.5))",
+        "ef(scaled_sign(64))", "ef(top_k(0.1)|scaled_sign,residual(0.5,1))"}) {
+    CAPTURE(text);
+    constexpr std::size_t n = 660;
+    auto comm = pith::self_communicator();
+    auto const codec = pith::parse<float>(text);
+    auto state = pith::make_state<float>(pith::seq, codec, {n, 20});
+    auto memory = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, {n, 20}, 1));
+    auto ws = pith::workspace<>(pith::span<std::byte>(memory));
+    auto finite = true;
+    for (int step = 0; step < 30; ++step) {
+      auto g = std::vector<float>(n, step == 0 ? 1e38f : 1);
+      pith::all_reduce_mean<float>(pith::seq, comm, codec, pith::span<float>(g), state, ws);
+      finite = std::all_of(g.begin(), g.end(), [](float v) { return std::isfinite(v); });
+    }
+    CHECK(finite);
+  }
 }

@@ -203,6 +203,8 @@ TEST_CASE("omega grows with the root of the bucket, and names tell the parameter
   CHECK(terngrad().name() == "terngrad");
   CHECK(terngrad(3).name() == "terngrad(3)");
   CHECK(terngrad(2.5, 64).name() == "terngrad(2.5,64)");
+  CHECK(terngrad(1.2345678).name() == "terngrad(1.2345678)");
+  CHECK(terngrad(1.2345678, 64).name() == "terngrad(1.2345678,64)");
   CHECK(terngrad(0).name() == unclipped().name());
   CHECK(terngrad(0, 64).name() == unclipped(64).name());
   CHECK(summed_terngrad().name() == "summed_terngrad");

@@ -88,29 +88,31 @@ class bypass : public detail::around<bypass<C>, C> {
   }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
-    return dense(dims) ? transfer{transport::sum, kind_of<In>(), dims.n}
+    return dense(dims) ? detail::transfer_of<In>(identity(), r, dims, ranks)
                        : detail::transfer_of<In>(codec_, r, dims, ranks);
   }
   template <class In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
-    return dense(dims) ? 0 : detail::exchange_scratch_bytes<In>(codec_, exec, dims, ranks);
+    return dense(dims) ? detail::exchange_scratch_bytes<In>(identity(), exec, dims, ranks)
+                       : detail::exchange_scratch_bytes<In>(codec_, exec, dims, ranks);
   }
   template <class In, executor E>
     requires exchangeable<C, In, E>
   void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
                stream_on<E, In const> x, span_on<E, std::byte> out, auto const& agreed, auto& local,
                workspace_on<E>& ws) const {
-    if (dense(dims)) return exec.copy(out.data(), x.data, out.size());
+    if (dense(dims))
+      return detail::produce<In>(identity(), exec, id, dims, ranks, round, x, out, detail::nothing, detail::nothing,
+                                 ws);
     detail::produce<In>(codec_, exec, id, dims, ranks, round, x, out, inside(agreed), inside(local), ws);
   }
   template <class In, executor E>
     requires exchangeable<C, In, E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
               stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
-    if (!dense(dims))
-      return detail::absorb<In>(codec_, exec, id, dims, ranks, round, in, x, inside(agreed), inside(local), ws);
-    auto const* sum = reinterpret_cast<In const*>(in.bytes.data());
-    exec.for_each_index(dims.n, detail::scale<In, In>{sum, x.data, accum<In>{1} / static_cast<accum<In>>(ranks)});
+    if (dense(dims))
+      return detail::absorb<In>(identity(), exec, id, dims, ranks, round, in, x, detail::nothing, detail::nothing, ws);
+    detail::absorb<In>(codec_, exec, id, dims, ranks, round, in, x, inside(agreed), inside(local), ws);
   }
 
  private:

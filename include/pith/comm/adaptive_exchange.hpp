@@ -10,6 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -115,6 +118,7 @@ class adaptive_exchange {
         codecs_(exchange_.codecs()),
         choices_(codecs_.size()),
         board_(exec, codecs_.size(), comm.size()) {
+    require_rates();
     require_one_controller();
     if (detail::needs_gradients<R>()) exchange_.measure_gradients(board_.squares());
   }
@@ -144,11 +148,13 @@ class adaptive_exchange {
     wait();
   }
   void begin(span_on<E, In> gradients, double weight = 1) {
+    exchange_.require_begin(gradients.size(), weight);
     prepare();
     exchange_.begin(gradients, weight);
     note_begun();
   }
   void begin(double weight = 1) {
+    exchange_.require_begin(size(), weight);
     prepare();
     exchange_.begin(weight);
     note_begun();
@@ -173,6 +179,7 @@ class adaptive_exchange {
 
   /// Of all ranks, since the rates of the next step come into force.
   std::vector<std::byte> export_state() {
+    exchange_.require_idle("export_state");
     prepare();
     auto const controller = controller_.save();
     auto const states = exchange_.export_state();
@@ -180,21 +187,26 @@ class adaptive_exchange {
     auto bytes = saved_bytes(&head, 1);
     bytes.insert(bytes.end(), controller.begin(), controller.end());
     bytes.insert(bytes.end(), states.begin(), states.end());
-    return bytes;
+    return detail::save_states(controller_words(), bytes);
   }
+  /// Of all ranks. Where the state of one is refused, it throws what gradient_exchange::import_state throws, the others
+  /// agreement_error, and nothing is changed on any.
   void import_state(span<std::byte const> bytes) {
-    auto head = header();
-    detail::require(bytes.size() >= sizeof head, "adaptive_exchange: the state must be at least ", sizeof head,
-                    " bytes, got ", bytes.size());
-    std::memcpy(&head, bytes.data(), sizeof head);
-    auto const rest = bytes.subspan(sizeof head);
-    detail::require(head.controller <= rest.size(), "adaptive_exchange: the controller's state must be at most ",
-                    rest.size(), " bytes, got ", head.controller);
-    controller_.load(rest.first(head.controller));
-    step_ = head.step;
-    learning_rate_ = head.learning_rate;
-    choose();
-    exchange_.import_state(rest.subspan(head.controller));
+    auto next = std::optional<restored>();
+    auto failure = std::exception_ptr();
+    try {
+      next.emplace(restore(bytes));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    detail::require_success(exec_, *comm_, "import_state", failure);
+    auto chosen = choices(next->controller, next->head.step);
+    exchange_.import_state(next->states, codecs_at(chosen));
+    choices_ = std::move(chosen);
+    place();
+    controller_ = std::move(next->controller);
+    step_ = next->head.step;
+    learning_rate_ = next->head.learning_rate;
     is_seen_ = is_prepared_ = true;
     last_ = clock::now();
   }
@@ -213,12 +225,36 @@ class adaptive_exchange {
     friend bool operator==(choice const&, choice const&) = default;
   };
 
+  /// What a saved state holds.
+  struct restored {
+    R controller;
+    header head;
+    span<std::byte const> states;
+  };
+
+  restored restore(span<std::byte const> bytes) const {
+    auto const parts = detail::open_states("import_state", bytes);
+    detail::require_words("import_state", controller_words(), parts.words);
+    auto next = restored{controller_, {}, {}};
+    detail::require(parts.states.size() >= sizeof(header), "import_state: an adaptive_exchange's state has at least ",
+                    sizeof(header), " bytes, got ", parts.states.size());
+    std::memcpy(&next.head, parts.states.data(), sizeof(header));
+    auto const rest = parts.states.subspan(sizeof(header));
+    detail::require(next.head.controller <= rest.size(), "import_state: the controller's state has at most ",
+                    rest.size(), " bytes, got ", next.head.controller);
+    next.controller.load(rest.first(next.head.controller));
+    next.states = rest.subspan(next.head.controller);
+    exchange_.require_state(next.states, codecs_at(choices(next.controller, next.head.step)));
+    return next;
+  }
+  std::string controller_words() const { return detail::text("controller ", controller_.name(), '\n'); }
+
   /// Shows the controller the step before, and does as it decides of the next one.
   void prepare() {
     if (is_prepared_) return;
     if (!is_seen_) observe();
+    choose(controller_, step_ + 1);
     ++step_;
-    choose();
     is_prepared_ = true;
   }
   void note_begun() {
@@ -238,22 +274,31 @@ class adaptive_exchange {
     controller_.observe(report_);
     is_seen_ = true;
   }
-  void choose() {
-    bool is_new = false;
-    for (std::uint32_t i = 0; i < codecs_.size(); ++i) {
-      if (!codecs_[i].has_rate()) continue;
-      auto const next = choice{controller_.decide(step_, i), detail::rates_to_measure(controller_, step_, i)};
-      is_new = is_new || !(next == choices_[i]);
-      choices_[i] = next;
-    }
-    if (is_new) change();
+  choice choice_of(R const& controller, std::uint64_t step, std::uint32_t tensor) const {
+    if (!codecs_[tensor].has_rate()) return {};
+    return {controller.decide(step, tensor), detail::rates_to_measure(controller, step, tensor)};
   }
-  void change() {
+  std::vector<choice> choices(R const& controller, std::uint64_t step) const {
+    auto all = std::vector<choice>();
+    for (std::uint32_t i = 0; i < codecs_.size(); ++i) all.push_back(choice_of(controller, step, i));
+    return all;
+  }
+  std::vector<codec_type> codecs_at(std::vector<choice> const& choices) const {
     auto codecs = codecs_;
     for (std::size_t i = 0; i < codecs.size(); ++i) {
-      if (codecs[i].has_rate()) codecs[i] = codecs_[i].measuring(choices_[i].measured).at(choices_[i].rate);
+      if (codecs[i].has_rate()) codecs[i] = codecs_[i].measuring(choices[i].measured).at(choices[i].rate);
     }
-    exchange_.change(std::move(codecs));
+    return codecs;
+  }
+  /// What the controller decides of a step comes into force.
+  void choose(R const& controller, std::uint64_t step) {
+    auto is_new = false;
+    for (std::uint32_t i = 0; i < codecs_.size(); ++i)
+      is_new = is_new || !(choice_of(controller, step, i) == choices_[i]);
+    if (!is_new) return;
+    auto next = choices(controller, step);
+    exchange_.change(codecs_at(next));
+    choices_ = std::move(next);
     place();
   }
   /// Where the numbers of the next steps are.
@@ -274,6 +319,21 @@ class adaptive_exchange {
     return detail::transfer_of<In>(codecs_[tensor].at(rate), 0, dims, comm_->size()).bytes();
   }
 
+  /// Of one tensor at least.
+  void require_rates() const {
+    auto const has_rate = [](auto const& c) { return c.has_rate(); };
+    detail::require(codecs_.empty() || std::ranges::any_of(codecs_, has_rate),
+                    "adaptive_exchange: no codec has a rate to choose: write rated(c), as in ",
+                    "error_feedback(rated(top_k(0.1)))");
+    auto is_asked = false, is_measured = false;
+    for (std::uint32_t i = 0; i < codecs_.size(); ++i) {
+      auto const rates = detail::rates_to_measure(controller_, 1, i);
+      is_asked = is_asked || !rates.empty();
+      is_measured = is_measured || !codecs_[i].measuring(rates).measured_rates().empty();
+    }
+    detail::require(!is_asked || is_measured, "adaptive_exchange: no codec measures what ", controller_.name(),
+                    " decides by: write rated(c), as in error_feedback(rated(top_k(0.1)))");
+  }
   void require_one_controller() const {
     auto const mine = std::vector(1, (digest() << controller_.name()).value());
     auto const rank = detail::first_difference(detail::gather_on_host(exec_, *comm_, mine), 1).first;

@@ -45,7 +45,13 @@ struct short_text {
   explicit short_text(std::string const& text) {
     std::copy_n(text.data(), std::min(text.size(), Size - 1), letters.data());
   }
-  char const* words() const { return letters.data(); }
+  /// As they may be printed, also where they arrived damaged.
+  std::string words() const {
+    auto shown = std::string(letters.begin(), std::find(letters.begin(), letters.end(), '\0'));
+    std::ranges::replace_if(
+        shown, [](char c) { return c < ' ' || c > '~'; }, '?');
+    return shown;
+  }
   friend bool operator==(short_text const&, short_text const&) = default;
 };
 
@@ -106,6 +112,18 @@ std::pair<std::size_t, std::size_t> first_difference(std::vector<T> const& all, 
   return {0, 0};
 }
 
+/// Whether this rank and all others see a difference in what was gathered, so that all go on to find it. Where only some
+/// see one, what a rank received is damaged, and all throw: no rank waits for one that has seen nothing.
+template <class Comm, executor E>
+bool all_see_difference(E const& exec, Comm& comm, bool differs) {
+  auto const seen = gather_on_host(exec, comm, std::vector(1, std::uint64_t{differs ? 1u : 0u}));
+  auto const ranks = static_cast<std::size_t>(std::ranges::count(seen, 1u));
+  if (ranks == seen.size() || ranks == 0) return ranks > 0;
+  auto const first = std::ranges::find(seen, 1u) - seen.begin();
+  throw communication_error(sentence("gradient_exchange: ", ranks, " of ", seen.size(), " ranks, the first one rank ",
+                                     first, ", received that ranks differ: messages are damaged on their way"));
+}
+
 /// Throws on all ranks if tensors, or their codecs, differ: the digests of all are gathered, and the words for one.
 template <class Comm, executor E>
 void require_equal_tensors(E const& exec, Comm& comm, std::vector<agreement> const& each,
@@ -116,7 +134,7 @@ void require_equal_tensors(E const& exec, Comm& comm, std::vector<agreement> con
     most = std::max(most, a.tensors);
     is_equal = is_equal && a.tensors == each[0].tensors && a.digest == each[0].digest;
   }
-  if (is_equal) return;
+  if (!all_see_difference(exec, comm, !is_equal)) return;
   auto digests = std::vector<std::uint64_t>(most);
   std::transform(mine.begin(), mine.end(), digests.begin(),
                  [](std::string const& words) { return (digest() << words).value(); });
@@ -135,6 +153,17 @@ inline std::string words_of(std::exception_ptr const& failure) {
   } catch (...) {
     return "what was thrown is no std::exception";
   }
+}
+
+/// Throws `failure` on the ranks that have one, and on the others that a rank could not do what all were about to.
+template <class Comm, executor E>
+void require_success(E const& exec, Comm& comm, char const* call, std::exception_ptr const& failure) {
+  auto const all = gather_on_host(exec, comm, std::vector(1, std::uint64_t{failure ? 1u : 0u}));
+  if (failure) std::rethrow_exception(failure);
+  auto const failed = std::ranges::find(all, 1u);
+  if (failed != all.end())
+    throw agreement_error(
+        sentence(call, ": rank ", failed - all.begin(), " could not: nothing has changed on any rank"));
 }
 
 /// Throws on all ranks if any differs from rank 0 or could not build its exchange, which throws `failure` itself. One

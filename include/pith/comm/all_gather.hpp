@@ -32,6 +32,7 @@ void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& o
                 codec_state<In, C, E>& state, workspace_on<E>& ws) {
   static_assert(gathers<Comm, E>,
                 "pith: all_gather needs a communicator with all_gather(exec, span<std::byte const>, span<std::byte>)");
+  auto const environment = detail::default_float_environment();
   auto const id = state.id();
   auto const own = over.dims(comm.rank());
   detail::require_parts("all_gather", codec, over, id, comm.rank(), comm.size());
@@ -40,6 +41,7 @@ void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& o
   detail::require_size("all_gather", "the elements of the whole", over.n, whole.size());
   detail::require(detail::state_bytes(state.agreed()) == 0, "all_gather: ", codec.name(),
                   " must have no state of all ranks: parts of a tensor share none");
+  ws.require("all_gather", "all_gather_bytes", all_gather_bytes<In>(exec, codec, over, comm.size()));
   state.advance(exec);
   auto const scope = ws.mark();
   auto const bytes = detail::part_bytes<In>(codec, over);

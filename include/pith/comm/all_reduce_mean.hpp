@@ -141,6 +141,7 @@ template <class In, executor E, class Comm, class C>
 void all_reduce_mean(E const& exec, rank_groups<Comm>& comms, C const& codec,
                      span_on<E, std::type_identity_t<In>> gradient, codec_state<In, C, E>& state, workspace_on<E>& ws) {
   explain_communicator<Comm, E>();
+  auto const environment = detail::default_float_environment();
   auto const& dims = state.dims();
   auto const x = stream_on<E, In>{gradient.data(), dims.n};
   auto const ranks = comms.size();
@@ -149,6 +150,8 @@ void all_reduce_mean(E const& exec, rank_groups<Comm>& comms, C const& codec,
                   ", the communicator of rank ", comms.rank());
   detail::require_served<In, Comm, E>(codec, dims, ranks);
   detail::require_grouped<In>(codec, dims, comms);
+  detail::require_states(codec, state.agreed(), state.local());
+  ws.require("all_reduce_mean", "workspace_bytes", workspace_bytes<In>(exec, codec, dims, ranks));
   state.advance(exec);
   for (unsigned round = 0; round < detail::rounds(codec, dims, ranks); ++round)
     detail::run_round<In>(exec, comms, codec, round, x, state, ws);

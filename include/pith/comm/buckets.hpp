@@ -53,9 +53,13 @@ class ready_buckets {
     for (std::size_t b = 0; b < buckets_.size(); ++b) missing_[b] = buckets_[b].last - buckets_[b].first;
     is_cancelled_ = false;
   }
+  void require_missing(std::size_t tensor) const {
+    auto const lock = std::lock_guard(mutex_);
+    require_unmarked(tensor);
+  }
   void add(std::size_t tensor) {
     auto const lock = std::lock_guard(mutex_);
-    require(is_ready_[tensor] == 0, "gradient_exchange: tensor ", tensor, " is ready for the second time in a step");
+    require_unmarked(tensor);
     mark(tensor);
   }
   void add_rest() {
@@ -92,6 +96,9 @@ class ready_buckets {
   }
 
  private:
+  void require_unmarked(std::size_t tensor) const {
+    require(is_ready_[tensor] == 0, "gradient_exchange: tensor ", tensor, " is ready for the second time in a step");
+  }
   void mark(std::size_t tensor) {
     is_ready_[tensor] = 1;
     if (--missing_[bucket_of_[tensor]] == 0) changed_.notify_all();

@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 /// When ranks make sure that they do the same.
 enum class verify : std::uint8_t {
   when_built,  ///< the same tensors, codecs and options
-  each_step,  ///< and before each step the same codecs and agreed states: for debugging, one gathering of 24 bytes and a
+  each_step,  ///< and before each step the same codecs and agreed states: for debugging, two gatherings of 24 and 8 bytes and a
               ///< pass over these states
 };
 

@@ -88,6 +88,7 @@ class exchange_pipeline {
   /// Goes on as long as is_there(bucket) says that its gradients are, and returns whether the step is done.
   template <class IsThere>
   bool advance(ready_buckets const& ready, IsThere const& is_there) {
+    auto const environment = default_float_environment();
     auto ws = workspace_on<E>(scratch_.view());
     for (; next_ < line_.size(); ++next_) {
       auto const bucket = line_[next_].bucket;

@@ -8,7 +8,9 @@
 #include <pith/comm/exchanged_tensors.hpp>
 #include <pith/comm/policy.hpp>
 #include <pith/comm/progress_thread.hpp>
+#include <pith/comm/saved_state.hpp>
 #include <pith/core/any_codec.hpp>
+#include <pith/core/inspect.hpp>
 #include <pith/core/saving.hpp>
 #include <pith/version.hpp>
 
@@ -16,7 +18,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -65,7 +66,6 @@ class gradient_exchange {
     }
     auto const described = failure ? std::vector<std::string>() : descriptions(codecs());
     detail::require_agreement(exec_, comm, agreement(described, options), described, failure);
-    fingerprint_ = fingerprint(described);
     engine_->pipeline.connect();
   }
 
@@ -112,36 +112,47 @@ class gradient_exchange {
 
   /// A step begins, of gradients that will be ready one by one in this memory, all tensors one after another.
   void begin(span_on<E, In> gradients, double weight = 1) {
-    detail::require_size("gradient_exchange", "the elements of all gradients", size(), gradients.size());
+    require_begin(gradients.size(), weight);
     begin(weight);
     model().lay(gradients);
   }
   /// A step begins, of gradients that ready(tensor, gradient) shows.
   void begin(double weight = 1) {
-    require_idle("begin");
-    require_weight(weight);
-    if (how_ != gather::padded) detail::require_no_capture(exec_, how_);
+    require_begin(size(), weight);
     model().lay_none();
     engine_->ready.begin();
     engine_->pipeline.begin_step(weight);
     phase_ = phase::ready;
   }
 
+  /// Throws, in the name of a call, in a step and after one that threw.
+  void require_idle(char const* call) const {
+    detail::require(phase_ != phase::ready, "gradient_exchange: ", call, "() comes between steps, and wait() ends one");
+    detail::require(phase_ != phase::failed, "gradient_exchange: ", call,
+                    "() after a step that threw: states differ among tensors and ranks until import_state()");
+  }
+  /// Throws where begin() would refuse gradients of so many elements, and changes nothing.
+  void require_begin(std::uint64_t elements, double weight) const {
+    require_idle("begin");
+    detail::require_size("gradient_exchange", "the elements of all gradients", size(), elements);
+    require_weight(weight);
+    if (how_ != gather::padded) detail::require_no_capture(exec_, how_);
+  }
+
   /// The gradient of a tensor is written, and is the exchange's until wait() returns.
   void ready(std::size_t tensor) {
-    require_step("ready", tensor);
+    require_missing(tensor);
     detail::require(model().is_laid(tensor), "gradient_exchange: the step began without gradients: ready(", tensor,
                     ", gradient) shows that of a tensor");
-    engine_->ready.add(tensor);
-    advance();
+    add(tensor);
   }
   /// The same of one that lies here.
   void ready(std::size_t tensor, span_on<E, In> gradient) {
-    require_step("ready", tensor);
+    require_missing(tensor);
     detail::require_size("gradient_exchange", "the elements of the gradient", tensors()[tensor].dims.n,
                          gradient.size());
     model().lay(tensor, gradient.data());
-    ready(tensor);
+    add(tensor);
   }
 
   /// Ends the step: all gradients are means. What was not said to be ready is ready now.
@@ -173,6 +184,7 @@ class gradient_exchange {
   /// Multiplies all that is fed back by a factor: the loss scale or the learning rate changed.
   void rescale(double factor) {
     require_idle("rescale");
+    detail::require(std::isfinite(factor), "gradient_exchange: rescale() needs a finite factor, got ", factor);
     model().rescale(exec_, factor);
   }
 
@@ -185,22 +197,7 @@ class gradient_exchange {
   ///   errors   agreement_error on all ranks if codecs differ or one does not fit; then the old ones stay in force
   void change(std::vector<codec_type> codecs) {
     require_idle("change");
-    auto next = std::optional<typename detail::exchanged_tensors<In, E>::change>();
-    auto described = std::vector<std::string>();
-    auto failure = std::exception_ptr();
-    try {
-      detail::require_size("change", "the codecs of all tensors", tensors().size(), codecs.size());
-      next.emplace(engine_->pipeline.prepare(std::move(codecs)));
-      described = descriptions(next->codecs);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    auto mine = detail::agreement();
-    mine.describe(described);
-    detail::require_agreement(exec_, engine_->pipeline.comm(), mine, described, failure);
-    engine_->pipeline.apply(*std::move(next));
-    engine_->pipeline.connect();
-    fingerprint_ = fingerprint(described);
+    change_to(std::move(codecs));
   }
 
   /// What each step measures, in the executor's memory: of each tensor |g|^2, written to `squares` from the next step on,
@@ -208,30 +205,50 @@ class gradient_exchange {
   void measure_gradients(double* squares) { model().measure_into(squares); }
   double const* energies(std::size_t tensor) const { return model().energies(tensor); }
 
-  /// The bytes of all states of this rank.
+  /// What feedback keeps of a tensor on this rank, on the host, between steps: pith::fed_back of its codec and state.
+  std::vector<accum<In>> fed_back(std::size_t tensor) {
+    require_idle("fed_back");
+    detail::require(tensor < tensors().size(), "gradient_exchange: fed_back() of tensor ", tensor, " of ",
+                    tensors().size());
+    return pith::fed_back<In>(exec_, codecs()[tensor], model().state(tensor));
+  }
+
+  /// The bytes of all states of this rank, with the names of tensors and codecs and a checksum.
   std::vector<std::byte> export_state() const {
     require_idle("export_state");
     auto saved = detail::field_saver<E>(exec_);
-    saved.bytes.resize(sizeof fingerprint_);
-    std::memcpy(saved.bytes.data(), &fingerprint_, sizeof fingerprint_);
     model().fields(saved);
-    return std::move(saved.bytes);
+    return detail::save_states(state_words(codecs()), saved.bytes);
   }
 
   /// Puts back what export_state of an equal exchange returned, on all ranks; it may have gathered otherwise, in other
-  /// buckets. With gather::predicted the next step has full capacity.
+  /// buckets, by another executor. With gather::predicted the next step has full capacity.
+  ///
+  ///   errors   std::invalid_argument, before anything is changed: bytes that are no state, are damaged, or are of
+  ///            another rank, number of ranks, seed, element type, tensor or codec
   void import_state(span<std::byte const> bytes) {
-    detail::require(phase_ != phase::ready, "gradient_exchange: import_state() comes between steps");
+    auto const states = require_state(bytes, codecs());
     auto size = detail::field_counter();
     model().fields(size);
-    detail::require_size("import_state", "the bytes of the state", sizeof fingerprint_ + size.bytes, bytes.size());
-    detail::require(std::memcmp(bytes.data(), &fingerprint_, sizeof fingerprint_) == 0,
-                    "import_state: the state is of another rank or other tensors, codecs, seed or number of ranks");
-    auto loaded = detail::field_loader<E>(exec_, bytes.data() + sizeof fingerprint_);
+    detail::require_size("import_state", "the bytes of the states", size.bytes, states.size());
+    auto loaded = detail::field_loader<E>(exec_, states.data());
     model().fields(loaded);
     exec_.wait();
     model().forget();
     phase_ = phase::idle;
+  }
+  /// The same of a state that was exported when the codecs were these, which come into force: of all ranks, as change().
+  void import_state(span<std::byte const> bytes, std::vector<codec_type> codecs) {
+    require_state(bytes, codecs);
+    change_to(std::move(codecs));
+    import_state(bytes);
+  }
+  /// Throws as import_state does, if by then the codecs are these, and changes nothing. Returns the bytes of the states.
+  span<std::byte const> require_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs) const {
+    detail::require(phase_ != phase::ready, "gradient_exchange: import_state() comes between steps");
+    auto const parts = detail::open_states("import_state", bytes);
+    detail::require_words("import_state", state_words(codecs), parts.words);
+    return parts.states;
   }
 
  private:
@@ -265,7 +282,26 @@ class gradient_exchange {
 
   auto& model() const { return engine_->pipeline.model(); }
 
-  void advance() {
+  void change_to(std::vector<codec_type> codecs) {
+    auto next = std::optional<typename detail::exchanged_tensors<In, E>::change>();
+    auto described = std::vector<std::string>();
+    auto failure = std::exception_ptr();
+    try {
+      detail::require_size("change", "the codecs of all tensors", tensors().size(), codecs.size());
+      next.emplace(engine_->pipeline.prepare(std::move(codecs)));
+      described = descriptions(next->codecs);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    auto mine = detail::agreement();
+    mine.describe(described);
+    detail::require_agreement(exec_, engine_->pipeline.comm(), mine, described, failure);
+    engine_->pipeline.apply(*std::move(next));
+    engine_->pipeline.connect();
+  }
+
+  void add(std::size_t tensor) {
+    engine_->ready.add(tensor);
     if constexpr (host_executor<E>) {
       if (!is_running_) engine_->start();
       is_running_ = true;
@@ -285,18 +321,14 @@ class gradient_exchange {
     }
   }
 
-  void require_idle(char const* call) const {
-    detail::require(phase_ != phase::ready, "gradient_exchange: ", call, "() comes between steps, and wait() ends one");
-    detail::require(phase_ != phase::failed, "gradient_exchange: ", call,
-                    "() after a step that threw: states differ among tensors and ranks until import_state()");
-  }
   void require_step(char const* call) const {
     detail::require(phase_ == phase::ready, "gradient_exchange: ", call, "() comes in a step, which begin() begins");
   }
-  void require_step(char const* call, std::size_t tensor) const {
-    require_step(call);
-    detail::require(tensor < tensors().size(), "gradient_exchange: ", call, "() of tensor ", tensor, " of ",
+  void require_missing(std::size_t tensor) const {
+    require_step("ready");
+    detail::require(tensor < tensors().size(), "gradient_exchange: ready() of tensor ", tensor, " of ",
                     tensors().size());
+    engine_->ready.require_missing(tensor);
   }
   void require_weight(double weight) const {
     detail::require(is_weighted_ || weight == 1,
@@ -329,18 +361,19 @@ class gradient_exchange {
     mine.describe(tensors);
     return mine;
   }
-  std::uint64_t fingerprint(std::vector<std::string> const& tensors) const {
+  /// What must be equal where states are put back, line by line.
+  std::string state_words(std::vector<codec_type> const& codecs) const {
     auto const& comm = engine_->pipeline.comm();
-    return (digest() << element_name<In>() << E::name() << PITH_VERSION_MAJOR << PITH_VERSION_MINOR
-                     << detail::digest_of(tensors) << seed_ << comm.rank() << comm.size())
-        .value();
+    auto words = detail::text("pith ", PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR, "\nrank ", comm.rank(), " of ",
+                              comm.size(), "\nseed ", seed_, "\nelements of ", element_name<In>(), '\n');
+    for (auto const& tensor : descriptions(codecs)) words.append("tensor ").append(tensor).append("\n");
+    return words;
   }
 
   E exec_;
   gather how_;
   bool is_weighted_;
   std::uint64_t seed_;
-  std::uint64_t fingerprint_ = 0;
   phase phase_ = phase::idle;
   bool is_running_ = false;  ///< the engine's thread, in this step
   std::unique_ptr<engine> engine_;

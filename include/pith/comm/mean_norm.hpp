@@ -57,6 +57,11 @@ double* take_norms(E const& exec, Comm& comm, span_on<E, In> x, workspace_on<E>&
 
 }  // namespace detail
 
+/// The workspace bytes that clip_to_mean_norm and clamp_to_mean_norm need for n elements.
+constexpr std::size_t mean_norm_bytes(std::uint64_t n) {
+  return scratch_for<double>(2) + detail::reduce_scratch_bytes<double>(n) + detail::scratch_alignment;
+}
+
 /// Scales a rank's gradient, in place, so that its norm is at most sqrt(mean over the ranks of |gradient|^2). All ranks
 /// call it with the gradient of the same tensor, or of all tensors, before they exchange it.
 ///
@@ -67,6 +72,7 @@ double* take_norms(E const& exec, Comm& comm, span_on<E, In> x, workspace_on<E>&
 ///   source   the released code of Deep Gradient Compression (Lin, Han, Mao, Wang and Dally, ICLR 2018)
 template <real In, executor E, class Comm>
 void clip_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {
+  ws.require("clip_to_mean_norm", "mean_norm_bytes", mean_norm_bytes(gradient.size()));
   auto const scope = ws.mark();
   auto* const norms = detail::take_norms<In>(exec, comm, gradient, ws);
   exec.for_each_index(1, detail::factor_of_norms{norms});
@@ -77,13 +83,10 @@ void clip_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, works
 /// of its own rank, so this seldom changes anything where ranks have like gradients, and never on one rank.
 template <real In, executor E, class Comm>
 void clamp_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {
+  ws.require("clamp_to_mean_norm", "mean_norm_bytes", mean_norm_bytes(gradient.size()));
   auto const scope = ws.mark();
   auto const* const norms = detail::take_norms<In>(exec, comm, gradient, ws);
   exec.for_each_index(gradient.size(), detail::clamp_by<In>{gradient.data(), norms + 1});
-}
-
-constexpr std::size_t mean_norm_bytes(std::uint64_t n) {
-  return scratch_for<double>(2) + detail::reduce_scratch_bytes<double>(n);
 }
 
 }  // namespace pith::inline v0

@@ -46,7 +46,7 @@ struct send_pairs {
 
   PITH_HD void operator()(std::uint64_t i) const {
     auto const region = i / to.size(), j = i % to.size();
-    std::uint64_t const first = starts[region], due = starts[region + 1] - first;
+    std::uint64_t const first = starts[region], last = starts[region + 1], due = last > first ? last - first : 0;
     auto const turn = due > to.size() ? (*step * to.size() + j) % due : j;
     auto const is_pair = j < due;
     to.values(region)[j] = is_pair ? own.values[first + turn] : In();

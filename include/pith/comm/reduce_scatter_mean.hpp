@@ -31,6 +31,7 @@ void reduce_scatter_mean(E const& exec, Comm& comm, C const& codec, tensor_parts
   static_assert(exchanges_pieces<Comm, E>,
                 "pith: reduce_scatter_mean needs a communicator with all_to_all(exec, span<std::byte const>, "
                 "span<std::byte>)");
+  auto const environment = detail::default_float_environment();
   auto const id = state.id();
   auto const* const verb = "reduce_scatter_mean";
   detail::require_parts(verb, codec, over, id, comm.rank(), comm.size());
@@ -39,6 +40,7 @@ void reduce_scatter_mean(E const& exec, Comm& comm, C const& codec, tensor_parts
   detail::require_size(verb, "the elements of the part", over.dims(comm.rank()).n, part.size());
   detail::require(detail::state_bytes(state.agreed()) + detail::state_bytes(state.local()) == 0, verb, ": ",
                   codec.name(), " must have no state: parts of a tensor share none");
+  ws.require(verb, "reduce_scatter_bytes", reduce_scatter_bytes<In>(exec, codec, over, comm.size()));
   state.advance(exec);
   auto const scope = ws.mark();
   auto const bytes = comm.size() * detail::part_bytes<In>(codec, over);

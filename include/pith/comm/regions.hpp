@@ -8,7 +8,8 @@
 namespace pith::inline v0::detail {
 
 /// `count` regions of n elements. words[r] is where region r begins, once words[0] is their number; before that they
-/// are equal parts. Regions from `count` on are empty.
+/// are equal parts. Regions from `count` on are empty. Words of a damaged state may be any: begin(r) <= n, and a region
+/// that ends before it begins is empty.
 struct regions {
   std::uint32_t const* words;
   std::uint32_t n, count;
@@ -16,7 +17,8 @@ struct regions {
   PITH_HD std::uint32_t begin(std::uint64_t r) const {
     if (r == 0) return 0;
     if (r >= count) return n;
-    return words[0] == count ? words[r] : static_cast<std::uint32_t>(n * r / count);
+    if (words[0] != count) return static_cast<std::uint32_t>(n * r / count);
+    return words[r] < n ? words[r] : n;
   }
   PITH_HD bool holds(std::uint64_t r, std::uint32_t i) const { return begin(r) <= i && i < begin(r + 1); }
 };

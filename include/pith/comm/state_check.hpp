@@ -67,15 +67,16 @@ std::vector<state_digest> state_digests(E const& exec, exchanged_tensors<In, E>&
                                  "\" on rank ", rank, " differs from rank 0's"));
 }
 
-/// Throws on all ranks if any has other steps, codecs or agreed states than rank 0. One gathering of 24 bytes if all is
-/// well.
+/// Throws on all ranks if any has other steps, codecs or agreed states than rank 0. Two gatherings of 24 and
+/// 8 bytes if all is well.
 template <real In, executor E, class Comm>
 void require_equal_states(E const& exec, Comm& comm, exchanged_tensors<In, E>& all) {
   auto const mine = state_digests(exec, all);
   auto whole = digest();
   for (auto const& d : mine) whole << d.steps << d.codec << d.agreed;
   auto const summary = std::vector(1, state_digest{mine.empty() ? 0 : mine[0].steps, 0, whole.value()});
-  if (first_difference(gather_on_host(exec, comm, summary), 1).first == 0) return;
+  auto const differs = first_difference(gather_on_host(exec, comm, summary), 1).first != 0;
+  if (!all_see_difference(exec, comm, differs)) return;
   auto const each = gather_on_host(exec, comm, mine);
   auto const [rank, tensor] = first_difference(each, mine.size());
   throw_difference(all.specs()[tensor].name, rank, each[rank * mine.size() + tensor], each[tensor]);

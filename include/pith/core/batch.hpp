@@ -73,7 +73,9 @@ template <class In, executor E, class C>
 void encode_batch(E const& exec, C const& codec, call const& id, segment_table<E> const& table,
                   span_on<E, In const> gradients, span_on<E, std::byte> payloads, workspace_on<E>& ws) {
   detail::explain_batch<In, E, C>();
+  auto const environment = detail::default_float_environment();
   detail::require_batch<In>("encode_batch", codec, table, gradients.size(), payloads.size());
+  ws.require("encode_batch", "batch_workspace_bytes", batch_workspace_bytes<In>(exec, codec, table));
   if constexpr (detail::batches<C>) {
     auto const clear = detail::clear_paddings{table.segments(), payloads.data()};
     if (table.has_padding()) exec.for_each_index(table.tensors().size(), clear);
@@ -94,7 +96,9 @@ void decode_batch(E const& exec, C const& codec, call const& id, segment_table<E
                   span_on<E, std::byte const> payloads, span_on<E, std::type_identity_t<In>> gradients,
                   workspace_on<E>& ws) {
   detail::explain_batch<In, E, C>();
+  auto const environment = detail::default_float_environment();
   detail::require_batch<In>("decode_batch", codec, table, gradients.size(), payloads.size());
+  ws.require("decode_batch", "batch_workspace_bytes", batch_workspace_bytes<In>(exec, codec, table));
   if constexpr (detail::batches<C>) {
     codec.batch().template decode<In>(exec, table, payloads.data(), gradients.data());
   } else {

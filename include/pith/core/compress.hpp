@@ -3,6 +3,7 @@
 
 #include <pith/core/explain.hpp>
 #include <pith/core/fed_back.hpp>
+#include <pith/core/float_environment.hpp>
 #include <pith/core/rounds.hpp>
 
 #include <algorithm>
@@ -118,6 +119,11 @@ inline void require_size(char const* verb, char const* what, std::size_t expecte
 inline void require_room(char const* verb, std::size_t expected, std::size_t got) {
   require(got >= expected, verb, ": the payload must have ", expected, " bytes, got ", got);
 }
+/// For encoding and for decoding.
+template <class In, class C, executor E>
+void require_scratch(char const* verb, E const& exec, C const& codec, shape const& dims, workspace_on<E> const& ws) {
+  ws.require(verb, "workspace_bytes", workspace_bytes<In>(exec, codec, dims));
+}
 inline void require_aligned(char const* verb, char const* what, void const* at) {
   auto const beyond = reinterpret_cast<std::uintptr_t>(at) % section_alignment;
   require(beyond == 0, verb, ": ", what, " must lie at a multiple of 8 bytes, got ", beyond, " beyond one");
@@ -130,11 +136,14 @@ inline void require_aligned(char const* verb, char const* what, void const* at) 
 template <class In, executor E, class C>
 void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> const> x,
               span_on<E, std::byte> payload, codec_state<In, C, E>& state, workspace_on<E>& ws) {
+  auto const environment = detail::default_float_environment();
   auto const& dims = state.dims();
   auto const size = payload_bytes<In>(codec, dims);
   detail::require_size("compress", "the elements of x", dims.n, x.size());
   detail::require_room("compress", size, payload.size());
   detail::require_aligned("compress", "the payload", payload.data());
+  detail::require_states(codec, state.agreed(), state.local());
+  detail::require_scratch<In>("compress", exec, codec, dims, ws);
   state.advance(exec);
   detail::encode_payload<In>(codec, exec, state.id(), dims, stream_on<E, In const>{x.data(), dims.n},
                              payload.first(size), state.agreed(), state.local(), ws);
@@ -152,11 +161,14 @@ template <class In, executor E, class C>
 void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload,
                 span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws,
                 std::uint16_t from) {
+  auto const environment = detail::default_float_environment();
   auto const& dims = state.dims();
   auto const size = payload_bytes<In>(codec, dims);
   detail::require_size("decompress", "the elements of x", dims.n, x.size());
   detail::require_room("decompress", size, payload.size());
   detail::require_aligned("decompress", "the payload", payload.data());
+  detail::require_states(codec, state.agreed(), state.local());
+  detail::require_scratch<In>("decompress", exec, codec, dims, ws);
   auto id = state.id();
   id.rank = from;
   detail::decode_payload<In>(codec, exec, id, dims, payload.first(size), stream_on<E, In>{x.data(), dims.n},

@@ -20,11 +20,17 @@ class policy_states {
         swap_([](policy_states const& a, policy_states const& b) {
           std::swap(*static_cast<Agreed*>(a.agreed_.state), *static_cast<Agreed*>(b.agreed_.state));
           std::swap(*static_cast<Local*>(a.local_.state), *static_cast<Local*>(b.local_.state));
-        }) {}
+        }),
+        show_([](void* state, field_visitor& f) { static_cast<Local*>(state)->fields(f); }) {}
 
   /// Exchanges what two policies remember, if they remember the same.
   void swap_with(policy_states const& other) const {
     if (swap_ != nullptr && agreed_.is_like(other.agreed_) && local_.is_like(other.local_)) swap_(*this, other);
+  }
+
+  /// What the policy keeps on this rank.
+  void local_fields(field_visitor& f) const {
+    if (show_ != nullptr) show_(local_.state, f);
   }
 
  private:
@@ -56,6 +62,7 @@ class policy_states {
 
   part agreed_, local_;
   void (*swap_)(policy_states const&, policy_states const&) = nullptr;
+  void (*show_)(void* state, field_visitor&) = nullptr;
 };
 
 /// What a codec feeds back, of its states.

@@ -11,7 +11,8 @@ namespace pith::inline v0 {
 /// Sends every value unchanged.
 ///
 ///   emits    n values of In; no side record
-///   errors   values of half are summed as half: a sum above 65504 is infinite
+///   errors   a mean of half over N ranks: values travel divided by 2^k >= N, so that no sum overflows; those below
+///            2^(k - 14) are rounded to multiples of 2^(k - 24)
 ///   is       unbiased (omega 0), contractive (delta 1), summable, reproducible
 class identity : public pipeable {
  public:

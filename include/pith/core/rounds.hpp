@@ -6,6 +6,7 @@
 #include <pith/core/convert.hpp>
 #include <pith/core/entry_sum.hpp>
 
+#include <bit>
 #include <concepts>
 #include <cstdint>
 #include <utility>
@@ -183,6 +184,16 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
   }
 }
 
+/// What gradients are divided by before they are summed in flight: by the ranks where the sum is decoded as a mean; by a
+/// power of two where values travel as half, whose sum might overflow where the mean does not.
+template <class In, class C>
+unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
+  auto const form = sums(c);
+  if (form == sum_form::decode) return ranks;
+  if (form == sum_form::none) return 1;
+  return transfer_of<In>(c, 0, dims, ranks).kind == element_kind::f16 ? std::bit_ceil(ranks) : 1;
+}
+
 /// Whether a rank receives what others produced apart from its own, not a sum.
 constexpr bool comes_apart(transport how) { return how != transport::sum && how != transport::max; }
 
@@ -216,7 +227,7 @@ std::size_t exchange_scratch_bytes(C const& c, E const& exec, shape const& dims,
     return c.template exchange_scratch_bytes<In>(exec, dims, ranks);
   } else {
     if (sums(c) == sum_form::none) return mean_scratch_bytes<In>(c, exec, dims, ranks);
-    auto const share = sums(c) == sum_form::decode && ranks > 1 ? scratch_for<In>(dims.n) : 0;
+    auto const share = sum_divisor<In>(c, dims, ranks) > 1 ? scratch_for<In>(dims.n) : 0;
     return share + scratch_bytes<In>(c, exec, dims);
   }
 }
@@ -291,7 +302,7 @@ void produce(C const& c, E const& exec, call const& id, shape const& dims, unsig
   if constexpr (collective<C, In, E>) {
     c.produce(exec, id, dims, ranks, round, x, out, agreed, local, ws);
   } else {
-    auto const share = sums(c) == sum_form::decode ? 1.0 / ranks : 1.0;
+    auto const share = 1.0 / sum_divisor<In>(c, dims, ranks);
     encode_payload<In>(c, exec, id, dims, scaled<In>(exec, x, share, ws), out, agreed, local, ws);
   }
 }
@@ -307,7 +318,7 @@ void absorb(C const& c, E const& exec, call const& id, shape const& dims, unsign
     decode_mean<In>(c, exec, id, dims, ranks, in, x, agreed, ws);
   } else {
     decode_payload<In>(c, exec, id, dims, in.bytes, x, agreed, ws);
-    if (sums(c) == sum_form::encode) rescale<In>(exec, x, 1.0 / ranks);
+    rescale<In>(exec, x, static_cast<double>(sum_divisor<In>(c, dims, ranks)) / ranks);
   }
 }
 
@@ -383,11 +394,11 @@ void contribution(C const& c, E const& exec, call const& id, shape const& dims, 
     c.contribution(exec, id, dims, ranks, produced, sent, agreed, ws);
   } else {
     decode_payload<In>(c, exec, id, dims, produced, sent, agreed, ws);
-    if (sums(c) != sum_form::decode) return;
     if constexpr (maybe_affine<C>) {
-      if (is_affine(c)) return scale_about_zero<In>(c, exec, id, dims, ranks, sent, agreed, ws);
+      if (is_affine(c) && sums(c) == sum_form::decode)
+        return scale_about_zero<In>(c, exec, id, dims, ranks, sent, agreed, ws);
     }
-    rescale<In>(exec, sent, ranks);
+    rescale<In>(exec, sent, sum_divisor<In>(c, dims, ranks));
   }
 }
 

@@ -151,14 +151,34 @@ void visit_pieces(C const& c, shape const& dims, piece_visitor& visitor) {
   }
 }
 
+/// Adds up the used pieces of a payload.
+template <class E>
+class used_counter final : public piece_visitor {
+ public:
+  used_counter(E const& exec, span_on<E, std::byte const> payload) : exec_(exec), payload_(payload) {}
+
+  std::uint32_t count(std::size_t at, std::uint64_t) override { return read_count<E>(exec_, payload_, at); }
+  void piece(payload_piece const& used) override { bytes_ += used.used; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  E const& exec_;
+  span_on<E, std::byte const> payload_;
+  std::size_t bytes_ = 0;
+};
+
 }  // namespace detail
 
-/// The bytes that `seal` makes of a payload. Waits for the payload; nothing here can be captured in a graph.
+/// The bytes of a payload that hold something, which `seal` keeps: fewer than payload_bytes where the rate varies. Of a
+/// codec whose type is known at run time only, `seal` keeps all. Waits for the payload; nothing here can be captured in a
+/// graph.
 template <real In, executor E, class C>
 std::size_t used_bytes(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
-  std::size_t used = 0;
-  for (auto const& piece : detail::pieces_in<In>(exec, codec, dims, payload)) used += piece.used;
-  return used;
+  auto const size = payload_bytes<In>(codec, dims);
+  detail::require(payload.size() >= size, "used_bytes: the payload must have ", size, " bytes, got ", payload.size());
+  auto used = detail::used_counter<E>(exec, payload.first(size));
+  detail::visit_pieces<In>(codec, dims, used);
+  return used.bytes();
 }
 
 /// Copies what a payload uses to the beginning of `sealed`, which has at least used_bytes; its size.

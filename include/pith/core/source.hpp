@@ -66,7 +66,14 @@ concept loads_tiles = requires {
   requires Source::is_tiled;
 };
 
-/// p = residual + g; p - sent is kept where it is a number, elsewhere the residual stays.
+/// What stays of a residual where p - sent is no number: all of it, unless squares of such numbers overflow when a tensor
+/// adds them up. That may be why it is no number, and would happen again in every step.
+template <class A>
+PITH_HD A lasting(A residual) {
+  return magnitude(residual) <= (sizeof(A) == 4 ? A(0x1p47) : A(0x1p495)) ? residual : A{0};
+}
+
+/// p = residual + g; p - sent is kept where it is a number, elsewhere what is lasting of the residual.
 template <class In>
 struct residual_source {
   static constexpr bool keeps = true;
@@ -103,7 +110,7 @@ struct residual_source {
       auto const gone = run.read(sent + begin);
       run.write(to + begin, [&](std::uint32_t i) {
         auto const unsent = (old[i] + element_cast<A>(own[i])) - gone[i];
-        return is_finite(unsent) ? unsent : old[i];
+        return is_finite(unsent) ? unsent : lasting(old[i]);
       });
     });
   }
@@ -113,10 +120,10 @@ struct residual_source {
   template <class Team, class Count>
   PITH_HD void leave(Team const& team, std::uint64_t first, Count count, A const* p) const {
     auto* const to = residual + first;
-    team.for_each(count, [=](std::uint32_t i) { to[i] = is_finite(p[i]) ? p[i] : to[i]; });
+    team.for_each(count, [=](std::uint32_t i) { to[i] = is_finite(p[i]) ? p[i] : lasting(to[i]); });
   }
   PITH_HD void settle(std::uint64_t i, A value, A old, A sent) const {
-    residual[i] = is_finite(value - sent) ? value - sent : old;
+    residual[i] = is_finite(value - sent) ? value - sent : lasting(old);
   }
 };
 

@@ -52,6 +52,15 @@ class workspace {
     return {data, n, nullptr};
   }
 
+  /// Throws workspace_exhausted unless there are `bytes` left, as the size function that is named returned them: calls
+  /// ask this before they change anything.
+  void require(char const* call, char const* size_function, std::size_t bytes) const {
+    auto const left = memory_.size() - used_, needed = bytes - std::min(bytes, detail::scratch_alignment);
+    if (needed <= left) return;
+    throw workspace_exhausted(detail::sentence(call, ": the workspace must have ", bytes, " bytes, as ", size_function,
+                                               " says, got ", left, " that are left of ", memory_.size()));
+  }
+
   /// Gives back at its end what was taken since its beginning.
   class [[nodiscard]] scope {
    public:

@@ -1,6 +1,7 @@
 // pith/exec/host_team.hpp — blocks on a host thread, their loops compiled for the instruction set of the CPU.
 #pragma once
 
+#include <pith/core/float_environment.hpp>
 #include <pith/core/team.hpp>
 #include <pith/exec/compaction.hpp>
 #include <pith/exec/isa.hpp>
@@ -103,6 +104,7 @@ PITH_TARGET_AVX2 __attribute__((flatten, noinline)) void run_blocks_avx2(Body co
 /// Runs blocks [first, last) of a body on this thread.
 template <class Body>
 void run_blocks([[maybe_unused]] isa level, Body const& body, std::uint64_t first, std::uint64_t last) {
+  auto const environment = default_float_environment();
 #if PITH_ISA_DISPATCH
   if (level == isa::avx512) return run_blocks_avx512(body, first, last);
   if (level == isa::avx2) return run_blocks_avx2(body, first, last);

@@ -95,6 +95,9 @@ class clipping {
   double most_ = 0;
 };
 
+/// The workspace bytes that clip_to_norm needs for n elements.
+constexpr std::size_t clip_bytes(std::uint64_t n) { return detail::clip_scratch_bytes(n) + detail::scratch_alignment; }
+
 /// Scales the gradients of all tensors of a model together, in place, before they are exchanged: so that their norm is
 /// at most `most` / sqrt(ranks).
 ///
@@ -103,9 +106,9 @@ template <real In, executor E>
 void clip_to_norm(E const& exec, span_on<E, In> gradients, double most, unsigned ranks, workspace_on<E>& ws) {
   detail::require(0 < most && most < HUGE_VAL, "clip_to_norm: most must be positive and finite, got ", most);
   detail::require(ranks >= 1, "clip_to_norm: ranks must be at least 1, got ", ranks);
+  ws.require("clip_to_norm", "clip_bytes", clip_bytes(gradients.size()));
   auto* const x = gradients.data();
   detail::clip_to_norm(exec, gradients.size(), x, x, most / std::sqrt(static_cast<double>(ranks)), ws);
 }
-constexpr std::size_t clip_bytes(std::uint64_t n) { return detail::clip_scratch_bytes(n); }
 
 }  // namespace pith::inline v0

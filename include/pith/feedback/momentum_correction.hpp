@@ -54,8 +54,8 @@ struct keep_momentum {
     auto const next = masks && sent[i] != 0 ? 0 : factor * (nesterov ? u[i] + added : added);
     auto const unsent = p[i] - sent[i];
     auto const is_number = is_finite(unsent) && is_finite(added);
-    u[i] = is_number ? next : u[i];
-    v[i] = is_number ? unsent : v[i];
+    u[i] = is_number ? next : lasting(u[i]);
+    v[i] = is_number ? unsent : lasting(v[i]);
   }
 };
 
@@ -70,7 +70,8 @@ struct keep_momentum {
 ///   needs    0 <= momentum < 1 (std::invalid_argument)
 ///   keeps    2 n elements of accum<In>, a rank's own: v, and m u, so that products are stored before anything is added
 ///   cost     scratch of n elements with Nesterov; clip_norm reads g once more
-///   errors   where a gradient is NaN or infinite, or is decoded so, u and v stay as they were
+///   errors   where a gradient is NaN or infinite, or is decoded so, u and v stay as they were, but for what exceeds 2^47 (2^495 of
+///            doubles), whose squares may have overflowed in a sum: that becomes 0
 ///   is       reproducible; clip_norm of doubles only where sums are not contracted
 ///   source   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018; v keeps what a quantizer loses too
 class momentum_correction {

@@ -30,7 +30,7 @@ struct keep_unsent {
   A beta;
   PITH_HD void operator()(std::uint64_t i) const {
     auto const unsent = p[i] - sent[i];
-    residual[i] = is_finite(unsent) ? beta * unsent : residual[i];
+    residual[i] = is_finite(unsent) ? beta * unsent : lasting(residual[i]);
   }
 };
 
@@ -39,7 +39,8 @@ struct keep_unsent {
 /// p = beta e + gamma g is encoded, e = p - sent is kept. With beta = gamma = 1, sum of sent + e = sum of gradients.
 ///
 ///   keeps    n elements of accum<In>, a rank's own
-///   errors   where a gradient is NaN or infinite, or is decoded so, the residual stays as it was
+///   errors   where a gradient is NaN or infinite, or is decoded so, the residual stays as it was; one beyond 2^47
+///            (2^495 of doubles), whose squares may have overflowed in a sum, becomes 0
 ///   source   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014; beta and gamma as in GRACE
 class residual {
  public:

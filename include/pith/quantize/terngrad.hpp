@@ -95,8 +95,8 @@ class terngrad : public scalar_quantizer<detail::terngrad_rule> {
   }
 
   std::string name() const {
-    if (bucket() != 0) return detail::text("terngrad(", rule().sigma, ",", bucket(), ")");
-    return rule().sigma == 2.5 ? "terngrad" : detail::text("terngrad(", rule().sigma, ")");
+    if (bucket() != 0) return detail::text("terngrad(", detail::shortest(rule().sigma), ",", bucket(), ")");
+    return rule().sigma == 2.5 ? "terngrad" : detail::text("terngrad(", detail::shortest(rule().sigma), ")");
   }
 };
 

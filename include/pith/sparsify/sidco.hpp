@@ -165,8 +165,9 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   }
 
  private:
+  /// The engine refuses other densities later.
   static std::int32_t most_stages(double density) {
-    return density > 0 ? std::max(1, static_cast<std::int32_t>(std::ceil(-std::log2(density)))) : 1;
+    return 0 < density && density <= 1 ? std::max(1, static_cast<std::int32_t>(std::ceil(-std::log2(density)))) : 1;
   }
 };
 

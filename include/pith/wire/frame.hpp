@@ -76,6 +76,8 @@ void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> con
   h.payload_bytes = payload_bytes<In>(codec, h.dims);
   detail::require_size("wire::seal", "the bytes of the frame", h.bytes() + h.payload_bytes, frame.size());
   detail::require_aligned("wire::seal", "the frame", frame.data());
+  detail::require_name("wire::seal", h.codec);
+  ws.require("wire::seal", "wire::workspace_bytes", wire::workspace_bytes<In>(exec, codec, h.dims));
   auto const payload = frame.subspan(h.bytes());
   compress(exec, codec, gradient, payload, state, ws);
   h.payload_checksum = detail::payload_checksum(exec, span<std::byte const>(payload), ws);
@@ -99,6 +101,7 @@ header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,
   detail::require_aligned("wire::open", "the frame", frame.data());
   auto h = read_header(frame);
   detail::require_same<In>(codec, dims, h, frame.size());
+  ws.require("wire::open", "wire::workspace_bytes", wire::workspace_bytes<In>(exec, codec, dims));
   auto const payload = frame.subspan(h.bytes());
   auto const sum = detail::payload_checksum(exec, payload, ws);
   detail::require_wire(sum == h.payload_checksum, "open: expected the payload's checksum ", h.payload_checksum,

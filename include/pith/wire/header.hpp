@@ -133,6 +133,11 @@ inline void check_fields(header_fields const& f, std::size_t available) {
   require_wire(available >= size, "read_header: expected a header of ", size, " bytes, found ", available);
 }
 
+inline void require_name(char const* call, std::string_view name) {
+  require(name.size() <= longest_name, call, ": a codec's name must have at most ", longest_name, " bytes, got ",
+          name.size());
+}
+
 /// Refuses a header whose last word is not its checksum. Its bytes may lie anywhere.
 inline void check_sum(span<std::byte const> bytes) {
   alignas(8) std::byte copy[header_bytes(longest_name)];
@@ -160,8 +165,7 @@ namespace wire {
 /// Writes the header into the first `h.bytes()` bytes, which lie at a multiple of 8.
 inline void write_header(header const& h, span<std::byte> to) {
   auto const size = h.bytes();
-  detail::require(h.codec.size() <= detail::longest_name, "wire::write_header: a codec's name must have at most ",
-                  detail::longest_name, " bytes, got ", h.codec.size());
+  detail::require_name("wire::write_header", h.codec);
   detail::require(to.size() >= size, "wire::write_header: the header needs ", size, " bytes, got ", to.size());
   auto const fields = detail::fields_of(h);
   std::memset(to.data(), 0, size);
