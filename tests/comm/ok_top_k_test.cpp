@@ -92,6 +92,31 @@ TEST_CASE("where regions are even it is the top k of the sum of each rank's top 
   }
 }
 
+TEST_CASE("a received value is the mean of some ranks' own largest: entries that found no room are missing from sums") {
+  // The first eighth is larger, so that all crowd in the first region. Sums of sixteenths are exact, by four too.
+  constexpr std::size_t n = 1024, k = 64;
+  constexpr unsigned ranks = 4;
+  auto const given = all_sixteenths(n, ranks);
+  auto own = std::vector<std::vector<double>>();
+  for (auto const& x : given) own.push_back(largest(widen(x), k));
+  auto g = group<float, pith::ok_top_k>(pith::ok_top_k(static_cast<double>(k) / n), {n}, ranks);
+  auto const received = widen(agreed_mean(g.all_reduce(given)));
+  std::size_t partial = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    auto const sum = [&](unsigned of) {
+      double s = 0;
+      for (unsigned r = 0; r < ranks; ++r) s += (of >> r & 1) != 0 ? own[r][i] : 0;
+      return s / ranks;
+    };
+    auto subsets = std::vector<double>();
+    for (unsigned of = 0; of < 1u << ranks; ++of) subsets.push_back(sum(of));
+    CHECK(std::find(subsets.begin(), subsets.end(), received[i]) != subsets.end());
+    partial += received[i] != 0 && received[i] != subsets.back();
+  }
+  CHECK(partial > 0);
+  CHECK(nonzeros(received) <= k);
+}
+
 TEST_CASE("padding touches nothing: element 0 is zero unless it was sent") {
   for (unsigned const ranks : {2u, 3u, 5u}) {
     auto x = std::vector<std::vector<float>>(ranks, std::vector<float>(50));

@@ -21,6 +21,7 @@
 #include <stdexcept>
 
 #include "support/conform.hpp"
+#include "support/group.hpp"
 #include "support/parsed.hpp"
 
 using namespace support;
@@ -200,6 +201,39 @@ TEST_CASE("ranks that hold the same keep the same residual as one") {
   check(pith::scaled_sign());
   check(pith::cast<pith::bfloat16>());
   check(pith::qsgd<8>(), pith::unverified);
+}
+
+TEST_CASE("a sum in flight is rounded, which no residual contains") {
+  constexpr std::size_t n = 1000;
+  constexpr unsigned ranks = 4;
+  auto const codec = error_feedback(pith::cast<pith::half>());
+  auto g = group<float, std::remove_const_t<decltype(codec)>>(codec, {n}, ranks);
+  auto missing = std::vector<double>(n), bound = missing;
+  for (std::uint64_t step = 0; step < 10; ++step) {
+    auto x = std::vector<std::vector<float>>();
+    for (unsigned r = 0; r < ranks; ++r) x.push_back(narrow<float>(normal_vector(n, 10 * step + r)));
+    auto const mean = widen(g.all_reduce(x)[0]);
+    for (std::size_t i = 0; i < n; ++i) {
+      missing[i] -= ranks * mean[i];
+      for (auto const& own : x) {
+        auto const v = static_cast<double>(own[i]);
+        missing[i] += v;
+        // Ranks - 1 sums in half. A rank sends at most |g| + |e|, where |e| <= 2^-10 (|g| + |e|); float rounds twice.
+        bound[i] += (ranks - 1) * 0x1p-11 * (std::abs(v) * (1 + 0x1p-9) + 0x1p-8) + 0x1p-22 * (std::abs(v) + 1);
+      }
+    }
+  }
+  for (unsigned r = 0; r < ranks; ++r) {
+    auto const rest = kept(policy_state(g.local(r)).residual);
+    for (std::size_t i = 0; i < n; ++i) missing[i] -= rest[i];
+  }
+  std::size_t beyond = 0, rounded = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    beyond += !(std::abs(missing[i]) <= bound[i]);
+    rounded += std::abs(missing[i]) > 0x1p-13;
+  }
+  CHECK(beyond == 0);
+  CHECK(rounded > 0);
 }
 
 TEST_CASE("a chain that does not contract at this size is refused with its remedy") {

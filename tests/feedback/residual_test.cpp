@@ -47,7 +47,7 @@ TEST_CASE_TEMPLATE("what was not sent is added to the next gradient", In, float,
   CHECK(f.compensate({1, 1, 1}) == std::vector<double>{1.5, 2, 1});
 }
 
-TEST_CASE("beta decays the residual and gamma scales the gradient") {
+TEST_CASE("beta decays the residual and gamma scales the gradient, from the first step on") {
   auto f = moments<float>{pith::residual(0.5, 0.25), {2}};
   CHECK(f.compensate({4, -8}) == std::vector<double>{1, -2});
   f.commit({1, -2}, {0, -3});

@@ -25,6 +25,7 @@ struct options {
   unsigned draws = 100000;  ///< elements that an expectation is averaged over, at least 50 (1 + omega) steps
   unsigned search = 300;    ///< inputs that a search tries; 0 for none
   double bias = 0;          ///< |E D(C(x)) - x| <= bias |x|, where unbiased is meant up to that
+  double scale = 1;         ///< what all samples are multiplied by; without a search
   std::uint64_t seed = 1;
 };
 
@@ -47,7 +48,7 @@ struct sample {
 };
 
 /// Normal, Laplace, heavy-tailed, sparse, constant, of equal magnitudes, one spike.
-inline std::vector<sample> samples(std::size_t n, std::uint64_t seed) {
+inline std::vector<sample> samples(std::size_t n, std::uint64_t seed, double scale = 1) {
   auto random = std::mt19937_64(seed);
   auto const filled = [&](auto draw) {
     auto x = vector(n);
@@ -58,13 +59,17 @@ inline std::vector<sample> samples(std::size_t n, std::uint64_t seed) {
   auto const uniform = [&] { return support::uniform(random); };
   auto spike = vector(n);
   spike[n / 2] = -3;
-  return {{"normal", filled(normal)},
-          {"laplace", filled([&] { return (uniform() < 0.5 ? 1 : -1) * std::log(uniform()); })},
-          {"heavy", filled([&] { return std::pow(normal(), 3); })},
-          {"sparse", filled([&] { return uniform() < 0.1 ? normal() : 0; })},
-          {"constant", vector(n, 0.7)},
-          {"equal magnitudes", filled([&] { return uniform() < 0.5 ? 1.5 : -1.5; })},
-          {"one spike", spike}};
+  auto all = std::vector<sample>{{"normal", filled(normal)},
+                                 {"laplace", filled([&] { return (uniform() < 0.5 ? 1 : -1) * std::log(uniform()); })},
+                                 {"heavy", filled([&] { return std::pow(normal(), 3); })},
+                                 {"sparse", filled([&] { return uniform() < 0.1 ? normal() : 0; })},
+                                 {"constant", vector(n, 0.7)},
+                                 {"equal magnitudes", filled([&] { return uniform() < 0.5 ? 1.5 : -1.5; })},
+                                 {"one spike", spike}};
+  for (auto& s : all) {
+    for (auto& v : s.x) v *= scale;
+  }
+  return all;
 }
 
 namespace detail {
@@ -171,7 +176,7 @@ class inspection {
   inspection(C const& codec, pith::shape dims, options how) : codec_(codec), dims_(dims), how_(how) {}
 
   report run() {
-    for (auto const& s : samples(dims_.n, how_.seed)) on_sample(s);
+    for (auto const& s : samples(dims_.n, how_.seed, how_.scale)) on_sample(s);
     if constexpr (pith::contractive<C> || pith::unbiased<C>) search();
     if constexpr (pith::summable<C>) sums();
     if constexpr (pith::isometric<C> || pith::rotation<C>) keeps_distances();
@@ -330,7 +335,7 @@ class inspection {
     if constexpr (std::is_same_v<value, float>) {
       auto t = fresh();
       t.step();
-      auto payload = t.encode(samples(dims_.n, how_.seed)[0].x);
+      auto payload = t.encode(samples(dims_.n, how_.seed, how_.scale)[0].x);
       auto const y = support::normal_vector(t.values(), how_.seed + 1),
                  z = support::normal_vector(t.values(), how_.seed + 2);
       auto const decoded = [&](vector const& values) {
@@ -358,7 +363,7 @@ class inspection {
     for (std::uint16_t rank = 0; rank < ranks; ++rank) {
       auto t = subject<C>(codec_, dims_, how_.seed, rank);
       t.step();
-      auto const x = support::widen(support::narrow<float>(samples(dims_.n, how_.seed + rank)[rank].x));
+      auto const x = support::widen(support::narrow<float>(samples(dims_.n, how_.seed + rank, how_.scale)[rank].x));
       auto shared = x;
       for (auto& v : shared) v *= share;
       auto const payload = t.encode(shared);

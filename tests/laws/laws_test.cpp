@@ -163,6 +163,21 @@ TEST_CASE("qsgd of all widths and both norms") {
   lawful(pith::qsgd<3>(3, 8));
 }
 
+TEST_CASE("promises hold wherever scales are normal numbers and norms finite") {
+  for (auto const scale : {0x1p-100, 0x1p100}) {
+    auto const how = laws::options{.search = 0, .scale = scale};
+    lawful(pith::scaled_sign(128), how);
+    lawful(pith::one_bit(8), how);
+    lawful(pith::eight_bit(128), how);
+    lawful(unclipped(64), {.search = 0, .bias = 0x1p-16 * std::sqrt(1000.0), .scale = scale});
+    lawful(pith::qsgd<4>(), how);
+    lawful(pith::qsgd<8>(), how);
+    lawful(pith::natural<9>(), {.search = 0, .bias = 0x1p-16, .scale = scale});
+    lawful(pith::top_k(0.1) | pith::scaled_sign(), how);
+    lawful(pith::hadamard() | pith::top_k(0.1), how);
+  }
+}
+
 TEST_CASE("sparsifiers") {
   lawful(pith::top_k(0.1));
   lawful(pith::top_k(0.5));

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "support/gradients.hpp"
 #include "support/roundtrip.hpp"
 
 using namespace support;
@@ -52,6 +53,28 @@ TEST_CASE("corrections go by half or by a fiftieth") {
   auto const fine = ratio(gaussian_k(0.01, correction::fine), x);
   CHECK(fine >= 0.75);
   CHECK(fine < 0.84);
+}
+
+// The ranges are those of docs/composing.md, of matrices of which eight entries or more are asked for.
+TEST_CASE("recorded gradients have heavier tails: coarse corrections keep less or more than k, fine ones about k") {
+  for (auto const* const model : {"lstm", "resnet20"}) {
+    auto const all = read_gradients(std::string(PITH_TEST_DATA "/gradients/") + model);
+    auto const* at = all.values.data();
+    for (auto const& tensor : all.tensors) {
+      auto const x = widen(std::vector<float>(at, at + tensor.dims.n));
+      at += tensor.dims.n;
+      for (double const density : {0.01, 0.001}) {
+        if (tensor.dims.rows == 1 || gaussian_k(density).kept(tensor.dims) < 8) continue;
+        CAPTURE(tensor.name);
+        CAPTURE(density);
+        auto const coarse = ratio(gaussian_k(density), x), fine = ratio(gaussian_k(density, correction::fine), x);
+        CHECK(coarse >= (density == 0.01 ? 0.56 : 0.19));
+        CHECK(coarse <= 1.8);
+        CHECK(fine >= 0.75);
+        CHECK(fine <= 1.25);
+      }
+    }
+  }
 }
 
 TEST_CASE("what too many reach in the end is not sent") {

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <stdexcept>
+
 #include "support/roundtrip.hpp"
 
 using namespace support;
@@ -28,6 +30,11 @@ double learnt(C const& codec, std::vector<double> const& x, int before = 40) {
 }
 
 }  // namespace
+
+TEST_CASE("a density that is no share is refused before it is used") {
+  for (auto const density : {0.0, -1.0, 1.5, infinity, -infinity, not_a_number})
+    CHECK_THROWS_AS(sidco<>{density}, std::invalid_argument);
+}
 
 // What an exponential fit keeps of n exponential numbers is a count of about k draws, and the mean that was fitted has
 // its own error, ln(n / k) / sqrt(n) of k: within 2 % or four standard deviations.

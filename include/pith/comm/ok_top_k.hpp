@@ -86,9 +86,10 @@ struct collect_pairs {
 
 }  // namespace detail
 
-/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank, and all receive the k largest
-/// of their mean. Every rank owns a region of the tensor: it adds up what all send of it and tells all its largest
-/// sums. Regions follow where the entries are: their bounds are the mean of what each rank would need for equal shares.
+/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank. Every rank owns a region of the
+/// tensor: it adds up the entries that it receives of it, and sends its largest sums to all. All ranks receive the same k
+/// entries: the largest of these sums, divided by the number of ranks. Regions follow where the entries are: their bounds
+/// are the mean of the bounds by which each rank would send every owner as many.
 ///
 ///   needs    0 < density <= 1 (std::invalid_argument), n < 2^32; a communicator that exchanges_pieces
 ///   keeps    k bounds, equal on all ranks; room for 2 k indices and k pairs between the rounds
@@ -96,8 +97,9 @@ struct collect_pairs {
 ///            one and 2 ceil(k / N) to all, so that some 6 k (N - 1) / N words travel, an index being one. Selects from
 ///            n, from k and from 2 k; scratch of n elements of accum<In>, of which an owner touches those that it was
 ///            sent
-///   errors   an entry that finds no room with its region's owner waits for its turn; an owner keeps 2 ceil(k / N) sums
-///            of its region. NaN, then infinity, count as largest
+///   errors   not always the k largest of the true sums: an entry for which its region's owner has no room is missing
+///            from a sum and waits for its turn, and an owner keeps 2 ceil(k / N) sums of its region. NaN, then infinity,
+///            count as largest
 ///   is       by itself the codec top_k. In error_feedback a rank's own entries count as sent where all receive their
 ///            sum: N times what is received and all residuals add up to all gradients
 ///   source   Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022, with exact

@@ -36,12 +36,14 @@ struct keep_unsent {
 
 }  // namespace detail
 
-/// p = beta e + gamma g is encoded, e = p - sent is kept. With beta = gamma = 1, sum of sent + e = sum of gradients.
+/// p = e + gamma g is encoded, e = beta (p - sent) is kept, from e = 0 on. With beta = gamma = 1, sum of sent + e = sum of
+/// gradients.
 ///
 ///   keeps    n elements of accum<In>, a rank's own
 ///   errors   where a gradient is NaN or infinite, or is decoded so, the residual stays as it was; one beyond 2^47
 ///            (2^495 of doubles), whose squares may have overflowed in a sum, becomes 0
-///   source   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014; beta and gamma as in GRACE
+///   source   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014; beta and gamma as in GRACE,
+///            whose PyTorch memory leaves gamma out in the first step (p = g)
 class residual {
  public:
   /// Products are stored before anything is added to them, so that p has the same bits everywhere.
