@@ -13,9 +13,9 @@
 #                                                    is given; for one architecture only, unless PITH_CUDA is ON
 #   pith_add_cuda_test(vector/cublas_product_test HARDWARE)   ... with a library that the emulator lacks
 #   pith_add_cuda_test(comm/nccl_test MODES)         ... in all modes of the emulator as well; label long
-#   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; label mpi. The same program is
-#                                                    built with MPICH, where mpicxx.mpich is found beside another MPI;
-#                                                    label long
+#   pith_add_mpi_test(comm/mpi_test RANKS 2 4)       run once for each number of ranks; labels mpi and, of more than four
+#                                                    ranks, long. Built with MPICH too, where mpicxx.mpich is found
+#                                                    beside another MPI; label long
 #   pith_add_mpi_test(comm/loss_test RANKS 4 HEARS text)   ... in a job that outlives the loss of a rank; passes if
 #                                                    each other rank prints the text
 #   pith_add_mpi_test(comm/x_test RANKS 2 FUNNELED)  ... with MPI that other threads may not call
@@ -115,7 +115,11 @@ function(pith_add_runs_of_mpi name launcher library)
       list(PREPEND flags ${recovery_flag})
     endif()
     add_test(NAME ${test} COMMAND ${launcher} ${flags} $<TARGET_FILE:${target}>)
-    set_tests_properties(${test} PROPERTIES LABELS "mpi;${labels}" PROCESSORS ${n} TIMEOUT 300
+    set(size)
+    if(n GREATER 4)
+      set(size long)
+    endif()
+    set_tests_properties(${test} PROPERTIES LABELS "mpi;${labels};${size}" PROCESSORS ${n} TIMEOUT 300
                                             ENVIRONMENT "${pith_mpi_environment}")
     if(arg_HEARS)
       math(EXPR others "${n} - 1")

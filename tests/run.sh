@@ -12,7 +12,7 @@
 #   fuzz-all   ten million runs of each fuzzer
 #   host       every test by g++
 #   host-all   what host leaves out for time, and the benchmarks compile
-#   device     what host leaves out of CUDA code: other modes of the emulator, mutants
+#   device     what the default tier leaves out of CUDA code: other modes of the emulator, another architecture, mutants
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/dependencies.sh
@@ -30,21 +30,25 @@ run_part() {
     host | clang | asan | tsan | asan-all | tsan-all) run_preset "$1" ;;
     fuzz) say fuzz && tests/fuzz/run.sh --seconds 20 ;;
     fuzz-all) say fuzz-all && tests/fuzz/run.sh --build build/fuzz-all --runs 10000000 ;;
-    host-all) build_long benchmarks && check long ;;
-    device) build_long && check_device ;;
+    host-all) configure host && build_long && check long ;;
+    device) configure clang && build_device && check_device ;;
     *) usage ;;
   esac
 }
 
 build_long() {
-  configure host
-  say "host: build the long tests $*"
-  cmake --build --preset host --target long_tests "$@"
+  say "host: build the long tests"
+  cmake --build --preset host --target long_tests benchmarks
+}
+
+build_device() {
+  say "device: build"
+  cmake --build --preset clang --target gpu_tests gpu_long_tests
 }
 
 check_device() {
   say "device: test"
-  ctest --test-dir build/host -L gpu -L long -j 2 --output-on-failure
+  ctest --test-dir build/clang -L gpu -L long -j 2 --output-on-failure
 }
 
 # The parts that passed are noted with the commit, unless files differ from it.
