@@ -208,8 +208,7 @@ TEST_CASE("bad sizes and foreign states are refused in words") {
                        std::invalid_argument);
   auto state = solo(pith::seq, comm, tensors, pith::identity(), 9).export_state();
   CHECK_THROWS_WITH_AS(ex.import_state(pith::span<std::byte const>(state)),
-                       "pith::import_state: the state is of seed 9, and this exchange of seed 0",
-                       std::invalid_argument);
+                       "pith::import_state: the state must be of seed 0, got one of seed 9", std::invalid_argument);
   state.pop_back();
   CHECK_THROWS_WITH_AS(ex.import_state(pith::span<std::byte const>(state)),
                        doctest::Contains("bytes after its header, got"), std::invalid_argument);

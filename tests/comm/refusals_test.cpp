@@ -1,9 +1,13 @@
 // tests/comm/refusals_test.cpp — a refused call of an exchange leaves nothing behind, in whichever phase of a step.
 #include <pith/adapt/accordion.hpp>
+#include <pith/adapt/fixed_schedule.hpp>
+#include <pith/adapt/gravac.hpp>
 #include <pith/adapt/l_greco.hpp>
 #include <pith/adapt/rated.hpp>
+#include <pith/adapt/warm_up.hpp>
 #include <pith/comm/adaptive_exchange.hpp>
 #include <pith/comm/self.hpp>
+#include <pith/comm/threads.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/sparsify/top_k.hpp>
@@ -89,9 +93,9 @@ struct refusal {
   std::function<void(trial<Exchange>&)> call;
 };
 
-/// With each refusal in each of its phases all goes on as without it.
+/// With each refusal in each of its phases all goes on as without it, also for ranks that do not try it.
 template <class Exchange, class Make>
-void check_refusals(Make const& make, std::vector<refusal<Exchange>> const& refusals) {
+void check_refusals(Make const& make, std::vector<refusal<Exchange>> const& refusals, bool tries = true) {
   for (auto const p : phases) {
     auto expected = trial<Exchange>{make()};
     expected.reach(p);
@@ -103,7 +107,7 @@ void check_refusals(Make const& make, std::vector<refusal<Exchange>> const& refu
       CAPTURE(static_cast<int>(p));
       auto tried = trial<Exchange>{make()};
       tried.reach(p);
-      for (int twice = 0; twice < 2; ++twice) CHECK_THROWS_AS(r.call(tried), std::invalid_argument);
+      for (int twice = 0; tries && twice < 2; ++twice) CHECK_THROWS_AS(r.call(tried), std::invalid_argument);
       tried.finish(p);
       CHECK(tried.means == expected.means);
       CHECK(tried.elsewhere == std::vector<float>(refused_elements, unset));
@@ -193,6 +197,39 @@ TEST_CASE("a refused call of a gradient_exchange leaves nothing behind") {
                            {with(feeding_back()).export_state(), with(c, other_seed).export_state()});
     check_refusals(make, refusals);
   }
+}
+
+TEST_CASE("a call that is refused on one rank leaves nothing behind on any") {
+  pith::run_ranks(2, [](pith::thread_communicator comm) {
+    auto const fed_back = codec(pith::error_feedback(pith::top_k(0.25) | pith::qsgd<4>()));
+    auto const make = [&] { return pith::make_exchange<float>(seq, comm, refused_tensors, fed_back, refused_options); };
+    using exchange = decltype(make());
+    auto refusals = refusals_of_steps<exchange>();
+    auto const saved = make().export_state();
+    refusals.push_back({"import in a step", is_in_step,
+                        [&](auto& t) { t.exchange.import_state(pith::span<std::byte const>(saved)); }});
+    check_refusals(make, refusals, comm.rank() == 1);
+  });
+}
+
+TEST_CASE("a controller that refuses what it shall load is as it was") {
+  auto const check = [](auto controller) {
+    CAPTURE(controller.name());
+    auto const reports = std::vector<pith::rate_report>{{0, 0.25, 4, 3, 100}, {0, 0.5, 4, 3.5, 200}};
+    for (std::uint64_t step = 1; step < 4; ++step)
+      controller.observe({.step = step, .learning_rate = 0.1, .seconds = 1, .tensors = reports});
+    auto const saved = controller.save();
+    for (std::size_t const bytes : {1u, 7u, 33u, 1000u}) {
+      if (bytes == saved.size()) continue;
+      CHECK_THROWS_AS(controller.load(std::vector<std::byte>(bytes)), std::invalid_argument);
+      CHECK(controller.save() == saved);
+    }
+  };
+  check(pith::accordion({.high_rate = 0.5, .low_rate = 0.1}));
+  check(pith::l_greco({.rates = {0.5, 0.25}, .reference = 0.25}));
+  check(pith::gravac());
+  check(pith::fixed_schedule({{3, 0.1}}));
+  check(pith::warm_up(0.01, 10));
 }
 
 TEST_CASE("a refused call of an adaptive_exchange leaves nothing behind") {

@@ -3,7 +3,7 @@
 
 #include <pith/adapt/local_loss.hpp>
 #include <pith/comm/gradient_exchange.hpp>
-#include <pith/core/digest.hpp>
+#include <pith/comm/saved_state.hpp>
 #include <pith/core/host_bytes.hpp>
 #include <pith/core/identity.hpp>
 #include <pith/feedback/error_feedback.hpp>
@@ -18,6 +18,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -146,9 +147,10 @@ class gradiveq {
     if (std::isfinite(loss_) && !is_voting()) first_.sum += loss_, ++first_.count;
   }
 
-  /// The means that all ranks received.
+  /// The means that all ranks received, between steps.
   void after(span_on<E, In const> means) {
     require_all(means);
+    exchange_->require_idle("gradiveq::after");
     if (phase_ == gradiveq_phase::sampling) collect(means);
     auto const is_worse = looks() && is_voting() && most_ranks_lose();
     has_looked_ = false;
@@ -160,7 +162,6 @@ class gradiveq {
   /// The bytes of all that this rank knows; the exchange's states are its own to save.
   std::vector<std::byte> export_state() const {
     auto to = detail::byte_writer();
-    to.put(fingerprint());
     to.put(phase_);
     to.put(steps_);
     to.put(first_);
@@ -168,14 +169,16 @@ class gradiveq {
       to.put_all(k.basis ? k.basis->save() : std::vector<std::byte>());
       k.samples.save(to);
     }
-    return std::move(to.bytes);
+    return detail::save_states(words(), to.bytes);
   }
   /// Puts back what export_state of an equal schedule returned, on all ranks, before the exchange's import_state: it
   /// gives the exchange the codecs of then.
   void import_state(span<std::byte const> bytes) {
-    auto from = detail::byte_reader("gradiveq", bytes);
-    detail::require(from.take<std::uint64_t>() == fingerprint(),
-                    "gradiveq: the state is of another rank or other convolutions, options or number of ranks");
+    constexpr auto* call = "gradiveq::import_state";
+    exchange_->require_idle(call);
+    auto const saved = detail::open_states(call, bytes);
+    detail::require_words(call, words(), saved.words);
+    auto from = detail::byte_reader(call, saved.states);
     auto const phase = from.take<gradiveq_phase>();
     auto const steps = from.take<std::uint64_t>();
     auto const first = from.take<first_losses>();
@@ -183,8 +186,8 @@ class gradiveq {
                     unsigned(phase), " has no step ", steps);
     auto kernels = kernels_;
     for (auto& k : kernels) {
-      auto const saved = from.take_all<std::byte>();
-      k.basis = saved.empty() ? nullptr : loaded(k, saved);
+      auto const basis = from.take_all<std::byte>();
+      k.basis = basis.empty() ? nullptr : loaded(k, basis);
       k.samples.load(from);
     }
     from.expect_end();
@@ -333,17 +336,21 @@ class gradiveq {
     return 2 * votes > comm_->size();
   }
 
-  /// What two schedules must share for one to go on with the other's state.
-  std::uint64_t fingerprint() const {
-    auto all = digest();
-    all << element_name<In>() << E::name() << comm_->rank() << comm_->size() << options_.warm_up << options_.samples
-        << options_.compressed << (options_.feedback ? 1u : 0u) << options_.first_losses << options_.loss_every;
+  /// What two schedules must share for one to go on with the other's state, line by line.
+  std::string words() const {
+    using detail::text;
+    auto words =
+        text("gradiveq of pith ", PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR, "\nrank ", comm_->rank(), " of ",
+             comm_->size(), "\nelements of ", element_name<In>(), "\nwarm_up ", options_.warm_up, ", samples ",
+             options_.samples, ", compressed ", options_.compressed, ", feedback ", options_.feedback ? 1 : 0,
+             ", first_losses ", options_.first_losses, ", loss_every ", options_.loss_every, '\n');
     for (auto const& k : kernels_) {
       auto const& order = k.samples.order();
-      all << k.tensor << k.samples.n() << k.samples.slice() << k.samples.kept_slices() << order.filters()
-          << order.depth() << order.window();
+      words += text("convolution of tensor ", k.tensor, " of ", k.samples.n(), " in ", order.filters(), " filters of ",
+                    order.depth(), " x ", order.window(), " by ", k.samples.kept_slices(), " slices of ",
+                    k.samples.slice(), '\n');
     }
-    return all.value();
+    return words;
   }
 
   E exec_;

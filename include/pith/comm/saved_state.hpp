@@ -79,8 +79,8 @@ inline void require_words(char const* call, std::string_view own, std::string_vi
   };
   while (own != saved) {
     auto const here = line_of(own), there = line_of(saved);
-    require(here == there, call, ": the state is of ", there.empty() ? "no more tensors" : there.substr(0, 200),
-            ", and this exchange of ", here.empty() ? "no more tensors" : here.substr(0, 200));
+    require(here == there, call, ": the state must be of ", here.empty() ? "no more tensors" : here.substr(0, 200),
+            ", got one of ", there.empty() ? "no more tensors" : there.substr(0, 200));
   }
 }
 
