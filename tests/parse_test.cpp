@@ -6,13 +6,38 @@
 
 #include "support/parsed.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
 
 std::string name_of(char const* text) { return pith::parse<float>(text).name(); }
+
+/// Whether the errors of parse list the word.
+bool is_listed(std::string_view word) {
+  auto const has = [&](auto const& forms) {
+    return std::any_of(std::begin(forms), std::end(forms),
+                       [&](auto form) { return pith::detail::name_of(form) == word; });
+  };
+  return has(pith::detail::stage_forms) || has(pith::detail::whole_forms);
+}
+
+/// What parse says of a text that it refuses.
+std::string refusal(std::string const& text) {
+  try {
+    pith::parse<float>(text);
+  } catch (std::invalid_argument const& refused) {
+    return refused.what();
+  }
+  return "";
+}
+
+bool says(std::string const& text, std::string const& words) { return refusal(text).find(words) != std::string::npos; }
 
 }  // namespace
 
@@ -111,6 +136,7 @@ TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
                            "bypass(ef(rated(sidco(0.01)),unverified),1024)",
                            "bypass(ef(scaled_sign),1024)"}) {
     CHECK(name_of(text) == text);
+    CHECK(is_listed(pith::detail::name_of(text)));
   }
 }
 
@@ -258,7 +284,7 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("top_k(0.1)|", "expected a name or a number at column 12");
   refuses("top_k(0.1) qsgd<8>", "expected the end or | at column 12");
   refuses("qsgd<8", "expected > at column 7");
-  refuses("zip", "\"zip\" is no stage; stages are identity");
+  refuses("zip", "\"zip\" is no stage. Stages are identity");
   refuses("qsgd<1>", "qsgd<Bits> needs 2 <= Bits <= 10, got \"qsgd<1>\"");
   refuses("natural", "natural<Bits> needs 8 or 9 Bits, got \"natural\"");
   refuses("natural<7>", "natural<Bits> needs 8 or 9 Bits, got \"natural<7>\"");
@@ -291,7 +317,8 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("power_sgd(1,0.5)", "power_sgd: min_rate must be finite and at least 1, got 0.5");
   refuses("damped(top_k(0.1))", "damped(s) needs an unbiased stage s; top_k(0.1) is not");
   refuses("qsgd<8>|top_k(0.1)", "qsgd<8> emits no float, which top_k(0.1) needs");
-  refuses("ef(bypass(top_k(0.1),9))", "ef, rated and bypass go around a whole chain: bypass(ef(rated(a|b)),n)");
+  refuses("ef(bypass(top_k(0.1),9))",
+          "around a whole chain, as in bypass(ef(a|b),n), or alone go ef(c), rated(c), bypass(c,n)");
   refuses("top_k(0.1)|rated(qsgd<8>)", "\"rated(qsgd<8>)\" is no stage");
   refuses("rated(qsgd<8>)", "rated(c) needs a c with one stage whose rate can be adjusted, got \"rated(qsgd<8>)\"");
   refuses("rated(top_k(0.5)|top_k(0.5))", "rated(c) needs a c with one stage whose rate can be adjusted");
@@ -302,13 +329,36 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("ef<3>(top_k(0.1))", "ef takes no <3>");
   refuses("ef(top_k(0.1),unverified,residual(0.5,1))", "ef takes 1 to 2 arguments");
   refuses("ef(top_k(0.1),residual(0.5,1),rubbish)", "ef takes 1 to 2 arguments");
-  refuses("ef(top_k(0.1),twice)", "unverified or a policy must follow a codec in ef(...), not \"twice\"; policies are");
+  refuses("ef(top_k(0.1),twice)", "\"twice\" is no feedback policy. ef takes (codec), (codec,policy) and");
   refuses("ef(top_k(0.1),residual(0.5))", "residual takes 2 arguments, got \"residual(0.5)\"");
   refuses("ef(top_k(0.1),momentum_correction(0.5,often))",
-          "stand nesterov, unmasked, clip_norm(most) or clip_value(most), not \"often\"");
+          "takes nesterov, unmasked, clip_norm(most) or clip_value(most), got \"often\"");
   refuses("ef(top_k(0.1),momentum_correction(2))", "momentum_correction: momentum must be in [0, 1), got 2");
-  refuses("ef(top_k(0.1),two_sided(scaled_sign,twice))", "unverified or a policy must follow a codec");
+  refuses("ef(top_k(0.1),two_sided(scaled_sign,twice))", "\"twice\" is no feedback policy");
   refuses("ef(top_k(0.1),two_sided(ef(scaled_sign)))", "\"ef(scaled_sign)\" is no stage");
+}
+
+TEST_CASE("a near miss is proposed") {
+  CHECK(says("topk(0.01)", "\"topk(0.01)\" is no stage; did you mean top_k? Stages are identity"));
+  CHECK(says("Top-K(0.01)|qsgd<8>", "did you mean top_k?"));
+  CHECK(says("power_sdg(2)", "did you mean power_sgd?"));
+  CHECK(says("QSGD<8>", "did you mean qsgd?"));
+  CHECK(says("EF(top_k(0.1))", "did you mean ef?"));
+  CHECK(says("bipass(top_k(0.1))", "did you mean bypass?"));
+  CHECK(says("ef(top_k(0.1),momentum_corection)", "is no feedback policy; did you mean momentum_correction?"));
+  CHECK(says("ef(qsgd<2>,unverifed)", "did you mean unverified?"));
+  for (auto const* far : {"zip", "nonsense", "dgc", "rated(qsgd<8>)|identity"}) CHECK(!says(far, "did you mean"));
+}
+
+TEST_CASE("parse knows every word that its errors list") {
+  for (auto const form : pith::detail::stage_forms)
+    CHECK(!says(std::string(form), pith::detail::text('"', form, "\" is no stage")));
+  for (auto const form : pith::detail::whole_forms)
+    CHECK(!says(std::string(pith::detail::name_of(form)), "is no stage"));
+  for (auto const form : pith::detail::policy_forms) {
+    auto const policy = std::string(pith::detail::name_of(form));
+    CHECK(!says("ef(identity," + policy + ")", "is no feedback policy"));
+  }
 }
 
 TEST_CASE("feedback on a codec that does not contract is refused with the remedy") {

@@ -35,7 +35,7 @@ int main() {
   auto x = std::vector<float>(16);
   auto payload = std::vector<std::byte>(256);
   auto scratch = std::vector<std::byte>(device.size() + 4096);
-  [[maybe_unused]] auto ws = pith::workspace<>(scratch);
+  [[maybe_unused]] auto ws = pith::workspace(scratch);
   [[maybe_unused]] auto comm = pith::self_communicator();
   auto state = pith::make_state<float>(pith::seq, codec, {16});
 #if defined(FAST_MATH)
@@ -53,6 +53,16 @@ int main() {
 #elif defined(COMPRESS_DEVICE_SPAN)
   // expected-error {{pith: this span lies in another memory space than the executor's: a device_span needs a device executor}}
   pith::compress(pith::seq, codec, device, payload, state, ws);
+#elif defined(OTHER_ELEMENTS)
+  // expected-error {{pith: the gradient has other elements than its state, or is const where it is written}}
+  auto doubles = std::vector<double>(16);
+  pith::compress(pith::seq, codec, doubles, payload, state, ws);
+#elif defined(CONST_GRADIENT)
+  // expected-error {{pith: the gradient has other elements than its state, or is const where it is written}}
+  pith::decompress(pith::seq, codec, payload, pith::span<float const>(x), state, ws);
+#elif defined(STATE_OF_ANOTHER_CODEC)
+  // expected-error {{pith: the state was made for another codec or executor}}
+  pith::all_reduce_mean(pith::seq, comm, pith::identity(), pith::span<float>(x), state, ws);
 #elif defined(EXCHANGE_DEVICE_SPAN)
   // expected-error {{pith: this span lies in another memory space than the executor's}}
   pith::all_reduce_mean(pith::seq, comm, codec, device, state, ws);

@@ -54,6 +54,16 @@ concept rate_controller = std::copyable<R> && requires(R& r, R const& c, step_re
   { r.load(saved) } -> std::same_as<void>;
 };
 
+/// Fails to compile with what `R` lacks to be a controller.
+template <class R>
+constexpr void explain_controller() {
+  static_assert(std::copyable<R>, "pith: a controller must be copyable");
+  static_assert(!std::copyable<R> || rate_controller<R>,
+                "pith: a controller has std::string name() const, void observe(step_report const&), double "
+                "decide(std::uint64_t step, std::uint32_t tensor) const, std::vector<std::byte> save() const and void "
+                "load(span<std::byte const>)");
+}
+
 namespace detail {
 
 template <class R>

@@ -359,11 +359,13 @@ class adaptive_exchange {
 };
 
 /// An adaptive_exchange of values of `In`.
-template <real In, executor E, class Comm, class Policy, rate_controller R>
-adaptive_exchange<In, E, Comm, R> make_adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors,
-                                                         Policy const& policy, R controller,
-                                                         exchange_options const& options = {}) {
-  return adaptive_exchange<In, E, Comm, R>(exec, comm, std::move(tensors), policy, std::move(controller), options);
+template <real In, executor E, class Comm, class Policy, class R>
+auto make_adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
+                            R controller, exchange_options const& options = {}) {
+  explain_policy<Policy, In, E>();
+  explain_controller<R>();
+  if constexpr (policy_or_codec<Policy, In, E> && rate_controller<R>)
+    return adaptive_exchange<In, E, Comm, R>(exec, comm, std::move(tensors), policy, std::move(controller), options);
 }
 
 }  // namespace pith::inline v0

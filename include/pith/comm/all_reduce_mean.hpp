@@ -163,11 +163,9 @@ void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, std::
   all_reduce_mean<In>(exec, comms, codec, gradient, state, ws);
 }
 
-/// A gradient in another memory space says so.
-template <class In, executor E, class Comm, class C, class T, memory_space Space>
-  requires(!std::same_as<Space, space_of<E>>)
-void all_reduce_mean(E const&, Comm&, C const&, span<T, Space>, codec_state<In, C, E>&, workspace_on<E>&) {
-  explain_space<E, Space>();
-}
+/// Arguments that do not fit say why.
+template <executor E, class Comm, class C, class X, class S>
+  requires(!detail::writable_by<X, S, C, E>)
+void all_reduce_mean(E const&, Comm&, C const&, X&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }
 
 }  // namespace pith::inline v0

@@ -381,14 +381,16 @@ class gradient_exchange {
 
 /// A gradient_exchange of values of `In`: with a policy or one codec, and options.
 template <real In, executor E, class Comm, class Policy>
-gradient_exchange<In, E, Comm> make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors,
-                                             Policy const& policy, exchange_options const& options = {}) {
-  return gradient_exchange<In, E, Comm>(exec, comm, std::move(tensors), policy, options);
+auto make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
+                   exchange_options const& options = {}) {
+  explain_policy<Policy, In, E>();
+  if constexpr (policy_or_codec<Policy, In, E>)
+    return gradient_exchange<In, E, Comm>(exec, comm, std::move(tensors), policy, options);
 }
 template <real In, executor E, class Comm, class Policy>
-gradient_exchange<In, E, Comm> make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors,
-                                             Policy const& policy, std::uint64_t seed, gather how = gather::padded) {
-  return gradient_exchange<In, E, Comm>(exec, comm, std::move(tensors), policy, seed, how);
+auto make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
+                   std::uint64_t seed, gather how = gather::padded) {
+  return make_exchange<In>(exec, comm, std::move(tensors), policy, exchange_options{.seed = seed, .how = how});
 }
 
 }  // namespace pith::inline v0

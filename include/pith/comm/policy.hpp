@@ -4,6 +4,7 @@
 #include <pith/core/any_codec.hpp>
 #include <pith/core/identity.hpp>
 
+#include <concepts>
 #include <string>
 #include <utility>
 
@@ -20,6 +21,18 @@ template <class P, class In, class E>
 concept policy_for = requires(P const& policy, tensor_spec const& tensor) {
   { policy(tensor) } -> std::convertible_to<any_codec<In, E>>;
 };
+
+/// A policy, or one codec for all tensors.
+template <class P, class In, class E>
+concept policy_or_codec = policy_for<P, In, E> || std::convertible_to<P const&, any_codec<In, E>>;
+
+/// Fails to compile if `P` chooses no codecs.
+template <class P, class In, class E>
+constexpr void explain_policy() {
+  static_assert(policy_or_codec<P, In, E>,
+                "pith: a policy is a codec, or a function of a tensor_spec that returns one; of a text "
+                "parse<In>(text) makes the codec");
+}
 
 /// The policy that most models want: matrices by `codec`; vectors, which are few and small, as they are.
 template <class C>

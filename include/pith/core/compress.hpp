@@ -34,6 +34,8 @@ struct advance {
 template <class In, class C, executor E>
 class codec_state {
  public:
+  using element = In;
+
   codec_state(E const& exec, C const& codec, shape const& dims, tensor_id const& whose)
       : dims_(dims),
         whose_(whose),
@@ -129,6 +131,37 @@ inline void require_aligned(char const* verb, char const* what, void const* at) 
   require(beyond == 0, verb, ": ", what, " must lie at a multiple of 8 bytes, got ", beyond, " beyond one");
 }
 
+template <class S, class C, class E>
+inline constexpr bool is_state_for = false;
+template <class In, class C, class E>
+inline constexpr bool is_state_for<codec_state<In, C, E>, C, E> = true;
+
+/// A verb of codec C on E may read, or write, a gradient X by a state S.
+template <class X, class S, class C, class E>
+concept readable_by = is_state_for<S, C, E> && std::convertible_to<X, span_on<E, typename S::element const>>;
+template <class X, class S, class C, class E>
+concept writable_by = is_state_for<S, C, E> && std::convertible_to<X, span_on<E, typename S::element>>;
+
+template <class X, class E>
+inline constexpr bool is_elsewhere = false;
+template <class T, memory_space Space, class E>
+inline constexpr bool is_elsewhere<span<T, Space>, E> = !std::same_as<Space, space_of<E>>;
+
+/// Fails to compile with what a verb of codec C on E cannot take: its gradient X or its state S.
+template <class X, class S, class C, class E>
+constexpr void explain_arguments() {
+  static_assert(is_state_for<S, C, E>,
+                "pith: the state was made for another codec or executor: pass what make_state<In>(exec, codec, shape) "
+                "returned for these");
+  if constexpr (is_elsewhere<std::remove_cvref_t<X>, E>) {
+    explain_space<E, typename std::remove_cvref_t<X>::space>();
+  } else {
+    static_assert(!is_state_for<S, C, E>,
+                  "pith: the gradient has other elements than its state, or is const where it is written: for a "
+                  "gradient of In the state is make_state<In>(exec, codec, shape)");
+  }
+}
+
 }  // namespace detail
 
 /// Begins the state's next step and encodes `x` into the first payload_bytes<In>(codec, dims) bytes of `payload`, which
@@ -149,12 +182,10 @@ void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In>
                              payload.first(size), state.agreed(), state.local(), ws);
 }
 
-/// A span of another space says so.
-template <class In, executor E, class C, class T, memory_space Space>
-  requires(!std::same_as<Space, space_of<E>>)
-void compress(E const&, C const&, span<T, Space>, span_on<E, std::byte>, codec_state<In, C, E>&, workspace_on<E>&) {
-  explain_space<E, Space>();
-}
+/// Arguments that do not fit say why.
+template <executor E, class C, class X, class Payload, class S>
+  requires(!detail::readable_by<X, S, C, E>)
+void compress(E const&, C const&, X&&, Payload&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }
 
 /// Decodes into `x` what rank `from` compressed in the state's current step; the payload lies as compress needs it.
 template <class In, executor E, class C>
@@ -180,6 +211,13 @@ template <class In, executor E, class C>
 void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload,
                 span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws) {
   decompress(exec, codec, payload, x, state, ws, state.id().rank);
+}
+
+/// Arguments that do not fit say why.
+template <executor E, class C, class Payload, class X, class S>
+  requires(!detail::writable_by<X, S, C, E>)
+void decompress(E const&, C const&, Payload&&, X&&, S&, workspace_on<E>&, std::uint16_t = 0) {
+  detail::explain_arguments<X, S, C, E>();
 }
 
 }  // namespace pith::inline v0

@@ -6,6 +6,7 @@
 #include <pith/core/stream.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -84,5 +85,10 @@ class workspace {
   std::size_t used_ = 0;
   std::size_t high_water_ = 0;
 };
+
+/// Of a vector of bytes, say.
+template <class R>
+  requires std::convertible_to<R, span<std::byte>> workspace(R&&)
+->workspace<host_space>;
 
 }  // namespace pith::inline v0

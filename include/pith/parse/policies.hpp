@@ -30,10 +30,11 @@ std::optional<F> residual_from(syntax::term const& t, std::string_view word) {
 
 inline clipping clipping_from(syntax::term const& t) {
   if (t.is_plain("clip_norm", 1, 1)) return clipping::norm(t.number(0));
-  require(t.is_plain("clip_value", 1, 1),
-          "parse: behind momentum_correction's momentum stand nesterov, unmasked, clip_norm(most) or clip_value(most), "
-          "not \"",
-          t.text, "\"");
+  require(
+      t.is_plain("clip_value", 1, 1),
+      "parse: after its momentum momentum_correction takes nesterov, unmasked, clip_norm(most) or clip_value(most), "
+      "got \"",
+      t.text, "\"");
   return clipping::value(t.number(0));
 }
 
@@ -52,6 +53,11 @@ inline momentum_correction momentum_from(syntax::term const& t) {
   return momentum_correction(t.has(0) ? t.number(0) : 0.9, options);
 }
 
+inline constexpr std::string_view policy_forms[] = {
+    "residual",        "own_residual",        "mean_residual", "no_feedback",        "ef_sign(lr)",
+    "signum_momentum", "momentum_correction", "ef21",          "two_sided(c,policy)"};
+inline constexpr std::string_view loose_forms[] = {"unverified"};
+
 template <class In, class E>
 any_feedback<In, E> policy_from(syntax::term const& t) {
   if (auto const made = residual_from<own_residual>(t, "own_residual")) return *made;
@@ -68,9 +74,8 @@ any_feedback<In, E> policy_from(syntax::term const& t) {
     return two_sided(server, policy_from<In, E>(t.arguments[1].only()));
   }
   throw std::invalid_argument(
-      sentence("parse: unverified or a policy must follow a codec in ef(...), not \"", t.text,
-               "\"; policies are residual, own_residual, mean_residual, no_feedback, ef_sign, signum_momentum, "
-               "momentum_correction, ef21 and two_sided(codec)"));
+      sentence("parse: \"", t.text, "\" is no feedback policy", proposal(t.name, policy_forms, loose_forms),
+               " ef takes (codec), (codec,policy) and (codec,policy,unverified); policies are ", listed(policy_forms)));
 }
 
 }  // namespace pith::inline v0::detail

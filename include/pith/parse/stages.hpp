@@ -6,6 +6,7 @@
 #include <pith/core/identity.hpp>
 #include <pith/core/syntax.hpp>
 #include <pith/lowrank/one_sided_power_sgd.hpp>
+#include <pith/parse/near_miss.hpp>
 #include <pith/parse/quantizers.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
@@ -68,6 +69,27 @@ constexpr bool says_estimator(std::string_view name) {
   return name == "redsync" || name == "redsync_mean" || name == "sidco" || name == "gaussian_k";
 }
 
+inline constexpr std::string_view stage_forms[] = {
+    "identity",  "cast<half>", "cast<bfloat16>",      "scaled_sign",  "one_bit",       "sign",      "summed_sign",
+    "terngrad",  "qsgd<Bits>", "summed_terngrad",     "trits(stage)", "natural<Bits>", "eight_bit", "top_k",
+    "threshold", "redsync",    "redsync_mean",        "sidco",        "gaussian_k",    "random_k",  "random_blocks",
+    "hadamard",  "power_sgd",  "one_sided_power_sgd", "damped(stage)"};
+/// What is no stage: these go around a chain, or exchange by themselves.
+inline constexpr std::string_view whole_forms[] = {"ef(c)",
+                                                   "rated(c)",
+                                                   "bypass(c,n)",
+                                                   "two_shot(c)",
+                                                   "ring(c)",
+                                                   "hierarchical(c,d,ranks)",
+                                                   "ok_top_k(density)",
+                                                   "g_top_k(density)"};
+
+[[noreturn]] PITH_SELDOM inline void throw_no_stage(syntax::term const& t) {
+  throw std::invalid_argument(sentence(
+      "parse: \"", t.text, "\" is no stage", proposal(t.name, stage_forms, whole_forms), " Stages are ",
+      listed(stage_forms), "; around a whole chain, as in bypass(ef(a|b),n), or alone go ", listed(whole_forms)));
+}
+
 /// Calls f with the stage that a term says, damped ones aside.
 template <class F>
 auto with_plain_stage(syntax::term const& t, F const& f) {
@@ -95,12 +117,7 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
   }
   if (t.is_plain("power_sgd", 1, 2)) return f(low_rank<power_sgd>(t));
   if (t.is_plain("one_sided_power_sgd", 1, 2)) return f(low_rank<one_sided_power_sgd>(t));
-  throw std::invalid_argument(sentence(
-      "parse: \"", t.text,
-      "\" is no stage; stages are identity, cast<half>, cast<bfloat16>, scaled_sign, "
-      "one_bit, sign, summed_sign, terngrad, summed_terngrad, trits(stage), qsgd<Bits>, natural<Bits>, eight_bit, "
-      "top_k, threshold, redsync, redsync_mean, sidco, gaussian_k, random_k, random_blocks, hadamard, power_sgd, "
-      "one_sided_power_sgd and damped(stage); ef, rated and bypass go around a whole chain: bypass(ef(rated(a|b)),n)"));
+  throw_no_stage(t);
 }
 
 template <class F>

@@ -1,0 +1,49 @@
+// tests/compile_fail/exchanges.cpp — policies that choose no codec, and controllers that lack a function.
+#include <pith/adapt/fixed_schedule.hpp>
+#include <pith/adapt/rated.hpp>
+#include <pith/comm/adaptive_exchange.hpp>
+#include <pith/comm/gradient_exchange.hpp>
+#include <pith/comm/self.hpp>
+#include <pith/pith.hpp>
+
+#include <string>
+#include <vector>
+
+namespace sample {
+
+/// Decides, and cannot be saved.
+struct forgetful_controller {
+  std::string name() const { return "forgetful"; }
+  void observe(pith::step_report const&) {}
+  double decide(std::uint64_t, std::uint32_t) const { return 1; }
+};
+
+struct unique_controller : pith::fixed_schedule {
+  using fixed_schedule::fixed_schedule;
+  unique_controller(unique_controller const&) = delete;
+  unique_controller(unique_controller&&) = default;
+};
+
+}  // namespace sample
+
+int main() {
+  [[maybe_unused]] auto const codec = pith::error_feedback(pith::rated(pith::top_k(0.1)));
+  auto comm = pith::self_communicator();
+  auto const tensors = std::vector<pith::tensor_spec>{{"w", {16}}};
+#if defined(TEXT_AS_POLICY)
+  // expected-error {{pith: a policy is a codec, or a function of a tensor_spec that returns one; of a text parse<In>(text) makes the codec}}
+  pith::make_exchange<float>(pith::seq, comm, tensors, "ef(top_k(0.1))");
+#elif defined(TEXT_AS_ADAPTED_POLICY)
+  // expected-error {{pith: a policy is a codec, or a function of a tensor_spec that returns one}}
+  pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, "ef(top_k(0.1))", pith::fixed_schedule({{0, 0.1}}));
+#elif defined(INCOMPLETE_CONTROLLER)
+  // expected-error {{pith: a controller has std::string name() const, void observe(step_report const&)}}
+  pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, sample::forgetful_controller());
+#elif defined(UNIQUE_CONTROLLER)
+  // expected-error {{pith: a controller must be copyable}}
+  pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, sample::unique_controller({{0, 0.1}}));
+#else
+  pith::make_exchange<float>(pith::seq, comm, tensors, codec);
+  pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, pith::fixed_schedule({{0, 0.1}}));
+#endif
+}
