@@ -1,4 +1,5 @@
-// tests/determinism/payload_digest.cpp — digests of what codecs make, equal with every compiler and flag.
+// tests/determinism/payload_digest.cpp — digests of what codecs make and controllers remember, equal with every
+// compiler and flag.
 //
 //   cast<half>                           cf0b2d6a351857a6
 //   scaled_sign                          ac415317e1161626
@@ -47,6 +48,12 @@
 //     5d09a5ed55815797
 //   ef(scaled_sign,two_sided(scaled_sign(1000)))
 //     1ed53d223a6d1260
+//   gravac(10..1000,0.7)
+//     0bae471cb6ee3b00
+//   accordion(0.01,0.001,0.2)
+//     f2628fb2cca53d68
+#include <pith/adapt/accordion.hpp>
+#include <pith/adapt/gravac.hpp>
 #include <pith/core/digest.hpp>
 #include <pith/exec/seq.hpp>
 
@@ -111,9 +118,27 @@ struct print_exchange {
   }
 };
 
+/// Of what a controller remembers after each of two hundred steps, by which it decides.
+template <pith::rate_controller R>
+void print_controller(R controller) {
+  auto random = std::mt19937_64(43);
+  auto digest = pith::digest();
+  for (std::uint64_t step = 0; step < 200; ++step) {
+    auto const energy = support::uniform(random);
+    auto seen = std::vector<pith::rate_report>();
+    for (auto const rate : pith::detail::rates_to_measure(controller, step, 0))
+      seen.push_back({0, rate, energy, energy * (3 + support::uniform(random)) / 4, 0});
+    controller.observe({step, 0, support::uniform(random), {seen.data(), seen.size()}, {&energy, 1}});
+    add_bytes(digest, controller.save());
+  }
+  std::printf("%s\n  %016" PRIx64 "\n", controller.name().c_str(), digest.value());
+}
+
 }  // namespace
 
 int main() {
   support::with_reproducible_codecs(1, print_digest());
   support::with_policies(print_exchange());
+  print_controller(pith::gravac({.window = 20}));
+  print_controller(pith::accordion(pith::accordion_options::each_step()));
 }

@@ -105,7 +105,7 @@ class accordion {
   }
   void note(regime& of, double energy) const {
     auto const share = options_.smoothing;
-    of.sum = share == 0 ? of.sum + energy : of.seen == 0 ? energy : of.sum + share * (energy - of.sum);
+    of.sum = share == 0 ? of.sum + energy : of.seen == 0 ? energy : detail::moved(of.sum, energy, share);
     ++of.seen;
   }
   void look(regime& of) const {

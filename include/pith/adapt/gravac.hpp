@@ -170,7 +170,7 @@ class gravac {
 
   /// The first observation is the average.
   static void average(double& of, double value, bool is_first, double share) {
-    of = is_first ? value : of + share * (value - of);
+    of = is_first ? value : detail::moved(of, value, share);
   }
 
   /// Whether they are numbers. If not, nothing is noted; nor of a factor that was not measured, since the search has

@@ -84,6 +84,10 @@ constexpr bool needs_gradients() {
   }
 }
 
+/// The average, moved towards a value by a share of what lies between. It divides, since a product would be fused into
+/// the sum by some compilers only, and ranks would remember other averages.
+inline double moved(double average, double value, double share) { return average + (value - average) / (1 / share); }
+
 }  // namespace detail
 
 template <class T>
