@@ -3,6 +3,7 @@
 examples_packages=(g++ cmake ninja-build libeigen3-dev libfmt-dev libcli11-dev zlib1g-dev gnuplot-nox)
 tests_packages=("${examples_packages[@]}" doctest-dev libopenmpi-dev openmpi-bin libthrust-dev clang libbenchmark-dev
                 libclang-rt-14-dev libmpich-dev llvm-14 mpich python3 valgrind)
+long_tests_packages=(g++-aarch64-linux-gnu qemu-user)
 
 # A heading, after the minutes and seconds since the script began.
 say() { printf '\n== %d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }

@@ -68,7 +68,9 @@ for argument in "$@"; do
   esac
 done
 
-provide $install "${tests_packages[@]}"
+packages=("${tests_packages[@]}")
+if [[ $long == yes ]]; then packages+=("${long_tests_packages[@]}"); fi
+provide $install "${packages[@]}"
 look_for_cuda
 if [[ $long == no ]]; then
   if ((${#parts[@]} > 0)); then usage; fi

@@ -1,5 +1,5 @@
-// tests/determinism/payload_digest.cpp — digests of what codecs make and controllers remember, equal with every
-// compiler and flag.
+// tests/determinism/payload_digest.cpp — digests of what codecs make and controllers remember, equal with every compiler,
+// flag and processor. An argument chooses the instructions: baseline, avx2 or avx512. If they are missing it returns 77.
 //
 //   cast<half>                           cf0b2d6a351857a6
 //   scaled_sign                          ac415317e1161626
@@ -34,6 +34,10 @@
 //   ef(top_k(0.01)|qsgd<8>)              56d3682bf08564f8
 //   product_quantizer<5>(6,859afd2539382d71) 6df2ea8f8667d566
 //   hypersphere_quantizer<6>(6,859afd2539382d71) b7be324879d23258
+//   trits(terngrad)                      29355a2ac13d27e3
+//   inceptionn(reference)                9a1828ee595c47e5
+//   adaptive_threshold(0.1)              46160504309f41e5
+//   sketch_ml<6>                         58548d53d1c58a25
 //   ef(scaled_sign,ef_sign(0.1))
 //     d706a61dcc8e65e1
 //   ef(scaled_sign,mean_residual(0.9,0.5))
@@ -48,17 +52,36 @@
 //     5d09a5ed55815797
 //   ef(scaled_sign,two_sided(scaled_sign(1000)))
 //     1ed53d223a6d1260
+//   summed_sign
+//     7a3e9fb8dfa131e5
+//   summed_terngrad
+//     1fb4103965b92e9e
+//   power_sgd(3)
+//     dfe7bad08d691da1
+//   one_sided_power_sgd(3)
+//     63a08f94610ae1a3
 //   gravac(10..1000,0.7)
 //     0bae471cb6ee3b00
 //   accordion(0.01,0.001,0.2)
 //     f2628fb2cca53d68
 #include <pith/adapt/accordion.hpp>
 #include <pith/adapt/gravac.hpp>
+#include <pith/coding/trits.hpp>
 #include <pith/core/digest.hpp>
 #include <pith/exec/seq.hpp>
+#include <pith/lowrank/one_sided_power_sgd.hpp>
+#include <pith/quantize/summed_sign.hpp>
+#include <pith/quantize/summed_terngrad.hpp>
+#include <pith/survey/adaptive_threshold.hpp>
+#include <pith/survey/inceptionn.hpp>
+#include <pith/survey/sketch_ml.hpp>
 
 #include <cinttypes>
 #include <cstdio>
+#include <initializer_list>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
 
 #include "support/codecs.hpp"
 #include "support/exchanged.hpp"
@@ -83,40 +106,37 @@ void add_bytes(pith::digest& digest, std::vector<std::byte> const& bytes) {
 }
 
 template <class In, class C>
-void add_digest(pith::digest& digest, C const& codec, pith::shape dims) {
-  auto run = support::execution<In, pith::seq_executor, C>(pith::seq, codec, dims, input<In>(dims.n));
+void add_payloads(pith::digest& digest, pith::seq_executor exec, C const& codec, pith::shape dims) {
+  auto run = support::execution<In, pith::seq_executor, C>(exec, codec, dims, input<In>(dims.n));
   for (int step = 0; step < 2; ++step) {
     run.step();
     add_bytes(digest, run.bytes());
   }
 }
 
-/// Of what is received, and remembered.
-template <class In, class C>
-void add_exchange(pith::digest& digest, C const& codec, pith::shape dims) {
-  add_bytes(digest, support::exchanged<In>(pith::seq, codec, dims, [&](unsigned) { return input<In>(dims.n); }));
+/// Of what is sent, of floats and more.
+template <class... More, class C>
+void print_payloads(pith::seq_executor exec, C const& codec) {
+  static_assert(pith::reproducible<C>);
+  auto digest = pith::digest();
+  for (std::uint64_t const n : {1u, 7u, 513u, 10'007u}) add_payloads<float>(digest, exec, codec, {n});
+  (add_payloads<More>(digest, exec, codec, {10'007}), ...);
+  std::printf("%-36s %016" PRIx64 "\n", codec.name().c_str(), digest.value());
 }
 
-struct print_digest {
-  template <class C>
-  void operator()(C const& codec, pith::shape) const {
-    static_assert(pith::reproducible<C>);
-    auto digest = pith::digest();
-    for (std::uint64_t const n : {1u, 7u, 513u, 10'007u}) add_digest<float>(digest, codec, {n});
-    add_digest<pith::bfloat16>(digest, codec, {10'007});
-    std::printf("%-36s %016" PRIx64 "\n", codec.name().c_str(), digest.value());
-  }
-};
+template <class In, class C>
+void add_means(pith::digest& digest, pith::seq_executor exec, C const& codec, pith::shape dims) {
+  add_bytes(digest, support::exchanged<In>(exec, codec, dims, [&](unsigned) { return input<In>(dims.n); }));
+}
 
-struct print_exchange {
-  template <class C>
-  void operator()(C const& codec) const {
-    auto digest = pith::digest();
-    for (std::uint64_t const n : {1u, 513u, 10'007u}) add_exchange<float>(digest, codec, {n});
-    add_exchange<pith::bfloat16>(digest, codec, {10'007});
-    std::printf("%s\n  %016" PRIx64 "\n", codec.name().c_str(), digest.value());
-  }
-};
+/// Of what is received, and remembered, of floats and more.
+template <class... More, class C>
+void print_means(pith::seq_executor exec, C const& codec, std::initializer_list<pith::shape> sizes) {
+  auto digest = pith::digest();
+  for (auto const& dims : sizes) add_means<float>(digest, exec, codec, dims);
+  (add_means<More>(digest, exec, codec, sizes.end()[-1]), ...);
+  std::printf("%s\n  %016" PRIx64 "\n", codec.name().c_str(), digest.value());
+}
 
 /// Of what a controller remembers after each of two hundred steps, by which it decides.
 template <pith::rate_controller R>
@@ -134,11 +154,37 @@ void print_controller(R controller) {
   std::printf("%s\n  %016" PRIx64 "\n", controller.name().c_str(), digest.value());
 }
 
-}  // namespace
+pith::isa level_of(std::string_view name) {
+  for (auto const level : {pith::isa::baseline, pith::isa::avx2, pith::isa::avx512}) {
+    if (name == pith::isa_name(level)) return level;
+  }
+  throw std::invalid_argument("payload_digest: the instructions must be baseline, avx2 or avx512");
+}
 
-int main() {
-  support::with_reproducible_codecs(1, print_digest());
-  support::with_policies(print_exchange());
+void print_all(pith::seq_executor exec) {
+  using pith::bfloat16;
+  auto const payloads = [exec](auto const& codec, pith::shape) { print_payloads<bfloat16>(exec, codec); };
+  support::with_reproducible_codecs(1, payloads);
+  print_payloads<bfloat16>(exec, pith::trits(pith::terngrad()));
+  print_payloads(exec, pith::inceptionn());
+  print_payloads(exec, pith::adaptive_threshold(0.1));
+  print_payloads(exec, pith::sketch_ml<6>());
+
+  auto const vectors = {pith::shape{1}, pith::shape{513}, pith::shape{10'007}};
+  auto const matrices = {pith::shape{700 * 61, 700}, pith::shape{40 * 250, 40}};
+  support::with_policies([&](auto const& codec) { print_means<bfloat16>(exec, codec, vectors); });
+  print_means<bfloat16>(exec, pith::summed_sign(), vectors);
+  print_means<bfloat16>(exec, pith::summed_terngrad(), vectors);
+  print_means<bfloat16, double>(exec, pith::power_sgd(3), matrices);
+  print_means<bfloat16, double>(exec, pith::one_sided_power_sgd(3), matrices);
   print_controller(pith::gravac({.window = 20}));
   print_controller(pith::accordion(pith::accordion_options::each_step()));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto const level = argc > 1 ? level_of(argv[1]) : pith::best_isa();
+  if (level > pith::best_isa()) return 77;
+  print_all(pith::seq_executor(level));
 }
