@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <stdexcept>
@@ -123,4 +125,30 @@ TEST_CASE("what is saved goes on, and settings are checked") {
                        "pith::l_greco: the reference must be one of the rates, got 0.2", std::invalid_argument);
   CHECK_THROWS_AS(l_greco({.interval = 0}), std::invalid_argument);
   CHECK_THROWS_AS(b.load({}), std::invalid_argument);
+}
+
+TEST_CASE("a state of other rates or with errors that are none is refused, and changes nothing") {
+  auto l = made();
+  show(l, reports);
+  auto const saved = l.save();
+  auto const infinity = std::numeric_limits<double>::infinity();
+  for (std::size_t const word : {0u, 1u}) {  // a rate, an error
+    for (double const odd : {-1.0, 1.5, infinity, -infinity, std::numeric_limits<double>::quiet_NaN()}) {
+      if (word == 1 && odd == 1.5) continue;
+      auto forged = saved;
+      std::memcpy(forged.data() + 8 * word, &odd, sizeof odd);
+      CHECK_THROWS_AS(l.load(pith::span<std::byte const>(forged)), std::invalid_argument);
+      CHECK(l.save() == saved);
+    }
+  }
+}
+
+TEST_CASE("where the errors of an interval add up to infinity all have the reference") {
+  auto l = l_greco({.rates = {0.01, 0.1, 0.5}, .reference = 0.1, .interval = 2, .bins = 1000});
+  auto seen = reports;
+  for (auto& r : seen) r.energy = std::numeric_limits<double>::max(), r.kept = 0;
+  show(l, seen);
+  show(l, seen);
+  CHECK(l.decide(3, 0) == 0.1);
+  CHECK(l.decide(3, 1) == 0.1);
 }

@@ -108,6 +108,12 @@ class l_greco {
   void load(span<std::byte const> saved) {
     auto all = loaded_values<trial>("l_greco", saved);
     detail::require(!all.empty(), "l_greco: what was saved is empty");
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+      auto const& o = options_.rates;
+      auto const is_sum = std::isfinite(all[i].lost) && all[i].lost >= 0;
+      detail::require(is_sum && std::find(o.begin(), o.end(), all[i].rate) != o.end(),
+                      "l_greco: what was saved is of other rates, or an error that is none");
+    }
     is_blind_ = all.back().rate != 0;
     steps_ = all.back().bytes;
     all.pop_back();
@@ -146,6 +152,7 @@ class l_greco {
   void choose() {
     double allowed = 0;
     for (auto const& t : trials_) allowed += t.rate == options_.reference ? t.lost : 0;
+    if (!std::isfinite(allowed)) return take({});
     auto const bins_of = [&](double lost) {
       if (lost > allowed) return std::numeric_limits<std::uint32_t>::max();
       return lost == 0 ? 0u : static_cast<std::uint32_t>(std::ceil(lost / allowed * options_.bins));
