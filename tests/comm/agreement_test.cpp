@@ -12,6 +12,8 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <mutex>
 #include <stdexcept>
@@ -77,6 +79,28 @@ struct damaging {
   template <class T>
   auto all_reduce(pith::seq_executor const& exec, pith::span<T> x, pith::reduction how) {
     return comm.all_reduce(exec, x, how);
+  }
+};
+
+/// One of two ranks. The other one sends the same, but for how many tensors it has, and that it sees a difference.
+struct boasting {
+  std::uint64_t tensors;
+
+  unsigned rank() const { return 0; }
+  unsigned size() const { return 2; }
+  boasting split(unsigned) { return *this; }
+  auto all_gather(pith::seq_executor const&, pith::span<std::byte const> mine, pith::span<std::byte> all) {
+    for (unsigned r = 0; r < 2; ++r) std::memcpy(all.data() + r * mine.size(), mine.data(), mine.size());
+    auto const claim = [&](std::size_t at, std::uint64_t value) {
+      std::memcpy(all.data() + mine.size() + at, &value, sizeof value);
+    };
+    if (mine.size() == sizeof(pith::detail::agreement)) claim(offsetof(pith::detail::agreement, tensors), tensors);
+    if (mine.size() == sizeof(std::uint64_t)) claim(0, 1);
+    return pith::completed();
+  }
+  template <class T>
+  auto all_reduce(pith::seq_executor const&, pith::span<T>, pith::reduction) {
+    return pith::completed();
   }
 };
 
@@ -275,4 +299,15 @@ TEST_CASE("messages that one rank receives damaged make no rank wait") {
     }
   });
   CHECK(heard == 3);
+}
+
+TEST_CASE(
+    "however many tensors a damaged message says that a rank has, there is memory to look for the first that differs") {
+  for (std::uint64_t const tensors : {1ull, 2ull, 4ull, 1ull << 40, ~0ull}) {
+    auto comm = boasting{tensors};
+    CHECK_THROWS_WITH_AS(pith::make_exchange<float>(pith::seq, comm, model, top_k(0.1)),
+                         "pith::gradient_exchange: all ranks received that ranks differ, and not in what: messages are "
+                         "damaged on their way",
+                         pith::communication_error);
+  }
 }

@@ -124,21 +124,29 @@ bool all_see_difference(E const& exec, Comm& comm, bool differs) {
                                      first, ", received that ranks differ: messages are damaged on their way"));
 }
 
-/// Throws on all ranks if tensors, or their codecs, differ: the digests of all are gathered, and the words for one.
+/// All ranks saw a difference in what was gathered, and none in what was gathered to find it.
+[[noreturn]] inline void throw_no_difference() {
+  throw communication_error(sentence(
+      "gradient_exchange: all ranks received that ranks differ, and not in what: messages are damaged on their "
+      "way"));
+}
+
+/// Throws on all ranks if tensors, or their codecs, differ: the digests of all are gathered, and the words for one. The
+/// first that differs is no later than the first that a rank lacks, whatever damaged messages say of their number.
 template <class Comm, executor E>
 void require_equal_tensors(E const& exec, Comm& comm, std::vector<agreement> const& each,
                            std::vector<std::string> const& mine) {
-  std::uint64_t most = 0;
+  auto fewest = std::uint64_t{mine.size()};
   bool is_equal = true;
   for (auto const& a : each) {
-    most = std::max(most, a.tensors);
+    fewest = std::min(fewest, a.tensors);
     is_equal = is_equal && a.tensors == each[0].tensors && a.digest == each[0].digest;
   }
   if (!all_see_difference(exec, comm, !is_equal)) return;
-  auto digests = std::vector<std::uint64_t>(most);
-  std::transform(mine.begin(), mine.end(), digests.begin(),
-                 [](std::string const& words) { return (digest() << words).value(); });
-  auto const [rank, tensor] = first_difference(gather_on_host(exec, comm, digests), most);
+  auto digests = std::vector<std::uint64_t>(fewest + 1);
+  for (std::size_t i = 0; i < digests.size() && i < mine.size(); ++i) digests[i] = (digest() << mine[i]).value();
+  auto const [rank, tensor] = first_difference(gather_on_host(exec, comm, digests), digests.size());
+  if (rank == 0) throw_no_difference();
   auto const words = std::vector(1, agreement::note(tensor < mine.size() ? mine[tensor] : "none"));
   auto const all = gather_on_host(exec, comm, words);
   throw agreement_error(sentence("gradient_exchange: rank ", rank, " differs from rank 0 in tensor ", tensor, ": ",

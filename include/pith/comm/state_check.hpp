@@ -79,6 +79,7 @@ void require_equal_states(E const& exec, Comm& comm, exchanged_tensors<In, E>& a
   if (!all_see_difference(exec, comm, differs)) return;
   auto const each = gather_on_host(exec, comm, mine);
   auto const [rank, tensor] = first_difference(each, mine.size());
+  if (rank == 0) throw_no_difference();
   throw_difference(all.specs()[tensor].name, rank, each[rank * mine.size() + tensor], each[tensor]);
 }
 
