@@ -17,6 +17,9 @@
 #include "support/parsed.hpp"
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <stdexcept>
@@ -168,6 +171,23 @@ void add_refusals_of_states(std::vector<refusal<Exchange>>& all, std::vector<std
     all.push_back({"import of another's", always, [=](T& t) { t.exchange.import_state(bytes(other)); }});
 }
 
+/// The same state of eight bytes fewer, with a checksum that is right.
+std::vector<std::byte> shorter(std::vector<std::byte> const& saved) {
+  auto const [words, states] = pith::detail::open_states("shorter", saved);
+  return pith::detail::save_states(std::string(words), states.first(states.size() - 8));
+}
+/// ... that of the exchange inside of an adaptive one, which follows a header of three words and the controller's bytes.
+std::vector<std::byte> shorter_inside(std::vector<std::byte> const& saved) {
+  auto const [words, all] = pith::detail::open_states("shorter", saved);
+  std::uint64_t controller = 0;
+  std::memcpy(&controller, all.data() + 8, sizeof controller);
+  auto const inside = all.subspan(24 + controller);
+  auto bytes = std::vector<std::byte>(all.begin(), inside.begin());
+  auto const cut = shorter({inside.begin(), inside.end()});
+  bytes.insert(bytes.end(), cut.begin(), cut.end());
+  return pith::detail::save_states(std::string(words), bytes);
+}
+
 pith::self_communicator refused_alone;
 /// Tensor "head" travels by itself, so that it is on its way once it is ready.
 pith::exchange_options const refused_options = {.seed = 5, .bucket_bytes = 200};
@@ -193,8 +213,17 @@ TEST_CASE("a refused call of a gradient_exchange leaves nothing behind") {
     ex.all_reduce_mean(g);
     auto other_seed = refused_options;
     other_seed.seed = 6;
-    add_refusals_of_states(refusals, ex.export_state(),
-                           {with(feeding_back()).export_state(), with(c, other_seed).export_state()});
+    auto const saved = ex.export_state();
+    auto const others = {with(feeding_back()).export_state(), with(c, other_seed).export_state(), shorter(saved)};
+    add_refusals_of_states(refusals, saved, others);
+    refusals.push_back({"import with too few codecs", always, [=](auto& t) {
+                          t.exchange.import_state(saved, {c, c});
+                        }});
+    auto const twice = codec(pith::error_feedback(pith::top_k(0.5)));
+    auto const of_twice = shorter(with(twice).export_state());
+    refusals.push_back({"import of too short states of other codecs", always, [=](auto& t) {
+                          t.exchange.import_state(of_twice, {twice, twice, twice});
+                        }});
     check_refusals(make, refusals);
   }
 }
@@ -247,9 +276,10 @@ TEST_CASE("a refused call of an adaptive_exchange leaves nothing behind") {
     for (int i = 0; i < 3; ++i) ex.all_reduce_mean(g);
     auto other_seed = refused_options;
     other_seed.seed = 6;
-    add_refusals_of_states(
-        refusals, ex.export_state(),
-        {with(another, refused_options).export_state(), with(controller, other_seed).export_state()});
+    auto const saved = ex.export_state();
+    add_refusals_of_states(refusals, saved,
+                           {with(another, refused_options).export_state(), with(controller, other_seed).export_state(),
+                            shorter_inside(saved)});
     check_refusals(make, refusals);
   };
   auto const one = pith::l_greco({.rates = {0.5, 0.25, 0.1}, .reference = 0.25, .interval = 2});

@@ -88,6 +88,12 @@ class exchanged_tensors {
     if (predicted_) next.predicted.emplace(exec, specs_, next.codecs);
     return next;
   }
+  /// The bytes of all states after a change.
+  std::size_t state_bytes(change& next) {
+    auto size = field_counter();
+    for (std::size_t i = 0; i < specs_.size(); ++i) (next.states[i] ? *next.states[i] : states_[i]).fields(size);
+    return size.bytes;
+  }
   void apply(change next) {
     for (std::size_t i = 0; i < specs_.size(); ++i) {
       if (next.states[i]) states_[i].become(codecs_[i], next.codecs[i], *std::move(next.states[i]));

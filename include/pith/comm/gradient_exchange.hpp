@@ -228,9 +228,6 @@ class gradient_exchange {
   ///            another rank, number of ranks, seed, element type, tensor or codec
   void import_state(span<std::byte const> bytes) {
     auto const states = require_state(bytes, codecs());
-    auto size = detail::field_counter();
-    model().fields(size);
-    detail::require_size("import_state", "the bytes of the states", size.bytes, states.size());
     auto loaded = detail::field_loader<E>(exec_, states.data());
     model().fields(loaded);
     exec_.wait();
@@ -246,8 +243,11 @@ class gradient_exchange {
   /// Throws as import_state does, if by then the codecs are these, and changes nothing. Returns the bytes of the states.
   span<std::byte const> require_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs) const {
     detail::require(phase_ != phase::ready, "gradient_exchange: import_state() comes between steps");
+    detail::require_size("import_state", "the codecs of all tensors", tensors().size(), codecs.size());
     auto const parts = detail::open_states("import_state", bytes);
     detail::require_words("import_state", state_words(codecs), parts.words);
+    auto next = model().prepare(exec_, codecs);
+    detail::require_size("import_state", "the bytes of the states", model().state_bytes(next), parts.states.size());
     return parts.states;
   }
 
