@@ -9,7 +9,7 @@
 # The default tier is static, clang, asan, tsan and fuzz; the parts of the long tier are
 #   asan-all   every test under the address and undefined-behaviour sanitizers
 #   tsan-all   every test that runs threads under the thread sanitizer
-#   fuzz-all   ten million runs of each fuzzer
+#   fuzz-all   ten million runs of each fuzzer of frames, a million of those of states and messages
 #   host       every test by g++
 #   host-all   what host leaves out for time, and the benchmarks compile
 #   device     what the default tier leaves out of CUDA code: other modes of the emulator, another architecture, mutants

@@ -1,9 +1,15 @@
-// tests/fuzz/fuzz_decode.cpp — every decoder on any payload. The first byte chooses the codec, the rest is the payload.
+// tests/fuzz/fuzz_decode.cpp — every decoder on any payload. The first two bytes choose the codec, the rest is the payload.
 #include <pith/survey/adaptive_threshold.hpp>
 #include <pith/survey/inceptionn.hpp>
 #include <pith/survey/sketch_ml.hpp>
+#include <pith/vector/hypersphere_quantizer.hpp>
+#include <pith/vector/pca.hpp>
+
+#include <memory>
+#include <string_view>
 
 #include "harness.hpp"
+#include "support/bases.hpp"
 
 namespace {
 
@@ -61,6 +67,7 @@ constexpr target targets[] = {{"identity", {13}},
                               {"sidco(0.1)", {43}},
                               {"gaussian_k(0.1)", {43}},
                               {"hadamard(64)", {70}},
+                              {"hadamard(64)", {2100}},
                               {"power_sgd(1)", {72, 8}},
                               {"power_sgd(3)", {144, 12}},
                               {"power_sgd(2)", {20, 4}},
@@ -82,41 +89,67 @@ constexpr target targets[] = {{"identity", {13}},
                               {"bypass(ef(scaled_sign),64)", {63}},
                               {"bypass(ef(scaled_sign),64)", {65}},
                               {"identity", {0}},
+                              {"identity", {5000}},
                               {"top_k(0.1)|qsgd<8>", {0}}};
 
-/// Those that no text says, and one with a header of its own before the payload, whose errors are a flag and NaN.
-std::vector<fuzz::opener> make_openers() {
-  static auto const flag = pith::error_flag(pith::seq);
-  auto made = std::vector<fuzz::opener>();
-  for (auto const& t : targets) made.emplace_back(pith::parse<float>(t.codec), t.dims);
-  made.emplace_back(pith::inceptionn(), pith::shape{37});
-  made.emplace_back(pith::inceptionn(pith::byte_field::repaired, 0.4), pith::shape{29});
-  made.emplace_back(pith::adaptive_threshold(0.2), pith::shape{43});
-  made.emplace_back(pith::sketch_ml<6>(), pith::shape{71});
-  made.emplace_back(pith::checked(pith::parse<float>("top_k(0.25)|qsgd<4>"), flag), pith::shape{43});
-  return made;
+using openers = std::vector<std::unique_ptr<fuzz::opener>>;
+
+template <class T>
+void add(openers& to, fuzz::any_codec<T> codec, pith::shape const& dims) {
+  to.push_back(std::make_unique<fuzz::opener_of<T>>(std::move(codec), dims));
 }
 
-/// A frame of this payload, cut or filled up with zeros, that the codec must accept. The step is any number.
-std::vector<std::byte> framed(fuzz::opener const& o, pith::span<std::byte const> payload) {
-  auto h = fuzz::wire::header{o.codec().name(), pith::element_kind::f32, o.dims(), 0, {0x5eed, 1, 0}, 0, 0};
-  h.payload_bytes = pith::payload_bytes<float>(o.codec(), o.dims());
-  auto frame = std::vector<std::byte>(h.bytes() + h.payload_bytes);
-  auto const size = std::min<std::size_t>(payload.size(), h.payload_bytes);
-  if (size > 0) std::memcpy(frame.data() + h.bytes(), payload.data(), size);
-  h.payload_checksum = fuzz::wire::checksum(pith::span<std::byte const>(frame).subspan(h.bytes()));
-  h.step = h.payload_checksum;
-  fuzz::wire::write_header(h, pith::span<std::byte>(frame));
-  return frame;
+/// Those that a text says. Factors of narrow elements are floats, which no quantizer of narrow elements takes.
+template <class T>
+void add_parsed(openers& to) {
+  for (auto const& t : targets) {
+    auto const is_of_factors = std::string_view(t.codec) == "power_sgd(1)|qsgd<8>";
+    if (sizeof(T) > 2 || !is_of_factors) add<T>(to, pith::parse<T>(t.codec), t.dims);
+  }
+}
+
+/// Those whose bases and codebooks were learnt, in slices that end short and in the order of a convolution.
+template <class T>
+void add_learnt(openers& to) {
+  add<T>(to, pith::pca(support::basis_of(72, 12, {})), {70});
+  add<T>(to, pith::pca(support::basis_of(72, 12, {})), {0});
+  add<T>(to, pith::pca(support::basis_of(96, 8, pith::slice_order::oihw(4, 6, 4))), {96});
+  add<T>(to, pith::pca(support::basis_of(72, 12, {})) | pith::qsgd<4>(), {72});
+  add<T>(to, pith::product_quantizer<5>(pith::codebook::directions(4, 32, 3)), {43});
+  add<T>(to, pith::hypersphere_quantizer<6>(pith::codebook::directions(4, 32, 3)), {43});
+}
+
+/// Those of a survey, and one with a header of its own before the payload, whose errors are a flag and NaN.
+void add_others(openers& to) {
+  static auto const flag = pith::error_flag(pith::seq);
+  add<float>(to, pith::inceptionn(), {37});
+  add<float>(to, pith::inceptionn(pith::byte_field::repaired, 0.4), {29});
+  add<float>(to, pith::adaptive_threshold(0.2), {43});
+  add<float>(to, pith::sketch_ml<6>(), {71});
+  add<float>(to, pith::checked(pith::parse<float>("top_k(0.25)|qsgd<4>"), flag), {43});
+  add<float>(to, pith::checked(pith::parse<float>("top_k(0.01)"), flag), {1500});
+}
+
+openers make_openers() {
+  auto made = openers();
+  add_others(made);
+  add_parsed<float>(made);
+  add_parsed<double>(made);
+  add_parsed<pith::half>(made);
+  add_parsed<pith::bfloat16>(made);
+  add_learnt<float>(made);
+  add_learnt<double>(made);
+  add_learnt<pith::bfloat16>(made);
+  return made;
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
-  static auto openers = make_openers();
-  if (size == 0) return 0;
-  auto& o = openers[data[0] % openers.size()];
-  auto const frame = framed(o, {reinterpret_cast<std::byte const*>(data + 1), size - 1});
+  static auto const all = make_openers();
+  auto from = fuzz::input(data, size);
+  auto& o = *all[from.take_below(all.size())];
+  auto const frame = o.framed(from.take_bytes(size));
   fuzz::require(o.open(pith::span<std::byte const>(frame)), "a good frame was refused");
   return 0;
 }

@@ -1,4 +1,7 @@
 // tests/fuzz/fuzz_open.cpp — any bytes as a frame. The first one says which of its checksums are made right.
+#include <memory>
+#include <stdexcept>
+
 #include "harness.hpp"
 
 namespace {
@@ -27,18 +30,30 @@ void mend(std::vector<std::byte>& frame, unsigned what) {
   if (what & header_sum) write(frame, size - 8, fuzz::wire::checksum({frame.data(), size - 8}));
 }
 
-/// As a reader that knows nothing: the header says the codec and the shape. Large ones are not tried.
+template <class T>
+std::unique_ptr<fuzz::opener> opener_of(fuzz::wire::header const& h) {
+  return std::make_unique<fuzz::opener_of<T>>(pith::parse<T>(h.codec), h.dims);
+}
+std::unique_ptr<fuzz::opener> opener_of(fuzz::wire::header const& h) {
+  switch (h.element) {
+    case pith::element_kind::f64: return opener_of<double>(h);
+    case pith::element_kind::f16: return opener_of<pith::half>(h);
+    case pith::element_kind::bf16: return opener_of<pith::bfloat16>(h);
+    default: return opener_of<float>(h);
+  }
+}
+
+/// As a reader that knows nothing: the header says elements, codec and shape. Large ones are not tried.
 void open_as_said(std::vector<std::byte> const& frame) {
   auto const h = fuzz::wire::read_header(pith::span<std::byte const>(frame));
   if (h.dims.n > 4096 || h.dims.rows > 4096) return;
-  auto reader = fuzz::opener(pith::parse<float>(h.codec), h.dims);
-  reader.open(pith::span<std::byte const>(frame));
+  opener_of(h)->open(pith::span<std::byte const>(frame));
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
-  static auto expected = fuzz::opener(pith::parse<float>("qsgd<8>"), {100});
+  static auto expected = fuzz::opener_of<float>(pith::parse<float>("qsgd<8>"), {100});
   if (size == 0) return 0;
   auto frame = std::vector<std::byte>(size - 1);
   if (size > 1) std::memcpy(frame.data(), data + 1, size - 1);

@@ -1,71 +1,77 @@
-// tests/fuzz/harness.hpp — a codec from its text, opened into memory with guards around it.
+// tests/fuzz/harness.hpp — a codec opens frames into memory with guards around it.
 #pragma once
 
-#include <pith/parse.hpp>
+#include <pith/core/any_codec.hpp>
+#include <pith/exec/seq.hpp>
 #include <pith/wire/checked.hpp>
 #include <pith/wire/frame.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "input.hpp"
+#include "support/parsed.hpp"
 
 namespace fuzz {
 
 namespace wire = pith::wire;
-using any_codec = pith::any_codec<float, pith::seq_executor>;
-
-inline void require(bool holds, char const* what) {
-  if (holds) return;
-  std::fprintf(stderr, "fuzz: %s\n", what);
-  std::abort();
-}
+template <class T>
+using any_codec = pith::any_codec<T, pith::seq_executor>;
 
 /// A gradient between guard bytes; all of it is the given byte at first.
+template <class T>
 class guarded {
  public:
   guarded(std::uint64_t n, int fill) : memory_(n + 2 * guard) {
-    std::memset(memory_.data(), fill, memory_.size() * sizeof(float));
+    std::memset(static_cast<void*>(memory_.data()), fill, memory_.size() * sizeof(T));
     untouched_ = memory_;
   }
-  pith::span<float> view() { return {memory_.data() + guard, memory_.size() - 2 * guard}; }
+  pith::span<T> view() { return {memory_.data() + guard, memory_.size() - 2 * guard}; }
   pith::span<std::byte const> bytes() const {
-    return {reinterpret_cast<std::byte const*>(memory_.data() + guard), (memory_.size() - 2 * guard) * sizeof(float)};
+    return {reinterpret_cast<std::byte const*>(memory_.data() + guard), (memory_.size() - 2 * guard) * sizeof(T)};
   }
 
   void require_guards() const {
-    auto const size = guard * sizeof(float);
+    auto const size = guard * sizeof(T);
     auto const after = memory_.size() - guard;
     require(std::memcmp(memory_.data(), untouched_.data(), size) == 0, "a write before the gradient");
     require(std::memcmp(memory_.data() + after, untouched_.data() + after, size) == 0, "a write behind the gradient");
   }
   void require_untouched() const {
-    auto const size = memory_.size() * sizeof(float);
+    auto const size = memory_.size() * sizeof(T);
     require(std::memcmp(memory_.data(), untouched_.data(), size) == 0, "a refused frame changed the gradient");
   }
 
  private:
   static constexpr std::size_t guard = 64;
-  std::vector<float> memory_, untouched_;
+  std::vector<T> memory_, untouched_;
 };
 
-/// All that opening frames of one tensor takes.
+/// Opens frames of one tensor, whatever its elements.
 class opener {
  public:
-  opener(any_codec codec, pith::shape dims)
-      : codec_(std::move(codec)),
-        state_(pith::make_state<float>(pith::seq, codec_, dims, {0x5eed, 1, 0})),
-        memory_(wire::workspace_bytes<float>(pith::seq, codec_, dims)) {}
-
-  any_codec const& codec() const { return codec_; }
-  pith::shape const& dims() const { return state_.dims(); }
+  virtual ~opener() = default;
 
   /// Decodes twice: nothing else is written, and the bytes are equal. Whether the frame was accepted.
-  bool open(pith::span<std::byte const> frame) {
-    auto a = guarded(dims().n, 0x55), b = guarded(dims().n, 0xaa);
+  virtual bool open(pith::span<std::byte const> frame) = 0;
+  /// A frame of this payload, cut or filled up with zeros, that the codec must accept. The step is any number.
+  virtual std::vector<std::byte> framed(pith::span<std::byte const> payload) const = 0;
+};
+
+template <class T>
+class opener_of final : public opener {
+ public:
+  opener_of(any_codec<T> codec, pith::shape dims)
+      : codec_(std::move(codec)),
+        state_(pith::make_state<T>(pith::seq, codec_, dims, {0x5eed, 1, 0})),
+        memory_(wire::workspace_bytes<T>(pith::seq, codec_, dims)) {}
+
+  bool open(pith::span<std::byte const> frame) override {
+    auto a = guarded<T>(dims().n, 0x55), b = guarded<T>(dims().n, 0xaa);
     auto const first = open_into(frame, a), second = open_into(frame, b);
     require(first == second, "a frame was refused once");
     if (!first) return false;
@@ -74,9 +80,23 @@ class opener {
     return true;
   }
 
+  std::vector<std::byte> framed(pith::span<std::byte const> payload) const override {
+    auto h = wire::header{codec_.name(), pith::kind_of<T>(), dims(), 0, {0x5eed, 1, 0}, 0, 0};
+    h.payload_bytes = pith::payload_bytes<T>(codec_, dims());
+    auto frame = std::vector<std::byte>(h.bytes() + h.payload_bytes);
+    auto const size = std::min<std::size_t>(payload.size(), h.payload_bytes);
+    if (size > 0) std::memcpy(frame.data() + h.bytes(), payload.data(), size);
+    h.payload_checksum = wire::checksum(pith::span<std::byte const>(frame).subspan(h.bytes()));
+    h.step = h.payload_checksum;
+    wire::write_header(h, pith::span<std::byte>(frame));
+    return frame;
+  }
+
  private:
-  bool open_into(pith::span<std::byte const> frame, guarded& x) {
-    auto ws = pith::workspace<>(memory_);
+  pith::shape const& dims() const { return state_.dims(); }
+
+  bool open_into(pith::span<std::byte const> frame, guarded<T>& x) {
+    auto ws = pith::workspace<>(pith::span<std::byte>(memory_));
     try {
       wire::open(pith::seq, codec_, frame, x.view(), state_, ws);
     } catch (pith::wire_error const&) {
@@ -87,8 +107,8 @@ class opener {
     return true;
   }
 
-  any_codec codec_;
-  pith::codec_state<float, any_codec, pith::seq_executor> state_;
+  any_codec<T> codec_;
+  pith::codec_state<T, any_codec<T>, pith::seq_executor> state_;
   std::vector<std::byte> memory_;
 };
 

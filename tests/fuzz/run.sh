@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# tests/fuzz/run.sh — builds the fuzzers, runs each of them, and prints which branches of the decoders they reached.
+# tests/fuzz/run.sh — builds the fuzzers, runs each of them, and prints which branches of what reads bytes they reached.
 #
 #   tests/fuzz/run.sh                  twenty seconds each
 #   tests/fuzz/run.sh --seconds N      N seconds each
-#   tests/fuzz/run.sh --runs N         N runs each
+#   tests/fuzz/run.sh --runs N         N runs each of those of frames, N / 10 of those of states and messages
 #   tests/fuzz/run.sh --build DIR      builds in DIR and not in build/fuzz
 #
 # An input that breaks a fuzzer stays in the build directory; `fuzz_open FILE` shows what it does.
@@ -13,12 +13,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 usage() { sed -n '4,7s/^# *//p' tests/fuzz/run.sh >&2; exit 2; }
 
 build=build/fuzz
-limit=-max_total_time=20
+limit=-max_total_time=20  # of those of frames
+fewer=$limit              # of those that exchange a model's gradients for each input
 flags="-O0 -g1"  # which compiles sooner than -O1, and runs slower
 while (($# > 0)); do
   case $1 in
-    --seconds) limit=-max_total_time=${2:?} ;;
-    --runs) limit=-runs=${2:?} flags="-O1 -g1" ;;
+    --seconds) limit=-max_total_time=${2:?} fewer=$limit ;;
+    --runs) limit=-runs=${2:?} fewer=-runs=$(($2 / 10)) flags="-O1 -g1" ;;
     --build) build=${2:?} ;;
     *) usage ;;
   esac
@@ -45,8 +46,7 @@ llvm_tool() {
   command -v "$1-${version%%.*}" || command -v "$1" || true
 }
 
-# Of the functions by which bytes of others are read: the lines and branches that were reached by either fuzzer.
-readers='decode|unpack|scatter|thin_times_thin|spoil|trusted|clamp_count|hash|read_header|4wire4open|[0-9](check_|require_)'
+# The branches that were reached by any fuzzer.
 print_coverage() {
   local profdata cov
   profdata=$(llvm_tool llvm-profdata)
@@ -55,38 +55,39 @@ print_coverage() {
     echo "no llvm-cov here; libFuzzer's figures cov and ft above say how far it came"
     return
   fi
-  "$profdata" merge -sparse "$build"/fuzz_{open,decode}.profraw -o "$build/fuzz.profdata"
-  "$cov" report "$build/tests/fuzz/fuzz_open" -object "$build/tests/fuzz/fuzz_decode" \
-    -instr-profile="$build/fuzz.profdata" -show-functions -show-branch-summary \
-    include/pith/{wire,quantize,sparsify,lowrank,coding,core} |
-    awk -v readers="$readers" '
-      $1 ~ /^_Z/ && $1 ~ readers && $1 !~ /decode_mean/ {
-        lines += $5; lines_missed += $6; branches += $8; branches_missed += $9
-        if ($9 > 0) print "  " $9 " of " $8 " branches missed: " $1
-      }
-      END {
-        printf "decoders: reached %d of %d lines, %d of %d branches\n", lines - lines_missed, lines,
-               branches - branches_missed, branches
-      }' | c++filt | cut -c 1-160
+  "$profdata" merge -sparse "$build"/fuzz_{open,decode,state,messages}.profraw -o "$build/fuzz.profdata"
+  "$cov" export "$build/tests/fuzz/fuzz_open" -object "$build/tests/fuzz/fuzz_decode" \
+    -object "$build/tests/fuzz/fuzz_state" -object "$build/tests/fuzz/fuzz_messages" \
+    -instr-profile="$build/fuzz.profdata" -skip-expansions include/pith | python3 tests/fuzz/coverage.py --missed
 }
 
-# fuzz NAME : logs to NAME.log.
+# fuzz NAME LIMIT : begins with the inputs of tests/data/fuzz/NAME, and logs to NAME.log. The entropic schedule would take
+# four fifths of the time, since these programs have many branches.
 fuzz() {
   local corpus=$build/corpus/$1
   mkdir -p "$corpus"
   if [[ $1 == fuzz_open ]]; then seed_frames "$corpus"; fi
-  LLVM_PROFILE_FILE=$build/$1.profraw "$build/tests/fuzz/$1" "$limit" -max_len=2048 -print_final_stats=1 \
-    -artifact_prefix="$build/$1-" "$corpus" 2>"$build/$1.log"
+  LLVM_PROFILE_FILE=$build/$1.profraw "$build/tests/fuzz/$1" "$2" -max_len=2048 -entropic=0 -malloc_limit_mb=512 \
+    -timeout=60 -print_final_stats=1 -artifact_prefix="$build/$1-" "$corpus" "tests/data/fuzz/$1" 2>"$build/$1.log"
 }
 
-# Side by side, since ten million runs of one take minutes.
-fuzz fuzz_open & open=$!
-fuzz fuzz_decode & decode=$!
-for name in open decode; do
-  printf '\n== fuzz_%s\n' "$name"
-  log=$build/fuzz_$name.log
-  wait "${!name}" || { tail -n 60 "$log"; kill $open $decode 2>/dev/null; exit 1; }
-  grep -E 'DONE|stat::(number_of_executed_units|average_exec_per_sec)' "$log"
-done
+report() {
+  printf '\n== %s\n' "$1"
+  grep -E 'DONE|stat::(number_of_executed_units|average_exec_per_sec)' "$build/$1.log"
+}
+
+# fuzz_both LIMIT NAME NAME : side by side, since ten million runs of one take minutes.
+fuzz_both() {
+  local first second
+  fuzz "$2" "$1" & first=$!
+  fuzz "$3" "$1" & second=$!
+  wait $first || { tail -n 60 "$build/$2.log"; kill $second 2>/dev/null; exit 1; }
+  report "$2"
+  wait $second || { tail -n 60 "$build/$3.log"; exit 1; }
+  report "$3"
+}
+
+fuzz_both "$limit" fuzz_open fuzz_decode
+fuzz_both "$fewer" fuzz_state fuzz_messages
 printf '\n== coverage\n'
 print_coverage
