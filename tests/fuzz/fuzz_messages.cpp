@@ -69,7 +69,8 @@ constexpr char const* stateless[] = {"identity",
                                      "random_blocks(0.3,4)",
                                      "top_k(0.5)|qsgd<4>",
                                      "threshold(0.5,0.3,dense)",
-                                     "damped(qsgd<2>)"};
+                                     "damped(qsgd<2>)",
+                                     "hadamard(64)"};
 
 constexpr std::uint64_t part_sizes[] = {1, 43, 300, 1100};
 
@@ -121,19 +122,20 @@ void take_steps(Exchange& exchange) {
   }
 }
 
-/// One of those whose states are saved, or one whose payloads are verified.
+/// One of those whose states are saved, or one whose payloads are verified, as far as they are gathered.
 template <class T>
 pith::any_codec<T, pith::seq_executor> stateful_codec(std::size_t which) {
   static auto const flag = pith::error_flag(pith::seq);
   if (which < std::size(fuzz::exchange_cases)) return pith::parse<T>(fuzz::exchange_cases[which].codec);
-  return pith::checked(pith::parse<T>("ef(top_k(0.25))"), flag);
+  auto const is_gathered = which == std::size(fuzz::exchange_cases);
+  return pith::checked(pith::parse<T>(is_gathered ? "ef(top_k(0.25))" : "ef(power_sgd(2))"), flag);
 }
 
 template <class T>
 void exchange(input& from) {
   using exchange = pith::gradient_exchange<T, pith::seq_executor, spoiled_group>;
   auto comm = group_of(from);
-  auto const codec = stateful_codec<T>(from.take_below(std::size(fuzz::exchange_cases) + 1));
+  auto const codec = stateful_codec<T>(from.take_below(std::size(fuzz::exchange_cases) + 2));
   auto const& how = options[from.take_below(std::size(options))];
   auto made = std::optional<exchange>();
   if (returns([&] { made.emplace(pith::seq, comm, fuzz::tensors, codec, how); })) take_steps<T>(*made);
