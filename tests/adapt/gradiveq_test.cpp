@@ -424,3 +424,15 @@ TEST_CASE("a refused call of a schedule leaves nothing behind, in whichever phas
     });
   }
 }
+
+TEST_CASE("where the state of one rank is refused no rank changes") {
+  on_ranks(2, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+    auto const before = rank.schedule.export_state();
+    auto damaged = before;
+    damaged.back() ^= std::byte{1};
+    auto const import = [&] { rank.schedule.import_state(comm.rank() == 0 ? before : damaged); };
+    if (comm.rank() == 0) CHECK_THROWS_AS(import(), pith::agreement_error);
+    if (comm.rank() == 1) CHECK_THROWS_AS(import(), std::invalid_argument);
+    CHECK(rank.schedule.export_state() == before);
+  });
+}

@@ -15,16 +15,19 @@
 
 namespace fuzz {
 
-/// The state of a schedule of one convolution in parts: 33 bytes, a basis, how many samples, they and their sums.
+/// The state of a schedule of one convolution in parts: 25 bytes, a basis, how many samples, they and their sums, and the
+/// words.
 struct schedule_format {
   static parts open(std::vector<std::byte> const& saved) {
-    auto from = pith::detail::byte_reader("fuzz", pith::span<std::byte const>(saved));
+    auto const [words, states] = pith::detail::open_states("fuzz", pith::span<std::byte const>(saved));
+    auto from = pith::detail::byte_reader("fuzz", states);
     auto of = parts();
-    of.push_back(taken(from, 33));
+    of.push_back(taken(from, 25));
     for (auto const size : {1u, 0u, 4u, 8u}) {
       auto const count = size == 0 ? 8 : from.take<std::uint64_t>() * size;
       of.push_back(taken(from, count));
     }
+    of.push_back(bytes_of(words));
     return of;
   }
   static std::vector<std::byte> seal(parts const& of) {
@@ -36,7 +39,7 @@ struct schedule_format {
     append(to, of[3]);
     to.put(std::uint64_t{of[4].size() / 8});
     append(to, of[4]);
-    return to.bytes;
+    return pith::detail::save_states(words_of(of[5]), to.bytes);
   }
 
  private:

@@ -172,9 +172,44 @@ class gradiveq {
     return detail::save_states(words(), to.bytes);
   }
   /// Puts back what export_state of an equal schedule returned, on all ranks, before the exchange's import_state: it
-  /// gives the exchange the codecs of then.
+  /// gives the exchange the codecs of then. Where the state of one rank is refused, the others throw agreement_error, and
+  /// nothing is changed on any.
   void import_state(span<std::byte const> bytes) {
-    constexpr auto* call = "gradiveq::import_state";
+    auto next = std::optional<progress>();
+    auto failure = std::exception_ptr();
+    try {
+      next.emplace(restore("gradiveq::import_state", bytes));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    detail::require_success(exec_, *comm_, "gradiveq::import_state", failure);
+    kernels_ = std::move(next->kernels);
+    enter(next->phase);
+    steps_ = next->steps;
+    first_ = next->first;
+  }
+
+ private:
+  struct kernel {
+    std::size_t tensor;
+    std::uint64_t first;  ///< of its elements among all gradients
+    slice_samples<accum<In>> samples;
+    shared_basis basis;
+  };
+  /// What a compressed phase began with.
+  struct first_losses {
+    double sum = 0;
+    std::uint64_t count = 0;
+  };
+
+  /// What a state says.
+  struct progress {
+    gradiveq_phase phase;
+    std::uint64_t steps;
+    first_losses first;
+    std::vector<kernel> kernels;
+  };
+  progress restore(char const* call, span<std::byte const> bytes) const {
     exchange_->require_idle(call);
     auto const saved = detail::open_states(call, bytes);
     detail::require_words(call, words(), saved.words);
@@ -191,24 +226,8 @@ class gradiveq {
       k.samples.load(from);
     }
     from.expect_end();
-    kernels_ = std::move(kernels);
-    enter(phase);
-    steps_ = steps;
-    first_ = first;
+    return {phase, steps, first, std::move(kernels)};
   }
-
- private:
-  struct kernel {
-    std::size_t tensor;
-    std::uint64_t first;  ///< of its elements among all gradients
-    slice_samples<accum<In>> samples;
-    shared_basis basis;
-  };
-  /// What a compressed phase began with.
-  struct first_losses {
-    double sum = 0;
-    std::uint64_t count = 0;
-  };
 
   static void check(gradiveq_options const& o) {
     detail::require(o.samples >= 2 && o.compressed >= 1 && o.first_losses >= 1 && o.loss_every >= 1,
