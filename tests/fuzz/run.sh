@@ -1,33 +1,35 @@
 #!/usr/bin/env bash
-# tests/fuzz/run.sh — builds the fuzzers, runs each of them, and prints which branches of what reads bytes they reached.
+# tests/fuzz/run.sh — builds the fuzzers and runs each of them.
 #
-#   tests/fuzz/run.sh                  twenty seconds each
-#   tests/fuzz/run.sh --seconds N      N seconds each
-#   tests/fuzz/run.sh --runs N         N runs each of those of frames, N / 10 of those of states and messages
+#   tests/fuzz/run.sh                  those of frames and payloads for twenty seconds, under the address sanitizer alone
+#   tests/fuzz/run.sh --seconds N      ... for N seconds
+#   tests/fuzz/run.sh --runs N         these N times, those of states and messages N / 10 times, also for undefined
+#                                      behaviour, and prints which branches of what reads bytes were reached
 #   tests/fuzz/run.sh --build DIR      builds in DIR and not in build/fuzz
 #
 # An input that breaks a fuzzer stays in the build directory; `fuzz_open FILE` shows what it does.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-usage() { sed -n '4,7s/^# *//p' tests/fuzz/run.sh >&2; exit 2; }
+usage() { sed -n '4,8s/^# *//p' tests/fuzz/run.sh >&2; exit 2; }
 
 build=build/fuzz
-limit=-max_total_time=20  # of those of frames
-fewer=$limit              # of those that exchange a model's gradients for each input
-flags="-O0 -g1"  # which compiles sooner than -O1, and runs slower
+limit=-max_total_time=20
+runs=          # of each fuzzer, or as many as there is time for
+flags="-O0 -g0"  # which compiles sooner than -O1, and runs slower
+targets=(fuzz_open fuzz_decode)
 while (($# > 0)); do
   case $1 in
-    --seconds) limit=-max_total_time=${2:?} fewer=$limit ;;
-    --runs) limit=-runs=${2:?} fewer=-runs=$(($2 / 10)) flags="-O1 -g1" ;;
+    --seconds) limit=-max_total_time=${2:?} ;;
+    --runs) limit=-runs=${2:?} runs=$2 flags="-O1 -g1" targets=(fuzzers) ;;
     --build) build=${2:?} ;;
     *) usage ;;
   esac
   shift 2
 done
 
-cmake --preset fuzz -B "$build" -DCMAKE_CXX_FLAGS_DEBUG="$flags"
-cmake --build "$build" --target fuzzers
+cmake --preset fuzz -B "$build" -DCMAKE_CXX_FLAGS_DEBUG="$flags" -DPITH_FUZZ_QUICKLY=$([[ -z $runs ]] && echo ON || echo OFF)
+cmake --build "$build" --target "${targets[@]}"
 build=$(realpath "$build")
 
 # Frames that are right, behind a first byte that mends nothing, and one that mends all.
@@ -88,6 +90,7 @@ fuzz_both() {
 }
 
 fuzz_both "$limit" fuzz_open fuzz_decode
-fuzz_both "$fewer" fuzz_state fuzz_messages
+if [[ -z $runs ]]; then exit; fi
+fuzz_both -runs=$((runs / 10)) fuzz_state fuzz_messages
 printf '\n== coverage\n'
 print_coverage
