@@ -60,8 +60,9 @@ class replaying_communicator {
   }
   template <pith::executor E, class T>
   pith::completed all_reduce(E const& exec, pith::span<T> x, pith::reduction how) {
-    return moved(exec, {call::all_reduce, ranks_->plain, x.size_bytes(), pith::detail::mpi_type<T>()},
-                 pith::detail::bytes_of(x), [&](auto& comm) { return comm.all_reduce(exec, x, how); });
+    auto const bytes = pith::span<std::byte>(reinterpret_cast<std::byte*>(x.data()), x.size_bytes());
+    return moved(exec, {call::all_reduce, ranks_->plain, x.size_bytes(), pith::detail::mpi_type<T>()}, bytes,
+                 [&](auto& comm) { return comm.all_reduce(exec, x, how); });
   }
   template <pith::executor E>
   pith::completed send_recv(E const& exec, pith::span_on<E, std::byte const> mine, unsigned to,

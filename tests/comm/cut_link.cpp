@@ -17,7 +17,7 @@
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   auto const directory = std::string(argv[1]) + "/";
-  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, std::chrono::duration<double>(std::atof(argv[2])));
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = std::chrono::duration<double>(std::atof(argv[2]))});
   auto const rank = std::to_string(comm.rank());
   auto exchange =
       pith::make_exchange<float>(pith::seq, comm, {{"weight", {1u << 18, 512}}}, pith::matrices(pith::identity()));

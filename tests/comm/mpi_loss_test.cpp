@@ -20,7 +20,7 @@ namespace {
 }  // namespace
 
 TEST_CASE("a rank that is lost is an error of all others by the deadline") {
-  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, std::chrono::seconds(3));
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = std::chrono::seconds(3)});
   auto x = std::vector<float>(100000, 1.0f);
   try {
     for (int step = 0; step < 10; ++step) {

@@ -21,7 +21,7 @@ TEST_CASE("MPI ranks conform where ranks meet one after another") {
 }
 
 TEST_CASE("MPI ranks conform where calls are made of pieces") {
-  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, 60s, 7);
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 60s, .most = 7});
   conformance::check(pith::seq, comm);
 }
 
@@ -42,7 +42,7 @@ TEST_CASE("a call that nobody waits for ends with its request") {
 }
 
 TEST_CASE("ranks wait in any order for calls that are under way together") {
-  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, 10s);
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 10s});
   auto sums = std::vector(3, std::vector<float>(100'001, 1.0f));
   auto requests = std::vector<pith::mpi_request>();
   for (auto& x : sums) requests.push_back(comm.all_reduce(pith::seq, pith::span<float>(x), pith::reduction::sum));
@@ -58,9 +58,9 @@ TEST_CASE("bad arguments are refused in words") {
                        doctest::Contains("pith::mpi: all_gather needs room for"), std::invalid_argument);
   CHECK_THROWS_WITH_AS(comm.split(1u << 31), "pith::mpi: split takes colours up to 2^31 - 1, got 2147483648",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(pith::mpi_communicator(MPI_COMM_WORLD, 0s),
+  CHECK_THROWS_WITH_AS(pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 0s}),
                        "pith::mpi: the timeout must be longer than 0 s, got 0 s", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(pith::mpi_communicator(MPI_COMM_WORLD, 1s, 0),
+  CHECK_THROWS_WITH_AS(pith::mpi_communicator(MPI_COMM_WORLD, {.most = 0}),
                        "pith::mpi: a call of MPI takes 1 to 2^31 - 1 elements, got 0", std::invalid_argument);
 }
 

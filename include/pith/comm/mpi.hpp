@@ -5,6 +5,7 @@
 #include <pith/comm/communicator.hpp>
 #include <pith/comm/mpi_device.hpp>
 #include <pith/comm/mpi_request.hpp>
+#include <pith/core/digest.hpp>
 
 #include <mpi.h>
 
@@ -14,9 +15,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace pith::inline v0 {
 
@@ -42,35 +43,37 @@ MPI_Datatype mpi_type() {
   return MPI_UINT16_T;
 }
 
-template <class T>
-auto bytes_of(span<T> x) {
-  using byte = std::conditional_t<std::is_const_v<T>, std::byte const, std::byte>;
-  return span<byte>(reinterpret_cast<byte*>(x.data()), x.size_bytes());
-}
-
 }  // namespace detail
 
-/// The ranks of a duplicate of `comm`. MPI's errors are thrown as communication_error, and end the communicator's use:
-/// every later call throws the same, since nobody knows where the other ranks are.
+/// How a communicator calls MPI.
+struct mpi_options {
+  using duration = std::chrono::duration<double>;
+
+  duration timeout = std::chrono::minutes(30);  ///< of a call, from the first wait or test on
+  /// The elements that a call of MPI moves at most: MPI counts in ints, and parts of it are wrong near 2^31.
+  std::size_t most = std::size_t{1} << 27;
+};
+
+/// The ranks of a duplicate of `comm`, by MPI's own nonblocking collectives. MPI's errors are thrown as
+/// communication_error, and end the communicator's use: every later call throws the same, since nobody knows where the
+/// other ranks are.
 ///
 ///   needs    MPI_Init before and MPI_Finalize after its life; one thread at a time, another than MPI's own only where
 ///            MPI_Init_thread gave MPI_THREAD_SERIALIZED or more (std::invalid_argument), since
-///            gradient_exchange::ready makes one. Calls that are under way go on only while one of them is waited for
-///            or tested. MPICH ends the program on errors of requests unless MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
-///   throws   where a call takes longer than `timeout` from the first wait or test on: a rank is gone or stuck. MPI may
-///            then write to the call's memory whenever it runs, and MPI_Finalize may wait for ever: end the program by
-///            MPI_Abort or std::_Exit
-///   cost     a call reads and writes host memory itself, so it waits for the executor. Bytes are swapped by pairs of
-///            ranks, one pair after another. Device memory needs an MPI that is aware of CUDA; sums and broadcasts of
-///            it block, and have no deadline, since Open MPI's nonblocking ones cannot take it. More than `most`
-///            elements travel in pieces: MPI counts in ints, and parts of it are wrong near 2^31
+///            gradient_exchange::ready makes one. Calls that are under way go on while any of them is waited for or
+///            tested. MPICH ends the program on errors of requests unless MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
+///   throws   on both sides where the sizes of ranks differ; where a call takes longer than `timeout` from the first wait or
+///            test on: a rank is gone or stuck. MPI may then write to the call's memory whenever it runs, and
+///            MPI_Finalize may wait for ever: end the program by MPI_Abort or std::_Exit
+///   keeps    room for as many elements as are summed at once
+///   cost     a call reads and writes host memory itself, so it waits for the executor. While its bytes move the ranks
+///            compare sizes: a maximum of 16 bytes. MPI chooses the order of sums; reproducible_sums adds in that of the
+///            ranks. Device memory needs an MPI that is aware of CUDA; sums and broadcasts of it block, and have no
+///            deadline, since Open MPI's nonblocking ones cannot take it
 class mpi_communicator {
  public:
-  using duration = std::chrono::duration<double>;
-
-  explicit mpi_communicator(MPI_Comm comm, duration timeout = std::chrono::minutes(30),
-                            std::size_t most = std::size_t{1} << 27)
-      : mpi_communicator(own{duplicate(comm, timeout)}, timeout, most) {}
+  explicit mpi_communicator(MPI_Comm comm, mpi_options const& options = {})
+      : mpi_communicator(own{duplicate(comm, options.timeout)}, options) {}
   mpi_communicator(mpi_communicator const&) = delete;
   mpi_communicator& operator=(mpi_communicator const&) = delete;
   ~mpi_communicator() {
@@ -85,27 +88,58 @@ class mpi_communicator {
   template <executor E>
   mpi_request all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_gather(mine.size(), all.size());
-    return exchanged(begin(exec, "all_gather"), to_all(mine), cut(all));
+    auto request = begin(exec, "all_gather", mine.size());
+    auto const n = mine.size();
+    if (is_one_call<E>(all.size())) {
+      request.check(MPI_Iallgather(mine.data(), int(n), MPI_BYTE, all.data(), int(n), MPI_BYTE, comm_, request.next()));
+    } else {
+      exchange<E>(
+          request, [&](unsigned) { return mine; }, [&](unsigned r) { return all.subspan(r * n, n); });
+    }
+    return request;
   }
 
   template <executor E>
   mpi_request all_gather_v(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
                            span<std::size_t const> sizes) {
     arguments().all_gather_v(mine.size(), all.size(), sizes);
-    return exchanged(begin(exec, "all_gather_v"), to_all(mine), cut(all, sizes));
+    auto request = begin(exec, "all_gather_v", digest_of(sizes));
+    if (is_one_call<E>(all.size())) {
+      auto const from = layout(request, sizes);
+      request.check(MPI_Iallgatherv(mine.data(), from[rank_], MPI_BYTE, all.data(), from, from + size_, MPI_BYTE, comm_,
+                                    request.next()));
+    } else {
+      exchange<E>(
+          request, [&](unsigned) { return mine; }, [&](unsigned r) { return part(all, sizes, r); });
+    }
+    return request;
   }
 
   template <executor E>
   mpi_request all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
-    return exchanged(begin(exec, "all_to_all"), cut(mine), cut(all));
+    auto request = begin(exec, "all_to_all", mine.size());
+    auto const n = mine.size() / size();
+    if (is_one_call<E>(all.size())) {
+      request.check(MPI_Ialltoall(mine.data(), int(n), MPI_BYTE, all.data(), int(n), MPI_BYTE, comm_, request.next()));
+    } else {
+      exchange<E>(
+          request, [&](unsigned r) { return mine.subspan(r * n, n); },
+          [&](unsigned r) { return all.subspan(r * n, n); });
+    }
+    return request;
   }
 
   template <executor E>
   mpi_request all_to_all_v(E const& exec, span_on<E, std::byte const> mine, span<std::size_t const> sizes_to,
                            span_on<E, std::byte> all, span<std::size_t const> sizes_from) {
     arguments().all_to_all_v(mine.size(), sizes_to, all.size(), sizes_from);
-    return exchanged(begin(exec, "all_to_all_v"), cut(mine, sizes_to), cut(all, sizes_from));
+    auto request = begin(exec, "all_to_all_v");
+    expect(request, sizes_to, sizes_from);
+    exchange<E>(
+        request, [&](unsigned r) { return part(mine, sizes_to, r); },
+        [&](unsigned r) { return part(all, sizes_from, r); });
+    return request;
   }
 
   template <executor E>
@@ -113,26 +147,30 @@ class mpi_communicator {
                         unsigned from) {
     arguments().send_recv(mine.size(), to, theirs.size(), from);
     auto request = begin(exec, "send_recv");
-    then_swap<space_of<E>>(request, next_tag(), {{to, mine, from, theirs}});
-    request.advance();
+    auto const tag = next_tag();
+    expect(request, mine.size(), to, theirs.size(), from, tag + 1);
+    receive<E>(request, theirs, from, tag);
+    send<E>(request, mine, to, tag);
     return request;
   }
 
-  /// Large sums on a host are those of parts, which their ranks add up and send to all: in the order of the ranks, so
-  /// that bits do not depend on where in a transfer an element lies. Open MPI's nonblocking sums go around a ring, but
-  /// up a tree and down again, with all bytes each time, where they are in place or of less than 64 KiB.
+  /// Of a copy: in place, Open MPI's nonblocking sums go up a tree and down again, in three times a ring's time.
   template <executor E, class T>
   mpi_request all_reduce(E const& exec, span<T, space_of<E>> x, reduction how) {
-    auto request = begin(exec, "all_reduce");
+    auto request = begin(exec, "all_reduce", x.size_bytes());
+    auto const type = detail::mpi_type<T>();
+    auto const op = operation<T>(how);
     if constexpr (host_executor<E>) {
-      if (x.size_bytes() >= size() * least_part) return sum_parts(std::move(request), x, how);
+      auto* const copy = reinterpret_cast<T*>(request.memory(x.size_bytes()));
+      exec.copy(copy, x.data(), x.size_bytes());
+      for_each_piece(x.size(), [&](std::size_t at, int n) {
+        request.check(MPI_Iallreduce(copy + at, x.data() + at, n, type, op, comm_, request.next()));
+      });
+    } else {
+      for_each_piece(x.size(), [&](std::size_t at, int n) {
+        request.check(MPI_Allreduce(MPI_IN_PLACE, x.data() + at, n, type, op, comm_));
+      });
     }
-    for_each_piece(x.size(), [&](std::size_t at, int n) {
-      auto const type = detail::mpi_type<T>();
-      auto const op = operation<T>(how);
-      request.check(host_executor<E> ? MPI_Iallreduce(MPI_IN_PLACE, x.data() + at, n, type, op, comm_, request.next())
-                                     : MPI_Allreduce(MPI_IN_PLACE, x.data() + at, n, type, op, comm_));
-    });
     return request;
   }
 
@@ -140,19 +178,21 @@ class mpi_communicator {
   mpi_request reduce_scatter(E const& exec, span<std::type_identity_t<T> const, space_of<E>> mine,
                              span<T, space_of<E>> part, reduction how) {
     arguments().reduce_scatter(mine.size(), part.size());
-    auto request = begin(exec, "reduce_scatter");
-    if constexpr (host_executor<E>) {
-      auto const sum = add_up<T>(request, next_tag(), cut(detail::bytes_of(mine)), part.size(), how);
-      request.then([sum, part](mpi_request&) { std::copy(sum.begin(), sum.end(), part.begin()); });
-      request.advance();
-    } else {
-      for (int root = 0; root < size_; ++root) {
-        auto const* const from = mine.data() + static_cast<std::size_t>(root) * part.size();
-        for_each_piece(part.size(), [&](std::size_t at, int n) {
-          request.check(
-              MPI_Reduce(from + at, part.data() + at, n, detail::mpi_type<T>(), operation<T>(how), root, comm_));
-        });
-      }
+    auto request = begin(exec, "reduce_scatter", part.size_bytes());
+    auto const type = detail::mpi_type<T>();
+    auto const op = operation<T>(how);
+    if (host_executor<E> && is_one_call<E>(part.size())) {
+      request.check(
+          MPI_Ireduce_scatter_block(mine.data(), part.data(), int(part.size()), type, op, comm_, request.next()));
+      return request;
+    }
+    for (int root = 0; root < size_; ++root) {
+      auto const* const from = mine.data() + static_cast<std::size_t>(root) * part.size();
+      for_each_piece(part.size(), [&](std::size_t at, int n) {
+        request.check(host_executor<E>
+                          ? MPI_Ireduce(from + at, part.data() + at, n, type, op, root, comm_, request.next())
+                          : MPI_Reduce(from + at, part.data() + at, n, type, op, root, comm_));
+      });
     }
     return request;
   }
@@ -160,7 +200,7 @@ class mpi_communicator {
   template <executor E>
   mpi_request broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
     arguments().peer("broadcast", root);
-    auto request = begin(exec, "broadcast");
+    auto request = begin(exec, "broadcast", x.size());
     auto const from = static_cast<int>(root);
     for_each_piece(x.size(), [&](std::size_t at, int n) {
       request.check(host_executor<E> ? MPI_Ibcast(x.data() + at, n, MPI_BYTE, from, comm_, request.next())
@@ -176,7 +216,7 @@ class mpi_communicator {
     meet();
     MPI_Comm part = MPI_COMM_NULL;
     link_.check(MPI_Comm_split(comm_, static_cast<int>(color), rank_, &part), "MPI_Comm_split");
-    return mpi_communicator(own{part}, link_.timeout(), most_);
+    return mpi_communicator(own{part}, {link_.timeout(), most_});
   }
 
  private:
@@ -185,8 +225,9 @@ class mpi_communicator {
     MPI_Comm comm;
   };
 
-  mpi_communicator(own made, duration timeout, std::size_t most) : link_(timeout), most_(most), comm_(made.comm) {
-    detail::require(most >= 1 && most <= INT_MAX, "mpi: a call of MPI takes 1 to 2^31 - 1 elements, got ", most);
+  mpi_communicator(own made, mpi_options const& options)
+      : link_(options.timeout), most_(options.most), comm_(made.comm) {
+    detail::require(most_ >= 1 && most_ <= INT_MAX, "mpi: a call of MPI takes 1 to 2^31 - 1 elements, got ", most_);
     link_.check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     link_.check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     link_.check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
@@ -195,7 +236,7 @@ class mpi_communicator {
     narrow<bfloat16>(bfloat16_);
   }
 
-  static MPI_Comm duplicate(MPI_Comm comm, duration timeout) {
+  static MPI_Comm duplicate(MPI_Comm comm, mpi_options::duration timeout) {
     auto link = detail::mpi_link(timeout);
     auto request = mpi_request(link, "MPI_Comm_idup");
     MPI_Comm made = MPI_COMM_NULL;
@@ -230,142 +271,85 @@ class mpi_communicator {
     exec.wait();
     return {link_, call};
   }
+  /// ... of a call in which the sizes of all ranks must be equal: the largest and the least of them, negated, are this
+  /// rank's.
+  template <class E>
+  mpi_request begin(E const& exec, char const* call, std::size_t size) {
+    auto request = begin(exec, call);
+    auto const passed = static_cast<std::int64_t>(size);
+    auto& c = request.call();
+    c.own.assign({passed, -passed});
+    c.others.resize(2);
+    request.check(MPI_Iallreduce(c.own.data(), c.others.data(), 2, MPI_INT64_T, MPI_MAX, comm_, &c.agreement));
+    return request;
+  }
+  /// What this rank sends to each is what that expects.
+  void expect(mpi_request& request, span<std::size_t const> to, span<std::size_t const> from) {
+    auto& c = request.call();
+    c.asked.assign(from.begin(), from.end());
+    c.own.assign(to.begin(), to.end());
+    c.others.resize(size());
+    request.check(MPI_Ialltoall(c.asked.data(), 1, MPI_INT64_T, c.others.data(), 1, MPI_INT64_T, comm_, &c.agreement));
+  }
+  void expect(mpi_request& request, std::size_t mine, unsigned to, std::size_t theirs, unsigned from, int tag) {
+    auto& c = request.call();
+    c.asked.assign({static_cast<std::int64_t>(theirs)});
+    c.own.assign({static_cast<std::int64_t>(mine)});
+    c.others.resize(1);
+    request.check(MPI_Irecv(c.others.data(), 1, MPI_INT64_T, int(to), tag, comm_, &c.agreement));
+    request.check(MPI_Isend(c.asked.data(), 1, MPI_INT64_T, int(from), tag, comm_, request.next()));
+  }
+  static std::size_t digest_of(span<std::size_t const> sizes) {
+    auto all = digest();
+    for (auto const n : sizes) all << n;
+    return all.value() >> 2;
+  }
 
   template <class F>
   void for_each_piece(std::size_t n, F const& f) const {
-    for_each_piece(n, most_, f);
+    for (std::size_t at = 0; at < n; at += most_) f(at, static_cast<int>(std::min(most_, n - at)));
   }
-  template <class F>
-  static void for_each_piece(std::size_t n, std::size_t most, F const& f) {
-    for (std::size_t at = 0; at < n; at += most) f(at, static_cast<int>(std::min(most, n - at)));
-  }
-  template <class Space>
-  std::size_t longest_message() const {
-    return std::same_as<Space, host_space> ? std::min(most_, short_message) : most_;
+  /// MPI's displacements are ints, and its nonblocking collectives take host memory.
+  template <class E>
+  bool is_one_call(std::size_t n) const {
+    return host_executor<E> && n <= most_;
   }
 
-  /// Calls of ranks are in one order, and each has its tag, so that the steps of one are not taken for another's.
-  int next_tag() { return static_cast<int>(calls_++ % 32768); }
+  /// Calls of ranks are in one order, and each has two tags of its own.
+  int next_tag() { return static_cast<int>(2 * (calls_++ % 16384)); }
 
-  template <class Space>
-  void send(mpi_request& request, span<std::byte const, Space> mine, unsigned to, int tag) {
-    for_each_piece(mine.size(), longest_message<Space>(), [&](std::size_t at, int n) {
+  template <class E>
+  void send(mpi_request& request, span_on<E, std::byte const> mine, unsigned to, int tag) {
+    for_each_piece(mine.size(), [&](std::size_t at, int n) {
       request.check(MPI_Isend(mine.data() + at, n, MPI_BYTE, static_cast<int>(to), tag, comm_, request.next()));
     });
   }
-  template <class Space>
-  void receive(mpi_request& request, span<std::byte, Space> theirs, unsigned from, int tag) {
-    for_each_piece(theirs.size(), longest_message<Space>(), [&](std::size_t at, int n) {
-      request.check(
-          MPI_Irecv(theirs.data() + at, n, MPI_BYTE, static_cast<int>(from), tag, comm_, request.next(from, n)));
+  template <class E>
+  void receive(mpi_request& request, span_on<E, std::byte> theirs, unsigned from, int tag) {
+    for_each_piece(theirs.size(), [&](std::size_t at, int n) {
+      request.check(MPI_Irecv(theirs.data() + at, n, MPI_BYTE, static_cast<int>(from), tag, comm_, request.next(n)));
     });
   }
-
-  /// What goes to, or comes from, each rank.
-  template <class Byte, class Space>
-  using pieces = std::vector<span<Byte, Space>>;
-
-  template <class Space>
-  pieces<std::byte const, Space> to_all(span<std::byte const, Space> mine) const {
-    return {size(), mine};
-  }
-  template <class Byte, class Space>
-  pieces<Byte, Space> cut(span<Byte, Space> all, span<std::size_t const> sizes) const {
-    auto made = pieces<Byte, Space>();
-    std::size_t at = 0;
-    for (auto const n : sizes) made.push_back(all.subspan(std::exchange(at, at + n), n));
-    return made;
-  }
-  template <class Byte, class Space>
-  pieces<Byte, Space> cut(span<Byte, Space> all) const {
-    auto const sizes = std::vector(size(), all.size() / size());
-    return cut(all, span<std::size_t const>(sizes));
-  }
-
-  template <class Space>
-  struct swap {
-    unsigned to;
-    span<std::byte const, Space> mine;
-    unsigned from;
-    span<std::byte, Space> theirs;
-  };
-
-  /// Whom this rank meets in a round of a tournament, in which all meet each other once: itself, where nobody is left.
-  unsigned met_in(unsigned round) const {
-    auto const rounds = tournament_rounds();
-    if (rank() == rounds) return static_cast<unsigned>(std::uint64_t{round} * (size() / 2) % rounds);
-    auto const other = (round + rounds - rank()) % rounds;
-    return other == rank() && rounds < size() ? rounds : other;
-  }
-  unsigned tournament_rounds() const { return size() - (size() % 2 == 0); }
-
-  /// Ranks swap what they have for each other, pair by pair, as many at once as are for one `crowd`.
-  template <class Space>
-  void exchange(mpi_request& request, int tag, pieces<std::byte const, Space> const& to,
-                pieces<std::byte, Space> const& from) {
-    auto swaps = std::vector<swap<Space>>{{rank(), to[rank()], rank(), from[rank()]}};
-    std::size_t bytes = 0;
-    for (unsigned round = 0; round < tournament_rounds(); ++round) {
-      auto const other = met_in(round);
-      if (bytes >= crowd) then_swap<Space>(request, tag, std::exchange(swaps, {})), bytes = 0;
-      if (other == rank()) continue;
-      swaps.push_back({other, to[other], other, from[other]});
-      bytes += std::max(to[other].size(), from[other].size());
-    }
-    then_swap<Space>(request, tag, swaps);
-  }
-  /// Slice by slice, the next one when this one is there.
-  template <class Space>
-  void then_swap(mpi_request& request, int tag, std::vector<swap<Space>> const& swaps) {
-    std::size_t longest = 0;
-    for (auto const& s : swaps) longest = std::max({longest, s.mine.size(), s.theirs.size()});
-    auto const most = std::same_as<Space, host_space> ? slice : longest;
-    for (std::size_t at = 0; at < longest; at += most) {
-      auto const part = [at, most](auto x) {
-        auto const rest = x.subspan(std::min(at, x.size()));
-        return rest.first(std::min(most, rest.size()));
-      };
-      request.then([this, tag, swaps, part](mpi_request& r) {
-        for (auto const& s : swaps) receive(r, part(s.theirs), s.from, tag);
-        for (auto const& s : swaps) send(r, part(s.mine), s.to, tag);
-      });
-    }
-  }
-  template <class Space>
-  mpi_request exchanged(mpi_request request, pieces<std::byte const, Space> const& to,
-                        pieces<std::byte, Space> const& from) {
-    exchange(request, next_tag(), to, from);
-    request.advance();
-    return request;
-  }
-
-  /// What each rank has for this one, `n` elements, added up in the order of the ranks.
-  template <class T>
-  span<T> add_up(mpi_request& request, int tag, pieces<std::byte const, host_space> const& to, std::size_t n,
-                 reduction how) {
-    auto const came = request.template memory<T>(size() * n);
-    exchange(request, tag, to, cut(detail::bytes_of(came)));
-    request.then([this, came, n, how](mpi_request& r) {
-      for (std::size_t rank = 1; rank < size(); ++rank) {
-        for_each_piece(n, [&](std::size_t at, int m) {
-          auto const* const more = came.data() + rank * n + at;
-          r.check(MPI_Reduce_local(more, came.data() + at, m, detail::mpi_type<T>(), operation<T>(how)));
-        });
-      }
-    });
-    return came.first(n);
-  }
-  template <class T>
-  mpi_request sum_parts(mpi_request request, span<T> x, reduction how) {
-    auto const begin = [&](std::size_t rank) { return rank * x.size() / size(); };
-    auto parts = pieces<std::byte, host_space>();
-    for (std::size_t r = 0; r < size(); ++r)
-      parts.push_back(detail::bytes_of(x.subspan(begin(r), begin(r + 1) - begin(r))));
+  /// `to(r)` goes to each rank r, and `from(r)` comes from it: what one call of MPI cannot move.
+  template <class E, class To, class From>
+  void exchange(mpi_request& request, To const& to, From const& from) {
     auto const tag = next_tag();
-    auto const sum = add_up<T>(request, tag, {parts.begin(), parts.end()}, parts[rank()].size() / sizeof(T), how);
-    exchange(request, tag, to_all(span<std::byte const>(detail::bytes_of(sum))), parts);
-    request.advance();
-    return request;
+    for (unsigned r = 0; r < size(); ++r) receive<E>(request, from(r), r, tag);
+    for (unsigned r = 0; r < size(); ++r) send<E>(request, to((rank() + r) % size()), (rank() + r) % size(), tag);
+  }
+
+  /// The r-th of pieces that lie one after another.
+  template <class Byte, class Space>
+  static span<Byte, Space> part(span<Byte, Space> all, span<std::size_t const> sizes, unsigned r) {
+    auto const first = std::accumulate(sizes.begin(), sizes.begin() + r, std::size_t{0});
+    return all.subspan(first, sizes[r]);
+  }
+  /// Counts and then displacements of pieces that lie one after another, for as long as the request lives.
+  static int const* layout(mpi_request& request, span<std::size_t const> sizes) {
+    auto& all = request.call().counts;
+    for (auto const n : sizes) all.push_back(static_cast<int>(n));
+    for (int at = 0; auto const n : sizes) all.push_back(std::exchange(at, at + static_cast<int>(n)));
+    return all.data();
   }
 
   struct operations {
@@ -381,16 +365,6 @@ class mpi_communicator {
     auto const ops = std::same_as<T, half> ? half_ : std::same_as<T, bfloat16> ? bfloat16_ : operations();
     return how == reduction::sum ? ops.sum : ops.max;
   }
-
-  /// More bytes, to several ranks at once or to one while those of another come, crowd links: over links of 100 Mbit/s
-  /// gatherings of 256 KiB took up to 1.6 times as long.
-  static constexpr std::size_t crowd = std::size_t{1} << 15;
-  /// What MPI sends without asking the receiver first: over links of 1000 Mbit/s two ranks swap 1 MiB each in 1.04 times
-  /// what the wire takes in such messages, in 1.2 to 1.8 times that in one. But all of them at once fill the queues of
-  /// slow links, in which what acknowledges the other's has to wait: up to 1.6 times at 10 Mbit/s.
-  static constexpr std::size_t short_message = std::size_t{1} << 15;
-  static constexpr std::size_t slice = 4 * short_message;
-  static constexpr std::size_t least_part = 512;
 
   detail::mpi_link link_;
   std::size_t most_;

@@ -1,15 +1,16 @@
-// pith/comm/mpi_request.hpp — calls of MPI that are under way, and how long they may take.
+// pith/comm/mpi_request.hpp — calls of MPI that are under way, what their ranks must agree on, and how long they may take.
 #pragma once
 
 #include <pith/core/error.hpp>
-#include <pith/core/span.hpp>
 
 #include <mpi.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <functional>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,12 +18,26 @@
 
 namespace pith::inline v0 {
 
-class mpi_request;
-
 namespace detail {
 
-/// What an MPI communicator shares with its requests: which there are, how long they may take, and the first error,
-/// which ends its use.
+/// What MPI reads and writes while a call is under way. Later calls use it again, so that a step allocates nothing.
+struct mpi_call {
+  struct message {
+    MPI_Request request;
+    int bytes;  ///< that must come, or MPI_UNDEFINED
+  };
+  std::vector<message> messages;
+  std::vector<int> counts;  ///< and displacements, of each rank
+  std::vector<std::byte> memory;
+
+  /// What ranks must agree on: `own` must be what `others` passed or expect, once `agreement` is done.
+  MPI_Request agreement = MPI_REQUEST_NULL;
+  std::vector<std::int64_t> asked, own, others;
+
+  void clear() { messages.clear(), counts.clear(), asked.clear(), own.clear(), others.clear(); }
+};
+
+/// What a communicator shares with its requests: how long they may take, and the first error, which ends its use.
 class mpi_link {
  public:
   using duration = std::chrono::duration<double>;
@@ -49,53 +64,42 @@ class mpi_link {
     throw communication_error(text);
   }
 
-  void add(mpi_request& request) { requests_.push_back(&request); }
-  void remove(mpi_request& request) { std::erase(requests_, &request); }
-  void replace(mpi_request& moved, mpi_request& by) { std::replace(requests_.begin(), requests_.end(), &moved, &by); }
-  void advance();
-
-  /// Memory of an earlier request, if any, and back again.
-  std::vector<std::byte> take_memory() {
-    if (memory_.empty()) return {};
-    auto memory = std::move(memory_.back());
-    memory_.pop_back();
-    return memory;
+  std::unique_ptr<mpi_call> take() {
+    if (idle_.empty()) return std::make_unique<mpi_call>();
+    auto call = std::move(idle_.back());
+    idle_.pop_back();
+    return call;
   }
-  void keep_memory(std::vector<std::byte> memory) { memory_.push_back(std::move(memory)); }
+  /// That of a call which failed stays for good: MPI may use it as long as it runs.
+  void give_back(std::unique_ptr<mpi_call> call) {
+    if (is_broken()) return static_cast<void>(call.release());
+    call->clear();
+    idle_.push_back(std::move(call));
+  }
 
  private:
   duration timeout_;
   std::string broken_;
-  std::vector<mpi_request*> requests_;
-  std::vector<std::vector<std::byte>> memory_;
+  std::vector<std::unique_ptr<mpi_call>> idle_;
 };
 
 }  // namespace detail
 
-/// A call of a communicator, of which MPI may make several. It ends in wait(), in a test() that says true, or with its
-/// life, before that of its communicator. One that failed is abandoned: MPI may touch its memory as long as it runs.
+/// A call of a communicator, for which MPI may be called several times. It ends in wait(), in a test() that returns
+/// true, or with its life, before that of its communicator. One that failed is abandoned: MPI may touch its memory as
+/// long as it runs.
 class mpi_request {
  public:
-  mpi_request(detail::mpi_link& link, char const* call) : link_(&link), call_(call) { link_->add(*this); }
-  mpi_request(mpi_request&& other) noexcept
-      : link_(other.link_),
-        call_(other.call_),
-        parts_(std::move(other.parts_)),
-        steps_(std::move(other.steps_)),
-        memory_(std::move(other.memory_)),
-        done_(std::exchange(other.done_, 0)),
-        step_(std::exchange(other.step_, 0)),
-        begin_(other.begin_) {
-    link_->replace(other, *this);
-  }
+  mpi_request(detail::mpi_link& link, char const* name) : link_(&link), name_(name), call_(link.take()) {}
+  mpi_request(mpi_request&&) noexcept = default;
   mpi_request& operator=(mpi_request&&) = delete;
   ~mpi_request() {
+    if (!call_) return;
     try {
       if (!link_->is_broken()) end();
     } catch (communication_error const&) {  // which the communicator's next call throws again
     }
-    link_->remove(*this);
-    end_memory();
+    link_->give_back(std::move(call_));
   }
 
   template <class E>
@@ -107,100 +111,82 @@ class mpi_request {
     return poll();
   }
 
-  /// Waits, in no executor's order.
+  /// Waits, in no executor's order: short messages arrive at once, and for long ones others may work.
   void end() {
     for (unsigned tries = 0; !poll(); ++tries) {
-      if (tries >= 100) std::this_thread::yield();  // short messages arrive before
+      if (tries >= patient) {
+        std::this_thread::sleep_for(nap);
+      } else if (tries >= hasty) {
+        std::this_thread::yield();
+      }
     }
   }
 
-  /// Where the next call of MPI, made by check(), puts its request; `bytes` are to come from rank `from`.
-  MPI_Request* next(unsigned from = 0, int bytes = MPI_UNDEFINED) {
-    parts_.push_back({MPI_REQUEST_NULL, from, bytes});
-    return &parts_.back().request;
+  /// Where the next call of MPI, made by check(), puts its request; `bytes` must come by it.
+  MPI_Request* next(int bytes = MPI_UNDEFINED) {
+    call_->messages.push_back({MPI_REQUEST_NULL, bytes});
+    return &call_->messages.back().request;
   }
-  void check(int code) { link_->check(code, call_); }
-  /// A step that follows when all calls of MPI so far are done, and may make more.
-  void then(std::function<void(mpi_request&)> step) { steps_.push_back(std::move(step)); }
-  /// As far as it goes without waiting.
-  void advance() { is_done(); }
-
-  /// Memory that lives as long as the request; that of one that is abandoned for good, since MPI may still use it.
-  template <class T>
-  span<T> memory(std::size_t n) {
-    memory_ = link_->take_memory();
-    memory_.resize(n * sizeof(T));
-    return {reinterpret_cast<T*>(memory_.data()), n};
+  void check(int code) { link_->check(code, name_); }
+  /// That lives as long as MPI may use it.
+  std::byte* memory(std::size_t bytes) {
+    call_->memory.resize(bytes);
+    return call_->memory.data();
   }
+  detail::mpi_call& call() { return *call_; }
+  char const* name() const { return name_; }
 
  private:
   using clock = std::chrono::steady_clock;
 
-  struct part {
-    MPI_Request request;
-    unsigned from;
-    int bytes;
-  };
-
-  void end_memory() noexcept {
-    if (memory_.capacity() == 0) return;
-    if (link_->is_broken()) {
-      static_cast<void>(new std::vector<std::byte>(std::move(memory_)));
-    } else {
-      link_->keep_memory(std::move(memory_));
-    }
-  }
-
   bool poll() {
-    link_->advance();
-    if (is_done()) return true;
+    link_->require_usable();
+    agree();
+    while (done_ < call_->messages.size() && is_done(call_->messages[done_])) ++done_;
+    if (done_ == call_->messages.size() && has_agreed_) return true;
     auto const now = clock::now();
     if (begin_ == clock::time_point()) begin_ = now;
     if (now - begin_ > link_->timeout()) {
-      link_->fail(detail::sentence("mpi: ", call_, " did not end within ", link_->timeout().count(),
+      link_->fail(detail::sentence("mpi: ", name_, " did not end within ", link_->timeout().count(),
                                    " s: a rank is gone or stuck"));
     }
     return false;
   }
 
-  bool is_done() {
-    link_->require_usable();
-    while (are_parts_done()) {
-      if (step_ == steps_.size()) return true;
-      steps_[step_++](*this);
-    }
-    return false;
+  /// Where ranks differ both sides throw, and none waits for bytes that do not come.
+  void agree() {
+    if (has_agreed_ || !is_done(call_->agreement)) return;
+    has_agreed_ = true;
+    auto const differ = std::mismatch(call_->own.begin(), call_->own.end(), call_->others.begin());
+    if (differ.first != call_->own.end()) fail_sizes(*differ.first, *differ.second);
   }
-  bool are_parts_done() {
-    while (done_ < parts_.size() && is_done(parts_[done_])) ++done_;
-    return done_ == parts_.size();
-  }
-  bool is_done(part& p) {
-    int done = 0;
+  bool is_done(detail::mpi_call::message& m) {
     MPI_Status status;
-    check(MPI_Test(&p.request, &done, &status));
-    if (done && p.bytes != MPI_UNDEFINED) expect(p, status);
+    if (!is_done(m.request, &status)) return false;
+    int got = m.bytes;
+    if (m.bytes != MPI_UNDEFINED) check(MPI_Get_count(&status, MPI_BYTE, &got));
+    if (got != m.bytes) fail_sizes(m.bytes, got);
+    return true;
+  }
+  bool is_done(MPI_Request& request, MPI_Status* status = MPI_STATUS_IGNORE) {
+    int done = 0;
+    check(MPI_Test(&request, &done, status));
     return done;
   }
-  void expect(part const& p, MPI_Status const& status) {
-    int got = 0;
-    check(MPI_Get_count(&status, MPI_BYTE, &got));
-    if (got == p.bytes) return;
-    link_->fail(detail::sentence("mpi: ", call_, " expects ", p.bytes, " bytes from rank ", p.from, ", got ", got));
+  [[noreturn]] void fail_sizes(std::int64_t own, std::int64_t other) {
+    link_->fail(detail::sentence("mpi: ", name_, ": ranks must pass equal sizes, got ", std::abs(own),
+                                 " on this rank and ", std::abs(other), " on another"));
   }
 
+  static constexpr unsigned hasty = 100, patient = 10000;
+  static constexpr auto nap = std::chrono::microseconds(50);
+
   detail::mpi_link* link_;
-  char const* call_;
-  std::vector<part> parts_;
-  std::vector<std::function<void(mpi_request&)>> steps_;
-  std::vector<std::byte> memory_;
-  std::size_t done_ = 0, step_ = 0;
+  char const* name_;
+  std::unique_ptr<detail::mpi_call> call_;
+  std::size_t done_ = 0;
+  bool has_agreed_ = false;
   clock::time_point begin_;
 };
-
-/// All go on while one is waited for, so that ranks may wait in any order.
-inline void detail::mpi_link::advance() {
-  for (auto* const request : requests_) request->advance();
-}
 
 }  // namespace pith::inline v0

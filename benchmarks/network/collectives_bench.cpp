@@ -1,0 +1,88 @@
+// benchmarks/network/collectives_bench.cpp — what mpi_communicator's calls take, over MPI's blocking ones of the same bytes.
+//
+//   mpirun -n 4 collectives_bench [ROUNDS]
+//
+// Rows of a Markdown table: medians over the rounds of the slowest rank's time.
+#include <pith/comm/mpi.hpp>
+#include <pith/comm/reproducible_sums.hpp>
+#include <pith/exec/seq.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+namespace {
+
+using pith::seq;
+
+/// The median over rounds, in milliseconds.
+template <class F>
+double milliseconds(unsigned rounds, F const& call) {
+  auto times = std::vector<double>();
+  for (unsigned i = 0; i < rounds; ++i) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    auto mine = MPI_Wtime();
+    call();
+    mine = MPI_Wtime() - mine;
+    auto slowest = mine;
+    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    times.push_back(slowest * 1e3);
+  }
+  std::nth_element(times.begin(), times.begin() + rounds / 2, times.end());
+  return times[rounds / 2];
+}
+
+class bench {
+ public:
+  bench(unsigned rounds, std::size_t bytes)
+      : rounds_(rounds), piece_(bytes / comm_.size()), x_(bytes / sizeof(float)), from_(bytes), all_(bytes) {}
+
+  void print() {
+    auto const sum = time([&] { MPI_Allreduce(MPI_IN_PLACE, x_.data(), int(x_.size()), MPI_FLOAT, MPI_SUM, world()); }),
+               gather = time([&] {
+                 MPI_Allgather(from_.data(), int(piece_), MPI_BYTE, all_.data(), int(piece_), MPI_BYTE, world());
+               }),
+               pieces = time([&] {
+                 MPI_Alltoall(from_.data(), int(piece_), MPI_BYTE, all_.data(), int(piece_), MPI_BYTE, world());
+               });
+    auto const ours = time([&] { comm_.all_reduce(seq, values(), pith::reduction::sum).wait(seq); }),
+               ordered = time([&] { reproducible_.all_reduce(seq, values(), pith::reduction::sum).wait(seq); }),
+               gathered = time([&] { comm_.all_gather(seq, sent(piece_), received()).wait(seq); }),
+               exchanged = time([&] { comm_.all_to_all(seq, sent(all_.size()), received()).wait(seq); });
+    if (comm_.rank() > 0) return;
+    fmt::print("| {} | {:.3g} | {:.2f} | {:.2f} | {:.3g} | {:.2f} | {:.3g} | {:.2f} |\n", all_.size() / 1024, sum,
+               ours / sum, ordered / sum, gather, gathered / gather, pieces, exchanged / pieces);
+    std::fflush(stdout);
+  }
+
+ private:
+  static MPI_Comm world() { return MPI_COMM_WORLD; }
+  template <class F>
+  double time(F const& call) {
+    std::fill(x_.begin(), x_.end(), 1.0f);  // sums of sums overflow
+    return milliseconds(rounds_, call);
+  }
+  pith::span<float> values() { return x_; }
+  pith::span<std::byte const> sent(std::size_t bytes) const { return {from_.data(), bytes}; }
+  pith::span<std::byte> received() { return {all_.data(), piece_ * comm_.size()}; }
+
+  pith::mpi_communicator comm_ = pith::mpi_communicator(MPI_COMM_WORLD);
+  pith::reproducible_sums<pith::mpi_communicator> reproducible_ =
+      pith::reproducible_sums<pith::mpi_communicator>(MPI_COMM_WORLD);
+  unsigned rounds_;
+  std::size_t piece_;
+  std::vector<float> x_;
+  std::vector<std::byte> from_, all_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  auto const rounds = argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 9;
+  for (std::size_t kib = 16; kib <= 16384; kib *= 4) bench(std::max(rounds, 1u), kib * 1024).print();
+  MPI_Finalize();
+}
