@@ -39,18 +39,12 @@ PITH_SELDOM std::string numeral(N value, Format... format) {
 inline std::string shortest(double value) { return numeral(value); }
 inline std::string hexadecimal(std::uint64_t value) { return numeral(value, 16); }
 
-/// What a stream would write; <sstream> brings more lines than a codec has of its own.
+/// As a stream writes it, numbers with all their digits; <sstream> brings more lines than a codec has of its own.
 inline std::string_view written(std::string_view words) { return words; }
 inline std::string_view written(char const& letter) { return {&letter, 1}; }
 template <class N>
   requires(std::is_arithmetic_v<N>)
-std::string written(N value) {
-  if constexpr (std::is_floating_point_v<N>) {
-    return numeral(value, std::chars_format::general, 6);
-  } else {
-    return numeral(+value);
-  }
-}
+std::string written(N value) { return numeral(+value); }
 
 PITH_SELDOM inline void append(std::string& joined, std::string_view words) { joined += words; }
 
