@@ -11,8 +11,6 @@
 #include <pith/parse/stages.hpp>
 #include <pith/pith.hpp>
 
-#include <algorithm>
-#include <cstdint>
 #include <stdexcept>
 #include <string_view>
 
@@ -29,7 +27,7 @@ rated<any_chain<T, E>> rated_from(syntax::term const& t) {
   auto const is_dense = t.arguments.size() > 1 && t.arguments.back().text == "dense";
   t.takes(1, is_dense ? 3 : 2);
   auto const chain = chain_from<T, E>(t.arguments[0]);
-  require(chain.has_rate(), "parse: rated(c) needs a c with one stage whose rate can be adjusted, got \"", t.text,
+  require(chain.has_rate(), "parse: c of rated(c) must have exactly one stage with an adjustable rate, got \"", t.text,
           "\"");
   auto const made = t.arguments.size() == (is_dense ? 3u : 2u) ? rated(chain, t.number(1)) : rated(chain);
   return is_dense ? made.at(1) : made;
@@ -45,8 +43,7 @@ auto with_exchanged(syntax::pipeline const& p, F const& f) {
   if (p.terms.size() == 1 && t.is_plain("rated", 1, 3)) return f(rated_from<T, E>(t));
   if (p.terms.size() == 1 && t.is_plain("ring", 1, 1)) return f(ring(chain_from<T, E>(t.arguments[0])));
   if (p.terms.size() == 1 && t.is_plain("hierarchical", 3, 3)) {
-    auto const ranks_per_node = static_cast<unsigned>(std::min<std::uint64_t>(t.count(2), 1u << 20));
-    return f(hierarchical(chain_from<T, E>(t.arguments[0]), codec_from<T, E>(t.arguments[1]), ranks_per_node));
+    return f(hierarchical(chain_from<T, E>(t.arguments[0]), codec_from<T, E>(t.arguments[1]), t.count<unsigned>(2)));
   }
   if (p.terms.size() > 1 || !t.is_plain("two_shot", 1, 2)) return with_chain<T, E>(p, f);
   auto const second = t.has(1) ? codec_from<T, E>(t.arguments[1]) : codec_from<T, E>(t.arguments[0]);
@@ -61,8 +58,8 @@ any_codec<In, E> with_feedback(syntax::pipeline const& p, F const& keeps, bool l
     if constexpr (may_contract<C> || forgetful<F>) {
       return error_feedback(codec, keeps);
     } else {
-      throw std::invalid_argument(
-          sentence("parse: ", codec.name(), " does not promise to contract: write ef(", codec.name(), ",unverified)"));
+      throw std::invalid_argument(sentence("parse: c of ef(c) must be contractive, got ", codec.name(), ": write ef(",
+                                           codec.name(), ",unverified)"));
     }
   });
 }
@@ -104,7 +101,7 @@ any_codec<In, E> parse(std::string_view text) {
   auto codec = detail::codec_from<In, E>(syntax::reader::read(text));
   constexpr auto most = syntax::reader::most_characters;
   auto const letters = codec.name().size();
-  detail::require(letters <= most, "parse: the name of this codec has ", letters, " characters, and may have ", most);
+  detail::require(letters <= most, "parse: the codec's name must have at most ", most, " characters, got ", letters);
   return codec;
 }
 

@@ -15,9 +15,10 @@ TEST_CASE("a rate holds from its step until the next one begins; before the firs
 }
 
 TEST_CASE("steps rise, and rates are rates") {
-  CHECK_THROWS_WITH_AS(pith::fixed_schedule({{3, 0.5}, {3, 0.25}}), "pith::fixed_schedule: steps must rise, got 3",
+  CHECK_THROWS_WITH_AS(pith::fixed_schedule({{3, 0.5}, {3, 0.25}}),
+                       "pith::fixed_schedule: first must be above 3, that of the entry before, got 3",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(pith::fixed_schedule({{3, 0}}), "pith::fixed_schedule: a rate must be in (0, 1], got 0",
+  CHECK_THROWS_WITH_AS(pith::fixed_schedule({{3, 0}}), "pith::fixed_schedule: rate must be in (0, 1], got 0",
                        std::invalid_argument);
   auto schedule = pith::fixed_schedule({{3, 0.5}});
   schedule.load(schedule.save());

@@ -325,9 +325,10 @@ TEST_CASE("a fit that fails on rank 0 is heard of by all") {
       }
     };
     if (comm.rank() == 0) {
-      CHECK_THROWS_WITH_AS(run(), "pith::pca_basis: the squares of samples must be finite", std::invalid_argument);
+      CHECK_THROWS_WITH_AS(run(), "pith::pca_basis::fit: samples must have finite squares", std::invalid_argument);
     } else {
-      CHECK_THROWS_WITH_AS(run(), "pith::gradiveq: rank 0 could not learn its bases", pith::communication_error);
+      CHECK_THROWS_WITH_AS(run(), "pith::gradiveq: rank 0 could not fit its bases: see the error on rank 0",
+                           pith::communication_error);
     }
   });
 }
@@ -355,17 +356,22 @@ TEST_CASE("kernels, options and states that cannot be are refused") {
       return schedule_of<float>(pith::seq, comm, exchange, c, o);
     };
     CHECK_THROWS_WITH_AS(make({{1, {4, 4, 3, 3}}}),
-                         "pith::gradiveq: a kernel of 144 elements for \"conv1\", which has 108",
+                         "pith::gradiveq: conv of tensor \"conv1\" must have 108 elements, got 144",
                          std::invalid_argument);
-    CHECK_THROWS_WITH_AS(make({{4, {4, 4, 3, 3}}}), "pith::gradiveq: no tensor 4 among 4", std::invalid_argument);
-    CHECK_THROWS_WITH_AS(make({{1, {4, 3, 3, 3}}, {1, {4, 3, 3, 3}}}), "pith::gradiveq: tensor 1 is there twice",
+    CHECK_THROWS_WITH_AS(make({{4, {4, 4, 3, 3}}}), "pith::gradiveq: tensor must be below 4, got 4",
                          std::invalid_argument);
-    CHECK_THROWS_AS(make(convolutions, {.samples = 1}), std::invalid_argument);
+    CHECK_THROWS_WITH_AS(make({{1, {4, 3, 3, 3}}, {1, {4, 3, 3, 3}}}),
+                         "pith::gradiveq: each tensor must be listed once, got tensor 1 twice", std::invalid_argument);
+    CHECK_THROWS_WITH_AS(make(convolutions, {.samples = 1}), "pith::gradiveq: samples must be at least 2, got 1",
+                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(make(convolutions, {.compressed = 3, .first_losses = 2, .loss_every = 0}),
+                         "pith::gradiveq: compressed, first_losses and loss_every must be at least 1, got 3, 2 and 0",
+                         std::invalid_argument);
     CHECK_THROWS_AS(make(convolutions, {.basis = {.lambda = 1}}), std::invalid_argument);
     CHECK_THROWS_AS(make(convolutions, {.worse = 0}), std::invalid_argument);
     auto schedule = make(convolutions);
     CHECK_THROWS_WITH_AS(schedule.after(pith::span<float const>()),
-                         "pith::gradiveq: the elements of all gradients must be 322, got 0", std::invalid_argument);
+                         "pith::gradiveq: gradients must have 322 elements, got 0", std::invalid_argument);
     auto const saved = schedule.export_state();
     for (std::size_t size = 0; size < saved.size(); size += 3) {
       CHECK_THROWS_AS(schedule.import_state(pith::span<std::byte const>(saved.data(), size)), std::invalid_argument);
@@ -378,7 +384,7 @@ TEST_CASE("kernels, options and states that cannot be are refused") {
     auto const other = make({convolutions[0]});
     CHECK_THROWS_WITH_AS(schedule.import_state(other.export_state()),
                          "pith::gradiveq::import_state: the state must be of convolution of tensor 2 of 150 in 5 "
-                         "filters of 10 x 3 by 4 slices of 40, got one of no more tensors",
+                         "filters of 10 x 3 by 4 slices of 40, got one of no further tensor",
                          std::invalid_argument);
     schedule.import_state(saved);
   });

@@ -122,7 +122,7 @@ TEST_CASE("what is saved goes on, and settings are checked") {
   CHECK(a.save() == b.save());
   CHECK(a.name() == "l_greco(3 rates,0.1)");
   CHECK_THROWS_WITH_AS(l_greco({.rates = {0.1}, .reference = 0.2}),
-                       "pith::l_greco: the reference must be one of the rates, got 0.2", std::invalid_argument);
+                       "pith::l_greco: reference must be one of rates, got 0.2", std::invalid_argument);
   CHECK_THROWS_AS(l_greco({.interval = 0}), std::invalid_argument);
   CHECK_THROWS_AS(b.load({}), std::invalid_argument);
 }

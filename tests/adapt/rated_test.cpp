@@ -189,9 +189,8 @@ TEST_CASE("a dense rate sends all, and what is fed back has its place") {
 }
 
 TEST_CASE("rates are refused in words") {
-  CHECK_THROWS_WITH_AS(rated(top_k(0.1), 0), "pith::rated: the first dense rate must be in (0, 1], got 0",
-                       std::invalid_argument);
-  CHECK_THROWS_WITH_AS(rate_list({0.5, 0}), "pith::rate_list: a rate must be in (0, 1], got 0", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(rate_list({1, 1, 1, 1, 1, 1, 1, 1, 1}), "pith::rate_list: there is room for 8 rates",
+  CHECK_THROWS_WITH_AS(rated(top_k(0.1), 0), "pith::rated: dense_from must be in (0, 1], got 0", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(rate_list({0.5, 0}), "pith::rate_list: rate must be in (0, 1], got 0", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(rate_list({1, 1, 1, 1, 1, 1, 1, 1, 1}), "pith::rate_list: rates must be at most 8, got 9",
                        std::invalid_argument);
 }

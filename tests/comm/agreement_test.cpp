@@ -109,10 +109,10 @@ struct boasting {
 TEST_CASE("ranks that agree hear nothing") { CHECK(told_of(1, model, top_k(0.1), {}).empty()); }
 
 TEST_CASE("another density is named with its tensor") {
-  CHECK(
-      told_of(2, model, top_k(0.2), {}) ==
-      "pith::gradient_exchange: rank 2 differs from rank 0 in tensor 0: \"weight\" of 64 in 8 rows by ef(top_k(0.2)), "
-      "not \"weight\" of 64 in 8 rows by ef(top_k(0.1))");
+  CHECK(told_of(2, model, top_k(0.2), {}) ==
+        "pith::gradient_exchange: rank 2 differs from rank 0 in tensor 0: \"weight\" of 64 elements in 8 rows, codec "
+        "ef(top_k(0.2)), "
+        "not \"weight\" of 64 elements in 8 rows, codec ef(top_k(0.1))");
 }
 
 TEST_CASE("another codec of one tensor is named") {
@@ -124,30 +124,33 @@ TEST_CASE("another codec of one tensor is named") {
     pith::make_exchange<float>(pith::seq, comm, model, policy);
   });
   CHECK(odd ==
-        "pith::gradient_exchange: rank 1 differs from rank 0 in tensor 2: \"head\" of 40 in 8 rows by identity, not "
-        "\"head\" of 40 in 8 rows by ef(top_k(0.1))");
+        "pith::gradient_exchange: rank 1 differs from rank 0 in tensor 2: \"head\" of 40 elements in 8 rows, codec "
+        "identity, not "
+        "\"head\" of 40 elements in 8 rows, codec ef(top_k(0.1))");
 }
 
 TEST_CASE("a tensor that is missing is named") {
   CHECK(told_of(1, {model[0], model[1]}, top_k(0.1), {}) ==
-        "pith::gradient_exchange: rank 1 differs from rank 0 in tensor 2: none, not \"head\" of 40 in 8 rows by "
+        "pith::gradient_exchange: rank 1 differs from rank 0 in tensor 2: none, not \"head\" of 40 elements in 8 rows, "
+        "codec "
         "ef(top_k(0.1))");
   CHECK(told_of(1, {model[0], model[2]}, top_k(0.1), {}) ==
-        "pith::gradient_exchange: rank 1 differs from rank 0 in tensor 1: \"head\" of 40 in 8 rows by ef(top_k(0.1)), "
+        "pith::gradient_exchange: rank 1 differs from rank 0 in tensor 1: \"head\" of 40 elements in 8 rows, codec "
+        "ef(top_k(0.1)), "
         "not "
-        "\"bias\" of 8 in 1 rows by ef(top_k(0.1))");
+        "\"bias\" of 8 elements in 1 rows, codec ef(top_k(0.1))");
   auto more = model;
   more.push_back({"more", {5}});
-  CHECK(
-      told_of(2, more, top_k(0.1), {}) ==
-      "pith::gradient_exchange: rank 2 differs from rank 0 in tensor 3: \"more\" of 5 in 1 rows by ef(top_k(0.1)), not "
-      "none");
+  CHECK(told_of(2, more, top_k(0.1), {}) ==
+        "pith::gradient_exchange: rank 2 differs from rank 0 in tensor 3: \"more\" of 5 elements in 1 rows, codec "
+        "ef(top_k(0.1)), not "
+        "none");
 }
 
 TEST_CASE("another order or shape of tensors is named") {
   CHECK(told_of(1, {model[1], model[0], model[2]}, top_k(0.1), {})
             .find("rank 1 differs from rank 0 in tensor 0: \"bias\"") != std::string::npos);
-  CHECK(told_of(1, {model[0], model[1], {"head", {40, 4}}}, top_k(0.1), {}).find("\"head\" of 40 in 4 rows") !=
+  CHECK(told_of(1, {model[0], model[1], {"head", {40, 4}}}, top_k(0.1), {}).find("\"head\" of 40 elements in 4 rows") !=
         std::string::npos);
 }
 
@@ -158,11 +161,11 @@ TEST_CASE("other options are named") {
     REQUIRE(all.substr(0, start.size()) == start);
     return all.substr(start.size());
   };
-  CHECK(differs({.seed = 7}) == "the seed: 7, not 0");
-  CHECK(differs({.how = pith::gather::exact}) == "how it gathers: exact, not padded");
-  CHECK(differs({.bucket_bytes = 100}) == "the bytes of a bucket: 100, not 26214400");
-  CHECK(differs({.is_weighted = true}) == "whether means are weighted: yes, not no");
-  CHECK(differs({.when = pith::verify::each_step}) == "when it verifies: in each step, not when built");
+  CHECK(differs({.seed = 7}) == "seed: 7, not 0");
+  CHECK(differs({.how = pith::gather::exact}) == "how: exact, not padded");
+  CHECK(differs({.bucket_bytes = 100}) == "bucket_bytes: 100, not 26214400");
+  CHECK(differs({.is_weighted = true}) == "is_weighted: true, not false");
+  CHECK(differs({.when = pith::verify::each_step}) == "when: each_step, not when_built");
 }
 
 TEST_CASE("another executor or element type is named") {
@@ -197,8 +200,7 @@ TEST_CASE("a rank that cannot build its exchange throws its own error, and the o
         return;
       }
       CHECK_THROWS_WITH_AS(pith::make_exchange<float>(pith::seq, comm, model, policy),
-                           "pith::gradient_exchange: rank 1 could not build its exchange: no codec for head",
-                           pith::agreement_error);
+                           "pith::gradient_exchange: rank 1 failed: no codec for head", pith::agreement_error);
       ++heard;
     });
   };
@@ -233,9 +235,10 @@ TEST_CASE("verification in each step finds ranks that have taken other numbers o
     auto const saved = exchange.export_state();
     exchange.all_reduce_mean(g);
     if (comm.rank() == 2) exchange.import_state(saved);
-    CHECK_THROWS_WITH_AS(exchange.all_reduce_mean(g),
-                         "pith::gradient_exchange: rank 2 is at step 1 of tensor \"weight\", rank 0 at step 2",
-                         pith::agreement_error);
+    CHECK_THROWS_WITH_AS(
+        exchange.all_reduce_mean(g),
+        "pith::gradient_exchange: rank 2 differs from rank 0 in the step of tensor \"weight\": 1, not 2",
+        pith::agreement_error);
   });
 }
 
@@ -262,7 +265,7 @@ TEST_CASE("verification in each step finds agreed states that differ") {
     exchange.import_state(pith::detail::save_states(std::string(parts.words), states));
     CHECK_THROWS_WITH_AS(
         exchange.all_reduce_mean(g),
-        "pith::gradient_exchange: after step 1 the agreed state of tensor \"head\" on rank 1 differs from rank 0's",
+        "pith::gradient_exchange: rank 1 differs from rank 0 in the agreed state of tensor \"head\" after step 1",
         pith::agreement_error);
     CHECK_THROWS_AS(exchange.all_reduce_mean(g), std::invalid_argument);
   });
@@ -293,8 +296,8 @@ TEST_CASE("messages that one rank receives damaged make no rank wait") {
       exchange.all_reduce_mean(g);
     } catch (pith::communication_error const& e) {
       CHECK(std::string(e.what()) ==
-            "pith::gradient_exchange: 1 of 3 ranks, the first one rank 1, received that ranks "
-            "differ: messages are damaged on their way");
+            "pith::gradient_exchange: 1 of 3 ranks received descriptions that differ, the first is rank 1: "
+            "messages were damaged in transit");
       ++heard;
     }
   });
@@ -306,8 +309,8 @@ TEST_CASE(
   for (std::uint64_t const tensors : {1ull, 2ull, 4ull, 1ull << 40, ~0ull}) {
     auto comm = boasting{tensors};
     CHECK_THROWS_WITH_AS(pith::make_exchange<float>(pith::seq, comm, model, top_k(0.1)),
-                         "pith::gradient_exchange: all ranks received that ranks differ, and not in what: messages are "
-                         "damaged on their way",
+                         "pith::gradient_exchange: all ranks received that ranks differ, and none in what: messages were "
+                         "damaged in transit",
                          pith::communication_error);
   }
 }

@@ -29,6 +29,6 @@ wait $runner || true
 cat "$work"/ended.*
 for ended in "$work"/ended.*; do
   read -r seconds error < "$ended"
-  [[ $error == "pith::mpi: all_reduce did not end within $deadline s: "* ]] || exit 1
+  [[ $error == "pith::mpi_communicator: all_reduce did not end within $deadline s: "* ]] || exit 1
   awk -v s="$seconds" -v d=$deadline 'BEGIN { exit !(s >= d && s < d + 5) }' || exit 1
 done

@@ -236,7 +236,7 @@ TEST_CASE("a bucket that is on its way is not skipped") {
   exchange.ready(piped_tensors.size() - 1);
   CHECK_THROWS_WITH_AS(
       exchange.skip(),
-      "pith::gradient_exchange: skip() comes before a bucket is ready in whole: its exchange has begun",
+      "pith::gradient_exchange: skip() must be called before a whole bucket is ready: the exchange of one has begun",
       std::invalid_argument);
   exchange.wait();
 }
@@ -313,8 +313,11 @@ TEST_CASE("a rank that leaves in mid-step leaves nobody waiting, and the step is
         CHECK_THROWS_AS(exchange.wait(), pith::communication_error);
         CHECK_THROWS_WITH_AS(
             exchange.begin(g),
-            "pith::gradient_exchange: begin() after a step that threw: states differ among tensors and "
-            "ranks until import_state()",
+            "pith::gradient_exchange: begin() is refused after a step that threw: call import_state() first",
+            std::invalid_argument);
+        CHECK_THROWS_WITH_AS(
+            exchange.wait(),
+            "pith::gradient_exchange: wait() is refused after a step that threw: call import_state() first",
             std::invalid_argument);
         exchange.import_state(saved);
         CHECK_NOTHROW(exchange.begin(g));
@@ -342,23 +345,26 @@ TEST_CASE("calls in the wrong order are refused in words") {
   auto const refused = [](auto const& call, char const* words) {
     CHECK_THROWS_WITH_AS(call(), words, std::invalid_argument);
   };
-  refused([&] { exchange.ready(0); }, "pith::gradient_exchange: ready() comes in a step, which begin() begins");
-  refused([&] { exchange.wait(); }, "pith::gradient_exchange: wait() comes in a step, which begin() begins");
-  refused([&] { exchange.begin(g, 2); },
-          "pith::gradient_exchange: a weight needs exchange_options::is_weighted on all ranks");
-  exchange.begin();
-  refused([&] { exchange.begin(g); }, "pith::gradient_exchange: begin() comes between steps, and wait() ends one");
-  refused([&] { exchange.export_state(); },
-          "pith::gradient_exchange: export_state() comes between steps, and wait() ends one");
-  refused([&] { exchange.ready(6); }, "pith::gradient_exchange: ready() of tensor 6 of 6");
   refused([&] { exchange.ready(0); },
-          "pith::gradient_exchange: the step began without gradients: ready(0, gradient) shows that of a tensor");
+          "pith::gradient_exchange: ready() must be called during a step: call begin() first");
+  refused([&] { exchange.wait(); }, "pith::gradient_exchange: wait() must be called during a step: call begin() first");
+  refused([&] { exchange.begin(g, 2); },
+          "pith::gradient_exchange::begin: weight must be 1, got 2: set exchange_options::is_weighted on all ranks");
+  exchange.begin();
+  refused([&] { exchange.begin(g); },
+          "pith::gradient_exchange: begin() must be called between steps: call wait() first");
+  refused([&] { exchange.export_state(); },
+          "pith::gradient_exchange: export_state() must be called between steps: call wait() first");
+  refused([&] { exchange.ready(6); }, "pith::gradient_exchange::ready: tensor must be below 6, got 6");
+  refused([&] { exchange.ready(0); },
+          "pith::gradient_exchange::ready: begin() was called without gradients: call ready(0, gradient)");
   refused([&] { exchange.ready(0, pith::span<float>(g.data(), 5)); },
-          "pith::gradient_exchange: the elements of the gradient must be 960, got 5");
+          "pith::gradient_exchange::ready: gradient must have 960 elements, got 5");
   refused([&] { exchange.wait(); },
-          "pith::gradient_exchange: wait() ends a step in which tensor 0, \"weight\", was not ready");
+          "pith::gradient_exchange: wait() needs the gradient of tensor 0, \"weight\": call ready(0, gradient) first");
   exchange.ready(1, pith::span<float>(g.data(), 40));
-  refused([&] { exchange.ready(1); }, "pith::gradient_exchange: tensor 1 is ready for the second time in a step");
+  refused([&] { exchange.ready(1); },
+          "pith::gradient_exchange::ready: tensor 1 must be ready once in a step, got a second call");
   exchange.skip();
   CHECK_NOTHROW(exchange.all_reduce_mean(g));
 }
@@ -367,7 +373,8 @@ TEST_CASE("a weight is a number that is not negative") {
   auto comm = pith::self_communicator();
   auto exchange =
       pith::make_exchange<float>(pith::seq, comm, piped_tensors, any(pith::identity()), {.is_weighted = true});
-  CHECK_THROWS_WITH_AS(exchange.begin(-1), "pith::gradient_exchange: a weight must be finite and at least 0, got -1",
+  CHECK_THROWS_WITH_AS(exchange.begin(-1),
+                       "pith::gradient_exchange::begin: weight must be finite and at least 0, got -1",
                        std::invalid_argument);
   CHECK_THROWS_AS(exchange.begin(std::numeric_limits<double>::quiet_NaN()), std::invalid_argument);
 }

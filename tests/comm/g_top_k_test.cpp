@@ -169,7 +169,7 @@ TEST_CASE("wrong bytes write nothing outside of the tensor") {
 
 TEST_CASE("more entries than an index of a merge can count are refused") {
   CHECK_THROWS_WITH_AS(pith::g_top_k(1).make_local<float>(pith::seq, pith::shape{std::uint64_t{1} << 31}),
-                       "pith::g_top_k: keeps less than 2^31 entries, got 2147483648: split the tensor",
+                       "pith::g_top_k: entries must be below 2^31, got 2147483648: split the tensor",
                        std::invalid_argument);
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("a communicator that cannot send is refused before anything is sent or
   auto const codec = pith::g_top_k(0.1);
   auto t = trial<float, pith::g_top_k>(codec, {100});
   CHECK_THROWS_WITH_AS(t.all_reduce(sixteenths(100, 0), comm),
-                       "pith::g_top_k(0.1): this communicator lacks send_recv(exec, span<std::byte const>, unsigned, "
-                       "span<std::byte>, unsigned), which the codec needs",
+                       "pith::all_reduce_mean: g_top_k(0.1) needs a communicator with send_recv(exec, "
+                       "span<std::byte const>, unsigned, span<std::byte>, unsigned)",
                        std::invalid_argument);
 }

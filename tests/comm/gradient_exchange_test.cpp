@@ -204,11 +204,12 @@ TEST_CASE("bad sizes and foreign states are refused in words") {
   auto ex = solo(pith::seq, comm, tensors, pith::identity());
   auto g = std::vector<float>(ex.size() - 1);
   CHECK_THROWS_WITH_AS(ex.all_reduce_mean(pith::span<float>(g)),
-                       "pith::gradient_exchange: the elements of all gradients must be 1168, got 1167",
+                       "pith::gradient_exchange::begin: gradients must have 1168 elements, got 1167",
                        std::invalid_argument);
   auto state = solo(pith::seq, comm, tensors, pith::identity(), 9).export_state();
   CHECK_THROWS_WITH_AS(ex.import_state(pith::span<std::byte const>(state)),
-                       "pith::import_state: the state must be of seed 0, got one of seed 9", std::invalid_argument);
+                       "pith::gradient_exchange::import_state: the state must be of seed 0, got one of seed 9",
+                       std::invalid_argument);
   state.pop_back();
   CHECK_THROWS_WITH_AS(ex.import_state(pith::span<std::byte const>(state)),
                        doctest::Contains("bytes after its header, got"), std::invalid_argument);

@@ -451,17 +451,17 @@ TEST_CASE("what it cannot be is refused in a sentence") {
   auto const make = [](auto const& codec) { pith::make_state<float>(pith::seq, codec, {100}); };
   auto const fed = pith::error_feedback(pith::scaled_sign());
   CHECK_THROWS_WITH_AS(make(hierarchical(fed, identity(), 2)),
-                       "pith::hierarchical: ef(scaled_sign) must have no state: parts of a tensor share none; feedback "
-                       "goes around: ef(hierarchical(c))",
+                       "pith::hierarchical: codec must have no state, got ef(scaled_sign): put feedback around the "
+                       "exchange, ef(hierarchical(c, ...))",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(make(hierarchical(identity(), pith::ok_top_k(0.1), 2)),
-                       "pith::hierarchical: ok_top_k(0.1) must have no state that all ranks agree on: those of a node "
-                       "exchange different parts",
+                       "pith::hierarchical: the outer codec must have no agreed state, got ok_top_k(0.1)",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(hierarchical(identity(), identity(), 0),
-                       "pith::hierarchical: a node has at least one rank, got 0", std::invalid_argument);
+                       "pith::hierarchical: ranks_per_node must be at least 1, got 0", std::invalid_argument);
   CHECK_THROWS_WITH_AS(group_of(hierarchical(identity(), identity(), 2), 10, 3).all_reduce(all_sixteenths(10, 3)),
-                       "pith::hierarchical: nodes of 2 ranks need a multiple of them, got 3", std::invalid_argument);
+                       "pith::hierarchical: the number of ranks must be a multiple of ranks_per_node, 2, got 3",
+                       std::invalid_argument);
 }
 
 TEST_CASE("a number of ranks that nodes do not divide is an error on all when an exchange is built") {
@@ -470,7 +470,8 @@ TEST_CASE("a number of ranks that nodes do not divide is an error on all when an
                                        [&](pith::thread_communicator comm) {
                                          pith::make_exchange<float>(pith::seq, comm, {{"w", {100}}}, codec);
                                        }),
-                       "pith::hierarchical: nodes of 2 ranks need a multiple of them, got 3", std::invalid_argument);
+                       "pith::hierarchical: the number of ranks must be a multiple of ranks_per_node, 2, got 3",
+                       std::invalid_argument);
 }
 
 TEST_CASE("ranks that say other nodes hear of it when their exchange is built") {
@@ -480,8 +481,8 @@ TEST_CASE("ranks that say other nodes hear of it when their exchange is built") 
                         auto const codec = hierarchical(identity(), identity(), comm.rank() == 3 ? 4 : 2);
                         pith::make_exchange<float>(pith::seq, comm, {{"w", {100}}}, codec);
                       }),
-      "pith::gradient_exchange: rank 3 differs from rank 0 in tensor 0: \"w\" of 100 in 1 rows by "
-      "hierarchical(identity,identity,4), not \"w\" of 100 in 1 rows by hierarchical(identity,identity,2)",
+      "pith::gradient_exchange: rank 3 differs from rank 0 in tensor 0: \"w\" of 100 elements in 1 rows, codec "
+      "hierarchical(identity,identity,4), not \"w\" of 100 elements in 1 rows, codec hierarchical(identity,identity,2)",
       pith::agreement_error);
 }
 
@@ -492,15 +493,16 @@ TEST_CASE("all_reduce_mean wants the groups, which a communicator must split int
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
   auto x = std::vector<float>(8);
   auto self = pith::self_communicator();
-  CHECK_THROWS_WITH_AS(pith::all_reduce_mean(pith::seq, self, codec, pith::span<float>(x), state, ws),
-                       "pith::hierarchical(identity,identity,1): moves bytes among groups of ranks: give "
-                       "all_reduce_mean what make_rank_groups<In>(comm, codec, dims) made in place of the communicator",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      pith::all_reduce_mean(pith::seq, self, codec, pith::span<float>(x), state, ws),
+      "pith::all_reduce_mean: hierarchical(identity,identity,1) exchanges within groups of ranks: pass "
+      "make_rank_groups<In>(comm, codec, dims) as the communicator",
+      std::invalid_argument);
   auto comms = pith::make_rank_groups<float>(self, codec, {8});
   CHECK_NOTHROW(pith::all_reduce_mean(pith::seq, comms, codec, pith::span<float>(x), state, ws));
   auto echo = splitless_communicator();
   CHECK_THROWS_WITH_AS(pith::make_exchange<float>(pith::seq, echo, {{"w", {8}}}, codec),
-                       "pith::hierarchical(identity,identity,1): this communicator lacks split(unsigned), to its own "
-                       "type, which the codec needs",
+                       "pith::gradient_exchange: hierarchical(identity,identity,1) needs a communicator with "
+                       "split(unsigned) that returns its own type",
                        std::invalid_argument);
 }

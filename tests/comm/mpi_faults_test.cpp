@@ -55,13 +55,14 @@ TEST_CASE("a message that is too long is an error of both ranks, and ends the co
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
   if (comm.rank() == 2) return ring(comm, 16);
   CHECK_THROWS_AS(ring(comm, 16), pith::communication_error);
-  CHECK_THROWS_WITH_AS(sum(comm), doctest::Contains("pith::mpi: send_recv: "), pith::communication_error);
+  CHECK_THROWS_WITH_AS(sum(comm), doctest::Contains("pith::mpi_communicator: send_recv: "), pith::communication_error);
 }
 
 TEST_CASE("a message that is too short is an error of both ranks") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
   if (comm.rank() == 2) return ring(comm, 5);
-  CHECK_THROWS_WITH_AS(ring(comm, 5), doctest::Contains("pith::mpi: send_recv: ranks must pass equal sizes, got "),
+  CHECK_THROWS_WITH_AS(ring(comm, 5),
+                       doctest::Contains("pith::mpi_communicator: send_recv: ranks must pass equal sizes, got "),
                        pith::communication_error);
 }
 
@@ -114,7 +115,7 @@ TEST_CASE("two communicators may be waited for crosswise") {
 TEST_CASE("a rank that makes no call is an error by the deadline, of every later call at once, and keeps nobody") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 2s});
   without_rank_0(comm, [&] {
-    auto const text = "pith::mpi: all_reduce did not end within 2 s: a rank is gone or stuck";
+    auto const text = "pith::mpi_communicator: all_reduce did not end within 2 s: a rank is gone or stuck";
     auto const begin = std::chrono::steady_clock::now();
     auto abandoned = sum(comm);
     CHECK_THROWS_WITH_AS(sum(comm).wait(pith::seq), text, pith::communication_error);
@@ -141,9 +142,10 @@ TEST_CASE("making a communicator has a deadline") {
   auto comm = pith::mpi_communicator(world, {.timeout = 2s});
   without_rank_0(comm, [&] {
     CHECK_THROWS_WITH_AS(pith::mpi_communicator(world, {.timeout = 2s}),
-                         "pith::mpi: MPI_Comm_idup did not end within 2 s: a rank is gone or stuck",
+                         "pith::mpi_communicator: MPI_Comm_idup did not end within 2 s: a rank is gone or stuck",
                          pith::communication_error);
-    CHECK_THROWS_WITH_AS(comm.split(1), "pith::mpi: MPI_Comm_split did not end within 2 s: a rank is gone or stuck",
+    CHECK_THROWS_WITH_AS(comm.split(1),
+                         "pith::mpi_communicator: MPI_Comm_split did not end within 2 s: a rank is gone or stuck",
                          pith::communication_error);
   });
 }

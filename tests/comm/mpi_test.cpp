@@ -55,13 +55,15 @@ TEST_CASE("bad arguments are refused in words") {
   auto const mine = std::vector<std::byte>(8);
   auto all = std::vector<std::byte>(3);
   CHECK_THROWS_WITH_AS(comm.all_gather(pith::seq, pith::span<std::byte const>(mine), pith::span<std::byte>(all)),
-                       doctest::Contains("pith::mpi: all_gather needs room for"), std::invalid_argument);
-  CHECK_THROWS_WITH_AS(comm.split(1u << 31), "pith::mpi: split takes colours up to 2^31 - 1, got 2147483648",
+                       doctest::Contains("pith::mpi_communicator::all_gather: 'all' must have "),
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(comm.split(1u << 31),
+                       "pith::mpi_communicator::split: color must be at most 2^31 - 1, got 2147483648",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 0s}),
-                       "pith::mpi: the timeout must be longer than 0 s, got 0 s", std::invalid_argument);
+                       "pith::mpi_communicator: timeout must be above 0 s, got 0 s", std::invalid_argument);
   CHECK_THROWS_WITH_AS(pith::mpi_communicator(MPI_COMM_WORLD, {.most = 0}),
-                       "pith::mpi: a call of MPI takes 1 to 2^31 - 1 elements, got 0", std::invalid_argument);
+                       "pith::mpi_communicator: most must be in [1, 2^31 - 1], got 0", std::invalid_argument);
 }
 
 namespace {
@@ -79,8 +81,9 @@ TEST_CASE("device memory is for an MPI that is aware of CUDA") {
   if (pith::detail::is_cuda_aware()) {
     conformance::check(on_device(), comm);
   } else {
-    CHECK_THROWS_WITH_AS(conformance::transfers(on_device(), comm, 5),
-                         doctest::Contains("pith::mpi: this MPI was built without support for CUDA"),
-                         pith::communication_error);
+    CHECK_THROWS_WITH_AS(
+        conformance::transfers(on_device(), comm, 5),
+        doctest::Contains("pith::mpi_communicator: device memory needs an MPI that reports CUDA support"),
+        pith::communication_error);
   }
 }

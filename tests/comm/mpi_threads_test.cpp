@@ -34,8 +34,8 @@ TEST_CASE("a call on another thread is refused, and the communicator is none the
   auto x = std::vector<float>(10, 1.0f);
   auto const sum = [&] { comm.all_reduce(pith::seq, pith::span<float>(x), pith::reduction::sum).wait(pith::seq); };
   CHECK_THROWS_WITH_AS(elsewhere(sum),
-                       "pith::mpi: all_reduce on a thread of its own needs MPI_Init_thread with MPI_THREAD_SERIALIZED "
-                       "or more in place of MPI_Init",
+                       "pith::mpi_communicator::all_reduce: a thread other than the main one needs "
+                       "MPI_THREAD_SERIALIZED: call MPI_Init_thread in place of MPI_Init",
                        std::invalid_argument);
   CHECK_THROWS_AS(elsewhere([&] { comm.split(0); }), std::invalid_argument);
   sum();
@@ -49,5 +49,5 @@ TEST_CASE("an exchange at once needs no thread, and one bucket by bucket says wh
   CHECK_NOTHROW(exchange.all_reduce_mean(g));
   exchange.begin(g);
   exchange.ready(0);
-  CHECK_THROWS_WITH_AS(exchange.wait(), doctest::Contains("needs MPI_Init_thread"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(exchange.wait(), doctest::Contains("call MPI_Init_thread"), std::invalid_argument);
 }

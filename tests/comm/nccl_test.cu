@@ -146,8 +146,10 @@ TEST_CASE("buckets that travel beside the stream have the bits of seq, in a grap
 TEST_CASE("after abort every call throws") {
   auto comm = pith::nccl_communicator(of_one());
   comm.abort();
-  CHECK_THROWS_WITH_AS(comm.check(), "pith::nccl: the communicator was aborted", pith::communication_error);
-  CHECK_THROWS_WITH_AS(conformance::gathers(pith::cuda_executor(), comm, 5), "pith::nccl: the communicator was aborted",
+  CHECK_THROWS_WITH_AS(comm.check(), "pith::nccl_communicator: the communicator was aborted: make another one",
+                       pith::communication_error);
+  CHECK_THROWS_WITH_AS(conformance::gathers(pith::cuda_executor(), comm, 5),
+                       "pith::nccl_communicator: the communicator was aborted: make another one",
                        pith::communication_error);
 }
 
@@ -157,7 +159,7 @@ TEST_CASE("bad arguments are refused in words") {
     auto comm = pith::nccl_communicator(raw);
     auto const none = pith::device_span<std::byte>();
     CHECK_THROWS_WITH_AS(comm.broadcast(pith::cuda_executor(), none, 1),
-                         "pith::nccl: broadcast has ranks below 1, got 1", std::invalid_argument);
+                         "pith::nccl_communicator::broadcast: 'root' must be below 1, got 1", std::invalid_argument);
   }
   ncclCommDestroy(raw);
 }

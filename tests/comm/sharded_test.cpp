@@ -108,21 +108,23 @@ TEST_CASE("what does not fit is refused before anything is sent") {
                                      pith::span<float>(x).first(part), state, ws);
   };
   auto const over = pith::parts_for(100, 1, pith::qsgd<8>());
-  CHECK_THROWS_WITH_AS(scatter(pith::qsgd<8>(), pith::parts_for(100, 1), 100),
-                       "pith::reduce_scatter_mean: parts of 104 elements do not begin at buckets of qsgd<8>: take "
-                       "parts_for(n, ranks, codec)",
-                       std::invalid_argument);
-  CHECK_THROWS_WITH_AS(scatter(pith::identity(), pith::parts_for(100, 2), 100),
-                       "pith::reduce_scatter_mean: parts of 56 elements on 1 ranks leave some of 100 out",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      scatter(pith::qsgd<8>(), pith::parts_for(100, 1), 100),
+      "pith::reduce_scatter_mean: the size of a part must be a multiple of 128 for qsgd<8>, got 104: use "
+      "parts_for(n, ranks, codec)",
+      std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      scatter(pith::identity(), pith::parts_for(100, 2), 100),
+      "pith::reduce_scatter_mean: parts of 1 ranks must cover 100 elements, got 56: use parts_for(n, ranks, codec)",
+      std::invalid_argument);
   CHECK_THROWS_WITH_AS(scatter(pith::qsgd<8>(), over, 99),
-                       "pith::reduce_scatter_mean: the elements of the part must be 100, got 99",
-                       std::invalid_argument);
+                       "pith::reduce_scatter_mean: part must have 100 elements, got 99", std::invalid_argument);
   CHECK_THROWS_WITH_AS(scatter(pith::error_feedback(pith::qsgd<8>()), pith::parts_for(100, 1, pith::qsgd<8>()), 100),
-                       "pith::reduce_scatter_mean: ef(qsgd<8>) must have no state: parts of a tensor share none",
-                       std::invalid_argument);
+                       "pith::reduce_scatter_mean: codec must have no state, got ef(qsgd<8>)", std::invalid_argument);
   auto state = pith::make_state<float>(pith::seq, pith::identity(), {100}, {0, 0, 3});
-  CHECK_THROWS_WITH_AS((pith::all_gather<float>(pith::seq, comm, pith::identity(), over, pith::span<float const>(x),
-                                                pith::span<float>(x), state, ws)),
-                       "pith::all_gather: the state is of rank 3, the communicator of rank 0", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      (pith::all_gather<float>(pith::seq, comm, pith::identity(), over, pith::span<float const>(x),
+                               pith::span<float>(x), state, ws)),
+      "pith::all_gather: the state's rank must be 0, got 3: pass the communicator's rank to make_state",
+      std::invalid_argument);
 }

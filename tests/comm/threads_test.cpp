@@ -52,7 +52,9 @@ TEST_CASE("a rank that returns early does not leave the others waiting") {
       if (comm.rank() != 2) conformance::gathers(pith::seq, comm, 5);
     });
   };
-  CHECK_THROWS_WITH_AS(run(), "pith::threads: another rank left the group", pith::communication_error);
+  CHECK_THROWS_WITH_AS(run(),
+                       "pith::thread_communicator: another rank returned or threw during this call: see its error",
+                       pith::communication_error);
 }
 
 TEST_CASE("a group that a rank left stays broken however often the others try") {
@@ -163,27 +165,27 @@ TEST_CASE("ranks whose sizes differ hear of it, and read nothing of one another"
   using comm = pith::thread_communicator;
   auto const odd = [](comm const& c) { return c.rank() == 1 ? std::size_t{4} : std::size_t{8}; };
   CHECK(disagreement([&](comm c) { gather(c, odd(c), 3 * odd(c)); }) ==
-        "pith::threads: all_gather of rank 0 expects 8 bytes from rank 1, got 4");
+        "pith::thread_communicator: all_gather of rank 0 must receive 8 bytes from rank 1, got 4");
   CHECK(disagreement([&](comm c) {
           auto const each = sizes{8, c.rank() == 1 ? 4u : 8u, 8};
           gather_v(c, each[c.rank()], each, each[0] + each[1] + each[2]);
-        }) == "pith::threads: all_gather_v of rank 0 expects 8 bytes from rank 1, got 4");
+        }) == "pith::thread_communicator: all_gather_v of rank 0 must receive 8 bytes from rank 1, got 4");
   CHECK(disagreement([&](comm c) { exchange_pieces(c, 3 * odd(c), 3 * odd(c)); }) ==
-        "pith::threads: all_to_all of rank 0 expects 24 bytes from rank 1, got 12");
+        "pith::thread_communicator: all_to_all of rank 0 must receive 24 bytes from rank 1, got 12");
   CHECK(disagreement([&](comm c) {
           exchange_pieces_v(c, {c.rank() == 1 ? 1u : 2u, 2, 2}, {2, 2, 2}, c.rank() == 1 ? 5 : 6, 6);
-        }) == "pith::threads: all_to_all_v of rank 0 expects 2 bytes from rank 1, got 1");
+        }) == "pith::thread_communicator: all_to_all_v of rank 0 must receive 2 bytes from rank 1, got 1");
   CHECK(disagreement([&](comm c) { swap(c, odd(c), (c.rank() + 1) % 3, 8, (c.rank() + 2) % 3); }) ==
-        "pith::threads: send_recv of rank 2 expects 8 bytes from rank 1, got 4");
+        "pith::thread_communicator: send_recv of rank 2 must receive 8 bytes from rank 1, got 4");
   CHECK(disagreement([&](comm c) {
           c.rank() == 0 ? swap(c, 8, 1, 8, 2) : c.rank() == 1 ? swap(c, 8, 2, 8, 0) : swap(c, 8, 1, 8, 1);
-        }) == "pith::threads: send_recv of rank 0 expects 8 bytes from rank 2, got 0");
+        }) == "pith::thread_communicator: send_recv of rank 0 must receive 8 bytes from rank 2, got 0");
   CHECK(disagreement([&](comm c) { sum(c, odd(c)); }) ==
-        "pith::threads: all_reduce of rank 0 expects 32 bytes from rank 1, got 16");
+        "pith::thread_communicator: all_reduce of rank 0 must receive 32 bytes from rank 1, got 16");
   CHECK(disagreement([&](comm c) { scatter(c, 3 * odd(c), odd(c)); }) ==
-        "pith::threads: reduce_scatter of rank 0 expects 96 bytes from rank 1, got 48");
+        "pith::thread_communicator: reduce_scatter of rank 0 must receive 96 bytes from rank 1, got 48");
   CHECK(disagreement([&](comm c) { tell(c, odd(c), 0); }) ==
-        "pith::threads: broadcast of rank 1 expects 4 bytes from rank 0, got 8");
+        "pith::thread_communicator: broadcast of rank 1 must receive 4 bytes from rank 0, got 8");
 }
 
 TEST_CASE("ranks that make different calls hear of it, and may go on together") {
@@ -194,7 +196,7 @@ TEST_CASE("ranks that make different calls hear of it, and may go on together") 
           conformance::transfers(pith::seq, c, 5);
           ++went_on;
           c.rank() == 1 ? tell(c, 8, 0) : gather(c, 8, 24);
-        }) == "pith::threads: rank 0 calls all_gather while rank 1 calls broadcast");
+        }) == "pith::thread_communicator: rank 0 calls all_gather while rank 1 calls broadcast");
   CHECK(went_on == 3);
 }
 
@@ -203,34 +205,40 @@ TEST_CASE("bad arguments are refused in words") {
   auto const refusal = [](auto const& f) { return thrown<std::invalid_argument>(f); };
   CHECK_THROWS_WITH_AS(pith::run_ranks(0, [](comm) {}), "pith::run_ranks: ranks must be in [1, 65534], got 0",
                        std::invalid_argument);
-  CHECK(refusal([](comm c) { gather(c, 8, 23); }) == "pith::threads: all_gather needs room for 24 bytes, got 23");
+  CHECK(refusal([](comm c) { gather(c, 8, 23); }) ==
+        "pith::thread_communicator::all_gather: 'all' must have 24 bytes, got 23");
   CHECK(refusal([](comm c) {
           gather_v(c, 8, {8, 8}, 16);
-        }) == "pith::threads: all_gather_v needs a size for each of 3 ranks, got 2");
+        }) == "pith::thread_communicator::all_gather_v: sizes must have 3 entries, one per rank, got 2");
   CHECK(refusal([](comm c) {
           gather_v(c, 8, {8, 8, 8}, 25);
-        }) == "pith::threads: all_gather_v needs 24 bytes in 'all', got 25");
+        }) == "pith::thread_communicator::all_gather_v: 'all' must have 24 bytes, got 25");
   CHECK(refusal([](comm c) {
           gather_v(c, 7, {8, 8, 8}, 24);
-        }) == "pith::threads: all_gather_v gives rank 0 8 bytes, got 7");
+        }) == "pith::thread_communicator::all_gather_v: 'mine' must have sizes[0] = 8 bytes, got 7");
   CHECK(refusal([](comm c) { exchange_pieces(c, 8, 8); }) ==
-        "pith::threads: all_to_all needs room for 8 bytes in 3 equal pieces, got 8");
+        "pith::thread_communicator::all_to_all: 'mine' must have a multiple of 3 bytes, got 8");
+  CHECK(refusal([](comm c) { exchange_pieces(c, 9, 8); }) ==
+        "pith::thread_communicator::all_to_all: 'all' must have 9 bytes, got 8");
   CHECK(refusal([](comm c) {
           exchange_pieces_v(c, {1, 1, 1}, {1, 1, 1}, 4, 3);
-        }) == "pith::threads: all_to_all_v needs 3 bytes in 'mine', got 4");
+        }) == "pith::thread_communicator::all_to_all_v: 'mine' must have 3 bytes, got 4");
   CHECK(refusal([](comm c) {
           exchange_pieces_v(c, {1, 1, 1}, {2, 1, 1}, 3, 4);
-        }) == "pith::threads: all_to_all_v sends 1 bytes from rank 0 to itself and expects 2");
-  CHECK(refusal([](comm c) { swap(c, 8, 3, 8, 1); }) == "pith::threads: send_recv has ranks below 3, got 3");
-  CHECK(
-      refusal([](comm c) { swap(c, 8, c.rank(), 4, c.rank()); }) ==
-      "pith::threads: send_recv of rank 0 sends 8 bytes to 0 and expects 4 from 0: what goes to itself must come from "
-      "itself");
+        }) == "pith::thread_communicator::all_to_all_v: sizes_from[0] must be sizes_to[0] = 1, got 2");
+  CHECK(refusal([](comm c) { swap(c, 8, 3, 8, 1); }) ==
+        "pith::thread_communicator::send_recv: 'to' must be below 3, got 3");
+  CHECK(refusal([](comm c) { swap(c, 8, c.rank(), 4, c.rank()); }) ==
+        "pith::thread_communicator::send_recv: 'theirs' must have 8 bytes in a transfer to itself, got 4");
+  CHECK(refusal([](comm c) { swap(c, 8, c.rank(), 8, (c.rank() + 1) % 3); }) ==
+        "pith::thread_communicator::send_recv: 'to' and 'from' must both be this rank, 0, or neither, got 0 and 1");
   CHECK(refusal([](comm c) { scatter(c, 7, 2); }) ==
-        "pith::threads: reduce_scatter takes 6 elements for a part of 2, got 7");
-  CHECK(refusal([](comm c) { tell(c, 8, 3); }) == "pith::threads: broadcast has ranks below 3, got 3");
+        "pith::thread_communicator::reduce_scatter: 'mine' must have 6 elements, got 7");
+  CHECK(refusal([](comm c) { tell(c, 8, 3); }) ==
+        "pith::thread_communicator::broadcast: 'root' must be below 3, got 3");
   auto self = pith::self_communicator();
-  CHECK_THROWS_WITH_AS(gather(self, 8, 7), "pith::self: all_gather needs room for 8 bytes, got 7",
+  CHECK_THROWS_WITH_AS(gather(self, 8, 7), "pith::self_communicator::all_gather: 'all' must have 8 bytes, got 7",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(swap(self, 8, 1, 8, 0), "pith::self: send_recv has ranks below 1, got 1", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(swap(self, 8, 1, 8, 0), "pith::self_communicator::send_recv: 'to' must be below 1, got 1",
+                       std::invalid_argument);
 }

@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
+#include <string>
 #include <vector>
 
 using namespace support;
@@ -202,8 +203,8 @@ TEST_CASE("a first codec with state is refused, and so is a state of another ran
   auto const codec = pith::two_shot(pith::error_feedback(pith::scaled_sign()), pith::scaled_sign());
   CHECK_THROWS_WITH_AS(
       (pith::make_state<float>(pith::seq, codec, {100})),
-      "pith::two_shot: ef(scaled_sign) must have no state: parts of a tensor share none; feedback goes "
-      "around: ef(two_shot(c))",
+      "pith::two_shot: codec must have no state, got ef(scaled_sign): put feedback around the exchange, "
+      "ef(two_shot(c, ...))",
       std::invalid_argument);
   CHECK_THROWS_WITH_AS(
       pith::run_ranks(2,
@@ -214,21 +215,22 @@ TEST_CASE("a first codec with state is refused, and so is a state of another ran
                         if (comm.rank() == 1)
                           pith::all_reduce_mean(pith::seq, comm, pith::identity(), pith::span<float>(x), state, ws);
                       }),
-      "pith::all_reduce_mean: the state is of rank 0, the communicator of rank 1", std::invalid_argument);
+      "pith::all_reduce_mean: the state's rank must be 1, got 0: pass the communicator's rank to make_state",
+      std::invalid_argument);
 }
 
 TEST_CASE("a communicator without all_to_all is refused before anything is sent or kept") {
   auto const codec = pith::error_feedback(pith::two_shot(pith::scaled_sign()));
-  auto const* const words =
-      "pith::ef(two_shot(scaled_sign)): this communicator lacks all_to_all(exec, span<std::byte const>, "
-      "span<std::byte>), which the codec needs";
+  auto const words = std::string(
+      "ef(two_shot(scaled_sign)) needs a communicator with all_to_all(exec, span<std::byte const>, span<std::byte>)");
   auto comm = gathering_communicator();
   CHECK_NOTHROW(pith::make_exchange<float>(pith::seq, comm, {{"w", {100}}}, pith::identity()));
-  CHECK_THROWS_WITH_AS(pith::make_exchange<float>(pith::seq, comm, {{"w", {100}}}, codec), words,
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(pith::make_exchange<float>(pith::seq, comm, {{"w", {100}}}, codec),
+                       ("pith::gradient_exchange: " + words).c_str(), std::invalid_argument);
   using C = std::remove_const_t<decltype(codec)>;
   auto t = trial<float, C>(codec, {100}), fresh = trial<float, C>(codec, {100});
-  CHECK_THROWS_WITH_AS(t.all_reduce(gradient(100, 0), comm), words, std::invalid_argument);
+  CHECK_THROWS_WITH_AS(t.all_reduce(gradient(100, 0), comm), ("pith::all_reduce_mean: " + words).c_str(),
+                       std::invalid_argument);
   for (int step = 0; step < 2; ++step)
     CHECK(t.all_reduce(gradient(100, 0, step)) == fresh.all_reduce(gradient(100, 0, step)));
 }

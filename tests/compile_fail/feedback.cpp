@@ -56,7 +56,7 @@ int main() {
   // expected-error {{pith: two_sided(c) needs a stage or a chain of them; feedback around it is what it does}}
   pith::error_feedback(select, pith::two_sided(pith::bypass(select, 1000)));
 #elif defined(SECRETIVE)
-  // expected-error {{pith: error_feedback(c, own_residual()) needs a c that can tell a rank's own part of the mean}}
+  // expected-error {{pith: error_feedback(c, own_residual()) needs a c that returns a rank's own part of the mean}}
   pith::make_state<float>(pith::seq, pith::error_feedback(secretive(1), pith::own_residual()), {16, 4});
 #elif defined(ENDED)
   // expected-error {{pith: this codec ends a pipeline: put it around the whole chain}}

@@ -138,7 +138,8 @@ TEST_CASE("tensors of a batch lie and are numbered as they say") {
   same_bytes_for<float>(pith::seq, codec, places);
   places[0].payload = 4;
   CHECK_THROWS_WITH_AS(pith::make_segments<float>(pith::seq, codec, places),
-                       "pith::make_segments: a payload's offset must be a multiple of 8, got 4", std::invalid_argument);
+                       "pith::make_segments: the offset of a payload must be a multiple of 8, got 4",
+                       std::invalid_argument);
 }
 
 TEST_CASE("equal tensors of a batch draw different numbers") {
@@ -183,14 +184,15 @@ TEST_CASE("a table of another codec and short memory are refused") {
   };
   encode(codec, 24, 36);
   CHECK_THROWS_WITH_AS(encode(pith::scaled_sign(), 24, 36),
-                       "pith::encode_batch: the table was made for another codec: its payloads have 32 bytes, and this "
-                       "codec's 24",
+                       "pith::encode_batch: payloads of table must have 24 bytes together, got 32: make it with "
+                       "make_segments of this codec",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(encode(pith::top_k(0.1), 24, 36),
-                       "pith::encode_batch: the table was made for another codec: it has 5 programs, and this codec 0",
+  CHECK_THROWS_WITH_AS(
+      encode(pith::top_k(0.1), 24, 36),
+      "pith::encode_batch: table must have 0 programs, got 5: make it with make_segments of this codec",
+      std::invalid_argument);
+  CHECK_THROWS_WITH_AS(encode(codec, 23, 36), "pith::encode_batch: gradients must have at least 24 elements, got 23",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(encode(codec, 23, 36), "pith::encode_batch: the gradients must have 24 elements, got 23",
-                       std::invalid_argument);
-  CHECK_THROWS_WITH_AS(encode(codec, 24, 35), "pith::encode_batch: the payloads must have 36 bytes, got 35",
+  CHECK_THROWS_WITH_AS(encode(codec, 24, 35), "pith::encode_batch: payloads must have at least 36 bytes, got 35",
                        std::invalid_argument);
 }

@@ -66,9 +66,10 @@ TEST_CASE("a workspace says how much is missing and stays as it was") {
   auto memory = aligned_bytes();
   auto ws = pith::workspace<>(pith::span<std::byte>(memory.bytes, 1000));
   ws.take<std::byte>(1);
-  CHECK_THROWS_WITH_AS(ws.take<float>(256),
-                       "pith::workspace: 1024 bytes wanted, 872 left of 1000; size it with workspace_bytes",
-                       pith::workspace_exhausted);
+  CHECK_THROWS_WITH_AS(
+      ws.take<float>(256),
+      "pith::workspace: the workspace must have 1024 bytes left, got 872 of 1000: allocate workspace_bytes",
+      pith::workspace_exhausted);
   CHECK_THROWS_AS(ws.take<std::byte>(873), pith::workspace_exhausted);
   CHECK(ws.take<std::byte>(768).data == memory.bytes + 128);
   CHECK(ws.high_water() == 896);

@@ -16,9 +16,8 @@ INVALID = "std::invalid_argument"
 THROWING = {
     "require": (INVALID, "pith::", 1),
     "require_wire": ("wire_error", "pith::wire::", 1),
-    "require_basis": (INVALID, "pith::pca_basis: these bytes are no saved basis: ", 1),
 }
-FAILING = {"comm/threads.hpp": ("communication_error", "pith::threads: ", 0), "comm/mpi_request.hpp": ("communication_error", "", 0)}
+FAILING = {"comm/threads.hpp": ("communication_error", "pith::thread_communicator: ", 0), "comm/mpi_request.hpp": ("communication_error", "", 0)}
 
 HEADINGS = {
     INVALID: "an argument, a text, a state, or a call at the wrong time: nothing has changed",
@@ -55,7 +54,7 @@ def shown(part):
     if all(t.startswith('"') for t in part):
         return "".join(t[1:-1] for t in part).replace('\\"', '"')
     call = next((i for i, t in enumerate(part) if t in ("sentence", "text")), None)
-    if call is not None and part[call + 1 : call + 2] == ["("] and "?" not in part:
+    if call is not None and part[call + 1 : call + 2] == ["("] and "?" not in part[:call]:
         return ("pith::" if part[call] == "sentence" else "") + "".join(map(shown, arguments(part, call + 1)))
     spaced = "".join(f" {t} " if t in ("?", ":", "==", "+", "-", "*", "/", "&&") else t for t in part)
     return "{" + re.sub(r"\b(detail|std)::", "", spaced) + "}"

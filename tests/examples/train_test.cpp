@@ -281,9 +281,9 @@ TEST_CASE("a study folds the images of both parts, and compares with bfloat16") 
 // ---- the command line -----------------------------------------------------------------------------------------------
 
 TEST_CASE("bad input is one line of complaint") {
-  check_refused({"--codec", "nonsense"}, "\"nonsense\" is no stage");
+  check_refused({"--codec", "nonsense"}, "\"nonsense\" is not a stage");
   check_refused({"--codec", "identity", "--codec", "top_k(2)"}, "density must be in (0, 1]");
-  check_refused({"--codec", "ef(top_k(0.01)|qsgd<2>)"}, "does not contract");
+  check_refused({"--codec", "ef(top_k(0.01)|qsgd<2>)"}, "must have delta above 0");
   check_refused({"--ranks", "0"}, "--ranks: Value 0 not in range");
   check_refused({"--ranks", "1"}, "--ranks: Value 1 not in range");
   check_refused({"--ranks", "four"}, "--ranks");

@@ -245,8 +245,8 @@ TEST_CASE("a chain that does not contract at this size is refused with its remed
   } catch (std::invalid_argument const& e) {
     message = e.what();
   }
-  CHECK(message.find("pith::error_feedback: top_k(0.01)|qsgd<3> does not contract at n = 100000 (delta = -2.5") == 0);
-  CHECK(message.find("wrap its unbiased stage as damped(s), or write error_feedback(c, unverified)") !=
+  CHECK(message.find("pith::error_feedback: top_k(0.01)|qsgd<3> must have delta above 0 at n = 100000, got -2.5") == 0);
+  CHECK(message.find("wrap its unbiased stage in damped(s), or write error_feedback(c, unverified)") !=
         std::string::npos);
   CHECK_NOTHROW(pith::make_state<float>(pith::seq, codec, {200}));  // two values: omega is 1/18
   CHECK_NOTHROW(pith::make_state<float>(

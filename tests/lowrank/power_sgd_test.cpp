@@ -240,15 +240,18 @@ TEST_CASE("in a chain it keeps nothing and has the same values") {
   CHECK(count.bytes == 0);
   CHECK(t.roundtrip(m) == alone.roundtrip(m));
   CHECK_THROWS_WITH_AS(pith::make_state<float>(pith::seq, chained, {100, 7}),
-                       "pith::power_sgd: a matrix of 100 elements cannot have 7 rows", std::invalid_argument);
+                       "pith::power_sgd: rows must divide the 100 elements of the tensor, got 7",
+                       std::invalid_argument);
 }
 
 TEST_CASE("ranks and shapes that cannot be are refused") {
   CHECK_THROWS_WITH_AS(power_sgd(0), "pith::power_sgd: rank must be at least 1, got 0", std::invalid_argument);
   CHECK_THROWS_WITH_AS(pith::make_state<float>(pith::seq, power_sgd(1), {100, 7}),
-                       "pith::power_sgd: a matrix of 100 elements cannot have 7 rows", std::invalid_argument);
+                       "pith::power_sgd: rows must divide the 100 elements of the tensor, got 7",
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(pith::payload_bytes<float>(power_sgd(1), {100, 0}),
-                       "pith::power_sgd: a matrix of 100 elements cannot have 0 rows", std::invalid_argument);
+                       "pith::power_sgd: rows must divide the 100 elements of the tensor, got 0",
+                       std::invalid_argument);
   for (double const rate : {0.99, infinity, not_a_number}) {
     CHECK_THROWS_WITH_AS(power_sgd(1, rate),
                          doctest::Contains("pith::power_sgd: min_rate must be finite and at least 1"),

@@ -57,10 +57,15 @@ TEST_CASE("noise makes no cost negative: the line then goes through the larger m
 }
 
 TEST_CASE("sizes that do not grow are no line") {
-  CHECK_THROWS_WITH_AS(pith::fit_cost({10, 1}, {10, 2}), "pith::fit_cost: the sizes must grow, got 10 and 10",
+  CHECK_THROWS_WITH_AS(pith::fit_cost({10, 1}, {10, 2}),
+                       "pith::fit_cost: small.n must be at least 0 and below large.n, got 10 and 10",
                        std::invalid_argument);
   CHECK_THROWS_AS(pith::fit_cost({std::numeric_limits<double>::quiet_NaN(), 1}, {10, 2}), std::invalid_argument);
-  CHECK_THROWS_AS(pith::fit_network(1, {1, 1}, {2, 2}), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(pith::fit_network(1, {1, 1}, {2, 2}), "pith::fit_network: ranks must be at least 2, got 1",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(pith::fit_network(2, {2, 1}, {1, 2}),
+                       "pith::fit_network: small.n must be at least 0 and below large.n, got 2 and 1",
+                       std::invalid_argument);
 }
 
 TEST_CASE("a sum of n floats is 2 (P - 1) messages of a P-th of them") {

@@ -164,7 +164,6 @@ TEST_CASE("names") {
   CHECK(eight_bit().name() == "eight_bit");
   CHECK(eight_bit(128).name() == "eight_bit(128)");
   CHECK(eight_bit(0, snap::floor).name() == "eight_bit(0,floor)");
-  CHECK_THROWS_WITH_AS(eight_bit(12),
-                       "pith::scalar_quantizer: bucket must be 0 (whole tensor) or a multiple of 8, got 12",
+  CHECK_THROWS_WITH_AS(eight_bit(12), "pith::eight_bit: bucket must be 0 (whole tensor) or a multiple of 8, got 12",
                        std::invalid_argument);
 }

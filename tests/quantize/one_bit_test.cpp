@@ -171,11 +171,10 @@ TEST_CASE("the error is what Pythagoras says and delta is met by one spike") {
 
 TEST_CASE("what is no matrix and what is no bucket are refused") {
   CHECK_THROWS_WITH_AS(pith::payload_bytes<float>(by_column(), {10, 3}),
-                       "pith::one_bit: a matrix of 10 elements cannot have 3 rows", std::invalid_argument);
+                       "pith::one_bit: rows must divide the 10 elements of the tensor, got 3", std::invalid_argument);
   CHECK_THROWS_WITH_AS(pith::payload_bytes<float>(by_row(), {10, 0}),
-                       "pith::one_bit: a matrix of 10 elements cannot have 0 rows", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(one_bit(12),
-                       "pith::scalar_quantizer: bucket must be 0 (whole tensor) or a multiple of 8, got 12",
+                       "pith::one_bit: rows must divide the 10 elements of the tensor, got 0", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(one_bit(12), "pith::one_bit: bucket must be 0 (whole tensor) or a multiple of 8, got 12",
                        std::invalid_argument);
 }
 

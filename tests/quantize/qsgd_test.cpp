@@ -162,8 +162,7 @@ TEST_CASE("omega is the lesser of the two bounds for the bucket") {
 TEST_CASE("levels and buckets that cannot be are refused") {
   CHECK_THROWS_WITH_AS(qsgd<8>(0), "pith::qsgd<8>: levels must be in [1, 127], got 0", std::invalid_argument);
   CHECK_THROWS_WITH_AS(qsgd<3>(4), "pith::qsgd<3>: levels must be in [1, 3], got 4", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(qsgd<8>(127, 100),
-                       "pith::scalar_quantizer: bucket must be 0 (whole tensor) or a multiple of 8, got 100",
+  CHECK_THROWS_WITH_AS(qsgd<8>(127, 100), "pith::qsgd: bucket must be 0 (whole tensor) or a multiple of 8, got 100",
                        std::invalid_argument);
 }
 

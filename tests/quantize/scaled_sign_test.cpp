@@ -84,8 +84,7 @@ TEST_CASE("the error is what Pythagoras says and delta is met by one spike") {
 }
 
 TEST_CASE("a bucket that is no multiple of 8 is refused") {
-  CHECK_THROWS_WITH_AS(scaled_sign(12),
-                       "pith::scalar_quantizer: bucket must be 0 (whole tensor) or a multiple of 8, got 12",
+  CHECK_THROWS_WITH_AS(scaled_sign(12), "pith::scaled_sign: bucket must be 0 (whole tensor) or a multiple of 8, got 12",
                        std::invalid_argument);
   CHECK(scaled_sign().name() == "scaled_sign");
   CHECK(scaled_sign(64).name() == "scaled_sign(64)");

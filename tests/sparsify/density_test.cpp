@@ -28,7 +28,7 @@ TEST_CASE("a density outside of 0 to 1 is refused") {
 
 TEST_CASE("a tensor of 2 to the 32 is refused") {
   CHECK_THROWS_WITH_AS(density("m", 0.5).of(std::uint64_t{1} << 32),
-                       "pith::a sparsifier takes at most 2^32 - 1 elements, got 4294967296: split the tensor",
+                       "pith::m: a tensor must have at most 2^32 - 1 elements, got 4294967296: split the tensor",
                        std::invalid_argument);
 }
 

@@ -127,7 +127,7 @@ TEST_CASE("names and bounds and what is refused") {
   CHECK(redsync_mean(0.25).delta({0}) == 1);
   CHECK(pith::payload_bytes<float>(redsync_mean(0.1), {0xffffffff}) < 0xffffffff);
   CHECK_THROWS_WITH_AS(pith::payload_bytes<float>(redsync_mean(0.25), {0xffffffff}),
-                       "pith::redsync_mean: indices take at most 2^32 - 1 bytes, got 8589934580: split the tensor",
+                       "pith::redsync_mean: indices must have at most 2^32 - 1 bytes, got 8589934580: split the tensor",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(redsync_mean(0), "pith::redsync_mean: density must be in (0, 1], got 0", std::invalid_argument);
 }

@@ -210,6 +210,5 @@ TEST_CASE("names and bounds and what is refused") {
   CHECK_THROWS_WITH_AS(redsync(0), "pith::redsync: density must be in (0, 1], got 0", std::invalid_argument);
   CHECK_THROWS_WITH_AS(gaussian_k(2), "pith::gaussian_k: density must be in (0, 1], got 2", std::invalid_argument);
   CHECK_THROWS_WITH_AS(exponential(-1), "pith::sidco: density must be in (0, 1], got -1", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(exponential(0.1, 33), "pith::sidco: there must be at most 32 stages, got 33",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(exponential(0.1, 33), "pith::sidco: stages must be at most 32, got 33", std::invalid_argument);
 }

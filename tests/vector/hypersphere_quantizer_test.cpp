@@ -103,10 +103,9 @@ TEST_CASE("damped it can be fed back") {
 TEST_CASE("names and what is refused") {
   CHECK(hypersphere_quantizer<3>(codebook::axes(4)).name().rfind("hypersphere_quantizer<3>(4,", 0) == 0);
   CHECK_THROWS_WITH_AS(hypersphere_quantizer<4>(codebook::axes(4)),
-                       "pith::hypersphere_quantizer<4>: a codebook must have 8 words, got 4", std::invalid_argument);
+                       "pith::hypersphere_quantizer<4>: the codebook must have 8 words, got 4", std::invalid_argument);
   CHECK_THROWS_WITH_AS(hypersphere_quantizer<2>(codebook(2, {1, 0, -1, 0})),
-                       "pith::hypersphere_quantizer: the words of a codebook must span all directions",
-                       std::invalid_argument);
+                       "pith::hypersphere_quantizer: words must span all 2 dimensions", std::invalid_argument);
   CHECK_THROWS_WITH_AS(hypersphere_quantizer<2>(codebook(2, {1, 0, 0, 2})),
                        "pith::hypersphere_quantizer: words must have length 1, got 2", std::invalid_argument);
 }

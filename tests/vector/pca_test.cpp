@@ -199,10 +199,11 @@ TEST_CASE("bases differ in the name, and tensors that a basis does not fit are r
   CHECK(a.name() != b.name());
   CHECK(a.name() == pca(pca_basis::load(a.basis().save())).name());
   CHECK_THROWS_WITH_AS(pith::make_state<float>(pith::seq, a, {200}),
-                       "pith::pca: a basis of 5 slices of 24 elements does not fit a tensor of 200",
+                       "pith::pca: the tensor must have 5 slices of 24 elements, got 200 elements",
                        std::invalid_argument);
   CHECK_THROWS_AS(pith::payload_bytes<float>(pca(basis_of(270, 30, {}, kernel.order())), {269}), std::invalid_argument);
-  CHECK_THROWS_WITH_AS(pca(std::shared_ptr<pca_basis const>()), "pith::pca: it needs a basis", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(pca(std::shared_ptr<pca_basis const>()), "pith::pca: basis must not be null",
+                       std::invalid_argument);
 }
 
 TEST_CASE("equal bytes on threads") {

@@ -157,13 +157,14 @@ TEST_CASE("names and what is refused") {
   CHECK(name.rfind("product_quantizer<1>(2,", 0) == 0);
   CHECK(name != product_quantizer<1>(codebook(2, {1, 1, 0, 1})).name());
   CHECK_THROWS_WITH_AS(product_quantizer<3>(codebook::axes(4)),
-                       "pith::product_quantizer<3>: a codebook must have 8 words, got 4", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(codebook(3, {1, 2}), "pith::codebook: there must be whole words of 3 numbers, got 2 numbers",
+                       "pith::product_quantizer<3>: the codebook must have 8 words, got 4", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(codebook(3, {1, 2}), "pith::codebook: words must have a positive multiple of 3 numbers, got 2",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(codebook(1, {1, static_cast<float>(infinity)}),
-                       "pith::codebook: its numbers must be finite, got inf", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(fitted({1, 2}, 4, 2),
-                       "pith::fit_codebook: there must be a run of 4 samples and a word, got 2 and 2",
+                       "pith::codebook: words must be finite numbers, got inf", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(fitted({1, 2}, 4, 2), "pith::fit_codebook: samples must have at least 4 elements, got 2",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(fitted({1, 2, 3, 4}, 4, 0), "pith::fit_codebook: size must be at least 1, got 0",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(fitted(std::vector<float>(8), 4, 2),
                        "pith::fit_codebook: samples must be finite and not all zero", std::invalid_argument);

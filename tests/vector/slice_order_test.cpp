@@ -66,12 +66,12 @@ TEST_CASE("an order fits the tensors that have its sizes") {
   CHECK(slice_order().fits(17));
   CHECK(slice_order::oihw(4, 3, 9).fits(108));
   for (std::uint64_t const n : {0u, 1u, 107u, 109u, 216u, 54u}) CHECK(!slice_order::oihw(4, 3, 9).fits(n));
-  CHECK_THROWS_WITH_AS(
-      slice_order::oihw(0, 3, 9),
-      "pith::slice_order: oihw needs filters in [1, 2^31), depth and window of at least 1, got 0, 3 and 9",
-      std::invalid_argument);
+  CHECK_THROWS_WITH_AS(slice_order::oihw(0, 3, 9), "pith::slice_order::oihw: filters must be in [1, 2^31), got 0",
+                       std::invalid_argument);
   CHECK_THROWS_AS(slice_order::oihw(1u << 31, 3, 9), std::invalid_argument);
-  CHECK_THROWS_AS(slice_order::oihw(4, 0, 9), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(slice_order::oihw(4, 0, 9),
+                       "pith::slice_order::oihw: depth and window must be at least 1, got 0 and 9",
+                       std::invalid_argument);
   CHECK_THROWS_AS(slice_order::oihw(4, 3, 0), std::invalid_argument);
 }
 

@@ -125,8 +125,8 @@ TEST_CASE("a payload of another codec, shape, seed, tensor, rank or step is not 
 TEST_CASE("the flag says in words what was wrong") {
   auto flag = pith::error_flag(pith::seq);
   *flag.data() = pith::fault::step | pith::fault::checksum;
-  CHECK_THROWS_WITH_AS(flag.require_none(), "pith::checked: a payload is of another step, has a wrong checksum",
-                       pith::wire_error);
+  CHECK_THROWS_WITH_AS(flag.require_none(),
+                       "pith::error_flag::require_none: payloads had another step; a wrong checksum", pith::wire_error);
 }
 
 TEST_CASE("an exchange gives the same means with checked around its codec, and sums travel bare") {

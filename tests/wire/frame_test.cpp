@@ -158,9 +158,9 @@ TEST_CASE("the header is read from the beginning of a frame, wherever it lies") 
   std::copy_n(frame.begin(), size, moved.begin() + 1);
   CHECK(wire::read_header({moved.data() + 1, size}).codec == "qsgd<8>");
   CHECK_THROWS_WITH_AS(wire::read_header({frame.data(), size - 1}),
-                       "pith::wire::read_header: expected a header of 88 bytes, found 87", pith::wire_error);
+                       "pith::wire::read_header: the header must have at least 88 bytes, got 87", pith::wire_error);
   CHECK_THROWS_WITH_AS(wire::read_header({frame.data(), 79}),
-                       "pith::wire::read_header: expected a header of at least 80 bytes, found 79", pith::wire_error);
+                       "pith::wire::read_header: the header must have at least 80 bytes, got 79", pith::wire_error);
 }
 
 TEST_CASE("every single-bit flip of a frame is an error and leaves the gradient alone") {
@@ -187,28 +187,28 @@ TEST_CASE("every single-bit flip of a frame is an error and leaves the gradient 
   CHECK(!same_bytes(x, before));
 }
 
-TEST_CASE("each thing that can be wrong is named with what was expected and what was found") {
+TEST_CASE("each thing that can be wrong is named with what it must be and what it is") {
   auto d = desk<float>("qsgd<8>", {100});
   auto const frame = d.seal(gradient(100));
   auto longer = frame, shorter = frame, other = frame;
   longer.push_back(std::byte{});
   shorter.pop_back();
   other.back() ^= std::byte{1};
-  d.refuses(longer, "pith::wire::open: expected a frame of 196 bytes, found 197");
-  d.refuses(shorter, "pith::wire::open: expected a frame of 196 bytes, found 195");
-  d.refuses(other, "pith::wire::open: expected the payload's checksum ");
-  d.refuses({frame.data(), 10}, "pith::wire::read_header: expected a header of at least 80 bytes, found 10");
+  d.refuses(longer, "pith::wire::open: the frame must have 196 bytes, got 197");
+  d.refuses(shorter, "pith::wire::open: the frame must have 196 bytes, got 195");
+  d.refuses(other, "pith::wire::open: the payload is damaged: its checksum must be ");
+  d.refuses({frame.data(), 10}, "pith::wire::read_header: the header must have at least 80 bytes, got 10");
 
   d.refuses(desk<float>("top_k(0.01)", {100}).seal(gradient(100)),
-            "pith::wire::open: expected codec qsgd<8>, found top_k(0.01)");
+            "pith::wire::open: the frame's codec must be qsgd<8>, got top_k(0.01)");
   d.refuses(desk<double>(pith::qsgd<8>(), {100}).seal(gradient<double>(100)),
-            "pith::wire::open: expected elements of float, found double");
+            "pith::wire::open: the frame's elements must be float, got double");
   d.refuses(desk<float>("qsgd<8>", {99}).seal(gradient(99)),
-            "pith::wire::open: expected 100 elements in 1 rows, found 99 in 1");
+            "pith::wire::open: the frame's tensor must have 100 elements in 1 rows, got 99 in 1");
   d.refuses(desk<float>("qsgd<8>", {100, 10}).seal(gradient(100)),
-            "pith::wire::open: expected 100 elements in 1 rows, found 100 in 10");
+            "pith::wire::open: the frame's tensor must have 100 elements in 1 rows, got 100 in 10");
   d.refuses(forged(frame, [](auto& h) { h.payload_bytes = 12; }),
-            "pith::wire::open: expected a payload of 108 bytes, found one of 12");
+            "pith::wire::open: the payload must have 108 bytes, got 12");
 }
 
 TEST_CASE("a header that is none says so, even if its checksum is right") {
@@ -216,19 +216,18 @@ TEST_CASE("a header that is none says so, even if its checksum is right") {
   auto const frame = d.seal(gradient(100));
   auto flipped = frame;
   flipped[20] ^= std::byte{1};
-  d.refuses(flipped, "pith::wire::read_header: expected the header's checksum ");
-  d.refuses(patched(frame, 0, 'x'),
-            "pith::wire::read_header: expected a frame, which begins with \"pith\", found \"xith\"");
-  d.refuses(patched(frame, 0, 7), "found \"?ith\"");
-  d.refuses(patched(frame, 4, 1), "pith::wire::read_header: expected version 0, found 1");
-  d.refuses(patched(frame, 6, 0), "pith::wire::read_header: expected elements of kind 1 to 4, found 0");
-  d.refuses(patched(frame, 6, 5), "pith::wire::read_header: expected elements of kind 1 to 4, found 5");
-  d.refuses(patched(frame, 7, 2), "pith::wire::read_header: expected zeros in reserved bytes, found 2");
-  d.refuses(patched(frame, 9, 4), "pith::wire::read_header: expected a codec's name of at most 1024 bytes, found 1031");
-  d.refuses(patched(frame, 15, 1), "pith::wire::read_header: expected a tensor's number below 2^24, found 16777221");
-  d.refuses(patched(frame, 53, 3), "pith::wire::read_header: expected zeros in reserved bytes, found 768");
+  d.refuses(flipped, "pith::wire::read_header: the header is damaged: its checksum must be ");
+  d.refuses(patched(frame, 0, 'x'), "pith::wire::read_header: a frame must begin with \"pith\", got \"xith\"");
+  d.refuses(patched(frame, 0, 7), "got \"?ith\"");
+  d.refuses(patched(frame, 4, 1), "pith::wire::read_header: the frame's version must be 0, got 1");
+  d.refuses(patched(frame, 6, 0), "pith::wire::read_header: the element kind must be in [1, 4], got 0");
+  d.refuses(patched(frame, 6, 5), "pith::wire::read_header: the element kind must be in [1, 4], got 5");
+  d.refuses(patched(frame, 7, 2), "pith::wire::read_header: reserved bytes must be 0, got 2");
+  d.refuses(patched(frame, 9, 4), "pith::wire::read_header: the codec's name must have at most 1024 bytes, got 1031");
+  d.refuses(patched(frame, 15, 1), "pith::wire::read_header: tensor must be below 2^24, got 16777221");
+  d.refuses(patched(frame, 53, 3), "pith::wire::read_header: reserved bytes must be 0, got 768");
   d.refuses(forged(frame, [](auto& h) { h.codec = "\x1b[31m" + std::string(90, 'a'); }),
-            "found ?[31m" + std::string(75, 'a') + "...");
+            "got ?[31m" + std::string(75, 'a') + "...");
 }
 
 TEST_CASE("wrong use is refused before anything is written and does not begin a step") {
@@ -236,10 +235,10 @@ TEST_CASE("wrong use is refused before anything is written and does not begin a 
   auto room = std::vector<std::byte>(wire::frame_bytes<float>(d.codec, {100}) + 8, std::byte{0x77});
   auto const size = room.size() - 8;
   auto const x = gradient(100);
-  CHECK_THROWS_WITH_AS(d.seal(x, {room.data(), size - 1}),
-                       "pith::wire::seal: the bytes of the frame must be 145, got 144", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(d.seal(x, {room.data(), size - 1}), "pith::wire::seal: frame must have 145 bytes, got 144",
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(d.seal(x, {room.data() + 1, size}),
-                       "pith::wire::seal: the frame must lie at a multiple of 8 bytes, got 1 beyond one",
+                       "pith::wire::seal: frame must be aligned to 8 bytes, got an address 1 bytes off",
                        std::invalid_argument);
   CHECK_THROWS_AS(d.seal(gradient(99), {room.data(), size}), std::invalid_argument);
   CHECK(room == std::vector<std::byte>(size + 8, std::byte{0x77}));
@@ -253,6 +252,6 @@ TEST_CASE("wrong use is refused before anything is written and does not begin a 
   CHECK_NOTHROW(d.open({room.data(), size}, y));
   CHECK_THROWS_AS(d.open({room.data() + 1, size}, y), std::invalid_argument);
   CHECK_THROWS_WITH_AS(d.open({room.data(), size}, short_one),
-                       "pith::wire::open: the elements of the gradient must be 100, got 99", std::invalid_argument);
+                       "pith::wire::open: gradient must have 100 elements, got 99", std::invalid_argument);
   CHECK_THROWS_AS(wire::write_header(verbose, pith::span<std::byte>(room)), std::invalid_argument);
 }

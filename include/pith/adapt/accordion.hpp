@@ -45,8 +45,8 @@ class accordion {
     require(0 < o.low_rate && o.low_rate <= o.high_rate && o.high_rate <= 1,
             "accordion: rates must be 0 < low_rate <= high_rate <= 1, got ", o.low_rate, " and ", o.high_rate);
     require(o.change >= 0, "accordion: change must be at least 0, got ", o.change);
-    require(o.interval >= 1, "accordion: an interval must be at least 1 step, got ", o.interval);
-    require(0 < o.fall && o.fall < 1, "accordion: a fall must be in (0, 1), got ", o.fall);
+    require(o.interval >= 1, "accordion: interval must be at least 1, got ", o.interval);
+    require(0 < o.fall && o.fall < 1, "accordion: fall must be in (0, 1), got ", o.fall);
     require(0 <= o.smoothing && o.smoothing <= 1, "accordion: smoothing must be in [0, 1], got ", o.smoothing);
   }
 
@@ -82,7 +82,7 @@ class accordion {
   }
   void load(span<std::byte const> saved) {
     auto all = loaded_values<regime>("accordion", saved);
-    detail::require(!all.empty(), "accordion: what was saved is empty");
+    detail::require(!all.empty(), "accordion::load: the state must have at least ", sizeof(regime), " bytes, got 0");
     learning_rate_ = all.back().sum;
     steps_ = all.back().seen;
     is_blind_ = all.back().is_critical != 0;

@@ -27,8 +27,10 @@ class fixed_schedule {
   explicit fixed_schedule(std::vector<scheduled_rate> entries) : entries_(std::move(entries)) {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       auto const& [first, rate] = entries_[i];
-      detail::require(0 < rate && rate <= 1, "fixed_schedule: a rate must be in (0, 1], got ", rate);
-      detail::require(i == 0 || entries_[i - 1].first < first, "fixed_schedule: steps must rise, got ", first);
+      detail::require(0 < rate && rate <= 1, "fixed_schedule: rate must be in (0, 1], got ", rate);
+      auto const before = i == 0 ? 0 : entries_[i - 1].first;
+      detail::require(i == 0 || before < first, "fixed_schedule: first must be above ", before,
+                      ", that of the entry before, got ", first);
     }
   }
 
@@ -48,7 +50,7 @@ class fixed_schedule {
 
   std::vector<std::byte> save() const { return {}; }
   void load(span<std::byte const> saved) {
-    detail::require(saved.empty(), "fixed_schedule: what was saved must be 0 bytes, got ", saved.size());
+    detail::require(saved.empty(), "fixed_schedule::load: the state must have 0 bytes, got ", saved.size());
   }
 
  private:

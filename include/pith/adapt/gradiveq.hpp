@@ -217,8 +217,10 @@ class gradiveq {
     auto const phase = from.take<gradiveq_phase>();
     auto const steps = from.take<std::uint64_t>();
     auto const first = from.take<first_losses>();
-    detail::require(phase <= gradiveq_phase::compressed && steps < length(phase), "gradiveq: a state in phase ",
-                    unsigned(phase), " has no step ", steps);
+    detail::require(phase <= gradiveq_phase::compressed, call, ": phase must be at most 2, got ", unsigned(phase));
+    char const* const names[] = {"warm_up", "sampling", "compressed"};
+    detail::require(steps < length(phase), call, ": steps must be below ", length(phase), " in phase ",
+                    names[unsigned(phase)], ", got ", steps);
     auto kernels = kernels_;
     for (auto& k : kernels) {
       auto const basis = from.take_all<std::byte>();
@@ -230,21 +232,23 @@ class gradiveq {
   }
 
   static void check(gradiveq_options const& o) {
-    detail::require(o.samples >= 2 && o.compressed >= 1 && o.first_losses >= 1 && o.loss_every >= 1,
-                    "gradiveq: samples must be at least 2, compressed, first_losses and loss_every at least 1, got ",
-                    o.samples, ", ", o.compressed, ", ", o.first_losses, " and ", o.loss_every);
+    detail::require(o.samples >= 2, "gradiveq: samples must be at least 2, got ", o.samples);
+    detail::require(o.compressed >= 1 && o.first_losses >= 1 && o.loss_every >= 1,
+                    "gradiveq: compressed, first_losses and loss_every must be at least 1, got ", o.compressed, ", ",
+                    o.first_losses, " and ", o.loss_every);
     detail::require(o.worse > 0, "gradiveq: worse must be above 0, got ", o.worse);
-    detail::require(0 <= o.basis.lambda && o.basis.lambda < 1, "gradiveq: lambda must be in [0, 1), got ",
+    detail::require(0 <= o.basis.lambda && o.basis.lambda < 1, "gradiveq: basis.lambda must be in [0, 1), got ",
                     o.basis.lambda);
   }
 
   void add(gradiveq_tensor const& c) {
     auto const& tensors = exchange_->tensors();
-    detail::require(c.tensor < tensors.size(), "gradiveq: no tensor ", c.tensor, " among ", tensors.size());
-    detail::require(c.conv.n() == tensors[c.tensor].dims.n, "gradiveq: a kernel of ", c.conv.n(), " elements for \"",
-                    tensors[c.tensor].name, "\", which has ", tensors[c.tensor].dims.n);
+    detail::require(c.tensor < tensors.size(), "gradiveq: tensor must be below ", tensors.size(), ", got ", c.tensor);
+    detail::require(c.conv.n() == tensors[c.tensor].dims.n, "gradiveq: conv of tensor \"", tensors[c.tensor].name,
+                    "\" must have ", tensors[c.tensor].dims.n, " elements, got ", c.conv.n());
     for (auto const& k : kernels_)
-      detail::require(k.tensor != c.tensor, "gradiveq: tensor ", c.tensor, " is there twice");
+      detail::require(k.tensor != c.tensor, "gradiveq: each tensor must be listed once, got tensor ", c.tensor,
+                      " twice");
     std::uint64_t first = 0;
     for (std::size_t i = 0; i < c.tensor; ++i) first += tensors[i].dims.n;
     auto const slice = c.slice > 0 ? c.slice : c.conv.usual_slice();
@@ -253,7 +257,7 @@ class gradiveq {
 
   shape const& dims(kernel const& k) const { return exchange_->tensors()[k.tensor].dims; }
   void require_all(span_on<E, In const> gradients) const {
-    detail::require_size("gradiveq", "the elements of all gradients", exchange_->size(), gradients.size());
+    detail::require_size("gradiveq", "gradients", exchange_->size(), gradients.size());
   }
 
   std::uint64_t length() const { return length(phase_); }
@@ -321,24 +325,26 @@ class gradiveq {
     for (auto const& bytes : saved) sizes.push_back(bytes.size());
     detail::broadcast_on_host(exec_, *comm_, sizes);
     if (failure) std::rethrow_exception(failure);
-    if (sizes[0] != 0) throw communication_error("pith::gradiveq: rank 0 could not learn its bases");
+    if (sizes[0] != 0)
+      throw communication_error("pith::gradiveq: rank 0 could not fit its bases: see the error on rank 0");
     for (std::size_t i = 0; i < kernels_.size(); ++i) take_basis(kernels_[i], std::move(saved[i]), sizes[i + 1]);
   }
   void take_basis(kernel& k, std::vector<std::byte> saved, std::uint64_t size) {
     auto const slice = k.samples.slice(), most = slice * slice + k.samples.slices() * slice + slice + 16;
     if (size / sizeof(double) > most)
-      throw communication_error(
-          detail::sentence("gradiveq: a basis has at most ", most, " numbers, rank 0 has ", size / sizeof(double)));
+      throw communication_error(detail::sentence("gradiveq: a basis must have at most ", most, " numbers, got ",
+                                                 size / sizeof(double),
+                                                 " from rank 0: pass equal convolutions on all ranks"));
     saved.resize(size);
     detail::broadcast_on_host(exec_, *comm_, saved);
     k.basis = size == 0 ? nullptr : loaded(k, saved);
   }
   static shared_basis loaded(kernel const& k, std::vector<std::byte> const& saved) {
     auto basis = std::make_shared<pca_basis const>(pca_basis::load(saved));
-    detail::require(
-        basis->slice() == k.samples.slice() && basis->order() == k.samples.order() && basis->fits(k.samples.n()),
-        "gradiveq: a basis of slices of ", basis->slice(), " elements for tensor ", k.tensor, ", which has slices of ",
-        k.samples.slice());
+    detail::require(basis->slice() == k.samples.slice(), "gradiveq: the basis of tensor ", k.tensor,
+                    " must have slices of ", k.samples.slice(), " elements, got ", basis->slice());
+    detail::require(basis->order() == k.samples.order() && basis->fits(k.samples.n()), "gradiveq: the basis of tensor ",
+                    k.tensor, " must fit its order and its ", k.samples.n(), " elements");
     return basis;
   }
 

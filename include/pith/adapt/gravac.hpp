@@ -29,18 +29,19 @@ class factor_ladder {
   }
   /// first x 2, 2^2, 2^3, 2^4 ...: 10, 20, 40, 80, ... 1280, 2000.
   static factor_ladder geometric(double first, double last, double by = 2) {
-    detail::require(by > 1, "factor_ladder: rungs must lie apart by more than 1, got ", by);
+    detail::require(by > 1, "factor_ladder::geometric: by must be above 1, got ", by);
     auto rungs = std::vector<double>{first};
     while (rungs.back() < last && rungs.size() <= most_rungs) rungs.push_back(std::min(rungs.back() * by, last));
     return factor_ladder(std::move(rungs));
   }
 
   explicit factor_ladder(std::vector<double> rungs) : rungs_(std::move(rungs)) {
-    detail::require(!rungs_.empty() && rungs_.size() <= most_rungs, "factor_ladder: a ladder has 1 to ", most_rungs,
-                    " rungs, got ", rungs_.size());
+    detail::require(!rungs_.empty() && rungs_.size() <= most_rungs, "factor_ladder: the ladder must have 1 to ",
+                    most_rungs, " rungs, got ", rungs_.size());
     for (std::size_t i = 0; i < rungs_.size(); ++i) {
-      detail::require(std::isfinite(rungs_[i]) && rungs_[i] > (i == 0 ? 1 : rungs_[i - 1]),
-                      "factor_ladder: factors must be above 1 and rise, got ", rungs_[i]);
+      auto const before = i == 0 ? 1 : rungs_[i - 1];
+      detail::require(std::isfinite(rungs_[i]) && rungs_[i] > before, "factor_ladder: rung ", i,
+                      " must be finite and above ", before, ", got ", rungs_[i]);
     }
   }
 
@@ -83,12 +84,13 @@ class gravac {
   explicit gravac(gravac_options options = {}) : options_(std::move(options)) {
     using detail::require;
     auto const& o = options_;
-    require(0 < o.least_gain && o.least_gain <= 1, "gravac: the least gain must be in (0, 1], got ", o.least_gain);
+    require(0 < o.least_gain && o.least_gain <= 1, "gravac: least_gain must be in (0, 1], got ", o.least_gain);
     require(0 <= o.saturation && o.saturation < 1, "gravac: saturation must be in [0, 1), got ", o.saturation);
     require(0 < o.smoothing && o.smoothing <= 1, "gravac: smoothing must be in (0, 1], got ", o.smoothing);
-    require(o.window >= 1 && o.samples >= 1 && o.fresh_windows >= 1, "gravac: window, samples and fresh_windows must ",
-            "be at least 1");
-    require(o.regime > 1, "gravac: a regime must be above 1, got ", o.regime);
+    require(o.window >= 1 && o.samples >= 1 && o.fresh_windows >= 1,
+            "gravac: window, samples and fresh_windows must be at least 1, got ", o.window, ", ", o.samples, " and ",
+            o.fresh_windows);
+    require(o.regime > 1, "gravac: regime must be above 1, got ", o.regime);
     state_.high = top_rung() == 0 ? 0 : 1;
   }
 
@@ -135,9 +137,12 @@ class gravac {
   void load(span<std::byte const> saved) {
     auto const loaded = loaded_values<state>("gravac", saved);
     auto const is_rung = [&](std::uint32_t r) { return r <= top_rung(); };
-    detail::require(loaded.size() == 1 && is_rung(loaded[0].low) && is_rung(loaded[0].high) &&
-                        (is_rung(loaded[0].sent) || loaded[0].sent == dense),
-                    "gravac: what was saved is of another ladder");
+    detail::require(loaded.size() == 1, "gravac::load: the state must have ", sizeof(state), " bytes, got ",
+                    saved.size());
+    auto const [low, high, sent] = std::array{loaded[0].low, loaded[0].high, loaded[0].sent};
+    detail::require(is_rung(low) && is_rung(high) && (is_rung(sent) || sent == dense),
+                    "gravac::load: the state's rungs must be below ", options_.ladder.size(), ", got ", low, ", ", high,
+                    " and ", sent, ": load it with the ladder that saved it");
     state_ = loaded[0];
   }
 

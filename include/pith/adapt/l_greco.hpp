@@ -75,8 +75,9 @@ class l_greco {
   explicit l_greco(l_greco_options options = {}) : options_(std::move(options)) {
     auto const& o = options_;
     auto const is_there = std::find(o.rates.begin(), o.rates.end(), o.reference) != o.rates.end();
-    detail::require(is_there, "l_greco: the reference must be one of the rates, got ", o.reference);
-    detail::require(o.interval >= 1 && o.bins >= 1, "l_greco: interval and bins must be at least 1");
+    detail::require(is_there, "l_greco: reference must be one of rates, got ", o.reference);
+    detail::require(o.interval >= 1 && o.bins >= 1, "l_greco: interval and bins must be at least 1, got ", o.interval,
+                    " and ", o.bins);
   }
 
   std::string name() const {
@@ -107,12 +108,13 @@ class l_greco {
   }
   void load(span<std::byte const> saved) {
     auto all = loaded_values<trial>("l_greco", saved);
-    detail::require(!all.empty(), "l_greco: what was saved is empty");
+    detail::require(!all.empty(), "l_greco::load: the state must have at least ", sizeof(trial), " bytes, got 0");
     for (std::size_t i = 0; i + 1 < all.size(); ++i) {
       auto const& o = options_.rates;
       auto const is_sum = std::isfinite(all[i].lost) && all[i].lost >= 0;
       detail::require(is_sum && std::find(o.begin(), o.end(), all[i].rate) != o.end(),
-                      "l_greco: what was saved is of other rates, or an error that is none");
+                      "l_greco::load: errors must be finite, at least 0 and of one of the rates, got ", all[i].lost,
+                      " at ", all[i].rate);
     }
     is_blind_ = all.back().rate != 0;
     steps_ = all.back().bytes;

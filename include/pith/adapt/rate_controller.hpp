@@ -102,7 +102,7 @@ std::vector<std::byte> saved_bytes(T const* values, std::size_t count) {
 }
 template <trivially_copied T>
 std::vector<T> loaded_values(char const* who, span<std::byte const> saved) {
-  detail::require(saved.size() % sizeof(T) == 0, who, ": what was saved must be a multiple of ", sizeof(T),
+  detail::require(saved.size() % sizeof(T) == 0, who, "::load: the state must have a multiple of ", sizeof(T),
                   " bytes, got ", saved.size());
   auto values = std::vector<T>(saved.size() / sizeof(T));
   if (!values.empty()) std::memcpy(values.data(), saved.data(), saved.size());

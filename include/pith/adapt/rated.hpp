@@ -36,8 +36,7 @@ class rated : public pipeable {
   static constexpr rate_form rates = rate_form_of<C>();
 
   explicit rated(C codec, double dense_from = 1) : codec_(std::move(codec)), dense_from_(dense_from) {
-    detail::require(dense_from > 0 && dense_from <= 1, "rated: the first dense rate must be in (0, 1], got ",
-                    dense_from);
+    detail::require(dense_from > 0 && dense_from <= 1, "rated: dense_from must be in (0, 1], got ", dense_from);
   }
 
   std::string name() const {

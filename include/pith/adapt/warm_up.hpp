@@ -36,7 +36,7 @@ class warm_up {
 
   std::vector<std::byte> save() const { return {}; }
   void load(span<std::byte const> saved) {
-    detail::require(saved.empty(), "warm_up: what was saved must be 0 bytes, got ", saved.size());
+    detail::require(saved.empty(), "warm_up::load: the state must have 0 bytes, got ", saved.size());
   }
 
  private:

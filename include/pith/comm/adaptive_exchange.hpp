@@ -199,7 +199,7 @@ class adaptive_exchange {
     } catch (...) {
       failure = std::current_exception();
     }
-    detail::require_success(exec_, *comm_, "import_state", failure);
+    detail::require_success(exec_, *comm_, call, failure);
     auto chosen = choices(next->controller, next->head.step);
     exchange_.import_state(next->states, codecs_at(chosen));
     choices_ = std::move(chosen);
@@ -213,6 +213,7 @@ class adaptive_exchange {
 
  private:
   using clock = std::chrono::steady_clock;
+  static constexpr auto* call = "adaptive_exchange::import_state";
 
   struct header {
     std::uint64_t step = 0, controller = 0;
@@ -233,15 +234,15 @@ class adaptive_exchange {
   };
 
   restored restore(span<std::byte const> bytes) const {
-    auto const parts = detail::open_states("import_state", bytes);
-    detail::require_words("import_state", controller_words(), parts.words);
+    auto const parts = detail::open_states(call, bytes);
+    detail::require_words(call, controller_words(), parts.words);
     auto next = restored{controller_, {}, {}};
-    detail::require(parts.states.size() >= sizeof(header), "import_state: an adaptive_exchange's state has at least ",
-                    sizeof(header), " bytes, got ", parts.states.size());
+    detail::require(parts.states.size() >= sizeof(header), call, ": the state must have at least ", sizeof(header),
+                    " bytes, got ", parts.states.size());
     std::memcpy(&next.head, parts.states.data(), sizeof(header));
     auto const rest = parts.states.subspan(sizeof(header));
-    detail::require(next.head.controller <= rest.size(), "import_state: the controller's state has at most ",
-                    rest.size(), " bytes, got ", next.head.controller);
+    detail::require(next.head.controller <= rest.size(), call, ": the controller's state must have ",
+                    next.head.controller, " bytes, got ", rest.size());
     next.controller.load(rest.first(next.head.controller));
     next.states = rest.subspan(next.head.controller);
     exchange_.require_state(next.states, codecs_at(choices(next.controller, next.head.step)));
@@ -323,7 +324,7 @@ class adaptive_exchange {
   void require_rates() const {
     auto const has_rate = [](auto const& c) { return c.has_rate(); };
     detail::require(codecs_.empty() || std::ranges::any_of(codecs_, has_rate),
-                    "adaptive_exchange: no codec has a rate to choose: write rated(c), as in ",
+                    "adaptive_exchange: at least one codec must have an adjustable rate: write rated(c), as in ",
                     "error_feedback(rated(top_k(0.1)))");
     auto is_asked = false, is_measured = false;
     for (std::uint32_t i = 0; i < codecs_.size(); ++i) {
@@ -331,14 +332,16 @@ class adaptive_exchange {
       is_asked = is_asked || !rates.empty();
       is_measured = is_measured || !codecs_[i].measuring(rates).measured_rates().empty();
     }
-    detail::require(!is_asked || is_measured, "adaptive_exchange: no codec measures what ", controller_.name(),
-                    " decides by: write rated(c), as in error_feedback(rated(top_k(0.1)))");
+    detail::require(!is_asked || is_measured, "adaptive_exchange: ", controller_.name(),
+                    " needs a codec that measures: write rated(c), as in error_feedback(rated(top_k(0.1)))");
   }
   void require_one_controller() const {
     auto const mine = std::vector(1, (digest() << controller_.name()).value());
     auto const rank = detail::first_difference(detail::gather_on_host(exec_, *comm_, mine), 1).first;
     if (rank != 0)
-      throw agreement_error(detail::sentence("adaptive_exchange: rank ", rank, " has another controller than rank 0"));
+      throw agreement_error(detail::sentence("adaptive_exchange: rank ", rank,
+                                             " differs from rank 0 in the controller: this rank has ",
+                                             controller_.name()));
   }
 
   E exec_;

@@ -67,9 +67,8 @@ struct agreement {
   using note = short_text<256>;
 
   /// What must be equal: each with its name.
-  static constexpr std::array names = {
-      "the element type",           "the executor",     "the version", "how it gathers", "the bytes of a bucket",
-      "whether means are weighted", "when it verifies", "the seed"};
+  static constexpr std::array names = {"the element type", "the executor", "the version", "how",
+                                       "bucket_bytes",     "is_weighted",  "when",        "seed"};
   std::array<term, names.size()> terms = {};
   std::uint64_t tensors = 0;  ///< how many
   std::uint64_t digest = 0;   ///< of their descriptions
@@ -86,8 +85,7 @@ struct agreement {
 inline void require_built(std::vector<agreement> const& each) {
   for (std::size_t rank = 0; rank < each.size(); ++rank) {
     if (each[rank].has_failed == 0) continue;
-    throw agreement_error(
-        sentence("gradient_exchange: rank ", rank, " could not build its exchange: ", each[rank].failure.words()));
+    throw agreement_error(sentence("gradient_exchange: rank ", rank, " failed: ", each[rank].failure.words()));
   }
 }
 
@@ -120,15 +118,15 @@ bool all_see_difference(E const& exec, Comm& comm, bool differs) {
   auto const ranks = static_cast<std::size_t>(std::ranges::count(seen, 1u));
   if (ranks == seen.size() || ranks == 0) return ranks > 0;
   auto const first = std::ranges::find(seen, 1u) - seen.begin();
-  throw communication_error(sentence("gradient_exchange: ", ranks, " of ", seen.size(), " ranks, the first one rank ",
-                                     first, ", received that ranks differ: messages are damaged on their way"));
+  throw communication_error(sentence("gradient_exchange: ", ranks, " of ", seen.size(),
+                                     " ranks received descriptions that differ, the first is rank ", first,
+                                     ": messages were damaged in transit"));
 }
 
 /// All ranks saw a difference in what was gathered, and none in what was gathered to find it.
 [[noreturn]] inline void throw_no_difference() {
   throw communication_error(sentence(
-      "gradient_exchange: all ranks received that ranks differ, and not in what: messages are damaged on their "
-      "way"));
+      "gradient_exchange: all ranks received that ranks differ, and none in what: messages were damaged in transit"));
 }
 
 /// Throws on all ranks if tensors, or their codecs, differ: the digests of all are gathered, and the words for one. The
@@ -159,7 +157,7 @@ inline std::string words_of(std::exception_ptr const& failure) {
   } catch (std::exception const& e) {
     return e.what();
   } catch (...) {
-    return "what was thrown is no std::exception";
+    return "an exception that is not a std::exception";
   }
 }
 
@@ -170,8 +168,9 @@ void require_success(E const& exec, Comm& comm, char const* call, std::exception
   if (failure) std::rethrow_exception(failure);
   auto const failed = std::ranges::find(all, 1u);
   if (failed != all.end())
-    throw agreement_error(
-        sentence(call, ": rank ", failed - all.begin(), " could not: nothing has changed on any rank"));
+    throw agreement_error(sentence(call, ": rank ", failed - all.begin(),
+                                   " refused its state, and no rank has changed: see the error on rank ",
+                                   failed - all.begin()));
 }
 
 /// Throws on all ranks if any differs from rank 0 or could not build its exchange, which throws `failure` itself. One

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <stdexcept>
 #include <type_traits>
 
 namespace pith::inline v0 {
@@ -36,11 +37,11 @@ void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& o
   auto const id = state.id();
   auto const own = over.dims(comm.rank());
   detail::require_parts("all_gather", codec, over, id, comm.rank(), comm.size());
-  detail::require_size("all_gather", "the elements of the state", own.n, state.dims().n);
-  detail::require_size("all_gather", "the elements of the part", own.n, part.size());
-  detail::require_size("all_gather", "the elements of the whole", over.n, whole.size());
-  detail::require(detail::state_bytes(state.agreed()) == 0, "all_gather: ", codec.name(),
-                  " must have no state of all ranks: parts of a tensor share none");
+  detail::require_size("all_gather", "the state's shape", own.n, state.dims().n);
+  detail::require_size("all_gather", "part", own.n, part.size());
+  detail::require_size("all_gather", "whole", over.n, whole.size());
+  if (detail::state_bytes(state.agreed()) != 0)
+    throw std::invalid_argument(detail::sentence("all_gather: codec must have no agreed state, got ", codec.name()));
   ws.require("all_gather", "all_gather_bytes", all_gather_bytes<In>(exec, codec, over, comm.size()));
   state.advance(exec);
   auto const scope = ws.mark();

@@ -30,7 +30,7 @@ any_request<Comm, E> reduce(E const& exec, Comm& comm, element_kind kind, span_o
     case element_kind::i8: return reduce_as<std::int8_t>(exec, comm, bytes, how);
     case element_kind::bytes: break;
   }
-  throw std::logic_error(sentence("all_reduce_mean: a codec asked for a sum of bytes that are no numbers"));
+  throw std::logic_error(sentence("all_reduce_mean: a round that sums must have numbers as elements, got bytes"));
 }
 
 /// The call that a communicator lacks for a transfer; none if it has all.
@@ -41,17 +41,17 @@ constexpr char const* lacking_call(transfer const& moves) {
     return "all_to_all(exec, span<std::byte const>, span<std::byte>)";
   if ((how == transport::swap || how == transport::shift) && !sends<Comm, E>)
     return "send_recv(exec, span<std::byte const>, unsigned, span<std::byte>, unsigned)";
-  if (!moves.among.is_all() && !splits_alike<Comm>) return "split(unsigned), to its own type";
+  if (!moves.among.is_all() && !splits_alike<Comm>) return "split(unsigned) that returns its own type";
   return nullptr;
 }
 
 /// Refuses a codec of which a round needs a collective that this communicator lacks.
 template <class In, class Comm, class E, class C>
-void require_served(C const& codec, shape const& dims, unsigned ranks) {
+void require_served(char const* verb, C const& codec, shape const& dims, unsigned ranks) {
   for (unsigned round = 0; round < rounds(codec, dims, ranks); ++round) {
     auto const* const call = lacking_call<Comm, E>(transfer_of<In>(codec, round, dims, ranks));
     if (call == nullptr) continue;
-    throw std::invalid_argument(sentence(codec.name(), ": this communicator lacks ", call, ", which the codec needs"));
+    throw std::invalid_argument(sentence(verb, ": ", codec.name(), " needs a communicator with ", call));
   }
 }
 
@@ -59,9 +59,9 @@ void require_served(C const& codec, shape const& dims, unsigned ranks) {
 template <class In, class Comm, class C>
 void require_grouped(C const& codec, shape const& dims, rank_groups<Comm> const& comms) {
   for (unsigned round = 0; round < rounds(codec, dims, comms.size()); ++round) {
-    require(comms.has(transfer_of<In>(codec, round, dims, comms.size()).among), codec.name(),
-            ": moves bytes among groups of ranks: give all_reduce_mean what make_rank_groups<In>(comm, codec, dims) "
-            "made in place of the communicator");
+    if (comms.has(transfer_of<In>(codec, round, dims, comms.size()).among)) continue;
+    throw std::invalid_argument(sentence("all_reduce_mean: ", codec.name(), " exchanges within groups of ranks: pass ",
+                                         "make_rank_groups<In>(comm, codec, dims) as the communicator"));
   }
 }
 
@@ -100,7 +100,7 @@ any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, elemen
     case transport::sum: return reduce(exec, comm, kind, out, reduction::sum);
     case transport::max: return reduce(exec, comm, kind, out, reduction::max);
   }
-  throw std::logic_error("move_bytes: a transport that the communicator lacks, which require_served refuses");
+  throw std::logic_error(sentence("all_reduce_mean: the communicator lacks a transport of this codec"));
 }
 
 /// What is to be absorbed once it has moved: `out` itself for a sum, else `gathered`.
@@ -145,10 +145,10 @@ void all_reduce_mean(E const& exec, rank_groups<Comm>& comms, C const& codec,
   auto const& dims = state.dims();
   auto const x = stream_on<E, In>{gradient.data(), dims.n};
   auto const ranks = comms.size();
-  detail::require_size("all_reduce_mean", "the elements of the gradient", dims.n, gradient.size());
-  detail::require(state.id().rank == comms.rank(), "all_reduce_mean: the state is of rank ", state.id().rank,
-                  ", the communicator of rank ", comms.rank());
-  detail::require_served<In, Comm, E>(codec, dims, ranks);
+  detail::require_size("all_reduce_mean", "gradient", dims.n, gradient.size());
+  detail::require(state.id().rank == comms.rank(), "all_reduce_mean: the state's rank must be ", comms.rank(), ", got ",
+                  state.id().rank, ": pass the communicator's rank to make_state");
+  detail::require_served<In, Comm, E>("all_reduce_mean", codec, dims, ranks);
   detail::require_grouped<In>(codec, dims, comms);
   detail::require_states(codec, state.agreed(), state.local());
   ws.require("all_reduce_mean", "workspace_bytes", workspace_bytes<In>(exec, codec, dims, ranks));

@@ -16,51 +16,54 @@ struct collective_arguments {
   unsigned rank, size;
 
   void all_gather(std::size_t mine, std::size_t all) const {
-    require(all == mine * size, communicator, ": all_gather needs room for ", mine * size, " bytes, got ", all);
+    require(all == mine * size, communicator, "::all_gather: 'all' must have ", mine * size, " bytes, got ", all);
   }
 
   void all_gather_v(std::size_t mine, std::size_t all, span<std::size_t const> sizes) const {
-    pieces("all_gather_v", "all", all, sizes);
-    require(mine == sizes[rank], communicator, ": all_gather_v gives rank ", rank, " ", sizes[rank], " bytes, got ",
-            mine);
+    pieces("all_gather_v", "all", all, "sizes", sizes);
+    require(mine == sizes[rank], communicator, "::all_gather_v: 'mine' must have sizes[", rank, "] = ", sizes[rank],
+            " bytes, got ", mine);
   }
 
   void all_to_all(std::size_t mine, std::size_t all) const {
-    require(all == mine && mine % size == 0, communicator, ": all_to_all needs room for ", mine, " bytes in ", size,
-            " equal pieces, got ", all);
+    require(mine % size == 0, communicator, "::all_to_all: 'mine' must have a multiple of ", size, " bytes, got ",
+            mine);
+    require(all == mine, communicator, "::all_to_all: 'all' must have ", mine, " bytes, got ", all);
   }
 
   void all_to_all_v(std::size_t mine, span<std::size_t const> sizes_to, std::size_t all,
                     span<std::size_t const> sizes_from) const {
-    pieces("all_to_all_v", "mine", mine, sizes_to);
-    pieces("all_to_all_v", "all", all, sizes_from);
-    require(sizes_to[rank] == sizes_from[rank], communicator, ": all_to_all_v sends ", sizes_to[rank],
-            " bytes from rank ", rank, " to itself and expects ", sizes_from[rank]);
+    pieces("all_to_all_v", "mine", mine, "sizes_to", sizes_to);
+    pieces("all_to_all_v", "all", all, "sizes_from", sizes_from);
+    require(sizes_to[rank] == sizes_from[rank], communicator, "::all_to_all_v: sizes_from[", rank,
+            "] must be sizes_to[", rank, "] = ", sizes_to[rank], ", got ", sizes_from[rank]);
   }
 
   void send_recv(std::size_t mine, unsigned to, std::size_t theirs, unsigned from) const {
-    peer("send_recv", to);
-    peer("send_recv", from);
-    require((to == rank) == (from == rank) && (to != rank || mine == theirs), communicator, ": send_recv of rank ",
-            rank, " sends ", mine, " bytes to ", to, " and expects ", theirs, " from ", from,
-            ": what goes to itself must come from itself");
+    peer("send_recv", "to", to);
+    peer("send_recv", "from", from);
+    require((to == rank) == (from == rank), communicator, "::send_recv: 'to' and 'from' must both be this rank, ", rank,
+            ", or neither, got ", to, " and ", from);
+    require(to != rank || mine == theirs, communicator, "::send_recv: 'theirs' must have ", mine,
+            " bytes in a transfer to itself, got ", theirs);
   }
 
   void reduce_scatter(std::size_t mine, std::size_t part) const {
-    require(mine == part * size, communicator, ": reduce_scatter takes ", part * size, " elements for a part of ", part,
-            ", got ", mine);
+    require(mine == part * size, communicator, "::reduce_scatter: 'mine' must have ", part * size, " elements, got ",
+            mine);
   }
 
-  void peer(char const* call, unsigned other) const {
-    require(other < size, communicator, ": ", call, " has ranks below ", size, ", got ", other);
+  void peer(char const* call, char const* argument, unsigned other) const {
+    require(other < size, communicator, "::", call, ": '", argument, "' must be below ", size, ", got ", other);
   }
 
  private:
-  void pieces(char const* call, char const* buffer, std::size_t bytes, span<std::size_t const> sizes) const {
-    require(sizes.size() == size, communicator, ": ", call, " needs a size for each of ", size, " ranks, got ",
-            sizes.size());
+  void pieces(char const* call, char const* buffer, std::size_t bytes, char const* name,
+              span<std::size_t const> sizes) const {
+    require(sizes.size() == size, communicator, "::", call, ": ", name, " must have ", size,
+            " entries, one per rank, got ", sizes.size());
     auto const total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
-    require(bytes == total, communicator, ": ", call, " needs ", total, " bytes in '", buffer, "', got ", bytes);
+    require(bytes == total, communicator, "::", call, ": '", buffer, "' must have ", total, " bytes, got ", bytes);
   }
 };
 

@@ -97,7 +97,8 @@ class ready_buckets {
 
  private:
   void require_unmarked(std::size_t tensor) const {
-    require(is_ready_[tensor] == 0, "gradient_exchange: tensor ", tensor, " is ready for the second time in a step");
+    require(is_ready_[tensor] == 0, "gradient_exchange::ready: tensor ", tensor,
+            " must be ready once in a step, got a second call");
   }
   void mark(std::size_t tensor) {
     is_ready_[tensor] = 1;

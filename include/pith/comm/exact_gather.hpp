@@ -126,8 +126,8 @@ class exact_gather {
   }
   static void require_count(place const& p, unsigned rank, std::uint32_t count) {
     if (count <= p.most) return;
-    throw communication_error(sentence("gradient_exchange: rank ", rank, " must send at most ", p.most,
-                                       " values of tensor \"", p.tensor, "\", got a count of ", count));
+    throw communication_error(sentence("gradient_exchange: the count of tensor \"", p.tensor, "\" from rank ", rank,
+                                       " must be at most ", p.most, ", got ", count, ": the message is damaged"));
   }
 
   /// f of all pieces of a rank's payload.

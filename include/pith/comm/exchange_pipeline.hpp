@@ -112,7 +112,8 @@ class exchange_pipeline {
 
   void require_all_served(std::vector<any_codec<In, E>> const& codecs) const {
     auto const& specs = tensors_.specs();
-    for (std::size_t i = 0; i < specs.size(); ++i) require_served<In, Comm, E>(codecs[i], specs[i].dims, comms_.size());
+    for (std::size_t i = 0; i < specs.size(); ++i)
+      require_served<In, Comm, E>("gradient_exchange", codecs[i], specs[i].dims, comms_.size());
   }
 
   /// Lays out the rounds of all buckets, by the codecs that tensors have.

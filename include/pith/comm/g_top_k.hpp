@@ -126,7 +126,7 @@ class g_top_k : public detail::sparse_exchange {
   template <real In, executor E>
   between<E> make_local(E const& exec, shape const& dims) const {
     auto const k = kept(dims.n);
-    detail::require(k < 1u << 31, "g_top_k: keeps less than 2^31 entries, got ", k, ": split the tensor");
+    detail::require(k < 1u << 31, "g_top_k: entries must be below 2^31, got ", k, ": split the tensor");
     return {buffer<std::byte, E>(exec, detail::pairs_bytes<In>(k)), buffer<std::uint32_t, E>(exec, 2 * k)};
   }
 

@@ -34,8 +34,8 @@ constexpr char const* gather_name(gather how) {
 template <class E>
 void require_no_capture(E const& exec, gather how) {
   if constexpr (requires { exec.is_capturing(); }) {
-    require(!exec.is_capturing(), "gradient_exchange: gather::", gather_name(how),
-            " sets sizes in each step, which a captured graph cannot: use gather::padded");
+    require(!exec.is_capturing(), "gradient_exchange::begin: gather::", gather_name(how),
+            " must not be captured in a graph, because sizes change in each step: use gather::padded");
   }
 }
 

@@ -127,14 +127,13 @@ class gradient_exchange {
 
   /// Throws, in the name of a call, in a step and after one that threw.
   void require_idle(char const* call) const {
-    detail::require(phase_ != phase::ready, "gradient_exchange: ", call, "() comes between steps, and wait() ends one");
-    detail::require(phase_ != phase::failed, "gradient_exchange: ", call,
-                    "() after a step that threw: states differ among tensors and ranks until import_state()");
+    require_between_steps(call);
+    require_intact(call);
   }
   /// Throws where begin() would refuse gradients of so many elements, and changes nothing.
   void require_begin(std::uint64_t elements, double weight) const {
     require_idle("begin");
-    detail::require_size("gradient_exchange", "the elements of all gradients", size(), elements);
+    detail::require_size("gradient_exchange::begin", "gradients", size(), elements);
     require_weight(weight);
     if (how_ != gather::padded) detail::require_no_capture(exec_, how_);
   }
@@ -142,15 +141,15 @@ class gradient_exchange {
   /// The gradient of a tensor is written, and is the exchange's until wait() returns.
   void ready(std::size_t tensor) {
     require_missing(tensor);
-    detail::require(model().is_laid(tensor), "gradient_exchange: the step began without gradients: ready(", tensor,
-                    ", gradient) shows that of a tensor");
+    detail::require(model().is_laid(tensor),
+                    "gradient_exchange::ready: begin() was called without gradients: call ready(", tensor,
+                    ", gradient)");
     add(tensor);
   }
   /// The same of one that lies here.
   void ready(std::size_t tensor, span_on<E, In> gradient) {
     require_missing(tensor);
-    detail::require_size("gradient_exchange", "the elements of the gradient", tensors()[tensor].dims.n,
-                         gradient.size());
+    detail::require_size("gradient_exchange::ready", "gradient", tensors()[tensor].dims.n, gradient.size());
     model().lay(tensor, gradient.data());
     add(tensor);
   }
@@ -159,8 +158,8 @@ class gradient_exchange {
   void wait() {
     require_step("wait");
     for (std::size_t i = 0; i < tensors().size(); ++i) {
-      detail::require(model().is_laid(i), "gradient_exchange: wait() ends a step in which tensor ", i, ", \"",
-                      tensors()[i].name, "\", was not ready");
+      detail::require(model().is_laid(i), "gradient_exchange: wait() needs the gradient of tensor ", i, ", \"",
+                      tensors()[i].name, "\": call ready(", i, ", gradient) first");
     }
     engine_->ready.add_rest();
     guarded([this] { is_running_ ? engine_->thread->join() : engine_->run(); });
@@ -173,8 +172,9 @@ class gradient_exchange {
   void skip() {
     if (phase_ == phase::idle) return;
     require_step("skip");
-    detail::require(buckets() == 0 || !engine_->ready.has(0),
-                    "gradient_exchange: skip() comes before a bucket is ready in whole: its exchange has begun");
+    detail::require(
+        buckets() == 0 || !engine_->ready.has(0),
+        "gradient_exchange: skip() must be called before a whole bucket is ready: the exchange of one has begun");
     engine_->ready.cancel();
     if (is_running_) engine_->thread->join();
     phase_ = phase::idle;
@@ -184,7 +184,7 @@ class gradient_exchange {
   /// Multiplies all that is fed back by a factor: the loss scale or the learning rate changed.
   void rescale(double factor) {
     require_idle("rescale");
-    detail::require(std::isfinite(factor), "gradient_exchange: rescale() needs a finite factor, got ", factor);
+    detail::require(std::isfinite(factor), "gradient_exchange::rescale: factor must be finite, got ", factor);
     model().rescale(exec_, factor);
   }
 
@@ -208,8 +208,8 @@ class gradient_exchange {
   /// What feedback keeps of a tensor on this rank, on the host, between steps: pith::fed_back of its codec and state.
   std::vector<accum<In>> fed_back(std::size_t tensor) {
     require_idle("fed_back");
-    detail::require(tensor < tensors().size(), "gradient_exchange: fed_back() of tensor ", tensor, " of ",
-                    tensors().size());
+    detail::require(tensor < tensors().size(), "gradient_exchange::fed_back: tensor must be below ", tensors().size(),
+                    ", got ", tensor);
     return pith::fed_back<In>(exec_, codecs()[tensor], model().state(tensor));
   }
 
@@ -242,17 +242,19 @@ class gradient_exchange {
   }
   /// Throws as import_state does, if by then the codecs are these, and changes nothing. Returns the bytes of the states.
   span<std::byte const> require_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs) const {
-    detail::require(phase_ != phase::ready, "gradient_exchange: import_state() comes between steps");
-    detail::require_size("import_state", "the codecs of all tensors", tensors().size(), codecs.size());
-    auto const parts = detail::open_states("import_state", bytes);
-    detail::require_words("import_state", state_words(codecs), parts.words);
+    require_between_steps("import_state");
+    detail::require_size(importing, "codecs", tensors().size(), codecs.size(), " entries");
+    auto const parts = detail::open_states(importing, bytes);
+    detail::require_words(importing, state_words(codecs), parts.words);
     auto next = model().prepare(exec_, codecs);
-    detail::require_size("import_state", "the bytes of the states", model().state_bytes(next), parts.states.size());
+    detail::require_size(importing, "states", model().state_bytes(next), parts.states.size(), " bytes");
     return parts.states;
   }
 
  private:
   enum class phase { idle, ready, failed };
+
+  static constexpr auto* importing = "gradient_exchange::import_state";
 
   /// What a step uses, at one address however often the exchange moves.
   struct engine {
@@ -287,7 +289,7 @@ class gradient_exchange {
     auto described = std::vector<std::string>();
     auto failure = std::exception_ptr();
     try {
-      detail::require_size("change", "the codecs of all tensors", tensors().size(), codecs.size());
+      detail::require_size("gradient_exchange::change", "codecs", tensors().size(), codecs.size(), " entries");
       next.emplace(engine_->pipeline.prepare(std::move(codecs)));
       described = descriptions(next->codecs);
     } catch (...) {
@@ -321,27 +323,38 @@ class gradient_exchange {
     }
   }
 
+  void require_between_steps(char const* call) const {
+    detail::require(phase_ != phase::ready, "gradient_exchange: ", call,
+                    "() must be called between steps: call wait() first");
+  }
+  void require_intact(char const* call) const {
+    detail::require(phase_ != phase::failed, "gradient_exchange: ", call,
+                    "() is refused after a step that threw: call import_state() first");
+  }
   void require_step(char const* call) const {
-    detail::require(phase_ == phase::ready, "gradient_exchange: ", call, "() comes in a step, which begin() begins");
+    require_intact(call);
+    detail::require(phase_ == phase::ready, "gradient_exchange: ", call,
+                    "() must be called during a step: call begin() first");
   }
   void require_missing(std::size_t tensor) const {
     require_step("ready");
-    detail::require(tensor < tensors().size(), "gradient_exchange: ready() of tensor ", tensor, " of ",
-                    tensors().size());
+    detail::require(tensor < tensors().size(), "gradient_exchange::ready: tensor must be below ", tensors().size(),
+                    ", got ", tensor);
     engine_->ready.require_missing(tensor);
   }
   void require_weight(double weight) const {
-    detail::require(is_weighted_ || weight == 1,
-                    "gradient_exchange: a weight needs exchange_options::is_weighted on all ranks");
+    detail::require(is_weighted_ || weight == 1, "gradient_exchange::begin: weight must be 1, got ", weight,
+                    ": set exchange_options::is_weighted on all ranks");
     detail::require(std::isfinite(weight) && weight >= 0,
-                    "gradient_exchange: a weight must be finite and at least 0, got ", weight);
+                    "gradient_exchange::begin: weight must be finite and at least 0, got ", weight);
   }
 
   std::vector<std::string> descriptions(std::vector<codec_type> const& codecs) const {
     auto all = std::vector<std::string>();
     for (std::size_t i = 0; i < tensors().size(); ++i) {
       auto const& [name, dims] = tensors()[i];
-      all.push_back(detail::text('"', name, "\" of ", dims.n, " in ", dims.rows, " rows by ", codecs[i].name()));
+      all.push_back(
+          detail::text('"', name, "\" of ", dims.n, " elements in ", dims.rows, " rows, codec ", codecs[i].name()));
     }
     return all;
   }
@@ -353,8 +366,8 @@ class gradient_exchange {
                         text(PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR),
                         std::string(detail::gather_name(o.how)),
                         text(o.bucket_bytes),
-                        text(o.is_weighted ? "yes" : "no"),
-                        text(o.when == verify::each_step ? "in each step" : "when built"),
+                        text(o.is_weighted ? "true" : "false"),
+                        text(o.when == verify::each_step ? "each_step" : "when_built"),
                         text(o.seed)};
     std::transform(terms.begin(), terms.end(), mine.terms.begin(),
                    [](std::string const& words) { return detail::agreement::term(words); });

@@ -66,7 +66,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
 
   hierarchical(Inner inner, Outer outer, unsigned ranks_per_node)
       : base("hierarchical", std::move(inner)), outer_(std::move(outer)), places_(ranks_per_node) {
-    detail::require(places_ > 0, "hierarchical: a node has at least one rank, got 0");
+    detail::require(places_ > 0, "hierarchical: ranks_per_node must be at least 1, got 0");
   }
 
   std::string name() const {
@@ -82,8 +82,8 @@ class hierarchical : public detail::codec_exchange<Inner> {
   auto make_agreed(E const& exec, call const& id, shape const& dims) const {
     auto made =
         base::template agreed_with<In>(exec, id, dims, pith::make_agreed<In>(exec, outer_, id, largest_part(dims)));
-    detail::require(detail::state_bytes(outer_part(made)) == 0, "hierarchical: ", outer_.name(),
-                    " must have no state that all ranks agree on: those of a node exchange different parts");
+    detail::require(detail::state_bytes(outer_part(made)) == 0,
+                    "hierarchical: the outer codec must have no agreed state, got ", outer_.name());
     return made;
   }
   template <class In, executor E>
@@ -184,8 +184,8 @@ class hierarchical : public detail::codec_exchange<Inner> {
   }
 
   detail::node_grid grid(unsigned ranks) const {
-    detail::require(ranks % places_ == 0, "hierarchical: nodes of ", places_, " ranks need a multiple of them, got ",
-                    ranks);
+    detail::require(ranks % places_ == 0, "hierarchical: the number of ranks must be a multiple of ranks_per_node, ",
+                    places_, ", got ", ranks);
     return {ranks / places_, places_};
   }
   bool is_last(unsigned round, shape const& dims, unsigned ranks) const { return round + 1 == rounds(dims, ranks); }

@@ -199,7 +199,7 @@ class mpi_communicator {
 
   template <executor E>
   mpi_request broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
-    arguments().peer("broadcast", root);
+    arguments().peer("broadcast", "root", root);
     auto request = begin(exec, "broadcast", x.size());
     auto const from = static_cast<int>(root);
     for_each_piece(x.size(), [&](std::size_t at, int n) {
@@ -210,7 +210,7 @@ class mpi_communicator {
   }
 
   mpi_communicator split(unsigned color) {
-    detail::require(color <= INT_MAX, "mpi: split takes colours up to 2^31 - 1, got ", color);
+    detail::require(color <= INT_MAX, "mpi_communicator::split: color must be at most 2^31 - 1, got ", color);
     require_thread("split");
     link_.require_usable();
     meet();
@@ -227,7 +227,7 @@ class mpi_communicator {
 
   mpi_communicator(own made, mpi_options const& options)
       : link_(options.timeout), most_(options.most), comm_(made.comm) {
-    detail::require(most_ >= 1 && most_ <= INT_MAX, "mpi: a call of MPI takes 1 to 2^31 - 1 elements, got ", most_);
+    detail::require(most_ >= 1 && most_ <= INT_MAX, "mpi_communicator: most must be in [1, 2^31 - 1], got ", most_);
     link_.check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     link_.check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     link_.check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
@@ -252,14 +252,14 @@ class mpi_communicator {
     request.end();
   }
 
-  detail::collective_arguments arguments() const { return {"mpi", rank(), size()}; }
+  detail::collective_arguments arguments() const { return {"mpi_communicator", rank(), size()}; }
 
   void require_thread(char const* call) const {
     if (threads_ >= MPI_THREAD_SERIALIZED) return;
     int is_main = 0;
     MPI_Is_thread_main(&is_main);
-    detail::require(is_main, "mpi: ", call, " on a thread of its own needs MPI_Init_thread with MPI_THREAD_SERIALIZED ",
-                    "or more in place of MPI_Init");
+    detail::require(is_main, "mpi_communicator::", call, ": a thread other than the main one needs ",
+                    "MPI_THREAD_SERIALIZED: call MPI_Init_thread in place of MPI_Init");
   }
 
   /// What the executor was asked for must be done before MPI reads memory.

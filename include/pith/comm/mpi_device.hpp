@@ -26,9 +26,8 @@ inline bool is_cuda_aware() {
 inline void require_cuda_aware() {
   if (!is_cuda_aware()) {
     throw communication_error(
-        "pith::mpi: this MPI was built without support for CUDA, or does not say that it has it, and cannot take "
-        "device "
-        "memory: use nccl_communicator or an executor of host memory");
+        "pith::mpi_communicator: device memory needs an MPI that reports CUDA support: use nccl_communicator or a host "
+        "executor");
   }
 }
 

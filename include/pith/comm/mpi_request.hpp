@@ -43,7 +43,7 @@ class mpi_link {
   using duration = std::chrono::duration<double>;
 
   explicit mpi_link(duration timeout) : timeout_(timeout) {
-    require(timeout.count() > 0, "mpi: the timeout must be longer than 0 s, got ", timeout.count(), " s");
+    require(timeout.count() > 0, "mpi_communicator: timeout must be above 0 s, got ", timeout.count(), " s");
   }
 
   duration timeout() const { return timeout_; }
@@ -57,7 +57,7 @@ class mpi_link {
     char text[MPI_MAX_ERROR_STRING] = {};
     int length = 0;
     MPI_Error_string(code, text, &length);
-    fail(sentence("mpi: ", call, ": ", text));
+    fail(sentence("mpi_communicator: ", call, ": ", text));
   }
   [[noreturn]] void fail(std::string const& text) {
     broken_ = text;
@@ -147,7 +147,7 @@ class mpi_request {
     auto const now = clock::now();
     if (begin_ == clock::time_point()) begin_ = now;
     if (now - begin_ > link_->timeout()) {
-      link_->fail(detail::sentence("mpi: ", name_, " did not end within ", link_->timeout().count(),
+      link_->fail(detail::sentence("mpi_communicator: ", name_, " did not end within ", link_->timeout().count(),
                                    " s: a rank is gone or stuck"));
     }
     return false;
@@ -174,7 +174,7 @@ class mpi_request {
     return done;
   }
   [[noreturn]] void fail_sizes(std::int64_t own, std::int64_t other) {
-    link_->fail(detail::sentence("mpi: ", name_, ": ranks must pass equal sizes, got ", std::abs(own),
+    link_->fail(detail::sentence("mpi_communicator: ", name_, ": ranks must pass equal sizes, got ", std::abs(own),
                                  " on this rank and ", std::abs(other), " on another"));
   }
 

@@ -157,7 +157,7 @@ class nccl_communicator {
 
   template <streamed E>
   nccl_request broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
-    arguments().peer("broadcast", root);
+    arguments().peer("broadcast", "root", root);
     return call(exec, "ncclBroadcast", [&](cudaStream_t stream) {
       return ncclBroadcast(x.data(), x.data(), x.size(), ncclUint8, static_cast<int>(root), comm_, stream);
     });
@@ -165,7 +165,7 @@ class nccl_communicator {
 
   nccl_communicator split(unsigned color) {
     constexpr unsigned most = std::numeric_limits<int>::max();
-    detail::require(color <= most, "nccl: split takes colours up to 2^31 - 1, got ", color);
+    detail::require(color <= most, "nccl_communicator::split: color must be at most 2^31 - 1, got ", color);
     ncclComm_t part = nullptr;
     check();
     done(ncclCommSplit(comm_, static_cast<int>(color), static_cast<int>(rank_), &part, nullptr), "ncclCommSplit");
@@ -182,15 +182,16 @@ class nccl_communicator {
     size_ = static_cast<unsigned>(size);
   }
 
-  detail::collective_arguments arguments() const { return {"nccl", rank_, size_}; }
+  detail::collective_arguments arguments() const { return {"nccl_communicator", rank_, size_}; }
 
   void require_usable() const {
-    if (comm_ == nullptr) throw communication_error("pith::nccl: the communicator was aborted");
+    if (comm_ == nullptr)
+      throw communication_error("pith::nccl_communicator: the communicator was aborted: make another one");
   }
 
   static void done(ncclResult_t code, char const* what) {
     if (code != ncclSuccess)
-      throw communication_error(detail::sentence("nccl: ", what, ": ", ncclGetErrorString(code)));
+      throw communication_error(detail::sentence("nccl_communicator: ", what, ": ", ncclGetErrorString(code)));
   }
 
   /// f(stream) enqueues the call; one that fails half-way is followed, too.

@@ -28,7 +28,7 @@ struct ok_top_k_sizes {
         regions(std::clamp<std::uint64_t>(k, 1, ranks)),
         sent(k / regions + (k % regions != 0)),
         kept(std::min(2 * sent, k)) {
-    require(ranks * kept <= 0xffffffffu, "ok_top_k: ", ranks, " ranks tell one another at most 2^32 - 1 entries, got ",
+    require(ranks * kept <= 0xffffffffu, "ok_top_k: entries of ", ranks, " ranks must be at most 2^32 - 1, got ",
             ranks * kept, ": split the tensor");
   }
 };

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 namespace pith::inline v0::detail {
@@ -75,14 +76,18 @@ class predicted_gather {
 
  private:
   static bool does_vary(tensor_spec const& tensor, any_codec<In, E> const& codec) {
-    auto const counts = counts_of<In>(codec, tensor.dims);
-    auto const is_kept = codec.capabilities_for(tensor.dims).rates == rate_form::fed_back;
-    require(
-        counts.empty() || (is_kept && counts.size() == 1),
-        "gradient_exchange: gather::predicted leaves values for the next step, so it needs codecs of variable rate ",
-        "that keep them, as error_feedback(threshold(tau, capacity)), got ", codec.name(), " for tensor \"",
-        tensor.name, "\"");
-    return !counts.empty();
+    auto const counts = counts_of<In>(codec, tensor.dims).size();
+    if (counts == 0) return false;
+    if (counts != 1) {
+      throw std::invalid_argument(sentence("gradient_exchange: gather::predicted needs a payload with 1 count, got ",
+                                           counts, " of ", codec.name(), " for tensor \"", tensor.name, "\""));
+    }
+    if (codec.capabilities_for(tensor.dims).rates != rate_form::fed_back) {
+      throw std::invalid_argument(sentence(
+          "gradient_exchange: gather::predicted needs error feedback around a codec of variable rate, as ",
+          "error_feedback(threshold(tau, capacity)), got ", codec.name(), " for tensor \"", tensor.name, "\""));
+    }
+    return true;
   }
 
   struct varying {

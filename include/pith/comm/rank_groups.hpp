@@ -37,13 +37,13 @@ class rank_groups {
   void add(rank_group const& among) {
     if (has(among)) return;
     auto const ranks = among.size * among.apart;
-    detail::require(ranks > 0 && size() % ranks == 0, "rank_groups: ", size(), " ranks do not make groups of ",
-                    among.size, " that are ", among.apart, " apart");
+    detail::require(ranks > 0 && size() % ranks == 0, "rank_groups::add: the number of ranks must be a multiple of ",
+                    ranks, ", got ", size());
     if constexpr (splits_alike<Comm>) {
       parts_.emplace_back(among, std::unique_ptr<Comm>(new Comm(all_->split(among.color(rank())))));
     } else {
-      throw std::invalid_argument(
-          detail::sentence("rank_groups: this communicator lacks split(unsigned), to its own type"));
+      throw std::invalid_argument(detail::sentence(
+          "rank_groups::add: groups need a communicator with split(unsigned) that returns its own type"));
     }
   }
   bool has(rank_group const& among) const { return among.is_all() || find(among) != parts_.end(); }

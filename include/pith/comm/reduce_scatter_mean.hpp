@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <stdexcept>
 #include <type_traits>
 
 namespace pith::inline v0 {
@@ -35,11 +36,11 @@ void reduce_scatter_mean(E const& exec, Comm& comm, C const& codec, tensor_parts
   auto const id = state.id();
   auto const* const verb = "reduce_scatter_mean";
   detail::require_parts(verb, codec, over, id, comm.rank(), comm.size());
-  detail::require_size(verb, "the elements of the state", over.n, state.dims().n);
-  detail::require_size(verb, "the elements of the gradient", over.n, gradient.size());
-  detail::require_size(verb, "the elements of the part", over.dims(comm.rank()).n, part.size());
-  detail::require(detail::state_bytes(state.agreed()) + detail::state_bytes(state.local()) == 0, verb, ": ",
-                  codec.name(), " must have no state: parts of a tensor share none");
+  detail::require_size(verb, "the state's shape", over.n, state.dims().n);
+  detail::require_size(verb, "gradient", over.n, gradient.size());
+  detail::require_size(verb, "part", over.dims(comm.rank()).n, part.size());
+  if (detail::state_bytes(state.agreed()) + detail::state_bytes(state.local()) != 0)
+    throw std::invalid_argument(detail::sentence(verb, ": codec must have no state, got ", codec.name()));
   ws.require(verb, "reduce_scatter_bytes", reduce_scatter_bytes<In>(exec, codec, over, comm.size()));
   state.advance(exec);
   auto const scope = ws.mark();

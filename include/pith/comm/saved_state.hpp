@@ -58,9 +58,11 @@ struct saved_parts {
 /// What save_states returned, in parts; std::invalid_argument if these bytes are no such thing or damaged.
 inline saved_parts open_states(char const* call, span<std::byte const> saved) {
   auto head = saved_header();
-  require(saved.size() >= sizeof head, call, ": a state has at least ", sizeof head, " bytes, got ", saved.size());
+  require(saved.size() >= sizeof head, call, ": the state must have at least ", sizeof head, " bytes, got ",
+          saved.size());
   std::memcpy(&head, saved.data(), sizeof head);
-  require(head.magic == head.of_pith, call, ": these bytes do not begin as a state does that this version exported");
+  require(head.magic == head.of_pith, call,
+          ": the state must begin with \"pistate1\", got other bytes: pass what export_state returned");
   auto const rest = saved.size() - sizeof head;
   require(head.word_bytes <= rest && head.state_bytes == rest - head.word_bytes, call, ": the state must have ",
           head.word_bytes, " + ", head.state_bytes, " bytes after its header, got ", rest);
@@ -79,8 +81,8 @@ inline void require_words(char const* call, std::string_view own, std::string_vi
   };
   while (own != saved) {
     auto const here = line_of(own), there = line_of(saved);
-    require(here == there, call, ": the state must be of ", here.empty() ? "no more tensors" : here.substr(0, 200),
-            ", got one of ", there.empty() ? "no more tensors" : there.substr(0, 200));
+    require(here == there, call, ": the state must be of ", here.empty() ? "no further tensor" : here.substr(0, 200),
+            ", got one of ", there.empty() ? "no further tensor" : there.substr(0, 200));
   }
 }
 

@@ -57,14 +57,14 @@ class self_communicator {
   }
   template <executor E>
   completed broadcast(E const&, span_on<E, std::byte>, unsigned root) {
-    arguments().peer("broadcast", root);
+    arguments().peer("broadcast", "root", root);
     return {};
   }
 
   self_communicator split(unsigned) { return {}; }
 
  private:
-  static detail::collective_arguments arguments() { return {"self", 0, 1}; }
+  static detail::collective_arguments arguments() { return {"self_communicator", 0, 1}; }
 
   template <class E>
   static completed copied(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> to) {

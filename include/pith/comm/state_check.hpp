@@ -56,15 +56,16 @@ std::vector<state_digest> state_digests(E const& exec, exchanged_tensors<In, E>&
 [[noreturn]] inline void throw_difference(std::string const& tensor, std::size_t rank, state_digest const& its,
                                           state_digest const& first) {
   if (its.steps != first.steps) {
-    throw agreement_error(sentence("gradient_exchange: rank ", rank, " is at step ", its.steps, " of tensor \"", tensor,
-                                   "\", rank 0 at step ", first.steps));
+    throw agreement_error(sentence("gradient_exchange: rank ", rank, " differs from rank 0 in the step of tensor \"",
+                                   tensor, "\": ", its.steps, ", not ", first.steps));
   }
   if (its.codec != first.codec) {
-    throw agreement_error(sentence("gradient_exchange: after step ", its.steps, " rank ", rank,
-                                   " has another codec for tensor \"", tensor, "\" than rank 0"));
+    throw agreement_error(sentence("gradient_exchange: rank ", rank, " differs from rank 0 in the codec of tensor \"",
+                                   tensor, "\" after step ", its.steps));
   }
-  throw agreement_error(sentence("gradient_exchange: after step ", its.steps, " the agreed state of tensor \"", tensor,
-                                 "\" on rank ", rank, " differs from rank 0's"));
+  throw agreement_error(sentence("gradient_exchange: rank ", rank,
+                                 " differs from rank 0 in the agreed state of tensor \"", tensor, "\" after step ",
+                                 its.steps));
 }
 
 /// Throws on all ranks if any has other steps, codecs or agreed states than rank 0. Two gatherings of 24 and

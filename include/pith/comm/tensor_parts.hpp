@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <stdexcept>
 
 namespace pith::inline v0 {
 
@@ -143,19 +144,23 @@ inline std::size_t state_bytes(auto& state) {
 /// Refuses a codec whose state, made for a whole tensor, is not empty.
 template <class C>
 void require_no_state(char const* exchange, C const& codec, auto& state) {
-  require(state_bytes(state) == 0, exchange, ": ", codec.name(),
-          " must have no state: parts of a tensor share none; feedback goes around: ef(", exchange, "(c))");
+  require(state_bytes(state) == 0, exchange, ": codec must have no state, got ", codec.name(),
+          ": put feedback around the exchange, ef(", exchange, "(c, ...))");
 }
 
 /// Refuses parts that a codec cannot encode or that are not those of so many ranks, and a state of another rank.
 template <class C>
 void require_parts(char const* verb, C const& codec, tensor_parts const& over, call const& id, unsigned rank,
                    unsigned ranks) {
-  require(over.size % part_granule(codec) == 0, verb, ": parts of ", over.size, " elements do not begin at buckets of ",
-          codec.name(), ": take parts_for(n, ranks, codec)");
-  require(over.first(ranks) == over.n, verb, ": parts of ", over.size, " elements on ", ranks, " ranks leave some of ",
-          over.n, " out");
-  require(id.rank == rank, verb, ": the state is of rank ", id.rank, ", the communicator of rank ", rank);
+  if (over.size % part_granule(codec) != 0) {
+    throw std::invalid_argument(sentence(verb, ": the size of a part must be a multiple of ", part_granule(codec),
+                                         " for ", codec.name(), ", got ", over.size,
+                                         ": use parts_for(n, ranks, codec)"));
+  }
+  require(over.first(ranks) == over.n, verb, ": parts of ", ranks, " ranks must cover ", over.n, " elements, got ",
+          over.first(ranks), ": use parts_for(n, ranks, codec)");
+  require(id.rank == rank, verb, ": the state's rank must be ", rank, ", got ", id.rank,
+          ": pass the communicator's rank to make_state");
 }
 
 }  // namespace detail

@@ -48,7 +48,10 @@ class leavable_barrier {
   }
 
  private:
-  [[noreturn]] static void fail() { throw communication_error("pith::threads: another rank left the group"); }
+  [[noreturn]] static void fail() {
+    throw communication_error(
+        "pith::thread_communicator: another rank returned or threw during this call: see its error");
+  }
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -194,7 +197,7 @@ class thread_communicator {
 
   template <executor E>
   completed broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
-    arguments().peer("broadcast", root);
+    arguments().peer("broadcast", "root", root);
     show({.call = "broadcast", .data = x.data(), .bytes = x.size()});
     expect(root, shown(root).bytes, x.size());
     if (rank_ != root) exec.copy(x.data(), shown(root).data, x.size());
@@ -218,7 +221,7 @@ class thread_communicator {
   }
 
  private:
-  detail::collective_arguments arguments() const { return {"threads", rank_, size()}; }
+  detail::collective_arguments arguments() const { return {"thread_communicator", rank_, size()}; }
 
   template <class Space>
   static std::byte* bytes_of(span<std::byte const, Space> x) {
@@ -245,14 +248,14 @@ class thread_communicator {
 
   void expect(unsigned from, std::size_t got, std::size_t expected) {
     if (got == expected) return;
-    fail(shown(rank_).call, " of rank ", rank_, " expects ", expected, " bytes from rank ", from, ", got ", got);
+    fail(shown(rank_).call, " of rank ", rank_, " must receive ", expected, " bytes from rank ", from, ", got ", got);
   }
 
   /// Others may be reading this rank's memory until done().
   template <class... Parts>
   [[noreturn]] void fail(Parts const&... parts) {
     done();
-    throw communication_error(detail::sentence("threads: ", parts...));
+    throw communication_error(detail::sentence("thread_communicator: ", parts...));
   }
 
   template <class T>

@@ -18,11 +18,11 @@ template <real In, executor E>
 class any_chain {
  public:
   explicit any_chain(std::vector<any_stage<In, E>> stages) : stages_(std::move(stages)) {
-    detail::require(!stages_.empty(), "any_chain: a chain needs at least one stage");
+    detail::require(!stages_.empty(), "any_chain: stages must not be empty");
     for (std::size_t i = 0; i + 1 < stages_.size(); ++i) {
-      detail::require(stages_[i].output_kind() == kind_of<In>(), "any_chain: ", stages_[i].name(), " emits no ",
-                      element_name<In>(), ", which ", stages_[i + 1].name(),
-                      " needs (sparsifiers go before quantizers)");
+      detail::require(stages_[i].output_kind() == kind_of<In>(), "any_chain: the stage before ", stages_[i + 1].name(),
+                      " must emit ", element_name<In>(), ", got ", stages_[i].name(),
+                      ": put sparsifiers before quantizers");
     }
   }
 
@@ -66,7 +66,10 @@ class any_chain {
   }
   /// The stage whose rate can be adjusted, at `rate`; the others as they are.
   any_chain at(double rate) const {
-    detail::require(has_rate(), "any_chain: at(rate) needs one stage whose rate can be adjusted, got ", name());
+    if (!has_rate()) {
+      throw std::invalid_argument(
+          detail::sentence("any_chain::at: exactly one stage must have an adjustable rate, got ", name()));
+    }
     auto other = *this;
     for (auto& s : other.stages_) s = s.has_rate() ? s.at(rate) : s;
     return other;
@@ -232,8 +235,9 @@ class any_chain {
   /// Chains have states of one type, whatever their stages.
   void require_stages(states const& all) const {
     if (all.each.size() == stages_.size()) return;
-    throw std::invalid_argument(detail::sentence("any_chain: this state was made for ", all.each.size(),
-                                                 " stages, and ", name(), " has ", stages_.size()));
+    throw std::invalid_argument(detail::sentence("any_chain: the state of ", name(), " must have ", stages_.size(),
+                                                 " stages, got ", all.each.size(),
+                                                 ": pass what make_state returned for this codec"));
   }
   auto& state_of(auto& all, std::size_t i) const {
     require_stages(all);

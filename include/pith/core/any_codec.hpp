@@ -165,7 +165,8 @@ class any_codec : public pipeable {
       if constexpr (rate_adjustable<C>) {
         if (has_rate()) return codec.at(rate);
       }
-      throw std::invalid_argument(detail::sentence("any_codec: ", name(), " has no rate that can be adjusted"));
+      throw std::invalid_argument(
+          detail::sentence("any_codec::at: the codec must have an adjustable rate, got ", name()));
     }
     detail::policy_states fed_back_in(any_state& a, any_state& l) const override {
       return detail::fed_back_in(codec, a.as<agreed>(), l.as<local>());

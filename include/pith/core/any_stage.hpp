@@ -63,7 +63,8 @@ class any_state {
   template <class S>
   S* checked() const {
     if (!self_ || self_->type() != &tag<S>) {
-      throw std::invalid_argument(detail::sentence("any_codec: this state was made for another codec"));
+      throw std::invalid_argument(
+          detail::sentence("any_codec: the state must be one that make_state returned for this codec"));
     }
     return &static_cast<model<S>&>(*self_).state;
   }

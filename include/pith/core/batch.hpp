@@ -38,14 +38,14 @@ constexpr void explain_batch() {
 template <class In, class C, class E>
 void require_batch(char const* verb, C const& codec, segment_table<E> const& table, std::uint64_t elements,
                    std::size_t bytes) {
-  require(table.programs() == programs_of(codec), verb, ": the table was made for another codec: it has ",
-          table.programs(), " programs, and this codec ", programs_of(codec));
+  require(table.programs() == programs_of(codec), verb, ": table must have ", programs_of(codec), " programs, got ",
+          table.programs(), ": make it with make_segments of this codec");
   auto const sum = extent_of<In>(codec, table.tensors()).sum;
-  require(table.payloads().sum == sum, verb, ": the table was made for another codec: its payloads have ",
-          table.payloads().sum, " bytes, and this codec's ", sum);
-  require(elements >= table.elements(), verb, ": the gradients must have ", table.elements(), " elements, got ",
+  require(table.payloads().sum == sum, verb, ": payloads of table must have ", sum, " bytes together, got ",
+          table.payloads().sum, ": make it with make_segments of this codec");
+  require(elements >= table.elements(), verb, ": gradients must have at least ", table.elements(), " elements, got ",
           elements);
-  require(bytes >= table.payload_bytes(), verb, ": the payloads must have ", table.payload_bytes(), " bytes, got ",
+  require(bytes >= table.payload_bytes(), verb, ": payloads must have at least ", table.payload_bytes(), " bytes, got ",
           bytes);
 }
 

@@ -43,7 +43,7 @@ class codec_state {
         arrived_(exec, 1),
         agreed_(make_agreed<In>(exec, codec, id(), dims)),
         local_(make_local<In>(exec, codec, dims)) {
-    detail::require(whose.tensor < 1u << 24, "make_state: a tensor's number must be below 2^24, got ", whose.tensor);
+    detail::require(whose.tensor < 1u << 24, "make_state: tensor must be below 2^24, got ", whose.tensor);
   }
 
   shape const& dims() const { return dims_; }
@@ -115,11 +115,12 @@ std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims, un
 
 namespace detail {
 
-inline void require_size(char const* verb, char const* what, std::size_t expected, std::size_t got) {
-  require(expected == got, verb, ": ", what, " must be ", expected, ", got ", got);
+inline void require_size(char const* verb, char const* what, std::size_t expected, std::size_t got,
+                         char const* unit = " elements") {
+  require(expected == got, verb, ": ", what, " must have ", expected, unit, ", got ", got);
 }
 inline void require_room(char const* verb, std::size_t expected, std::size_t got) {
-  require(got >= expected, verb, ": the payload must have ", expected, " bytes, got ", got);
+  require(got >= expected, verb, ": payload must have at least ", expected, " bytes, got ", got);
 }
 /// For encoding and for decoding.
 template <class In, class C, executor E>
@@ -128,7 +129,7 @@ void require_scratch(char const* verb, E const& exec, C const& codec, shape cons
 }
 inline void require_aligned(char const* verb, char const* what, void const* at) {
   auto const beyond = reinterpret_cast<std::uintptr_t>(at) % section_alignment;
-  require(beyond == 0, verb, ": ", what, " must lie at a multiple of 8 bytes, got ", beyond, " beyond one");
+  require(beyond == 0, verb, ": ", what, " must be aligned to 8 bytes, got an address ", beyond, " bytes off");
 }
 
 template <class S, class C, class E>
@@ -172,9 +173,9 @@ void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In>
   auto const environment = detail::default_float_environment();
   auto const& dims = state.dims();
   auto const size = payload_bytes<In>(codec, dims);
-  detail::require_size("compress", "the elements of x", dims.n, x.size());
+  detail::require_size("compress", "x", dims.n, x.size());
   detail::require_room("compress", size, payload.size());
-  detail::require_aligned("compress", "the payload", payload.data());
+  detail::require_aligned("compress", "payload", payload.data());
   detail::require_states(codec, state.agreed(), state.local());
   detail::require_scratch<In>("compress", exec, codec, dims, ws);
   state.advance(exec);
@@ -195,9 +196,9 @@ void decompress(E const& exec, C const& codec, span_on<E, std::byte const> paylo
   auto const environment = detail::default_float_environment();
   auto const& dims = state.dims();
   auto const size = payload_bytes<In>(codec, dims);
-  detail::require_size("decompress", "the elements of x", dims.n, x.size());
+  detail::require_size("decompress", "x", dims.n, x.size());
   detail::require_room("decompress", size, payload.size());
-  detail::require_aligned("decompress", "the payload", payload.data());
+  detail::require_aligned("decompress", "payload", payload.data());
   detail::require_states(codec, state.agreed(), state.local());
   detail::require_scratch<In>("decompress", exec, codec, dims, ws);
   auto id = state.id();

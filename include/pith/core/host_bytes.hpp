@@ -38,7 +38,7 @@ class byte_writer {
 /// Takes what a writer put. Bytes that are too few or too many are std::invalid_argument, in the words of `who`.
 class byte_reader {
  public:
-  byte_reader(char const* who, span<std::byte const> bytes) : who_(who), left_(bytes) {}
+  byte_reader(char const* who, span<std::byte const> bytes) : who_(who), total_(bytes.size()), left_(bytes) {}
 
   template <class T>
     requires std::is_trivially_copyable_v<T> T take() {
@@ -56,18 +56,20 @@ class byte_reader {
     }
 
   void expect_end() const {
-    require(left_.size() == 0, who_, ": what was saved has ", left_.size(), " bytes too many");
+    require(left_.size() == 0, who_, ": the state must have ", total_ - left_.size(), " bytes, got ", total_);
   }
 
  private:
   std::byte const* next(std::uint64_t count, std::size_t size) {
-    require(count <= left_.size() / size, who_, ": what was saved ends too early");
+    require(count <= left_.size() / size, who_, ": the state must have ", count, " more values of ", size,
+            " bytes, got ", left_.size(), " bytes");
     auto const* const at = left_.data();
     left_ = left_.subspan(count * size, left_.size() - count * size);
     return at;
   }
 
   char const* who_;
+  std::size_t total_;
   span<std::byte const> left_;
 };
 

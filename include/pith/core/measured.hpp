@@ -23,8 +23,8 @@ class rate_list {
   }
 
   void push_back(double rate) {
-    detail::require(0 < rate && rate <= 1, "rate_list: a rate must be in (0, 1], got ", rate);
-    detail::require(size_ < most, "rate_list: there is room for ", most, " rates");
+    detail::require(0 < rate && rate <= 1, "rate_list: rate must be in (0, 1], got ", rate);
+    detail::require(size_ < most, "rate_list: rates must be at most ", most, ", got ", most + 1);
     rates_[size_++] = rate;
   }
 

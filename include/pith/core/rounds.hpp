@@ -177,8 +177,10 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
   } else {
     if (sums(c) == sum_form::none) return {transport::all_gather, element_kind::bytes, payload_bytes<In>(c, dims)};
     if constexpr (summable<C>) {
-      if (side_bytes<In>(c, dims) != 0)
-        throw std::invalid_argument(sentence(c.name(), ": a summable stage has no side record"));
+      if (auto const side = side_bytes<In>(c, dims); side != 0) {
+        throw std::invalid_argument(
+            sentence("stage: a summable stage must have no side record, got ", side, " bytes of ", c.name()));
+      }
     }
     return {transport::sum, value_kind<In>(c), output_shape(c, dims).n};
   }

@@ -114,8 +114,8 @@ auto pieces_of(C const& c, shape const& dims, Read const& read) {
 template <class E>
 std::uint32_t read_count(E const& exec, span_on<E, std::byte const> bytes, std::size_t at) {
   std::uint32_t count = 0;
-  require(at + sizeof(count) <= bytes.size(), "unseal: a count must stand at byte ", at, ", got ", bytes.size(),
-          " bytes");
+  require(at + sizeof(count) <= bytes.size(), "unseal: sealed must have at least ", at + sizeof(count), " bytes, got ",
+          bytes.size());
   exec.download(&count, bytes.data() + at, sizeof(count));
   return count;
 }
@@ -123,7 +123,7 @@ std::uint32_t read_count(E const& exec, span_on<E, std::byte const> bytes, std::
 template <class In, class E, class C>
 auto pieces_in(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
   auto const size = payload_bytes<In>(codec, dims);
-  require(payload.size() >= size, "seal: the payload must have ", size, " bytes, got ", payload.size());
+  require(payload.size() >= size, "seal: payload must have at least ", size, " bytes, got ", payload.size());
   return pieces_of<In>(codec, dims,
                        [&](std::size_t at, auto...) { return read_count<E>(exec, payload.first(size), at); });
 }
@@ -175,7 +175,8 @@ class used_counter final : public piece_visitor {
 template <real In, executor E, class C>
 std::size_t used_bytes(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
   auto const size = payload_bytes<In>(codec, dims);
-  detail::require(payload.size() >= size, "used_bytes: the payload must have ", size, " bytes, got ", payload.size());
+  detail::require(payload.size() >= size, "used_bytes: payload must have at least ", size, " bytes, got ",
+                  payload.size());
   auto used = detail::used_counter<E>(exec, payload.first(size));
   detail::visit_pieces<In>(codec, dims, used);
   return used.bytes();
@@ -187,8 +188,8 @@ std::size_t seal(E const& exec, C const& codec, shape const& dims, span_on<E, st
                  span_on<E, std::byte> sealed) {
   std::size_t done = 0;
   for (auto const& piece : detail::pieces_in<In>(exec, codec, dims, payload)) {
-    detail::require(piece.used <= sealed.size() - done, "seal: there must be room for ", done + piece.used,
-                    " bytes, got ", sealed.size());
+    detail::require(piece.used <= sealed.size() - done, "seal: sealed must have at least ", done + piece.used,
+                    " bytes, got ", sealed.size(), ": allocate used_bytes");
     exec.copy(sealed.data() + done, payload.data() + piece.at, piece.used);
     done += piece.used;
   }
@@ -200,15 +201,15 @@ template <real In, executor E, class C>
 void unseal(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> sealed,
             span_on<E, std::byte> payload) {
   auto const size = payload_bytes<In>(codec, dims);
-  detail::require(payload.size() >= size, "unseal: the payload must have ", size, " bytes, got ", payload.size());
+  detail::require(payload.size() >= size, "unseal: payload must have at least ", size, " bytes, got ", payload.size());
   auto const pieces = detail::pieces_of<In>(codec, dims, [&](std::size_t, std::size_t cut, std::uint64_t) {
     return detail::read_count<E>(exec, sealed, cut);
   });
   exec.fill(payload.data(), std::byte{}, size);
   std::size_t done = 0;
   for (auto const& piece : pieces) {
-    detail::require(piece.used <= sealed.size() - done, "unseal: ", done + piece.used, " bytes must follow, got ",
-                    sealed.size());
+    detail::require(piece.used <= sealed.size() - done, "unseal: sealed must have at least ", done + piece.used,
+                    " bytes, got ", sealed.size());
     exec.copy(payload.data() + piece.at, sealed.data() + done, piece.used);
     done += piece.used;
   }

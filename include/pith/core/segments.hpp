@@ -109,9 +109,9 @@ std::vector<std::uint64_t> blocks_before(C const& codec, std::vector<tensor_plac
 /// Where the sections of a payload lie: a codec without an engine of its own for batches looks for itself.
 template <class In, class C>
 segment make_segment(C const& codec, tensor_place const& at) {
-  require(at.payload % section_alignment == 0, "make_segments: a payload's offset must be a multiple of ",
+  require(at.payload % section_alignment == 0, "make_segments: the offset of a payload must be a multiple of ",
           section_alignment, ", got ", at.payload);
-  require(at.tensor < 1u << 24, "make_segments: a tensor's number must be below 2^24, got ", at.tensor);
+  require(at.tensor < 1u << 24, "make_segments: tensor must be below 2^24, got ", at.tensor);
   auto made = segment{at.dims.n, at.first, at.payload, at.payload, at.tensor, 0};
   if constexpr (batches<C>) {
     auto const values = stream_bytes<output_of<C, In>>(output_shape(codec, at.dims).n);

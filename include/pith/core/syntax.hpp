@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace pith::inline v0::syntax {
@@ -29,7 +30,8 @@ struct term {
 
   void takes(std::size_t least, std::size_t most) const {
     detail::require(least <= arguments.size() && arguments.size() <= most, "parse: ", name, " takes ", least,
-                    least == most ? "" : detail::text(" to ", most), " arguments, got \"", text, "\"");
+                    least == most ? "" : detail::text(" to ", most), most == 1 ? " argument" : " arguments", ", got \"",
+                    text, "\"");
   }
   /// Whether it is a term of this name, which then takes no <angle> and so many arguments.
   bool is_plain(std::string_view word, std::size_t least, std::size_t most) const {
@@ -41,16 +43,25 @@ struct term {
   bool has(std::size_t i) const { return i < arguments.size(); }
 
   double number(std::size_t i) const { return read<double>("a number", arguments.at(i).text); }
-  std::uint64_t count(std::size_t i) const { return read<std::uint64_t>("a whole number", arguments.at(i).text); }
-  std::uint64_t count(std::size_t i, std::uint64_t otherwise) const { return has(i) ? count(i) : otherwise; }
-  int angle_count() const { return read<int>("a whole number", angle); }
+  template <class N = std::uint64_t>
+  N count(std::size_t i) const {
+    return read<N>("a whole number", arguments.at(i).text);
+  }
+  template <class N = std::uint64_t>
+  N count(std::size_t i, std::type_identity_t<N> otherwise) const {
+    return has(i) ? count<N>(i) : otherwise;
+  }
+  int angle_count() const {
+    detail::require(!angle.empty(), "parse: ", name, " must have <Bits>, got \"", text, "\"");
+    return read<int>("a whole number", angle);
+  }
 
-  /// Whether argument i is one of two words; the first if it is absent.
-  bool is_second(std::size_t i, std::string_view first, std::string_view second) const {
+  /// Whether argument i is the second of two words; the first if it is absent. `others` are read elsewhere.
+  bool is_second(std::size_t i, std::string_view first, std::string_view second, char const* others = "") const {
     if (!has(i)) return false;
     auto const& word = arguments[i].text;
-    detail::require(word == first || word == second, "parse: ", first, " or ", second, " must stand in \"", text,
-                    "\", not \"", word, "\"");
+    detail::require(word == first || word == second, "parse: expected ", first, others, " or ", second, " in \"", text,
+                    "\", got \"", word, "\"");
     return word == second;
   }
 
@@ -60,14 +71,15 @@ struct term {
     T value = 0;
     auto const end = digits.data() + digits.size();
     auto const got = std::from_chars(digits.data(), end, value);
-    detail::require(got.ec == std::errc() && got.ptr == end, "parse: ", what, " must stand in \"", text, "\", not \"",
-                    digits, "\"");
+    auto const* const beyond = got.ec == std::errc::result_out_of_range ? ", which is out of range" : "";
+    detail::require(got.ec == std::errc() && got.ptr == end, "parse: expected ", what, " in \"", text, "\", got \"",
+                    digits, "\"", beyond);
     return value;
   }
 };
 
 inline term const& pipeline::only() const {
-  detail::require(terms.size() == 1, "parse: one stage must stand where \"", text, "\" does");
+  detail::require(terms.size() == 1, "parse: expected one stage or policy, got \"", text, "\"");
   return terms.front();
 }
 
@@ -78,8 +90,8 @@ class reader {
   static constexpr std::size_t most_characters = 1024;
 
   static pipeline read(std::string_view text) {
-    detail::require(text.size() <= most_characters, "parse: a codec has at most ", most_characters, " characters, got ",
-                    text.size());
+    detail::require(text.size() <= most_characters, "parse: text must have at most ", most_characters,
+                    " characters, got ", text.size());
     auto from = reader(text);
     auto whole = from.read_pipeline();
     if (from.at_ < text.size()) from.fail("the end or |");

@@ -44,8 +44,9 @@ class workspace {
   stream<T, Space> take(std::uint64_t n) {
     auto const size = scratch_for<T>(n);
     if (size > memory_.size() - used_) {
-      throw workspace_exhausted(detail::sentence("workspace: ", size, " bytes wanted, ", memory_.size() - used_,
-                                                 " left of ", memory_.size(), "; size it with workspace_bytes"));
+      throw workspace_exhausted(detail::sentence("workspace: the workspace must have ", size, " bytes left, got ",
+                                                 memory_.size() - used_, " of ", memory_.size(),
+                                                 ": allocate workspace_bytes"));
     }
     auto* const data = reinterpret_cast<typename storage<T>::word*>(memory_.data() + used_);
     used_ += size;
@@ -58,8 +59,8 @@ class workspace {
   void require(char const* call, char const* size_function, std::size_t bytes) const {
     auto const left = memory_.size() - used_, needed = bytes - std::min(bytes, detail::scratch_alignment);
     if (needed <= left) return;
-    throw workspace_exhausted(detail::sentence(call, ": the workspace must have ", bytes, " bytes, as ", size_function,
-                                               " says, got ", left, " that are left of ", memory_.size()));
+    throw workspace_exhausted(detail::sentence(call, ": the workspace must have ", bytes, " bytes left, got ", left,
+                                               " of ", memory_.size(), ": allocate ", size_function));
   }
 
   /// Gives back at its end what was taken since its beginning.

@@ -68,7 +68,7 @@ namespace detail {
 
 /// `level`, if it can run here (std::invalid_argument).
 inline isa runnable(isa level) {
-  require(level <= best_isa(), "isa: this CPU, or this build, runs ", isa_name(best_isa()), " at most, not ",
+  require(level <= best_isa(), "isa: level must be at most ", isa_name(best_isa()), " on this CPU and build, got ",
           isa_name(level));
   return level;
 }

@@ -5,6 +5,8 @@
 #include <pith/core/codec.hpp>
 #include <pith/core/error.hpp>
 
+#include <stdexcept>
+
 namespace pith::inline v0::detail {
 
 /// It promises to contract, perhaps, or will be asked.
@@ -17,8 +19,10 @@ void require_contraction(char const* who, C const& codec, shape const& dims, cha
   auto const is = capabilities_of(codec, dims);
   if (dims.n == 0 || is.error_bound || is_exact(codec, dims)) return;
   auto const delta = is.contraction();
-  require(delta && *delta > 0, who, ": ", codec.name(), " does not contract at n = ", dims.n,
-          delta ? text(" (delta = ", *delta, ")") : "", ": wrap its unbiased stage as damped(s)", or_else);
+  if (delta && *delta > 0) return;
+  throw std::invalid_argument(sentence(who, ": ", codec.name(), " must have delta above 0 at n = ", dims.n, ", got ",
+                                       delta ? text(*delta) : "none", ": wrap its unbiased stage in damped(s)",
+                                       or_else));
 }
 
 }  // namespace pith::inline v0::detail

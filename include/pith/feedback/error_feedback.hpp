@@ -93,13 +93,15 @@ class error_feedback : public detail::around<error_feedback<C, F>, C> {
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
-    static_assert(
-        detail::told_to<F>() != told::own || tells_own_part<In, E>,
-        "pith: error_feedback(c, own_residual()) needs a c that can tell a rank's own part of the mean; write "
-        "mean_residual() or no policy");
+    static_assert(detail::told_to<F>() != told::own || tells_own_part<In, E>,
+                  "pith: error_feedback(c, own_residual()) needs a c that returns a rank's own part of the mean; write "
+                  "mean_residual() or no policy");
     auto const policy = detail::traits_of(policy_);
-    if constexpr (!tells_own_part<In, E>)
-      detail::require(policy.commits != told::own, "error_feedback: ", codec_.name(), " cannot tell a rank's own part");
+    if constexpr (!tells_own_part<In, E>) {
+      detail::require(policy.commits != told::own, "error_feedback: ", policy_.name(),
+                      " needs a codec that returns a rank's own part of the mean, got ", codec_.name(),
+                      ": use mean_residual()");
+    }
     if (verified_ && !policy.forgets) {
       detail::require_contraction("error_feedback", codec_, dims, ", or write error_feedback(c, unverified)");
     }

@@ -202,8 +202,8 @@ class power_sgd : public pipeable {
   }
 
   static void check(shape const& dims) {
-    detail::require(dims.rows >= 1 && dims.n % dims.rows == 0, "power_sgd: a matrix of ", dims.n,
-                    " elements cannot have ", dims.rows, " rows");
+    detail::require(dims.rows >= 1 && dims.n % dims.rows == 0, "power_sgd: rows must divide the ", dims.n,
+                    " elements of the tensor, got ", dims.rows);
   }
 
   template <class E, class A>

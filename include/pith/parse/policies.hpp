@@ -32,8 +32,7 @@ inline clipping clipping_from(syntax::term const& t) {
   if (t.is_plain("clip_norm", 1, 1)) return clipping::norm(t.number(0));
   require(
       t.is_plain("clip_value", 1, 1),
-      "parse: after its momentum momentum_correction takes nesterov, unmasked, clip_norm(most) or clip_value(most), "
-      "got \"",
+      "parse: an option of momentum_correction must be nesterov, unmasked, clip_norm(most) or clip_value(most), got \"",
       t.text, "\"");
   return clipping::value(t.number(0));
 }
@@ -74,7 +73,7 @@ any_feedback<In, E> policy_from(syntax::term const& t) {
     return two_sided(server, policy_from<In, E>(t.arguments[1].only()));
   }
   throw std::invalid_argument(
-      sentence("parse: \"", t.text, "\" is no feedback policy", proposal(t.name, policy_forms, loose_forms),
+      sentence("parse: \"", t.text, "\" is not a feedback policy", proposal(t.name, policy_forms, loose_forms),
                " ef takes (codec), (codec,policy) and (codec,policy,unverified); policies are ", listed(policy_forms)));
 }
 

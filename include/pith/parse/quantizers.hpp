@@ -14,7 +14,6 @@
 #include <pith/quantize/summed_terngrad.hpp>
 #include <pith/quantize/terngrad.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -32,12 +31,10 @@ auto with_qsgd(syntax::term const& t, F const& f, std::integer_sequence<int, Bit
   auto const of = t.is_second(2, "l2", "max") ? norm::max : norm::l2;
   auto made = std::optional<decltype(f(identity()))>();
   auto const match = [&]<int B>(std::integral_constant<int, B>) {
-    if (bits == B)
-      made =
-          f(qsgd<B>(static_cast<int>(std::min(t.count(0, qsgd<B>::most_levels), std::uint64_t{1} << B)), bucket, of));
+    if (bits == B) made = f(qsgd<B>(t.count<int>(0, qsgd<B>::most_levels), bucket, of));
   };
   (match(std::integral_constant<int, Bits + 2>()), ...);
-  require(made.has_value(), "parse: qsgd<Bits> needs 2 <= Bits <= 10, got \"", t.text, "\"");
+  require(made.has_value(), "parse: Bits of qsgd<Bits> must be in [2, 10], got \"", t.text, "\"");
   return *std::move(made);
 }
 
@@ -55,18 +52,18 @@ auto with_trits(syntax::term const& t, F const& f) {
     if constexpr (ternary<S>) {
       return f(trits(stage));
     } else {
-      throw std::logic_error(sentence("parse: ", stage.name(), " is not ternary"));
+      throw std::logic_error(sentence("parse: s of trits(s) must be ternary, got ", stage.name()));
     }
   };
   if (t.is_plain("terngrad", 0, 2)) return with_terngrad(t, wrapped);
-  require(t.name == "qsgd" && t.angle == "2", "parse: trits(s) needs terngrad or qsgd<2>, got \"", t.text, "\"");
+  require(t.name == "qsgd" && t.angle == "2", "parse: s of trits(s) must be terngrad or qsgd<2>, got \"", t.text, "\"");
   return with_qsgd(t, wrapped, std::integer_sequence<int, 0>());
 }
 
 template <class F>
 auto with_natural(syntax::term const& t, F const& f) {
   t.takes(0, 0);
-  require(t.angle == "8" || t.angle == "9", "parse: natural<Bits> needs 8 or 9 Bits, got \"", t.text, "\"");
+  require(t.angle == "8" || t.angle == "9", "parse: Bits of natural<Bits> must be 8 or 9, got \"", t.text, "\"");
   return t.angle == "8" ? f(natural<8>()) : f(natural<9>());
 }
 

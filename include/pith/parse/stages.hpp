@@ -19,7 +19,6 @@
 #include <pith/sparsify/top_k.hpp>
 #include <pith/transform/hadamard.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 #include <string_view>
@@ -35,13 +34,12 @@ auto with_random(syntax::term const& t, F const& f) {
     if (t.is_second(2, "shared", "own")) return f(random_k<Scaling, drawing::own>(density));
     return f(random_k<Scaling>(density));
   }
-  return f(
-      random_blocks<Scaling>(density, static_cast<std::uint32_t>(std::min<std::uint64_t>(t.count(1, 64), 1u << 20))));
+  return f(random_blocks<Scaling>(density, t.count<std::uint32_t>(1, 64)));
 }
 
 template <class S>
 S low_rank(syntax::term const& t) {
-  auto const rank = static_cast<unsigned>(std::min<std::uint64_t>(t.count(0), 1u << 20));
+  auto const rank = t.count<unsigned>(0);
   return t.has(1) ? S(rank, t.number(1)) : S(rank);
 }
 
@@ -49,10 +47,10 @@ S low_rank(syntax::term const& t) {
 template <class F>
 auto with_sidco(syntax::term const& t, F const& f) {
   auto const density = t.number(0);
-  auto const stages = static_cast<unsigned>(std::min<std::uint64_t>(t.count(2, 0), 1u << 20));
+  auto const stages = t.count<unsigned>(2, 0);
   if (t.has(1) && t.arguments[1].text == "gamma") return f(sidco<magnitudes::gamma>(density, stages));
-  return t.is_second(1, "exponential", "pareto") ? f(sidco<magnitudes::pareto>(density, stages))
-                                                 : f(sidco<>(density, stages));
+  return t.is_second(1, "exponential", "pareto", ", gamma") ? f(sidco<magnitudes::pareto>(density, stages))
+                                                            : f(sidco<>(density, stages));
 }
 
 /// ... with a sparsifier that estimates its threshold.
@@ -85,9 +83,9 @@ inline constexpr std::string_view whole_forms[] = {"ef(c)",
                                                    "g_top_k(density)"};
 
 [[noreturn]] PITH_SELDOM inline void throw_no_stage(syntax::term const& t) {
-  throw std::invalid_argument(sentence(
-      "parse: \"", t.text, "\" is no stage", proposal(t.name, stage_forms, whole_forms), " Stages are ",
-      listed(stage_forms), "; around a whole chain, as in bypass(ef(a|b),n), or alone go ", listed(whole_forms)));
+  throw std::invalid_argument(sentence("parse: \"", t.text, "\" is not a stage",
+                                       proposal(t.name, stage_forms, whole_forms), " Stages are ", listed(stage_forms),
+                                       ". These wrap a whole chain or stand alone: ", listed(whole_forms)));
 }
 
 /// Calls f with the stage that a term says, damped ones aside.
@@ -106,8 +104,7 @@ auto with_plain_stage(syntax::term const& t, F const& f) {
     return t.is_second(2, "keep", "dense") ? f(threshold<overflow::dense>(tau, capacity)) : f(threshold(tau, capacity));
   }
   if (says_estimator(t.name)) return with_estimator(t, f);
-  if (t.is_plain("hadamard", 0, 1))
-    return f(hadamard(static_cast<std::uint32_t>(std::min<std::uint64_t>(t.count(0, 256), 1u << 20))));
+  if (t.is_plain("hadamard", 0, 1)) return f(hadamard(t.count<std::uint32_t>(0, 256)));
   if (t.is_plain("eight_bit", 0, 2))
     return f(eight_bit(t.count(0, 0), t.is_second(1, "nearest", "floor") ? snap::floor : snap::nearest));
   if (t.is_plain("random_k", 1, 3) || t.is_plain("random_blocks", 1, 3)) {
@@ -128,7 +125,7 @@ auto with_stage(syntax::term const& t, F const& f) {
     if constexpr (unbiased<S>) {
       return f(damped(stage));
     } else {
-      throw std::invalid_argument(sentence("parse: damped(s) needs an unbiased stage s; ", stage.name(), " is not"));
+      throw std::invalid_argument(sentence("parse: s of damped(s) must be unbiased, got ", stage.name()));
     }
   });
 }

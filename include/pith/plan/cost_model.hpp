@@ -25,12 +25,21 @@ struct measured_cost {
   double n = 0, seconds = 0;
 };
 
+namespace detail {
+
+inline void require_growth(char const* call, measured_cost small, measured_cost large) {
+  require(small.n >= 0 && small.n < large.n, call, ": small.n must be at least 0 and below large.n, got ", small.n,
+          " and ", large.n);
+}
+
+}  // namespace detail
+
 /// The line through two measurements, the smaller one first. Where noise makes a part of it negative, that part is 0
 /// and the line goes through the larger one.
 ///
 ///   needs    0 <= small.n < large.n (std::invalid_argument)
 inline linear_cost fit_cost(measured_cost small, measured_cost large) {
-  detail::require(small.n >= 0 && small.n < large.n, "fit_cost: the sizes must grow, got ", small.n, " and ", large.n);
+  detail::require_growth("fit_cost", small, large);
   auto const each = (large.seconds - small.seconds) / (large.n - small.n);
   if (each < 0) return {large.seconds, 0};
   auto const fixed = small.seconds - each * small.n;
@@ -56,7 +65,8 @@ struct network {
 /// The network on which sums of so many bytes took so long. A ring adds them up in 2 (P - 1) steps, in each of which a
 /// rank sends a P-th of them, so that they take 2 (P - 1) (alpha + beta b / P).
 inline network fit_network(unsigned ranks, measured_cost small, measured_cost large) {
-  detail::require(ranks > 1, "fit_network: one rank sends nothing: two or more are needed");
+  detail::require(ranks > 1, "fit_network: ranks must be at least 2, got ", ranks);
+  detail::require_growth("fit_network", small, large);
   auto const steps = 2.0 * (ranks - 1);
   auto const message = [&](measured_cost sum) { return measured_cost{sum.n / ranks, sum.seconds / steps}; };
   return {ranks, fit_cost(message(small), message(large))};
@@ -190,7 +200,8 @@ struct exchange_choice {
 ///   cost     nothing is measured or sent: the same answer on ranks that are asked with the same numbers
 inline exchange_choice plan_exchange(network const& net, std::vector<exchange_candidate> const& candidates,
                                      unsigned most_segments = 1) {
-  detail::require(!candidates.empty() && most_segments > 0, "plan_exchange: needs a candidate and a segment");
+  detail::require(!candidates.empty(), "plan_exchange: candidates must not be empty");
+  detail::require(most_segments > 0, "plan_exchange: most_segments must be at least 1, got 0");
   auto best = exchange_choice{0, 1, step_seconds(net, candidates[0])};
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     for (unsigned segments = 1; segments <= most_segments; segments *= 2) {

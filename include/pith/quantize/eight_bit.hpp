@@ -138,7 +138,7 @@ struct eight_bit_rule {
 class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {
  public:
   explicit constexpr eight_bit(std::uint64_t bucket = 0, snap how = snap::nearest)
-      : scalar_quantizer(detail::eight_bit_rule{how}, bucket) {}
+      : scalar_quantizer(detail::eight_bit_rule{how}, bucket, "eight_bit") {}
 
   std::string name() const {
     if (rule().how == snap::floor) return detail::text("eight_bit(", bucket(), ",floor)");

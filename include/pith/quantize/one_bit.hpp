@@ -38,8 +38,8 @@ class one_bit : public pipeable {
 
   template <real In>
   std::size_t side_bytes(shape const& dims) const {
-    detail::require(dims.rows >= 1 && dims.n % dims.rows == 0, "one_bit: a matrix of ", dims.n,
-                    " elements cannot have ", dims.rows, " rows");
+    detail::require(dims.rows >= 1 && dims.n % dims.rows == 0, "one_bit: rows must divide the ", dims.n,
+                    " elements of the tensor, got ", dims.rows);
     return dims.n == 0 ? 0 : (by_row ? dims.rows : dims.columns()) * sizeof(means<In>);
   }
   template <real In, executor E>
@@ -105,7 +105,7 @@ class one_bit<axis::tensor> : public scalar_quantizer<detail::one_bit_rule> {
  public:
   static constexpr bool is_projection = true;
 
-  explicit constexpr one_bit(std::uint64_t bucket = 0) : scalar_quantizer({}, bucket) {}
+  explicit constexpr one_bit(std::uint64_t bucket = 0) : scalar_quantizer({}, bucket, "one_bit") {}
 
   std::string name() const { return bucket() == 0 ? "one_bit" : detail::text("one_bit(", bucket(), ")"); }
   double delta(shape const& dims) const { return dims.n == 0 ? 1 : 1 / static_cast<double>(bucket_of(dims.n)); }

@@ -118,7 +118,7 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
   static constexpr bool is_ternary = Bits == 2;
 
   explicit qsgd(int levels = most_levels, std::uint64_t bucket = 128, norm of = norm::l2)
-      : scalar_quantizer<detail::qsgd_rule<Bits>>({levels, of}, bucket) {
+      : scalar_quantizer<detail::qsgd_rule<Bits>>({levels, of}, bucket, "qsgd") {
     detail::require(1 <= levels && levels <= most_levels, "qsgd<", Bits, ">: levels must be in [1, ", most_levels,
                     "], got ", levels);
   }

@@ -39,9 +39,10 @@ class scalar_quantizer : public pipeable {
 
   static constexpr bool is_reproducible = requires { requires Rule::is_reproducible; };
 
-  explicit constexpr scalar_quantizer(Rule rule, std::uint64_t bucket) : rule_(rule), bucket_(bucket) {
-    detail::require(bucket % detail::group == 0,
-                    "scalar_quantizer: bucket must be 0 (whole tensor) or a multiple of 8, got ", bucket);
+  explicit constexpr scalar_quantizer(Rule rule, std::uint64_t bucket, char const* codec = "scalar_quantizer")
+      : rule_(rule), bucket_(bucket) {
+    detail::require(bucket % detail::group == 0, codec, ": bucket must be 0 (whole tensor) or a multiple of 8, got ",
+                    bucket);
   }
   /// Of a rule without scales there are no buckets.
   explicit constexpr scalar_quantizer(Rule rule) requires(!detail::measures<Rule, float>) : rule_(rule), bucket_(0) {}

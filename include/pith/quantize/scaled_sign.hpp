@@ -49,7 +49,7 @@ class scaled_sign : public scalar_quantizer<detail::scaled_sign_rule> {
  public:
   static constexpr bool is_projection = true;
 
-  explicit constexpr scaled_sign(std::uint64_t bucket = 0) : scalar_quantizer({}, bucket) {}
+  explicit constexpr scaled_sign(std::uint64_t bucket = 0) : scalar_quantizer({}, bucket, "scaled_sign") {}
 
   std::string name() const { return bucket() == 0 ? "scaled_sign" : detail::text("scaled_sign(", bucket(), ")"); }
   double delta(shape const& dims) const { return dims.n == 0 ? 1 : 1 / static_cast<double>(bucket_of(dims.n)); }

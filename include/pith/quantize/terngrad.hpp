@@ -90,7 +90,7 @@ class terngrad : public scalar_quantizer<detail::terngrad_rule> {
  public:
   static constexpr bool is_ternary = true;
 
-  explicit terngrad(double sigma = 2.5, std::uint64_t bucket = 0) : scalar_quantizer({sigma}, bucket) {
+  explicit terngrad(double sigma = 2.5, std::uint64_t bucket = 0) : scalar_quantizer({sigma}, bucket, "terngrad") {
     detail::require(sigma >= 0 && is_finite(sigma), "terngrad: sigma must be finite and at least 0, got ", sigma);
   }
 
@@ -105,7 +105,7 @@ class terngrad<outliers::kept> : public scalar_quantizer<detail::terngrad_rule> 
  public:
   static constexpr bool is_ternary = true;
 
-  explicit terngrad(std::uint64_t bucket = 0) : scalar_quantizer({0}, bucket) {}
+  explicit terngrad(std::uint64_t bucket = 0) : scalar_quantizer({0}, bucket, "terngrad") {}
 
   std::string name() const { return bucket() == 0 ? "terngrad(0)" : detail::text("terngrad(0,", bucket(), ")"); }
   double omega(shape const& dims) const {

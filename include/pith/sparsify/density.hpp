@@ -12,13 +12,13 @@ namespace pith::inline v0::detail {
 /// The fraction of elements that a sparsifier keeps.
 class density {
  public:
-  density(char const* method, double fraction, char const* what = "density") : fraction_(fraction) {
+  density(char const* method, double fraction, char const* what = "density") : method_(method), fraction_(fraction) {
     require(fraction > 0 && fraction <= 1, method, ": ", what, " must be in (0, 1], got ", fraction);
   }
 
   /// max(1, floor(density n)), and 0 of an empty tensor.
   std::uint64_t of(std::uint64_t n) const {
-    require(n <= 0xffffffffu, "a sparsifier takes at most 2^32 - 1 elements, got ", n, ": split the tensor");
+    require(n <= 0xffffffffu, method_, ": a tensor must have at most 2^32 - 1 elements, got ", n, ": split the tensor");
     auto const k = static_cast<std::uint64_t>(fraction_ * static_cast<double>(n));
     return n == 0 ? 0 : k == 0 ? 1 : k;
   }
@@ -26,6 +26,7 @@ class density {
   std::string text() const { return shortest(fraction_); }
 
  private:
+  char const* method_;
   double fraction_;
 };
 

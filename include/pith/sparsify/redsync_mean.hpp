@@ -155,7 +155,7 @@ class redsync_mean : public pipeable {
   std::uint64_t entries(shape const& dims) const {
     auto const k = density_.of(dims.n), most = k == 0 ? 0 : std::min(2 * k - 1, dims.n);
     auto const held = bytes_of(dims, most) <= dims.room ? most : dims.room * 8 / width(dims);
-    detail::require(bytes_of(dims, held) <= 0xffffffffu, "redsync_mean: indices take at most 2^32 - 1 bytes, got ",
+    detail::require(bytes_of(dims, held) <= 0xffffffffu, "redsync_mean: indices must have at most 2^32 - 1 bytes, got ",
                     bytes_of(dims, held), ": split the tensor");
     return held;
   }

@@ -131,7 +131,7 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   /// Of 0 stages the number is learnt.
   explicit sidco(double density, unsigned stages = 0)
       : engine("sidco", density, {static_cast<std::int32_t>(stages), most_stages(density)}) {
-    detail::require(stages <= 32, "sidco: there must be at most 32 stages, got ", stages);
+    detail::require(stages <= 32, "sidco: stages must be at most 32, got ", stages);
   }
 
   std::string name() const {

@@ -108,7 +108,7 @@ struct hadamard_rule {
 class hadamard : public tile_transform<detail::hadamard_rule> {
  public:
   explicit hadamard(std::uint32_t tile = 256) : tile_transform({tile, tile == 64 ? 0.125f : 0.0625f}) {
-    detail::require(tile == 64 || tile == 256, "hadamard: the tile must be 64 or 256 elements, got ", tile);
+    detail::require(tile == 64 || tile == 256, "hadamard: tile must be 64 or 256, got ", tile);
   }
 
   std::string name() const { return tile() == 256 ? "hadamard" : detail::text("hadamard(", tile(), ")"); }

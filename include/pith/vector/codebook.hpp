@@ -21,11 +21,11 @@ class codebook {
  public:
   codebook(std::uint64_t width, std::vector<float> words) : width_(width), words_(std::move(words)) {
     detail::require(1 <= width && width <= 64, "codebook: width must be in [1, 64], got ", width);
-    detail::require(!words_.empty() && words_.size() % width == 0, "codebook: there must be whole words of ", width,
-                    " numbers, got ", words_.size(), " numbers");
+    detail::require(!words_.empty() && words_.size() % width == 0, "codebook: words must have a positive multiple of ",
+                    width, " numbers, got ", words_.size());
     auto all = pith::digest() << width;
     for (auto const v : words_) {
-      detail::require(std::isfinite(v), "codebook: its numbers must be finite, got ", v);
+      detail::require(std::isfinite(v), "codebook: words must be finite numbers, got ", v);
       all << std::bit_cast<std::uint32_t>(v);
     }
     digest_ = all.value();

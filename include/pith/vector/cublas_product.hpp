@@ -48,7 +48,7 @@ class cublas_product {
   using factor = A;
 
   explicit cublas_product(cublasHandle_t handle) : handle_(handle) {
-    detail::require(handle != nullptr, "cublas_product: it needs a handle");
+    detail::require(handle != nullptr, "cublas_product: handle must not be null");
   }
 
   template <class A>

@@ -29,7 +29,9 @@ struct eigen3_solver {
     auto const size = static_cast<Eigen::Index>(n);
     auto const solved =
         Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(Eigen::Map<Eigen::MatrixXd const>(matrix.data(), size, size));
-    if (solved.info() != Eigen::Success) throw std::runtime_error(detail::sentence("eigen3_solver: no convergence"));
+    if (solved.info() != Eigen::Success)
+      throw std::runtime_error(
+          detail::sentence("eigen3_solver: the eigenvalues of a ", n, " x ", n, " matrix did not converge"));
     auto const& values = solved.eigenvalues();
     auto const& vectors = solved.eigenvectors();
     for (auto k = size; k-- > 0;) of.values.push_back(values[k]);  // Eigen's rise

@@ -117,7 +117,9 @@ class tridiagonal_qr {
     auto left = 64 * n_;
     for (auto last = n_; last-- > 1;) {
       for (auto first = start(last); first < last; first = start(last)) {
-        if (left-- == 0) throw std::runtime_error(sentence("householder_qr: no convergence"));
+        if (left-- == 0)
+          throw std::runtime_error(
+              sentence("householder_qr: the eigenvalues of a ", n_, " x ", n_, " matrix did not converge"));
         step(first, last);
       }
     }

@@ -55,7 +55,7 @@ class inverse_gram {
       if (std::abs(left_[i * width_ + column]) > std::abs(left_[pivot * width_ + column])) pivot = i;
     }
     auto const value = left_[pivot * width_ + column];
-    require(std::abs(value) > 1e-6, "hypersphere_quantizer: the words of a codebook must span all directions");
+    require(std::abs(value) > 1e-6, "hypersphere_quantizer: words must span all ", width_, " dimensions");
     for (auto* m : {&left_, &inverse_}) {
       std::swap_ranges(row(*m, column), row(*m, column) + width_, row(*m, pivot));
       for (std::size_t k = 0; k < width_; ++k) row(*m, column)[k] /= value;
@@ -145,9 +145,9 @@ class hypersphere_quantizer : public pipeable {
   static constexpr bool is_reproducible = true;
 
   explicit hypersphere_quantizer(std::shared_ptr<codebook const> words) : words_(std::move(words)) {
-    detail::require(words_ != nullptr, "hypersphere_quantizer: it needs a codebook");
+    detail::require(words_ != nullptr, "hypersphere_quantizer: words must not be null");
     detail::require(words_->size() == std::uint64_t{1} << (Bits - 1), "hypersphere_quantizer<", Bits,
-                    ">: a codebook must have ", 1 << (Bits - 1), " words, got ", words_->size());
+                    ">: the codebook must have ", 1 << (Bits - 1), " words, got ", words_->size());
     auto const inverse = detail::inverse_gram(*words_);
     auto duals = std::vector<float>();
     for (std::size_t first = 0; first < words_->words().size(); first += words_->width()) {

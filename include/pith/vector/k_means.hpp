@@ -113,8 +113,9 @@ class k_means {
 inline fitted_codebook fit_codebook(span<float const> samples, std::uint64_t width, std::uint64_t size,
                                     std::uint64_t seed = 0, unsigned rounds = 50) {
   detail::require(1 <= width && width <= 64, "fit_codebook: width must be in [1, 64], got ", width);
-  detail::require(samples.size() >= width && size >= 1, "fit_codebook: there must be a run of ", width,
-                  " samples and a word, got ", samples.size(), " and ", size);
+  detail::require(samples.size() >= width, "fit_codebook: samples must have at least ", width, " elements, got ",
+                  samples.size());
+  detail::require(size >= 1, "fit_codebook: size must be at least 1, got 0");
   auto runs = std::vector<double>(samples.data(), samples.data() + samples.size() / width * width);
   double square = 0;
   for (auto const v : runs) square += v * v;

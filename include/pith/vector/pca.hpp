@@ -52,7 +52,7 @@ class pca : public pipeable {
 
   explicit pca(std::shared_ptr<pca_basis const> basis, Product product = Product())
       : basis_(std::move(basis)), product_(std::move(product)) {
-    detail::require(basis_ != nullptr, "pca: it needs a basis");
+    detail::require(basis_ != nullptr, "pca: basis must not be null");
   }
   explicit pca(pca_basis basis, Product product = Product())
       : pca(std::make_shared<pca_basis const>(std::move(basis)), std::move(product)) {}
@@ -69,8 +69,11 @@ class pca : public pipeable {
   std::uint64_t granule() const { return basis_->slice(); }
 
   shape output_shape(shape const& dims) const {
-    detail::require(basis_->fits(dims.n), "pca: a basis of ", basis_->mean().size() / basis_->slice(), " slices of ",
-                    basis_->slice(), " elements does not fit a tensor of ", dims.n);
+    auto const& order = basis_->order();
+    detail::require(dims.n == 0 || order.fits(dims.n), "pca: the tensor must have ", order.filters(), " x ",
+                    order.depth(), " x ", order.window(), " elements, got ", dims.n);
+    detail::require(basis_->fits(dims.n), "pca: the tensor must have ", basis_->mean().size() / basis_->slice(),
+                    " slices of ", basis_->slice(), " elements, got ", dims.n, " elements");
     return {slices(dims) * basis_->components()};
   }
 

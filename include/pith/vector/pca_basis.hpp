@@ -36,13 +36,14 @@ class pca_basis {
  public:
   template <std::floating_point A, eigen_solver Solver = householder_qr>
   static pca_basis fit(slice_samples<A> const& samples, pca_options const& options = {}, Solver const& solver = {}) {
-    detail::require(0 <= options.lambda && options.lambda < 1, "pca_basis: lambda must be in [0, 1), got ",
+    detail::require(0 <= options.lambda && options.lambda < 1, "pca_basis::fit: lambda must be in [0, 1), got ",
                     options.lambda);
-    detail::require(samples.count() >= 2 && samples.n() > 0, "pca_basis: fit needs 2 tensors that are not empty, got ",
-                    samples.count(), " of ", samples.n(), " elements");
+    detail::require(samples.count() >= 2 && samples.n() > 0,
+                    "pca_basis::fit: samples must be at least 2 tensors of at least 1 element, got ", samples.count(),
+                    " of ", samples.n());
     auto const x = detail::centred(samples, options.about);
     detail::require(std::isfinite(detail::dot(x.rows.data(), x.rows.data(), x.rows.size())),
-                    "pca_basis: the squares of samples must be finite");
+                    "pca_basis::fit: samples must have finite squares");
     auto of = detail::principal_components(x, options, solver);
     return pca_basis(samples.order(), samples.slice(), std::move(of.vectors), x.mean, std::move(of.values));
   }
@@ -91,14 +92,17 @@ class pca_basis {
   static pca_basis load(span<std::byte const> bytes) {
     auto words = std::vector<std::uint64_t>(bytes.size() / sizeof(std::uint64_t));
     if (!words.empty()) std::memcpy(words.data(), bytes.data(), words.size() * sizeof(std::uint64_t));
-    require_basis(bytes.size() % sizeof(std::uint64_t) == 0 && words.size() > header_words && words[0] == magic,
-                  "such bytes begin otherwise");
+    detail::require(bytes.size() % sizeof(std::uint64_t) == 0 && words.size() > header_words,
+                    "pca_basis::load: the basis must have a multiple of 8 bytes, at least ", 8 * (header_words + 1),
+                    ", got ", bytes.size());
+    detail::require(words[0] == magic, "pca_basis::load: the basis must begin with \"pithpca0\", got other bytes");
     auto const slice = words[1], components = words[2], means = words[3], values = words[4];
     auto const numbers = words.size() - header_words - 1;
-    require_basis(1 <= slice && slice <= numbers && 1 <= components && components <= slice && means >= 1 &&
-                      components <= numbers / slice && means <= numbers / slice && values <= slice &&
-                      (components + means) * slice + values == numbers,
-                  "their number does not fit what they say of themselves");
+    detail::require(1 <= slice && slice <= numbers && 1 <= components && components <= slice && means >= 1 &&
+                        components <= numbers / slice && means <= numbers / slice && values <= slice &&
+                        (components + means) * slice + values == numbers,
+                    "pca_basis::load: the basis must have ", components, " vectors and ", means, " means of ", slice,
+                    " numbers and ", values, " eigenvalues, got ", numbers, " numbers");
     auto const order = words[5] == 0 ? slice_order() : slice_order::oihw(words[5], words[6], words[7]);
     auto at = words.begin() + header_words + 1;
     auto const take = [&](std::uint64_t count) {
@@ -108,10 +112,12 @@ class pca_basis {
     };
     auto vectors = take(components * slice), mean = take(means * slice), eigenvalues = take(values);
     auto const made = pca_basis(order, slice, std::move(vectors), std::move(mean), std::move(eigenvalues));
-    require_basis(
-        std::ranges::equal(made.header(), std::span(words).first(header_words)) && made.digest_ == words[header_words],
-        "their digest is another");
-    require_basis(made.is_sound(), "they hold numbers that no basis has");
+    detail::require(std::ranges::equal(made.header(), std::span(words).first(header_words)),
+                    "pca_basis::load: an order of 0 filters must have depth and window of 1, got ", words[6], " and ",
+                    words[7]);
+    detail::require(made.digest_ == words[header_words], "pca_basis::load: the basis is damaged: its digest must be ",
+                    words[header_words], ", got ", made.digest_);
+    made.require_sound();
     return made;
   }
 
@@ -138,22 +144,19 @@ class pca_basis {
             order_.depth(), order_.window()};
   }
 
-  template <class What>
-  static void require_basis(bool holds, What const& what) {
-    detail::require(holds, "pca_basis: these bytes are no saved basis: ", what);
-  }
-
-  /// Numbers, components of length 1, eigenvalues that fall and are not negative.
-  bool is_sound() const {
+  void require_sound() const {
     auto const is_number = [](double v) { return std::isfinite(v); };
     auto const falls = [](double a, double b) { return a < b; };
     for (std::size_t k = 0; k < vectors_.size(); k += slice_) {
       auto const square = detail::dot(vectors_.data() + k, vectors_.data() + k, slice_);
-      if (!(std::abs(square - 1) <= 1e-9)) return false;
+      detail::require(std::abs(square - 1) <= 1e-9, "pca_basis::load: vectors must have length 1, got ",
+                      std::sqrt(square));
     }
-    return std::ranges::all_of(mean_, is_number) && std::ranges::all_of(eigenvalues_, is_number) &&
-           std::ranges::adjacent_find(eigenvalues_, falls) == eigenvalues_.end() &&
-           (eigenvalues_.empty() || eigenvalues_.back() >= 0);
+    detail::require(std::ranges::all_of(mean_, is_number), "pca_basis::load: means must be finite");
+    detail::require(std::ranges::all_of(eigenvalues_, is_number) &&
+                        std::ranges::adjacent_find(eigenvalues_, falls) == eigenvalues_.end() &&
+                        (eigenvalues_.empty() || eigenvalues_.back() >= 0),
+                    "pca_basis::load: eigenvalues must be finite, fall and be at least 0");
   }
 
   slice_order order_;

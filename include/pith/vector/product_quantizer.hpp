@@ -157,9 +157,9 @@ class product_quantizer : public pipeable {
   static constexpr bool is_reproducible = true;
 
   explicit product_quantizer(std::shared_ptr<codebook const> words) : words_(std::move(words)) {
-    detail::require(words_ != nullptr, "product_quantizer: it needs a codebook");
-    detail::require(words_->size() == std::uint64_t{1} << Bits, "product_quantizer<", Bits, ">: a codebook must have ",
-                    1 << Bits, " words, got ", words_->size());
+    detail::require(words_ != nullptr, "product_quantizer: words must not be null");
+    detail::require(words_->size() == std::uint64_t{1} << Bits, "product_quantizer<", Bits,
+                    ">: the codebook must have ", 1 << Bits, " words, got ", words_->size());
     for (std::size_t first = 0; first < words_->words().size(); first += words_->width()) {
       double square = 0;
       for (std::size_t k = 0; k < words_->width(); ++k) {

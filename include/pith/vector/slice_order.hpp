@@ -21,9 +21,10 @@ class slice_order {
   constexpr slice_order() = default;
 
   static slice_order oihw(std::uint64_t filters, std::uint64_t depth, std::uint64_t window) {
-    detail::require(1 <= filters && filters < 1u << 31 && depth >= 1 && window >= 1,
-                    "slice_order: oihw needs filters in [1, 2^31), depth and window of at least 1, got ", filters, ", ",
-                    depth, " and ", window);
+    detail::require(1 <= filters && filters < 1u << 31, "slice_order::oihw: filters must be in [1, 2^31), got ",
+                    filters);
+    detail::require(depth >= 1 && window >= 1, "slice_order::oihw: depth and window must be at least 1, got ", depth,
+                    " and ", window);
     auto order = slice_order();
     order.filters_ = filters;
     order.depth_ = depth;

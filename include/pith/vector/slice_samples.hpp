@@ -31,8 +31,9 @@ class slice_samples {
  public:
   slice_samples(std::uint64_t n, std::uint64_t slice, slice_order order = {}, sampled which = sampled::all_slices)
       : n_(n), slice_(slice), order_(order), which_(which) {
-    detail::require(slice >= 1, "slice_samples: a slice must have at least 1 element, got ", slice);
-    detail::require(order.fits(n), "slice_samples: the order is not that of a tensor of ", n, " elements");
+    detail::require(slice >= 1, "slice_samples: slice must be at least 1, got ", slice);
+    detail::require(order.fits(n), "slice_samples: order must be of ", n, " elements, got ", order.filters(), " x ",
+                    order.depth(), " x ", order.window());
     sums_.resize(slices() * slice);
   }
 
@@ -51,7 +52,7 @@ class slice_samples {
 
   template <real In>
   void add(span<In const> x) {
-    detail::require(x.size() == n_, "slice_samples: a tensor must have ", n_, " elements, got ", x.size());
+    detail::require(x.size() == n_, "slice_samples::add: x must have ", n_, " elements, got ", x.size());
     auto const kept = kept_slices() * slice_, first = values_.size();
     values_.resize(first + kept);
     for (std::uint64_t i = 0; i < n_; ++i) {
@@ -91,7 +92,8 @@ class slice_samples {
     auto const kept = kept_slices() * slice_;
     detail::require(sums.size() == sums_.size() && (kept == 0 ? values.empty() : values.size() / kept == count) &&
                         values.size() == count * kept,
-                    "slice_samples: what was saved is of other slices");
+                    "gradiveq::import_state: samples of ", count, " tensors must have ", kept, " values each and ",
+                    sums_.size(), " sums, got ", values.size(), " values and ", sums.size(), " sums");
     count_ = count;
     values_ = std::move(values);
     sums_ = std::move(sums);

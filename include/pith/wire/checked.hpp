@@ -35,19 +35,20 @@ class error_flag {
 
   /// Throws wire_error if a payload was wrong; waits.
   void require_none() const {
-    if (auto const found = faults(); found != 0) throw wire_error(detail::sentence("checked: ", describe(found)));
+    if (auto const found = faults(); found != 0)
+      throw wire_error(detail::sentence("error_flag::require_none: ", describe(found)));
   }
 
  private:
   static std::string describe(std::uint32_t found) {
-    auto text = std::string("a payload");
+    auto text = std::string();
     auto const add = [&](std::uint32_t bit, char const* words) {
-      if ((found & bit) != 0) text.append(text.size() > 9 ? ", " : " ").append(words);
+      if ((found & bit) != 0) text.append(text.empty() ? "payloads had " : "; ").append(words);
     };
-    add(fault::format, "is none of this version");
-    add(fault::identity, "is of another codec, tensor, shape, seed or rank");
-    add(fault::step, "is of another step");
-    add(fault::checksum, "has a wrong checksum");
+    add(fault::format, "another version");
+    add(fault::identity, "another codec, tensor, shape, seed or rank");
+    add(fault::step, "another step");
+    add(fault::checksum, "a wrong checksum");
     return text;
   }
 

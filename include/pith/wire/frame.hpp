@@ -34,14 +34,14 @@ std::uint64_t payload_checksum(E const& exec, span<std::byte const> payload, wor
 template <class In, class C>
 void require_same(C const& codec, shape const& dims, wire::header const& h, std::size_t frame_bytes) {
   auto const name = codec.name();
-  require_wire(h.codec == name, "open: expected codec ", name, ", found ", printable(h.codec));
-  require_wire(h.element == kind_of<In>(), "open: expected elements of ", element_name(kind_of<In>()), ", found ",
+  require_wire(h.codec == name, "open: the frame's codec must be ", name, ", got ", printable(h.codec));
+  require_wire(h.element == kind_of<In>(), "open: the frame's elements must be ", element_name(kind_of<In>()), ", got ",
                element_name(h.element));
-  require_wire(h.dims == dims, "open: expected ", dims.n, " elements in ", dims.rows, " rows, found ", h.dims.n, " in ",
-               h.dims.rows);
+  require_wire(h.dims == dims, "open: the frame's tensor must have ", dims.n, " elements in ", dims.rows, " rows, got ",
+               h.dims.n, " in ", h.dims.rows);
   auto const size = payload_bytes<In>(codec, dims);
-  require_wire(h.payload_bytes == size, "open: expected a payload of ", size, " bytes, found one of ", h.payload_bytes);
-  require_wire(frame_bytes == h.bytes() + size, "open: expected a frame of ", h.bytes() + size, " bytes, found ",
+  require_wire(h.payload_bytes == size, "open: the payload must have ", size, " bytes, got ", h.payload_bytes);
+  require_wire(frame_bytes == h.bytes() + size, "open: the frame must have ", h.bytes() + size, " bytes, got ",
                frame_bytes);
 }
 
@@ -74,8 +74,8 @@ void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> con
   auto const id = state.id();
   auto h = header{codec.name(), kind_of<In>(), state.dims(), 0, {id.seed, id.tensor, id.rank}, 0, 0};
   h.payload_bytes = payload_bytes<In>(codec, h.dims);
-  detail::require_size("wire::seal", "the bytes of the frame", h.bytes() + h.payload_bytes, frame.size());
-  detail::require_aligned("wire::seal", "the frame", frame.data());
+  detail::require_size("wire::seal", "frame", h.bytes() + h.payload_bytes, frame.size(), " bytes");
+  detail::require_aligned("wire::seal", "frame", frame.data());
   detail::require_name("wire::seal", h.codec);
   ws.require("wire::seal", "wire::workspace_bytes", wire::workspace_bytes<In>(exec, codec, h.dims));
   auto const payload = frame.subspan(h.bytes());
@@ -97,15 +97,15 @@ header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,
             span_on<E, std::type_identity_t<In>> gradient, codec_state<In, C, E>& state, workspace_on<E>& ws) {
   detail::explain_frame<In, C, E>();
   auto const& dims = state.dims();
-  detail::require_size("wire::open", "the elements of the gradient", dims.n, gradient.size());
-  detail::require_aligned("wire::open", "the frame", frame.data());
+  detail::require_size("wire::open", "gradient", dims.n, gradient.size());
+  detail::require_aligned("wire::open", "frame", frame.data());
   auto h = read_header(frame);
   detail::require_same<In>(codec, dims, h, frame.size());
   ws.require("wire::open", "wire::workspace_bytes", wire::workspace_bytes<In>(exec, codec, dims));
   auto const payload = frame.subspan(h.bytes());
   auto const sum = detail::payload_checksum(exec, payload, ws);
-  detail::require_wire(sum == h.payload_checksum, "open: expected the payload's checksum ", h.payload_checksum,
-                       ", found ", sum);
+  detail::require_wire(sum == h.payload_checksum, "open: the payload is damaged: its checksum must be ",
+                       h.payload_checksum, ", got ", sum);
   auto const id = call{&h.step, h.whose.seed, 0, h.whose.tensor, h.whose.rank, 0, 0};
   detail::decode_payload<In>(codec, exec, id, dims, payload, stream_on<E, In>{gradient.data(), dims.n}, state.agreed(),
                              ws);

@@ -124,17 +124,18 @@ inline header_fields fields_of(wire::header const& h) {
 
 /// Refuses what is no header of this version, from the first byte on.
 inline void check_fields(header_fields const& f, std::size_t available) {
-  require_wire(std::memcmp(f.magic, "pith", 4) == 0,
-               "read_header: expected a frame, which begins with \"pith\", found \"", printable({f.magic, 4}), "\"");
-  require_wire(f.version == wire::version, "read_header: expected version ", wire::version, ", found ", f.version);
-  require_wire(f.name_bytes <= longest_name, "read_header: expected a codec's name of at most ", longest_name,
-               " bytes, found ", f.name_bytes);
+  require_wire(std::memcmp(f.magic, "pith", 4) == 0, "read_header: a frame must begin with \"pith\", got \"",
+               printable({f.magic, 4}), "\"");
+  require_wire(f.version == wire::version, "read_header: the frame's version must be ", wire::version, ", got ",
+               f.version);
+  require_wire(f.name_bytes <= longest_name, "read_header: the codec's name must have at most ", longest_name,
+               " bytes, got ", f.name_bytes);
   auto const size = header_bytes(f.name_bytes);
-  require_wire(available >= size, "read_header: expected a header of ", size, " bytes, found ", available);
+  require_wire(available >= size, "read_header: the header must have at least ", size, " bytes, got ", available);
 }
 
 inline void require_name(char const* call, std::string_view name) {
-  require(name.size() <= longest_name, call, ": a codec's name must have at most ", longest_name, " bytes, got ",
+  require(name.size() <= longest_name, call, ": the codec's name must have at most ", longest_name, " bytes, got ",
           name.size());
 }
 
@@ -146,16 +147,16 @@ inline void check_sum(span<std::byte const> bytes) {
   std::memcpy(copy, bytes.data(), size);
   std::memcpy(&said, bytes.data() + size, sizeof said);
   auto const sum = wire::checksum({copy, size});
-  require_wire(said == sum, "read_header: expected the header's checksum ", said, ", found ", sum);
+  require_wire(said == sum, "read_header: the header is damaged: its checksum must be ", said, ", got ", sum);
 }
 
 /// Refuses what a header with a right checksum cannot say.
 inline void check_values(header_fields const& f) {
   auto const is_known = 1 <= f.element && f.element <= 4;
-  require_wire(is_known, "read_header: expected elements of kind 1 to 4, found ", unsigned{f.element});
-  require_wire(f.tensor < 1u << 24, "read_header: expected a tensor's number below 2^24, found ", f.tensor);
+  require_wire(is_known, "read_header: the element kind must be in [1, 4], got ", unsigned{f.element});
+  require_wire(f.tensor < 1u << 24, "read_header: tensor must be below 2^24, got ", f.tensor);
   auto const spare = f.reserved_byte | f.reserved[0] | f.reserved[1] | f.reserved[2];
-  require_wire(spare == 0, "read_header: expected zeros in reserved bytes, found ", spare);
+  require_wire(spare == 0, "read_header: reserved bytes must be 0, got ", spare);
 }
 
 }  // namespace detail
@@ -166,7 +167,7 @@ namespace wire {
 inline void write_header(header const& h, span<std::byte> to) {
   auto const size = h.bytes();
   detail::require_name("wire::write_header", h.codec);
-  detail::require(to.size() >= size, "wire::write_header: the header needs ", size, " bytes, got ", to.size());
+  detail::require(to.size() >= size, "wire::write_header: 'to' must have at least ", size, " bytes, got ", to.size());
   auto const fields = detail::fields_of(h);
   std::memset(to.data(), 0, size);
   std::memcpy(to.data(), &fields, sizeof fields);
@@ -185,8 +186,8 @@ inline void write_header(header const& h, span<std::byte> to) {
 ///            allocate so much
 inline header read_header(span<std::byte const> bytes) {
   auto f = detail::header_fields();
-  detail::require_wire(bytes.size() >= detail::header_bytes(0), "read_header: expected a header of at least ",
-                       detail::header_bytes(0), " bytes, found ", bytes.size());
+  detail::require_wire(bytes.size() >= detail::header_bytes(0), "read_header: the header must have at least ",
+                       detail::header_bytes(0), " bytes, got ", bytes.size());
   std::memcpy(&f, bytes.data(), sizeof f);
   detail::check_fields(f, bytes.size());
   detail::check_sum(bytes.first(detail::header_bytes(f.name_bytes)));
