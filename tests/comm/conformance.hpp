@@ -55,6 +55,7 @@ template <class T, class E>
 pith::buffer<T, E> put(E const& exec, std::vector<T> const& values) {
   auto memory = pith::buffer<T, E>(exec, values.size());
   exec.upload(memory.data(), values.data(), memory.size_bytes());
+  exec.wait();  // the values may be gone before a stream reads them
   return memory;
 }
 template <class T, class E>
