@@ -3,10 +3,6 @@
 
 #include <cstdint>
 
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
-
 namespace pith::inline v0::detail {
 
 /// While it lives, this thread rounds to nearest, keeps subnormal numbers and raises no signal; then it is as it was
@@ -17,11 +13,11 @@ namespace pith::inline v0::detail {
 class default_float_environment {
  public:
 #if defined(__x86_64__)
-  default_float_environment() : found_(_mm_getcsr()) {
-    if ((found_ & ~flags) != usual) _mm_setcsr(usual);
+  default_float_environment() : found_(__builtin_ia32_stmxcsr()) {
+    if ((found_ & ~flags) != usual) __builtin_ia32_ldmxcsr(usual);
   }
   ~default_float_environment() {
-    if ((found_ & ~flags) != usual) _mm_setcsr(found_);
+    if ((found_ & ~flags) != usual) __builtin_ia32_ldmxcsr(found_);
   }
 
  private:
