@@ -390,7 +390,7 @@ TEST_CASE("kernels, options and states that cannot be are refused") {
   });
 }
 
-TEST_CASE("a refused call of a schedule leaves nothing behind, in whichever phase, between steps and in one") {
+TEST_CASE("a refused call of a schedule changes nothing, in any phase, between steps and during one") {
   using schedule = schedule_of<float>;
   auto const few = std::vector<float>(7);
   auto const refusals = std::vector<std::pair<bool, std::function<void(schedule&, std::vector<float> const&)>>>{

@@ -62,7 +62,7 @@ std::string told_of(unsigned odd, specs const& its, any const& codec, pith::exch
   });
 }
 
-/// Of the next gathering rank 1 receives a bit that nobody sent.
+/// Rank 1 receives the next all-gather with one bit flipped.
 struct damaging {
   pith::thread_communicator comm;
   bool* damages;

@@ -184,7 +184,7 @@ void check_means(unsigned ranks, std::vector<gather> const& how, bool sends_all,
   }
 }
 
-/// The residual of a tensor with feedback in a rank's saved state: a step and values a tensor.
+/// The residual of a tensor, read from a rank's saved state. That has, per tensor, a step and the residual's values.
 std::vector<float> residual(std::vector<std::byte> const& saved, std::size_t tensor) {
   auto const state = pith::detail::open_states("export_state", saved).states;
   std::size_t at = 0;

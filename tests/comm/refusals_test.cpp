@@ -1,4 +1,4 @@
-// tests/comm/refusals_test.cpp — a refused call of an exchange leaves nothing behind, in whichever phase of a step.
+// tests/comm/refusals_test.cpp — a refused call of an exchange changes nothing, in any phase of a step.
 #include <pith/adapt/accordion.hpp>
 #include <pith/adapt/fixed_schedule.hpp>
 #include <pith/adapt/gravac.hpp>
@@ -196,7 +196,7 @@ codec feeding_back(double density = 0.25) { return pith::error_feedback(pith::ra
 
 }  // namespace
 
-TEST_CASE("a refused call of a gradient_exchange leaves nothing behind") {
+TEST_CASE("a refused call of a gradient_exchange changes nothing") {
   auto const with = [](codec const& c, pith::exchange_options const& o = refused_options) {
     return pith::make_exchange<float>(seq, refused_alone, refused_tensors, c, o);
   };
@@ -228,7 +228,7 @@ TEST_CASE("a refused call of a gradient_exchange leaves nothing behind") {
   }
 }
 
-TEST_CASE("a call that is refused on one rank leaves nothing behind on any") {
+TEST_CASE("a call that is refused on one rank changes no rank") {
   pith::run_ranks(2, [](pith::thread_communicator comm) {
     auto const fed_back = codec(pith::error_feedback(pith::top_k(0.25) | pith::qsgd<4>()));
     auto const make = [&] { return pith::make_exchange<float>(seq, comm, refused_tensors, fed_back, refused_options); };
@@ -261,7 +261,7 @@ TEST_CASE("a controller that refuses what it shall load is as it was") {
   check(pith::warm_up(0.01, 10));
 }
 
-TEST_CASE("a refused call of an adaptive_exchange leaves nothing behind") {
+TEST_CASE("a refused call of an adaptive_exchange changes nothing") {
   auto const check = [](auto const& controller, auto const& another) {
     auto const with = [](auto const& r, pith::exchange_options const& o) {
       auto ex = pith::make_adaptive_exchange<float>(seq, refused_alone, refused_tensors, feeding_back(), r, o);

@@ -25,7 +25,7 @@ namespace {
 using fuzz::input;
 using fuzz::spoiled_group;
 
-/// Whether it returned; it may throw what a rank is told of bytes that are damaged, or of ranks that differ.
+/// Whether the call returned. It may throw the errors that stand for damaged messages and for ranks that differ.
 template <class F>
 bool returns(F const& call) {
   try {

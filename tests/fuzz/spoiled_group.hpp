@@ -12,7 +12,7 @@
 namespace fuzz {
 
 /// All other ranks send what this one sends, and add zeros to sums. What arrives from them is edited as an input says.
-/// A part of four ranks has two, of which the first rank of all is the first and the last rank the second.
+/// split() of four ranks returns a group of two: rank 0 becomes its rank 0, and rank 3 its rank 1.
 class spoiled_group {
  public:
   spoiled_group(unsigned rank, unsigned size, input& from) : rank_(rank), size_(size), from_(&from) {}

@@ -12,8 +12,8 @@ namespace pith::inline v0 {
 /// When ranks make sure that they do the same.
 enum class verify : std::uint8_t {
   when_built,  ///< the same tensors, codecs and options
-  each_step,  ///< and before each step the same codecs and agreed states: for debugging, two gatherings of 24 and 8 bytes and a
-              ///< pass over these states
+  each_step,  ///< also the same codecs and agreed states, in each step; costs two all-gathers, of 24 and of 8 bytes, and
+              ///< a pass over these states: for debugging
 };
 
 /// Equal on all ranks, but for `trace`.

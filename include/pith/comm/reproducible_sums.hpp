@@ -113,7 +113,7 @@ class reproducible_sums {
   struct part_of {};
   reproducible_sums(part_of, Comm& whole, unsigned color) : comm_(whole.split(color)) {}
 
-  /// A gathering of sums, which lie in memory of its own until it ends.
+  /// An all-gather of the sums. The request owns the memory of the sums until it ends.
   template <class R>
   class request {
    public:

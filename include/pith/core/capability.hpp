@@ -40,14 +40,14 @@ concept projection = requires {
   requires std::remove_cvref_t<S>::is_projection;
 };
 
-/// D embeds values isometrically, |D(y) - D(z)| = |y - z|, so that the errors of a stage behind it keep their size.
+/// D embeds values isometrically, |D(y) - D(z)| = |y - z|, so that the errors of later stages keep their size.
 template <class S>
 concept isometric = requires {
   requires std::remove_cvref_t<S>::is_isometric;
 };
 
-/// |C(x)| = |x|, D(C(x)) = x and |D(y) - D(z)| <= |y - z|: errors of a stage behind it grow no larger. Where C adds
-/// padding, which D cuts off, it is not isometric.
+/// |C(x)| = |x|, D(C(x)) = x and |D(y) - D(z)| <= |y - z|: the errors of later stages do not grow. It need not
+/// be isometric: C may add padding, which D cuts off.
 template <class S>
 concept rotation = requires {
   requires std::remove_cvref_t<S>::is_rotation;
