@@ -5,7 +5,7 @@
 
 #include <mpi.h>
 
-#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,19 +23,18 @@ namespace detail {
 
 /// What MPI reads and writes while a call is under way. Later calls use it again, so that a step allocates nothing.
 struct mpi_call {
-  struct message {
-    MPI_Request request;
-    int bytes;  ///< that must come, or MPI_UNDEFINED
-  };
-  std::vector<message> messages;
-  std::vector<int> counts;  ///< and displacements, of each rank
+  std::vector<MPI_Request> requests;
+  std::vector<MPI_Datatype> types;
   std::vector<std::byte> memory;
 
-  /// What ranks must agree on: `own` must be what `others` passed or expect, once `agreement` is done.
-  MPI_Request agreement = MPI_REQUEST_NULL;
-  std::vector<std::int64_t> asked, own, others;
+  /// Ranks agree on sizes where `received` is `expected` once `agreement` is done.
+  std::array<MPI_Request, 2> agreement = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  std::array<std::int64_t, 2> sent, expected, received;
 
-  void clear() { messages.clear(), counts.clear(), asked.clear(), own.clear(), others.clear(); }
+  void clear() {
+    for (auto& type : types) MPI_Type_free(&type);
+    types.clear(), requests.clear();
+  }
 };
 
 /// What a communicator shares with its requests: how long they may take, and the first error, which ends its use.
@@ -122,16 +122,24 @@ class mpi_request {
     }
   }
 
-  /// Where the next call of MPI, made by check(), puts its request; `bytes` must come by it.
-  MPI_Request* next(int bytes = MPI_UNDEFINED) {
-    call_->messages.push_back({MPI_REQUEST_NULL, bytes});
-    return &call_->messages.back().request;
-  }
+  /// Where the next call of MPI, made by check(), puts its request.
+  MPI_Request* next() { return &call_->requests.emplace_back(MPI_REQUEST_NULL); }
   void check(int code) { link_->check(code, name_); }
   /// That lives as long as MPI may use it.
   std::byte* memory(std::size_t bytes) {
     call_->memory.resize(bytes);
     return call_->memory.data();
+  }
+  /// n bytes of every `stride`, as MPI counts them.
+  std::pair<int, MPI_Datatype> strided(int n, std::size_t stride) {
+    if (static_cast<std::size_t>(n) == stride) return {n, MPI_BYTE};
+    auto bytes = MPI_DATATYPE_NULL;
+    check(MPI_Type_contiguous(n, MPI_BYTE, &bytes));
+    auto& type = call_->types.emplace_back(MPI_DATATYPE_NULL);
+    check(MPI_Type_create_resized(bytes, 0, static_cast<MPI_Aint>(stride), &type));
+    check(MPI_Type_commit(&type));
+    check(MPI_Type_free(&bytes));
+    return {1, type};
   }
   detail::mpi_call& call() { return *call_; }
   char const* name() const { return name_; }
@@ -142,8 +150,8 @@ class mpi_request {
   bool poll() {
     link_->require_usable();
     agree();
-    while (done_ < call_->messages.size() && is_done(call_->messages[done_])) ++done_;
-    if (done_ == call_->messages.size() && has_agreed_) return true;
+    while (done_ < call_->requests.size() && is_done(call_->requests[done_])) ++done_;
+    if (done_ == call_->requests.size() && has_agreed_) return true;
     auto const now = clock::now();
     if (begin_ == clock::time_point()) begin_ = now;
     if (now - begin_ > link_->timeout()) {
@@ -153,29 +161,23 @@ class mpi_request {
     return false;
   }
 
-  /// Where ranks differ both sides throw, and none waits for bytes that do not come.
+  /// Where sizes differ the ranks on both sides throw, and none waits for bytes that do not come.
   void agree() {
-    if (has_agreed_ || !is_done(call_->agreement)) return;
-    has_agreed_ = true;
-    auto const differ = std::mismatch(call_->own.begin(), call_->own.end(), call_->others.begin());
-    if (differ.first != call_->own.end()) fail_sizes(*differ.first, *differ.second);
-  }
-  bool is_done(detail::mpi_call::message& m) {
-    MPI_Status status;
-    if (!is_done(m.request, &status)) return false;
-    int got = m.bytes;
-    if (m.bytes != MPI_UNDEFINED) check(MPI_Get_count(&status, MPI_BYTE, &got));
-    if (got != m.bytes) fail_sizes(m.bytes, got);
-    return true;
-  }
-  bool is_done(MPI_Request& request, MPI_Status* status = MPI_STATUS_IGNORE) {
+    if (has_agreed_) return;
     int done = 0;
-    check(MPI_Test(&request, &done, status));
-    return done;
+    check(MPI_Testall(2, call_->agreement.data(), &done, MPI_STATUSES_IGNORE));
+    if (!done) return;
+    has_agreed_ = true;
+    auto const& [own, other] = std::tie(call_->expected, call_->received);
+    auto const at = own[0] == other[0] ? 1 : 0;
+    if (own == other) return;
+    link_->fail(detail::sentence("mpi_communicator: ", name_, ": ranks must pass equal sizes, got ", std::abs(own[at]),
+                                 " on this rank and ", std::abs(other[at]), " on another"));
   }
-  [[noreturn]] void fail_sizes(std::int64_t own, std::int64_t other) {
-    link_->fail(detail::sentence("mpi_communicator: ", name_, ": ranks must pass equal sizes, got ", std::abs(own),
-                                 " on this rank and ", std::abs(other), " on another"));
+  bool is_done(MPI_Request& request) {
+    int done = 0;
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+    return done;
   }
 
   static constexpr unsigned hasty = 100, patient = 10000;

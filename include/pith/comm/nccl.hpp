@@ -103,31 +103,10 @@ class nccl_communicator {
   }
 
   template <streamed E>
-  nccl_request all_gather_v(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
-                            span<std::size_t const> sizes) {
-    arguments().all_gather_v(mine.size(), all.size(), sizes);
-    return grouped(exec, [&, offset = std::size_t{0}](unsigned r) mutable {
-      auto const at = std::exchange(offset, offset + sizes[r]);
-      return swap(mine, r, all.subspan(at, sizes[r]), r);
-    });
-  }
-
-  template <streamed E>
   nccl_request all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
     auto const n = mine.size() / size();
     return grouped(exec, [&](unsigned r) { return swap(mine.subspan(r * n, n), r, all.subspan(r * n, n), r); });
-  }
-
-  template <streamed E>
-  nccl_request all_to_all_v(E const& exec, span_on<E, std::byte const> mine, span<std::size_t const> sizes_to,
-                            span_on<E, std::byte> all, span<std::size_t const> sizes_from) {
-    arguments().all_to_all_v(mine.size(), sizes_to, all.size(), sizes_from);
-    return grouped(exec, [&, sent = std::size_t{0}, received = std::size_t{0}](unsigned r) mutable {
-      auto const from = mine.subspan(std::exchange(sent, sent + sizes_to[r]), sizes_to[r]);
-      auto const to = all.subspan(std::exchange(received, received + sizes_from[r]), sizes_from[r]);
-      return swap(from, r, to, r);
-    });
   }
 
   template <streamed E>

@@ -12,7 +12,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <string_view>
 #include <thread>
 #include <type_traits>
@@ -67,7 +66,6 @@ struct shown_memory {
   void* data = nullptr;
   std::size_t bytes = 0;
   unsigned number = 0;                  ///< the rank that it is for, or the colour of a split
-  std::size_t const* sizes = nullptr;   ///< of the pieces that `data` is made of
   class thread_group* group = nullptr;  ///< that a split made
 };
 
@@ -126,37 +124,12 @@ class thread_communicator {
   }
 
   template <executor E>
-  completed all_gather_v(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
-                         span<std::size_t const> sizes) {
-    arguments().all_gather_v(mine.size(), all.size(), sizes);
-    show({.call = "all_gather_v", .data = bytes_of(mine), .bytes = mine.size()});
-    for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).bytes, sizes[r]);
-    auto* to = all.data();
-    for (unsigned r = 0; r < size(); to += sizes[r++]) exec.copy(to, shown(r).data, sizes[r]);
-    return done();
-  }
-
-  template <executor E>
   completed all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
     show({.call = "all_to_all", .data = bytes_of(mine), .bytes = mine.size()});
     for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).bytes, mine.size());
     auto const piece = mine.size() / size();
     for (unsigned r = 0; r < size(); ++r) exec.copy(all.data() + r * piece, at(r, rank_ * piece), piece);
-    return done();
-  }
-
-  template <executor E>
-  completed all_to_all_v(E const& exec, span_on<E, std::byte const> mine, span<std::size_t const> sizes_to,
-                         span_on<E, std::byte> all, span<std::size_t const> sizes_from) {
-    arguments().all_to_all_v(mine.size(), sizes_to, all.size(), sizes_from);
-    show({.call = "all_to_all_v", .data = bytes_of(mine), .bytes = mine.size(), .sizes = sizes_to.data()});
-    for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).sizes[rank_], sizes_from[r]);
-    auto* to = all.data();
-    for (unsigned r = 0; r < size(); to += sizes_from[r++]) {
-      auto const before = std::accumulate(shown(r).sizes, shown(r).sizes + rank_, std::size_t{0});
-      exec.copy(to, at(r, before), sizes_from[r]);
-    }
     return done();
   }
 
