@@ -88,6 +88,11 @@ class gradient_exchange {
   /// The elements of all tensors.
   std::uint64_t size() const { return model().size(); }
   std::size_t buckets() const { return engine_->pipeline.buckets(); }
+  /// The bucket that a tensor travels in.
+  std::size_t bucket_of(std::size_t tensor) const {
+    require_tensor("bucket_of", tensor);
+    return engine_->ready.bucket_of(tensor);
+  }
 
   /// The bytes that a rank hands to the communicator in a step, padding included; gathered ones travel to all others,
   /// scattered ones to one rank each, passed ones to one rank. Where they vary they are those of the last step, and
@@ -165,6 +170,7 @@ class gradient_exchange {
     guarded([this] { is_running_ ? engine_->thread->join() : engine_->run(); });
     phase_ = phase::idle;
     is_running_ = false;
+    is_measured_ = true;
   }
 
   /// Leaves a step out, on all ranks: nothing is exchanged, gradients and states stay what they are, so what a codec
@@ -200,6 +206,27 @@ class gradient_exchange {
     change_to(std::move(codecs));
   }
 
+  /// Lays out the buckets anew by what the last step measured: when each gradient was ready, and how long buckets
+  /// travelled. Tensors then travel in the order in which their gradients are ready on the slowest rank, so that none
+  /// waits for a later one, in buckets whose last transfer ends as early as the limits of bucket_bytes let it. No mean
+  /// changes, as far as the communicator's sums do not depend on how long a transfer is. Between steps, by all ranks,
+  /// after a step or two with begin() before backward and ready() within it.
+  ///
+  ///   cost     two small gathers and a new plan; memory where a bucket has become larger
+  ///   errors   agreement_error on all ranks where messages were damaged on some; then the old buckets stay. On a device
+  ///            times are the host's, which enqueues
+  void fit_buckets() {
+    require_idle("fit_buckets");
+    detail::require(is_measured_,
+                    "gradient_exchange: fit_buckets() must be called after a step with these buckets: none has ended");
+    auto layout = engine_->pipeline.fit(agreed_times());
+    require_equal_buckets(layout);
+    engine_->pipeline.lay_out(std::move(layout));
+    engine_->pipeline.connect();
+    engine_->ready.lay_out(engine_->pipeline.layout());
+    is_measured_ = false;
+  }
+
   /// What each step measures, in the executor's memory: of each tensor |g|^2, written to `squares` from the next step on,
   /// and what its codec keeps (core/measured.hpp; null if it never measures).
   void measure_gradients(double* squares) { model().measure_into(squares); }
@@ -208,8 +235,7 @@ class gradient_exchange {
   /// What feedback keeps of a tensor on this rank, on the host, between steps: pith::fed_back of its codec and state.
   std::vector<accum<In>> fed_back(std::size_t tensor) {
     require_idle("fed_back");
-    detail::require(tensor < tensors().size(), "gradient_exchange::fed_back: tensor must be below ", tensors().size(),
-                    ", got ", tensor);
+    require_tensor("fed_back", tensor);
     return pith::fed_back<In>(exec_, codecs()[tensor], model().state(tensor));
   }
 
@@ -266,7 +292,7 @@ class gradient_exchange {
     engine(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy, exchange_options const& o)
         : pipeline(exec, comm,
                    {exec, std::move(tensors), policy, o.seed, static_cast<std::uint16_t>(comm.rank()), comm.size()}, o),
-          ready(pipeline.ranges(), pipeline.model().specs().size()) {}
+          ready(pipeline.layout(), pipeline.model().specs().size()) {}
     engine(engine const&) = delete;
     engine& operator=(engine const&) = delete;
     ~engine() { ready.cancel(); }
@@ -300,6 +326,23 @@ class gradient_exchange {
     detail::require_agreement(exec_, engine_->pipeline.comm(), mine, described, failure);
     engine_->pipeline.apply(*std::move(next));
     engine_->pipeline.connect();
+  }
+
+  std::vector<detail::tensor_times> agreed_times() const {
+    auto const n = tensors().size();
+    auto const travels = engine_->pipeline.travels();
+    auto mine = std::vector<detail::tensor_times>(n);
+    for (std::size_t i = 0; i < n; ++i) mine[i] = {engine_->ready.times()[i].count(), travels[i]};
+    return detail::times_of_all(detail::gather_on_host(exec_, engine_->pipeline.comm(), mine), n);
+  }
+  void require_equal_buckets(detail::bucket_list const& layout) const {
+    auto described = std::vector<std::string>(tensors().size());
+    for (std::size_t b = 0; b < layout.size(); ++b) {
+      for (auto const i : layout[b]) described[i] = detail::text('"', tensors()[i].name, "\" in bucket ", b);
+    }
+    auto mine = detail::agreement();
+    mine.describe(described);
+    detail::require_agreement(exec_, engine_->pipeline.comm(), mine, described, nullptr);
   }
 
   void add(std::size_t tensor) {
@@ -336,10 +379,13 @@ class gradient_exchange {
     detail::require(phase_ == phase::ready, "gradient_exchange: ", call,
                     "() must be called during a step: call begin() first");
   }
+  void require_tensor(char const* call, std::size_t tensor) const {
+    detail::require(tensor < tensors().size(), "gradient_exchange::", call, ": tensor must be below ", tensors().size(),
+                    ", got ", tensor);
+  }
   void require_missing(std::size_t tensor) const {
     require_step("ready");
-    detail::require(tensor < tensors().size(), "gradient_exchange::ready: tensor must be below ", tensors().size(),
-                    ", got ", tensor);
+    require_tensor("ready", tensor);
     engine_->ready.require_missing(tensor);
   }
   void require_weight(double weight) const {
@@ -365,7 +411,7 @@ class gradient_exchange {
                         std::string(E::name()),
                         text(PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR),
                         std::string(detail::gather_name(o.how)),
-                        text(o.bucket_bytes),
+                        o.bucket_bytes ? text(*o.bucket_bytes) : text("unset"),
                         text(o.is_weighted ? "true" : "false"),
                         text(o.when == verify::each_step ? "each_step" : "when_built"),
                         text(o.seed)};
@@ -388,7 +434,8 @@ class gradient_exchange {
   bool is_weighted_;
   std::uint64_t seed_;
   phase phase_ = phase::idle;
-  bool is_running_ = false;  ///< the engine's thread, in this step
+  bool is_running_ = false;   ///< the engine's thread, in this step
+  bool is_measured_ = false;  ///< the times of a step
   std::unique_ptr<engine> engine_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/comm/exchange_plan.hpp>
+#include <pith/comm/messages.hpp>
 #include <pith/comm/policy.hpp>
 #include <pith/core/error.hpp>
 
@@ -85,30 +86,11 @@ struct codec_cost {
 
 /// What a rank does in a step: calls, elements and messages.
 struct exchange_work {
-  /// So many messages one after another, of so many bytes each, among the ranks of a group.
-  struct messages {
-    double count = 0, bytes = 0;
-    rank_group among = {};
-  };
-
   double tensors = 0, encoded = 0, decoded = 0;
   std::vector<messages> sent = {};
 };
 
 namespace detail {
-
-/// In a ring a rank sends a P-th of a sum 2 (P - 1) times; it swaps with one other, and shifts to one; what is gathered
-/// or dealt out it sends to each of the others.
-inline exchange_work::messages messages_of(transport how, double bytes, unsigned ranks, rank_group const& among) {
-  auto const others = static_cast<double>(ranks - 1);
-  switch (how) {
-    case transport::sum:
-    case transport::max: return {2 * others, bytes / ranks, among};
-    case transport::swap:
-    case transport::shift: return {1, bytes, among};
-    default: return {others, bytes, among};
-  }
-}
 
 /// Adds a tensor's elements to the work: as many as the payloads that a rank produces and receives are of its own.
 inline void add_elements(exchange_work& work, transfer const& moves, unsigned all, double elements_a_byte) {
