@@ -123,10 +123,6 @@ class ready_buckets {
     changed_.notify_all();
   }
 
-  bool is_cancelled() const {
-    auto const lock = std::lock_guard(mutex_);
-    return is_cancelled_;
-  }
   bool has(std::size_t bucket) const {
     auto const lock = std::lock_guard(mutex_);
     return missing_[bucket] == 0;
@@ -137,10 +133,10 @@ class ready_buckets {
     changed_.wait(lock, [&] { return missing_[bucket] == 0 || is_cancelled_; });
     return !is_cancelled_;
   }
-  /// Waits as long as a transfer may do without being asked how it goes.
-  bool comes_soon(std::size_t bucket) const {
+  /// Waits for so long, and returns whether there is nothing more to wait for: the bucket is ready, or cancelled.
+  bool comes_within(duration most, std::size_t bucket) const {
     auto lock = std::unique_lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::microseconds(50), [&] { return missing_[bucket] == 0; });
+    return changed_.wait_for(lock, most, [&] { return missing_[bucket] == 0 || is_cancelled_; });
   }
 
  private:

@@ -1,6 +1,7 @@
 // pith/comm/exchange_pipeline.hpp — the rounds of all buckets, one behind the other, with work under each transfer.
 #pragma once
 
+#include <pith/comm/backoff.hpp>
 #include <pith/comm/bucket_fit.hpp>
 #include <pith/comm/bucket_rounds.hpp>
 #include <pith/comm/buckets.hpp>
@@ -224,7 +225,8 @@ class exchange_pipeline {
   }
   /// Lets a round travel until the gradients of a bucket are there; if they come after it, it lands meanwhile.
   void travel_until(std::size_t bucket, ready_buckets const& ready, workspace_on<E>& ws) {
-    while (!flight_.test(exec_) && !ready.is_cancelled() && !ready.comes_soon(bucket)) {
+    auto naps = backoff();
+    while (!flight_.test(exec_) && !ready.comes_within(naps.next(), bucket)) {
     }
     if (!ready.has(bucket)) land(ws);
   }
