@@ -6,6 +6,7 @@
 #include <pith/comm/bucket_rounds.hpp>
 #include <pith/comm/buckets.hpp>
 #include <pith/comm/exchange_options.hpp>
+#include <pith/comm/exchange_report.hpp>
 #include <pith/comm/exchanged_tensors.hpp>
 #include <pith/comm/flight.hpp>
 #include <pith/comm/messages.hpp>
@@ -74,24 +75,13 @@ class exchange_pipeline {
   void lay_out(bucket_list layout) {
     layout_ = std::move(layout);
     plan();
+    log_.begin_step();
   }
   /// Those that end early by such times of all tensors, equal on all ranks.
   bucket_list fit(std::vector<tensor_times> const& times) const { return fit_buckets(times, bytes_, limits_); }
 
-  /// The nanoseconds that each tensor travelled in the last step, as this rank saw it: of those of its bucket, a share by
-  /// the bytes that it sent.
-  std::vector<std::int64_t> travels() const {
-    auto const wire = wire_bytes();
-    auto each = std::vector<std::int64_t>(wire.size());
-    for (std::size_t b = 0; b < layout_.size(); ++b) {
-      double all = 0;
-      for (auto const tensor : layout_[b]) all += wire[tensor];
-      for (auto const tensor : layout_[b]) {
-        if (all > 0) each[tensor] = static_cast<std::int64_t>(1e9 * log_.seconds()[b].transfer * wire[tensor] / all);
-      }
-    }
-    return each;
-  }
+  /// What was done for each bucket in the last step.
+  std::vector<bucket_seconds> const& seconds() const { return log_.seconds(); }
 
   /// Makes the communicators that transfers need: a call of all ranks, once they agree on their tensors.
   void connect() {
@@ -104,12 +94,15 @@ class exchange_pipeline {
     for (auto const& b : buckets_) bytes += b.plan().sent_bytes(how, among);
     return bytes;
   }
-  /// The bytes of each tensor that a rank's interface sends in a step, padding included.
+  /// The bytes of each tensor that a rank's interface sent in the last step, padding included. Where gathered payloads
+  /// are cut down together, each has the share of its capacity.
   std::vector<double> wire_bytes() const {
     auto each = std::vector<double>(bytes_.size());
+    auto const gathered =
+        share(static_cast<double>(gathered_bytes_), static_cast<double>(sent_bytes(transport::all_gather)));
     for (auto const& b : buckets_) {
       for (auto const& r : b.plan().rounds()) {
-        for (auto const& g : r) add_wire_bytes(g, each);
+        for (auto const& g : r) add_wire_bytes(g, g.how == transport::all_gather ? gathered : 1, each);
       }
     }
     return each;
@@ -186,10 +179,10 @@ class exchange_pipeline {
     scratch_.grow(exec_, scratch + scratch_alignment);
     flight_.reserve(transfers);
   }
-  static void add_wire_bytes(exchange_plan::group const& g, std::vector<double>& each) {
+  static void add_wire_bytes(exchange_plan::group const& g, double factor, std::vector<double>& each) {
     for (auto const& s : g.slots) {
       auto const sent = messages_of(g.how, static_cast<double>(align_up(s.bytes, section_alignment)), g.ranks, g.among);
-      each[s.tensor] += sent.count * sent.bytes;
+      each[s.tensor] += factor * sent.count * sent.bytes;
     }
   }
   std::size_t scratch_bytes(exchange_plan::group const& g) const {

@@ -3,9 +3,12 @@
 
 #include <pith/comm/agreement.hpp>
 #include <pith/comm/buckets.hpp>
+#include <pith/comm/compression_loss.hpp>
 #include <pith/comm/exchange_options.hpp>
 #include <pith/comm/exchange_pipeline.hpp>
+#include <pith/comm/exchange_report.hpp>
 #include <pith/comm/exchanged_tensors.hpp>
+#include <pith/comm/messages.hpp>
 #include <pith/comm/policy.hpp>
 #include <pith/comm/progress_thread.hpp>
 #include <pith/comm/saved_state.hpp>
@@ -15,6 +18,7 @@
 #include <pith/version.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -67,6 +71,7 @@ class gradient_exchange {
     auto const described = failure ? std::vector<std::string>() : descriptions(codecs());
     detail::require_agreement(exec_, comm, agreement(described, options), described, failure);
     engine_->pipeline.connect();
+    lost_.resize(this->tensors().size());
   }
 
   /// One codec for all tensors.
@@ -162,6 +167,7 @@ class gradient_exchange {
   /// Ends the step: all gradients are means. What was not said to be ready is ready now.
   void wait() {
     require_step("wait");
+    auto const begun = clock::now();
     for (std::size_t i = 0; i < tensors().size(); ++i) {
       detail::require(model().is_laid(i), "gradient_exchange: wait() needs the gradient of tensor ", i, ", \"",
                       tensors()[i].name, "\": call ready(", i, ", gradient) first");
@@ -171,6 +177,7 @@ class gradient_exchange {
     phase_ = phase::idle;
     is_running_ = false;
     is_measured_ = true;
+    wait_seconds_ = std::chrono::duration<double>(clock::now() - begun).count();
   }
 
   /// Leaves a step out, on all ranks: nothing is exchanged, gradients and states stay what they are, so what a codec
@@ -227,6 +234,33 @@ class gradient_exchange {
     is_measured_ = false;
   }
 
+  /// What the last step sent and took on this rank, and what measure_errors measured; between steps. Before a step, and
+  /// after fit_buckets(), seconds are 0.
+  exchange_report report() const {
+    require_between_steps("report");
+    auto all = exchange_report();
+    auto const wire = engine_->pipeline.wire_bytes();
+    for (std::size_t i = 0; i < wire.size(); ++i) all.tensors.push_back(report_of(i, wire[i]));
+    detail::share_out(all.tensors, engine_->pipeline.seconds());
+    all.total = detail::total_of(all.tensors);
+    all.buckets = buckets();
+    all.wait_seconds = wait_seconds_;
+    return all;
+  }
+  /// Measures for report() what each codec loses of these gradients of this rank, all tensors one after another, before a
+  /// step: |g - C(g)| / |g| of a codec that has remembered nothing, so that feedback adds no residual and power_sgd has
+  /// no warm start. Changes neither gradients nor states.
+  ///
+  ///   cost     encodes and decodes all tensors once more, one by one; allocates, and waits for an executor
+  void measure_errors(span_on<E, In const> gradients) {
+    require_between_steps("measure_errors");
+    detail::require_size("gradient_exchange::measure_errors", "gradients", size(), gradients.size());
+    std::uint64_t first = 0;
+    for (std::size_t i = 0; i < tensors().size(); first += tensors()[i++].dims.n)
+      lost_[i] = detail::loss_of<In>(exec_, codecs()[i], tensors()[i].dims, model().whose(i),
+                                     gradients.subspan(first, tensors()[i].dims.n));
+  }
+
   /// What each step measures, in the executor's memory: of each tensor |g|^2, written to `squares` from the next step on,
   /// and what its codec keeps (core/measured.hpp; null if it never measures).
   void measure_gradients(double* squares) { model().measure_into(squares); }
@@ -278,6 +312,7 @@ class gradient_exchange {
   }
 
  private:
+  using clock = std::chrono::steady_clock;
   enum class phase { idle, ready, failed };
 
   static constexpr auto* importing = "gradient_exchange::import_state";
@@ -326,14 +361,40 @@ class gradient_exchange {
     detail::require_agreement(exec_, engine_->pipeline.comm(), mine, described, failure);
     engine_->pipeline.apply(*std::move(next));
     engine_->pipeline.connect();
+    lost_.assign(tensors().size(), {});
+  }
+
+  /// But for the seconds of its bucket.
+  tensor_report report_of(std::size_t tensor, double wire_bytes) const {
+    auto const& [name, dims] = tensors()[tensor];
+    auto const ranks = engine_->pipeline.comm().size();
+    auto const dense =
+        detail::messages_of(transport::sum, static_cast<double>(dims.n * sizeof(In)), ranks, rank_group());
+    auto row = tensor_report();
+    row.name = name;
+    row.bucket = bucket_of(tensor);
+    row.elements = dims.n;
+    row.dense_bytes = dense.count * dense.bytes;
+    row.wire_bytes = wire_bytes;
+    row.ready_seconds = std::chrono::duration<double>(engine_->ready.times()[tensor]).count();
+    row.lost = lost_[tensor];
+    row.kept = kept_of(tensor);
+    return row;
+  }
+  /// At the first rate that the codec measures.
+  measured_energy kept_of(std::size_t tensor) const {
+    double of[2];
+    if (!is_measured_ || codecs()[tensor].measured_rates().empty()) return {};
+    exec_.download(of, energies(tensor), sizeof of);
+    return {of[0], of[1]};
   }
 
   std::vector<detail::tensor_times> agreed_times() const {
-    auto const n = tensors().size();
-    auto const travels = engine_->pipeline.travels();
-    auto mine = std::vector<detail::tensor_times>(n);
-    for (std::size_t i = 0; i < n; ++i) mine[i] = {engine_->ready.times()[i].count(), travels[i]};
-    return detail::times_of_all(detail::gather_on_host(exec_, engine_->pipeline.comm(), mine), n);
+    auto mine = std::vector<detail::tensor_times>();
+    auto const nanoseconds = [](double seconds) { return static_cast<std::int64_t>(seconds * 1e9); };
+    for (auto const& t : report().tensors)
+      mine.push_back({nanoseconds(t.ready_seconds), nanoseconds(t.transfer_seconds)});
+    return detail::times_of_all(detail::gather_on_host(exec_, engine_->pipeline.comm(), mine), mine.size());
   }
   void require_equal_buckets(detail::bucket_list const& layout) const {
     auto described = std::vector<std::string>(tensors().size());
@@ -436,6 +497,8 @@ class gradient_exchange {
   phase phase_ = phase::idle;
   bool is_running_ = false;   ///< the engine's thread, in this step
   bool is_measured_ = false;  ///< the times of a step
+  double wait_seconds_ = 0;
+  std::vector<measured_energy> lost_;  ///< of each tensor
   std::unique_ptr<engine> engine_;
 };
 

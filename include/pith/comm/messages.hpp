@@ -3,6 +3,8 @@
 
 #include <pith/core/rounds.hpp>
 
+#include <algorithm>
+
 namespace pith::inline v0 {
 
 /// So many messages one after another, of so many bytes each, among the ranks of a group.
@@ -13,7 +15,7 @@ struct messages {
 
 namespace detail {
 
-/// In a ring a rank sends a P-th of a sum 2 (P - 1) times; it swaps with one other, and shifts to one; what is gathered
+/// In a ring a rank sends a P-th of a sum 2 (P - 1) times; it swaps with one other, and shifts to one, if there is one; what is gathered
 /// or dealt out it sends to each of the others.
 inline messages messages_of(transport how, double bytes, unsigned ranks, rank_group const& among) {
   auto const others = static_cast<double>(ranks - 1);
@@ -21,7 +23,7 @@ inline messages messages_of(transport how, double bytes, unsigned ranks, rank_gr
     case transport::sum:
     case transport::max: return {2 * others, bytes / ranks, among};
     case transport::swap:
-    case transport::shift: return {1, bytes, among};
+    case transport::shift: return {std::min(others, 1.0), bytes, among};
     default: return {others, bytes, among};
   }
 }
