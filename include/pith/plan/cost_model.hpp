@@ -176,18 +176,22 @@ struct exchange_choice {
 };
 
 /// The fastest of the candidates, in a power of two of segments. Among equally fast ones the first, in fewer segments,
-/// so that dense ones belong before codecs that lose something.
+/// so that dense ones belong before codecs that lose something: what takes less than the `hidden_seconds` of a backward
+/// that it travels under is equally fast.
 ///
 ///   needs    a candidate (std::invalid_argument); most_segments of 1 where an exchange does not overlap
 ///   cost     nothing is measured or sent: the same answer on ranks that are asked with the same numbers
 inline exchange_choice plan_exchange(network const& net, std::vector<exchange_candidate> const& candidates,
-                                     unsigned most_segments = 1) {
+                                     unsigned most_segments = 1, double hidden_seconds = 0) {
   detail::require(!candidates.empty(), "plan_exchange: candidates must not be empty");
   detail::require(most_segments > 0, "plan_exchange: most_segments must be at least 1, got 0");
-  auto best = exchange_choice{0, 1, step_seconds(net, candidates[0])};
+  auto const seconds_of = [&](exchange_candidate const& c, unsigned segments) {
+    return std::max(step_seconds(net, c, segments), hidden_seconds);
+  };
+  auto best = exchange_choice{0, 1, seconds_of(candidates[0], 1)};
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     for (unsigned segments = 1; segments <= most_segments; segments *= 2) {
-      auto const seconds = step_seconds(net, candidates[i], segments);
+      auto const seconds = seconds_of(candidates[i], segments);
       if (seconds < best.seconds) best = {i, segments, seconds};
     }
   }
