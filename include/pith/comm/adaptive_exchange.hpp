@@ -176,6 +176,7 @@ class adaptive_exchange {
     last_ = clock::now();
   }
   void rescale(double factor) { exchange_.rescale(factor); }
+  void fit_buckets() { exchange_.fit_buckets(); }
 
   /// Of all ranks, since the rates of the next step come into force.
   std::vector<std::byte> export_state() {

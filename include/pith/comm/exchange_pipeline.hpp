@@ -1,11 +1,15 @@
 // pith/comm/exchange_pipeline.hpp — the rounds of all buckets, one behind the other, with work under each transfer.
 #pragma once
 
+#include <pith/comm/backoff.hpp>
+#include <pith/comm/bucket_fit.hpp>
 #include <pith/comm/bucket_rounds.hpp>
 #include <pith/comm/buckets.hpp>
 #include <pith/comm/exchange_options.hpp>
+#include <pith/comm/exchange_report.hpp>
 #include <pith/comm/exchanged_tensors.hpp>
 #include <pith/comm/flight.hpp>
+#include <pith/comm/messages.hpp>
 #include <pith/comm/rank_groups.hpp>
 #include <pith/comm/state_check.hpp>
 #include <pith/comm/trace.hpp>
@@ -43,10 +47,11 @@ class exchange_pipeline {
   using tensors = exchanged_tensors<In, E>;
 
   exchange_pipeline(E const& exec, Comm& comm, tensors all, exchange_options const& o)
-      : exec_(exec), comms_(comm), tensors_(std::move(all)), trace_(o.trace), when_(o.when), how_(o.how) {
+      : exec_(exec), comms_(comm), tensors_(std::move(all)), log_(o.trace), when_(o.when), how_(o.how) {
     require_all_served(tensors_.codecs());
-    ranges_ = buckets_of(tensors_.specs(), sizeof(In), o.bucket_bytes);
-    plan();
+    for (auto const& t : tensors_.specs()) bytes_.push_back(t.dims.n * sizeof(In));
+    limits_ = limits_for(tensors_.size() * sizeof(In), o.bucket_bytes);
+    lay_out(buckets_of(backward_order(bytes_.size()), bytes_, limits_));
     if (o.how == gather::predicted) tensors_.predict(exec_);
     if (o.is_weighted) tensors_.weigh_by((weight_ = buffer<double, E>(exec_, 1)).data());
   }
@@ -65,7 +70,18 @@ class exchange_pipeline {
   }
 
   std::size_t buckets() const { return buckets_.size(); }
-  std::vector<tensor_range> const& ranges() const { return ranges_; }
+  bucket_list const& layout() const { return layout_; }
+  /// Other buckets for the next steps.
+  void lay_out(bucket_list layout) {
+    layout_ = std::move(layout);
+    plan();
+    log_.begin_step();
+  }
+  /// Those that end early by such times of all tensors, equal on all ranks.
+  bucket_list fit(std::vector<tensor_times> const& times) const { return fit_buckets(times, bytes_, limits_); }
+
+  /// What was done for each bucket in the last step.
+  std::vector<bucket_seconds> const& seconds() const { return log_.seconds(); }
 
   /// Makes the communicators that transfers need: a call of all ranks, once they agree on their tensors.
   void connect() {
@@ -78,12 +94,26 @@ class exchange_pipeline {
     for (auto const& b : buckets_) bytes += b.plan().sent_bytes(how, among);
     return bytes;
   }
+  /// The bytes of each tensor that a rank's interface sent in the last step, padding included. Where gathered payloads
+  /// are cut down together, each has the share of its capacity.
+  std::vector<double> wire_bytes() const {
+    auto each = std::vector<double>(bytes_.size());
+    auto const gathered =
+        share(static_cast<double>(gathered_bytes_), static_cast<double>(sent_bytes(transport::all_gather)));
+    for (auto const& b : buckets_) {
+      for (auto const& r : b.plan().rounds()) {
+        for (auto const& g : r) add_wire_bytes(g, g.how == transport::all_gather ? gathered : 1, each);
+      }
+    }
+    return each;
+  }
   /// Of the last step; before the first one the most.
   std::size_t gathered_bytes() const { return gathered_bytes_; }
 
   void begin_step(double weight) {
     next_ = absorbed_ = 0;
     own_weight_ = weight;
+    log_.begin_step();
   }
   /// Goes on as long as is_there(bucket) says that its gradients are, and returns whether the step is done.
   template <class IsThere>
@@ -120,10 +150,11 @@ class exchange_pipeline {
   void plan() {
     buckets_.clear();
     line_.clear();
-    for (auto const& range : ranges_) buckets_.emplace_back(exec_, tensors_, range, how_);
+    for (auto const& b : layout_) buckets_.emplace_back(exec_, tensors_, b, how_);
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       for (unsigned r = 0; r < buckets_[b].rounds(); ++r) line_.push_back({b, r});
     }
+    log_.lay_out(buckets_.size());
     make_memory();
     gathered_bytes_ = sent_bytes(transport::all_gather);
   }
@@ -147,6 +178,12 @@ class exchange_pipeline {
     }
     scratch_.grow(exec_, scratch + scratch_alignment);
     flight_.reserve(transfers);
+  }
+  static void add_wire_bytes(exchange_plan::group const& g, double factor, std::vector<double>& each) {
+    for (auto const& s : g.slots) {
+      auto const sent = messages_of(g.how, static_cast<double>(align_up(s.bytes, section_alignment)), g.ranks, g.among);
+      each[s.tensor] += factor * sent.count * sent.bytes;
+    }
   }
   std::size_t scratch_bytes(exchange_plan::group const& g) const {
     std::size_t most = 0;
@@ -181,7 +218,8 @@ class exchange_pipeline {
   }
   /// Lets a round travel until the gradients of a bucket are there; if they come after it, it lands meanwhile.
   void travel_until(std::size_t bucket, ready_buckets const& ready, workspace_on<E>& ws) {
-    while (!flight_.test(exec_) && !ready.is_cancelled() && !ready.comes_soon(bucket)) {
+    auto naps = backoff();
+    while (!flight_.test(exec_) && !ready.comes_within(naps.next(), bucket)) {
     }
     if (!ready.has(bucket)) land(ws);
   }
@@ -194,19 +232,19 @@ class exchange_pipeline {
 
   void produce(std::size_t k, workspace_on<E>& ws) {
     auto const [bucket, round] = line_[k];
-    auto const time = traced(trace_, exchange_trace::work::encode, bucket, round);
+    auto const time = traced(&log_, exchange_trace::work::encode, bucket, round);
     buckets_[bucket].produce(exec_, tensors_, round, memory(k), ws, flight_);
   }
   void start(std::size_t k) {
     auto const [bucket, round] = line_[k];
-    flight_.start(traced(trace_, exchange_trace::work::transfer, bucket, round));
+    flight_.start(traced(&log_, exchange_trace::work::transfer, bucket, round));
     gathered_bytes_ += buckets_[bucket].start(exec_, comms_, round, memory(k), flight_);
     flight_.test(exec_);  // a call that returns when it is done travels no longer
   }
   void absorb_until(std::size_t end, workspace_on<E>& ws) {
     for (; absorbed_ < end; ++absorbed_) {
       auto const [bucket, round] = line_[absorbed_];
-      auto const time = traced(trace_, exchange_trace::work::decode, bucket, round);
+      auto const time = traced(&log_, exchange_trace::work::decode, bucket, round);
       buckets_[bucket].absorb(exec_, tensors_, round, memory(absorbed_), ws, flight_);
     }
   }
@@ -216,12 +254,14 @@ class exchange_pipeline {
   E exec_;
   rank_groups<Comm> comms_;
   tensors tensors_;
-  exchange_trace* trace_;
+  span_log log_;
   verify when_;
   gather how_;
   buffer<double, E> weight_;
   double own_weight_ = 1;
-  std::vector<tensor_range> ranges_;
+  std::vector<std::size_t> bytes_;  ///< of each tensor's gradient
+  bucket_limits limits_;
+  bucket_list layout_;
   std::vector<bucket_rounds<In, E, Comm>> buckets_;
   std::vector<place> line_;
   std::array<round_memory<E>, 2> memory_;
