@@ -8,6 +8,7 @@
 #include <pith/comm/flight.hpp>
 #include <pith/comm/rank_groups.hpp>
 #include <pith/comm/state_check.hpp>
+#include <pith/comm/state_copies.hpp>
 #include <pith/comm/trace.hpp>
 
 #include <algorithm>
@@ -48,6 +49,7 @@ class exchange_pipeline {
     ranges_ = buckets_of(tensors_.specs(), sizeof(In), o.bucket_bytes);
     plan();
     if (o.how == gather::predicted) tensors_.predict(exec_);
+    if (o.is_recoverable) copies_.emplace().fit(exec_, tensors_);
     if (o.is_weighted) tensors_.weigh_by((weight_ = buffer<double, E>(exec_, 1)).data());
   }
 
@@ -61,6 +63,7 @@ class exchange_pipeline {
   }
   void apply(typename tensors::change next) {
     tensors_.apply(std::move(next));
+    if (copies_) copies_->fit(exec_, tensors_);
     plan();
   }
 
@@ -102,7 +105,22 @@ class exchange_pipeline {
     return true;
   }
   /// After an error: what still travels is given up.
-  void abandon() { flight_.clear(); }
+  void abandon() {
+    is_abandoned_ = travels_late<Comm, E>;
+    flight_.clear();
+  }
+  /// Lets what still travels arrive; false if the transport may use this memory as long as the program runs.
+  bool end() {
+    try {
+      flight_.wait(exec_);
+    } catch (...) {
+      abandon();
+    }
+    return !is_abandoned_;
+  }
+
+  /// The states before the last steps, of an exchange that is_recoverable.
+  auto& copies() { return copies_; }
 
  private:
   struct place {
@@ -158,6 +176,7 @@ class exchange_pipeline {
   }
 
   void prepare() {
+    if (copies_) copies_->take(exec_, tensors_);
     if (when_ == verify::each_step) require_equal_states(exec_, comms_.all(), tensors_);
     if (weight_.size() > 0) agree_on_weight();
     tensors_.begin_step(exec_);
@@ -219,6 +238,7 @@ class exchange_pipeline {
   exchange_trace* trace_;
   verify when_;
   gather how_;
+  std::optional<state_copies<In, E>> copies_;
   buffer<double, E> weight_;
   double own_weight_ = 1;
   std::vector<tensor_range> ranges_;
@@ -229,6 +249,7 @@ class exchange_pipeline {
   buffer<std::byte, E> scratch_;
   std::size_t next_ = 0, absorbed_ = 0;  ///< in the line
   std::size_t gathered_bytes_ = 0;
+  bool is_abandoned_ = false;
   flight<Comm, E> flight_;  // last: it ends before the memory that it uses
 };
 

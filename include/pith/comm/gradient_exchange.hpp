@@ -43,7 +43,8 @@ namespace pith::inline v0 {
 ///            calls MPI in a step). On a device ready() and wait() enqueue: gradients are written, and means are read,
 ///            in the order of the executor's stream
 ///   keeps    the codecs' states; export_state saves them, import_state puts them back. A step that threw leaves some
-///            ahead of others: no further one begins before import_state
+///            ahead of others, and gradients of any values: no further one begins before import_state. What its
+///            transport may still use stays in memory as long as the program runs
 ///   cost     memory for two payloads of the largest bucket and `size()` gathered ones for each, with gather::exact
 ///            twice the latter; a step allocates nothing. The transfers of a bucket do not depend on the number of its
 ///            tensors: with power_sgd one sum of all P, and of what travels as it is, and one of all Q
@@ -60,7 +61,7 @@ class gradient_exchange {
     explain_communicator<Comm, E>();
     auto failure = std::exception_ptr();
     try {
-      engine_ = std::make_unique<engine>(exec, comm, std::move(tensors), policy, options);
+      engine_.reset(new engine(exec, comm, std::move(tensors), policy, options));
     } catch (...) {
       failure = std::current_exception();  // of which the others must hear
     }
@@ -213,9 +214,12 @@ class gradient_exchange {
     return pith::fed_back<In>(exec_, codecs()[tensor], model().state(tensor));
   }
 
-  /// The bytes of all states of this rank, with the names of tensors and codecs and a checksum.
-  std::vector<std::byte> export_state() const {
-    require_idle("export_state");
+  /// The bytes of all states of this rank, with the names of tensors and codecs and a checksum. With
+  /// exchange_options::is_recoverable also those after the last complete step where a later one threw, and those of one
+  /// step before: ranks that fail together end at most one step apart.
+  std::vector<std::byte> export_state(unsigned steps_back = 0) const {
+    require_between_steps("export_state");
+    if (steps_back > 0 || phase_ == phase::failed) return export_copy(steps_back);
     auto saved = detail::field_saver<E>(exec_);
     model().fields(saved);
     return detail::save_states(state_words(codecs()), saved.bytes);
@@ -232,6 +236,7 @@ class gradient_exchange {
     model().fields(loaded);
     exec_.wait();
     model().forget();
+    if (auto& copies = engine_->pipeline.copies()) copies->forget();
     phase_ = phase::idle;
   }
   /// The same of a state that was exported when the codecs were these, which come into force: of all ranks, as change().
@@ -269,7 +274,6 @@ class gradient_exchange {
           ready(pipeline.ranges(), pipeline.model().specs().size()) {}
     engine(engine const&) = delete;
     engine& operator=(engine const&) = delete;
-    ~engine() { ready.cancel(); }
 
     /// As far as gradients are there.
     void run() {
@@ -279,6 +283,16 @@ class gradient_exchange {
     void start() {
       if (!thread) thread.emplace();
       thread->start([this] { pipeline.advance(ready, [this](std::size_t bucket) { return ready.wait_for(bucket); }); });
+    }
+  };
+
+  /// What a step that failed lent to the transport stays.
+  struct end_engine {
+    void operator()(engine* e) const {
+      e->ready.cancel();
+      e->thread.reset();
+      auto owned = std::shared_ptr<engine>(e);
+      if (!e->pipeline.end()) detail::keep(std::move(owned));
     }
   };
 
@@ -321,6 +335,18 @@ class gradient_exchange {
       phase_ = phase::failed;
       throw;
     }
+  }
+
+  std::vector<std::byte> export_copy(unsigned steps_back) const {
+    auto const& copies = engine_->pipeline.copies();
+    auto const is_failed = phase_ == phase::failed;
+    detail::require(copies.has_value(), "gradient_exchange: export_state() ",
+                    is_failed ? "is refused after a step that threw" : "must have steps_back of 0",
+                    ": set exchange_options::is_recoverable when it is built");
+    auto const which = is_failed ? steps_back : steps_back - 1;
+    detail::require(which < copies->size(), "gradient_exchange::export_state: steps_back must be at most ",
+                    copies->size() - (is_failed ? 1 : 0), ", got ", steps_back);
+    return detail::save_states(state_words(copies->codecs(which)), copies->states(exec_, which));
   }
 
   void require_between_steps(char const* call) const {
@@ -389,7 +415,7 @@ class gradient_exchange {
   std::uint64_t seed_;
   phase phase_ = phase::idle;
   bool is_running_ = false;  ///< the engine's thread, in this step
-  std::unique_ptr<engine> engine_;
+  std::unique_ptr<engine, end_engine> engine_;
 };
 
 /// A gradient_exchange of values of `In`: with a policy or one codec, and options.

@@ -5,12 +5,12 @@
 #include <pith/comm/communicator.hpp>
 #include <pith/comm/mpi_device.hpp>
 #include <pith/comm/mpi_request.hpp>
+#include <pith/comm/timeout.hpp>
 #include <pith/core/digest.hpp>
 
 #include <mpi.h>
 
 #include <algorithm>
-#include <chrono>
 #include <climits>
 #include <concepts>
 #include <cstddef>
@@ -47,9 +47,7 @@ MPI_Datatype mpi_type() {
 
 /// How a communicator calls MPI.
 struct mpi_options {
-  using duration = std::chrono::duration<double>;
-
-  duration timeout = std::chrono::minutes(30);  ///< of a call, from the first wait or test on
+  seconds timeout = default_timeout;  ///< of a call, from the first wait or test on
   /// The elements that a call of MPI moves at most: MPI counts in ints, and parts of it are wrong near 2^31.
   std::size_t most = std::size_t{1} << 27;
 };
@@ -236,7 +234,7 @@ class mpi_communicator {
     narrow<bfloat16>(bfloat16_);
   }
 
-  static MPI_Comm duplicate(MPI_Comm comm, mpi_options::duration timeout) {
+  static MPI_Comm duplicate(MPI_Comm comm, seconds timeout) {
     auto link = detail::mpi_link(timeout);
     auto request = mpi_request(link, "MPI_Comm_idup");
     MPI_Comm made = MPI_COMM_NULL;
@@ -296,8 +294,9 @@ class mpi_communicator {
     c.asked.assign({static_cast<std::int64_t>(theirs)});
     c.own.assign({static_cast<std::int64_t>(mine)});
     c.others.resize(1);
+    c.agreement_peer = static_cast<int>(to);
     request.check(MPI_Irecv(c.others.data(), 1, MPI_INT64_T, int(to), tag, comm_, &c.agreement));
-    request.check(MPI_Isend(c.asked.data(), 1, MPI_INT64_T, int(from), tag, comm_, request.next()));
+    request.check(MPI_Isend(c.asked.data(), 1, MPI_INT64_T, int(from), tag, comm_, request.next(int(from))));
   }
   static std::size_t digest_of(span<std::size_t const> sizes) {
     auto all = digest();
@@ -321,13 +320,14 @@ class mpi_communicator {
   template <class E>
   void send(mpi_request& request, span_on<E, std::byte const> mine, unsigned to, int tag) {
     for_each_piece(mine.size(), [&](std::size_t at, int n) {
-      request.check(MPI_Isend(mine.data() + at, n, MPI_BYTE, static_cast<int>(to), tag, comm_, request.next()));
+      request.check(MPI_Isend(mine.data() + at, n, MPI_BYTE, static_cast<int>(to), tag, comm_, request.next(int(to))));
     });
   }
   template <class E>
   void receive(mpi_request& request, span_on<E, std::byte> theirs, unsigned from, int tag) {
     for_each_piece(theirs.size(), [&](std::size_t at, int n) {
-      request.check(MPI_Irecv(theirs.data() + at, n, MPI_BYTE, static_cast<int>(from), tag, comm_, request.next(n)));
+      request.check(
+          MPI_Irecv(theirs.data() + at, n, MPI_BYTE, static_cast<int>(from), tag, comm_, request.next(int(from), n)));
     });
   }
   /// `to(r)` goes to each rank r, and `from(r)` comes from it: what one call of MPI cannot move.

@@ -1,6 +1,7 @@
 // pith/comm/mpi_request.hpp — calls of MPI that are under way, what their ranks must agree on, and how long they may take.
 #pragma once
 
+#include <pith/comm/timeout.hpp>
 #include <pith/core/error.hpp>
 
 #include <mpi.h>
@@ -25,6 +26,7 @@ struct mpi_call {
   struct message {
     MPI_Request request;
     int bytes;  ///< that must come, or MPI_UNDEFINED
+    int peer;   ///< the one rank that it needs, or MPI_PROC_NULL
   };
   std::vector<message> messages;
   std::vector<int> counts;  ///< and displacements, of each rank
@@ -32,21 +34,21 @@ struct mpi_call {
 
   /// What ranks must agree on: `own` must be what `others` passed or expect, once `agreement` is done.
   MPI_Request agreement = MPI_REQUEST_NULL;
+  int agreement_peer = MPI_PROC_NULL;
   std::vector<std::int64_t> asked, own, others;
 
-  void clear() { messages.clear(), counts.clear(), asked.clear(), own.clear(), others.clear(); }
+  void clear() {
+    messages.clear(), counts.clear(), asked.clear(), own.clear(), others.clear();
+    agreement_peer = MPI_PROC_NULL;
+  }
 };
 
 /// What a communicator shares with its requests: how long they may take, and the first error, which ends its use.
 class mpi_link {
  public:
-  using duration = std::chrono::duration<double>;
+  explicit mpi_link(seconds timeout) : timeout_(timeout) { require_timeout("mpi_communicator", timeout); }
 
-  explicit mpi_link(duration timeout) : timeout_(timeout) {
-    require(timeout.count() > 0, "mpi_communicator: timeout must be above 0 s, got ", timeout.count(), " s");
-  }
-
-  duration timeout() const { return timeout_; }
+  seconds timeout() const { return timeout_; }
   bool is_broken() const { return !broken_.empty(); }
 
   void require_usable() const {
@@ -78,7 +80,7 @@ class mpi_link {
   }
 
  private:
-  duration timeout_;
+  seconds timeout_;
   std::string broken_;
   std::vector<std::unique_ptr<mpi_call>> idle_;
 };
@@ -122,9 +124,9 @@ class mpi_request {
     }
   }
 
-  /// Where the next call of MPI, made by check(), puts its request; `bytes` must come by it.
-  MPI_Request* next(int bytes = MPI_UNDEFINED) {
-    call_->messages.push_back({MPI_REQUEST_NULL, bytes});
+  /// Where the next call of MPI, made by check(), puts its request. It needs `peer` alone, from which `bytes` must come.
+  MPI_Request* next(int peer = MPI_PROC_NULL, int bytes = MPI_UNDEFINED) {
+    call_->messages.push_back({MPI_REQUEST_NULL, bytes, peer});
     return &call_->messages.back().request;
   }
   void check(int code) { link_->check(code, name_); }
@@ -148,9 +150,23 @@ class mpi_request {
     if (begin_ == clock::time_point()) begin_ = now;
     if (now - begin_ > link_->timeout()) {
       link_->fail(detail::sentence("mpi_communicator: ", name_, " did not end within ", link_->timeout().count(),
-                                   " s: a rank is gone or stuck"));
+                                   " s: ", detail::gone_or_stuck(missing())));
     }
     return false;
+  }
+
+  /// The ranks that have not done their part, where that is known.
+  std::vector<unsigned> missing() {
+    auto ranks = std::vector<unsigned>();
+    auto const look = [&](MPI_Request& request, int peer) {
+      if (peer != MPI_PROC_NULL && !is_done(request)) ranks.push_back(static_cast<unsigned>(peer));
+    };
+    for (auto at = done_; at < call_->messages.size(); ++at)
+      look(call_->messages[at].request, call_->messages[at].peer);
+    if (!has_agreed_) look(call_->agreement, call_->agreement_peer);
+    std::ranges::sort(ranks);
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    return ranks;
   }
 
   /// Where ranks differ both sides throw, and none waits for bytes that do not come.

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <pith/comm/communicator.hpp>
+#include <pith/comm/lent.hpp>
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -113,7 +115,7 @@ class reproducible_sums {
   struct part_of {};
   reproducible_sums(part_of, Comm& whole, unsigned color) : comm_(whole.split(color)) {}
 
-  /// An all-gather of the sums. The request owns the memory of the sums until it ends.
+  /// An all-gather of the sums. The request owns the memory of the sums, which stays where it does not end.
   template <class R>
   class request {
    public:
@@ -123,22 +125,26 @@ class reproducible_sums {
     request& operator=(request&&) = delete;
     ~request() {
       gathered_.reset();
-      if (sum_.capacity() > 0) whose_->idle_.push_back(std::move(sum_));
+      if (sum_.capacity() == 0) return;
+      if (!has_ended_) return detail::keep(std::make_shared<std::vector<std::byte>>(std::move(sum_)));
+      whose_->idle_.push_back(std::move(sum_));
     }
 
     template <class E>
     void wait(E const& exec) {
       gathered_->wait(exec);
+      has_ended_ = true;
     }
     template <class E>
     bool test(E const& exec) {
-      return gathered_->test(exec);
+      return has_ended_ = gathered_->test(exec);
     }
 
    private:
     reproducible_sums* whose_;
     std::vector<std::byte> sum_;
     std::optional<R> gathered_;
+    bool has_ended_ = false;
   };
 
   template <class T>
@@ -151,13 +157,15 @@ class reproducible_sums {
   template <class T, class E>
   std::vector<std::byte> add_up(E const& exec, span<std::byte const> x, reduction how) {
     auto const piece = sizes_[rank()];
-    auto came = take(piece * size());
+    auto came = detail::lent(take(piece * size()));
     std::fill(from_.begin(), from_.end(), piece);
-    comm_.all_to_all_v(exec, x, span<std::size_t const>(sizes_), span<std::byte>(came), span<std::size_t const>(from_))
-        .wait(exec);
+    came.wait(exec, [&] {
+      return comm_.all_to_all_v(exec, x, span<std::size_t const>(sizes_), span<std::byte>(*came),
+                                span<std::size_t const>(from_));
+    });
     auto const n = piece / sizeof(T);
-    exec.for_each_index(n, detail::reduce_pieces<T>{reinterpret_cast<T*>(came.data()), n, size(), how});
-    return came;
+    exec.for_each_index(n, detail::reduce_pieces<T>{reinterpret_cast<T*>((*came).data()), n, size(), how});
+    return std::move(*came);
   }
   std::vector<std::byte> take(std::size_t bytes) {
     auto memory = std::vector<std::byte>();

@@ -1,0 +1,174 @@
+// tests/comm/recovery_test.cpp — a step that fails in any of its calls leaves the states of the last complete one.
+#include <pith/adapt/accordion.hpp>
+#include <pith/adapt/l_greco.hpp>
+#include <pith/adapt/rated.hpp>
+#include <pith/comm/adaptive_exchange.hpp>
+#include <pith/comm/threads.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/sparsify/top_k.hpp>
+
+#include <doctest/doctest.h>
+
+#include "support/failing.hpp"
+#include "support/parsed.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <string>
+#include <vector>
+
+namespace {
+
+using failing_rank = support::failing_communicator<pith::thread_communicator>;
+using support::fault;
+
+std::vector<pith::tensor_spec> const recovered_tensors = {
+    {"weight", {96, 12}}, {"none", {0}}, {"bias", {11}}, {"head", {40, 8}}};
+constexpr unsigned recovered_ranks = 3, lost = 1;
+constexpr int recovered_steps = 4;
+
+std::vector<float> recovered_gradient(std::size_t n, unsigned rank, int step) {
+  auto g = std::vector<float>(n);
+  for (std::size_t i = 0; i < n; ++i)
+    g[i] = static_cast<float>((i * 29 + rank * 13 + static_cast<unsigned>(step) * 7) % 23) - 11;
+  return g;
+}
+
+/// What a rank has: the means of its complete steps, and what it can go on from, the latest first.
+struct progress {
+  std::vector<std::vector<float>> means;
+  std::vector<std::vector<std::byte>> states = {};
+  std::string error = {};
+
+  /// The state after so many steps.
+  std::vector<std::byte> const& after(std::size_t steps) const { return states.at(means.size() - steps); }
+};
+
+/// One step, in one call, or of gradients that are ready one by one.
+template <class Exchange>
+void take_step(Exchange& exchange, std::vector<float>& g, bool at_once) {
+  if (at_once) return exchange.all_reduce_mean(g);
+  exchange.begin(g);
+  for (auto i = recovered_tensors.size(); i-- > 0;) exchange.ready(i);
+  exchange.wait();
+}
+
+/// Steps until all are done or one fails.
+template <class Exchange>
+void go_on(Exchange& exchange, unsigned rank, bool at_once, progress& to) {
+  try {
+    while (to.means.size() < recovered_steps) {
+      auto g = recovered_gradient(exchange.size(), rank, static_cast<int>(to.means.size()));
+      take_step(exchange, g, at_once);
+      to.means.push_back(g);
+    }
+  } catch (std::exception const& error) {
+    to.error = error.what();
+  }
+}
+
+/// Runs all steps on all ranks, of which `lost` ends in one of its calls; whatever came of it, all save their states.
+template <class Make>
+std::vector<progress> run_until(int calls, fault when, bool at_once, Make const& make) {
+  auto all = std::vector<progress>(recovered_ranks);
+  pith::run_ranks(recovered_ranks, [&](pith::thread_communicator threads) {
+    auto comm = failing_rank(threads);
+    auto exchange = make(comm);
+    auto& own = all[comm.rank()];
+    if (comm.rank() == lost) comm.fail(calls, when);
+    go_on(exchange, comm.rank(), at_once, own);
+    own.states.push_back(exchange.export_state());
+    if (!own.means.empty()) own.states.push_back(exchange.export_state(1));
+  });
+  return all;
+}
+
+/// All steps behind those that all ranks have, from the states that they saved.
+template <class Make>
+std::vector<progress> resume(std::vector<progress> const& saved, std::size_t done, Make const& make) {
+  auto all = std::vector<progress>(recovered_ranks);
+  pith::run_ranks(recovered_ranks, [&](pith::thread_communicator threads) {
+    auto comm = failing_rank(threads);
+    auto exchange = make(comm);
+    auto const& own = saved[comm.rank()];
+    auto& next = all[comm.rank()];
+    next.means.assign(own.means.begin(), own.means.begin() + static_cast<std::ptrdiff_t>(done));
+    exchange.import_state(own.after(done));
+    go_on(exchange, comm.rank(), true, next);
+    next.states.push_back(exchange.export_state());
+  });
+  return all;
+}
+
+/// How many calls rank `lost` makes in all steps.
+template <class Make>
+int calls_of(bool at_once, Make const& make, std::vector<progress>& uninterrupted) {
+  auto made = 0;
+  uninterrupted.assign(recovered_ranks, {});
+  pith::run_ranks(recovered_ranks, [&](pith::thread_communicator threads) {
+    auto comm = failing_rank(threads);
+    auto exchange = make(comm);
+    auto const before = comm.left();
+    go_on(exchange, comm.rank(), at_once, uninterrupted[comm.rank()]);
+    if (comm.rank() == lost) made = before - comm.left();
+    uninterrupted[comm.rank()].states.push_back(exchange.export_state());
+  });
+  return made;
+}
+
+void check_survivors(std::vector<progress> const& all, std::vector<progress> const& expected) {
+  for (unsigned r = 0; r < recovered_ranks; ++r) {
+    auto const* const heard = r == lost ? "a call that " : " cannot end: rank 1 returned or threw";
+    CHECK((all[r].error.find(heard) != std::string::npos || (r != lost && all[r].means.size() == recovered_steps)));
+    CHECK(std::equal(all[r].means.begin(), all[r].means.end(), expected[r].means.begin()));
+  }
+}
+
+/// Whichever call of the lost rank fails, all ranks go on from their last common step as if it had not.
+template <class Make>
+void check_recovery(Make const& make) {
+  for (auto const at_once : {true, false}) {
+    auto expected = std::vector<progress>();
+    auto const calls = calls_of(at_once, make, expected);
+    REQUIRE(calls >= recovered_steps);
+    for (auto const when : {fault::before, fault::after}) {
+      for (int call = 0; call < calls; ++call) {
+        CAPTURE(call);
+        auto const all = run_until(call, when, at_once, make);
+        check_survivors(all, expected);
+        auto const by_steps = [](auto const& a, auto const& b) { return a.means.size() < b.means.size(); };
+        auto const [least, most] = std::minmax_element(all.begin(), all.end(), by_steps);
+        CHECK(most->means.size() - least->means.size() <= 1);
+        auto const resumed = resume(all, least->means.size(), make);
+        for (unsigned r = 0; r < recovered_ranks; ++r) {
+          CHECK(resumed[r].error.empty());
+          CHECK(resumed[r].means == expected[r].means);
+          CHECK(resumed[r].states == expected[r].states);
+        }
+      }
+    }
+  }
+}
+
+/// Tensors "head" and "bias", and "weight", travel by themselves.
+pith::exchange_options recovered_options() { return {.seed = 5, .bucket_bytes = 250, .is_recoverable = true}; }
+
+void check_recovery_of(char const* text, pith::exchange_options const& options = recovered_options()) {
+  CAPTURE(text);
+  auto const codec = pith::parse<float>(text);
+  check_recovery([&](failing_rank& comm) {
+    return pith::make_exchange<float>(pith::seq, comm, recovered_tensors, codec, options);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("an exchange whose step failed in any call goes on from its last complete step") {
+  for (auto const* text :
+       {"identity", "ef(top_k(0.1)|qsgd<4>)", "ef(top_k(0.1),momentum_correction(0.9))", "ef(top_k(0.1),ef21(0.1))",
+        "ef(scaled_sign,two_sided(top_k(0.1)))", "ef(power_sgd(2))", "one_sided_power_sgd(2)", "summed_terngrad",
+        "ef(two_shot(scaled_sign,ef(scaled_sign)))", "ef(ring(qsgd<8>),unverified)", "ef(ok_top_k(0.1))",
+        "g_top_k(0.1)", "ef(hierarchical(qsgd<8>,ef(top_k(0.1)),1))", "random_k(0.1)"})
+    check_recovery_of(text);
+}
