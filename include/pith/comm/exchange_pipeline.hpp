@@ -88,6 +88,8 @@ class exchange_pipeline {
     next_ = absorbed_ = 0;
     own_weight_ = weight;
   }
+  /// Whether a round of this step has, so that states have changed.
+  bool has_begun() const { return next_ > 0; }
   /// Goes on as long as is_there(bucket) says that its gradients are, and returns whether the step is done.
   template <class IsThere>
   bool advance(ready_buckets const& ready, IsThere const& is_there) {
@@ -104,20 +106,20 @@ class exchange_pipeline {
     tensors_.end_step(exec_);
     return true;
   }
-  /// After an error: what still travels is given up.
+  /// After an error: what still travels is given up, and the transport may use this memory as long as the program runs.
   void abandon() {
-    is_abandoned_ = travels_late<Comm, E>;
+    is_lent_ = travels_late<Comm, E>;
     flight_.clear();
   }
-  /// Lets what still travels arrive; false if the transport may use this memory as long as the program runs.
-  bool end() {
+  /// Lets what still travels arrive, or gives it up.
+  void settle() {
     try {
       flight_.wait(exec_);
     } catch (...) {
       abandon();
     }
-    return !is_abandoned_;
   }
+  bool is_lent() const { return is_lent_; }
 
   /// The states before the last steps, of an exchange that is_recoverable.
   auto& copies() { return copies_; }
@@ -249,7 +251,7 @@ class exchange_pipeline {
   buffer<std::byte, E> scratch_;
   std::size_t next_ = 0, absorbed_ = 0;  ///< in the line
   std::size_t gathered_bytes_ = 0;
-  bool is_abandoned_ = false;
+  bool is_lent_ = false;
   flight<Comm, E> flight_;  // last: it ends before the memory that it uses
 };
 

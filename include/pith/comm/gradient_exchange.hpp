@@ -182,6 +182,22 @@ class gradient_exchange {
     is_running_ = false;
   }
 
+  /// Gives up a step that this rank cannot complete, since backward threw, say: as if wait() had thrown. The other ranks'
+  /// step fails by the timeout of their communicator, and so long this may wait for what is on its way.
+  void abandon() {
+    if (phase_ != phase::ready) return;
+    engine_->ready.cancel();
+    try {
+      guarded([this] {
+        if (is_running_) engine_->thread->join();
+      });
+      engine_->pipeline.settle();
+      phase_ = engine_->pipeline.has_begun() ? phase::failed : phase::idle;
+    } catch (...) {  // why is known: this rank's step has failed
+    }
+    is_running_ = false;
+  }
+
   /// Multiplies all that is fed back by a factor: the loss scale or the learning rate changed.
   void rescale(double factor) {
     require_idle("rescale");
@@ -292,7 +308,8 @@ class gradient_exchange {
       e->ready.cancel();
       e->thread.reset();
       auto owned = std::shared_ptr<engine>(e);
-      if (!e->pipeline.end()) detail::keep(std::move(owned));
+      e->pipeline.settle();
+      if (e->pipeline.is_lent()) detail::keep(std::move(owned));
     }
   };
 

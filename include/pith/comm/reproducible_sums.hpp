@@ -126,8 +126,11 @@ class reproducible_sums {
     ~request() {
       gathered_.reset();
       if (sum_.capacity() == 0) return;
-      if (!has_ended_) return detail::keep(std::make_shared<std::vector<std::byte>>(std::move(sum_)));
-      whose_->idle_.push_back(std::move(sum_));
+      if (has_ended_) {
+        whose_->idle_.push_back(std::move(sum_));
+      } else {
+        detail::keep(std::make_shared<std::vector<std::byte>>(std::move(sum_)));
+      }
     }
 
     template <class E>
