@@ -222,7 +222,7 @@ int main(int argc, char** argv) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   auto const a = read(argc, argv);
   {
-    auto comm = communicator(MPI_COMM_WORLD, pith::mpi_options{.timeout = pith::seconds(a.timeout)});
+    auto comm = communicator(MPI_COMM_WORLD, pith::mpi_options{.timeout = pith::timeout_duration(a.timeout)});
     auto ex = exchange(pith::seq, comm, tensors, pith::parse<float>(a.codec),
                        pith::exchange_options{.seed = 7, .bucket_bytes = 16384, .is_recoverable = true});
     job(a, comm, ex).run();

@@ -1,8 +1,11 @@
 // tests/comm/recovery_test.cpp — a step that fails in any of its calls leaves the states of the last complete one.
 #include <pith/adapt/accordion.hpp>
+#include <pith/adapt/fixed_schedule.hpp>
+#include <pith/adapt/gravac.hpp>
 #include <pith/adapt/l_greco.hpp>
 #include <pith/adapt/rated.hpp>
 #include <pith/comm/adaptive_exchange.hpp>
+#include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/sparsify/top_k.hpp>
@@ -15,7 +18,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <exception>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -171,4 +176,119 @@ TEST_CASE("an exchange whose step failed in any call goes on from its last compl
         "ef(two_shot(scaled_sign,ef(scaled_sign)))", "ef(ring(qsgd<8>),unverified)", "ef(ok_top_k(0.1))",
         "g_top_k(0.1)", "ef(hierarchical(qsgd<8>,ef(top_k(0.1)),1))", "random_k(0.1)"})
     check_recovery_of(text);
+}
+
+TEST_CASE("so does one that weighs, verifies, or gathers at the size that payloads use") {
+  auto options = recovered_options();
+  options.is_weighted = true;
+  options.when = pith::verify::each_step;
+  check_recovery_of("ef(top_k(0.1)|qsgd<4>)", options);
+  options = recovered_options();
+  for (auto const how : {pith::gather::exact, pith::gather::predicted}) {
+    options.how = how;
+    check_recovery_of("ef(threshold(4,0.5))", options);
+  }
+}
+
+TEST_CASE("so does an adaptive exchange, with what its controller knew") {
+  auto const codec = pith::any_codec<float, pith::seq_executor>(pith::error_feedback(pith::rated(pith::top_k(0.1))));
+  auto const check = [&](auto const& controller) {
+    CAPTURE(controller.name());
+    check_recovery([&](failing_rank& comm) {
+      return pith::make_adaptive_exchange<float>(pith::seq, comm, recovered_tensors, codec, controller,
+                                                 recovered_options());
+    });
+  };
+  check(pith::accordion({.high_rate = 0.5, .low_rate = 0.1, .change = 0.5, .interval = 1}));
+  check(pith::l_greco({.rates = {0.5, 0.25, 0.1}, .reference = 0.25, .interval = 1}));
+  check(pith::gravac());
+  check(pith::fixed_schedule({{3, 0.5}}));
+}
+
+namespace {
+
+using failing_self = support::failing_communicator<pith::self_communicator>;
+
+auto make_alone(failing_self& comm, bool is_recoverable) {
+  auto const codec = pith::parse<float>("ef(top_k(0.1))");
+  return pith::make_exchange<float>(pith::seq, comm, recovered_tensors, codec,
+                                    {.seed = 5, .bucket_bytes = 250, .is_recoverable = is_recoverable});
+}
+template <class Exchange>
+std::vector<std::byte> step_alone(Exchange& exchange, int step) {
+  auto g = recovered_gradient(exchange.size(), 0, step);
+  exchange.all_reduce_mean(g);
+  return exchange.export_state();
+}
+
+}  // namespace
+
+TEST_CASE("states are exported of the last step and of the one before, of no other") {
+  auto comm = failing_self(pith::self_communicator());
+  auto exchange = make_alone(comm, true);
+  auto const refused = [&](unsigned steps_back, std::string const& most) {
+    CHECK_THROWS_WITH_AS(exchange.export_state(steps_back),
+                         ("pith::gradient_exchange::export_state: steps_back must be at most " + most + ", got " +
+                          std::to_string(steps_back))
+                             .c_str(),
+                         std::invalid_argument);
+  };
+  auto states = std::vector<std::vector<std::byte>>(1, exchange.export_state());
+  refused(1, "0");
+  for (int step = 0; step < 3; ++step) {
+    states.push_back(step_alone(exchange, step));
+    CHECK(exchange.export_state(1) == states[states.size() - 2]);
+  }
+  refused(3, "2");
+  comm.fail(1, fault::before);
+  CHECK_THROWS_AS(step_alone(exchange, 3), support::lost_call);
+  CHECK(exchange.has_failed());
+  CHECK(exchange.export_state() == states[3]);
+  CHECK(exchange.export_state(1) == states[2]);
+  refused(2, "1");
+  exchange.import_state(states[3]);
+  refused(1, "0");
+}
+
+TEST_CASE("without is_recoverable a step that threw leaves nothing to export") {
+  auto comm = failing_self(pith::self_communicator());
+  auto exchange = make_alone(comm, false);
+  auto const state = step_alone(exchange, 0);
+  CHECK_THROWS_WITH_AS(exchange.export_state(1),
+                       "pith::gradient_exchange: export_state() must have steps_back of 0: set "
+                       "exchange_options::is_recoverable when it is built",
+                       std::invalid_argument);
+  comm.fail(1, fault::before);
+  CHECK_THROWS_AS(step_alone(exchange, 1), support::lost_call);
+  CHECK_THROWS_WITH_AS(exchange.export_state(),
+                       "pith::gradient_exchange: export_state() is refused after a step that threw: set "
+                       "exchange_options::is_recoverable when it is built",
+                       std::invalid_argument);
+  exchange.import_state(state);
+  CHECK(exchange.export_state() == state);
+}
+
+TEST_CASE("a step that is abandoned has not been, or has failed once a bucket is on its way") {
+  auto comm = failing_self(pith::self_communicator());
+  auto exchange = make_alone(comm, true);
+  auto const before = step_alone(exchange, 0), state = step_alone(exchange, 1);
+  auto g = recovered_gradient(exchange.size(), 0, 2);
+  exchange.begin(g);
+  exchange.ready(0);  // of the last bucket, which waits for others
+  exchange.abandon();
+  CHECK_FALSE(exchange.has_failed());
+  CHECK(exchange.export_state() == state);
+  CHECK(exchange.export_state(1) == before);
+  auto const left = comm.left();
+  exchange.begin(g);
+  for (auto const i : {3u, 2u, 1u}) exchange.ready(i);
+  while (comm.left() == left) std::this_thread::yield();
+  exchange.abandon();
+  CHECK(exchange.has_failed());
+  CHECK(exchange.export_state() == state);
+  CHECK(exchange.export_state(1) == before);
+  CHECK_THROWS_AS(exchange.begin(g), std::invalid_argument);
+  exchange.abandon();
+  exchange.import_state(state);
+  CHECK(step_alone(exchange, 2) != state);
 }

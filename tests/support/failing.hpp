@@ -3,6 +3,7 @@
 
 #include <pith/comm/communicator.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <limits>
 #include <memory>
@@ -26,7 +27,7 @@ class failing_communicator {
 
   /// That many calls from now one fails, the first if 0.
   void fail(int calls, fault when) { *left_ = calls, *when_ = when; }
-  /// The calls that may still be made.
+  /// The calls that are made before it fails; another thread may ask.
   int left() const { return *left_; }
 
   unsigned rank() const { return comm_.rank(); }
@@ -67,7 +68,7 @@ class failing_communicator {
   }
 
   Comm comm_;
-  std::shared_ptr<int> left_ = std::make_shared<int>(std::numeric_limits<int>::max());
+  std::shared_ptr<std::atomic<int>> left_ = std::make_shared<std::atomic<int>>(std::numeric_limits<int>::max());
   std::shared_ptr<fault> when_ = std::make_shared<fault>(fault::before);
 };
 

@@ -126,6 +126,8 @@ class gradient_exchange {
     phase_ = phase::ready;
   }
 
+  /// Whether a step threw, or was abandoned, and no state was imported since.
+  bool has_failed() const { return phase_ == phase::failed; }
   /// Throws, in the name of a call, in a step and after one that threw.
   void require_idle(char const* call) const {
     require_between_steps(call);
@@ -215,6 +217,12 @@ class gradient_exchange {
   void change(std::vector<codec_type> codecs) {
     require_idle("change");
     change_to(std::move(codecs));
+  }
+
+  /// The same on a rank that has lost the others: they are not asked, and no step may follow, but export_state.
+  void change_alone(std::vector<codec_type> codecs) {
+    require_idle("change_alone");
+    engine_->pipeline.apply(engine_->pipeline.prepare(std::move(codecs)));
   }
 
   /// What each step measures, in the executor's memory: of each tensor |g|^2, written to `squares` from the next step on,

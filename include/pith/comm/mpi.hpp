@@ -47,7 +47,7 @@ MPI_Datatype mpi_type() {
 
 /// How a communicator calls MPI.
 struct mpi_options {
-  seconds timeout = default_timeout;  ///< of a call, from the first wait or test on
+  timeout_duration timeout = default_timeout;  ///< of a call, from the first wait or test on
   /// The elements that a call of MPI moves at most: MPI counts in ints, and parts of it are wrong near 2^31.
   std::size_t most = std::size_t{1} << 27;
 };
@@ -234,7 +234,7 @@ class mpi_communicator {
     narrow<bfloat16>(bfloat16_);
   }
 
-  static MPI_Comm duplicate(MPI_Comm comm, seconds timeout) {
+  static MPI_Comm duplicate(MPI_Comm comm, timeout_duration timeout) {
     auto link = detail::mpi_link(timeout);
     auto request = mpi_request(link, "MPI_Comm_idup");
     MPI_Comm made = MPI_COMM_NULL;

@@ -46,9 +46,9 @@ struct mpi_call {
 /// What a communicator shares with its requests: how long they may take, and the first error, which ends its use.
 class mpi_link {
  public:
-  explicit mpi_link(seconds timeout) : timeout_(timeout) { require_timeout("mpi_communicator", timeout); }
+  explicit mpi_link(timeout_duration timeout) : timeout_(timeout) { require_timeout("mpi_communicator", timeout); }
 
-  seconds timeout() const { return timeout_; }
+  timeout_duration timeout() const { return timeout_; }
   bool is_broken() const { return !broken_.empty(); }
 
   void require_usable() const {
@@ -80,7 +80,7 @@ class mpi_link {
   }
 
  private:
-  seconds timeout_;
+  timeout_duration timeout_;
   std::string broken_;
   std::vector<std::unique_ptr<mpi_call>> idle_;
 };
@@ -148,25 +148,32 @@ class mpi_request {
     if (done_ == call_->messages.size() && has_agreed_) return true;
     auto const now = clock::now();
     if (begin_ == clock::time_point()) begin_ = now;
-    if (now - begin_ > link_->timeout()) {
-      link_->fail(detail::sentence("mpi_communicator: ", name_, " did not end within ", link_->timeout().count(),
-                                   " s: ", detail::gone_or_stuck(missing())));
-    }
+    if (now - begin_ > link_->timeout()) require_ended();
     return false;
   }
 
-  /// The ranks that have not done their part, where that is known.
-  std::vector<unsigned> missing() {
-    auto ranks = std::vector<unsigned>();
-    auto const look = [&](MPI_Request& request, int peer) {
-      if (peer != MPI_PROC_NULL && !is_done(request)) ranks.push_back(static_cast<unsigned>(peer));
+  /// Where it was this rank that stood still, all may have arrived meanwhile: then the next poll sees it.
+  void require_ended() {
+    auto waits = false;
+    auto missing = std::vector<unsigned>();
+    auto const look = [&](MPI_Request request, int peer) {
+      if (has_ended(request)) return;
+      waits = true;
+      if (peer != MPI_PROC_NULL) missing.push_back(static_cast<unsigned>(peer));
     };
-    for (auto at = done_; at < call_->messages.size(); ++at)
-      look(call_->messages[at].request, call_->messages[at].peer);
-    if (!has_agreed_) look(call_->agreement, call_->agreement_peer);
-    std::ranges::sort(ranks);
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-    return ranks;
+    for (auto const& m : call_->messages) look(m.request, m.peer);
+    look(call_->agreement, call_->agreement_peer);
+    std::ranges::sort(missing);
+    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+    if (waits)
+      link_->fail(detail::sentence("mpi_communicator: ", name_, " did not end within ", link_->timeout().count(),
+                                   " s: ", detail::gone_or_stuck(missing)));
+  }
+  /// Also of a request that was seen to have.
+  bool has_ended(MPI_Request request) {
+    int done = 0;
+    check(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE));
+    return done;
   }
 
   /// Where ranks differ both sides throw, and none waits for bytes that do not come.

@@ -29,11 +29,11 @@ namespace detail {
 /// A barrier that a rank may leave, or not reach in time: from then on whoever waits for it or comes to it throws.
 class leavable_barrier {
  public:
-  leavable_barrier(unsigned ranks, seconds timeout) : timeout_(timeout), is_here_(ranks) {
+  leavable_barrier(unsigned ranks, timeout_duration timeout) : timeout_(timeout), is_here_(ranks) {
     require_timeout("run_ranks", timeout);
   }
 
-  seconds timeout() const { return timeout_; }
+  timeout_duration timeout() const { return timeout_; }
 
   /// Of a call that begins: ranks may be anywhere.
   void arrive_and_wait(char const* call, unsigned rank) { meet(call, rank, timeout_); }
@@ -49,11 +49,11 @@ class leavable_barrier {
 
  private:
   using clock = std::chrono::steady_clock;
-  static constexpr seconds for_ever{1e9};  // some clocks count to a hundred times that
+  static constexpr timeout_duration for_ever{1e9};  // some clocks count to a hundred times that
 
   bool is_broken() const { return left_by_ || !missing_.empty(); }
 
-  void meet(char const* call, unsigned rank, seconds most) {
+  void meet(char const* call, unsigned rank, timeout_duration most) {
     auto lock = std::unique_lock(mutex_);
     if (is_broken()) throw_broken(call);
     auto const phase = phase_;
@@ -86,7 +86,7 @@ class leavable_barrier {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  seconds timeout_;
+  timeout_duration timeout_;
   std::vector<bool> is_here_;
   std::uint64_t phase_ = 0;
   std::optional<unsigned> left_by_;
@@ -106,7 +106,7 @@ struct shown_memory {
 /// The ranks of a communicator. The groups that its splits make live as long as it does.
 class thread_group {
  public:
-  thread_group(unsigned ranks, seconds timeout) : barrier(ranks, timeout), shown(ranks) {}
+  thread_group(unsigned ranks, timeout_duration timeout) : barrier(ranks, timeout), shown(ranks) {}
 
   leavable_barrier barrier;
   std::vector<shown_memory> shown;
@@ -355,7 +355,7 @@ void join_threads(unsigned ranks, leavable_barrier& barrier, F const& run) {
 
 /// How ranks that are threads wait for one another.
 struct thread_options {
-  seconds timeout = default_timeout;  ///< of a call, until all ranks have made it
+  timeout_duration timeout = default_timeout;  ///< of a call, until all ranks have made it
 };
 
 /// Calls f(communicator) on `ranks` threads and waits for them. If some throw, the others' next call throws too, and

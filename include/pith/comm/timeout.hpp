@@ -9,14 +9,14 @@
 
 namespace pith::inline v0 {
 
-using seconds = std::chrono::duration<double>;
+using timeout_duration = std::chrono::duration<double>;
 
 /// The `timeout` of every communicator's options, unless said otherwise.
-constexpr seconds default_timeout = std::chrono::minutes(30);
+constexpr timeout_duration default_timeout = std::chrono::minutes(30);
 
 namespace detail {
 
-inline void require_timeout(char const* whose, seconds timeout) {
+inline void require_timeout(char const* whose, timeout_duration timeout) {
   require(timeout.count() > 0, whose, ": timeout must be above 0 s, got ", timeout.count(), " s");
 }
 
