@@ -37,7 +37,8 @@ using exchange = pith::gradient_exchange<float, pith::seq_executor, communicator
 using clock = std::chrono::steady_clock;
 
 constexpr unsigned steps = 12, steps_between_states = 3;
-std::vector<pith::tensor_spec> const tensors = {{"weight", {96 * 64, 96}}, {"bias", {96}}, {"none", {0}}, {"head", {1001, 7}}};
+std::vector<pith::tensor_spec> const tensors = {
+    {"weight", {96 * 64, 96}}, {"bias", {96}}, {"none", {0}}, {"head", {1001, 7}}};
 
 struct arguments {
   fs::path states, said;
@@ -60,7 +61,8 @@ class store {
   void save(unsigned step, checkpoint const& c) const {
     auto const part = folder_ / ("part." + std::to_string(rank_));
     auto file = std::ofstream(part, std::ios::binary);
-    file.write(reinterpret_cast<char const*>(c.weights.data()), static_cast<std::streamsize>(c.weights.size() * sizeof(float)));
+    file.write(reinterpret_cast<char const*>(c.weights.data()),
+               static_cast<std::streamsize>(c.weights.size() * sizeof(float)));
     file.write(reinterpret_cast<char const*>(c.state.data()), static_cast<std::streamsize>(c.state.size()));
     file.close();
     fs::rename(part, path(step, rank_));
@@ -142,8 +144,13 @@ void write_gradient(std::vector<float> const& weights, std::size_t first, std::s
 class job {
  public:
   job(arguments const& a, communicator& comm, exchange& ex)
-      : comm_(comm), ex_(ex), store_(a.states, comm.rank(), comm.size()), fault_(a, comm.rank()),
-        said_(a.said / ("rank." + std::to_string(comm.rank()))), weights_(ex.size()), gradient_(ex.size()) {}
+      : comm_(comm),
+        ex_(ex),
+        store_(a.states, comm.rank(), comm.size()),
+        fault_(a, comm.rank()),
+        said_(a.said / ("rank." + std::to_string(comm.rank()))),
+        weights_(ex.size()),
+        gradient_(ex.size()) {}
 
   void run() {
     resume();

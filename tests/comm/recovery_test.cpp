@@ -16,12 +16,17 @@
 #include "support/parsed.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <exception>
+#include <latch>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
+
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -73,19 +78,38 @@ void go_on(Exchange& exchange, unsigned rank, bool at_once, progress& to) {
   }
 }
 
+/// What a rank does whose call has failed: it comes back, its error ends it, or it stays away until the others give up.
+enum class ending { returns, throws, stays };
+
+struct loss {
+  int calls;  ///< that rank `lost` makes before
+  fault when;
+  ending how = ending::returns;
+};
+
 /// Runs all steps on all ranks, of which `lost` ends in one of its calls; whatever came of it, all save their states.
 template <class Make>
-std::vector<progress> run_until(int calls, fault when, bool at_once, Make const& make) {
+std::vector<progress> run_until(loss const& what, bool at_once, Make const& make) {
   auto all = std::vector<progress>(recovered_ranks);
-  pith::run_ranks(recovered_ranks, [&](pith::thread_communicator threads) {
+  auto others_end = std::latch(recovered_ranks - 1);
+  auto const run = [&](pith::thread_communicator threads) {
     auto comm = failing_rank(threads);
     auto exchange = make(comm);
     auto& own = all[comm.rank()];
-    if (comm.rank() == lost) comm.fail(calls, when);
+    if (comm.rank() == lost) comm.fail(what.calls, what.when);
     go_on(exchange, comm.rank(), at_once, own);
+    if (comm.rank() != lost) others_end.count_down();
+    if (comm.rank() == lost && what.how == ending::stays) others_end.wait();
+    if (!own.error.empty()) CHECK_THROWS(exchange.begin());
     own.states.push_back(exchange.export_state());
     if (!own.means.empty()) own.states.push_back(exchange.export_state(1));
-  });
+    if (comm.rank() == lost && what.how == ending::throws) throw support::lost_call(own.error);
+  };
+  try {
+    pith::run_ranks(recovered_ranks, run, {.timeout = what.how == ending::stays ? 100ms : 10min});
+  } catch (support::lost_call const&) {
+    CHECK(what.how == ending::throws);
+  }
   return all;
 }
 
@@ -122,37 +146,47 @@ int calls_of(bool at_once, Make const& make, std::vector<progress>& uninterrupte
   return made;
 }
 
-void check_survivors(std::vector<progress> const& all, std::vector<progress> const& expected) {
+/// Each rank has one error, or came to the end before, and the means that it received are right.
+void check_ends(std::vector<progress> const& all, std::vector<progress> const& expected, ending how) {
+  auto const* const heard = how == ending::stays ? "gone or stuck" : " cannot end: rank 1 returned or threw";
   for (unsigned r = 0; r < recovered_ranks; ++r) {
-    auto const* const heard = r == lost ? "a call that " : " cannot end: rank 1 returned or threw";
-    CHECK((all[r].error.find(heard) != std::string::npos || (r != lost && all[r].means.size() == recovered_steps)));
+    auto const is_told = all[r].error.find(r == lost ? "a call that " : heard) != std::string::npos;
+    CHECK((is_told || (r != lost && all[r].means.size() == recovered_steps)));
     CHECK(std::equal(all[r].means.begin(), all[r].means.end(), expected[r].means.begin()));
   }
 }
 
-/// Whichever call of the lost rank fails, all ranks go on from their last common step as if it had not.
+/// Where a call of the lost rank fails, all ranks go on from their last common step as if it had not. Returns by how many
+/// steps they ended apart.
+template <class Make>
+std::size_t check_loss(loss const& what, bool at_once, std::vector<progress> const& expected, Make const& make) {
+  CAPTURE(what.calls);
+  auto const all = run_until(what, at_once, make);
+  check_ends(all, expected, what.how);
+  auto const by_steps = [](auto const& a, auto const& b) { return a.means.size() < b.means.size(); };
+  auto const [least, most] = std::minmax_element(all.begin(), all.end(), by_steps);
+  auto const resumed = resume(all, least->means.size(), make);
+  for (unsigned r = 0; r < recovered_ranks; ++r) {
+    CHECK(resumed[r].error.empty());
+    CHECK(resumed[r].means == expected[r].means);
+    CHECK(resumed[r].states == expected[r].states);
+  }
+  return most->means.size() - least->means.size();
+}
+
+/// Whichever call fails.
 template <class Make>
 void check_recovery(Make const& make) {
   for (auto const at_once : {true, false}) {
     auto expected = std::vector<progress>();
     auto const calls = calls_of(at_once, make, expected);
     REQUIRE(calls >= recovered_steps);
-    for (auto const when : {fault::before, fault::after}) {
-      for (int call = 0; call < calls; ++call) {
-        CAPTURE(call);
-        auto const all = run_until(call, when, at_once, make);
-        check_survivors(all, expected);
-        auto const by_steps = [](auto const& a, auto const& b) { return a.means.size() < b.means.size(); };
-        auto const [least, most] = std::minmax_element(all.begin(), all.end(), by_steps);
-        CHECK(most->means.size() - least->means.size() <= 1);
-        auto const resumed = resume(all, least->means.size(), make);
-        for (unsigned r = 0; r < recovered_ranks; ++r) {
-          CHECK(resumed[r].error.empty());
-          CHECK(resumed[r].means == expected[r].means);
-          CHECK(resumed[r].states == expected[r].states);
-        }
-      }
+    std::size_t apart = 0;
+    for (int call = 0; call < calls; ++call) {
+      for (auto const when : {fault::before, fault::after})
+        apart = std::max(apart, check_loss({call, when}, at_once, expected, make));
     }
+    CHECK(apart == 1);
   }
 }
 
@@ -203,6 +237,21 @@ TEST_CASE("so does an adaptive exchange, with what its controller knew") {
   check(pith::l_greco({.rates = {0.5, 0.25, 0.1}, .reference = 0.25, .interval = 1}));
   check(pith::gravac());
   check(pith::fixed_schedule({{3, 0.5}}));
+}
+
+TEST_CASE("however the lost rank ends, at any moment") {
+  auto const codec = pith::parse<float>("ef(top_k(0.1)|qsgd<4>)");
+  auto const make = [&](failing_rank& comm) {
+    return pith::make_exchange<float>(pith::seq, comm, recovered_tensors, codec, recovered_options());
+  };
+  auto expected = std::vector<progress>();
+  auto const calls = calls_of(false, make, expected);
+  auto draw = std::mt19937(20);
+  for (int trial = 0; trial < 30; ++trial) {
+    auto const what = loss{static_cast<int>(draw() % static_cast<unsigned>(calls)),
+                           draw() % 2 == 0 ? fault::before : fault::after, static_cast<ending>(trial % 3)};
+    CHECK(check_loss(what, draw() % 2 == 0, expected, make) <= 1);
+  }
 }
 
 namespace {
