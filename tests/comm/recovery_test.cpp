@@ -275,28 +275,28 @@ std::vector<std::byte> step_alone(Exchange& exchange, int step) {
 TEST_CASE("states are exported of the last step and of the one before, of no other") {
   auto comm = failing_self(pith::self_communicator());
   auto exchange = make_alone(comm, true);
-  auto const refused = [&](unsigned steps_back, std::string const& most) {
-    CHECK_THROWS_WITH_AS(exchange.export_state(steps_back),
-                         ("pith::gradient_exchange::export_state: steps_back must be at most " + most + ", got " +
-                          std::to_string(steps_back))
-                             .c_str(),
-                         std::invalid_argument);
+  auto const refused = [&](unsigned most) {
+    CHECK_THROWS_WITH_AS(
+        exchange.export_state(most),
+        pith::detail::sentence("gradient_exchange::export_state: steps_back must be below ", most, ", got ", most)
+            .c_str(),
+        std::invalid_argument);
   };
   auto states = std::vector<std::vector<std::byte>>(1, exchange.export_state());
-  refused(1, "0");
+  refused(1);
   for (int step = 0; step < 3; ++step) {
     states.push_back(step_alone(exchange, step));
     CHECK(exchange.export_state(1) == states[states.size() - 2]);
   }
-  refused(3, "2");
+  refused(3);
   comm.fail(1, fault::before);
   CHECK_THROWS_AS(step_alone(exchange, 3), support::lost_call);
   CHECK(exchange.has_failed());
   CHECK(exchange.export_state() == states[3]);
   CHECK(exchange.export_state(1) == states[2]);
-  refused(2, "1");
+  refused(2);
   exchange.import_state(states[3]);
-  refused(1, "0");
+  refused(1);
 }
 
 TEST_CASE("without is_recoverable a step that threw leaves nothing to export") {
@@ -304,17 +304,36 @@ TEST_CASE("without is_recoverable a step that threw leaves nothing to export") {
   auto exchange = make_alone(comm, false);
   auto const state = step_alone(exchange, 0);
   CHECK_THROWS_WITH_AS(exchange.export_state(1),
-                       "pith::gradient_exchange: export_state() must have steps_back of 0: set "
-                       "exchange_options::is_recoverable when it is built",
+                       "pith::gradient_exchange::export_state: steps_back must be below 1, got 1",
                        std::invalid_argument);
   comm.fail(1, fault::before);
   CHECK_THROWS_AS(step_alone(exchange, 1), support::lost_call);
   CHECK_THROWS_WITH_AS(exchange.export_state(),
                        "pith::gradient_exchange: export_state() is refused after a step that threw: set "
-                       "exchange_options::is_recoverable when it is built",
+                       "exchange_options::is_recoverable, or call import_state() first",
                        std::invalid_argument);
   exchange.import_state(state);
   CHECK(exchange.export_state() == state);
+}
+
+TEST_CASE("nor does an adaptive exchange, nor in a step") {
+  auto comm = failing_self(pith::self_communicator());
+  auto const codec = pith::any_codec<float, pith::seq_executor>(pith::error_feedback(pith::rated(pith::top_k(0.1))));
+  auto exchange =
+      pith::make_adaptive_exchange<float>(pith::seq, comm, recovered_tensors, codec, pith::fixed_schedule({{3, 0.5}}));
+  auto g = recovered_gradient(exchange.size(), 0, 0);
+  exchange.begin(g);
+  for (unsigned const steps_back : {0u, 1u})
+    CHECK_THROWS_WITH_AS(exchange.export_state(steps_back),
+                         "pith::gradient_exchange: export_state() must be called between steps: call wait() first",
+                         std::invalid_argument);
+  exchange.skip();
+  comm.fail(0, fault::before);
+  CHECK_THROWS_AS(exchange.all_reduce_mean(g), support::lost_call);
+  CHECK_THROWS_WITH_AS(exchange.export_state(),
+                       "pith::adaptive_exchange: export_state() is refused after a step that threw: set "
+                       "exchange_options::is_recoverable, or call import_state() first",
+                       std::invalid_argument);
 }
 
 TEST_CASE("a step that is abandoned has not been, or has failed once a bucket is on its way") {

@@ -243,10 +243,15 @@ class adaptive_exchange {
   };
 
   std::vector<std::byte> export_moment(unsigned steps_back) const {
-    auto const which = is_begun_ ? steps_back : steps_back - 1;
-    detail::require(which < moments_.size(), "adaptive_exchange::export_state: steps_back must be below ",
-                    moments_.size() + (is_begun_ ? 0 : 1), ", got ", steps_back,
-                    ": set exchange_options::is_recoverable when it is built");
+    exchange_.require_between_steps("export_state");
+    auto const since = is_begun_ ? 0u : 1u;  // steps that are complete since the last moment
+    detail::require(is_recoverable_ || !is_begun_,
+                    "adaptive_exchange: export_state() is refused after a step that threw: set ",
+                    "exchange_options::is_recoverable, or call import_state() first");
+    auto const most = since + moments_.size();
+    detail::require(steps_back < most, "adaptive_exchange::export_state: steps_back must be below ", most, ", got ",
+                    steps_back);
+    auto const which = steps_back - since;
     return saved(moments_[which], exchange_.export_state(exchange_.has_failed() ? which : which + 1));
   }
   std::vector<std::byte> saved(moment const& at, std::vector<std::byte> const& states) const {

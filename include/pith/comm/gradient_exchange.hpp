@@ -128,6 +128,11 @@ class gradient_exchange {
 
   /// Whether a step threw, or was abandoned, and no state was imported since.
   bool has_failed() const { return phase_ == phase::failed; }
+  /// Throws, in the name of a call, in a step.
+  void require_between_steps(char const* call) const {
+    detail::require(phase_ != phase::ready, "gradient_exchange: ", call,
+                    "() must be called between steps: call wait() first");
+  }
   /// Throws, in the name of a call, in a step and after one that threw.
   void require_idle(char const* call) const {
     require_between_steps(call);
@@ -364,20 +369,17 @@ class gradient_exchange {
 
   std::vector<std::byte> export_copy(unsigned steps_back) const {
     auto const& copies = engine_->pipeline.copies();
-    auto const is_failed = phase_ == phase::failed;
-    detail::require(copies.has_value(), "gradient_exchange: export_state() ",
-                    is_failed ? "is refused after a step that threw" : "must have steps_back of 0",
-                    ": set exchange_options::is_recoverable when it is built");
-    auto const which = is_failed ? steps_back : steps_back - 1;
-    detail::require(which < copies->size(), "gradient_exchange::export_state: steps_back must be at most ",
-                    copies->size() - (is_failed ? 1 : 0), ", got ", steps_back);
+    auto const since = has_failed() ? 0u : 1u;  // steps that are complete since the last copy
+    detail::require(copies.has_value() || !has_failed(),
+                    "gradient_exchange: export_state() is refused after a step that threw: set ",
+                    "exchange_options::is_recoverable, or call import_state() first");
+    auto const most = since + (copies ? copies->size() : 0);
+    detail::require(steps_back < most, "gradient_exchange::export_state: steps_back must be below ", most, ", got ",
+                    steps_back);
+    auto const which = steps_back - since;
     return detail::save_states(state_words(copies->codecs(which)), copies->states(exec_, which));
   }
 
-  void require_between_steps(char const* call) const {
-    detail::require(phase_ != phase::ready, "gradient_exchange: ", call,
-                    "() must be called between steps: call wait() first");
-  }
   void require_intact(char const* call) const {
     detail::require(phase_ != phase::failed, "gradient_exchange: ", call,
                     "() is refused after a step that threw: call import_state() first");
