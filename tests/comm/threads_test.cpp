@@ -8,10 +8,15 @@
 #include <comm/conformance.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <latch>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
+
+using namespace std::chrono_literals;
 
 TEST_CASE("a group of one conforms") {
   auto comm = pith::self_communicator();
@@ -56,7 +61,7 @@ TEST_CASE("a rank that returns early does not leave the others waiting") {
     });
   };
   CHECK_THROWS_WITH_AS(run(),
-                       "pith::thread_communicator: another rank returned or threw during this call: see its error",
+                       "pith::thread_communicator: all_gather cannot end: rank 2 returned or threw: see its error",
                        pith::communication_error);
 }
 
@@ -73,6 +78,67 @@ TEST_CASE("a group that a rank left stays broken however often the others try") 
     }
   });
   CHECK(refused == 8);
+}
+
+TEST_CASE("a rank that makes no call is an error of the others by the timeout, and of itself when it comes") {
+  auto given_up = std::latch(2);
+  auto heard = std::vector<std::string>(3);
+  auto const run = [&](pith::thread_communicator comm) {
+    if (comm.rank() == 1) given_up.wait();
+    try {
+      conformance::gathers(pith::seq, comm, 5);
+    } catch (pith::communication_error const& error) {
+      heard[comm.rank()] = error.what();
+    }
+    if (comm.rank() != 1) given_up.count_down();
+  };
+  auto const begin = std::chrono::steady_clock::now();
+  pith::run_ranks(3, run, {.timeout = 1s});
+  CHECK(std::chrono::steady_clock::now() - begin >= 1s);
+  for (auto const& text : heard)
+    CHECK(text == "pith::thread_communicator: all_gather did not end within 1 s: rank 1 is gone or stuck");
+}
+
+TEST_CASE("of several ranks that make no call all are named, also by a part of a group") {
+  auto given_up = std::latch(1);
+  auto const run = [&](pith::thread_communicator comm) {
+    auto half = comm.split(comm.rank() % 2);
+    if (comm.rank() == 2 || comm.rank() == 4) return given_up.wait();
+    if (comm.rank() % 2 == 1) return;
+    CHECK_THROWS_WITH_AS(conformance::gathers(pith::seq, half, 5),
+                         "pith::thread_communicator: all_gather did not end within 1 s: ranks 1, 2 are gone or stuck",
+                         pith::communication_error);
+    given_up.count_down();
+  };
+  pith::run_ranks(6, run, {.timeout = 1s});
+}
+
+namespace {
+
+/// Copies late, so that one rank reads another one's memory for longer than the timeout.
+struct late_executor : pith::seq_executor {
+  std::chrono::steady_clock::time_point end;
+
+  void copy(void* to, void const* from, std::size_t bytes) const {
+    while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    pith::seq.copy(to, from, bytes);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("ranks that are in a call wait for one that still reads their memory, whatever the timeout") {
+  auto const run = [](pith::thread_communicator comm) {
+    auto exec = late_executor();
+    if (comm.rank() == 1) exec.end = std::chrono::steady_clock::now() + 1s;
+    conformance::gathers(exec, comm, 5);
+  };
+  CHECK_NOTHROW(pith::run_ranks(3, run, {.timeout = 500ms}));
+}
+
+TEST_CASE("a timeout must be above 0") {
+  CHECK_THROWS_WITH_AS(pith::run_ranks(2, [](pith::thread_communicator) {}, {.timeout = 0s}),
+                       "pith::run_ranks: timeout must be above 0 s, got 0 s", std::invalid_argument);
 }
 
 TEST_CASE("a rank that ends leaves the parts that it belongs to, and no others") {

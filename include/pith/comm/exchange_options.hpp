@@ -17,7 +17,7 @@ enum class verify : std::uint8_t {
               ///< a pass over these states: for debugging
 };
 
-/// Equal on all ranks, but for `trace`.
+/// Equal on all ranks, but for `trace` and `is_recoverable`.
 struct exchange_options {
   std::uint64_t seed = 0;
   gather how = gather::padded;
@@ -29,6 +29,9 @@ struct exchange_options {
   bool is_weighted = false;
   verify when = verify::when_built;
   exchange_trace* trace = nullptr;
+  /// export_state works after a step that failed, and one step back; costs memory for all states twice, and a pass over
+  /// them in each step.
+  bool is_recoverable = false;
 };
 
 }  // namespace pith::inline v0

@@ -12,6 +12,7 @@
 #include <pith/comm/messages.hpp>
 #include <pith/comm/rank_groups.hpp>
 #include <pith/comm/state_check.hpp>
+#include <pith/comm/state_copies.hpp>
 #include <pith/comm/trace.hpp>
 
 #include <algorithm>
@@ -53,6 +54,7 @@ class exchange_pipeline {
     limits_ = limits_for(tensors_.size() * sizeof(In), o.bucket_bytes);
     lay_out(buckets_of(backward_order(bytes_.size()), bytes_, limits_));
     if (o.how == gather::predicted) tensors_.predict(exec_);
+    if (o.is_recoverable) copies_.emplace().fit(exec_, tensors_);
     if (o.is_weighted) tensors_.weigh_by((weight_ = buffer<double, E>(exec_, 1)).data());
   }
 
@@ -66,6 +68,7 @@ class exchange_pipeline {
   }
   void apply(typename tensors::change next) {
     tensors_.apply(std::move(next));
+    if (copies_) copies_->fit(exec_, tensors_);
     plan();
   }
 
@@ -115,6 +118,8 @@ class exchange_pipeline {
     own_weight_ = weight;
     log_.begin_step();
   }
+  /// Whether a round of this step has, so that states have changed.
+  bool has_begun() const { return next_ > 0; }
   /// Goes on as long as is_there(bucket) says that its gradients are, and returns whether the step is done.
   template <class IsThere>
   bool advance(ready_buckets const& ready, IsThere const& is_there) {
@@ -131,8 +136,23 @@ class exchange_pipeline {
     tensors_.end_step(exec_);
     return true;
   }
-  /// After an error: what still travels is given up.
-  void abandon() { flight_.clear(); }
+  /// After an error: what still travels is given up, and the transport may use this memory as long as the program runs.
+  void abandon() {
+    is_lent_ = travels_late<Comm, E>;
+    flight_.clear();
+  }
+  /// Lets what still travels arrive, or gives it up.
+  void settle() {
+    try {
+      flight_.wait(exec_);
+    } catch (...) {
+      abandon();
+    }
+  }
+  bool is_lent() const { return is_lent_; }
+
+  /// The states before the last steps, of an exchange that is_recoverable.
+  auto& copies() { return copies_; }
 
  private:
   struct place {
@@ -195,6 +215,7 @@ class exchange_pipeline {
   }
 
   void prepare() {
+    if (copies_) copies_->take(exec_, tensors_);
     if (when_ == verify::each_step) require_equal_states(exec_, comms_.all(), tensors_);
     if (weight_.size() > 0) agree_on_weight();
     tensors_.begin_step(exec_);
@@ -257,6 +278,7 @@ class exchange_pipeline {
   span_log log_;
   verify when_;
   gather how_;
+  std::optional<state_copies<In, E>> copies_;
   buffer<double, E> weight_;
   double own_weight_ = 1;
   std::vector<std::size_t> bytes_;  ///< of each tensor's gradient
@@ -269,6 +291,7 @@ class exchange_pipeline {
   buffer<std::byte, E> scratch_;
   std::size_t next_ = 0, absorbed_ = 0;  ///< in the line
   std::size_t gathered_bytes_ = 0;
+  bool is_lent_ = false;
   flight<Comm, E> flight_;  // last: it ends before the memory that it uses
 };
 

@@ -47,7 +47,8 @@ namespace pith::inline v0 {
 ///            calls MPI in a step). On a device ready() and wait() enqueue: gradients are written, and means are read,
 ///            in the order of the executor's stream
 ///   keeps    the codecs' states; export_state saves them, import_state puts them back. A step that threw leaves some
-///            ahead of others: no further one begins before import_state
+///            ahead of others, and gradients of any values: no further one begins before import_state. What its
+///            transport may still use stays in memory as long as the program runs
 ///   cost     memory for two payloads of the largest bucket and `size()` gathered ones for each, with gather::exact
 ///            twice the latter; a step allocates nothing. The transfers of a bucket do not depend on the number of its
 ///            tensors: with power_sgd one sum of all P, and of what travels as it is, and one of all Q
@@ -64,7 +65,7 @@ class gradient_exchange {
     explain_communicator<Comm, E>();
     auto failure = std::exception_ptr();
     try {
-      engine_ = std::make_unique<engine>(exec, comm, std::move(tensors), policy, options);
+      engine_.reset(new engine(exec, comm, std::move(tensors), policy, options));
     } catch (...) {
       failure = std::current_exception();  // of which the others must hear
     }
@@ -135,6 +136,13 @@ class gradient_exchange {
     phase_ = phase::ready;
   }
 
+  /// Whether a step threw, or was abandoned, and no state was imported since.
+  bool has_failed() const { return phase_ == phase::failed; }
+  /// Throws, in the name of a call, in a step.
+  void require_between_steps(char const* call) const {
+    detail::require(phase_ != phase::ready, "gradient_exchange: ", call,
+                    "() must be called between steps: call wait() first");
+  }
   /// Throws, in the name of a call, in a step and after one that threw.
   void require_idle(char const* call) const {
     require_between_steps(call);
@@ -194,6 +202,22 @@ class gradient_exchange {
     is_running_ = false;
   }
 
+  /// Gives up a step that this rank cannot complete, since backward threw, say: as if wait() had thrown. The other ranks'
+  /// step fails by the timeout of their communicator, and so long this may wait for what is on its way.
+  void abandon() {
+    if (phase_ != phase::ready) return;
+    engine_->ready.cancel();
+    try {
+      guarded([this] {
+        if (is_running_) engine_->thread->join();
+      });
+      engine_->pipeline.settle();
+      phase_ = engine_->pipeline.has_begun() ? phase::failed : phase::idle;
+    } catch (...) {  // why is known: this rank's step has failed
+    }
+    is_running_ = false;
+  }
+
   /// Multiplies all that is fed back by a factor: the loss scale or the learning rate changed.
   void rescale(double factor) {
     require_idle("rescale");
@@ -211,6 +235,11 @@ class gradient_exchange {
   void change(std::vector<codec_type> codecs) {
     require_idle("change");
     change_to(std::move(codecs));
+  }
+  /// The same on a rank that has lost the others: nothing is agreed, and export_state may follow but no step.
+  void change_alone(std::vector<codec_type> codecs) {
+    require_idle("change_alone");
+    engine_->pipeline.apply(engine_->pipeline.prepare(std::move(codecs)));
   }
 
   /// Lays out the buckets anew by what the last step measured: when each gradient was ready, and how long buckets
@@ -273,9 +302,12 @@ class gradient_exchange {
     return pith::fed_back<In>(exec_, codecs()[tensor], model().state(tensor));
   }
 
-  /// The bytes of all states of this rank, with the names of tensors and codecs and a checksum.
-  std::vector<std::byte> export_state() const {
-    require_idle("export_state");
+  /// The bytes of all states of this rank, with the names of tensors and codecs and a checksum. With
+  /// exchange_options::is_recoverable also those after the last complete step where a later one threw, and those of one
+  /// step before: ranks that fail together end at most one step apart.
+  std::vector<std::byte> export_state(unsigned steps_back = 0) const {
+    require_between_steps("export_state");
+    if (steps_back > 0 || phase_ == phase::failed) return export_copy(steps_back);
     auto saved = detail::field_saver<E>(exec_);
     model().fields(saved);
     return detail::save_states(state_words(codecs()), saved.bytes);
@@ -292,6 +324,7 @@ class gradient_exchange {
     model().fields(loaded);
     exec_.wait();
     model().forget();
+    if (auto& copies = engine_->pipeline.copies()) copies->forget();
     phase_ = phase::idle;
   }
   /// The same of a state that was exported when the codecs were these, which come into force: of all ranks, as change().
@@ -330,7 +363,6 @@ class gradient_exchange {
           ready(pipeline.layout(), pipeline.model().specs().size()) {}
     engine(engine const&) = delete;
     engine& operator=(engine const&) = delete;
-    ~engine() { ready.cancel(); }
 
     /// As far as gradients are there.
     void run() {
@@ -340,6 +372,17 @@ class gradient_exchange {
     void start() {
       if (!thread) thread.emplace();
       thread->start([this] { pipeline.advance(ready, [this](std::size_t bucket) { return ready.wait_for(bucket); }); });
+    }
+  };
+
+  /// What a step that failed lent to the transport stays.
+  struct end_engine {
+    void operator()(engine* e) const {
+      e->ready.cancel();
+      e->thread.reset();
+      auto owned = std::shared_ptr<engine>(e);
+      e->pipeline.settle();
+      if (e->pipeline.is_lent()) detail::keep(std::move(owned));
     }
   };
 
@@ -427,10 +470,19 @@ class gradient_exchange {
     }
   }
 
-  void require_between_steps(char const* call) const {
-    detail::require(phase_ != phase::ready, "gradient_exchange: ", call,
-                    "() must be called between steps: call wait() first");
+  std::vector<std::byte> export_copy(unsigned steps_back) const {
+    auto const& copies = engine_->pipeline.copies();
+    auto const since = has_failed() ? 0u : 1u;  // steps that are complete since the last copy
+    detail::require(copies.has_value() || !has_failed(),
+                    "gradient_exchange: export_state() is refused after a step that threw: set ",
+                    "exchange_options::is_recoverable, or call import_state() first");
+    auto const most = since + (copies ? copies->size() : 0);
+    detail::require(steps_back < most, "gradient_exchange::export_state: steps_back must be below ", most, ", got ",
+                    steps_back);
+    auto const which = steps_back - since;
+    return detail::save_states(state_words(copies->codecs(which)), copies->states(exec_, which));
   }
+
   void require_intact(char const* call) const {
     detail::require(phase_ != phase::failed, "gradient_exchange: ", call,
                     "() is refused after a step that threw: call import_state() first");
@@ -499,7 +551,7 @@ class gradient_exchange {
   bool is_measured_ = false;  ///< the times of a step
   double wait_seconds_ = 0;
   std::vector<measured_energy> lost_;  ///< of each tensor
-  std::unique_ptr<engine> engine_;
+  std::unique_ptr<engine, end_engine> engine_;
 };
 
 /// A gradient_exchange of values of `In`: with a policy or one codec, and options.

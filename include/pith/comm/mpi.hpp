@@ -6,11 +6,11 @@
 #include <pith/comm/mpi_device.hpp>
 #include <pith/comm/mpi_elements.hpp>
 #include <pith/comm/mpi_request.hpp>
+#include <pith/comm/timeout.hpp>
 
 #include <mpi.h>
 
 #include <algorithm>
-#include <chrono>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
@@ -21,9 +21,7 @@ namespace pith::inline v0 {
 
 /// How a communicator calls MPI.
 struct mpi_options {
-  using duration = std::chrono::duration<double>;
-
-  duration timeout = std::chrono::minutes(30);  ///< of a call, from the first wait or test on
+  timeout_duration timeout = default_timeout;  ///< of a call, from the first wait or test on
   /// The elements that a call of MPI moves at most: MPI counts in ints, and parts of it are wrong near 2^31.
   std::size_t most = std::size_t{1} << 27;
 };
@@ -37,8 +35,9 @@ struct mpi_options {
 ///            gradient_exchange::ready makes one. Calls that are under way go on while any of them is waited for or
 ///            tested. MPICH ends the program on errors of requests unless MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
 ///   throws   on both sides where the sizes of ranks differ; where a call takes longer than `timeout` from the first wait or
-///            test on: a rank is gone or stuck. MPI may then write to the call's memory whenever it runs, and
-///            MPI_Finalize may wait for ever: end the program by MPI_Abort or std::_Exit
+///            test on: a rank is gone or stuck, which is named where messages go from rank to rank. MPI may then write to the
+///            call's memory whenever it runs, and MPI_Finalize may wait for ever: end the program by MPI_Abort or
+///            std::_Exit
 ///   keeps    room for as many elements as are summed at once
 ///   cost     a call reads and writes host memory itself, so it waits for the executor. While its bytes move the ranks
 ///            compare sizes: a maximum of 16 bytes. MPI chooses the order of sums; reproducible_sums adds in that of the
@@ -88,10 +87,10 @@ class mpi_communicator {
     auto const tag = static_cast<int>(3 * (calls_++ % 10000));  // ranks make their calls in one order
     agree(request, mine.size(), int(to), theirs.size(), int(from), tag + 1);
     for_each_piece(theirs.size(), most_, [&](std::size_t at, int n) {
-      request.check(MPI_Irecv(theirs.data() + at, n, MPI_BYTE, int(from), tag, comm_, request.next()));
+      request.check(MPI_Irecv(theirs.data() + at, n, MPI_BYTE, int(from), tag, comm_, request.next(int(from))));
     });
     for_each_piece(mine.size(), most_, [&](std::size_t at, int n) {
-      request.check(MPI_Isend(mine.data() + at, n, MPI_BYTE, int(to), tag, comm_, request.next()));
+      request.check(MPI_Isend(mine.data() + at, n, MPI_BYTE, int(to), tag, comm_, request.next(int(to))));
     });
     return request;
   }
@@ -163,7 +162,7 @@ class mpi_communicator {
     link_.check(MPI_Query_thread(&threads_), "MPI_Query_thread");
   }
 
-  static MPI_Comm duplicate(MPI_Comm comm, mpi_options::duration timeout) {
+  static MPI_Comm duplicate(MPI_Comm comm, timeout_duration timeout) {
     auto link = detail::mpi_link(timeout);
     auto request = mpi_request(link, "MPI_Comm_idup");
     MPI_Comm made = MPI_COMM_NULL;
@@ -205,7 +204,8 @@ class mpi_communicator {
     auto& c = request.call();
     auto const own = static_cast<std::int64_t>(size);
     c.sent = c.expected = {own, -own};
-    request.check(MPI_Iallreduce(c.sent.data(), c.received.data(), 2, MPI_INT64_T, MPI_MAX, comm_, &c.agreement[0]));
+    request.check(
+        MPI_Iallreduce(c.sent.data(), c.received.data(), 2, MPI_INT64_T, MPI_MAX, comm_, &c.agreement[0].request));
     return request;
   }
   /// Rank `to` must expect the size of `mine`, and rank `from` must send that of `theirs`.
@@ -215,8 +215,9 @@ class mpi_communicator {
     c.sent = {c.expected[1], c.expected[0]};
     for (int i = 0; i < 2; ++i) {
       auto const [source, target] = i == 0 ? std::pair(to, from) : std::pair(from, to);
-      request.check(MPI_Irecv(&c.received[i], 1, MPI_INT64_T, source, tag + i, comm_, &c.agreement[i]));
-      request.check(MPI_Isend(&c.sent[i], 1, MPI_INT64_T, target, tag + i, comm_, request.next()));
+      c.agreement[i].peer = source;
+      request.check(MPI_Irecv(&c.received[i], 1, MPI_INT64_T, source, tag + i, comm_, &c.agreement[i].request));
+      request.check(MPI_Isend(&c.sent[i], 1, MPI_INT64_T, target, tag + i, comm_, request.next(target)));
     }
   }
 

@@ -1,6 +1,7 @@
 // pith/comm/mpi_request.hpp — calls of MPI that are under way, what their ranks must agree on, and how long they may take.
 #pragma once
 
+#include <pith/comm/timeout.hpp>
 #include <pith/core/error.hpp>
 
 #include <mpi.h>
@@ -23,30 +24,31 @@ namespace detail {
 
 /// What MPI reads and writes while a call is under way. Later calls use it again, so that a step allocates nothing.
 struct mpi_call {
-  std::vector<MPI_Request> requests;
+  struct message {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int peer = MPI_PROC_NULL;  ///< the one rank that it needs, if it is one
+  };
+  std::vector<message> messages;
   std::vector<MPI_Datatype> types;
   std::vector<std::byte> memory;
 
   /// Ranks agree on sizes where `received` is `expected` once `agreement` is done.
-  std::array<MPI_Request, 2> agreement = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  std::array<message, 2> agreement;
   std::array<std::int64_t, 2> sent, expected, received;
 
   void clear() {
     for (auto& type : types) MPI_Type_free(&type);
-    types.clear(), requests.clear();
+    types.clear(), messages.clear();
+    agreement = {};
   }
 };
 
 /// What a communicator shares with its requests: how long they may take, and the first error, which ends its use.
 class mpi_link {
  public:
-  using duration = std::chrono::duration<double>;
+  explicit mpi_link(timeout_duration timeout) : timeout_(timeout) { require_timeout("mpi_communicator", timeout); }
 
-  explicit mpi_link(duration timeout) : timeout_(timeout) {
-    require(timeout.count() > 0, "mpi_communicator: timeout must be above 0 s, got ", timeout.count(), " s");
-  }
-
-  duration timeout() const { return timeout_; }
+  timeout_duration timeout() const { return timeout_; }
   bool is_broken() const { return !broken_.empty(); }
 
   void require_usable() const {
@@ -78,7 +80,7 @@ class mpi_link {
   }
 
  private:
-  duration timeout_;
+  timeout_duration timeout_;
   std::string broken_;
   std::vector<std::unique_ptr<mpi_call>> idle_;
 };
@@ -122,8 +124,11 @@ class mpi_request {
     }
   }
 
-  /// Where the next call of MPI, made by check(), puts its request.
-  MPI_Request* next() { return &call_->requests.emplace_back(MPI_REQUEST_NULL); }
+  /// Where the next call of MPI, made by check(), puts its request. It needs `peer` alone, or all ranks.
+  MPI_Request* next(int peer = MPI_PROC_NULL) {
+    call_->messages.push_back({MPI_REQUEST_NULL, peer});
+    return &call_->messages.back().request;
+  }
   void check(int code) { link_->check(code, name_); }
   /// That lives as long as MPI may use it.
   std::byte* memory(std::size_t bytes) {
@@ -150,23 +155,42 @@ class mpi_request {
   bool poll() {
     link_->require_usable();
     agree();
-    while (done_ < call_->requests.size() && is_done(call_->requests[done_])) ++done_;
-    if (done_ == call_->requests.size() && has_agreed_) return true;
+    while (done_ < call_->messages.size() && is_done(call_->messages[done_].request)) ++done_;
+    if (done_ == call_->messages.size() && has_agreed_) return true;
     auto const now = clock::now();
     if (begin_ == clock::time_point()) begin_ = now;
-    if (now - begin_ > link_->timeout()) {
-      link_->fail(detail::sentence("mpi_communicator: ", name_, " did not end within ", link_->timeout().count(),
-                                   " s: a rank is gone or stuck"));
-    }
+    if (now - begin_ > link_->timeout()) require_ended();
     return false;
+  }
+
+  /// Where it was this rank that stood still, all may have arrived during that: then the next poll sees it.
+  void require_ended() {
+    auto waits = false;
+    auto missing = std::vector<unsigned>();
+    auto const look = [&](detail::mpi_call::message const& m) {
+      if (has_ended(m.request)) return;
+      waits = true;
+      if (m.peer != MPI_PROC_NULL) missing.push_back(static_cast<unsigned>(m.peer));
+    };
+    std::ranges::for_each(call_->messages, look);
+    std::ranges::for_each(call_->agreement, look);
+    std::ranges::sort(missing);
+    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+    if (waits)
+      link_->fail(detail::sentence("mpi_communicator: ", name_, " did not end within ", link_->timeout().count(),
+                                   " s: ", detail::gone_or_stuck(missing)));
+  }
+  /// Also of a request that was seen to have.
+  bool has_ended(MPI_Request request) {
+    int done = 0;
+    check(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE));
+    return done;
   }
 
   /// Where sizes differ the ranks on both sides throw, and none waits for bytes that do not come.
   void agree() {
-    if (has_agreed_) return;
-    int done = 0;
-    check(MPI_Testall(2, call_->agreement.data(), &done, MPI_STATUSES_IGNORE));
-    if (!done) return;
+    auto& [first, second] = call_->agreement;
+    if (has_agreed_ || !is_done(first.request) || !is_done(second.request)) return;
     has_agreed_ = true;
     auto const& [own, other] = std::tie(call_->expected, call_->received);
     auto const at = own[0] == other[0] ? 1 : 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/comm/communicator.hpp>
+#include <pith/comm/lent.hpp>
 #include <pith/core/error.hpp>
 #include <pith/exec/seq.hpp>
 
@@ -85,21 +86,21 @@ class reproducible_sums {
   template <host_executor E, class T>
   auto all_reduce(E const& exec, span<T, host_space> x, reduction how) {
     auto const part = (x.size() + size() - 1) / size() * sizeof(T);
-    auto memory = take(part * size());
-    auto& [pieces, sums] = *memory;
+    auto memory = detail::lent(take(part * size()));
+    auto& [pieces, sums] = **memory;
     exec.copy(sums.data(), x.data(), x.size_bytes());
-    add_up<T>(exec, sums, pieces, how);
+    add_up<T>(exec, sums, memory, how);
     auto gathered = comm_.all_gather(exec, span<std::byte const>(pieces.data(), part), span<std::byte>(sums));
-    return request<decltype(gathered)>(*this, bytes_of(x), std::move(memory), std::move(gathered));
+    return request<decltype(gathered)>(*this, bytes_of(x), std::move(*memory), std::move(gathered));
   }
 
   template <host_executor E, class T>
   completed reduce_scatter(E const& exec, span<std::type_identity_t<T> const, host_space> mine,
                            span<T, host_space> part, reduction how) {
-    auto memory = take(mine.size_bytes());
-    add_up<T>(exec, bytes_of(mine), memory->pieces, how);
-    exec.copy(part.data(), memory->pieces.data(), part.size_bytes());
-    idle_.push_back(std::move(memory));
+    auto memory = detail::lent(take(mine.size_bytes()));
+    add_up<T>(exec, bytes_of(mine), memory, how);
+    exec.copy(part.data(), (*memory)->pieces.data(), part.size_bytes());
+    idle_.push_back(std::move(*memory));
     return {};
   }
 
@@ -145,7 +146,7 @@ class reproducible_sums {
       whose_->idle_.push_back(std::move(memory_));
       return true;
     } catch (...) {
-      memory_.release();
+      detail::keep(std::shared_ptr<parts>(std::move(memory_)));
       throw;
     }
 
@@ -161,10 +162,11 @@ class reproducible_sums {
     return span<byte>(reinterpret_cast<byte*>(x.data()), x.size_bytes());
   }
 
-  /// Writes this rank's part of the sums to the beginning of `pieces`.
+  /// Writes this rank's part of the sums to the beginning of the memory's pieces.
   template <class T, class E>
-  void add_up(E const& exec, span<std::byte const> x, std::vector<std::byte>& pieces, reduction how) {
-    comm_.all_to_all(exec, x, span<std::byte>(pieces)).wait(exec);
+  void add_up(E const& exec, span<std::byte const> x, detail::lent<std::unique_ptr<parts>>& memory, reduction how) {
+    auto& pieces = (*memory)->pieces;
+    memory.wait(exec, [&] { return comm_.all_to_all(exec, x, span<std::byte>(pieces)); });
     auto const n = pieces.size() / size() / sizeof(T);
     exec.for_each_index(n, detail::reduce_pieces<T>{reinterpret_cast<T*>(pieces.data()), n, size(), how});
   }
