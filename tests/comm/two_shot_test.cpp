@@ -144,7 +144,7 @@ TEST_CASE("with feedback on both sides nothing is lost: received, both residuals
       for (std::size_t i = 0; i < n; ++i) own[i] += static_cast<double>(x[i]);
     }
     auto const& worker = std::get<1>(state.local().each).residual;
-    auto const& server = std::get<1>(std::get<1>(std::get<0>(state.local().each).each).each).residual;
+    auto const& server = std::get<1>(std::get<1>(std::get<0>(state.local().each).each).state.each).residual;
     auto const part = pith::tensor_parts(n, ranks, 8);
     auto const lock = std::lock_guard(guard);
     for (std::size_t i = 0; i < n; ++i) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/adapt/rate_controller.hpp>
+#include <pith/comm/adaptive_state.hpp>
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/core/late_copy.hpp>
 
@@ -183,11 +184,8 @@ class adaptive_exchange {
     prepare();
     auto const controller = controller_.save();
     auto const states = exchange_.export_state();
-    auto const head = header{step_, controller.size(), learning_rate_};
-    auto bytes = saved_bytes(&head, 1);
-    bytes.insert(bytes.end(), controller.begin(), controller.end());
-    bytes.insert(bytes.end(), states.begin(), states.end());
-    return detail::save_states(controller_words(), bytes);
+    auto const head = detail::adaptive_header{.step = step_, .learning_rate = learning_rate_};
+    return detail::save_adaptive(controller_words(), {head, controller, states});
   }
   /// Of all ranks. Where the state of one is refused, it throws what gradient_exchange::import_state throws, the others
   /// agreement_error, and nothing is changed on any.
@@ -215,10 +213,6 @@ class adaptive_exchange {
   using clock = std::chrono::steady_clock;
   static constexpr auto* call = "adaptive_exchange::import_state";
 
-  struct header {
-    std::uint64_t step = 0, controller = 0;
-    double learning_rate = 0;
-  };
   /// What is in force for a tensor.
   struct choice {
     double rate = 0;
@@ -229,26 +223,22 @@ class adaptive_exchange {
   /// What a saved state holds.
   struct restored {
     R controller;
-    header head;
+    detail::adaptive_header head;
     span<std::byte const> states;
   };
 
   restored restore(span<std::byte const> bytes) const {
     auto const parts = detail::open_states(call, bytes);
     detail::require_words(call, controller_words(), parts.words);
-    auto next = restored{controller_, {}, {}};
-    detail::require(parts.states.size() >= sizeof(header), call, ": the state must have at least ", sizeof(header),
-                    " bytes, got ", parts.states.size());
-    std::memcpy(&next.head, parts.states.data(), sizeof(header));
-    auto const rest = parts.states.subspan(sizeof(header));
-    detail::require(next.head.controller <= rest.size(), call, ": the controller's state must have ",
-                    next.head.controller, " bytes, got ", rest.size());
-    next.controller.load(rest.first(next.head.controller));
-    next.states = rest.subspan(next.head.controller);
+    auto const saved = detail::open_adaptive(call, parts.states);
+    auto next = restored{controller_, saved.head, saved.exchange};
+    next.controller.load(saved.controller);
     exchange_.require_state(next.states, codecs_at(choices(next.controller, next.head.step)));
     return next;
   }
-  std::string controller_words() const { return detail::text("controller ", controller_.name(), '\n'); }
+  std::string controller_words() const {
+    return detail::text(detail::adaptive_word, "controller ", controller_.name(), '\n');
+  }
 
   /// Shows the controller the step before, and does as it decides of the next one.
   void prepare() {

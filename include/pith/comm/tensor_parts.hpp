@@ -41,14 +41,20 @@ std::uint64_t part_granule(C const& c) {
   return group;
 }
 
+/// Parts that each of these codecs can encode begin at multiples of it.
+template <class... C>
+std::uint64_t granule_for(C const&... codecs) {
+  auto granule = group;
+  ((granule = std::lcm(granule, part_granule(codecs))), ...);
+  return granule;
+}
+
 }  // namespace detail
 
 /// The parts of a tensor that each of these codecs can encode: they begin at buckets of all.
 template <class... C>
 tensor_parts parts_for(std::uint64_t n, unsigned ranks, C const&... codecs) {
-  auto granule = detail::group;
-  ((granule = std::lcm(granule, detail::part_granule(codecs))), ...);
-  return {n, ranks, granule};
+  return {n, ranks, detail::granule_for(codecs...)};
 }
 
 namespace detail {
