@@ -70,10 +70,11 @@ inline call mean_call_at(call id, std::uint64_t first) {
   return call_at(id, first);
 }
 
-/// The bytes of a part as it travels, whichever it is.
+/// The bytes of a part as it travels, whichever it is: bypass may send more of a short one.
 template <class In, class C>
 std::size_t part_bytes(C const& c, tensor_parts const& over) {
-  return align_up(pith::payload_bytes<In>(c, over.largest()), section_alignment);
+  auto const most = std::max(pith::payload_bytes<In>(c, over.largest()), pith::payload_bytes<In>(c, over.remainder()));
+  return align_up(most, section_alignment);
 }
 
 /// Encodes each part of x for its rank, piece by piece.

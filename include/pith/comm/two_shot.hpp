@@ -68,14 +68,14 @@ class two_shot : public detail::codec_exchange<First> {
 
   template <class In, executor E>
   auto make_agreed(E const& exec, call const& id, shape const& dims) const {
-    return base::template agreed_with<In>(exec, id, dims, pith::make_agreed<In>(exec, second_, id, dims));
+    return base::template agreed_with<In>(exec, id, dims, pith::make_agreed<In>(exec, second_, id, shape{dims.n}));
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
     using second = detail::part_state<local_of<Second, In, E>>;
-    auto const granule = detail::granule_for(wrapped(), second_);
-    return base::template local_with<In>(exec, dims, second{pith::make_local<In>(exec, second_, dims), dims.n, granule},
-                                         detail::part_payload<E>{{exec, pith::payload_bytes<In>(second_, dims)}});
+    auto const all = shape{dims.n};  // a part is a vector
+    return base::template local_with<In>(exec, dims, second{pith::make_local<In>(exec, second_, all), all.n, granule()},
+                                         detail::part_payload<E>{{exec, most_bytes<In>(all)}});
   }
 
   unsigned rounds(shape const&, unsigned) const { return 2; }
@@ -125,6 +125,13 @@ class two_shot : public detail::codec_exchange<First> {
   static auto& second_local(auto& states) { return std::get<1>(states.each).state; }
   static auto& payload(auto& states) { return std::get<2>(states.each).bytes; }
 
+  std::uint64_t granule() const { return detail::granule_for(wrapped(), second_); }
+  /// Of the payload of a part, whichever; a Second that is exact for small ones may send more of them than of the whole.
+  template <class In>
+  std::size_t most_bytes(shape const& all) const {
+    auto const dense = detail::is_exact(second_, {granule()}) ? stream_bytes<In>(all.n) : 0;
+    return std::max(dense, pith::payload_bytes<In>(second_, all));
+  }
   tensor_parts parts(shape const& dims, unsigned ranks) const { return parts_for(dims.n, ranks, wrapped(), second_); }
 
   /// The mean of what all ranks sent of this rank's part, encoded for all.
