@@ -1,7 +1,7 @@
 // tests/comm/elastic_long_test.cpp — ten thousand jobs whose ranks come and go.
 #include <doctest/doctest.h>
 
-#include "elastic_schedule.hpp"
+#include "comm/elastic_schedule.hpp"
 
 TEST_CASE("what waits is conserved through ten thousand jobs") {
   for (auto const& what : elastic::codec_cases) {

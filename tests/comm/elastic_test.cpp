@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include "elastic_schedule.hpp"
+#include "comm/elastic_schedule.hpp"
 #include "support/parsed.hpp"
 
 #include <cstddef>

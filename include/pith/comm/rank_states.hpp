@@ -72,8 +72,10 @@ class rank_states {
     require_words(call.c_str(), words(), state.words);
     require(state.ranks == ranks(), call, ": the state must be of a job of ", ranks(), " ranks, got one of ",
             state.ranks);
-    require(i == 0 || state.rank > all_[i - 1].rank, call, ": the rank must be above ", all_[i - 1].rank,
-            ", that of the state before, got ", state.rank);
+    if (i == 0) return;
+    auto const before = all_[i - 1].rank;
+    require(state.rank > before, call, ": the rank must be above ", before, ", that of the state before, got ",
+            state.rank);
   }
 
   void read_fields() {
