@@ -55,8 +55,8 @@ double roundoff(std::string const& element) {
   if (element == "float") return std::ldexp(1, -24);
   return element == "half" ? std::ldexp(1, -11) + std::ldexp(1, -24) : std::ldexp(1, -8) + std::ldexp(1, -24);
 }
-/// A sum of `terms` products of weights and values of at most most_value, in double: three roundings a term.
-double sum_error(std::size_t terms) { return 3 * static_cast<double>(terms) * std::ldexp(most_value, -53); }
+/// A mean by weights of `terms` values of at most most_value, in double: the weights are rounded, and products, and sums.
+double sum_error(std::size_t terms) { return static_cast<double>(terms + 1) * std::ldexp(most_value, -53); }
 
 /// M times the sum of old values weighted by how much of [i / M, (i + 1) / M) lies in [r / N, (r + 1) / N).
 double mixed(std::vector<std::vector<double>> const& old, std::size_t at, unsigned i, unsigned ranks) {
