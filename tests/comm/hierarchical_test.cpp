@@ -104,7 +104,7 @@ double worst(std::vector<double> const& a, std::vector<double> const& b) {
 }
 
 /// What a fed back Outer did not send of a rank's part.
-std::vector<double> outer_residual(auto& local) { return kept(policy_state(std::get<1>(local.each)).residual); }
+std::vector<double> outer_residual(auto& local) { return kept(policy_state(std::get<1>(local.each).state).residual); }
 
 /// What all receive in two steps.
 template <class In, class C>
@@ -389,7 +389,7 @@ TEST_CASE("between the rounds there is room for a part, and Outer's state is one
   auto const codec = hierarchical(pith::qsgd<8>(), pith::error_feedback(pith::top_k(0.01)), 4);
   auto made = codec.make_local<float>(pith::seq, pith::shape{4096});
   CHECK(std::get<2>(made.each).values.size() == 1024);
-  CHECK(policy_state(std::get<1>(made.each)).residual.size() == 1024);
+  CHECK(policy_state(std::get<1>(made.each).state).residual.size() == 1024);
 }
 
 TEST_CASE("every executor leaves the same bytes") {
@@ -427,7 +427,7 @@ TEST_CASE("what is fed back between nodes follows the loss scale") {
   auto const codec = hierarchical(identity(), pith::error_feedback(pith::top_k(0.1)), 2);
   auto t = trial<float, std::remove_const_t<decltype(codec)>>(codec, {64}, {});
   auto& local = t.state().local();
-  policy_state(std::get<1>(local.each)).residual.data()[3] = 8;
+  policy_state(std::get<1>(local.each).state).residual.data()[3] = 8;
   codec.rescale(pith::seq, 0.25, t.state().agreed(), local);
   CHECK(outer_residual(local)[3] == 2);
 }

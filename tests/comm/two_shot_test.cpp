@@ -1,4 +1,5 @@
 // tests/comm/two_shot_test.cpp — parts of a tensor, added up by one rank each.
+#include <pith/adapt/bypass.hpp>
 #include <pith/adapt/rated.hpp>
 #include <pith/comm/all_reduce_mean.hpp>
 #include <pith/comm/gradient_exchange.hpp>
@@ -7,6 +8,7 @@
 #include <pith/core/identity.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/error_feedback.hpp>
+#include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/threshold.hpp>
@@ -20,6 +22,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -39,11 +42,11 @@ std::vector<float> gradient(std::size_t n, unsigned rank, int step = 0) {
 
 /// What all ranks receive in one step, the same bits all of them.
 template <class C>
-std::vector<float> mean(C const& codec, unsigned ranks, std::size_t n) {
+std::vector<float> mean(C const& codec, unsigned ranks, std::size_t n, std::uint64_t rows = 1) {
   auto all = std::vector<float>();
   auto guard = std::mutex();
   pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
-    auto const dims = pith::shape{n};
+    auto const dims = pith::shape{n, rows};
     auto state = pith::make_state<float>(pith::seq, codec, dims, {7, 1, static_cast<std::uint16_t>(comm.rank())});
     auto memory = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, dims, ranks));
     auto ws = pith::workspace<>(pith::span<std::byte>(memory));
@@ -88,6 +91,16 @@ TEST_CASE("what loses nothing gives the mean") {
       CHECK(widen(mean(pith::two_shot(pith::rated(pith::threshold(1, 0.9)).at(1)), ranks, n)) == expected);
     }
   }
+}
+
+TEST_CASE("a second codec may send parts as they are that are larger so than the tensor compressed") {
+  auto const kept = pith::error_feedback(pith::scaled_sign());
+  for (auto const n : {36u, 96u, 100u}) {
+    auto const expected = true_mean(4, n);
+    CHECK(widen(mean(pith::two_shot(pith::identity(), pith::bypass(kept, 40)), 4, n)) == expected);
+    CHECK(widen(mean(pith::two_shot(pith::identity(), pith::error_feedback(pith::power_sgd(1))), 4, n, 4)) == expected);
+  }
+  CHECK(mean(pith::two_shot(pith::identity(), pith::bypass(kept, 30)), 3, 100).size() == 100);  // parts of 40, 40, 20
 }
 
 TEST_CASE("parts begin at buckets, and the last may be short or empty") {
@@ -144,7 +157,7 @@ TEST_CASE("with feedback on both sides nothing is lost: received, both residuals
       for (std::size_t i = 0; i < n; ++i) own[i] += static_cast<double>(x[i]);
     }
     auto const& worker = std::get<1>(state.local().each).residual;
-    auto const& server = std::get<1>(std::get<1>(std::get<0>(state.local().each).each).each).residual;
+    auto const& server = std::get<1>(std::get<1>(std::get<0>(state.local().each).each).state.each).residual;
     auto const part = pith::tensor_parts(n, ranks, 8);
     auto const lock = std::lock_guard(guard);
     for (std::size_t i = 0; i < n; ++i) {

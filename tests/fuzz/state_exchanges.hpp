@@ -3,6 +3,7 @@
 
 #include <pith/comm/adaptive_exchange.hpp>
 #include <pith/comm/gradient_exchange.hpp>
+#include <pith/comm/reshard.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -99,6 +100,7 @@ class saved_exchange {
   void import(input& from) {
     exchange_.import_state(saved_);
     auto const bytes = edited(from);
+    reshard(bytes);
     if (!accepts([&] { exchange_.import_state(bytes); })) {
       require(exchange_.export_state() == saved_, "a refused state changed an exchange");
       auto const means = step(5);
@@ -113,6 +115,13 @@ class saved_exchange {
   }
 
  private:
+  /// The state of one rank that is left of a job is refused, or three ranks go on with what as many make the same of.
+  static void reshard(std::vector<std::byte> const& bytes) {
+    auto made = std::vector<std::vector<std::byte>>();
+    if (!accepts([&] { made = pith::reshard({bytes}, 3); })) return;
+    require(pith::reshard(made, 3) == made, "states of as many ranks are other states");
+  }
+
   std::vector<T> step(unsigned number) {
     auto g = gradient<T>(number);
     exchange_.all_reduce_mean(pith::span<T>(g));

@@ -368,11 +368,10 @@ class gradiveq {
   /// What two schedules must share for one to go on with the other's state, line by line.
   std::string words() const {
     using detail::text;
-    auto words =
-        text("gradiveq of pith ", PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR, "\nrank ", comm_->rank(), " of ",
-             comm_->size(), "\nelements of ", element_name<In>(), "\nwarm_up ", options_.warm_up, ", samples ",
-             options_.samples, ", compressed ", options_.compressed, ", feedback ", options_.feedback ? 1 : 0,
-             ", first_losses ", options_.first_losses, ", loss_every ", options_.loss_every, '\n');
+    auto words = text("gradiveq\nrank ", comm_->rank(), " of ", comm_->size(), "\nelements of ", element_name<In>(),
+                      "\nwarm_up ", options_.warm_up, ", samples ", options_.samples, ", compressed ",
+                      options_.compressed, ", feedback ", options_.feedback ? 1 : 0, ", first_losses ",
+                      options_.first_losses, ", loss_every ", options_.loss_every, '\n');
     for (auto const& k : kernels_) {
       auto const& order = k.samples.order();
       words += text("convolution of tensor ", k.tensor, " of ", k.samples.n(), " in ", order.filters(), " filters of ",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/adapt/rate_controller.hpp>
+#include <pith/comm/adaptive_state.hpp>
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/lent.hpp>
 #include <pith/core/late_copy.hpp>
@@ -225,10 +226,6 @@ class adaptive_exchange {
   using clock = std::chrono::steady_clock;
   static constexpr auto* call = "adaptive_exchange::import_state";
 
-  struct header {
-    std::uint64_t step = 0, controller = 0;
-    double learning_rate = 0;
-  };
   /// What is in force for a tensor.
   struct choice {
     double rate = 0;
@@ -257,36 +254,29 @@ class adaptive_exchange {
   }
   std::vector<std::byte> saved(moment const& at, std::vector<std::byte> const& states) const {
     auto const controller = at.controller.save();
-    auto const head = header{at.step, controller.size(), at.learning_rate};
-    auto bytes = saved_bytes(&head, 1);
-    bytes.insert(bytes.end(), controller.begin(), controller.end());
-    bytes.insert(bytes.end(), states.begin(), states.end());
-    return detail::save_states(controller_words(), bytes);
+    auto const head = detail::adaptive_header{.step = at.step, .learning_rate = at.learning_rate};
+    return detail::save_adaptive(controller_words(), {head, controller, states});
   }
 
   /// What a saved state holds.
   struct restored {
     R controller;
-    header head;
+    detail::adaptive_header head;
     span<std::byte const> states;
   };
 
   restored restore(span<std::byte const> bytes) const {
     auto const parts = detail::open_states(call, bytes);
     detail::require_words(call, controller_words(), parts.words);
-    auto next = restored{controller_, {}, {}};
-    detail::require(parts.states.size() >= sizeof(header), call, ": the state must have at least ", sizeof(header),
-                    " bytes, got ", parts.states.size());
-    std::memcpy(&next.head, parts.states.data(), sizeof(header));
-    auto const rest = parts.states.subspan(sizeof(header));
-    detail::require(next.head.controller <= rest.size(), call, ": the controller's state must have ",
-                    next.head.controller, " bytes, got ", rest.size());
-    next.controller.load(rest.first(next.head.controller));
-    next.states = rest.subspan(next.head.controller);
+    auto const saved = detail::open_adaptive(call, parts.states);
+    auto next = restored{controller_, saved.head, saved.exchange};
+    next.controller.load(saved.controller);
     exchange_.require_state(next.states, codecs_at(choices(next.controller, next.head.step)));
     return next;
   }
-  std::string controller_words() const { return detail::text("controller ", controller_.name(), '\n'); }
+  std::string controller_words() const {
+    return detail::text(detail::adaptive_word, "controller ", controller_.name(), '\n');
+  }
 
   /// Shows the controller the step before, and does as it decides of the next one.
   void prepare() {

@@ -89,11 +89,9 @@ class exchanged_tensors {
     if (predicted_) next.predicted.emplace(exec, specs_, next.codecs);
     return next;
   }
-  /// The bytes of all states after a change.
-  std::size_t state_bytes(change& next) {
-    auto size = field_counter();
-    for (std::size_t i = 0; i < specs_.size(); ++i) (next.states[i] ? *next.states[i] : states_[i]).fields(size);
-    return size.bytes;
+  /// The fields of a tensor's state after a change.
+  void fields(std::size_t tensor, change& next, field_visitor& f) {
+    (next.states[tensor] ? *next.states[tensor] : states_[tensor]).fields(f);
   }
   void apply(change next) {
     for (std::size_t i = 0; i < specs_.size(); ++i) {

@@ -12,6 +12,7 @@
 #include <pith/comm/policy.hpp>
 #include <pith/comm/progress_thread.hpp>
 #include <pith/comm/saved_state.hpp>
+#include <pith/comm/state_words.hpp>
 #include <pith/core/any_codec.hpp>
 #include <pith/core/inspect.hpp>
 #include <pith/core/saving.hpp>
@@ -302,7 +303,7 @@ class gradient_exchange {
     return pith::fed_back<In>(exec_, codecs()[tensor], model().state(tensor));
   }
 
-  /// The bytes of all states of this rank, with the names of tensors and codecs and a checksum. With
+  /// The bytes of all states of this rank, with words that describe them and a checksum: docs/state_format.md. With
   /// exchange_options::is_recoverable also those after the last complete step where a later one threw, and those of one
   /// step before: ranks that fail together end at most one step apart.
   std::vector<std::byte> export_state(unsigned steps_back = 0) const {
@@ -310,7 +311,8 @@ class gradient_exchange {
     if (steps_back > 0 || phase_ == phase::failed) return export_copy(steps_back);
     auto saved = detail::field_saver<E>(exec_);
     model().fields(saved);
-    return detail::save_states(state_words(codecs()), saved.bytes);
+    auto same = model().prepare(exec_, codecs());
+    return detail::save_states(state_words(same), saved.bytes);
   }
 
   /// Puts back what export_state of an equal exchange returned, on all ranks; it may have gathered otherwise, in other
@@ -338,15 +340,18 @@ class gradient_exchange {
     require_between_steps("import_state");
     detail::require_size(importing, "codecs", tensors().size(), codecs.size(), " entries");
     auto const parts = detail::open_states(importing, bytes);
-    detail::require_words(importing, state_words(codecs), parts.words);
     auto next = model().prepare(exec_, codecs);
-    detail::require_size(importing, "states", model().state_bytes(next), parts.states.size(), " bytes");
+    detail::require_words(importing, state_words(next), parts.words);
+    auto size = detail::field_counter();
+    for (std::size_t i = 0; i < tensors().size(); ++i) model().fields(i, next, size);
+    detail::require_size(importing, "states", size.bytes, parts.states.size(), " bytes");
     return parts.states;
   }
 
  private:
   using clock = std::chrono::steady_clock;
   enum class phase { idle, ready, failed };
+  using model_change = typename detail::exchanged_tensors<In, E>::change;
 
   static constexpr auto* importing = "gradient_exchange::import_state";
 
@@ -389,7 +394,7 @@ class gradient_exchange {
   auto& model() const { return engine_->pipeline.model(); }
 
   void change_to(std::vector<codec_type> codecs) {
-    auto next = std::optional<typename detail::exchanged_tensors<In, E>::change>();
+    auto next = std::optional<model_change>();
     auto described = std::vector<std::string>();
     auto failure = std::exception_ptr();
     try {
@@ -480,7 +485,8 @@ class gradient_exchange {
     detail::require(steps_back < most, "gradient_exchange::export_state: steps_back must be below ", most, ", got ",
                     steps_back);
     auto const which = steps_back - since;
-    return detail::save_states(state_words(copies->codecs(which)), copies->states(exec_, which));
+    auto kept = model().prepare(exec_, copies->codecs(which));
+    return detail::save_states(state_words(kept), copies->states(exec_, which));
   }
 
   void require_intact(char const* call) const {
@@ -534,11 +540,16 @@ class gradient_exchange {
     return mine;
   }
   /// What must be equal where states are put back, line by line.
-  std::string state_words(std::vector<codec_type> const& codecs) const {
+  std::string state_words(model_change& next) const {
     auto const& comm = engine_->pipeline.comm();
-    auto words = detail::text("pith ", PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR, "\nrank ", comm.rank(), " of ",
-                              comm.size(), "\nseed ", seed_, "\nelements of ", element_name<In>(), '\n');
-    for (auto const& tensor : descriptions(codecs)) words.append("tensor ").append(tensor).append("\n");
+    auto words = detail::text(detail::exchange_word, detail::rank_line(comm.rank(), comm.size()), "\nseed ", seed_,
+                              "\nelements of ", element_name<In>(), '\n');
+    auto const described = descriptions(next.codecs);
+    for (std::size_t i = 0; i < described.size(); ++i) {
+      auto fields = detail::field_describer();
+      model().fields(i, next, fields);
+      words += detail::tensor_line(described[i]) + '\n' + fields.lines;
+    }
     return words;
   }
 

@@ -39,6 +39,14 @@ struct part_values {
   void fields(field_visitor&) {}
 };
 
+/// What an exchange between nodes keeps on a rank, of the part of its place.
+template <class State>
+struct place_state {
+  State state;
+  unsigned places;
+  void fields(field_visitor& f) { f.of_place(state, places); }
+};
+
 }  // namespace detail
 
 /// Exchanges a tensor on two levels, of which the links inside of a node are the faster: its ranks encode all parts by
@@ -75,21 +83,22 @@ class hierarchical : public detail::codec_exchange<Inner> {
 
   template <executor E>
   void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
-    detail::rescale_state(outer_, exec, factor, outer_part(agreed), outer_part(local));
+    detail::rescale_state(outer_, exec, factor, outer_agreed(agreed), outer_local(local));
   }
 
   template <class In, executor E>
   auto make_agreed(E const& exec, call const& id, shape const& dims) const {
     auto made =
         base::template agreed_with<In>(exec, id, dims, pith::make_agreed<In>(exec, outer_, id, largest_part(dims)));
-    detail::require(detail::state_bytes(outer_part(made)) == 0,
+    detail::require(detail::state_bytes(outer_agreed(made)) == 0,
                     "hierarchical: the outer codec must have no agreed state, got ", outer_.name());
     return made;
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
     auto const part = largest_part(dims);
-    return base::template local_with<In>(exec, dims, pith::make_local<In>(exec, outer_, part),
+    using outer = detail::place_state<local_of<Outer, In, E>>;
+    return base::template local_with<In>(exec, dims, outer{pith::make_local<In>(exec, outer_, part), places_},
                                          detail::part_values<In, E>{{exec, part.n}});
   }
 
@@ -135,7 +144,8 @@ class hierarchical : public detail::codec_exchange<Inner> {
       inside(encode, agreed, local);
     } else {
       detail::produce<In>(outer_, exec, crossing(id, dims, over), largest_part(dims), over.nodes, round - 1,
-                          stream_on<E, In const>(part<In, E>(local)), out, outer_part(agreed), outer_part(local), ws);
+                          stream_on<E, In const>(part<In, E>(local)), out, outer_agreed(agreed), outer_local(local),
+                          ws);
     }
   }
   template <real In, executor E>
@@ -152,7 +162,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
       inside(decode, agreed);
     } else {
       detail::absorb<In>(outer_, exec, crossing(id, dims, over), largest_part(dims), over.nodes, round - 1, in,
-                         part<In, E>(local), outer_part(agreed), outer_part(local), ws);
+                         part<In, E>(local), outer_agreed(agreed), outer_local(local), ws);
     }
   }
   template <real In, executor E>
@@ -176,7 +186,8 @@ class hierarchical : public detail::codec_exchange<Inner> {
     return f(identity(), (static_cast<void>(states), none)...);
   }
 
-  static auto& outer_part(auto& states) { return std::get<1>(states.each); }
+  static auto& outer_agreed(auto& states) { return std::get<1>(states.each); }
+  static auto& outer_local(auto& states) { return std::get<1>(states.each).state; }
   template <class In, class E>
   static stream_on<E, In> part(auto& local) {
     auto const& values = std::get<2>(local.each).values;

@@ -41,14 +41,20 @@ std::uint64_t part_granule(C const& c) {
   return group;
 }
 
+/// Parts that each of these codecs can encode begin at multiples of it.
+template <class... C>
+std::uint64_t granule_for(C const&... codecs) {
+  auto granule = group;
+  ((granule = std::lcm(granule, part_granule(codecs))), ...);
+  return granule;
+}
+
 }  // namespace detail
 
 /// The parts of a tensor that each of these codecs can encode: they begin at buckets of all.
 template <class... C>
 tensor_parts parts_for(std::uint64_t n, unsigned ranks, C const&... codecs) {
-  auto granule = detail::group;
-  ((granule = std::lcm(granule, detail::part_granule(codecs))), ...);
-  return {n, ranks, granule};
+  return {n, ranks, detail::granule_for(codecs...)};
 }
 
 namespace detail {
@@ -64,10 +70,11 @@ inline call mean_call_at(call id, std::uint64_t first) {
   return call_at(id, first);
 }
 
-/// The bytes of a part as it travels, whichever it is.
+/// The bytes of a part as it travels, whichever it is: bypass may send more of a short one.
 template <class In, class C>
 std::size_t part_bytes(C const& c, tensor_parts const& over) {
-  return align_up(pith::payload_bytes<In>(c, over.largest()), section_alignment);
+  auto const most = std::max(pith::payload_bytes<In>(c, over.largest()), pith::payload_bytes<In>(c, over.remainder()));
+  return align_up(most, section_alignment);
 }
 
 /// Encodes each part of x for its rank, piece by piece.

@@ -24,6 +24,14 @@ struct part_payload {
   void fields(field_visitor&) {}
 };
 
+/// What a codec of parts keeps on a rank, with room for n elements.
+template <class State>
+struct part_state {
+  State state;
+  std::uint64_t n, granule;
+  void fields(field_visitor& f) { f.of_part(state, n, granule); }
+};
+
 }  // namespace detail
 
 /// Exchanges a tensor part by part: a rank decodes and adds up what all ranks encoded of its part by `First`, encodes
@@ -55,17 +63,19 @@ class two_shot : public detail::codec_exchange<First> {
 
   template <executor E>
   void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
-    detail::rescale_state(second_, exec, factor, second_part(agreed), second_part(local));
+    detail::rescale_state(second_, exec, factor, second_agreed(agreed), second_local(local));
   }
 
   template <class In, executor E>
   auto make_agreed(E const& exec, call const& id, shape const& dims) const {
-    return base::template agreed_with<In>(exec, id, dims, pith::make_agreed<In>(exec, second_, id, dims));
+    return base::template agreed_with<In>(exec, id, dims, pith::make_agreed<In>(exec, second_, id, shape{dims.n}));
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
-    return base::template local_with<In>(exec, dims, pith::make_local<In>(exec, second_, dims),
-                                         detail::part_payload<E>{{exec, pith::payload_bytes<In>(second_, dims)}});
+    using second = detail::part_state<local_of<Second, In, E>>;
+    auto const all = shape{dims.n};  // a part is a vector
+    return base::template local_with<In>(exec, dims, second{pith::make_local<In>(exec, second_, all), all.n, granule()},
+                                         detail::part_payload<E>{{exec, most_bytes<In>(all)}});
   }
 
   unsigned rounds(shape const&, unsigned) const { return 2; }
@@ -99,7 +109,7 @@ class two_shot : public detail::codec_exchange<First> {
               stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
     auto const over = parts(dims, ranks);
     if (round == 0) return add_up<In>(exec, id, over, ranks, in, agreed, local, ws);
-    detail::decode_parts<In>(second_, exec, id, over, ranks, in, x, second_part(agreed), ws);
+    detail::decode_parts<In>(second_, exec, id, over, ranks, in, x, second_agreed(agreed), ws);
   }
   template <real In, executor E>
     requires codec<First, In, E>
@@ -111,9 +121,17 @@ class two_shot : public detail::codec_exchange<First> {
   }
 
  private:
-  static auto& second_part(auto& states) { return std::get<1>(states.each); }
+  static auto& second_agreed(auto& states) { return std::get<1>(states.each); }
+  static auto& second_local(auto& states) { return std::get<1>(states.each).state; }
   static auto& payload(auto& states) { return std::get<2>(states.each).bytes; }
 
+  std::uint64_t granule() const { return detail::granule_for(wrapped(), second_); }
+  /// Of the payload of a part, whichever; a Second that is exact for small ones may send more of them than of the whole.
+  template <class In>
+  std::size_t most_bytes(shape const& all) const {
+    auto const dense = detail::is_exact(second_, {granule()}) ? stream_bytes<In>(all.n) : 0;
+    return std::max(dense, pith::payload_bytes<In>(second_, all));
+  }
   tensor_parts parts(shape const& dims, unsigned ranks) const { return parts_for(dims.n, ranks, wrapped(), second_); }
 
   /// The mean of what all ranks sent of this rank's part, encoded for all.
@@ -124,8 +142,8 @@ class two_shot : public detail::codec_exchange<First> {
     auto const mean = ws.template take<In>(part.n);
     detail::decode_part_mean<In>(wrapped(), exec, id, over, ranks, in, mean, codec_part(agreed), ws);
     detail::encode_payload<In>(second_, exec, detail::mean_call_at(id, over.first(id.rank)), part, mean,
-                               payload(local).view().first(pith::payload_bytes<In>(second_, part)), second_part(agreed),
-                               second_part(local), ws);
+                               payload(local).view().first(pith::payload_bytes<In>(second_, part)),
+                               second_agreed(agreed), second_local(local), ws);
   }
   template <class In, class E>
   void copy_part(E const& exec, shape const& part, buffer<std::byte, E> const& from, span_on<E, std::byte> out) const {

@@ -70,7 +70,7 @@ class codec_state {
   void fields(field_visitor& f) {
     f(step_);
     agreed_.fields(f);
-    local_.fields(f);
+    f.local(local_);
   }
 
  private:

@@ -3,26 +3,87 @@
 
 #include <pith/core/buffer.hpp>
 #include <pith/core/call.hpp>
+#include <pith/core/element.hpp>
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 namespace pith::inline v0 {
 
-/// Sees the buffers of a state one after another: to count, save, load, copy or digest them.
+/// What a field of a state is to the ranks of a job, and so what it becomes with another number of ranks.
+enum class field_kind : std::uint8_t {
+  agreed,    ///< equal on all ranks
+  mean,      ///< equal on all ranks: the mean of their `estimate`
+  share,     ///< a rank's own, whose mean over the ranks counts: a residual, a momentum
+  estimate,  ///< the same, with a `mean`
+  part,      ///< a rank's own, of the part of the tensor that it adds up
+  learned,   ///< a rank's own, which any rank may begin with: statistics of gradients
+  fixed,     ///< a rank's own, without a meaning for another number of ranks
+};
+
+/// A field in words: its kind, and `count` elements. With places, ranks r of equal r % places have a field of the same
+/// elements. Parts begin at multiples of the granule.
+struct field_form {
+  field_kind kind = field_kind::agreed;
+  std::string_view element;
+  std::uint64_t count = 0;
+  unsigned places = 1;
+  std::uint64_t granule = 0;
+};
+
+/// Sees the buffers of a state one after another: to count, save, load, copy, digest or describe them.
 class field_visitor {
  public:
+  /// Of an agreed state; of a local one a share if its elements are numbers, else learned.
   template <class T, class E>
   void operator()(buffer<T, E>& field) {
+    (*this)(field, !is_local_ ? field_kind::agreed : real<T> ? field_kind::share : field_kind::learned);
+  }
+  template <class T, class E>
+  void operator()(buffer<T, E>& field, field_kind kind) {
+    describe(form_of<T>(field.size(), kind));
     visit(field.data(), field.size_bytes());
   }
+
+  /// A state that is a rank's own.
+  void local(auto& state) { inside(state, true, places_, part_, granule_); }
+  /// ... which ranks have once for each of so many places.
+  void of_place(auto& state, unsigned places) { inside(state, is_local_, places_ * places, part_, granule_); }
+  /// ... made for n elements, of which a rank has a part.
+  void of_part(auto& state, std::uint64_t n, std::uint64_t granule) { inside(state, is_local_, places_, n, granule); }
+
+  virtual void describe(field_form const&) {}
   virtual void visit(void* data, std::size_t bytes) = 0;
 
  protected:
   ~field_visitor() = default;
+
+ private:
+  void inside(auto& state, bool is_local, unsigned places, std::uint64_t part, std::uint64_t granule) {
+    auto const outside = std::tuple(is_local_, places_, part_, granule_);
+    std::tie(is_local_, places_, part_, granule_) = std::tuple(is_local, places, part, granule);
+    state.fields(*this);
+    std::tie(is_local_, places_, part_, granule_) = outside;
+  }
+  template <class T>
+  field_form form_of(std::uint64_t count, field_kind kind) const {
+    if (granule_ > 0 && (kind == field_kind::share || kind == field_kind::estimate))
+      kind = count == part_ || count == 0 ? field_kind::part : field_kind::fixed;
+    auto const granule = kind == field_kind::part ? granule_ : 0;
+    if constexpr (real<T>) return {kind, element_name<T>(), count, places_, granule};
+    if constexpr (std::same_as<T, std::uint32_t>) return {kind, "uint32", count, places_, granule};
+    if constexpr (std::same_as<T, std::uint64_t>) return {kind, "uint64", count, places_, granule};
+    return {kind, "byte", count * sizeof(T), places_, granule};
+  }
+
+  bool is_local_ = false;
+  unsigned places_ = 1;
+  std::uint64_t part_ = 0, granule_ = 0;
 };
 
 /// A state shows its buffers, always in the same order, and can be moved.

@@ -83,12 +83,12 @@ class ef21 {
   template <class A, executor E>
   struct agreed {
     buffer<A, E> estimate;
-    void fields(field_visitor& f) { f(estimate); }
+    void fields(field_visitor& f) { f(estimate, field_kind::mean); }
   };
   template <class A, executor E>
   struct local {
     buffer<A, E> estimate, average;
-    void fields(field_visitor& f) { f(estimate), f(average); }
+    void fields(field_visitor& f) { f(estimate, field_kind::estimate), f(average); }
   };
 
   std::string name() const { return averages() ? detail::text("ef21(", detail::shortest(eta_), ")") : "ef21"; }

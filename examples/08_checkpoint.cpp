@@ -1,0 +1,98 @@
+// examples/08_checkpoint.cpp — a job saves its states, goes on with fewer ranks, and loses one of them.
+//
+//   4 ranks: |w - w*| = 8.50, |mean of what waits| = 106.32
+//   3 ranks: |w - w*| = 8.50, |mean of what waits| = 106.32
+//   3 ranks: |w - w*| = 0.77, |mean of what waits| = 22.07
+//   2 ranks: |w - w*| = 0.06, |mean of what waits| = 1.75
+//
+// The ranks are threads, each of which sees its share of the data: every 4th element of w, or every 3rd.
+#include <pith/comm/gradient_exchange.hpp>
+#include <pith/comm/reshard.hpp>
+#include <pith/comm/threads.hpp>
+#include <pith/pith.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace {
+
+/// What all ranks know, and what each of them saved.
+struct checkpoint {
+  std::vector<float> weights = std::vector<float>(10'000);
+  std::vector<std::vector<std::byte>> states = {};
+};
+
+std::string file_of(std::size_t rank) { return "08_checkpoint_of_rank_" + std::to_string(rank); }
+void save(checkpoint const& of) {
+  for (std::size_t rank = 0; rank < of.states.size(); ++rank) {
+    auto const& state = of.states[rank];
+    std::ofstream(file_of(rank), std::ios::binary)
+        .write(reinterpret_cast<char const*>(state.data()), static_cast<std::streamsize>(state.size()));
+  }
+}
+std::vector<std::byte> load(std::size_t rank) {
+  auto file = std::ifstream(file_of(rank), std::ios::binary);
+  auto state = std::vector<std::byte>();
+  for (auto at = std::istreambuf_iterator<char>(file); at != std::istreambuf_iterator<char>(); ++at)
+    state.push_back(static_cast<std::byte>(*at));
+  return state;
+}
+
+float target(std::size_t i) { return std::sin(static_cast<float>(i)); }
+
+void print(checkpoint const& of, std::vector<double> const& waiting) {
+  double distance = 0, rest = 0;
+  for (std::size_t i = 0; i < of.weights.size(); ++i) distance += std::pow(of.weights[i] - target(i), 2);
+  for (auto const x : waiting) rest += x * x;
+  std::printf("%zu ranks: |w - w*| = %.2f, |mean of what waits| = %.2f\n", of.states.size(), std::sqrt(distance),
+              std::sqrt(rest));
+}
+
+/// Goes on from a checkpoint, by as many ranks as have states in it, and prints what came of it.
+void train(checkpoint& job, int steps) {
+  auto const begin = job;
+  auto const ranks = static_cast<unsigned>(begin.states.size());
+  auto waiting = std::vector<std::vector<float>>(ranks);
+  pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
+    auto const codec = pith::error_feedback(pith::top_k(0.01));
+    auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"weight", {10'000, 100}}}, codec);
+    auto w = begin.weights, gradient = w;
+    if (!begin.states[comm.rank()].empty()) exchange.import_state(begin.states[comm.rank()]);
+    for (int step = 0; step < steps; ++step) {
+      for (std::size_t i = 0; i < w.size(); ++i)
+        gradient[i] = i % ranks == comm.rank() ? static_cast<float>(ranks) * (w[i] - target(i)) : 0;
+      exchange.all_reduce_mean(gradient);
+      for (std::size_t i = 0; i < w.size(); ++i) w[i] -= 0.01f * gradient[i];
+    }
+    job.states[comm.rank()] = exchange.export_state();
+    waiting[comm.rank()] = exchange.fed_back(0);
+    if (comm.rank() == 0) job.weights = w;
+  });
+  auto mean = std::vector<double>(job.weights.size());
+  for (auto const& own : waiting)
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += own[i] / static_cast<double>(ranks);
+  print(job, mean);
+}
+
+}  // namespace
+
+int main() {
+  auto job = checkpoint();
+  job.states.resize(4);
+  train(job, 200);
+  save(job);
+
+  for (std::size_t rank = 0; rank < 4; ++rank) job.states[rank] = load(rank);
+  job.states = pith::reshard(job.states, 3);
+  train(job, 0);  // as much waits as before
+  train(job, 200);
+
+  job.states.erase(job.states.begin() + 1);  // rank 1 is lost, with what it alone kept
+  job.states = pith::reshard(job.states, 2);
+  train(job, 200);
+}
