@@ -202,8 +202,8 @@ class mpi_communicator {
   mpi_request begin(E const& exec, char const* call, std::size_t size) {
     auto request = begin(exec, call);
     auto& c = request.call();
-    auto const own = static_cast<std::int64_t>(size);
-    c.sent = c.expected = {own, -own};
+    auto const passed = static_cast<std::int64_t>(size);
+    c.sent = c.expected = {passed, -passed};
     request.check(
         MPI_Iallreduce(c.sent.data(), c.received.data(), 2, MPI_INT64_T, MPI_MAX, comm_, &c.agreement[0].request));
     return request;
