@@ -71,7 +71,7 @@ class gradient_exchange {
     auto const described = failure ? std::vector<std::string>() : descriptions(codecs());
     detail::require_agreement(exec_, comm, agreement(described, options), described, failure);
     engine_->pipeline.connect();
-    lost_.resize(this->tensors().size());
+    lost_.assign(this->tensors().size(), {});
   }
 
   /// One codec for all tensors.
@@ -236,7 +236,7 @@ class gradient_exchange {
   }
 
   /// What the last step sent and took on this rank, and what measure_errors measured; between steps. Before a step with
-  /// these buckets their seconds are 0.
+  /// these buckets and codecs their seconds are 0.
   exchange_report report() const {
     require_between_steps("report");
     auto all = exchange_report();
