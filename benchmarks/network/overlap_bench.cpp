@@ -1,7 +1,6 @@
 // benchmarks/network/overlap_bench.cpp — what of an exchange backward hides: steps of dense floats, averaged in several ways.
 //
-//   benchmarks/network/cluster.sh run 4 100mbit build/host/benchmarks/overlap_bench \
-//       --ddp benchmarks/network/overlap_peer.py --master 10.83.0.1
+//   benchmarks/network/cluster.sh run 4 100mbit overlap_bench --ddp PATH/overlap_peer.py --master 10.83.0.1
 //
 // A step computes forward and backward, so many milliseconds of CPU in all, and averages the gradients of a small GPT:
 // 13.3 MB, almost half of it an embedding whose gradient comes last. The ways take turns, step by step; DDP in a process

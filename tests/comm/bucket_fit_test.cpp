@@ -113,11 +113,10 @@ TEST_CASE("no layout that ends by then has fewer buckets, whatever its order and
     });
     auto const found =
         buckets_ending_by(end, ready_order(times), times, std::vector<std::size_t>(tensors, 1), no_limit);
-    REQUIRE(found.has_value() == (fewest != no_limit));
-    if (!found) continue;
-    CHECK(found->size() == fewest);
-    CHECK(end_of(*found, times) <= end);
-    CHECK(is_partition(*found, tensors));
+    CHECK(found.size() == (fewest == no_limit ? 0 : fewest));
+    if (found.empty()) continue;
+    CHECK(end_of(found, times) <= end);
+    CHECK(is_partition(found, tensors));
   }
 }
 

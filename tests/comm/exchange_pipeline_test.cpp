@@ -188,7 +188,8 @@ TEST_CASE("buckets are fitted between steps, by what a step of theirs measured")
   auto comm = pith::self_communicator();
   auto exchange = pith::make_exchange<float>(pith::seq, comm, piped_tensors, any(pith::identity()));
   auto const unmeasured =
-      "pith::gradient_exchange: fit_buckets() must be called after a step with these buckets: none has ended";
+      "pith::gradient_exchange: fit_buckets() must be called after a step with these buckets and codecs: none has "
+      "ended";
   CHECK_THROWS_WITH_AS(exchange.fit_buckets(), unmeasured, std::invalid_argument);
   auto g = piped_gradient(exchange.size(), 0, 0);
   exchange.begin(g);

@@ -263,6 +263,8 @@ TEST_CASE("a gain is the share that a measuring codec kept") {
   exchange.all_reduce_mean(g);
   CHECK(exchange.report().tensors[0].gain() == 16.0 / 21);
   CHECK(exchange.report().total.gain() == 16.0 / 21);
+  exchange.change({any(pith::error_feedback(pith::rated(pith::top_k(0.2)))).measuring({0.2}).at(0.2)});
+  CHECK(std::isnan(exchange.report().total.gain()));
 }
 
 TEST_CASE("lines are JSON, and what was not measured is null") {

@@ -7,8 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <optional>
-#include <utility>
 #include <vector>
 
 namespace pith::inline v0::detail {
@@ -46,15 +44,17 @@ inline std::int64_t end_of(bucket_list const& buckets, std::vector<tensor_times>
 /// From the first gradient that is ready to the last one; of those that are ready at once, as backward makes them.
 inline std::vector<std::size_t> ready_order(std::vector<tensor_times> const& times) {
   auto order = backward_order(times.size());
-  std::ranges::stable_sort(order, {}, [&](std::size_t tensor) { return times[tensor].ready; });
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return times[a].ready != times[b].ready ? times[a].ready < times[b].ready : a > b;
+  });
   return order;
 }
 
-/// The fewest buckets in this order that have at most so many bytes and whose last transfer ends by `end`, if there are
-/// any. A bucket that is ready at r does if r + all transfers from its first tensor on <= end.
-inline std::optional<bucket_list> buckets_ending_by(std::int64_t end, std::vector<std::size_t> const& order,
-                                                    std::vector<tensor_times> const& times,
-                                                    std::vector<std::size_t> const& bytes, std::size_t most) {
+/// The fewest buckets in this order that have at most so many bytes and whose last transfer ends by `end`; none if there
+/// are no such. A bucket that is ready at r does if r + all transfers from its first tensor on <= end.
+inline bucket_list buckets_ending_by(std::int64_t end, std::vector<std::size_t> const& order,
+                                     std::vector<tensor_times> const& times, std::vector<std::size_t> const& bytes,
+                                     std::size_t most) {
   auto buckets = bucket_list();
   auto room = bucket_room(most);
   std::int64_t travels = 0, ready = 0;  // from here to the last tensor; all of this bucket
@@ -70,8 +70,8 @@ inline std::optional<bucket_list> buckets_ending_by(std::int64_t end, std::vecto
     buckets.back().push_back(tensor);
     room.take(bytes[tensor]);
   }
-  std::ranges::reverse(buckets);
-  for (auto& b : buckets) std::ranges::sort(b);
+  std::reverse(buckets.begin(), buckets.end());
+  for (auto& b : buckets) std::sort(b.begin(), b.end());
   return buckets;
 }
 
@@ -87,9 +87,9 @@ inline bucket_list fit_buckets(std::vector<tensor_times> const& times, std::vect
   while (end - below > 1) {
     auto const middle = below + (end - below) / 2;
     auto const found = buckets_ending_by(middle, order, times, bytes, limits.others);
-    (found && found->size() <= filled.size() ? end : below) = middle;
+    (!found.empty() && found.size() <= filled.size() ? end : below) = middle;
   }
-  return *buckets_ending_by(end, order, times, bytes, limits.others);
+  return buckets_ending_by(end, order, times, bytes, limits.others);
 }
 
 }  // namespace pith::inline v0::detail

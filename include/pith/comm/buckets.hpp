@@ -57,7 +57,7 @@ inline bucket_list buckets_of(std::vector<std::size_t> const& order, std::vector
     buckets.back().push_back(tensor);
     room.take(bytes[tensor]);
   }
-  for (auto& b : buckets) std::ranges::sort(b);
+  for (auto& b : buckets) std::sort(b.begin(), b.end());
   return buckets;
 }
 

@@ -78,7 +78,6 @@ class exchange_pipeline {
   void lay_out(bucket_list layout) {
     layout_ = std::move(layout);
     plan();
-    log_.begin_step();
   }
   /// Those that end early by such times of all tensors, equal on all ranks.
   bucket_list fit(std::vector<tensor_times> const& times) const { return fit_buckets(times, bytes_, limits_); }

@@ -73,7 +73,7 @@ class gradient_exchange {
     auto const described = failure ? std::vector<std::string>() : descriptions(codecs());
     detail::require_agreement(exec_, comm, agreement(described, options), described, failure);
     engine_->pipeline.connect();
-    lost_.resize(this->tensors().size());
+    lost_.assign(this->tensors().size(), {});
   }
 
   /// One codec for all tensors.
@@ -254,8 +254,9 @@ class gradient_exchange {
   ///            times are the host's, which enqueues
   void fit_buckets() {
     require_idle("fit_buckets");
-    detail::require(is_measured_,
-                    "gradient_exchange: fit_buckets() must be called after a step with these buckets: none has ended");
+    detail::require(
+        is_measured_,
+        "gradient_exchange: fit_buckets() must be called after a step with these buckets and codecs: none has ended");
     auto layout = engine_->pipeline.fit(agreed_times());
     require_equal_buckets(layout);
     engine_->pipeline.lay_out(std::move(layout));
@@ -264,8 +265,8 @@ class gradient_exchange {
     is_measured_ = false;
   }
 
-  /// What the last step sent and took on this rank, and what measure_errors measured; between steps. Before a step, and
-  /// after fit_buckets(), seconds are 0.
+  /// What the last step sent and took on this rank, and what measure_errors measured; between steps. Before a step with
+  /// these buckets and codecs their seconds are 0.
   exchange_report report() const {
     require_between_steps("report");
     auto all = exchange_report();
@@ -410,6 +411,7 @@ class gradient_exchange {
     engine_->pipeline.apply(*std::move(next));
     engine_->pipeline.connect();
     lost_.assign(tensors().size(), {});
+    is_measured_ = false;
   }
 
   /// But for the seconds of its bucket.
@@ -559,7 +561,7 @@ class gradient_exchange {
   std::uint64_t seed_;
   phase phase_ = phase::idle;
   bool is_running_ = false;   ///< the engine's thread, in this step
-  bool is_measured_ = false;  ///< the times of a step
+  bool is_measured_ = false;  ///< a step with these buckets and codecs
   double wait_seconds_ = 0;
   std::vector<measured_energy> lost_;  ///< of each tensor
   std::unique_ptr<engine, end_engine> engine_;

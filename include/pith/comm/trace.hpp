@@ -1,7 +1,6 @@
 // pith/comm/trace.hpp — when an exchange encoded, moved and decoded what: spans of time for a trace viewer.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -93,8 +92,10 @@ class span_log {
  public:
   explicit span_log(exchange_trace* trace) : trace_(trace) {}
 
-  void lay_out(std::size_t buckets) { seconds_.resize(buckets); }
-  void begin_step() { std::ranges::fill(seconds_, bucket_seconds()); }
+  void lay_out(std::size_t buckets) { seconds_.assign(buckets, {}); }
+  void begin_step() {
+    for (auto& s : seconds_) s = {};
+  }
   void note(exchange_trace::entry const& e) {
     of(e.what, seconds_[e.bucket]) += std::chrono::duration<double>(e.end - e.begin).count();
     if (trace_ != nullptr) trace_->note(e);
