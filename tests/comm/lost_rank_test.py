@@ -145,8 +145,8 @@ def main():
     program, trials, launcher = sys.argv[1], sys.argv[2], sys.argv[3:]
     version = subprocess.run([launcher[0], "--version"], capture_output=True, text=True).stdout
     command = launcher + [program]
-    if "HYDRA" in version:  # it ends all ranks where one is killed, whatever it is told: so no rank may seem to be
-        command = launcher + ["sh", "-c", '"$0" "$@" || true', program]
+    if "HYDRA" in version:  # it ends all ranks where one is killed, whatever it is told: so a shell hides that
+        command = launcher + ["sh", "-c", 'trap "" USR1; "$0" "$@" || true', program]
     numbers = [int(trials[:-1])] if trials.endswith("+") else range(int(trials))
     undisturbed, failed = {}, 0
     for number in numbers:
