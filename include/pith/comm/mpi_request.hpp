@@ -124,7 +124,7 @@ class mpi_request {
     }
   }
 
-  /// Where the next call of MPI, made by check(), puts its request. It needs `peer` alone, from which `bytes` must come.
+  /// Where the next call of MPI, made by check(), puts its request. It needs `peer` alone, by which `bytes` must come.
   MPI_Request* next(int peer = MPI_PROC_NULL, int bytes = MPI_UNDEFINED) {
     call_->messages.push_back({MPI_REQUEST_NULL, bytes, peer});
     return &call_->messages.back().request;
