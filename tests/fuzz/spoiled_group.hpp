@@ -45,7 +45,7 @@ class spoiled_group {
   }
   template <pith::executor E>
   pith::completed broadcast(E const&, pith::span<std::byte> x, unsigned root) {
-    arguments().peer("broadcast", root);
+    arguments().peer("broadcast", "root", root);
     if (root != rank_) spoil(x);
     return {};
   }
