@@ -25,8 +25,9 @@ CODECS = ["ef(top_k(0.1)|qsgd<8>)", "ef(power_sgd(2))", "ef(two_shot(scaled_sign
 TIMEOUT, PATIENCE = 0.5, 60.0  # seconds of a call of a job that loses a rank, and of any other
 SLACK = 10.0  # seconds that a machine with other work may be late
 PAUSE = 0.3  # seconds that a slow rank stands still
-ERROR = re.compile(r"pith::mpi_communicator: (\w+) did not end within 0\.5 s: (a rank is|rank \d is|ranks \d(, \d)+ are)"
-                   r" gone or stuck")
+LATE = re.compile(r"pith::mpi_communicator: (\w+) did not end within 0\.5 s: (a rank is|rank \d is|ranks \d(, \d)+ are)"
+                  r" gone or stuck")
+FAILED = re.compile(r"pith::mpi_communicator: \w+: .+")  # as MPI saw it by itself
 
 
 class Job:
@@ -94,11 +95,12 @@ def check_end(job, rank):
     check(len(ends) == 1, f"rank {rank} said {ends}")
     if ends[0][0] == "ended" or (job.fault == "throw" and rank == job.rank and ends[0][2] == "backward threw"):
         return
-    found = ERROR.fullmatch(ends[0][2])
-    check(found, f"rank {rank} said {ends}")
-    check(found[1] != "send_recv" or found[2] != "a rank is", f"rank {rank} names no rank: {ends}")
-    late = float(ends[0][1]) - TIMEOUT
-    check(late >= 0 and (late < SLACK or rank == job.rank), f"rank {rank} was {late} s late")
+    found, late = LATE.fullmatch(ends[0][2]), float(ends[0][1]) - TIMEOUT
+    check(found or FAILED.fullmatch(ends[0][2]), f"rank {rank} said {ends}")
+    check(late < SLACK or rank == job.rank, f"rank {rank} was {late} s late")
+    if found:
+        check(late >= 0, f"rank {rank} was early: {ends}")
+        check(found[1] != "send_recv" or found[2] != "a rank is", f"rank {rank} names no rank: {ends}")
 
 
 def last_saved(states):
@@ -145,8 +147,8 @@ def main():
     program, trials, launcher = sys.argv[1], sys.argv[2], sys.argv[3:]
     version = subprocess.run([launcher[0], "--version"], capture_output=True, text=True).stdout
     command = launcher + [program]
-    if "HYDRA" in version:  # it ends all ranks where one is killed, whatever it is told: so no rank may seem to be
-        command = launcher + ["sh", "-c", '"$0" "$@" || true', program]
+    if "HYDRA" in version:  # it ends all ranks where one is killed, whatever it is told: so a shell hides that
+        command = launcher + ["sh", "-c", 'trap "" USR1; "$0" "$@" || true', program]
     numbers = [int(trials[:-1])] if trials.endswith("+") else range(int(trials))
     undisturbed, failed = {}, 0
     for number in numbers:

@@ -156,8 +156,8 @@ void check_ends(std::vector<progress> const& all, std::vector<progress> const& e
   }
 }
 
-/// Where a call of the lost rank fails, all ranks go on from their last common step as if it had not. Returns by how many
-/// steps they ended apart.
+/// Where a call of the lost rank fails, all ranks go on from their last common step as if it had not. Returns by how
+/// many steps they ended apart.
 template <class Make>
 std::size_t check_loss(loss const& what, bool at_once, std::vector<progress> const& expected, Make const& make) {
   CAPTURE(what.calls);

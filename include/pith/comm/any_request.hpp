@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/comm/communicator.hpp>
+#include <pith/comm/lent.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -16,6 +17,8 @@ namespace pith::inline v0::detail {
 template <class... Request>
 class request_among {
  public:
+  static constexpr bool returns_memory = (detail::returns_memory<Request> && ...);
+
   template <class R>
     requires(std::same_as<R, Request> || ...)
   request_among(R request) : held_(std::move(request)) {}
@@ -79,9 +82,5 @@ using any_request =
                                typename send_request<Comm, E>::type, sum_request<Comm, E, float>,
                                sum_request<Comm, E, double>, sum_request<Comm, E, half>, sum_request<Comm, E, bfloat16>,
                                sum_request<Comm, E, std::int32_t>, sum_request<Comm, E, std::int8_t>>::type;
-
-/// Whether a call can fail while it still uses its memory.
-template <class Comm, class E>
-constexpr bool travels_late = !std::same_as<any_request<Comm, E>, request_among<completed>>;
 
 }  // namespace pith::inline v0::detail

@@ -30,7 +30,7 @@ struct exchange_options {
   verify when = verify::when_built;
   exchange_trace* trace = nullptr;
   /// export_state works after a step that failed, and one step back; costs memory for all states twice, and a pass over
-  /// them in each step.
+  /// them in each step. Not for steps that a graph replays.
   bool is_recoverable = false;
 };
 

@@ -137,7 +137,7 @@ class exchange_pipeline {
   }
   /// After an error: what still travels is given up, and the transport may use this memory as long as the program runs.
   void abandon() {
-    is_lent_ = travels_late<Comm, E>;
+    is_lent_ = !returns_memory<any_request<Comm, E>>;
     flight_.clear();
   }
   /// Lets what still travels arrive, or gives it up.

@@ -203,8 +203,8 @@ class gradient_exchange {
     is_running_ = false;
   }
 
-  /// Gives up a step that this rank cannot complete, since backward threw, say: as if wait() had thrown. The other ranks'
-  /// step fails by the timeout of their communicator, and so long this may wait for what is on its way.
+  /// Gives up a step that this rank cannot complete, since backward threw, say: as if wait() had thrown. The step of the
+  /// other ranks fails by their communicator's timeout; what is on its way from here is waited for as long.
   void abandon() {
     if (phase_ != phase::ready) return;
     engine_->ready.cancel();

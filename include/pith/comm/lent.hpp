@@ -19,6 +19,12 @@ inline void keep(std::shared_ptr<void> memory) {
   kept.push_back(std::move(memory));
 }
 
+/// A request whose call is done with its memory once the request is destroyed, also where it failed.
+template <class R>
+concept returns_memory = std::same_as<R, completed> || requires {
+  requires R::returns_memory;
+};
+
 /// Memory that is lent to one call at a time. Where a call fails before it ends, the memory is kept.
 template <class Memory>
 class lent {
@@ -41,7 +47,7 @@ class lent {
   /// call() returns a request, which is waited for.
   template <class E, class F>
   void wait(E const& exec, F const& call) {
-    is_lent_ = !std::same_as<decltype(call()), completed>;
+    is_lent_ = !returns_memory<decltype(call())>;
     call().wait(exec);
     is_lent_ = false;
   }

@@ -35,8 +35,8 @@ struct mpi_options {
 ///            gradient_exchange::ready makes one. Calls that are under way go on while any of them is waited for or
 ///            tested. MPICH ends the program on errors of requests unless MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
 ///   throws   on both sides where the sizes of ranks differ; where a call takes longer than `timeout` from the first wait or
-///            test on: a rank is gone or stuck, which is named where messages go from rank to rank. MPI may then write to the
-///            call's memory whenever it runs, and MPI_Finalize may wait for ever: end the program by MPI_Abort or
+///            test on: a rank is gone or stuck, which is named where messages go from rank to rank. MPI may then write to
+///            the call's memory whenever it runs, and MPI_Finalize may wait for ever: end the program by MPI_Abort or
 ///            std::_Exit
 ///   keeps    room for as many elements as are summed at once
 ///   cost     a call reads and writes host memory itself, so it waits for the executor. While its bytes move the ranks

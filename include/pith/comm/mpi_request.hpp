@@ -60,6 +60,7 @@ class mpi_link {
     char text[MPI_MAX_ERROR_STRING] = {};
     int length = 0;
     MPI_Error_string(code, text, &length);
+    std::replace(text, text + length, '\n', ' ');
     fail(sentence("mpi_communicator: ", call, ": ", text));
   }
   [[noreturn]] void fail(std::string const& text) {

@@ -90,8 +90,8 @@ class nccl_communicator {
     done(state, "an earlier call");
   }
 
-  /// Waits on the host until all is done that the executor's stream was given, calls that were waited for included. Where
-  /// that takes longer than `timeout` a rank is gone or stuck: it aborts, and throws.
+  /// Waits on the host until all is done that the executor's stream was given, calls that were waited for included.
+  /// Where that takes longer than `timeout` a rank is gone or stuck: it aborts, and throws.
   template <streamed E>
   void synchronize(E const& exec, timeout_duration timeout = default_timeout) {
     detail::require_timeout("nccl_communicator::synchronize", timeout);

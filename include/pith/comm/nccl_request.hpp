@@ -16,6 +16,8 @@ namespace pith::inline v0 {
 ///            that stream behind the call, so that the memory is the stream's again
 class nccl_request {
  public:
+  static constexpr bool returns_memory = true;
+
   nccl_request(detail::side_stream const& transfers, cudaStream_t caller) : transfers_(&transfers), caller_(caller) {
     transfers.follow(caller);
   }
