@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/comm/saved_state.hpp>
+#include <pith/comm/state_lines.hpp>
 #include <pith/comm/state_words.hpp>
 #include <pith/core/error.hpp>
 #include <pith/core/span.hpp>
