@@ -178,6 +178,8 @@ TEST_CASE("the mean over the ranks stays, exactly where halves are taken") {
 TEST_CASE("what is equal on all ranks stays") {
   auto const agreed = saved_field{"agreed", "uint64", 2, 1, 0, {3, 4}};
   auto const old = job_of(3, {agreed, {"share", "float", 2}, agreed});
+  for (unsigned rank = 0; rank < 5; ++rank) CHECK(reshard(old, 5, rank) == reshard(old, 5)[rank]);
+  CHECK_THROWS_WITH_AS(reshard(old, 5, 5), "pith::reshard: rank must be below 5, got 5", std::invalid_argument);
   for (auto const& state : reshard(old, 5)) {
     CHECK(read_state(state).fields[0].values == agreed.values);
     CHECK(read_state(state).fields[2].values == agreed.values);

@@ -26,8 +26,8 @@ struct rank_state {
 inline rank_state open_rank(char const* call, span<std::byte const> saved) {
   auto [words, bytes] = open_states(call, saved);
   auto const kind = take_line(words);
-  require(text(kind, '\n') == exchange_word, call,
-          ": the state must be of gradient_exchange or adaptive_exchange, got one of ", kind.substr(0, 200));
+  require(kind == exchange_word, call, ": the state must be of gradient_exchange or adaptive_exchange, got one of ",
+          kind.substr(0, 200));
   auto const [rank, ranks] = rank_of(call, take_line(words));
   return {rank, ranks, words, bytes};
 }
