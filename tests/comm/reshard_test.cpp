@@ -305,9 +305,9 @@ TEST_CASE("what no other number of ranks can go on with is refused with its tens
         "pith::reshard: fields of kind share must have elements that are added up, got uint32 of tensor \"w\" of 5");
   auto const fixed = job_of(2, {{"fixed", "float", 1}});
   CHECK(reshard(fixed, 2) == fixed);
-  auto const refused = "pith::reshard: ranks must be 2, as many as states, since a field is fixed, got ";
-  CHECK(refusal_of(fixed, 3) == refused + std::string("3 of 2 states of tensor \"w\" of 5"));
-  CHECK(refusal_of(without(fixed, {0}), 2) == refused + std::string("2 of 1 states of tensor \"w\" of 5"));
+  auto const refused = "pith::reshard: ranks and states must be 2 for a field of kind fixed, got ";
+  CHECK(refusal_of(fixed, 3) == refused + std::string("3 ranks and 2 states of tensor \"w\" of 5"));
+  CHECK(refusal_of(without(fixed, {0}), 2) == refused + std::string("2 ranks and 1 states of tensor \"w\" of 5"));
   auto const nodes = job_of(4, {{"share", "float", 1, 2}});
   CHECK(refusal_of(nodes, 3) ==
         "pith::reshard: ranks must be a multiple of 2, the ranks of a node, got 3 of tensor \"w\" of 5");

@@ -41,7 +41,7 @@ struct rank_field {
   bool is_agreed() const { return form.kind == field_kind::agreed || form.kind == field_kind::mean; }
 };
 
-/// States in the order of their ranks, some of which may be missing. All must be of one job, and say alike what they hold.
+/// States in the order of their ranks; some may be missing. All must be of one job and have equal words.
 class rank_states {
  public:
   explicit rank_states(std::vector<span<std::byte const>> const& saved) {

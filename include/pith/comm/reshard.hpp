@@ -99,8 +99,8 @@ class resharding {
   void require_ranks(rank_field const& field) const {
     auto const places = field.form.places;
     require(field.form.kind != field_kind::fixed || (old_.is_whole() && ranks_ == old_.ranks()),
-            "reshard: ranks must be ", old_.ranks(), ", as many as states, since a field is fixed, got ", ranks_,
-            " of ", old_.size(), " states of ", field.tensor);
+            "reshard: ranks and states must be ", old_.ranks(), " for a field of kind fixed, got ", ranks_,
+            " ranks and ", old_.size(), " states of ", field.tensor);
     require(ranks_ % places == 0, "reshard: ranks must be a multiple of ", places, ", the ranks of a node, got ",
             ranks_, " of ", field.tensor);
     for (unsigned place = 0; place < places && !field.is_agreed(); ++place)
