@@ -178,6 +178,8 @@ TEST_CASE("the mean over the ranks stays, exactly where halves are taken") {
 TEST_CASE("what is equal on all ranks stays") {
   auto const agreed = saved_field{"agreed", "uint64", 2, 1, 0, {3, 4}};
   auto const old = job_of(3, {agreed, {"share", "float", 2}, agreed});
+  for (unsigned rank = 0; rank < 5; ++rank) CHECK(reshard(old, 5, rank) == reshard(old, 5)[rank]);
+  CHECK_THROWS_WITH_AS(reshard(old, 5, 5), "pith::reshard: rank must be below 5, got 5", std::invalid_argument);
   for (auto const& state : reshard(old, 5)) {
     CHECK(read_state(state).fields[0].values == agreed.values);
     CHECK(read_state(state).fields[2].values == agreed.values);
@@ -303,9 +305,9 @@ TEST_CASE("what no other number of ranks can go on with is refused with its tens
         "pith::reshard: fields of kind share must have elements that are added up, got uint32 of tensor \"w\" of 5");
   auto const fixed = job_of(2, {{"fixed", "float", 1}});
   CHECK(reshard(fixed, 2) == fixed);
-  auto const refused = "pith::reshard: ranks must be 2, as many as states, since a field is fixed, got ";
-  CHECK(refusal_of(fixed, 3) == refused + std::string("3 of 2 states of tensor \"w\" of 5"));
-  CHECK(refusal_of(without(fixed, {0}), 2) == refused + std::string("2 of 1 states of tensor \"w\" of 5"));
+  auto const refused = "pith::reshard: ranks and states must be 2 for a field of kind fixed, got ";
+  CHECK(refusal_of(fixed, 3) == refused + std::string("3 ranks and 2 states of tensor \"w\" of 5"));
+  CHECK(refusal_of(without(fixed, {0}), 2) == refused + std::string("2 ranks and 1 states of tensor \"w\" of 5"));
   auto const nodes = job_of(4, {{"share", "float", 1, 2}});
   CHECK(refusal_of(nodes, 3) ==
         "pith::reshard: ranks must be a multiple of 2, the ranks of a node, got 3 of tensor \"w\" of 5");

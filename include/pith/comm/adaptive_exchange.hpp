@@ -275,7 +275,7 @@ class adaptive_exchange {
     return next;
   }
   std::string controller_words() const {
-    return detail::text(detail::adaptive_word, "controller ", controller_.name(), '\n');
+    return detail::text(detail::adaptive_word, "\ncontroller ", controller_.name(), '\n');
   }
 
   /// Shows the controller the step before, and does as it decides of the next one.

@@ -15,7 +15,7 @@
 
 namespace pith::inline v0::detail {
 
-inline constexpr std::string_view adaptive_word = "adaptive_exchange\n";
+inline constexpr std::string_view adaptive_word = "adaptive_exchange";
 
 /// The steps that have begun, the bytes of the controller's state, and the learning rate.
 struct adaptive_header {

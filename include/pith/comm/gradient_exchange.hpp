@@ -317,7 +317,8 @@ class gradient_exchange {
   }
 
   /// Puts back what export_state of an equal exchange returned, on all ranks; it may have gathered otherwise, in other
-  /// buckets, by another executor. With gather::predicted the next step has full capacity.
+  /// buckets, by another executor or minor version; what another number of ranks returned goes through reshard first. With
+  /// gather::predicted the next step has full capacity.
   ///
   ///   errors   std::invalid_argument, before anything is changed: bytes that are no state, are damaged, or are of
   ///            another rank, number of ranks, seed, element type, tensor or codec
@@ -544,8 +545,8 @@ class gradient_exchange {
   /// What must be equal where states are put back, line by line.
   std::string state_words(model_change& next) const {
     auto const& comm = engine_->pipeline.comm();
-    auto words = detail::text(detail::exchange_word, detail::rank_line(comm.rank(), comm.size()), "\nseed ", seed_,
-                              "\nelements of ", element_name<In>(), '\n');
+    auto words = detail::text(detail::exchange_word, '\n', detail::rank_line(comm.rank(), comm.size()), "\nseed ",
+                              seed_, "\nelements of ", element_name<In>(), '\n');
     auto const described = descriptions(next.codecs);
     for (std::size_t i = 0; i < described.size(); ++i) {
       auto fields = detail::field_describer();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/comm/saved_state.hpp>
+#include <pith/comm/state_lines.hpp>
 #include <pith/comm/state_words.hpp>
 #include <pith/core/error.hpp>
 #include <pith/core/span.hpp>
@@ -25,8 +26,8 @@ struct rank_state {
 inline rank_state open_rank(char const* call, span<std::byte const> saved) {
   auto [words, bytes] = open_states(call, saved);
   auto const kind = take_line(words);
-  require(text(kind, '\n') == exchange_word, call,
-          ": the state must be of gradient_exchange or adaptive_exchange, got one of ", kind.substr(0, 200));
+  require(kind == exchange_word, call, ": the state must be of gradient_exchange or adaptive_exchange, got one of ",
+          kind.substr(0, 200));
   auto const [rank, ranks] = rank_of(call, take_line(words));
   return {rank, ranks, words, bytes};
 }
@@ -40,7 +41,7 @@ struct rank_field {
   bool is_agreed() const { return form.kind == field_kind::agreed || form.kind == field_kind::mean; }
 };
 
-/// States in the order of their ranks, some of which may be missing. All must be of one job, and say alike what they hold.
+/// States in the order of their ranks; some may be missing. All must be of one job and have equal words.
 class rank_states {
  public:
   explicit rank_states(std::vector<span<std::byte const>> const& saved) {

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,7 +31,8 @@ struct weighted_field {
   double weight;
 };
 
-/// Old ranks and `ranks` new ones divide [0, 1) evenly: those that share some with rank `to`, and their share of its.
+/// Old ranks and `ranks` new ones cut [0, 1) into equal intervals: the old ranks whose intervals overlap that of new rank
+/// `to`, and which share of it each covers.
 inline std::vector<weighted_field> overlapping(std::vector<std::byte const*> const& old, std::uint64_t to,
                                                std::uint64_t ranks) {
   auto shares = std::vector<weighted_field>();
@@ -83,7 +85,7 @@ class resharding {
   std::vector<std::byte> state(unsigned rank) const {
     auto bytes = std::vector<std::byte>(old_.bytes());
     for (auto const& field : old_.fields()) fill(field, rank, bytes.data() + field.first);
-    return save_states(text(exchange_word, rank_line(rank, ranks_), '\n', old_.words()), bytes);
+    return save_states(text(exchange_word, '\n', rank_line(rank, ranks_), '\n', old_.words()), bytes);
   }
 
  private:
@@ -97,8 +99,8 @@ class resharding {
   void require_ranks(rank_field const& field) const {
     auto const places = field.form.places;
     require(field.form.kind != field_kind::fixed || (old_.is_whole() && ranks_ == old_.ranks()),
-            "reshard: ranks must be ", old_.ranks(), ", as many as states, since a field is fixed, got ", ranks_,
-            " of ", old_.size(), " states of ", field.tensor);
+            "reshard: ranks and states must be ", old_.ranks(), " for a field of kind fixed, got ", ranks_,
+            " ranks and ", old_.size(), " states of ", field.tensor);
     require(ranks_ % places == 0, "reshard: ranks must be a multiple of ", places, ", the ranks of a node, got ",
             ranks_, " of ", field.tensor);
     for (unsigned place = 0; place < places && !field.is_agreed(); ++place)
@@ -163,17 +165,22 @@ class resharding {
   unsigned ranks_;
 };
 
+/// New ranks `first` .. `end` - 1 of `ranks`.
+struct new_ranks {
+  unsigned ranks, first, end;
+};
+
 inline std::vector<std::vector<std::byte>> reshard_exchange(std::vector<span<std::byte const>> const& states,
-                                                            unsigned ranks) {
-  auto const job = resharding(rank_states(states), ranks);
+                                                            new_ranks const& to) {
+  auto const job = resharding(rank_states(states), to.ranks);
   auto made = std::vector<std::vector<std::byte>>();
-  while (made.size() < ranks) made.push_back(job.state(static_cast<unsigned>(made.size())));
+  for (auto rank = to.first; rank < to.end; ++rank) made.push_back(job.state(rank));
   return made;
 }
 
 /// Controllers decide alike on all ranks, so their states must be equal.
 inline std::vector<std::vector<std::byte>> reshard_adaptive(std::vector<span<std::byte const>> const& states,
-                                                            unsigned ranks) {
+                                                            new_ranks const& to) {
   auto const own = open_states("reshard: states[0]", states[0]);
   auto const parts = open_adaptive("reshard: states[0]", own.states);
   auto const own_bytes = own.states.first(own.states.size() - parts.exchange.size());
@@ -182,15 +189,26 @@ inline std::vector<std::vector<std::byte>> reshard_adaptive(std::vector<span<std
     auto const call = text("reshard: states[", i, ']');
     auto const other = open_states(call.c_str(), states[i]);
     require_words(call.c_str(), own.words, other.words);
-    auto const its = open_adaptive(call.c_str(), other.states);
-    require(std::ranges::equal(other.states.first(other.states.size() - its.exchange.size()), own_bytes), call,
+    inside.push_back(open_adaptive(call.c_str(), other.states).exchange);
+    require(std::ranges::equal(other.states.first(other.states.size() - inside[i].size()), own_bytes), call,
             ": the controller's state must be equal on all ranks, got another than states[0]");
-    inside.push_back(its.exchange);
   }
-  auto made = reshard_exchange(inside, ranks);
+  auto made = reshard_exchange(inside, to);
   for (auto& exchange : made)
     exchange = save_adaptive(std::string(own.words), {parts.head, parts.controller, exchange});
   return made;
+}
+
+inline std::vector<std::vector<std::byte>> reshard(std::vector<std::vector<std::byte>> const& states,
+                                                   new_ranks const& to) {
+  auto const environment = default_float_environment();
+  require(!states.empty(), "reshard: states must have at least 1 entry, got 0");
+  require(1 <= to.ranks && to.ranks < shared_rank, "reshard: ranks must be in [1, ", shared_rank, "), got ", to.ranks);
+  require(to.first < to.ranks, "reshard: rank must be below ", to.ranks, ", got ", to.first);
+  auto const spans = std::vector<span<std::byte const>>(states.begin(), states.end());
+  auto words = open_states("reshard: states[0]", spans[0]).words;
+  auto const is_adaptive = take_line(words) == adaptive_word;
+  return is_adaptive ? reshard_adaptive(spans, to) : reshard_exchange(spans, to);
 }
 
 }  // namespace detail
@@ -207,12 +225,12 @@ inline std::vector<std::vector<std::byte>> reshard_adaptive(std::vector<span<std
 ///   errors   std::invalid_argument: bytes that are no state or damaged, states of different jobs or steps, and a tensor
 ///            whose codec's state has no meaning for so many ranks
 inline std::vector<std::vector<std::byte>> reshard(std::vector<std::vector<std::byte>> const& states, unsigned ranks) {
-  auto const environment = detail::default_float_environment();
-  detail::require(!states.empty(), "reshard: states must have at least 1 entry, got 0");
-  detail::require(1 <= ranks && ranks < shared_rank, "reshard: ranks must be in [1, ", shared_rank, "), got ", ranks);
-  auto const spans = std::vector<span<std::byte const>>(states.begin(), states.end());
-  auto const is_adaptive = detail::open_states("reshard: states[0]", spans[0]).words.starts_with(detail::adaptive_word);
-  return is_adaptive ? detail::reshard_adaptive(spans, ranks) : detail::reshard_exchange(spans, ranks);
+  return detail::reshard(states, {ranks, 0, ranks});
+}
+/// That of one new rank alone, for jobs of processes: each makes its own.
+inline std::vector<std::byte> reshard(std::vector<std::vector<std::byte>> const& states, unsigned ranks,
+                                      unsigned rank) {
+  return detail::reshard(states, {ranks, rank, rank + 1})[0];
 }
 
 }  // namespace pith::inline v0
