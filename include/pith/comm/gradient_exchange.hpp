@@ -2,23 +2,19 @@
 #pragma once
 
 #include <pith/comm/agreement.hpp>
-#include <pith/comm/buckets.hpp>
 #include <pith/comm/compression_loss.hpp>
+#include <pith/comm/exchange_engine.hpp>
 #include <pith/comm/exchange_options.hpp>
-#include <pith/comm/exchange_pipeline.hpp>
+#include <pith/comm/exchange_phase.hpp>
 #include <pith/comm/exchange_report.hpp>
-#include <pith/comm/exchanged_tensors.hpp>
+#include <pith/comm/exchange_words.hpp>
 #include <pith/comm/messages.hpp>
 #include <pith/comm/policy.hpp>
-#include <pith/comm/progress_thread.hpp>
 #include <pith/comm/saved_state.hpp>
-#include <pith/comm/state_words.hpp>
 #include <pith/core/any_codec.hpp>
 #include <pith/core/inspect.hpp>
 #include <pith/core/saving.hpp>
-#include <pith/version.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -70,8 +66,8 @@ class gradient_exchange {
     } catch (...) {
       failure = std::current_exception();  // of which the others must hear
     }
-    auto const described = failure ? std::vector<std::string>() : descriptions(codecs());
-    detail::require_agreement(exec_, comm, agreement(described, options), described, failure);
+    auto const words = failure ? std::vector<std::string>() : detail::described(this->tensors(), codecs());
+    detail::require_agreement(exec_, comm, detail::agreement_on<In, E>(words, options), words, failure);
     engine_->pipeline.connect();
     lost_.assign(this->tensors().size(), {});
   }
@@ -140,15 +136,9 @@ class gradient_exchange {
   /// Whether a step threw, or was abandoned, and no state was imported since.
   bool has_failed() const { return phase_ == phase::failed; }
   /// Throws, in the name of a call, in a step.
-  void require_between_steps(char const* call) const {
-    detail::require(phase_ != phase::ready, "gradient_exchange: ", call,
-                    "() must be called between steps: call wait() first");
-  }
+  void require_between_steps(char const* call) const { detail::require_between_steps(phase_, call); }
   /// Throws, in the name of a call, in a step and after one that threw.
-  void require_idle(char const* call) const {
-    require_between_steps(call);
-    require_intact(call);
-  }
+  void require_idle(char const* call) const { detail::require_idle(phase_, call); }
   /// Throws where begin() would refuse gradients of so many elements, and changes nothing.
   void require_begin(std::uint64_t elements, double weight) const {
     require_idle("begin");
@@ -163,28 +153,26 @@ class gradient_exchange {
     detail::require(model().is_laid(tensor),
                     "gradient_exchange::ready: begin() was called without gradients: call ready(", tensor,
                     ", gradient)");
-    add(tensor);
+    guarded([&] { engine_->add(tensor); });
   }
   /// The same of one that lies here.
   void ready(std::size_t tensor, span_on<E, In> gradient) {
     require_missing(tensor);
     detail::require_size("gradient_exchange::ready", "gradient", tensors()[tensor].dims.n, gradient.size());
     model().lay(tensor, gradient.data());
-    add(tensor);
+    guarded([&] { engine_->add(tensor); });
   }
 
   /// Ends the step: all gradients are means. What was not said to be ready is ready now.
   void wait() {
-    require_step("wait");
+    detail::require_step(phase_, "wait");
     auto const begun = clock::now();
     for (std::size_t i = 0; i < tensors().size(); ++i) {
       detail::require(model().is_laid(i), "gradient_exchange: wait() needs the gradient of tensor ", i, ", \"",
                       tensors()[i].name, "\": call ready(", i, ", gradient) first");
     }
-    engine_->ready.add_rest();
-    guarded([this] { is_running_ ? engine_->thread->join() : engine_->run(); });
+    guarded([this] { engine_->finish(); });
     phase_ = phase::idle;
-    is_running_ = false;
     is_measured_ = true;
     wait_seconds_ = std::chrono::duration<double>(clock::now() - begun).count();
   }
@@ -193,30 +181,24 @@ class gradient_exchange {
   /// remembers of gradients before is sent in the next step. Before begin(), or while no bucket is ready in whole.
   void skip() {
     if (phase_ == phase::idle) return;
-    require_step("skip");
+    detail::require_step(phase_, "skip");
     detail::require(
         buckets() == 0 || !engine_->ready.has(0),
         "gradient_exchange: skip() must be called before a whole bucket is ready: the exchange of one has begun");
-    engine_->ready.cancel();
-    if (is_running_) engine_->thread->join();
+    guarded([this] { engine_->cancel(); });
     phase_ = phase::idle;
-    is_running_ = false;
   }
 
   /// Gives up a step that this rank cannot complete, since backward threw, say: as if wait() had thrown. The step of the
   /// other ranks fails by their communicator's timeout; what is on its way from here is waited for as long.
   void abandon() {
     if (phase_ != phase::ready) return;
-    engine_->ready.cancel();
     try {
-      guarded([this] {
-        if (is_running_) engine_->thread->join();
-      });
+      guarded([this] { engine_->cancel(); });
       engine_->pipeline.settle();
       phase_ = engine_->pipeline.has_begun() ? phase::failed : phase::idle;
     } catch (...) {  // why is known: this rank's step has failed
     }
-    is_running_ = false;
   }
 
   /// Multiplies all that is fed back by a factor: the loss scale or the learning rate changed.
@@ -258,10 +240,8 @@ class gradient_exchange {
         is_measured_,
         "gradient_exchange: fit_buckets() must be called after a step with these buckets and codecs: none has ended");
     auto layout = engine_->pipeline.fit(agreed_times());
-    require_equal_buckets(layout);
-    engine_->pipeline.lay_out(std::move(layout));
-    engine_->pipeline.connect();
-    engine_->ready.lay_out(engine_->pipeline.layout());
+    require_agreement(detail::described(tensors(), layout));
+    engine_->lay_out(std::move(layout));
     is_measured_ = false;
   }
 
@@ -312,8 +292,7 @@ class gradient_exchange {
     if (steps_back > 0 || phase_ == phase::failed) return export_copy(steps_back);
     auto saved = detail::field_saver<E>(exec_);
     model().fields(saved);
-    auto same = model().prepare(exec_, codecs());
-    return detail::save_states(state_words(same), saved.bytes);
+    return detail::save_states(state_words(model().prepare(exec_, codecs())), saved.bytes);
   }
 
   /// Puts back what export_state of an equal exchange returned, on all ranks; it may have gathered otherwise, in other
@@ -343,76 +322,45 @@ class gradient_exchange {
     detail::require_size(importing, "codecs", tensors().size(), codecs.size(), " entries");
     auto const parts = detail::open_states(importing, bytes);
     auto next = model().prepare(exec_, codecs);
-    detail::require_words(importing, state_words(next), parts.words);
     auto size = detail::field_counter();
     for (std::size_t i = 0; i < tensors().size(); ++i) model().fields(i, next, size);
+    detail::require_words(importing, state_words(std::move(next)), parts.words);
     detail::require_size(importing, "states", size.bytes, parts.states.size(), " bytes");
     return parts.states;
   }
 
  private:
   using clock = std::chrono::steady_clock;
-  enum class phase { idle, ready, failed };
+  using engine = detail::exchange_engine<In, E, Comm>;
+  using phase = detail::exchange_phase;
   using model_change = typename detail::exchanged_tensors<In, E>::change;
 
   static constexpr auto* importing = "gradient_exchange::import_state";
-
-  /// What a step uses, at one address however often the exchange moves.
-  struct engine {
-    detail::exchange_pipeline<In, E, Comm> pipeline;
-    detail::ready_buckets ready;
-    std::optional<detail::progress_thread> thread;  // last: it uses the others
-
-    template <class Policy>
-    engine(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy, exchange_options const& o)
-        : pipeline(exec, comm,
-                   {exec, std::move(tensors), policy, o.seed, static_cast<std::uint16_t>(comm.rank()), comm.size()}, o),
-          ready(pipeline.layout(), pipeline.model().specs().size()) {}
-    engine(engine const&) = delete;
-    engine& operator=(engine const&) = delete;
-
-    /// As far as gradients are there.
-    void run() {
-      pipeline.advance(ready, [this](std::size_t bucket) { return ready.has(bucket); });
-    }
-    /// To the end, on a thread of its own.
-    void start() {
-      if (!thread) thread.emplace();
-      thread->start([this] { pipeline.advance(ready, [this](std::size_t bucket) { return ready.wait_for(bucket); }); });
-    }
-  };
-
-  /// What a step that failed lent to the transport stays.
-  struct end_engine {
-    void operator()(engine* e) const {
-      e->ready.cancel();
-      e->thread.reset();
-      auto owned = std::shared_ptr<engine>(e);
-      e->pipeline.settle();
-      if (e->pipeline.is_lent()) detail::keep(std::move(owned));
-    }
-  };
 
   auto& model() const { return engine_->pipeline.model(); }
 
   void change_to(std::vector<codec_type> codecs) {
     auto next = std::optional<model_change>();
-    auto described = std::vector<std::string>();
+    auto words = std::vector<std::string>();
     auto failure = std::exception_ptr();
     try {
       detail::require_size("gradient_exchange::change", "codecs", tensors().size(), codecs.size(), " entries");
       next.emplace(engine_->pipeline.prepare(std::move(codecs)));
-      described = descriptions(next->codecs);
+      words = detail::described(tensors(), next->codecs);
     } catch (...) {
       failure = std::current_exception();
     }
-    auto mine = detail::agreement();
-    mine.describe(described);
-    detail::require_agreement(exec_, engine_->pipeline.comm(), mine, described, failure);
+    require_agreement(words, failure);
     engine_->pipeline.apply(*std::move(next));
     engine_->pipeline.connect();
     lost_.assign(tensors().size(), {});
     is_measured_ = false;
+  }
+
+  void require_agreement(std::vector<std::string> const& words, std::exception_ptr const& failure = nullptr) const {
+    auto mine = detail::agreement();
+    mine.describe(words);
+    detail::require_agreement(exec_, engine_->pipeline.comm(), mine, words, failure);
   }
 
   /// But for the seconds of its bucket.
@@ -447,32 +395,12 @@ class gradient_exchange {
       mine.push_back({nanoseconds(t.ready_seconds), nanoseconds(t.transfer_seconds)});
     return detail::times_of_all(detail::gather_on_host(exec_, engine_->pipeline.comm(), mine), mine.size());
   }
-  void require_equal_buckets(detail::bucket_list const& layout) const {
-    auto described = std::vector<std::string>(tensors().size());
-    for (std::size_t b = 0; b < layout.size(); ++b) {
-      for (auto const i : layout[b]) described[i] = detail::text('"', tensors()[i].name, "\" in bucket ", b);
-    }
-    auto mine = detail::agreement();
-    mine.describe(described);
-    detail::require_agreement(exec_, engine_->pipeline.comm(), mine, described, nullptr);
-  }
-
-  void add(std::size_t tensor) {
-    engine_->ready.add(tensor);
-    if constexpr (host_executor<E>) {
-      if (!is_running_) engine_->start();
-      is_running_ = true;
-    } else {
-      guarded([this] { engine_->run(); });
-    }
-  }
+  /// A step that throws has failed.
   template <class F>
   void guarded(F const& f) {
     try {
       f();
     } catch (...) {
-      engine_->pipeline.abandon();
-      is_running_ = false;
       phase_ = phase::failed;
       throw;
     }
@@ -488,25 +416,16 @@ class gradient_exchange {
     detail::require(steps_back < most, "gradient_exchange::export_state: steps_back must be below ", most, ", got ",
                     steps_back);
     auto const which = steps_back - since;
-    auto kept = model().prepare(exec_, copies->codecs(which));
-    return detail::save_states(state_words(kept), copies->states(exec_, which));
+    return detail::save_states(state_words(model().prepare(exec_, copies->codecs(which))),
+                               copies->states(exec_, which));
   }
 
-  void require_intact(char const* call) const {
-    detail::require(phase_ != phase::failed, "gradient_exchange: ", call,
-                    "() is refused after a step that threw: call import_state() first");
-  }
-  void require_step(char const* call) const {
-    require_intact(call);
-    detail::require(phase_ == phase::ready, "gradient_exchange: ", call,
-                    "() must be called during a step: call begin() first");
-  }
   void require_tensor(char const* call, std::size_t tensor) const {
     detail::require(tensor < tensors().size(), "gradient_exchange::", call, ": tensor must be below ", tensors().size(),
                     ", got ", tensor);
   }
   void require_missing(std::size_t tensor) const {
-    require_step("ready");
+    detail::require_step(phase_, "ready");
     require_tensor("ready", tensor);
     engine_->ready.require_missing(tensor);
   }
@@ -517,43 +436,9 @@ class gradient_exchange {
                     "gradient_exchange::begin: weight must be finite and at least 0, got ", weight);
   }
 
-  std::vector<std::string> descriptions(std::vector<codec_type> const& codecs) const {
-    auto all = std::vector<std::string>();
-    for (std::size_t i = 0; i < tensors().size(); ++i) {
-      auto const& [name, dims] = tensors()[i];
-      all.push_back(
-          detail::text('"', name, "\" of ", dims.n, " elements in ", dims.rows, " rows, codec ", codecs[i].name()));
-    }
-    return all;
-  }
-  static detail::agreement agreement(std::vector<std::string> const& tensors, exchange_options const& o) {
-    using detail::text;
-    auto mine = detail::agreement();
-    auto const terms = {std::string(element_name<In>()),
-                        std::string(E::name()),
-                        text(PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR),
-                        std::string(detail::gather_name(o.how)),
-                        o.bucket_bytes ? text(*o.bucket_bytes) : text("unset"),
-                        text(o.is_weighted ? "true" : "false"),
-                        text(o.when == verify::each_step ? "each_step" : "when_built"),
-                        text(o.seed)};
-    std::transform(terms.begin(), terms.end(), mine.terms.begin(),
-                   [](std::string const& words) { return detail::agreement::term(words); });
-    mine.describe(tensors);
-    return mine;
-  }
-  /// What must be equal where states are put back, line by line.
-  std::string state_words(model_change& next) const {
-    auto const& comm = engine_->pipeline.comm();
-    auto words = detail::text(detail::exchange_word, '\n', detail::rank_line(comm.rank(), comm.size()), "\nseed ",
-                              seed_, "\nelements of ", element_name<In>(), '\n');
-    auto const described = descriptions(next.codecs);
-    for (std::size_t i = 0; i < described.size(); ++i) {
-      auto fields = detail::field_describer();
-      model().fields(i, next, fields);
-      words += detail::tensor_line(described[i]) + '\n' + fields.lines;
-    }
-    return words;
+  /// States as they are after a change to other codecs, or to the same.
+  std::string state_words(model_change next) const {
+    return detail::state_words<In>(model(), next, engine_->pipeline.comm().rank(), seed_);
   }
 
   E exec_;
@@ -561,11 +446,10 @@ class gradient_exchange {
   bool is_weighted_;
   std::uint64_t seed_;
   phase phase_ = phase::idle;
-  bool is_running_ = false;   ///< the engine's thread, in this step
   bool is_measured_ = false;  ///< a step with these buckets and codecs
   double wait_seconds_ = 0;
   std::vector<measured_energy> lost_;  ///< of each tensor
-  std::unique_ptr<engine, end_engine> engine_;
+  std::unique_ptr<engine, typename engine::end> engine_;
 };
 
 /// A gradient_exchange of values of `In`: with a policy or one codec, and options.
