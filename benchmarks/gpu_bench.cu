@@ -1,6 +1,8 @@
 // benchmarks/gpu_bench.cu — what codecs cost on a GPU beside copies and beside CUB, as JSON; benchmarks/gpu.sh runs it.
 //
-//   gpu_bench [--quick] > FILE     sizes 2^16 to 2^28 that find room, 51 rounds; quickly, 2^20 and 11 rounds
+//   gpu_bench [--quick] [--no-peers] > FILE
+//     --quick       2^20 elements and 11 rounds, in place of sizes 2^16 to 2^28 that find room and 51 rounds
+//     --no-peers    leaves out CUB, parts of which the emulator cannot execute
 //
 // Everything is captured in a graph for each of several sets of buffers, which together exceed the second cache four
 // times (but for small sizes), and launched by turns; in a round each operation runs once, in an order drawn anew. Times
@@ -37,6 +39,7 @@ using bench::check_cuda;
 struct options {
   std::vector<unsigned> sizes{16, 20, 22, 24, 26, 28};
   std::size_t rounds = 51;
+  bool has_peers = true;
 };
 
 /// What is compared with the host.
@@ -57,7 +60,7 @@ bool has_room(cudaDeviceProp const& device, std::size_t bytes) {
 /// All that is measured on so many elements.
 class group {
  public:
-  group(E const& exec, cudaDeviceProp const& device, unsigned log2n)
+  group(E const& exec, cudaDeviceProp const& device, unsigned log2n, bool has_peers)
       : exec_(exec),
         dims_(bench::matrix_of(log2n)),
         name_("/2^" + std::to_string(log2n)),
@@ -69,7 +72,7 @@ class group {
     for (std::size_t set = 0; set < sets_; ++set) exec.upload(x_[set].data(), host_.data(), bytes());
     add_memory();
     add_codecs();
-    add_peers();
+    if (has_peers) add_peers();
   }
 
   void print(std::size_t rounds) const {
@@ -213,7 +216,7 @@ void measure(options const& o) {
   print_context(device);
   for (auto const size : o.sizes) {
     if (has_room(device, std::size_t{sizeof(float)} << size))
-      group(pith::on(stream.get()), device, size).print(o.rounds);
+      group(pith::on(stream.get()), device, size, o.has_peers).print(o.rounds);
   }
   std::printf("\n]}\n");
 }
@@ -222,11 +225,15 @@ void measure(options const& o) {
 
 int main(int argc, char** argv) {
   auto o = options();
-  if (argc == 2 && std::string_view(argv[1]) == "--quick") {
-    o = {{20}, 11};
-  } else if (argc > 1) {
-    std::fputs("usage: gpu_bench [--quick] > FILE\n", stderr);
-    return 2;
+  for (auto const* const* word = argv + 1; word < argv + argc; ++word) {
+    if (*word == std::string_view("--quick")) {
+      o.sizes = {20}, o.rounds = 11;
+    } else if (*word == std::string_view("--no-peers")) {
+      o.has_peers = false;
+    } else {
+      std::fputs("usage: gpu_bench [--quick] [--no-peers] > FILE\n", stderr);
+      return 2;
+    }
   }
   try {
     measure(o);

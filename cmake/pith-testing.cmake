@@ -18,6 +18,8 @@
 #                                                    beside another MPI; label long
 #   pith_add_mpi_test(comm/loss_test RANKS 4 HEARS text)   ... in a job that outlives the loss of a rank; passes if
 #                                                    each other rank prints the text
+#   pith_add_loss_test(comm/lost_rank)               a program of MPI that comm/lost_rank_test.py runs, 8 trials of it, and
+#                                                    200 with either MPI; label long
 #   pith_add_mpi_test(comm/x_test RANKS 2 FUNNELED)  ... with MPI that other threads may not call
 #   pith_add_python_test(wire/decode "data/*.frame") a Python script on the files that match; label cpu
 #
@@ -127,6 +129,40 @@ function(pith_add_runs_of_mpi name launcher library)
       set_tests_properties(${test} PROPERTIES PASS_REGULAR_EXPRESSION "${heard}")
     endif()
   endforeach()
+endfunction()
+
+function(pith_add_loss_test name)
+  find_package(Python3 COMPONENTS Interpreter QUIET)
+  if(TARGET pith::mpi AND Python3_Interpreter_FOUND)
+    pith_add_runs_of_loss(${name} ${MPIEXEC_EXECUTABLE} pith::mpi "" "${MPIEXEC_PREFLAGS}")
+    pith_find_mpich()
+    if(TARGET pith_test_mpich)
+      pith_add_runs_of_loss(${name} ${PITH_MPICH_EXECUTABLE} pith_test_mpich mpich "")
+    endif()
+  endif()
+endfunction()
+
+function(pith_add_runs_of_loss name launcher library variant flags)
+  string(JOIN _ target ${name} ${variant})
+  string(REPLACE / _ target ${target})
+  add_executable(${target} ${name}.cpp)
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE ${library} pith::pith pith_test_parse)
+  pith_build_quickly(${target} -O0)
+  pith_find_recovery_flag(${launcher})
+  foreach(trials 8 200)
+    string(JOIN / test ${name} ${variant} ${trials})
+    set(labels mpi)
+    if(variant OR trials GREATER 8)
+      list(APPEND labels long)
+    endif()
+    add_test(NAME ${test} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/${name}_test.py $<TARGET_FILE:${target}>
+                                  ${trials} ${launcher} ${recovery_flag} ${MPIEXEC_NUMPROC_FLAG} 4 ${flags})
+    set_tests_properties(${test} PROPERTIES LABELS "${labels}" PROCESSORS 4 TIMEOUT 1800 ENVIRONMENT "${pith_mpi_environment}")
+  endforeach()
+  if(variant)
+    pith_build_with(long ${target})
+  endif()
 endfunction()
 
 # What tells a launcher to let the other ranks live.

@@ -2,8 +2,11 @@
 //
 //   mpirun -n 4 collectives_bench [ROUNDS]
 //
-// Rows of a Markdown table: medians over the rounds of the slowest rank's time.
+// Rows of a Markdown table, medians over the rounds of the slowest rank's time: KiB; MPI_Allreduce in ms, and over it
+// all_reduce and reproducible_sums of float, and both of as many bytes of bfloat16; MPI_Allgather in ms, and over it
+// all_gather and pairwise; the same of MPI_Alltoall.
 #include <pith/comm/mpi.hpp>
+#include <pith/comm/pairwise.hpp>
 #include <pith/comm/reproducible_sums.hpp>
 #include <pith/exec/seq.hpp>
 
@@ -12,10 +15,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
+#include <string>
 #include <vector>
 
 namespace {
 
+using pith::bfloat16;
 using pith::seq;
 
 /// The median over rounds, in milliseconds.
@@ -48,13 +54,12 @@ class bench {
                pieces = time([&] {
                  MPI_Alltoall(from_.data(), int(piece_), MPI_BYTE, all_.data(), int(piece_), MPI_BYTE, world());
                });
-    auto const ours = time([&] { comm_.all_reduce(seq, values(), pith::reduction::sum).wait(seq); }),
-               ordered = time([&] { reproducible_.all_reduce(seq, values(), pith::reduction::sum).wait(seq); }),
-               gathered = time([&] { comm_.all_gather(seq, sent(piece_), received()).wait(seq); }),
-               exchanged = time([&] { comm_.all_to_all(seq, sent(all_.size()), received()).wait(seq); });
+    auto const sums = {summed<float>(comm_), summed<float>(ordered_), summed<bfloat16>(comm_),
+                       summed<bfloat16>(ordered_)};
+    auto const gathers = {gathered(comm_), gathered(pairs_)}, exchanges = {exchanged(comm_), exchanged(pairs_)};
     if (comm_.rank() > 0) return;
-    fmt::print("| {} | {:.3g} | {:.2f} | {:.2f} | {:.3g} | {:.2f} | {:.3g} | {:.2f} |\n", all_.size() / 1024, sum,
-               ours / sum, ordered / sum, gather, gathered / gather, pieces, exchanged / pieces);
+    fmt::print("| {} | {:.3g} |{} {:.3g} |{} {:.3g} |{}\n", all_.size() / 1024, sum, ratios(sums, sum), gather,
+               ratios(gathers, gather), pieces, ratios(exchanges, pieces));
     std::fflush(stdout);
   }
 
@@ -65,13 +70,30 @@ class bench {
     std::fill(x_.begin(), x_.end(), 1.0f);  // sums of sums overflow
     return milliseconds(rounds_, call);
   }
-  pith::span<float> values() { return x_; }
+  static std::string ratios(std::initializer_list<double> times, double one) {
+    auto cells = std::string();
+    for (auto const t : times) cells += fmt::format(" {:.2f} |", t / one);
+    return cells;
+  }
+  template <class T, class Comm>
+  double summed(Comm& comm) {
+    auto const x = pith::span<T>(reinterpret_cast<T*>(x_.data()), all_.size() / sizeof(T));
+    return time([&] { comm.all_reduce(seq, x, pith::reduction::sum).wait(seq); });
+  }
+  template <class Comm>
+  double gathered(Comm& comm) {
+    return time([&] { comm.all_gather(seq, sent(piece_), received()).wait(seq); });
+  }
+  template <class Comm>
+  double exchanged(Comm& comm) {
+    return time([&] { comm.all_to_all(seq, sent(all_.size()), received()).wait(seq); });
+  }
   pith::span<std::byte const> sent(std::size_t bytes) const { return {from_.data(), bytes}; }
   pith::span<std::byte> received() { return {all_.data(), piece_ * comm_.size()}; }
 
   pith::mpi_communicator comm_ = pith::mpi_communicator(MPI_COMM_WORLD);
-  pith::reproducible_sums<pith::mpi_communicator> reproducible_ =
-      pith::reproducible_sums<pith::mpi_communicator>(MPI_COMM_WORLD);
+  pith::reproducible_sums<pith::mpi_communicator> ordered_{MPI_COMM_WORLD};
+  pith::pairwise<pith::mpi_communicator> pairs_{MPI_COMM_WORLD};
   unsigned rounds_;
   std::size_t piece_;
   std::vector<float> x_;

@@ -47,9 +47,9 @@ TEST_CASE("steps of many buckets allocate nothing once there is a thread for the
     CAPTURE(text);
     auto comm = pith::self_communicator();
     auto trace = pith::exchange_trace();
-    auto exchange =
-        pith::make_exchange<float>(pith::seq, comm, {{"weight", {64 * 32, 64}}, {"bias", {64}}},
-                                   pith::parse<float>(text), {.bucket_bytes = 0, .is_weighted = true, .trace = &trace});
+    auto exchange = pith::make_exchange<float>(
+        pith::seq, comm, {{"weight", {64 * 32, 64}}, {"bias", {64}}}, pith::parse<float>(text),
+        {.bucket_bytes = 0, .is_weighted = true, .trace = &trace, .is_recoverable = true});
     auto gradient = std::vector<float>(exchange.size(), 1.5f);
     for (int step = 0; step < 3; ++step) {
       auto const before = allocations.load();
@@ -65,9 +65,9 @@ TEST_CASE("steps of many buckets allocate nothing once there is a thread for the
 TEST_CASE("a step whose rates are those of the step before allocates nothing, nor does one behind a change") {
   auto comm = pith::self_communicator();
   auto const codec = pith::error_feedback(pith::rated(pith::top_k(0.1)));
-  auto exchange =
-      pith::make_adaptive_exchange<float>(pith::seq, comm, {{"weight", {64 * 32, 64}}, {"bias", {64}}}, codec,
-                                          pith::accordion({.high_rate = 0.5, .low_rate = 0.1, .interval = 2}));
+  auto exchange = pith::make_adaptive_exchange<float>(
+      pith::seq, comm, {{"weight", {64 * 32, 64}}, {"bias", {64}}}, codec,
+      pith::accordion({.high_rate = 0.5, .low_rate = 0.1, .interval = 2}), {.is_recoverable = true});
   auto gradient = std::vector<float>(exchange.size());
   for (int step = 0; step < 8; ++step) {
     std::fill(gradient.begin(), gradient.end(), 1.5f);

@@ -108,20 +108,6 @@ void gathers(E const& exec, Comm& comm, std::size_t n) {
 }
 
 template <class E, class Comm>
-void gathers_uneven(E const& exec, Comm& comm, std::size_t n) {
-  auto sizes = std::vector<std::size_t>();
-  auto expected = std::vector<std::byte>();
-  for (unsigned r = 0; r < comm.size(); ++r) {
-    sizes.push_back(n * r + r % 2);
-    append(expected, letter(r, 0, sizes.back()));
-  }
-  auto const sent = put(exec, letter(comm.rank(), 0, sizes[comm.rank()]));
-  auto const all = put(exec, std::vector<std::byte>(expected.size()));
-  comm.all_gather_v(exec, bytes_on<E>(sent.view()), all.view(), pith::span<std::size_t const>(sizes)).wait(exec);
-  CHECK(fetched(exec, all) == expected);
-}
-
-template <class E, class Comm>
 void exchanges_pieces(E const& exec, Comm& comm, std::size_t n) {
   auto sent = std::vector<std::byte>(), expected = sent;
   for (unsigned r = 0; r < comm.size(); ++r) {
@@ -130,24 +116,6 @@ void exchanges_pieces(E const& exec, Comm& comm, std::size_t n) {
   }
   auto const from = put(exec, sent), all = put(exec, std::vector<std::byte>(expected.size()));
   comm.all_to_all(exec, bytes_on<E>(from.view()), all.view()).wait(exec);
-  CHECK(fetched(exec, all) == expected);
-}
-
-template <class E, class Comm>
-void exchanges_uneven_pieces(E const& exec, Comm& comm, std::size_t n) {
-  auto const bytes = [n](unsigned from, unsigned to) { return n * ((from + 2 * to) % 3) + from; };
-  auto sizes_to = std::vector<std::size_t>(), sizes_from = sizes_to;
-  auto sent = std::vector<std::byte>(), expected = sent;
-  for (unsigned r = 0; r < comm.size(); ++r) {
-    sizes_to.push_back(bytes(comm.rank(), r));
-    sizes_from.push_back(bytes(r, comm.rank()));
-    append(sent, letter(comm.rank(), r, sizes_to.back()));
-    append(expected, letter(r, comm.rank(), sizes_from.back()));
-  }
-  auto const from = put(exec, sent), all = put(exec, std::vector<std::byte>(expected.size()));
-  comm.all_to_all_v(exec, bytes_on<E>(from.view()), pith::span<std::size_t const>(sizes_to), all.view(),
-                    pith::span<std::size_t const>(sizes_from))
-      .wait(exec);
   CHECK(fetched(exec, all) == expected);
 }
 
@@ -211,9 +179,7 @@ void transfers(E const& exec, Comm& comm, std::size_t n) {
   sums<std::int32_t>(exec, comm, n);
   sums<std::int8_t>(exec, comm, n);
   gathers(exec, comm, n);
-  gathers_uneven(exec, comm, n);
   exchanges_pieces(exec, comm, n);
-  exchanges_uneven_pieces(exec, comm, n);
   sends(exec, comm, n);
   broadcasts(exec, comm, n);
   polls(exec, comm, n);

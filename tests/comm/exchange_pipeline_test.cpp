@@ -149,6 +149,60 @@ TEST_CASE("the bits do not depend on when gradients are ready") {
   }
 }
 
+TEST_CASE("the bits do not depend on buckets that are fitted between steps") {
+  for (auto const& s : settings) {
+    auto const expected = run(3, pith::parse<float>(s.codec), {3, s.how, all_in_one}, at_once());
+    for (auto when : {order::backward, order::drawn}) {
+      for (std::size_t bytes : {std::size_t{0}, std::size_t{700}, all_in_one}) {
+        auto const fitting = [&](auto& exchange, std::vector<float>& g, unsigned rank, int step) {
+          one_by_one{when}(exchange, g, rank, step);
+          exchange.fit_buckets();
+        };
+        CAPTURE(s.codec);
+        CAPTURE(bytes);
+        CHECK(run(3, pith::parse<float>(s.codec), {3, s.how, bytes}, fitting) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("fitted buckets travel in the order in which gradients were ready") {
+  pith::run_ranks(2, [](pith::thread_communicator comm) {
+    auto exchange =
+        pith::make_exchange<float>(pith::seq, comm, piped_tensors, any(pith::identity()), {.bucket_bytes = 0});
+    auto g = piped_gradient(exchange.size(), comm.rank(), 0);
+    exchange.begin(g);
+    for (std::size_t const i : {4u, 0u, 1u, 3u, 5u}) exchange.ready(i);
+    exchange.wait();
+    exchange.fit_buckets();
+    CHECK(exchange.buckets() == 5);  // what has no elements joins another
+    CHECK(exchange.bucket_of(4) == 0);
+    CHECK(exchange.bucket_of(0) == 1);
+    CHECK(exchange.bucket_of(1) == 2);
+    CHECK(exchange.bucket_of(3) == 3);
+    CHECK(exchange.bucket_of(5) == 4);
+  });
+}
+
+TEST_CASE("buckets are fitted between steps, by what a step of theirs measured") {
+  auto comm = pith::self_communicator();
+  auto exchange = pith::make_exchange<float>(pith::seq, comm, piped_tensors, any(pith::identity()));
+  auto const unmeasured =
+      "pith::gradient_exchange: fit_buckets() must be called after a step with these buckets: none has ended";
+  CHECK_THROWS_WITH_AS(exchange.fit_buckets(), unmeasured, std::invalid_argument);
+  auto g = piped_gradient(exchange.size(), 0, 0);
+  exchange.begin(g);
+  CHECK_THROWS_WITH_AS(exchange.fit_buckets(),
+                       "pith::gradient_exchange: fit_buckets() must be called between steps: call wait() first",
+                       std::invalid_argument);
+  exchange.wait();
+  CHECK_NOTHROW(exchange.fit_buckets());
+  CHECK_THROWS_WITH_AS(exchange.fit_buckets(), unmeasured, std::invalid_argument);
+  auto none = pith::make_exchange<float>(pith::seq, comm, {}, any(pith::identity()));
+  none.all_reduce_mean(pith::span<float>());
+  CHECK_NOTHROW(none.fit_buckets());
+}
+
 TEST_CASE("nothing is read or written while it travels") {
   for (auto const& s : settings) {
     auto const expected = run(2, pith::parse<float>(s.codec), {3, s.how, all_in_one}, at_once());

@@ -2,11 +2,13 @@
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/mpi.hpp>
 #include <pith/exec/seq.hpp>
+#include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 
 #include <comm/conformance.hpp>
 
 #include <chrono>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -80,11 +82,6 @@ TEST_CASE("sizes that differ are an error of all ranks at once") {
                            bytes(other.data(), n * comm.size()));
   });
   refused([](auto& comm, std::size_t n) {
-    auto const sizes = std::vector<std::size_t>(comm.size(), n);
-    return comm.all_gather_v(pith::seq, pith::span<std::byte const>(memory.data(), n),
-                             bytes(other.data(), n * comm.size()), pith::span<std::size_t const>(sizes));
-  });
-  refused([](auto& comm, std::size_t n) {
     return comm.all_to_all(pith::seq, pith::span<std::byte const>(memory.data(), n * comm.size()),
                            bytes(other.data(), n * comm.size()));
   });
@@ -146,6 +143,31 @@ TEST_CASE("making a communicator has a deadline") {
                          pith::communication_error);
     CHECK_THROWS_WITH_AS(comm.split(1),
                          "pith::mpi_communicator: MPI_Comm_split did not end within 2 s: a rank is gone or stuck",
+                         pith::communication_error);
+  });
+}
+
+TEST_CASE("what MPI may still write to outlives an exchange whose step failed") {
+  auto all = pith::mpi_communicator(MPI_COMM_WORLD), comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 1s});
+  auto g = std::vector<float>(16384);
+  auto exchange = std::make_unique<pith::gradient_exchange<float, pith::seq_executor, pith::mpi_communicator>>(
+      pith::seq, comm, std::vector<pith::tensor_spec>{{"weight", {g.size()}}}, pith::qsgd<8>());
+  if (comm.rank() != 0) {
+    CHECK_THROWS_AS(exchange->all_reduce_mean(g), pith::communication_error);
+    exchange.reset();
+  }
+  auto const others = std::vector(300, std::vector<float>(g.size() / 4, 42.0f));  // where the exchange was
+  conformance::gathers(pith::seq, all, 1);
+  if (comm.rank() == 0) exchange->all_reduce_mean(g);  // its bytes come to ranks that have given up
+  conformance::gathers(pith::seq, all, 1);
+  for (auto const& other : others) CHECK(other == std::vector<float>(g.size() / 4, 42.0f));
+}
+
+TEST_CASE("a pair of ranks names the one that does not come") {
+  auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 2s});
+  without_rank_0(comm, [&] {
+    CHECK_THROWS_WITH_AS(ring(comm, 8),
+                         "pith::mpi_communicator: send_recv did not end within 2 s: rank 0 is gone or stuck",
                          pith::communication_error);
   });
 }

@@ -1,5 +1,6 @@
 // tests/comm/mpi_test.cpp — MPI ranks conform.
 #include <pith/comm/mpi.hpp>
+#include <pith/comm/pairwise.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <comm/conformance.hpp>
@@ -15,13 +16,18 @@ TEST_CASE("MPI ranks conform") {
   conformance::check(pith::seq, comm);
 }
 
-TEST_CASE("MPI ranks conform where ranks meet one after another") {
+TEST_CASE("MPI ranks conform where messages are long") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
   for (std::size_t n : {32768u, 100001u}) conformance::transfers(pith::seq, comm, n);
 }
 
 TEST_CASE("MPI ranks conform where calls are made of pieces") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD, {.timeout = 60s, .most = 7});
+  conformance::check(pith::seq, comm);
+}
+
+TEST_CASE("MPI ranks conform where they swap in pairs") {
+  auto comm = pith::pairwise<pith::mpi_communicator>(MPI_COMM_WORLD);
   conformance::check(pith::seq, comm);
 }
 

@@ -22,8 +22,11 @@
 #include "support/queued_cuda.hpp"
 #include "support/queued_nccl.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <limits>
+#include <memory>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -277,5 +280,25 @@ TEST_CASE("transfers on the executor's own stream are in its order") {
     auto raw = ncclComm(threads);
     auto comm = pith::nccl_communicator(&raw, &stream);
     conformance::check(queued_executor(&stream), comm);
+  });
+}
+
+TEST_CASE("the host waits for a stream no longer than the timeout, and aborts what holds it up") {
+  pith::run_ranks(1, [](pith::thread_communicator threads) {
+    auto stream = CUstream_st();
+    auto const exec = queued_executor(&stream);
+    auto comm = pith::nccl_communicator(new ncclComm(threads), &stream);  // abort() deletes it
+    stream.give({});
+    CHECK_NOTHROW(comm.synchronize(exec));
+    CHECK(stream.is_idle());
+    auto const of_lost_rank = std::make_shared<std::size_t>(0);
+    stream.give({nullptr, of_lost_rank, 1});
+    CHECK_THROWS_WITH_AS(comm.synchronize(exec, std::chrono::milliseconds(20)),
+                         "pith::nccl_communicator::synchronize did not end within 0.02 s: a rank is gone or stuck",
+                         pith::communication_error);
+    CHECK_THROWS_WITH_AS(comm.check(), "pith::nccl_communicator: the communicator was aborted: make another one",
+                         pith::communication_error);
+    *of_lost_rank = 1;  // as a kernel of NCCL's ends that is aborted
+    CHECK_THROWS_AS(comm.synchronize(exec, std::chrono::seconds(0)), std::invalid_argument);
   });
 }

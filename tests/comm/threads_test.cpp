@@ -1,4 +1,5 @@
 // tests/comm/threads_test.cpp — ranks that are threads, and a group of one.
+#include <pith/comm/pairwise.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/exec/par.hpp>
@@ -7,10 +8,15 @@
 #include <comm/conformance.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <latch>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
+
+using namespace std::chrono_literals;
 
 TEST_CASE("a group of one conforms") {
   auto comm = pith::self_communicator();
@@ -23,6 +29,8 @@ TEST_CASE("threads conform for 1 to 8 ranks") {
     std::atomic<unsigned> ran = 0;
     pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
       conformance::check(pith::seq, comm);
+      auto pairs = pith::pairwise<pith::thread_communicator>(comm);
+      conformance::check(pith::seq, pairs);
       ++ran;
     });
     CHECK(ran == ranks);
@@ -53,7 +61,7 @@ TEST_CASE("a rank that returns early does not leave the others waiting") {
     });
   };
   CHECK_THROWS_WITH_AS(run(),
-                       "pith::thread_communicator: another rank returned or threw during this call: see its error",
+                       "pith::thread_communicator: all_gather cannot end: rank 2 returned or threw: see its error",
                        pith::communication_error);
 }
 
@@ -70,6 +78,67 @@ TEST_CASE("a group that a rank left stays broken however often the others try") 
     }
   });
   CHECK(refused == 8);
+}
+
+TEST_CASE("a rank that makes no call is an error of the others by the timeout, and of itself when it comes") {
+  auto given_up = std::latch(2);
+  auto heard = std::vector<std::string>(3);
+  auto const run = [&](pith::thread_communicator comm) {
+    if (comm.rank() == 1) given_up.wait();
+    try {
+      conformance::gathers(pith::seq, comm, 5);
+    } catch (pith::communication_error const& error) {
+      heard[comm.rank()] = error.what();
+    }
+    if (comm.rank() != 1) given_up.count_down();
+  };
+  auto const begin = std::chrono::steady_clock::now();
+  pith::run_ranks(3, run, {.timeout = 1s});
+  CHECK(std::chrono::steady_clock::now() - begin >= 1s);
+  for (auto const& text : heard)
+    CHECK(text == "pith::thread_communicator: all_gather did not end within 1 s: rank 1 is gone or stuck");
+}
+
+TEST_CASE("of several ranks that make no call all are named, also by a part of a group") {
+  auto given_up = std::latch(1);
+  auto const run = [&](pith::thread_communicator comm) {
+    auto half = comm.split(comm.rank() % 2);
+    if (comm.rank() == 2 || comm.rank() == 4) return given_up.wait();
+    if (comm.rank() % 2 == 1) return;
+    CHECK_THROWS_WITH_AS(conformance::gathers(pith::seq, half, 5),
+                         "pith::thread_communicator: all_gather did not end within 1 s: ranks 1, 2 are gone or stuck",
+                         pith::communication_error);
+    given_up.count_down();
+  };
+  pith::run_ranks(6, run, {.timeout = 1s});
+}
+
+namespace {
+
+/// Copies late, so that one rank reads another one's memory for longer than the timeout.
+struct late_executor : pith::seq_executor {
+  std::chrono::steady_clock::time_point end;
+
+  void copy(void* to, void const* from, std::size_t bytes) const {
+    while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    pith::seq.copy(to, from, bytes);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("ranks that are in a call wait for one that still reads their memory, whatever the timeout") {
+  auto const run = [](pith::thread_communicator comm) {
+    auto exec = late_executor();
+    if (comm.rank() == 1) exec.end = std::chrono::steady_clock::now() + 1s;
+    conformance::gathers(exec, comm, 5);
+  };
+  CHECK_NOTHROW(pith::run_ranks(3, run, {.timeout = 500ms}));
+}
+
+TEST_CASE("a timeout must be above 0") {
+  CHECK_THROWS_WITH_AS(pith::run_ranks(2, [](pith::thread_communicator) {}, {.timeout = 0s}),
+                       "pith::run_ranks: timeout must be above 0 s, got 0 s", std::invalid_argument);
 }
 
 TEST_CASE("a rank that ends leaves the parts that it belongs to, and no others") {
@@ -91,7 +160,6 @@ TEST_CASE("a rank that ends leaves the parts that it belongs to, and no others")
 namespace {
 
 using bytes = std::vector<std::byte>;
-using sizes = std::vector<std::size_t>;
 
 /// Calls f(rank's communicator) on three threads, and says what the first of them threw.
 template <class Error, class F>
@@ -117,24 +185,10 @@ void gather(Comm& comm, std::size_t n, std::size_t room) {
   comm.all_gather(pith::seq, pith::span<std::byte const>(mine), pith::span<std::byte>(all));
 }
 template <class Comm>
-void gather_v(Comm& comm, std::size_t n, sizes const& each, std::size_t room) {
-  auto const mine = bytes(n);
-  auto all = bytes(room);
-  comm.all_gather_v(pith::seq, pith::span<std::byte const>(mine), pith::span<std::byte>(all),
-                    pith::span<std::size_t const>(each));
-}
-template <class Comm>
 void exchange_pieces(Comm& comm, std::size_t n, std::size_t room) {
   auto const mine = bytes(n);
   auto all = bytes(room);
   comm.all_to_all(pith::seq, pith::span<std::byte const>(mine), pith::span<std::byte>(all));
-}
-template <class Comm>
-void exchange_pieces_v(Comm& comm, sizes const& to, sizes const& from, std::size_t n, std::size_t room) {
-  auto const mine = bytes(n);
-  auto all = bytes(room);
-  comm.all_to_all_v(pith::seq, pith::span<std::byte const>(mine), pith::span<std::size_t const>(to),
-                    pith::span<std::byte>(all), pith::span<std::size_t const>(from));
 }
 template <class Comm>
 void swap(Comm& comm, std::size_t n, unsigned to, std::size_t room, unsigned from) {
@@ -166,15 +220,8 @@ TEST_CASE("ranks whose sizes differ hear of it, and read nothing of one another"
   auto const odd = [](comm const& c) { return c.rank() == 1 ? std::size_t{4} : std::size_t{8}; };
   CHECK(disagreement([&](comm c) { gather(c, odd(c), 3 * odd(c)); }) ==
         "pith::thread_communicator: all_gather of rank 0 must receive 8 bytes from rank 1, got 4");
-  CHECK(disagreement([&](comm c) {
-          auto const each = sizes{8, c.rank() == 1 ? 4u : 8u, 8};
-          gather_v(c, each[c.rank()], each, each[0] + each[1] + each[2]);
-        }) == "pith::thread_communicator: all_gather_v of rank 0 must receive 8 bytes from rank 1, got 4");
   CHECK(disagreement([&](comm c) { exchange_pieces(c, 3 * odd(c), 3 * odd(c)); }) ==
         "pith::thread_communicator: all_to_all of rank 0 must receive 24 bytes from rank 1, got 12");
-  CHECK(disagreement([&](comm c) {
-          exchange_pieces_v(c, {c.rank() == 1 ? 1u : 2u, 2, 2}, {2, 2, 2}, c.rank() == 1 ? 5 : 6, 6);
-        }) == "pith::thread_communicator: all_to_all_v of rank 0 must receive 2 bytes from rank 1, got 1");
   CHECK(disagreement([&](comm c) { swap(c, odd(c), (c.rank() + 1) % 3, 8, (c.rank() + 2) % 3); }) ==
         "pith::thread_communicator: send_recv of rank 2 must receive 8 bytes from rank 1, got 4");
   CHECK(disagreement([&](comm c) {
@@ -191,8 +238,7 @@ TEST_CASE("ranks whose sizes differ hear of it, and read nothing of one another"
 TEST_CASE("ranks that make different calls hear of it, and may go on together") {
   std::atomic<int> went_on = 0;
   CHECK(disagreement([&](pith::thread_communicator c) {
-          CHECK_THROWS_AS(c.rank() == 1 ? tell(c, 8, 0) : exchange_pieces_v(c, {8, 8, 8}, {8, 8, 8}, 24, 24),
-                          pith::communication_error);
+          CHECK_THROWS_AS(c.rank() == 1 ? tell(c, 8, 0) : exchange_pieces(c, 24, 24), pith::communication_error);
           conformance::transfers(pith::seq, c, 5);
           ++went_on;
           c.rank() == 1 ? tell(c, 8, 0) : gather(c, 8, 24);
@@ -207,25 +253,10 @@ TEST_CASE("bad arguments are refused in words") {
                        std::invalid_argument);
   CHECK(refusal([](comm c) { gather(c, 8, 23); }) ==
         "pith::thread_communicator::all_gather: 'all' must have 24 bytes, got 23");
-  CHECK(refusal([](comm c) {
-          gather_v(c, 8, {8, 8}, 16);
-        }) == "pith::thread_communicator::all_gather_v: sizes must have 3 entries, one per rank, got 2");
-  CHECK(refusal([](comm c) {
-          gather_v(c, 8, {8, 8, 8}, 25);
-        }) == "pith::thread_communicator::all_gather_v: 'all' must have 24 bytes, got 25");
-  CHECK(refusal([](comm c) {
-          gather_v(c, 7, {8, 8, 8}, 24);
-        }) == "pith::thread_communicator::all_gather_v: 'mine' must have sizes[0] = 8 bytes, got 7");
   CHECK(refusal([](comm c) { exchange_pieces(c, 8, 8); }) ==
         "pith::thread_communicator::all_to_all: 'mine' must have a multiple of 3 bytes, got 8");
   CHECK(refusal([](comm c) { exchange_pieces(c, 9, 8); }) ==
         "pith::thread_communicator::all_to_all: 'all' must have 9 bytes, got 8");
-  CHECK(refusal([](comm c) {
-          exchange_pieces_v(c, {1, 1, 1}, {1, 1, 1}, 4, 3);
-        }) == "pith::thread_communicator::all_to_all_v: 'mine' must have 3 bytes, got 4");
-  CHECK(refusal([](comm c) {
-          exchange_pieces_v(c, {1, 1, 1}, {2, 1, 1}, 3, 4);
-        }) == "pith::thread_communicator::all_to_all_v: sizes_from[0] must be sizes_to[0] = 1, got 2");
   CHECK(refusal([](comm c) { swap(c, 8, 3, 8, 1); }) ==
         "pith::thread_communicator::send_recv: 'to' must be below 3, got 3");
   CHECK(refusal([](comm c) { swap(c, 8, c.rank(), 4, c.rank()); }) ==

@@ -1,10 +1,11 @@
-// tests/compile_fail/exchanges.cpp — policies that choose no codec, and controllers that lack a function.
+// tests/compile_fail/exchanges.cpp — policies that choose no codec, controllers that lack a function, and a probe on a device.
 #include <pith/adapt/fixed_schedule.hpp>
 #include <pith/adapt/rated.hpp>
 #include <pith/comm/adaptive_exchange.hpp>
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/pith.hpp>
+#include <pith/plan/probe.hpp>
 
 #include <string>
 #include <vector>
@@ -22,6 +23,10 @@ struct unique_controller : pith::fixed_schedule {
   using fixed_schedule::fixed_schedule;
   unique_controller(unique_controller const&) = delete;
   unique_controller(unique_controller&&) = default;
+};
+
+struct device_executor : pith::detail::archetype {
+  using space = pith::device_space;
 };
 
 }  // namespace sample
@@ -42,7 +47,11 @@ int main() {
 #elif defined(UNIQUE_CONTROLLER)
   // expected-error {{pith: a controller must be copyable}}
   pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, sample::unique_controller({{0, 0.1}}));
+#elif defined(PROBE_ON_A_DEVICE)
+  // expected-error {{pith: probe needs a host executor: what codecs take on a device is not known to its host}}
+  pith::probe<float>(sample::device_executor(), comm, tensors, pith::span<float const, pith::device_space>(), {});
 #else
+  pith::probe<float>(pith::seq, comm, tensors, pith::span<float const>(), {{"codec", codec}});
   pith::make_exchange<float>(pith::seq, comm, tensors, codec);
   pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, pith::fixed_schedule({{0, 0.1}}));
 #endif

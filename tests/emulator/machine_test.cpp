@@ -154,6 +154,12 @@ TEST_CASE("vectors and packing") {
                   "st.shared.v2.u32 [%r1+8], {1, 2};\nld.shared.v2.u32 {_, %result}, [%r1+8]; }") == 2);
 }
 
+TEST_CASE("a module is of the architecture that its PTX names") {
+  heap memory(1 << 20, heap::visible::to_device);
+  CHECK(emulator::parse(".version 8.0\n.target sm_80\n.address_size 64\n", memory)->architecture == 80);
+  CHECK(emulator::parse(".version 8.0\n.target sm_90a, debug\n.address_size 64\n", memory)->architecture == 90);
+}
+
 TEST_CASE("PTX that is at fault is described") {
   CHECK(fault_of(kernel_of("mov.u32 %result, 1;")) == "none");
   CHECK(contains(fault_of(kernel_of("mov.u32 %result, %missing;")),

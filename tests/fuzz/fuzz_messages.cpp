@@ -110,14 +110,18 @@ constexpr pith::exchange_options options[] = {
     {.seed = 5, .how = pith::gather::exact, .bucket_bytes = 200, .when = pith::verify::each_step},
     {.seed = 5, .how = pith::gather::predicted}};
 
-/// Some steps. One that throws leaves the exchange of no use until its state is put back.
+/// Some steps, after each of which buckets are fitted. One that throws leaves the exchange of no use until its state is
+/// put back.
 template <class T, class Exchange>
 void take_steps(Exchange& exchange) {
   auto saved = std::vector<std::byte>();
   if (!returns([&] { saved = exchange.export_state(); })) return;
   for (unsigned i = 0; i < 4; ++i) {
     auto g = fuzz::gradient<T>(i);
-    if (returns([&] { exchange.all_reduce_mean(pith::span<T>(g)); })) continue;
+    if (returns([&] { exchange.all_reduce_mean(pith::span<T>(g)); })) {
+      static_cast<void>(returns([&] { exchange.fit_buckets(); }));
+      continue;
+    }
     if (!returns([&] { exchange.import_state(saved); })) return;
   }
 }

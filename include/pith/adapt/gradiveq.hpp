@@ -3,6 +3,7 @@
 
 #include <pith/adapt/local_loss.hpp>
 #include <pith/comm/gradient_exchange.hpp>
+#include <pith/comm/lent.hpp>
 #include <pith/comm/saved_state.hpp>
 #include <pith/core/host_bytes.hpp>
 #include <pith/core/identity.hpp>
@@ -60,11 +61,13 @@ template <class T, class Comm, executor E>
 void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
   static_assert(broadcasts<Comm, E>,
                 "pith: this communicator lacks broadcast(exec, span<std::byte>, unsigned), which gradiveq needs");
-  auto const sent = buffer<T, E>(exec, values.size());
-  exec.upload(sent.data(), values.data(), sent.size_bytes());
-  comm.broadcast(exec, span_on<E, std::byte>(reinterpret_cast<std::byte*>(sent.data()), sent.size_bytes()), 0)
-      .wait(exec);
-  exec.download(values.data(), sent.data(), sent.size_bytes());
+  auto sent = lent(buffer<T, E>(exec, values.size()));
+  auto* const data = (*sent).data();
+  auto const bytes = values.size() * sizeof(T);
+  exec.upload(data, values.data(), bytes);
+  sent.wait(exec,
+            [&] { return comm.broadcast(exec, span_on<E, std::byte>(reinterpret_cast<std::byte*>(data), bytes), 0); });
+  exec.download(values.data(), data, bytes);
 }
 
 }  // namespace detail
@@ -114,7 +117,7 @@ class gradiveq {
         exchange_(&exchange),
         options_(options),
         coding_(std::move(coding)),
-        votes_(exec, 1) {
+        votes_(buffer<double, E>(exec, 1)) {
     check(options);
     for (auto const& c : convolutions) add(c);
     enter(options.warm_up > 0 ? gradiveq_phase::warm_up : gradiveq_phase::sampling);
@@ -355,9 +358,10 @@ class gradiveq {
   bool most_ranks_lose() {
     auto const is_worse = loss_ * static_cast<double>(first_.count) > options_.worse * first_.sum;
     auto votes = has_looked_ && is_worse ? 1.0 : 0.0;
-    exec_.upload(votes_.data(), &votes, sizeof votes);
-    comm_->all_reduce(exec_, votes_.view(), reduction::sum).wait(exec_);
-    exec_.download(&votes, votes_.data(), sizeof votes);
+    auto const sum = (*votes_).view();
+    exec_.upload(sum.data(), &votes, sizeof votes);
+    votes_.wait(exec_, [&] { return comm_->all_reduce(exec_, sum, reduction::sum); });
+    exec_.download(&votes, sum.data(), sizeof votes);
     return 2 * votes > comm_->size();
   }
 
@@ -389,7 +393,7 @@ class gradiveq {
   double loss_ = 0;
   bool has_looked_ = false;  ///< in this step
   std::optional<detail::local_loss<In, E, std::invoke_result_t<Coding const&, shared_basis>>> losses_;
-  buffer<double, E> votes_;
+  detail::lent<buffer<double, E>> votes_;
 };
 
 }  // namespace pith::inline v0

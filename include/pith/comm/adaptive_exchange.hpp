@@ -4,6 +4,7 @@
 #include <pith/adapt/rate_controller.hpp>
 #include <pith/comm/adaptive_state.hpp>
 #include <pith/comm/gradient_exchange.hpp>
+#include <pith/comm/lent.hpp>
 #include <pith/core/late_copy.hpp>
 
 #include <algorithm>
@@ -38,12 +39,12 @@ class step_board {
   step_board(E const& exec, std::size_t tensors, unsigned ranks)
       : tensors_(tensors),
         ranks_(ranks),
-        numbers_(exec, tensors * (1 + energies<E>::size) + ranks),
+        numbers_(buffer<double, E>(exec, tensors * (1 + energies<E>::size) + ranks)),
         places_(exec, tensors * energies<E>::size),
-        late_(words(numbers_.size())),
-        host_(numbers_.size()) {}
+        late_(words(numbers().size())),
+        host_(numbers().size()) {}
 
-  double* squares() const { return numbers_.data(); }
+  double* squares() const { return numbers().data(); }
 
   /// Other places: those of each tensor's energies one after another.
   void place(E const& exec, std::vector<double const*> places) {
@@ -54,15 +55,15 @@ class step_board {
   /// Adds up the boards of all ranks, and asks for the sum.
   template <class Comm>
   void agree(E const& exec, Comm& comm, double seconds) {
-    auto* const energies = numbers_.data() + tensors_;
+    auto* const energies = squares() + tensors_;
     auto* const times = energies + from_.size();
     seconds_ = seconds;
     exec.for_each_index(from_.size(), collect_numbers{places_.data(), energies});
     exec.fill(times, std::byte{}, ranks_ * sizeof(double));
     exec.upload(times + comm.rank(), &seconds_, sizeof seconds_);
     auto const used = tensors_ + from_.size() + ranks_;
-    comm.all_reduce(exec, span_on<E, double>(numbers_.data(), used), reduction::sum).wait(exec);
-    late_.ask(exec, reinterpret_cast<std::uint32_t const*>(numbers_.data()));
+    numbers_.wait(exec, [&] { return comm.all_reduce(exec, span_on<E, double>(squares(), used), reduction::sum); });
+    late_.ask(exec, reinterpret_cast<std::uint32_t const*>(squares()));
   }
   /// Reads what was asked for.
   void read(E const& exec) { std::memcpy(host_.data(), late_.read(exec), host_.size() * sizeof(double)); }
@@ -75,12 +76,13 @@ class step_board {
   }
 
  private:
+  buffer<double, E> const& numbers() const { return *numbers_; }
   static std::size_t words(std::size_t doubles) { return doubles * (sizeof(double) / sizeof(std::uint32_t)); }
 
   std::size_t tensors_ = 0, ranks_ = 0;
   std::vector<double const*> from_;  ///< these and the seconds stay until they are uploaded
   double seconds_ = 0;
-  buffer<double, E> numbers_;
+  lent<buffer<double, E>> numbers_;
   buffer<double const*, E> places_;
   late_copy<E> late_;
   std::vector<double> host_;
@@ -118,7 +120,8 @@ class adaptive_exchange {
         controller_(std::move(controller)),
         codecs_(exchange_.codecs()),
         choices_(codecs_.size()),
-        board_(exec, codecs_.size(), comm.size()) {
+        board_(exec, codecs_.size(), comm.size()),
+        is_recoverable_(options.is_recoverable) {
     require_rates();
     require_one_controller();
     if (detail::needs_gradients<R>()) exchange_.measure_gradients(board_.squares());
@@ -150,13 +153,13 @@ class adaptive_exchange {
   }
   void begin(span_on<E, In> gradients, double weight = 1) {
     exchange_.require_begin(gradients.size(), weight);
-    prepare();
+    prepare_step();
     exchange_.begin(gradients, weight);
     note_begun();
   }
   void begin(double weight = 1) {
     exchange_.require_begin(size(), weight);
-    prepare();
+    prepare_step();
     exchange_.begin(weight);
     note_begun();
   }
@@ -165,27 +168,34 @@ class adaptive_exchange {
   void wait() {
     exchange_.wait();
     auto const now = clock::now();
-    board_.agree(exec_, *comm_, std::chrono::duration<double>(now - last_).count());
+    try {
+      board_.agree(exec_, *comm_, std::chrono::duration<double>(now - last_).count());
+    } catch (...) {
+      lost_ = std::current_exception();
+      throw;
+    }
     last_ = now;
     is_seen_ = is_begun_ = false;
   }
   /// Leaves a step out, as if it had not begun: nothing is measured, and its rates hold for the next one.
   void skip() {
     exchange_.skip();
-    is_prepared_ = is_prepared_ || is_begun_;
-    is_begun_ = false;
-    last_ = clock::now();
+    withdraw();
+  }
+  void abandon() {
+    exchange_.abandon();
+    if (!exchange_.has_failed()) withdraw();
   }
   void rescale(double factor) { exchange_.rescale(factor); }
+  void fit_buckets() { exchange_.fit_buckets(); }
 
-  /// Of all ranks, since the rates of the next step come into force.
-  std::vector<std::byte> export_state() {
+  /// Of all ranks, since the rates of the next step come into force; after a step that threw, or of one step before, as
+  /// that of gradient_exchange and of this rank alone.
+  std::vector<std::byte> export_state(unsigned steps_back = 0) {
+    if (steps_back > 0 || is_begun_) return export_moment(steps_back);
     exchange_.require_idle("export_state");
     prepare();
-    auto const controller = controller_.save();
-    auto const states = exchange_.export_state();
-    auto const head = detail::adaptive_header{.step = step_, .learning_rate = learning_rate_};
-    return detail::save_adaptive(controller_words(), {head, controller, states});
+    return saved({controller_, step_, learning_rate_}, exchange_.export_state());
   }
   /// Of all ranks. Where the state of one is refused, it throws what gradient_exchange::import_state throws, the others
   /// agreement_error, and nothing is changed on any.
@@ -206,6 +216,9 @@ class adaptive_exchange {
     step_ = next->head.step;
     learning_rate_ = next->head.learning_rate;
     is_seen_ = is_prepared_ = true;
+    is_begun_ = false;
+    lost_ = nullptr;
+    moments_.clear();
     last_ = clock::now();
   }
 
@@ -219,6 +232,31 @@ class adaptive_exchange {
     rate_list measured = {};
     friend bool operator==(choice const&, choice const&) = default;
   };
+
+  /// What chose the rates of a step, at its begin.
+  struct moment {
+    R controller;
+    std::uint64_t step;
+    double learning_rate;
+  };
+
+  std::vector<std::byte> export_moment(unsigned steps_back) const {
+    exchange_.require_between_steps("export_state");
+    auto const since = is_begun_ ? 0u : 1u;  // steps that are complete since the last moment
+    detail::require(is_recoverable_ || !is_begun_,
+                    "adaptive_exchange: export_state() is refused after a step that threw: set ",
+                    "exchange_options::is_recoverable, or call import_state() first");
+    auto const most = since + moments_.size();
+    detail::require(steps_back < most, "adaptive_exchange::export_state: steps_back must be below ", most, ", got ",
+                    steps_back);
+    auto const which = steps_back - since;
+    return saved(moments_[which], exchange_.export_state(exchange_.has_failed() ? which : which + 1));
+  }
+  std::vector<std::byte> saved(moment const& at, std::vector<std::byte> const& states) const {
+    auto const controller = at.controller.save();
+    auto const head = detail::adaptive_header{.step = at.step, .learning_rate = at.learning_rate};
+    return detail::save_adaptive(controller_words(), {head, controller, states});
+  }
 
   /// What a saved state holds.
   struct restored {
@@ -242,15 +280,32 @@ class adaptive_exchange {
 
   /// Shows the controller the step before, and does as it decides of the next one.
   void prepare() {
-    if (is_prepared_) return;
+    if (is_prepared_ || lost_) return;
     if (!is_seen_) observe();
     choose(controller_, step_ + 1);
     ++step_;
     is_prepared_ = true;
   }
+  void prepare_step() {
+    prepare();
+    if (lost_) std::rethrow_exception(lost_);
+  }
   void note_begun() {
     is_prepared_ = false;
     is_begun_ = true;
+    if (!is_recoverable_) return;
+    if (moments_.size() < 2) moments_.push_back({controller_, step_, learning_rate_});
+    std::rotate(moments_.begin(), moments_.end() - 1, moments_.end());  // the oldest one becomes the last one
+    auto& last = moments_.front();
+    last.controller = controller_, last.step = step_, last.learning_rate = learning_rate_;
+  }
+  /// The step has not begun.
+  void withdraw() {
+    if (lost_) return;
+    if (is_begun_ && !moments_.empty()) moments_.erase(moments_.begin());
+    is_prepared_ = is_prepared_ || is_begun_;
+    is_begun_ = false;
+    last_ = clock::now();
   }
   void observe() {
     board_.read(exec_);
@@ -288,7 +343,14 @@ class adaptive_exchange {
       is_new = is_new || !(choice_of(controller, step, i) == choices_[i]);
     if (!is_new) return;
     auto next = choices(controller, step);
-    exchange_.change(codecs_at(next));
+    try {
+      exchange_.change(codecs_at(next));
+    } catch (agreement_error const&) {
+      throw;
+    } catch (...) {
+      lost_ = std::current_exception();
+      exchange_.change_alone(codecs_at(next));
+    }
     choices_ = std::move(next);
     place();
   }
@@ -348,6 +410,9 @@ class adaptive_exchange {
   bool is_seen_ = true;       ///< the last step, by the controller
   bool is_prepared_ = false;  ///< the next step: its rates are in force
   bool is_begun_ = false;     ///< and not yet waited for, or left out
+  bool is_recoverable_;
+  std::vector<moment> moments_;  ///< of the last two steps that began, the last one first
+  std::exception_ptr lost_;      ///< why no step can begin
   clock::time_point last_ = clock::now();
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/comm/communicator.hpp>
+#include <pith/comm/lent.hpp>
 #include <pith/core/buffer.hpp>
 #include <pith/core/digest.hpp>
 #include <pith/core/error.hpp>
@@ -20,14 +21,16 @@ namespace pith::inline v0::detail {
 /// What each rank has, on all ranks: a small gathering for the host, outside of steps or for debugging.
 template <class T, class Comm, executor E>
 void gather_on_host(E const& exec, Comm& comm, span<T const> mine, span<T> all) {
-  auto const sent = buffer<T, E>(exec, mine.size());
-  auto const received = buffer<T, E>(exec, all.size());
-  auto const bytes = [](auto const& b) { return reinterpret_cast<std::byte*>(b.data()); };
-  exec.upload(sent.data(), mine.data(), mine.size() * sizeof(T));
-  comm.all_gather(exec, span_on<E, std::byte const>(bytes(sent), sent.size_bytes()),
-                  span_on<E, std::byte>(bytes(received), received.size_bytes()))
-      .wait(exec);
-  exec.download(all.data(), received.data(), received.size_bytes());
+  auto memory = lent(buffer<T, E>(exec, mine.size() + all.size()));
+  auto* const sent = (*memory).data();
+  auto* const received = sent + mine.size();
+  exec.upload(sent, mine.data(), mine.size() * sizeof(T));
+  memory.wait(exec, [&] {
+    return comm.all_gather(
+        exec, span_on<E, std::byte const>(reinterpret_cast<std::byte const*>(sent), mine.size() * sizeof(T)),
+        span_on<E, std::byte>(reinterpret_cast<std::byte*>(received), all.size() * sizeof(T)));
+  });
+  exec.download(all.data(), received, all.size() * sizeof(T));
 }
 template <class T, class Comm, executor E>
 std::vector<T> gather_on_host(E const& exec, Comm& comm, std::vector<T> const& mine) {

@@ -80,4 +80,8 @@ using any_request =
                                sum_request<Comm, E, double>, sum_request<Comm, E, half>, sum_request<Comm, E, bfloat16>,
                                sum_request<Comm, E, std::int32_t>, sum_request<Comm, E, std::int8_t>>::type;
 
+/// Whether a call can fail while it still uses its memory.
+template <class Comm, class E>
+constexpr bool travels_late = !std::same_as<any_request<Comm, E>, request_among<completed>>;
+
 }  // namespace pith::inline v0::detail

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <pith/core/error.hpp>
-#include <pith/core/span.hpp>
 
 #include <cstddef>
-#include <numeric>
 
 namespace pith::inline v0::detail {
 
@@ -19,24 +17,10 @@ struct collective_arguments {
     require(all == mine * size, communicator, "::all_gather: 'all' must have ", mine * size, " bytes, got ", all);
   }
 
-  void all_gather_v(std::size_t mine, std::size_t all, span<std::size_t const> sizes) const {
-    pieces("all_gather_v", "all", all, "sizes", sizes);
-    require(mine == sizes[rank], communicator, "::all_gather_v: 'mine' must have sizes[", rank, "] = ", sizes[rank],
-            " bytes, got ", mine);
-  }
-
   void all_to_all(std::size_t mine, std::size_t all) const {
     require(mine % size == 0, communicator, "::all_to_all: 'mine' must have a multiple of ", size, " bytes, got ",
             mine);
     require(all == mine, communicator, "::all_to_all: 'all' must have ", mine, " bytes, got ", all);
-  }
-
-  void all_to_all_v(std::size_t mine, span<std::size_t const> sizes_to, std::size_t all,
-                    span<std::size_t const> sizes_from) const {
-    pieces("all_to_all_v", "mine", mine, "sizes_to", sizes_to);
-    pieces("all_to_all_v", "all", all, "sizes_from", sizes_from);
-    require(sizes_to[rank] == sizes_from[rank], communicator, "::all_to_all_v: sizes_from[", rank,
-            "] must be sizes_to[", rank, "] = ", sizes_to[rank], ", got ", sizes_from[rank]);
   }
 
   void send_recv(std::size_t mine, unsigned to, std::size_t theirs, unsigned from) const {
@@ -55,15 +39,6 @@ struct collective_arguments {
 
   void peer(char const* call, char const* argument, unsigned other) const {
     require(other < size, communicator, "::", call, ": '", argument, "' must be below ", size, ", got ", other);
-  }
-
- private:
-  void pieces(char const* call, char const* buffer, std::size_t bytes, char const* name,
-              span<std::size_t const> sizes) const {
-    require(sizes.size() == size, communicator, "::", call, ": ", name, " must have ", size,
-            " entries, one per rank, got ", sizes.size());
-    auto const total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
-    require(bytes == total, communicator, "::", call, ": '", buffer, "' must have ", total, " bytes, got ", bytes);
   }
 };
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 namespace pith::inline v0::detail {
 
@@ -29,8 +30,8 @@ class bucket_rounds {
   using memory = round_memory<E>;
   using flight_type = flight<Comm, E>;
 
-  bucket_rounds(E const& exec, tensors const& all, tensor_range range, gather how) {
-    for (auto i = range.first; i < range.last; ++i) {
+  bucket_rounds(E const& exec, tensors const& all, std::vector<std::size_t> const& of, gather how) {
+    for (auto const i : of) {
       auto const rounds = all.rounds(i);
       for (unsigned r = 0; r < rounds; ++r) plan_.add(i, r, all.moves(i, r), all.ranks());
       is_deep_ = is_deep_ && (rounds < 2 || all.depth(i) > 1);

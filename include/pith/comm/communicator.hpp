@@ -50,22 +50,6 @@ concept exchanges_pieces = communicator<Comm> &&
   { comm.all_to_all(exec, mine, all) } -> request_of<E>;
 };
 
-/// Rank r's `mine`, of sizes[r] bytes, lies in every rank's `all`, in rank order; `sizes` are equal on all ranks.
-template <class Comm, class E>
-concept gathers_uneven = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine,
-                                                        span_on<E, std::byte> all, span<std::size_t const> sizes) {
-  { comm.all_gather_v(exec, mine, all, sizes) } -> request_of<E>;
-};
-
-/// `mine` is one piece for each rank, of sizes_to[r] bytes; `all` holds the pieces for this rank, of sizes_from[r]
-/// bytes, both in rank order. What rank a sends to b is what b expects from a.
-template <class Comm, class E>
-concept exchanges_uneven_pieces = communicator<Comm> &&
-    requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
-             span<std::size_t const> sizes) {
-  { comm.all_to_all_v(exec, mine, sizes, all, sizes) } -> request_of<E>;
-};
-
 /// `mine` goes to rank `to` while `theirs` comes from rank `from`; both may be the rank itself, or neither. A call of
 /// all ranks: one without a partner is its own, and its spans may be empty. Rings and pairs are made of it.
 template <class Comm, class E>
@@ -102,9 +86,8 @@ concept splits = communicator<Comm> && requires(Comm& comm) {
 
 /// All collectives.
 template <class Comm, class E>
-concept communicates_in_full =
-    gathers<Comm, E> && gathers_uneven<Comm, E> && exchanges_pieces<Comm, E> && exchanges_uneven_pieces<Comm, E> &&
-    sends<Comm, E> && reduces<Comm, E> && reduces_pieces<Comm, E> && broadcasts<Comm, E> && splits<Comm>;
+concept communicates_in_full = gathers<Comm, E> && exchanges_pieces<Comm, E> && sends<Comm, E> && reduces<Comm, E> &&
+    reduces_pieces<Comm, E> && broadcasts<Comm, E> && splits<Comm>;
 
 /// What an exchange needs; two_shot needs exchanges_pieces too.
 template <class Comm, class E>

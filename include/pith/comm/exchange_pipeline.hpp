@@ -1,13 +1,18 @@
 // pith/comm/exchange_pipeline.hpp — the rounds of all buckets, one behind the other, with work under each transfer.
 #pragma once
 
+#include <pith/comm/backoff.hpp>
+#include <pith/comm/bucket_fit.hpp>
 #include <pith/comm/bucket_rounds.hpp>
 #include <pith/comm/buckets.hpp>
 #include <pith/comm/exchange_options.hpp>
+#include <pith/comm/exchange_report.hpp>
 #include <pith/comm/exchanged_tensors.hpp>
 #include <pith/comm/flight.hpp>
+#include <pith/comm/messages.hpp>
 #include <pith/comm/rank_groups.hpp>
 #include <pith/comm/state_check.hpp>
+#include <pith/comm/state_copies.hpp>
 #include <pith/comm/trace.hpp>
 
 #include <algorithm>
@@ -43,11 +48,13 @@ class exchange_pipeline {
   using tensors = exchanged_tensors<In, E>;
 
   exchange_pipeline(E const& exec, Comm& comm, tensors all, exchange_options const& o)
-      : exec_(exec), comms_(comm), tensors_(std::move(all)), trace_(o.trace), when_(o.when), how_(o.how) {
+      : exec_(exec), comms_(comm), tensors_(std::move(all)), log_(o.trace), when_(o.when), how_(o.how) {
     require_all_served(tensors_.codecs());
-    ranges_ = buckets_of(tensors_.specs(), sizeof(In), o.bucket_bytes);
-    plan();
+    for (auto const& t : tensors_.specs()) bytes_.push_back(t.dims.n * sizeof(In));
+    limits_ = limits_for(tensors_.size() * sizeof(In), o.bucket_bytes);
+    lay_out(buckets_of(backward_order(bytes_.size()), bytes_, limits_));
     if (o.how == gather::predicted) tensors_.predict(exec_);
+    if (o.is_recoverable) copies_.emplace().fit(exec_, tensors_);
     if (o.is_weighted) tensors_.weigh_by((weight_ = buffer<double, E>(exec_, 1)).data());
   }
 
@@ -61,11 +68,23 @@ class exchange_pipeline {
   }
   void apply(typename tensors::change next) {
     tensors_.apply(std::move(next));
+    if (copies_) copies_->fit(exec_, tensors_);
     plan();
   }
 
   std::size_t buckets() const { return buckets_.size(); }
-  std::vector<tensor_range> const& ranges() const { return ranges_; }
+  bucket_list const& layout() const { return layout_; }
+  /// Other buckets for the next steps.
+  void lay_out(bucket_list layout) {
+    layout_ = std::move(layout);
+    plan();
+    log_.begin_step();
+  }
+  /// Those that end early by such times of all tensors, equal on all ranks.
+  bucket_list fit(std::vector<tensor_times> const& times) const { return fit_buckets(times, bytes_, limits_); }
+
+  /// What was done for each bucket in the last step.
+  std::vector<bucket_seconds> const& seconds() const { return log_.seconds(); }
 
   /// Makes the communicators that transfers need: a call of all ranks, once they agree on their tensors.
   void connect() {
@@ -78,13 +97,29 @@ class exchange_pipeline {
     for (auto const& b : buckets_) bytes += b.plan().sent_bytes(how, among);
     return bytes;
   }
+  /// The bytes of each tensor that a rank's interface sent in the last step, padding included. Where gathered payloads
+  /// are cut down together, each has the share of its capacity.
+  std::vector<double> wire_bytes() const {
+    auto each = std::vector<double>(bytes_.size());
+    auto const gathered =
+        share(static_cast<double>(gathered_bytes_), static_cast<double>(sent_bytes(transport::all_gather)));
+    for (auto const& b : buckets_) {
+      for (auto const& r : b.plan().rounds()) {
+        for (auto const& g : r) add_wire_bytes(g, g.how == transport::all_gather ? gathered : 1, each);
+      }
+    }
+    return each;
+  }
   /// Of the last step; before the first one the most.
   std::size_t gathered_bytes() const { return gathered_bytes_; }
 
   void begin_step(double weight) {
     next_ = absorbed_ = 0;
     own_weight_ = weight;
+    log_.begin_step();
   }
+  /// Whether a round of this step has, so that states have changed.
+  bool has_begun() const { return next_ > 0; }
   /// Goes on as long as is_there(bucket) says that its gradients are, and returns whether the step is done.
   template <class IsThere>
   bool advance(ready_buckets const& ready, IsThere const& is_there) {
@@ -101,8 +136,23 @@ class exchange_pipeline {
     tensors_.end_step(exec_);
     return true;
   }
-  /// After an error: what still travels is given up.
-  void abandon() { flight_.clear(); }
+  /// After an error: what still travels is given up, and the transport may use this memory as long as the program runs.
+  void abandon() {
+    is_lent_ = travels_late<Comm, E>;
+    flight_.clear();
+  }
+  /// Lets what still travels arrive, or gives it up.
+  void settle() {
+    try {
+      flight_.wait(exec_);
+    } catch (...) {
+      abandon();
+    }
+  }
+  bool is_lent() const { return is_lent_; }
+
+  /// The states before the last steps, of an exchange that is_recoverable.
+  auto& copies() { return copies_; }
 
  private:
   struct place {
@@ -120,10 +170,11 @@ class exchange_pipeline {
   void plan() {
     buckets_.clear();
     line_.clear();
-    for (auto const& range : ranges_) buckets_.emplace_back(exec_, tensors_, range, how_);
+    for (auto const& b : layout_) buckets_.emplace_back(exec_, tensors_, b, how_);
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       for (unsigned r = 0; r < buckets_[b].rounds(); ++r) line_.push_back({b, r});
     }
+    log_.lay_out(buckets_.size());
     make_memory();
     gathered_bytes_ = sent_bytes(transport::all_gather);
   }
@@ -148,6 +199,12 @@ class exchange_pipeline {
     scratch_.grow(exec_, scratch + scratch_alignment);
     flight_.reserve(transfers);
   }
+  static void add_wire_bytes(exchange_plan::group const& g, double factor, std::vector<double>& each) {
+    for (auto const& s : g.slots) {
+      auto const sent = messages_of(g.how, static_cast<double>(align_up(s.bytes, section_alignment)), g.ranks, g.among);
+      each[s.tensor] += factor * sent.count * sent.bytes;
+    }
+  }
   std::size_t scratch_bytes(exchange_plan::group const& g) const {
     std::size_t most = 0;
     for (auto const& s : g.slots) {
@@ -158,6 +215,7 @@ class exchange_pipeline {
   }
 
   void prepare() {
+    if (copies_) copies_->take(exec_, tensors_);
     if (when_ == verify::each_step) require_equal_states(exec_, comms_.all(), tensors_);
     if (weight_.size() > 0) agree_on_weight();
     tensors_.begin_step(exec_);
@@ -181,7 +239,8 @@ class exchange_pipeline {
   }
   /// Lets a round travel until the gradients of a bucket are there; if they come after it, it lands meanwhile.
   void travel_until(std::size_t bucket, ready_buckets const& ready, workspace_on<E>& ws) {
-    while (!flight_.test(exec_) && !ready.is_cancelled() && !ready.comes_soon(bucket)) {
+    auto naps = backoff();
+    while (!flight_.test(exec_) && !ready.comes_within(naps.next(), bucket)) {
     }
     if (!ready.has(bucket)) land(ws);
   }
@@ -194,19 +253,19 @@ class exchange_pipeline {
 
   void produce(std::size_t k, workspace_on<E>& ws) {
     auto const [bucket, round] = line_[k];
-    auto const time = traced(trace_, exchange_trace::work::encode, bucket, round);
+    auto const time = traced(&log_, exchange_trace::work::encode, bucket, round);
     buckets_[bucket].produce(exec_, tensors_, round, memory(k), ws, flight_);
   }
   void start(std::size_t k) {
     auto const [bucket, round] = line_[k];
-    flight_.start(traced(trace_, exchange_trace::work::transfer, bucket, round));
+    flight_.start(traced(&log_, exchange_trace::work::transfer, bucket, round));
     gathered_bytes_ += buckets_[bucket].start(exec_, comms_, round, memory(k), flight_);
     flight_.test(exec_);  // a call that returns when it is done travels no longer
   }
   void absorb_until(std::size_t end, workspace_on<E>& ws) {
     for (; absorbed_ < end; ++absorbed_) {
       auto const [bucket, round] = line_[absorbed_];
-      auto const time = traced(trace_, exchange_trace::work::decode, bucket, round);
+      auto const time = traced(&log_, exchange_trace::work::decode, bucket, round);
       buckets_[bucket].absorb(exec_, tensors_, round, memory(absorbed_), ws, flight_);
     }
   }
@@ -216,12 +275,15 @@ class exchange_pipeline {
   E exec_;
   rank_groups<Comm> comms_;
   tensors tensors_;
-  exchange_trace* trace_;
+  span_log log_;
   verify when_;
   gather how_;
+  std::optional<state_copies<In, E>> copies_;
   buffer<double, E> weight_;
   double own_weight_ = 1;
-  std::vector<tensor_range> ranges_;
+  std::vector<std::size_t> bytes_;  ///< of each tensor's gradient
+  bucket_limits limits_;
+  bucket_list layout_;
   std::vector<bucket_rounds<In, E, Comm>> buckets_;
   std::vector<place> line_;
   std::array<round_memory<E>, 2> memory_;
@@ -229,6 +291,7 @@ class exchange_pipeline {
   buffer<std::byte, E> scratch_;
   std::size_t next_ = 0, absorbed_ = 0;  ///< in the line
   std::size_t gathered_bytes_ = 0;
+  bool is_lent_ = false;
   flight<Comm, E> flight_;  // last: it ends before the memory that it uses
 };
 

@@ -57,6 +57,7 @@ class exchanged_tensors {
   std::vector<tensor_spec> const& specs() const { return specs_; }
   std::vector<codec_type> const& codecs() const { return codecs_; }
   auto& state(std::size_t tensor) { return states_[tensor]; }
+  tensor_id const& whose(std::size_t tensor) const { return states_[tensor].whose(); }
   unsigned ranks() const { return ranks_; }
   /// The elements of all tensors.
   std::uint64_t size() const { return size_; }

@@ -36,11 +36,11 @@ class flight {
   }
   void wait(E const& exec) {
     for (; arrived_ < requests_.size(); ++arrived_) requests_[arrived_].wait(exec);
-    time_.end();
     clear();
   }
   /// Ends requests as their destructors do.
   void clear() {
+    time_.end();
     requests_.clear();
     arrived_ = 0;
   }

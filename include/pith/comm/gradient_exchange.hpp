@@ -3,9 +3,12 @@
 
 #include <pith/comm/agreement.hpp>
 #include <pith/comm/buckets.hpp>
+#include <pith/comm/compression_loss.hpp>
 #include <pith/comm/exchange_options.hpp>
 #include <pith/comm/exchange_pipeline.hpp>
+#include <pith/comm/exchange_report.hpp>
 #include <pith/comm/exchanged_tensors.hpp>
+#include <pith/comm/messages.hpp>
 #include <pith/comm/policy.hpp>
 #include <pith/comm/progress_thread.hpp>
 #include <pith/comm/saved_state.hpp>
@@ -16,6 +19,7 @@
 #include <pith/version.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -44,7 +48,8 @@ namespace pith::inline v0 {
 ///            calls MPI in a step). On a device ready() and wait() enqueue: gradients are written, and means are read,
 ///            in the order of the executor's stream
 ///   keeps    the codecs' states; export_state saves them, import_state puts them back. A step that threw leaves some
-///            ahead of others: no further one begins before import_state
+///            ahead of others, and gradients of any values: no further one begins before import_state. What its
+///            transport may still use stays in memory as long as the program runs
 ///   cost     memory for two payloads of the largest bucket and `size()` gathered ones for each, with gather::exact
 ///            twice the latter; a step allocates nothing. The transfers of a bucket do not depend on the number of its
 ///            tensors: with power_sgd one sum of all P, and of what travels as it is, and one of all Q
@@ -61,13 +66,14 @@ class gradient_exchange {
     explain_communicator<Comm, E>();
     auto failure = std::exception_ptr();
     try {
-      engine_ = std::make_unique<engine>(exec, comm, std::move(tensors), policy, options);
+      engine_.reset(new engine(exec, comm, std::move(tensors), policy, options));
     } catch (...) {
       failure = std::current_exception();  // of which the others must hear
     }
     auto const described = failure ? std::vector<std::string>() : descriptions(codecs());
     detail::require_agreement(exec_, comm, agreement(described, options), described, failure);
     engine_->pipeline.connect();
+    lost_.resize(this->tensors().size());
   }
 
   /// One codec for all tensors.
@@ -89,6 +95,11 @@ class gradient_exchange {
   /// The elements of all tensors.
   std::uint64_t size() const { return model().size(); }
   std::size_t buckets() const { return engine_->pipeline.buckets(); }
+  /// The bucket that a tensor travels in.
+  std::size_t bucket_of(std::size_t tensor) const {
+    require_tensor("bucket_of", tensor);
+    return engine_->ready.bucket_of(tensor);
+  }
 
   /// The bytes that a rank hands to the communicator in a step, padding included; gathered ones travel to all others,
   /// scattered ones to one rank each, passed ones to one rank. Where they vary they are those of the last step, and
@@ -126,6 +137,13 @@ class gradient_exchange {
     phase_ = phase::ready;
   }
 
+  /// Whether a step threw, or was abandoned, and no state was imported since.
+  bool has_failed() const { return phase_ == phase::failed; }
+  /// Throws, in the name of a call, in a step.
+  void require_between_steps(char const* call) const {
+    detail::require(phase_ != phase::ready, "gradient_exchange: ", call,
+                    "() must be called between steps: call wait() first");
+  }
   /// Throws, in the name of a call, in a step and after one that threw.
   void require_idle(char const* call) const {
     require_between_steps(call);
@@ -158,6 +176,7 @@ class gradient_exchange {
   /// Ends the step: all gradients are means. What was not said to be ready is ready now.
   void wait() {
     require_step("wait");
+    auto const begun = clock::now();
     for (std::size_t i = 0; i < tensors().size(); ++i) {
       detail::require(model().is_laid(i), "gradient_exchange: wait() needs the gradient of tensor ", i, ", \"",
                       tensors()[i].name, "\": call ready(", i, ", gradient) first");
@@ -166,6 +185,8 @@ class gradient_exchange {
     guarded([this] { is_running_ ? engine_->thread->join() : engine_->run(); });
     phase_ = phase::idle;
     is_running_ = false;
+    is_measured_ = true;
+    wait_seconds_ = std::chrono::duration<double>(clock::now() - begun).count();
   }
 
   /// Leaves a step out, on all ranks: nothing is exchanged, gradients and states stay what they are, so what a codec
@@ -179,6 +200,22 @@ class gradient_exchange {
     engine_->ready.cancel();
     if (is_running_) engine_->thread->join();
     phase_ = phase::idle;
+    is_running_ = false;
+  }
+
+  /// Gives up a step that this rank cannot complete, since backward threw, say: as if wait() had thrown. The other ranks'
+  /// step fails by the timeout of their communicator, and so long this may wait for what is on its way.
+  void abandon() {
+    if (phase_ != phase::ready) return;
+    engine_->ready.cancel();
+    try {
+      guarded([this] {
+        if (is_running_) engine_->thread->join();
+      });
+      engine_->pipeline.settle();
+      phase_ = engine_->pipeline.has_begun() ? phase::failed : phase::idle;
+    } catch (...) {  // why is known: this rank's step has failed
+    }
     is_running_ = false;
   }
 
@@ -200,6 +237,59 @@ class gradient_exchange {
     require_idle("change");
     change_to(std::move(codecs));
   }
+  /// The same on a rank that has lost the others: nothing is agreed, and export_state may follow but no step.
+  void change_alone(std::vector<codec_type> codecs) {
+    require_idle("change_alone");
+    engine_->pipeline.apply(engine_->pipeline.prepare(std::move(codecs)));
+  }
+
+  /// Lays out the buckets anew by what the last step measured: when each gradient was ready, and how long buckets
+  /// travelled. Tensors then travel in the order in which their gradients are ready on the slowest rank, so that none
+  /// waits for a later one, in buckets whose last transfer ends as early as the limits of bucket_bytes let it. No mean
+  /// changes, as far as the communicator's sums do not depend on how long a transfer is. Between steps, by all ranks,
+  /// after a step or two with begin() before backward and ready() within it.
+  ///
+  ///   cost     two small gathers and a new plan; memory where a bucket has become larger
+  ///   errors   agreement_error on all ranks where messages were damaged on some; then the old buckets stay. On a device
+  ///            times are the host's, which enqueues
+  void fit_buckets() {
+    require_idle("fit_buckets");
+    detail::require(is_measured_,
+                    "gradient_exchange: fit_buckets() must be called after a step with these buckets: none has ended");
+    auto layout = engine_->pipeline.fit(agreed_times());
+    require_equal_buckets(layout);
+    engine_->pipeline.lay_out(std::move(layout));
+    engine_->pipeline.connect();
+    engine_->ready.lay_out(engine_->pipeline.layout());
+    is_measured_ = false;
+  }
+
+  /// What the last step sent and took on this rank, and what measure_errors measured; between steps. Before a step, and
+  /// after fit_buckets(), seconds are 0.
+  exchange_report report() const {
+    require_between_steps("report");
+    auto all = exchange_report();
+    auto const wire = engine_->pipeline.wire_bytes();
+    for (std::size_t i = 0; i < wire.size(); ++i) all.tensors.push_back(report_of(i, wire[i]));
+    detail::share_out(all.tensors, engine_->pipeline.seconds());
+    all.total = detail::total_of(all.tensors);
+    all.buckets = buckets();
+    all.wait_seconds = wait_seconds_;
+    return all;
+  }
+  /// Measures for report() what each codec loses of these gradients of this rank, all tensors one after another, before a
+  /// step: |g - C(g)| / |g| of a codec that has remembered nothing, so that feedback adds no residual and power_sgd has
+  /// no warm start. Changes neither gradients nor states.
+  ///
+  ///   cost     encodes and decodes all tensors once more, one by one; allocates, and waits for an executor
+  void measure_errors(span_on<E, In const> gradients) {
+    require_between_steps("measure_errors");
+    detail::require_size("gradient_exchange::measure_errors", "gradients", size(), gradients.size());
+    std::uint64_t first = 0;
+    for (std::size_t i = 0; i < tensors().size(); first += tensors()[i++].dims.n)
+      lost_[i] = detail::loss_of<In>(exec_, codecs()[i], tensors()[i].dims, model().whose(i),
+                                     gradients.subspan(first, tensors()[i].dims.n));
+  }
 
   /// What each step measures, in the executor's memory: of each tensor |g|^2, written to `squares` from the next step on,
   /// and what its codec keeps (core/measured.hpp; null if it never measures).
@@ -209,14 +299,16 @@ class gradient_exchange {
   /// What feedback keeps of a tensor on this rank, on the host, between steps: pith::fed_back of its codec and state.
   std::vector<accum<In>> fed_back(std::size_t tensor) {
     require_idle("fed_back");
-    detail::require(tensor < tensors().size(), "gradient_exchange::fed_back: tensor must be below ", tensors().size(),
-                    ", got ", tensor);
+    require_tensor("fed_back", tensor);
     return pith::fed_back<In>(exec_, codecs()[tensor], model().state(tensor));
   }
 
-  /// The bytes of all states of this rank, with words that describe them and a checksum: docs/state_format.md.
-  std::vector<std::byte> export_state() const {
-    require_idle("export_state");
+  /// The bytes of all states of this rank, with words that describe them and a checksum: docs/state_format.md. With
+  /// exchange_options::is_recoverable also those after the last complete step where a later one threw, and those of one
+  /// step before: ranks that fail together end at most one step apart.
+  std::vector<std::byte> export_state(unsigned steps_back = 0) const {
+    require_between_steps("export_state");
+    if (steps_back > 0 || phase_ == phase::failed) return export_copy(steps_back);
     auto saved = detail::field_saver<E>(exec_);
     model().fields(saved);
     auto same = model().prepare(exec_, codecs());
@@ -235,6 +327,7 @@ class gradient_exchange {
     model().fields(loaded);
     exec_.wait();
     model().forget();
+    if (auto& copies = engine_->pipeline.copies()) copies->forget();
     phase_ = phase::idle;
   }
   /// The same of a state that was exported when the codecs were these, which come into force: of all ranks, as change().
@@ -257,6 +350,7 @@ class gradient_exchange {
   }
 
  private:
+  using clock = std::chrono::steady_clock;
   enum class phase { idle, ready, failed };
   using model_change = typename detail::exchanged_tensors<In, E>::change;
 
@@ -272,10 +366,9 @@ class gradient_exchange {
     engine(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy, exchange_options const& o)
         : pipeline(exec, comm,
                    {exec, std::move(tensors), policy, o.seed, static_cast<std::uint16_t>(comm.rank()), comm.size()}, o),
-          ready(pipeline.ranges(), pipeline.model().specs().size()) {}
+          ready(pipeline.layout(), pipeline.model().specs().size()) {}
     engine(engine const&) = delete;
     engine& operator=(engine const&) = delete;
-    ~engine() { ready.cancel(); }
 
     /// As far as gradients are there.
     void run() {
@@ -285,6 +378,17 @@ class gradient_exchange {
     void start() {
       if (!thread) thread.emplace();
       thread->start([this] { pipeline.advance(ready, [this](std::size_t bucket) { return ready.wait_for(bucket); }); });
+    }
+  };
+
+  /// What a step that failed lent to the transport stays.
+  struct end_engine {
+    void operator()(engine* e) const {
+      e->ready.cancel();
+      e->thread.reset();
+      auto owned = std::shared_ptr<engine>(e);
+      e->pipeline.settle();
+      if (e->pipeline.is_lent()) detail::keep(std::move(owned));
     }
   };
 
@@ -306,6 +410,49 @@ class gradient_exchange {
     detail::require_agreement(exec_, engine_->pipeline.comm(), mine, described, failure);
     engine_->pipeline.apply(*std::move(next));
     engine_->pipeline.connect();
+    lost_.assign(tensors().size(), {});
+  }
+
+  /// But for the seconds of its bucket.
+  tensor_report report_of(std::size_t tensor, double wire_bytes) const {
+    auto const& [name, dims] = tensors()[tensor];
+    auto const ranks = engine_->pipeline.comm().size();
+    auto const dense =
+        detail::messages_of(transport::sum, static_cast<double>(dims.n * sizeof(In)), ranks, rank_group());
+    auto row = tensor_report();
+    row.name = name;
+    row.bucket = bucket_of(tensor);
+    row.elements = dims.n;
+    row.dense_bytes = dense.count * dense.bytes;
+    row.wire_bytes = wire_bytes;
+    row.ready_seconds = std::chrono::duration<double>(engine_->ready.times()[tensor]).count();
+    row.lost = lost_[tensor];
+    row.kept = kept_of(tensor);
+    return row;
+  }
+  /// At the first rate that the codec measures.
+  measured_energy kept_of(std::size_t tensor) const {
+    double of[2];
+    if (!is_measured_ || codecs()[tensor].measured_rates().empty()) return {};
+    exec_.download(of, energies(tensor), sizeof of);
+    return {of[0], of[1]};
+  }
+
+  std::vector<detail::tensor_times> agreed_times() const {
+    auto mine = std::vector<detail::tensor_times>();
+    auto const nanoseconds = [](double seconds) { return static_cast<std::int64_t>(seconds * 1e9); };
+    for (auto const& t : report().tensors)
+      mine.push_back({nanoseconds(t.ready_seconds), nanoseconds(t.transfer_seconds)});
+    return detail::times_of_all(detail::gather_on_host(exec_, engine_->pipeline.comm(), mine), mine.size());
+  }
+  void require_equal_buckets(detail::bucket_list const& layout) const {
+    auto described = std::vector<std::string>(tensors().size());
+    for (std::size_t b = 0; b < layout.size(); ++b) {
+      for (auto const i : layout[b]) described[i] = detail::text('"', tensors()[i].name, "\" in bucket ", b);
+    }
+    auto mine = detail::agreement();
+    mine.describe(described);
+    detail::require_agreement(exec_, engine_->pipeline.comm(), mine, described, nullptr);
   }
 
   void add(std::size_t tensor) {
@@ -329,10 +476,20 @@ class gradient_exchange {
     }
   }
 
-  void require_between_steps(char const* call) const {
-    detail::require(phase_ != phase::ready, "gradient_exchange: ", call,
-                    "() must be called between steps: call wait() first");
+  std::vector<std::byte> export_copy(unsigned steps_back) const {
+    auto const& copies = engine_->pipeline.copies();
+    auto const since = has_failed() ? 0u : 1u;  // steps that are complete since the last copy
+    detail::require(copies.has_value() || !has_failed(),
+                    "gradient_exchange: export_state() is refused after a step that threw: set ",
+                    "exchange_options::is_recoverable, or call import_state() first");
+    auto const most = since + (copies ? copies->size() : 0);
+    detail::require(steps_back < most, "gradient_exchange::export_state: steps_back must be below ", most, ", got ",
+                    steps_back);
+    auto const which = steps_back - since;
+    auto kept = model().prepare(exec_, copies->codecs(which));
+    return detail::save_states(state_words(kept), copies->states(exec_, which));
   }
+
   void require_intact(char const* call) const {
     detail::require(phase_ != phase::failed, "gradient_exchange: ", call,
                     "() is refused after a step that threw: call import_state() first");
@@ -342,10 +499,13 @@ class gradient_exchange {
     detail::require(phase_ == phase::ready, "gradient_exchange: ", call,
                     "() must be called during a step: call begin() first");
   }
+  void require_tensor(char const* call, std::size_t tensor) const {
+    detail::require(tensor < tensors().size(), "gradient_exchange::", call, ": tensor must be below ", tensors().size(),
+                    ", got ", tensor);
+  }
   void require_missing(std::size_t tensor) const {
     require_step("ready");
-    detail::require(tensor < tensors().size(), "gradient_exchange::ready: tensor must be below ", tensors().size(),
-                    ", got ", tensor);
+    require_tensor("ready", tensor);
     engine_->ready.require_missing(tensor);
   }
   void require_weight(double weight) const {
@@ -371,7 +531,7 @@ class gradient_exchange {
                         std::string(E::name()),
                         text(PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR),
                         std::string(detail::gather_name(o.how)),
-                        text(o.bucket_bytes),
+                        o.bucket_bytes ? text(*o.bucket_bytes) : text("unset"),
                         text(o.is_weighted ? "true" : "false"),
                         text(o.when == verify::each_step ? "each_step" : "when_built"),
                         text(o.seed)};
@@ -399,8 +559,11 @@ class gradient_exchange {
   bool is_weighted_;
   std::uint64_t seed_;
   phase phase_ = phase::idle;
-  bool is_running_ = false;  ///< the engine's thread, in this step
-  std::unique_ptr<engine> engine_;
+  bool is_running_ = false;   ///< the engine's thread, in this step
+  bool is_measured_ = false;  ///< the times of a step
+  double wait_seconds_ = 0;
+  std::vector<measured_energy> lost_;  ///< of each tensor
+  std::unique_ptr<engine, end_engine> engine_;
 };
 
 /// A gradient_exchange of values of `In`: with a policy or one codec, and options.

@@ -4,52 +4,24 @@
 #include <pith/comm/arguments.hpp>
 #include <pith/comm/communicator.hpp>
 #include <pith/comm/mpi_device.hpp>
+#include <pith/comm/mpi_elements.hpp>
 #include <pith/comm/mpi_request.hpp>
-#include <pith/core/digest.hpp>
+#include <pith/comm/timeout.hpp>
 
 #include <mpi.h>
 
 #include <algorithm>
-#include <chrono>
 #include <climits>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <type_traits>
 #include <utility>
 
 namespace pith::inline v0 {
 
-namespace detail {
-
-/// MPI 3.1 has no 16-bit floats: an operation on MPI_UINT16_T adds them.
-template <class T, reduction How>
-void reduce_narrow(void* in, void* inout, int* length, MPI_Datatype*) {
-  auto const* const a = static_cast<T const*>(in);
-  auto* const b = static_cast<T*>(inout);
-  for (int i = 0; i < *length; ++i) {
-    auto const x = static_cast<float>(a[i]), y = static_cast<float>(b[i]);
-    b[i] = T(How == reduction::sum ? x + y : (x > y ? x : y));
-  }
-}
-
-template <class T>
-MPI_Datatype mpi_type() {
-  if constexpr (std::same_as<T, float>) return MPI_FLOAT;
-  if constexpr (std::same_as<T, double>) return MPI_DOUBLE;
-  if constexpr (std::same_as<T, std::int32_t>) return MPI_INT32_T;
-  if constexpr (std::same_as<T, std::int8_t>) return MPI_INT8_T;
-  return MPI_UINT16_T;
-}
-
-}  // namespace detail
-
 /// How a communicator calls MPI.
 struct mpi_options {
-  using duration = std::chrono::duration<double>;
-
-  duration timeout = std::chrono::minutes(30);  ///< of a call, from the first wait or test on
+  timeout_duration timeout = default_timeout;  ///< of a call, from the first wait or test on
   /// The elements that a call of MPI moves at most: MPI counts in ints, and parts of it are wrong near 2^31.
   std::size_t most = std::size_t{1} << 27;
 };
@@ -63,13 +35,14 @@ struct mpi_options {
 ///            gradient_exchange::ready makes one. Calls that are under way go on while any of them is waited for or
 ///            tested. MPICH ends the program on errors of requests unless MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
 ///   throws   on both sides where the sizes of ranks differ; where a call takes longer than `timeout` from the first wait or
-///            test on: a rank is gone or stuck. MPI may then write to the call's memory whenever it runs, and
-///            MPI_Finalize may wait for ever: end the program by MPI_Abort or std::_Exit
+///            test on: a rank is gone or stuck, which is named where messages go from rank to rank. MPI may then write to the
+///            call's memory whenever it runs, and MPI_Finalize may wait for ever: end the program by MPI_Abort or
+///            std::_Exit
 ///   keeps    room for as many elements as are summed at once
 ///   cost     a call reads and writes host memory itself, so it waits for the executor. While its bytes move the ranks
 ///            compare sizes: a maximum of 16 bytes. MPI chooses the order of sums; reproducible_sums adds in that of the
-///            ranks. Device memory needs an MPI that is aware of CUDA; sums and broadcasts of it block, and have no
-///            deadline, since Open MPI's nonblocking ones cannot take it
+///            ranks. Device memory needs an MPI that is aware of CUDA. Calls with it, but for send_recv, block and have no
+///            deadline, since Open MPI's nonblocking collectives cannot take it
 class mpi_communicator {
  public:
   explicit mpi_communicator(MPI_Comm comm, mpi_options const& options = {})
@@ -78,7 +51,6 @@ class mpi_communicator {
   mpi_communicator& operator=(mpi_communicator const&) = delete;
   ~mpi_communicator() {
     if (link_.is_broken()) return;  // MPI_Comm_free may wait for all ranks
-    for (auto* op : {&half_.sum, &half_.max, &bfloat16_.sum, &bfloat16_.max}) MPI_Op_free(op);
     MPI_Comm_free(&comm_);
   }
 
@@ -89,29 +61,10 @@ class mpi_communicator {
   mpi_request all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_gather(mine.size(), all.size());
     auto request = begin(exec, "all_gather", mine.size());
-    auto const n = mine.size();
-    if (is_one_call<E>(all.size())) {
-      request.check(MPI_Iallgather(mine.data(), int(n), MPI_BYTE, all.data(), int(n), MPI_BYTE, comm_, request.next()));
-    } else {
-      exchange<E>(
-          request, [&](unsigned) { return mine; }, [&](unsigned r) { return all.subspan(r * n, n); });
-    }
-    return request;
-  }
-
-  template <executor E>
-  mpi_request all_gather_v(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
-                           span<std::size_t const> sizes) {
-    arguments().all_gather_v(mine.size(), all.size(), sizes);
-    auto request = begin(exec, "all_gather_v", digest_of(sizes));
-    if (is_one_call<E>(all.size())) {
-      auto const from = layout(request, sizes);
-      request.check(MPI_Iallgatherv(mine.data(), from[rank_], MPI_BYTE, all.data(), from, from + size_, MPI_BYTE, comm_,
-                                    request.next()));
-    } else {
-      exchange<E>(
-          request, [&](unsigned) { return mine; }, [&](unsigned r) { return part(all, sizes, r); });
-    }
+    for_each_piece(mine.size(), most_each(), [&](std::size_t at, int n) {
+      auto const [count, type] = request.strided(n, mine.size());
+      call<E>(request, MPI_Iallgather, MPI_Allgather, mine.data() + at, n, MPI_BYTE, all.data() + at, count, type);
+    });
     return request;
   }
 
@@ -119,26 +72,10 @@ class mpi_communicator {
   mpi_request all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
     auto request = begin(exec, "all_to_all", mine.size());
-    auto const n = mine.size() / size();
-    if (is_one_call<E>(all.size())) {
-      request.check(MPI_Ialltoall(mine.data(), int(n), MPI_BYTE, all.data(), int(n), MPI_BYTE, comm_, request.next()));
-    } else {
-      exchange<E>(
-          request, [&](unsigned r) { return mine.subspan(r * n, n); },
-          [&](unsigned r) { return all.subspan(r * n, n); });
-    }
-    return request;
-  }
-
-  template <executor E>
-  mpi_request all_to_all_v(E const& exec, span_on<E, std::byte const> mine, span<std::size_t const> sizes_to,
-                           span_on<E, std::byte> all, span<std::size_t const> sizes_from) {
-    arguments().all_to_all_v(mine.size(), sizes_to, all.size(), sizes_from);
-    auto request = begin(exec, "all_to_all_v");
-    expect(request, sizes_to, sizes_from);
-    exchange<E>(
-        request, [&](unsigned r) { return part(mine, sizes_to, r); },
-        [&](unsigned r) { return part(all, sizes_from, r); });
+    for_each_piece(mine.size() / size(), most_each(), [&](std::size_t at, int n) {
+      auto const [count, type] = request.strided(n, mine.size() / size());
+      call<E>(request, MPI_Ialltoall, MPI_Alltoall, mine.data() + at, count, type, all.data() + at, count, type);
+    });
     return request;
   }
 
@@ -147,30 +84,28 @@ class mpi_communicator {
                         unsigned from) {
     arguments().send_recv(mine.size(), to, theirs.size(), from);
     auto request = begin(exec, "send_recv");
-    auto const tag = next_tag();
-    expect(request, mine.size(), to, theirs.size(), from, tag + 1);
-    receive<E>(request, theirs, from, tag);
-    send<E>(request, mine, to, tag);
+    auto const tag = static_cast<int>(3 * (calls_++ % 10000));  // ranks make their calls in one order
+    agree(request, mine.size(), int(to), theirs.size(), int(from), tag + 1);
+    for_each_piece(theirs.size(), most_, [&](std::size_t at, int n) {
+      request.check(MPI_Irecv(theirs.data() + at, n, MPI_BYTE, int(from), tag, comm_, request.next(int(from))));
+    });
+    for_each_piece(mine.size(), most_, [&](std::size_t at, int n) {
+      request.check(MPI_Isend(mine.data() + at, n, MPI_BYTE, int(to), tag, comm_, request.next(int(to))));
+    });
     return request;
   }
 
-  /// Of a copy: in place, Open MPI's nonblocking sums go up a tree and down again, in three times a ring's time.
+  /// Sums a copy: in place, Open MPI's nonblocking sums take three times as long.
   template <executor E, class T>
   mpi_request all_reduce(E const& exec, span<T, space_of<E>> x, reduction how) {
     auto request = begin(exec, "all_reduce", x.size_bytes());
-    auto const type = detail::mpi_type<T>();
-    auto const op = operation<T>(how);
-    if constexpr (host_executor<E>) {
-      auto* const copy = reinterpret_cast<T*>(request.memory(x.size_bytes()));
-      exec.copy(copy, x.data(), x.size_bytes());
-      for_each_piece(x.size(), [&](std::size_t at, int n) {
-        request.check(MPI_Iallreduce(copy + at, x.data() + at, n, type, op, comm_, request.next()));
-      });
-    } else {
-      for_each_piece(x.size(), [&](std::size_t at, int n) {
-        request.check(MPI_Allreduce(MPI_IN_PLACE, x.data() + at, n, type, op, comm_));
-      });
-    }
+    auto* const copy = host_executor<E> ? reinterpret_cast<T*>(request.memory(x.size_bytes())) : nullptr;
+    if constexpr (host_executor<E>) exec.copy(copy, x.data(), x.size_bytes());
+    for_each_piece(x.size(), most_, [&](std::size_t at, int n) {
+      void const* const from = host_executor<E> ? copy + at : MPI_IN_PLACE;
+      call<E>(request, MPI_Iallreduce, MPI_Allreduce, from, x.data() + at, n, detail::mpi_type<T>(),
+              detail::mpi_operation<T>(how));
+    });
     return request;
   }
 
@@ -180,20 +115,15 @@ class mpi_communicator {
     arguments().reduce_scatter(mine.size(), part.size());
     auto request = begin(exec, "reduce_scatter", part.size_bytes());
     auto const type = detail::mpi_type<T>();
-    auto const op = operation<T>(how);
-    if (host_executor<E> && is_one_call<E>(part.size())) {
-      request.check(
-          MPI_Ireduce_scatter_block(mine.data(), part.data(), int(part.size()), type, op, comm_, request.next()));
-      return request;
-    }
-    for (int root = 0; root < size_; ++root) {
-      auto const* const from = mine.data() + static_cast<std::size_t>(root) * part.size();
-      for_each_piece(part.size(), [&](std::size_t at, int n) {
-        request.check(host_executor<E>
-                          ? MPI_Ireduce(from + at, part.data() + at, n, type, op, root, comm_, request.next())
-                          : MPI_Reduce(from + at, part.data() + at, n, type, op, root, comm_));
-      });
-    }
+    auto const op = detail::mpi_operation<T>(how);
+    for_each_piece(part.size(), most_, [&](std::size_t at, int n) {
+      if (std::size_t(n) == part.size())
+        return call<E>(request, MPI_Ireduce_scatter_block, MPI_Reduce_scatter_block, mine.data(), part.data(), n, type,
+                       op);
+      for (int root = 0; root < size_; ++root)
+        call<E>(request, MPI_Ireduce, MPI_Reduce, mine.data() + root * part.size() + at, part.data() + at, n, type, op,
+                root);
+    });
     return request;
   }
 
@@ -201,10 +131,8 @@ class mpi_communicator {
   mpi_request broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
     arguments().peer("broadcast", "root", root);
     auto request = begin(exec, "broadcast", x.size());
-    auto const from = static_cast<int>(root);
-    for_each_piece(x.size(), [&](std::size_t at, int n) {
-      request.check(host_executor<E> ? MPI_Ibcast(x.data() + at, n, MPI_BYTE, from, comm_, request.next())
-                                     : MPI_Bcast(x.data() + at, n, MPI_BYTE, from, comm_));
+    for_each_piece(x.size(), most_, [&](std::size_t at, int n) {
+      call<E>(request, MPI_Ibcast, MPI_Bcast, x.data() + at, n, MPI_BYTE, static_cast<int>(root));
     });
     return request;
   }
@@ -232,11 +160,9 @@ class mpi_communicator {
     link_.check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     link_.check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
     link_.check(MPI_Query_thread(&threads_), "MPI_Query_thread");
-    narrow<half>(half_);
-    narrow<bfloat16>(bfloat16_);
   }
 
-  static MPI_Comm duplicate(MPI_Comm comm, mpi_options::duration timeout) {
+  static MPI_Comm duplicate(MPI_Comm comm, timeout_duration timeout) {
     auto link = detail::mpi_link(timeout);
     auto request = mpi_request(link, "MPI_Comm_idup");
     MPI_Comm made = MPI_COMM_NULL;
@@ -262,7 +188,7 @@ class mpi_communicator {
                     "MPI_THREAD_SERIALIZED: call MPI_Init_thread in place of MPI_Init");
   }
 
-  /// What the executor was asked for must be done before MPI reads memory.
+  /// The executor's work is done before MPI reads its memory.
   template <class E>
   mpi_request begin(E const& exec, char const* call) {
     require_thread(call);
@@ -271,105 +197,45 @@ class mpi_communicator {
     exec.wait();
     return {link_, call};
   }
-  /// ... of a call in which the sizes of all ranks must be equal: the largest and the least of them, negated, are this
-  /// rank's.
+  /// The same of a call in which all ranks must pass this size: it must be their largest, and its negative too.
   template <class E>
   mpi_request begin(E const& exec, char const* call, std::size_t size) {
     auto request = begin(exec, call);
-    auto const passed = static_cast<std::int64_t>(size);
     auto& c = request.call();
-    c.own.assign({passed, -passed});
-    c.others.resize(2);
-    request.check(MPI_Iallreduce(c.own.data(), c.others.data(), 2, MPI_INT64_T, MPI_MAX, comm_, &c.agreement));
+    auto const passed = static_cast<std::int64_t>(size);
+    c.sent = c.expected = {passed, -passed};
+    request.check(
+        MPI_Iallreduce(c.sent.data(), c.received.data(), 2, MPI_INT64_T, MPI_MAX, comm_, &c.agreement[0].request));
     return request;
   }
-  /// What this rank sends to each is what that expects.
-  void expect(mpi_request& request, span<std::size_t const> to, span<std::size_t const> from) {
+  /// Rank `to` must expect the size of `mine`, and rank `from` must send that of `theirs`.
+  void agree(mpi_request& request, std::size_t mine, int to, std::size_t theirs, int from, int tag) {
     auto& c = request.call();
-    c.asked.assign(from.begin(), from.end());
-    c.own.assign(to.begin(), to.end());
-    c.others.resize(size());
-    request.check(MPI_Ialltoall(c.asked.data(), 1, MPI_INT64_T, c.others.data(), 1, MPI_INT64_T, comm_, &c.agreement));
-  }
-  void expect(mpi_request& request, std::size_t mine, unsigned to, std::size_t theirs, unsigned from, int tag) {
-    auto& c = request.call();
-    c.asked.assign({static_cast<std::int64_t>(theirs)});
-    c.own.assign({static_cast<std::int64_t>(mine)});
-    c.others.resize(1);
-    request.check(MPI_Irecv(c.others.data(), 1, MPI_INT64_T, int(to), tag, comm_, &c.agreement));
-    request.check(MPI_Isend(c.asked.data(), 1, MPI_INT64_T, int(from), tag, comm_, request.next()));
-  }
-  static std::size_t digest_of(span<std::size_t const> sizes) {
-    auto all = digest();
-    for (auto const n : sizes) all << n;
-    return all.value() >> 2;
+    c.expected = {static_cast<std::int64_t>(mine), static_cast<std::int64_t>(theirs)};
+    c.sent = {c.expected[1], c.expected[0]};
+    for (int i = 0; i < 2; ++i) {
+      auto const [source, target] = i == 0 ? std::pair(to, from) : std::pair(from, to);
+      c.agreement[i].peer = source;
+      request.check(MPI_Irecv(&c.received[i], 1, MPI_INT64_T, source, tag + i, comm_, &c.agreement[i].request));
+      request.check(MPI_Isend(&c.sent[i], 1, MPI_INT64_T, target, tag + i, comm_, request.next(target)));
+    }
   }
 
+  /// MPI's nonblocking collectives take host memory alone.
+  template <class E, class Nonblocking, class Blocking, class... Arguments>
+  void call(mpi_request& request, Nonblocking begin, Blocking run, Arguments... arguments) {
+    request.check(host_executor<E> ? begin(arguments..., comm_, request.next()) : run(arguments..., comm_));
+  }
   template <class F>
-  void for_each_piece(std::size_t n, F const& f) const {
-    for (std::size_t at = 0; at < n; at += most_) f(at, static_cast<int>(std::min(most_, n - at)));
+  static void for_each_piece(std::size_t n, std::size_t most, F const& f) {
+    for (std::size_t at = 0; at < n; at += most) f(at, static_cast<int>(std::min(most, n - at)));
   }
-  /// MPI's displacements are ints, and its nonblocking collectives take host memory.
-  template <class E>
-  bool is_one_call(std::size_t n) const {
-    return host_executor<E> && n <= most_;
-  }
-
-  /// Calls of ranks are in one order, and each has two tags of its own.
-  int next_tag() { return static_cast<int>(2 * (calls_++ % 16384)); }
-
-  template <class E>
-  void send(mpi_request& request, span_on<E, std::byte const> mine, unsigned to, int tag) {
-    for_each_piece(mine.size(), [&](std::size_t at, int n) {
-      request.check(MPI_Isend(mine.data() + at, n, MPI_BYTE, static_cast<int>(to), tag, comm_, request.next()));
-    });
-  }
-  template <class E>
-  void receive(mpi_request& request, span_on<E, std::byte> theirs, unsigned from, int tag) {
-    for_each_piece(theirs.size(), [&](std::size_t at, int n) {
-      request.check(MPI_Irecv(theirs.data() + at, n, MPI_BYTE, static_cast<int>(from), tag, comm_, request.next(n)));
-    });
-  }
-  /// `to(r)` goes to each rank r, and `from(r)` comes from it: what one call of MPI cannot move.
-  template <class E, class To, class From>
-  void exchange(mpi_request& request, To const& to, From const& from) {
-    auto const tag = next_tag();
-    for (unsigned r = 0; r < size(); ++r) receive<E>(request, from(r), r, tag);
-    for (unsigned r = 0; r < size(); ++r) send<E>(request, to((rank() + r) % size()), (rank() + r) % size(), tag);
-  }
-
-  /// The r-th of pieces that lie one after another.
-  template <class Byte, class Space>
-  static span<Byte, Space> part(span<Byte, Space> all, span<std::size_t const> sizes, unsigned r) {
-    auto const first = std::accumulate(sizes.begin(), sizes.begin() + r, std::size_t{0});
-    return all.subspan(first, sizes[r]);
-  }
-  /// Counts and then displacements of pieces that lie one after another, for as long as the request lives.
-  static int const* layout(mpi_request& request, span<std::size_t const> sizes) {
-    auto& all = request.call().counts;
-    for (auto const n : sizes) all.push_back(static_cast<int>(n));
-    for (int at = 0; auto const n : sizes) all.push_back(std::exchange(at, at + static_cast<int>(n)));
-    return all.data();
-  }
-
-  struct operations {
-    MPI_Op sum = MPI_SUM, max = MPI_MAX;
-  };
-  template <class T>
-  void narrow(operations& ops) {
-    link_.check(MPI_Op_create(&detail::reduce_narrow<T, reduction::sum>, 1, &ops.sum), "MPI_Op_create");
-    link_.check(MPI_Op_create(&detail::reduce_narrow<T, reduction::max>, 1, &ops.max), "MPI_Op_create");
-  }
-  template <class T>
-  MPI_Op operation(reduction how) const {
-    auto const ops = std::same_as<T, half> ? half_ : std::same_as<T, bfloat16> ? bfloat16_ : operations();
-    return how == reduction::sum ? ops.sum : ops.max;
-  }
+  /// The elements of each rank that a call moves at most.
+  std::size_t most_each() const { return std::max<std::size_t>(most_ / size(), 1); }
 
   detail::mpi_link link_;
   std::size_t most_;
   std::uint32_t calls_ = 0;
-  operations half_, bfloat16_;
   MPI_Comm comm_;
   int rank_ = 0, size_ = 0;
   int threads_ = MPI_THREAD_SINGLE;

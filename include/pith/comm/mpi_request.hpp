@@ -1,11 +1,13 @@
 // pith/comm/mpi_request.hpp — calls of MPI that are under way, what their ranks must agree on, and how long they may take.
 #pragma once
 
+#include <pith/comm/timeout.hpp>
 #include <pith/core/error.hpp>
 
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,30 +26,30 @@ namespace detail {
 /// What MPI reads and writes while a call is under way. Later calls use it again, so that a step allocates nothing.
 struct mpi_call {
   struct message {
-    MPI_Request request;
-    int bytes;  ///< that must come, or MPI_UNDEFINED
+    MPI_Request request = MPI_REQUEST_NULL;
+    int peer = MPI_PROC_NULL;  ///< the one rank that it needs, if it is one
   };
   std::vector<message> messages;
-  std::vector<int> counts;  ///< and displacements, of each rank
+  std::vector<MPI_Datatype> types;
   std::vector<std::byte> memory;
 
-  /// What ranks must agree on: `own` must be what `others` passed or expect, once `agreement` is done.
-  MPI_Request agreement = MPI_REQUEST_NULL;
-  std::vector<std::int64_t> asked, own, others;
+  /// Ranks agree on sizes where `received` is `expected` once `agreement` is done.
+  std::array<message, 2> agreement;
+  std::array<std::int64_t, 2> sent, expected, received;
 
-  void clear() { messages.clear(), counts.clear(), asked.clear(), own.clear(), others.clear(); }
+  void clear() {
+    for (auto& type : types) MPI_Type_free(&type);
+    types.clear(), messages.clear();
+    agreement = {};
+  }
 };
 
 /// What a communicator shares with its requests: how long they may take, and the first error, which ends its use.
 class mpi_link {
  public:
-  using duration = std::chrono::duration<double>;
+  explicit mpi_link(timeout_duration timeout) : timeout_(timeout) { require_timeout("mpi_communicator", timeout); }
 
-  explicit mpi_link(duration timeout) : timeout_(timeout) {
-    require(timeout.count() > 0, "mpi_communicator: timeout must be above 0 s, got ", timeout.count(), " s");
-  }
-
-  duration timeout() const { return timeout_; }
+  timeout_duration timeout() const { return timeout_; }
   bool is_broken() const { return !broken_.empty(); }
 
   void require_usable() const {
@@ -78,7 +81,7 @@ class mpi_link {
   }
 
  private:
-  duration timeout_;
+  timeout_duration timeout_;
   std::string broken_;
   std::vector<std::unique_ptr<mpi_call>> idle_;
 };
@@ -122,9 +125,9 @@ class mpi_request {
     }
   }
 
-  /// Where the next call of MPI, made by check(), puts its request; `bytes` must come by it.
-  MPI_Request* next(int bytes = MPI_UNDEFINED) {
-    call_->messages.push_back({MPI_REQUEST_NULL, bytes});
+  /// Where the next call of MPI, made by check(), puts its request. It needs `peer` alone, or all ranks.
+  MPI_Request* next(int peer = MPI_PROC_NULL) {
+    call_->messages.push_back({MPI_REQUEST_NULL, peer});
     return &call_->messages.back().request;
   }
   void check(int code) { link_->check(code, name_); }
@@ -132,6 +135,17 @@ class mpi_request {
   std::byte* memory(std::size_t bytes) {
     call_->memory.resize(bytes);
     return call_->memory.data();
+  }
+  /// n bytes of every `stride`, as MPI counts them.
+  std::pair<int, MPI_Datatype> strided(int n, std::size_t stride) {
+    if (static_cast<std::size_t>(n) == stride) return {n, MPI_BYTE};
+    auto bytes = MPI_DATATYPE_NULL;
+    check(MPI_Type_contiguous(n, MPI_BYTE, &bytes));
+    auto& type = call_->types.emplace_back(MPI_DATATYPE_NULL);
+    check(MPI_Type_create_resized(bytes, 0, static_cast<MPI_Aint>(stride), &type));
+    check(MPI_Type_commit(&type));
+    check(MPI_Type_free(&bytes));
+    return {1, type};
   }
   detail::mpi_call& call() { return *call_; }
   char const* name() const { return name_; }
@@ -142,40 +156,53 @@ class mpi_request {
   bool poll() {
     link_->require_usable();
     agree();
-    while (done_ < call_->messages.size() && is_done(call_->messages[done_])) ++done_;
+    while (done_ < call_->messages.size() && is_done(call_->messages[done_].request)) ++done_;
     if (done_ == call_->messages.size() && has_agreed_) return true;
     auto const now = clock::now();
     if (begin_ == clock::time_point()) begin_ = now;
-    if (now - begin_ > link_->timeout()) {
-      link_->fail(detail::sentence("mpi_communicator: ", name_, " did not end within ", link_->timeout().count(),
-                                   " s: a rank is gone or stuck"));
-    }
+    if (now - begin_ > link_->timeout()) require_ended();
     return false;
   }
 
-  /// Where ranks differ both sides throw, and none waits for bytes that do not come.
-  void agree() {
-    if (has_agreed_ || !is_done(call_->agreement)) return;
-    has_agreed_ = true;
-    auto const differ = std::mismatch(call_->own.begin(), call_->own.end(), call_->others.begin());
-    if (differ.first != call_->own.end()) fail_sizes(*differ.first, *differ.second);
+  /// Where it was this rank that stood still, all may have arrived during that: then the next poll sees it.
+  void require_ended() {
+    auto waits = false;
+    auto missing = std::vector<unsigned>();
+    auto const look = [&](detail::mpi_call::message const& m) {
+      if (has_ended(m.request)) return;
+      waits = true;
+      if (m.peer != MPI_PROC_NULL) missing.push_back(static_cast<unsigned>(m.peer));
+    };
+    std::ranges::for_each(call_->messages, look);
+    std::ranges::for_each(call_->agreement, look);
+    std::ranges::sort(missing);
+    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+    if (waits)
+      link_->fail(detail::sentence("mpi_communicator: ", name_, " did not end within ", link_->timeout().count(),
+                                   " s: ", detail::gone_or_stuck(missing)));
   }
-  bool is_done(detail::mpi_call::message& m) {
-    MPI_Status status;
-    if (!is_done(m.request, &status)) return false;
-    int got = m.bytes;
-    if (m.bytes != MPI_UNDEFINED) check(MPI_Get_count(&status, MPI_BYTE, &got));
-    if (got != m.bytes) fail_sizes(m.bytes, got);
-    return true;
-  }
-  bool is_done(MPI_Request& request, MPI_Status* status = MPI_STATUS_IGNORE) {
+  /// Also of a request that was seen to have.
+  bool has_ended(MPI_Request request) {
     int done = 0;
-    check(MPI_Test(&request, &done, status));
+    check(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE));
     return done;
   }
-  [[noreturn]] void fail_sizes(std::int64_t own, std::int64_t other) {
-    link_->fail(detail::sentence("mpi_communicator: ", name_, ": ranks must pass equal sizes, got ", std::abs(own),
-                                 " on this rank and ", std::abs(other), " on another"));
+
+  /// Where sizes differ the ranks on both sides throw, and none waits for bytes that do not come.
+  void agree() {
+    auto& [first, second] = call_->agreement;
+    if (has_agreed_ || !is_done(first.request) || !is_done(second.request)) return;
+    has_agreed_ = true;
+    auto const& [own, other] = std::tie(call_->expected, call_->received);
+    auto const at = own[0] == other[0] ? 1 : 0;
+    if (own == other) return;
+    link_->fail(detail::sentence("mpi_communicator: ", name_, ": ranks must pass equal sizes, got ", std::abs(own[at]),
+                                 " on this rank and ", std::abs(other[at]), " on another"));
+  }
+  bool is_done(MPI_Request& request) {
+    int done = 0;
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+    return done;
   }
 
   static constexpr unsigned hasty = 100, patient = 10000;

@@ -4,17 +4,20 @@
 #include <pith/comm/arguments.hpp>
 #include <pith/comm/communicator.hpp>
 #include <pith/comm/nccl_request.hpp>
+#include <pith/comm/timeout.hpp>
 #include <pith/core/error.hpp>
 #include <pith/exec/side_stream.hpp>
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -54,8 +57,8 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
 ///            not tested, before its capture ends. A gradient_exchange waits where its next round leaves: backward on
 ///            the same stream goes on beside one bucket, and beside all on a stream of its own, whose gradients the
 ///            caller's events announce to the exchange's
-///   throws   communication_error: what a call reports, and what went wrong since the call before. There is no
-///            deadline: who waits for a stream in vain calls abort() from another thread
+///   throws   communication_error: what a call reports, and what went wrong since the call before. Calls wait for no
+///            rank: synchronize() does, and has a timeout
 class nccl_communicator {
  public:
   explicit nccl_communicator(ncclComm_t comm)
@@ -87,6 +90,20 @@ class nccl_communicator {
     done(state, "an earlier call");
   }
 
+  /// Waits on the host until all is done that the executor's stream was given, calls that were waited for included. Where
+  /// that takes longer than `timeout` a rank is gone or stuck: it aborts, and throws.
+  template <streamed E>
+  void synchronize(E const& exec, timeout_duration timeout = default_timeout) {
+    detail::require_timeout("nccl_communicator::synchronize", timeout);
+    auto const begin = std::chrono::steady_clock::now();
+    while (!detail::is_idle(exec.stream())) {
+      check();
+      if (std::chrono::steady_clock::now() - begin > timeout) give_up(timeout);
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    check();
+  }
+
   /// Ends what is under way, so that streams that wait for a lost rank go on; every later call throws. The NCCL
   /// communicator is gone: its owner must not destroy it.
   void abort() {
@@ -103,31 +120,10 @@ class nccl_communicator {
   }
 
   template <streamed E>
-  nccl_request all_gather_v(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
-                            span<std::size_t const> sizes) {
-    arguments().all_gather_v(mine.size(), all.size(), sizes);
-    return grouped(exec, [&, offset = std::size_t{0}](unsigned r) mutable {
-      auto const at = std::exchange(offset, offset + sizes[r]);
-      return swap(mine, r, all.subspan(at, sizes[r]), r);
-    });
-  }
-
-  template <streamed E>
   nccl_request all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
     auto const n = mine.size() / size();
     return grouped(exec, [&](unsigned r) { return swap(mine.subspan(r * n, n), r, all.subspan(r * n, n), r); });
-  }
-
-  template <streamed E>
-  nccl_request all_to_all_v(E const& exec, span_on<E, std::byte const> mine, span<std::size_t const> sizes_to,
-                            span_on<E, std::byte> all, span<std::size_t const> sizes_from) {
-    arguments().all_to_all_v(mine.size(), sizes_to, all.size(), sizes_from);
-    return grouped(exec, [&, sent = std::size_t{0}, received = std::size_t{0}](unsigned r) mutable {
-      auto const from = mine.subspan(std::exchange(sent, sent + sizes_to[r]), sizes_to[r]);
-      auto const to = all.subspan(std::exchange(received, received + sizes_from[r]), sizes_from[r]);
-      return swap(from, r, to, r);
-    });
   }
 
   template <streamed E>
@@ -183,6 +179,12 @@ class nccl_communicator {
   }
 
   detail::collective_arguments arguments() const { return {"nccl_communicator", rank_, size_}; }
+
+  [[noreturn]] void give_up(timeout_duration timeout) {
+    abort();
+    throw communication_error(detail::sentence("nccl_communicator::synchronize did not end within ", timeout.count(),
+                                               " s: ", detail::gone_or_stuck({})));
+  }
 
   void require_usable() const {
     if (comm_ == nullptr)

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <pith/comm/communicator.hpp>
+#include <pith/comm/lent.hpp>
+#include <pith/core/error.hpp>
+#include <pith/exec/seq.hpp>
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <cstring>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -41,16 +45,16 @@ struct reduce_pieces {
 
 }  // namespace detail
 
-/// `Comm`, made of the same arguments, but for its sums: of each part of a tensor one rank adds up the pieces of all, in
-/// the order of the ranks, and sends the sum to all. So the bits do not depend on the transport, on its version and
-/// settings, or on where in a tensor an element lies: they are those of thread_communicator.
+/// `Comm`, made of the same arguments, but for its sums: one rank adds each part of a tensor, in the order of the ranks,
+/// and sends the sum to all. So the bits do not depend on the transport, its version and settings, or on where in a
+/// tensor an element lies. They are those of thread_communicator.
 ///
 ///   auto comm = pith::reproducible_sums<pith::mpi_communicator>(MPI_COMM_WORLD);
 ///
-///   needs    host memory; a communicator with all_to_all_v and all_gather_v
-///   keeps    room for the parts that this rank adds up, of as many sums as are under way
-///   cost     2 (N - 1) / N of the bytes through each rank. all_reduce returns once this rank's part is added up, so
-///            ranks call all of their communicators in one order
+///   needs    host memory; a communicator with all_to_all and all_gather
+///   keeps    two copies of each tensor whose sum is under way
+///   cost     2 (N - 1) / N of the bytes through each rank, and three copies of them. all_reduce returns once this rank's
+///            part is added, so ranks call all of their communicators in one order
 template <class Comm>
 class reproducible_sums {
  public:
@@ -65,18 +69,8 @@ class reproducible_sums {
     return comm_.all_gather(exec, mine, all);
   }
   template <executor E>
-  auto all_gather_v(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
-                    span<std::size_t const> sizes) {
-    return comm_.all_gather_v(exec, mine, all, sizes);
-  }
-  template <executor E>
   auto all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     return comm_.all_to_all(exec, mine, all);
-  }
-  template <executor E>
-  auto all_to_all_v(E const& exec, span_on<E, std::byte const> mine, span<std::size_t const> sizes_to,
-                    span_on<E, std::byte> all, span<std::size_t const> sizes_from) {
-    return comm_.all_to_all_v(exec, mine, sizes_to, all, sizes_from);
   }
   template <executor E>
   auto send_recv(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
@@ -91,21 +85,22 @@ class reproducible_sums {
 
   template <host_executor E, class T>
   auto all_reduce(E const& exec, span<T, host_space> x, reduction how) {
-    auto const begin = [&](std::size_t r) { return r * x.size() / size(); };
-    for (unsigned r = 0; r < size(); ++r) sizes_[r] = (begin(r + 1) - begin(r)) * sizeof(T);
-    auto sum = add_up<T>(exec, bytes_of(x), how);
-    auto const mine = span<std::byte const>(sum.data(), sizes_[rank()]);
-    auto gathered = comm_.all_gather_v(exec, mine, bytes_of(x), span<std::size_t const>(sizes_));
-    return request<decltype(gathered)>{*this, std::move(sum), std::move(gathered)};
+    auto const part = (x.size() + size() - 1) / size() * sizeof(T);
+    auto memory = detail::lent(take(part * size()));
+    auto& [pieces, sums] = **memory;
+    exec.copy(sums.data(), x.data(), x.size_bytes());
+    add_up<T>(exec, sums, memory, how);
+    auto gathered = comm_.all_gather(exec, span<std::byte const>(pieces.data(), part), span<std::byte>(sums));
+    return request<decltype(gathered)>(*this, bytes_of(x), std::move(*memory), std::move(gathered));
   }
 
   template <host_executor E, class T>
   completed reduce_scatter(E const& exec, span<std::type_identity_t<T> const, host_space> mine,
                            span<T, host_space> part, reduction how) {
-    std::fill(sizes_.begin(), sizes_.end(), part.size() * sizeof(T));
-    auto sum = add_up<T>(exec, bytes_of(mine), how);
-    exec.copy(reinterpret_cast<std::byte*>(part.data()), sum.data(), part.size_bytes());
-    idle_.push_back(std::move(sum));
+    auto memory = detail::lent(take(mine.size_bytes()));
+    add_up<T>(exec, bytes_of(mine), memory, how);
+    exec.copy(part.data(), (*memory)->pieces.data(), part.size_bytes());
+    idle_.push_back(std::move(*memory));
     return {};
   }
 
@@ -113,32 +108,52 @@ class reproducible_sums {
   struct part_of {};
   reproducible_sums(part_of, Comm& whole, unsigned color) : comm_(whole.split(color)) {}
 
-  /// An all-gather of the sums. The request owns the memory of the sums until it ends.
+  /// As many bytes as the parts of a tensor have, the last of them padded.
+  struct parts {
+    std::vector<std::byte> pieces, sums;
+  };
+
+  /// An all-gather of the sums, which are copied to the tensor once it is done.
   template <class R>
   class request {
    public:
-    request(reproducible_sums& whose, std::vector<std::byte> sum, R gathered)
-        : whose_(&whose), sum_(std::move(sum)), gathered_(std::move(gathered)) {}
+    request(reproducible_sums& whose, span<std::byte> x, std::unique_ptr<parts> memory, R gathered)
+        : whose_(&whose), x_(x), memory_(std::move(memory)), gathered_(std::move(gathered)) {}
     request(request&&) noexcept = default;
     request& operator=(request&&) = delete;
     ~request() {
-      gathered_.reset();
-      if (sum_.capacity() > 0) whose_->idle_.push_back(std::move(sum_));
+      try {
+        if (memory_) wait(seq_executor());
+      } catch (communication_error const&) {  // the communicator's next call throws it again
+      }
     }
 
     template <class E>
     void wait(E const& exec) {
-      gathered_->wait(exec);
+      if (memory_) finish([&] { return gathered_.wait(exec), true; });
     }
     template <class E>
     bool test(E const& exec) {
-      return gathered_->test(exec);
+      return !memory_ || finish([&] { return gathered_.test(exec); });
     }
 
    private:
+    /// Memory of a call that failed is never freed: MPI may write to it as long as it runs.
+    template <class F>
+    bool finish(F const& is_done) try {
+      if (!is_done()) return false;
+      if (!x_.empty()) std::memcpy(x_.data(), memory_->sums.data(), x_.size());
+      whose_->idle_.push_back(std::move(memory_));
+      return true;
+    } catch (...) {
+      detail::keep(std::shared_ptr<parts>(std::move(memory_)));
+      throw;
+    }
+
     reproducible_sums* whose_;
-    std::vector<std::byte> sum_;
-    std::optional<R> gathered_;
+    span<std::byte> x_;
+    std::unique_ptr<parts> memory_;
+    R gathered_;
   };
 
   template <class T>
@@ -147,28 +162,25 @@ class reproducible_sums {
     return span<byte>(reinterpret_cast<byte*>(x.data()), x.size_bytes());
   }
 
-  /// What this rank adds up of pieces of sizes_, at the beginning of memory that request or caller gives back.
+  /// Writes this rank's part of the sums to the beginning of the memory's pieces.
   template <class T, class E>
-  std::vector<std::byte> add_up(E const& exec, span<std::byte const> x, reduction how) {
-    auto const piece = sizes_[rank()];
-    auto came = take(piece * size());
-    std::fill(from_.begin(), from_.end(), piece);
-    comm_.all_to_all_v(exec, x, span<std::size_t const>(sizes_), span<std::byte>(came), span<std::size_t const>(from_))
-        .wait(exec);
-    auto const n = piece / sizeof(T);
-    exec.for_each_index(n, detail::reduce_pieces<T>{reinterpret_cast<T*>(came.data()), n, size(), how});
-    return came;
+  void add_up(E const& exec, span<std::byte const> x, detail::lent<std::unique_ptr<parts>>& memory, reduction how) {
+    auto& pieces = (*memory)->pieces;
+    memory.wait(exec, [&] { return comm_.all_to_all(exec, x, span<std::byte>(pieces)); });
+    auto const n = pieces.size() / size() / sizeof(T);
+    exec.for_each_index(n, detail::reduce_pieces<T>{reinterpret_cast<T*>(pieces.data()), n, size(), how});
   }
-  std::vector<std::byte> take(std::size_t bytes) {
-    auto memory = std::vector<std::byte>();
-    if (!idle_.empty()) memory = std::move(idle_.back()), idle_.pop_back();
-    memory.resize(bytes);
+  std::unique_ptr<parts> take(std::size_t bytes) {
+    if (idle_.empty()) idle_.push_back(std::make_unique<parts>());
+    auto memory = std::move(idle_.back());
+    idle_.pop_back();
+    memory->pieces.resize(bytes);
+    memory->sums.resize(bytes);
     return memory;
   }
 
   Comm comm_;
-  std::vector<std::size_t> sizes_ = std::vector<std::size_t>(comm_.size()), from_ = sizes_;
-  std::vector<std::vector<std::byte>> idle_;
+  std::vector<std::unique_ptr<parts>> idle_;
 };
 
 }  // namespace pith::inline v0

@@ -21,20 +21,8 @@ class self_communicator {
     return copied(exec, mine, all);
   }
   template <executor E>
-  completed all_gather_v(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
-                         span<std::size_t const> sizes) {
-    arguments().all_gather_v(mine.size(), all.size(), sizes);
-    return copied(exec, mine, all);
-  }
-  template <executor E>
   completed all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
-    return copied(exec, mine, all);
-  }
-  template <executor E>
-  completed all_to_all_v(E const& exec, span_on<E, std::byte const> mine, span<std::size_t const> sizes_to,
-                         span_on<E, std::byte> all, span<std::size_t const> sizes_from) {
-    arguments().all_to_all_v(mine.size(), sizes_to, all.size(), sizes_from);
     return copied(exec, mine, all);
   }
   template <executor E>

@@ -3,16 +3,18 @@
 
 #include <pith/comm/arguments.hpp>
 #include <pith/comm/communicator.hpp>
+#include <pith/comm/timeout.hpp>
 #include <pith/core/call.hpp>
 #include <pith/core/error.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <numeric>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <type_traits>
@@ -23,42 +25,71 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A barrier that a rank may leave, whatever its reason: whoever waits for it then hears of it and does not hang.
+/// A barrier that a rank may leave, or not reach in time: from then on whoever waits for it or comes to it throws.
 class leavable_barrier {
  public:
-  explicit leavable_barrier(unsigned ranks) : ranks_(ranks) {}
-
-  void arrive_and_wait() {
-    auto lock = std::unique_lock(mutex_);
-    auto const phase = phase_;
-    if (left_) fail();
-    if (++arrived_ == ranks_) {
-      arrived_ = 0;
-      ++phase_;
-      changed_.notify_all();
-    }
-    changed_.wait(lock, [&] { return phase_ != phase || left_; });
-    if (phase_ == phase) fail();
+  leavable_barrier(unsigned ranks, timeout_duration timeout) : timeout_(timeout), is_here_(ranks) {
+    require_timeout("run_ranks", timeout);
   }
 
-  void leave() {
+  timeout_duration timeout() const { return timeout_; }
+
+  /// Of a call that begins: ranks may be anywhere.
+  void arrive_and_wait(char const* call, unsigned rank) { meet(call, rank, timeout_); }
+  /// Of a call that all ranks are in. Some may be reading the others' memory, so nobody goes away.
+  void arrive_and_stay(char const* call, unsigned rank) { meet(call, rank, for_ever); }
+
+  void leave(unsigned rank) {
     auto const lock = std::lock_guard(mutex_);
-    left_ = true;
+    if (is_broken()) return;
+    left_by_ = rank;
     changed_.notify_all();
   }
 
  private:
-  [[noreturn]] static void fail() {
-    throw communication_error(
-        "pith::thread_communicator: another rank returned or threw during this call: see its error");
+  using clock = std::chrono::steady_clock;
+  static constexpr timeout_duration for_ever{1e9};  // some clocks count to a hundred times that
+
+  bool is_broken() const { return left_by_ || !missing_.empty(); }
+
+  void meet(char const* call, unsigned rank, timeout_duration most) {
+    auto lock = std::unique_lock(mutex_);
+    if (is_broken()) throw_broken(call);
+    auto const phase = phase_;
+    is_here_[rank] = true;
+    if (std::ranges::find(is_here_, false) == is_here_.end()) open();
+    auto const end = clock::now() + std::chrono::duration_cast<clock::duration>(std::min(most, for_ever));
+    if (!changed_.wait_until(lock, end, [&] { return phase_ != phase || is_broken(); })) give_up();
+    if (phase_ == phase) throw_broken(call);
+  }
+  void open() {
+    is_here_.assign(is_here_.size(), false);
+    ++phase_;
+    changed_.notify_all();
+  }
+  void give_up() {
+    for (unsigned r = 0; r < is_here_.size(); ++r) {
+      if (!is_here_[r]) missing_.push_back(r);
+    }
+    changed_.notify_all();
+  }
+
+  [[noreturn]] void throw_broken(char const* call) const {
+    if (left_by_) {
+      throw communication_error(sentence("thread_communicator: ", call, " cannot end: rank ", *left_by_,
+                                         " returned or threw: see its error"));
+    }
+    throw communication_error(sentence("thread_communicator: ", call, " did not end within ", timeout_.count(),
+                                       " s: ", gone_or_stuck(missing_)));
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  unsigned ranks_;
-  unsigned arrived_ = 0;
+  timeout_duration timeout_;
+  std::vector<bool> is_here_;
   std::uint64_t phase_ = 0;
-  bool left_ = false;
+  std::optional<unsigned> left_by_;
+  std::vector<unsigned> missing_;
 };
 
 /// What a rank shows the others while they all make a call.
@@ -67,14 +98,13 @@ struct shown_memory {
   void* data = nullptr;
   std::size_t bytes = 0;
   unsigned number = 0;                  ///< the rank that it is for, or the colour of a split
-  std::size_t const* sizes = nullptr;   ///< of the pieces that `data` is made of
   class thread_group* group = nullptr;  ///< that a split made
 };
 
 /// The ranks of a communicator. The groups that its splits make live as long as it does.
 class thread_group {
  public:
-  explicit thread_group(unsigned ranks) : barrier(ranks), shown(ranks) {}
+  thread_group(unsigned ranks, timeout_duration timeout) : barrier(ranks, timeout), shown(ranks) {}
 
   leavable_barrier barrier;
   std::vector<shown_memory> shown;
@@ -82,13 +112,13 @@ class thread_group {
   thread_group& add_part(std::vector<unsigned> ranks) {
     auto const lock = std::lock_guard(mutex_);
     auto const size = static_cast<unsigned>(ranks.size());
-    parts_.push_back({std::move(ranks), std::make_unique<thread_group>(size)});
+    parts_.push_back({std::move(ranks), std::make_unique<thread_group>(size, barrier.timeout())});
     return *parts_.back().members;
   }
 
   /// A rank that leaves a group leaves its parts.
   void leave(unsigned rank) {
-    barrier.leave();
+    barrier.leave(rank);
     auto const lock = std::lock_guard(mutex_);
     for (auto const& p : parts_) {
       auto const place = std::ranges::find(p.ranks, rank);
@@ -108,7 +138,8 @@ class thread_group {
 }  // namespace detail
 
 /// One rank's end of a group of threads. Every call waits for all ranks; sums run in rank order, narrow types in float,
-/// so that all ranks have the same bits. A rank that shows other sizes than expected is a communication_error.
+/// so that all ranks have the same bits. A rank that shows other sizes than expected, that has returned or thrown, or
+/// that does not make the call within thread_options::timeout is a communication_error of all others.
 class thread_communicator {
  public:
   thread_communicator(detail::thread_group& group, unsigned rank) : group_(&group), rank_(rank) {}
@@ -126,37 +157,12 @@ class thread_communicator {
   }
 
   template <executor E>
-  completed all_gather_v(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all,
-                         span<std::size_t const> sizes) {
-    arguments().all_gather_v(mine.size(), all.size(), sizes);
-    show({.call = "all_gather_v", .data = bytes_of(mine), .bytes = mine.size()});
-    for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).bytes, sizes[r]);
-    auto* to = all.data();
-    for (unsigned r = 0; r < size(); to += sizes[r++]) exec.copy(to, shown(r).data, sizes[r]);
-    return done();
-  }
-
-  template <executor E>
   completed all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
     show({.call = "all_to_all", .data = bytes_of(mine), .bytes = mine.size()});
     for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).bytes, mine.size());
     auto const piece = mine.size() / size();
     for (unsigned r = 0; r < size(); ++r) exec.copy(all.data() + r * piece, at(r, rank_ * piece), piece);
-    return done();
-  }
-
-  template <executor E>
-  completed all_to_all_v(E const& exec, span_on<E, std::byte const> mine, span<std::size_t const> sizes_to,
-                         span_on<E, std::byte> all, span<std::size_t const> sizes_from) {
-    arguments().all_to_all_v(mine.size(), sizes_to, all.size(), sizes_from);
-    show({.call = "all_to_all_v", .data = bytes_of(mine), .bytes = mine.size(), .sizes = sizes_to.data()});
-    for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).sizes[rank_], sizes_from[r]);
-    auto* to = all.data();
-    for (unsigned r = 0; r < size(); to += sizes_from[r++]) {
-      auto const before = std::accumulate(shown(r).sizes, shown(r).sizes + rank_, std::size_t{0});
-      exec.copy(to, at(r, before), sizes_from[r]);
-    }
     return done();
   }
 
@@ -177,7 +183,7 @@ class thread_communicator {
     for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).bytes, x.size_bytes());
     auto const part = [&](unsigned r) { return x.size() * r / size(); };
     for (auto i = part(rank_); i < part(rank_ + 1); ++i) x.data()[i] = reduced<T>(i, how);
-    group_->barrier.arrive_and_wait();
+    stay();
     for (unsigned r = 0; r < size(); ++r) {
       auto const first = part(r) * sizeof(T);
       if (r != rank_) exec.copy(x.data() + part(r), at(r, first), part(r + 1) * sizeof(T) - first);
@@ -230,7 +236,7 @@ class thread_communicator {
 
   void show(detail::shown_memory const& memory) {
     group_->shown[rank_] = memory;
-    group_->barrier.arrive_and_wait();
+    group_->barrier.arrive_and_wait(memory.call, rank_);
     for (unsigned r = 0; r < size(); ++r) {
       auto const* const other = shown(r).call;
       if (std::string_view(other) != memory.call)
@@ -240,9 +246,10 @@ class thread_communicator {
   detail::shown_memory const& shown(unsigned r) const { return group_->shown[r]; }
   std::byte* at(unsigned r, std::size_t offset) const { return static_cast<std::byte*>(shown(r).data) + offset; }
 
+  void stay() { group_->barrier.arrive_and_stay(shown(rank_).call, rank_); }
   /// All have read what was shown.
   completed done() {
-    group_->barrier.arrive_and_wait();
+    stay();
     return {};
   }
 
@@ -312,19 +319,24 @@ void join_threads(unsigned ranks, leavable_barrier& barrier, F const& run) {
   try {
     for (unsigned r = 0; r < ranks; ++r) threads.emplace_back(run, r);
   } catch (...) {
-    barrier.leave();
+    barrier.leave(static_cast<unsigned>(threads.size()));
     throw;
   }
 }
 
 }  // namespace detail
 
+/// How ranks that are threads wait for one another.
+struct thread_options {
+  timeout_duration timeout = default_timeout;  ///< of a call, until all ranks have made it
+};
+
 /// Calls f(communicator) on `ranks` threads and waits for them. If some throw, the others' next call throws too, and
 /// the error of the first rank that failed by itself is thrown here.
 template <class F>
-void run_ranks(unsigned ranks, F const& f) {
+void run_ranks(unsigned ranks, F const& f, thread_options const& options = {}) {
   detail::require(ranks >= 1 && ranks < shared_rank, "run_ranks: ranks must be in [1, 65534], got ", ranks);
-  auto group = detail::thread_group(ranks);
+  auto group = detail::thread_group(ranks, options.timeout);
   auto errors = detail::rank_errors(ranks);
   detail::join_threads(ranks, group.barrier, [&](unsigned rank) {
     errors.catch_from(rank, [&] { f(thread_communicator(group, rank)); });

@@ -1,6 +1,7 @@
 // pith/comm/trace.hpp — when an exchange encoded, moved and decoded what: spans of time for a trace viewer.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -82,29 +83,60 @@ class exchange_trace {
 
 namespace detail {
 
-/// Notes the time of its life, if there is a trace.
+/// Seconds of the work on a bucket in a step.
+struct bucket_seconds {
+  double encode = 0, transfer = 0, decode = 0;
+};
+
+/// Adds up a step's spans of time, bucket by bucket, and notes them in a trace if there is one.
+class span_log {
+ public:
+  explicit span_log(exchange_trace* trace) : trace_(trace) {}
+
+  void lay_out(std::size_t buckets) { seconds_.resize(buckets); }
+  void begin_step() { std::ranges::fill(seconds_, bucket_seconds()); }
+  void note(exchange_trace::entry const& e) {
+    of(e.what, seconds_[e.bucket]) += std::chrono::duration<double>(e.end - e.begin).count();
+    if (trace_ != nullptr) trace_->note(e);
+  }
+  std::vector<bucket_seconds> const& seconds() const { return seconds_; }
+
+ private:
+  static double& of(exchange_trace::work what, bucket_seconds& s) {
+    switch (what) {
+      case exchange_trace::work::encode: return s.encode;
+      case exchange_trace::work::transfer: return s.transfer;
+      default: return s.decode;
+    }
+  }
+
+  exchange_trace* trace_;
+  std::vector<bucket_seconds> seconds_;
+};
+
+/// Notes the time of its life, in a log if there is one.
 class traced {
  public:
-  [[nodiscard]] traced(exchange_trace* trace, exchange_trace::work what, std::size_t bucket, unsigned round)
-      : trace_(trace), entry_{what, bucket, round, {}, {}} {
-    if (trace_ != nullptr) entry_.begin = exchange_trace::clock::now();
+  [[nodiscard]] traced(span_log* log, exchange_trace::work what, std::size_t bucket, unsigned round)
+      : log_(log), entry_{what, bucket, round, {}, {}} {
+    if (log_ != nullptr) entry_.begin = exchange_trace::clock::now();
   }
-  traced(traced&& other) noexcept : trace_(std::exchange(other.trace_, nullptr)), entry_(other.entry_) {}
+  traced(traced&& other) noexcept : log_(std::exchange(other.log_, nullptr)), entry_(other.entry_) {}
   traced& operator=(traced&& other) noexcept {
-    std::swap(trace_, other.trace_);
+    std::swap(log_, other.log_);
     std::swap(entry_, other.entry_);
     return *this;
   }
   ~traced() { end(); }
 
   void end() {
-    if (trace_ == nullptr) return;
+    if (log_ == nullptr) return;
     entry_.end = exchange_trace::clock::now();
-    std::exchange(trace_, nullptr)->note(entry_);
+    std::exchange(log_, nullptr)->note(entry_);
   }
 
  private:
-  exchange_trace* trace_;
+  span_log* log_;
   exchange_trace::entry entry_;
 };
 

@@ -17,6 +17,17 @@ struct destroy_event {
   void operator()(cudaEvent_t event) const { static_cast<void>(cudaEventDestroy(event)); }
 };
 
+/// Whether all is done that a stream was given; not while a graph is captured.
+inline bool is_idle(cudaStream_t stream) {
+  auto const status = cudaStreamQuery(stream);
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // it is no failure, and others of this thread ask for the last one
+    return false;
+  }
+  check_cuda(status, "cudaStreamQuery");
+  return true;
+}
+
 /// A stream of the current device, its own or the caller's, and the event that orders it among others. Nothing here
 /// waits for the device, so that a graph captures both streams, where the one it began with follows in the end.
 class side_stream {
@@ -31,16 +42,7 @@ class side_stream {
   /// What `other` is given from here on begins when all is done that this one has been given.
   void lead(cudaStream_t other) const { order(stream_, other); }
 
-  /// Whether all is done that it was given; not while a graph is captured.
-  bool is_idle() const {
-    auto const status = cudaStreamQuery(stream_);
-    if (status == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // it is no failure, and others of this thread ask for the last one
-      return false;
-    }
-    check_cuda(status, "cudaStreamQuery");
-    return true;
-  }
+  bool is_idle() const { return detail::is_idle(stream_); }
 
  private:
   using stream_owner = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, destroy_stream>;

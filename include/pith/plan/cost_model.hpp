@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/comm/exchange_plan.hpp>
+#include <pith/comm/messages.hpp>
 #include <pith/comm/policy.hpp>
 #include <pith/core/error.hpp>
 
@@ -85,30 +86,11 @@ struct codec_cost {
 
 /// What a rank does in a step: calls, elements and messages.
 struct exchange_work {
-  /// So many messages one after another, of so many bytes each, among the ranks of a group.
-  struct messages {
-    double count = 0, bytes = 0;
-    rank_group among = {};
-  };
-
   double tensors = 0, encoded = 0, decoded = 0;
   std::vector<messages> sent = {};
 };
 
 namespace detail {
-
-/// In a ring a rank sends a P-th of a sum 2 (P - 1) times; it swaps with one other, and shifts to one; what is gathered
-/// or dealt out it sends to each of the others.
-inline exchange_work::messages messages_of(transport how, double bytes, unsigned ranks, rank_group const& among) {
-  auto const others = static_cast<double>(ranks - 1);
-  switch (how) {
-    case transport::sum:
-    case transport::max: return {2 * others, bytes / ranks, among};
-    case transport::swap:
-    case transport::shift: return {1, bytes, among};
-    default: return {others, bytes, among};
-  }
-}
 
 /// Adds a tensor's elements to the work: as many as the payloads that a rank produces and receives are of its own.
 inline void add_elements(exchange_work& work, transfer const& moves, unsigned all, double elements_a_byte) {
@@ -120,8 +102,8 @@ inline void add_elements(exchange_work& work, transfer const& moves, unsigned al
 
 }  // namespace detail
 
-/// The work of a step that exchanges tensors together, as a gradient_exchange of them does. A gathering encodes n and
-/// decodes P n elements, two_shot encodes n + n / P and decodes 2 n, a sum one and one.
+/// The work of a step that exchanges tensors together, as a gradient_exchange of one bucket does. A gathering encodes n
+/// and decodes P n elements, two_shot encodes n + n / P and decodes 2 n, a sum one and one.
 template <real In, executor E, policy_for<In, E> Policy>
 exchange_work work_of(E const&, std::vector<tensor_spec> const& tensors, Policy const& policy, unsigned ranks) {
   auto work = exchange_work();
@@ -194,18 +176,22 @@ struct exchange_choice {
 };
 
 /// The fastest of the candidates, in a power of two of segments. Among equally fast ones the first, in fewer segments,
-/// so that dense ones belong before codecs that lose something.
+/// so that dense ones belong before codecs that lose something: what takes less than the `hidden_seconds` of a backward
+/// that it travels under is equally fast.
 ///
 ///   needs    a candidate (std::invalid_argument); most_segments of 1 where an exchange does not overlap
 ///   cost     nothing is measured or sent: the same answer on ranks that are asked with the same numbers
 inline exchange_choice plan_exchange(network const& net, std::vector<exchange_candidate> const& candidates,
-                                     unsigned most_segments = 1) {
+                                     unsigned most_segments = 1, double hidden_seconds = 0) {
   detail::require(!candidates.empty(), "plan_exchange: candidates must not be empty");
   detail::require(most_segments > 0, "plan_exchange: most_segments must be at least 1, got 0");
-  auto best = exchange_choice{0, 1, step_seconds(net, candidates[0])};
+  auto const seconds_of = [&](exchange_candidate const& c, unsigned segments) {
+    return std::max(step_seconds(net, c, segments), hidden_seconds);
+  };
+  auto best = exchange_choice{0, 1, seconds_of(candidates[0], 1)};
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     for (unsigned segments = 1; segments <= most_segments; segments *= 2) {
-      auto const seconds = step_seconds(net, candidates[i], segments);
+      auto const seconds = seconds_of(candidates[i], segments);
       if (seconds < best.seconds) best = {i, segments, seconds};
     }
   }

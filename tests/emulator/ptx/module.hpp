@@ -123,6 +123,7 @@ struct variable {
 };
 
 struct module {
+  int architecture = 0;  // ten times the compute capability
   std::map<std::string, std::unique_ptr<function>> functions;
   std::map<std::string, variable> variables;
   std::map<std::uint32_t, std::string> files;  // that .loc names

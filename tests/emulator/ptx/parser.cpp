@@ -40,9 +40,17 @@ class parser {
     if (word == ".global" || word == ".const" || word == ".shared") return variable_of(word);
     if (word == ".file") return file();
     if (word == ".section") return in_.skip_past("}");
-    if (word == ".version" || word == ".target" || word == ".address_size" || word == ".pragma") return in_.skip_line();
+    if (word == ".target") return target();
+    if (word == ".version" || word == ".address_size" || word == ".pragma") return in_.skip_line();
     if (word == ".visible" || word == ".extern" || word == ".weak" || word == ".common" || word == ";") return;
     throw fault("PTX line " + std::to_string(in_.line()) + ": '" + word + "' begins no declaration");
+  }
+
+  /// As in ".target sm_90a, debug".
+  void target() {
+    auto const name = in_.next();
+    made_->architecture = std::atoi(name.c_str() + name.find('_') + 1);
+    in_.skip_line();
   }
 
   void file() {

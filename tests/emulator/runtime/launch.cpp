@@ -73,7 +73,7 @@ cudaFuncAttributes attributes(function const& f) {
   auto a = cudaFuncAttributes();
   a.sharedSizeBytes = f.shared_bytes, a.localSizeBytes = f.local_bytes;
   a.maxThreadsPerBlock = static_cast<int>(f.max_threads), a.numRegs = 32;
-  a.ptxVersion = a.binaryVersion = 80;
+  a.ptxVersion = a.binaryVersion = f.owner->architecture;
   a.maxDynamicSharedSizeBytes = f.most_dynamic_shared;
   return a;
 }
