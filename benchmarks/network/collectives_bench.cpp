@@ -1,6 +1,6 @@
 // benchmarks/network/collectives_bench.cpp — what mpi_communicator's calls take, over MPI's blocking ones of the same bytes.
 //
-//   mpirun -n 4 collectives_bench [ROUNDS]
+//   mpirun -n 4 collectives_bench [ROUNDS [MOST_KIB]]
 //
 // Rows of a Markdown table, medians over the rounds of the slowest rank's time: KiB; MPI_Allreduce in ms, and over it
 // all_reduce and reproducible_sums of float, and both of as many bytes of bfloat16; MPI_Allgather in ms, and over it
@@ -105,6 +105,7 @@ class bench {
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   auto const rounds = argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 9;
-  for (std::size_t kib = 16; kib <= 16384; kib *= 4) bench(std::max(rounds, 1u), kib * 1024).print();
+  auto const most = argc > 2 ? static_cast<std::size_t>(std::atoi(argv[2])) : 16384;
+  for (std::size_t kib = 16; kib <= most; kib *= 4) bench(std::max(rounds, 1u), kib * 1024).print();
   MPI_Finalize();
 }
