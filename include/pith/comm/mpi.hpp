@@ -223,8 +223,8 @@ class mpi_communicator {
 
   /// MPI's nonblocking collectives take host memory alone.
   template <class E, class Nonblocking, class Blocking, class... Arguments>
-  void call(mpi_request& request, Nonblocking begin, Blocking run, Arguments... arguments) {
-    request.check(host_executor<E> ? begin(arguments..., comm_, request.next()) : run(arguments..., comm_));
+  void call(mpi_request& request, Nonblocking start, Blocking run, Arguments... passed) {
+    request.check(host_executor<E> ? start(passed..., comm_, request.next()) : run(passed..., comm_));
   }
   template <class F>
   static void for_each_piece(std::size_t n, std::size_t most, F const& f) {
