@@ -93,7 +93,7 @@ bool is_partition(bucket_list const& layout, std::size_t tensors) {
 
 TEST_CASE("the end of a layout is that of a link that moves one bucket after another") {
   auto bits = std::mt19937(1);
-  for (int run = 0; run < 20; ++run) {
+  for (unsigned run = 0; run < 20; ++run) {
     auto const times = draw_times(bits, 4);
     auto layout = bucket_list();
     for_each_layout(0, 4, layout, [&](auto const& l) { REQUIRE(end_of(l, times) == simulated_end(l, times)); });
@@ -102,7 +102,7 @@ TEST_CASE("the end of a layout is that of a link that moves one bucket after ano
 
 TEST_CASE("no layout that ends by then has fewer buckets, whatever its order and its tensors") {
   auto bits = std::mt19937(2);
-  for (int run = 0; run < 200; ++run) {
+  for (unsigned run = 0; run < 200; ++run) {
     auto const tensors = 1 + run % 5u;
     auto const times = draw_times(bits, tensors);
     auto const end = static_cast<std::int64_t>(bits() % 40);
@@ -122,7 +122,7 @@ TEST_CASE("no layout that ends by then has fewer buckets, whatever its order and
 
 TEST_CASE("of all cuts within the limits none ends earlier") {
   auto bits = std::mt19937(3);
-  for (int run = 0; run < 300; ++run) {
+  for (unsigned run = 0; run < 300; ++run) {
     auto const tensors = 1 + run % 9u;
     auto const times = draw_times(bits, tensors);
     auto bytes = std::vector<std::size_t>();
