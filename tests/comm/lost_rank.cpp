@@ -162,8 +162,8 @@ class job {
       auto const took = std::chrono::duration<double>(clock::now() - begin_).count();
       said_ << "error " << took << ' ' << error.what() << std::endl;
       ex_.abandon();
-      save_last();
     }
+    save_last();  // at the end as well: another rank may have failed in the last step
   }
 
  private:
