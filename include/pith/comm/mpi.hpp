@@ -121,8 +121,8 @@ class mpi_communicator {
         return call<E>(request, MPI_Ireduce_scatter_block, MPI_Reduce_scatter_block, mine.data(), part.data(), n, type,
                        op);
       for (int root = 0; root < size_; ++root)
-        call<E>(request, MPI_Ireduce, MPI_Reduce, mine.data() + root * part.size() + at, part.data() + at, n, type, op,
-                root);
+        call<E>(request, MPI_Ireduce, MPI_Reduce, mine.data() + std::size_t(root) * part.size() + at, part.data() + at,
+                n, type, op, root);
     });
     return request;
   }
@@ -213,11 +213,11 @@ class mpi_communicator {
     auto& c = request.call();
     c.expected = {static_cast<std::int64_t>(mine), static_cast<std::int64_t>(theirs)};
     c.sent = {c.expected[1], c.expected[0]};
-    for (int i = 0; i < 2; ++i) {
+    for (std::size_t i = 0; i < 2; ++i) {
       auto const [source, target] = i == 0 ? std::pair(to, from) : std::pair(from, to);
       c.agreement[i].peer = source;
-      request.check(MPI_Irecv(&c.received[i], 1, MPI_INT64_T, source, tag + i, comm_, &c.agreement[i].request));
-      request.check(MPI_Isend(&c.sent[i], 1, MPI_INT64_T, target, tag + i, comm_, request.next(target)));
+      request.check(MPI_Irecv(&c.received[i], 1, MPI_INT64_T, source, tag + int(i), comm_, &c.agreement[i].request));
+      request.check(MPI_Isend(&c.sent[i], 1, MPI_INT64_T, target, tag + int(i), comm_, request.next(target)));
     }
   }
 

@@ -195,7 +195,7 @@ class mpi_request {
     if (has_agreed_ || !is_done(first.request) || !is_done(second.request)) return;
     has_agreed_ = true;
     auto const& [own, other] = std::tie(call_->expected, call_->received);
-    auto const at = own[0] == other[0] ? 1 : 0;
+    auto const at = own[0] == other[0] ? std::size_t{1} : 0;
     if (own == other) return;
     link_->fail(detail::sentence("mpi_communicator: ", name_, ": ranks must pass equal sizes, got ", std::abs(own[at]),
                                  " on this rank and ", std::abs(other[at]), " on another"));
