@@ -89,7 +89,8 @@ class schedule {
     auto mean = numbers(n_);
     auto gradients = std::vector<std::vector<float>>(ranks_, std::vector<float>(n_));
     for (auto& g : gradients)
-      for (std::size_t i = 0; i < n_; ++i) mean[i] += (g[i] = static_cast<float>(below(101)) - 50) / static_cast<double>(ranks_);
+      for (std::size_t i = 0; i < n_; ++i)
+        mean[i] += (g[i] = static_cast<float>(below(101)) - 50) / static_cast<double>(ranks_);
     pith::run_ranks(ranks_, [&](pith::thread_communicator comm) {
       auto const codec = pith::parse<float>(what_.codec);
       auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"w", {n_, n_ == 35 ? 5u : 1u}}}, codec);

@@ -15,9 +15,7 @@ constexpr std::size_t two_to_31 = std::size_t{1} << 31;
 constexpr auto options = pith::mpi_options{.timeout = std::chrono::minutes(10)};
 
 /// What a rank holds at i: at most 32 of two ranks, so that sums fit, and without the period of MPI's calls, 2^27.
-std::int8_t held(unsigned rank, std::size_t i) {
-  return static_cast<std::int8_t>((i * 2654435761u >> 29 & 31) + rank);
-}
+std::int8_t held(unsigned rank, std::size_t i) { return static_cast<std::int8_t>((i * 2654435761u >> 29 & 31) + rank); }
 
 std::vector<std::byte> bytes_of(unsigned rank, std::size_t n) {
   auto x = std::vector<std::byte>(n);
