@@ -3,8 +3,8 @@
 //   mpirun -n 4 collectives_bench [ROUNDS [MOST_KIB]]
 //
 // Rows of a Markdown table, medians over the rounds of the slowest rank's time: KiB; MPI_Allreduce in ms, and over it
-// all_reduce and reproducible_sums of float, and both of as many bytes of bfloat16; MPI_Allgather in ms, and over it
-// all_gather and pairwise; the same of MPI_Alltoall.
+// all_reduce, reproducible_sums and the same over pairwise, of float, and the first two of as many bytes of bfloat16;
+// MPI_Allgather in ms, and over it all_gather and pairwise; the same of MPI_Alltoall.
 #include <pith/comm/mpi.hpp>
 #include <pith/comm/pairwise.hpp>
 #include <pith/comm/reproducible_sums.hpp>
@@ -54,8 +54,8 @@ class bench {
                pieces = time([&] {
                  MPI_Alltoall(from_.data(), int(piece_), MPI_BYTE, all_.data(), int(piece_), MPI_BYTE, world());
                });
-    auto const sums = {summed<float>(comm_), summed<float>(ordered_), summed<bfloat16>(comm_),
-                       summed<bfloat16>(ordered_)};
+    auto const sums = {summed<float>(comm_), summed<float>(ordered_), summed<float>(ordered_pairs_),
+                       summed<bfloat16>(comm_), summed<bfloat16>(ordered_)};
     auto const gathers = {gathered(comm_), gathered(pairs_)}, exchanges = {exchanged(comm_), exchanged(pairs_)};
     if (comm_.rank() > 0) return;
     fmt::print("| {} | {:.3g} |{} {:.3g} |{} {:.3g} |{}\n", all_.size() / 1024, sum, ratios(sums, sum), gather,
@@ -94,6 +94,7 @@ class bench {
   pith::mpi_communicator comm_ = pith::mpi_communicator(MPI_COMM_WORLD);
   pith::reproducible_sums<pith::mpi_communicator> ordered_{MPI_COMM_WORLD};
   pith::pairwise<pith::mpi_communicator> pairs_{MPI_COMM_WORLD};
+  pith::reproducible_sums<pith::pairwise<pith::mpi_communicator>> ordered_pairs_{MPI_COMM_WORLD};
   unsigned rounds_;
   std::size_t piece_;
   std::vector<float> x_;

@@ -1,5 +1,6 @@
 // tests/comm/mpi_reproducible_test.cpp — sums of MPI ranks in the order of the ranks.
 #include <pith/comm/mpi.hpp>
+#include <pith/comm/pairwise.hpp>
 #include <pith/comm/reproducible_sums.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/exec/seq.hpp>
@@ -46,9 +47,11 @@ bool same(std::vector<T> const& a, std::vector<T> const& b) {
 
 }  // namespace
 
-TEST_CASE("ranks with reproducible sums conform") {
+TEST_CASE("ranks with reproducible sums conform, also where they swap in pairs") {
   auto comm = reproducible(MPI_COMM_WORLD);
   conformance::check(pith::seq, comm);
+  auto pairs = pith::reproducible_sums<pith::pairwise<pith::mpi_communicator>>(MPI_COMM_WORLD);
+  conformance::check(pith::seq, pairs);
 }
 
 TEST_CASE_TEMPLATE("sums have the bits of the ranks' order, wherever an element lies", T, float, double, pith::half,
