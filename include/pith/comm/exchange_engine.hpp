@@ -62,9 +62,9 @@ struct exchange_engine {
     void operator()(exchange_engine* e) const {
       e->ready.cancel();
       e->thread_.reset();
-      auto owned = std::shared_ptr<exchange_engine>(e);
+      auto owned = std::unique_ptr<exchange_engine>(e);
       e->pipeline.settle();
-      if (e->pipeline.is_lent()) keep(std::move(owned));
+      if (e->pipeline.is_lent()) keep(owned.release());
     }
   };
 

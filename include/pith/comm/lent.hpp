@@ -4,7 +4,6 @@
 #include <pith/comm/communicator.hpp>
 
 #include <concepts>
-#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -12,11 +11,11 @@
 namespace pith::inline v0::detail {
 
 /// Is never freed: a transport may use it as long as the program runs.
-inline void keep(std::shared_ptr<void> memory) {
+inline void keep(void* memory) {
   static std::mutex mutex;
-  static auto& kept = *new std::vector<std::shared_ptr<void>>();
+  static auto& kept = *new std::vector<void*>();
   auto const lock = std::lock_guard(mutex);
-  kept.push_back(std::move(memory));
+  kept.push_back(memory);
 }
 
 /// A request whose call is done with its memory once the request is destroyed, also where it failed.
@@ -38,7 +37,7 @@ class lent {
     return *this;
   }
   ~lent() {
-    if (is_lent_) keep(std::make_shared<Memory>(std::move(memory_)));
+    if (is_lent_) keep(new Memory(std::move(memory_)));
   }
 
   Memory& operator*() { return memory_; }

@@ -146,7 +146,7 @@ class reproducible_sums {
       whose_->idle_.push_back(std::move(memory_));
       return true;
     } catch (...) {
-      detail::keep(std::shared_ptr<parts>(std::move(memory_)));
+      detail::keep(memory_.release());
       throw;
     }
 
