@@ -2,7 +2,7 @@
 #
 #   pith_add_compile_fail_tests(compile_fail/chain.cpp)     each section is refused, in the expected words; by other
 #                                                           compilers than the project's: long
-#   pith_add_header_tests(mpi pith/comm/mpi.hpp)            each header compiles alone, and twice
+#   pith_add_header_tests(mpi pith/comm/mpi.hpp)            each header compiles alone, and twice, and all in both orders
 #   pith_add_kernel_test(device/signs device/on_stream.cu LEAST 60 DEFINES -DX)   for sm_80 and sm_90 so many kernels
 #                                                           are made, none spills registers; long
 #
@@ -95,6 +95,11 @@ function(pith_add_header_tests)
             set_tests_properties(headers/${header}/${checker} PROPERTIES LABELS "static;long")
           endif()
         endif()
+      endforeach()
+      list(FILTER headers INCLUDE REGEX "hpp$")
+      foreach(order IN ITEMS forwards backwards)
+        pith_add_header_test(headers/${order}/${checker} ${checker} ${headers})
+        list(REVERSE headers)
       endforeach()
     endif()
   endforeach()

@@ -35,8 +35,8 @@ template <class In, class C>
 void require_same(C const& codec, shape const& dims, wire::header const& h, std::size_t frame_bytes) {
   auto const name = codec.name();
   require_wire(h.codec == name, "open: the frame's codec must be ", name, ", got ", printable(h.codec));
-  require_wire(h.element == kind_of<In>(), "open: the frame's elements must be ", element_name(kind_of<In>()), ", got ",
-               element_name(h.element));
+  require_wire(h.element == kind_of<In>(), "open: the frame's elements must be ", name_of(kind_of<In>()), ", got ",
+               name_of(h.element));
   require_wire(h.dims == dims, "open: the frame's tensor must have ", dims.n, " elements in ", dims.rows, " rows, got ",
                h.dims.n, " in ", h.dims.rows);
   auto const size = payload_bytes<In>(codec, dims);

@@ -56,12 +56,12 @@ void require_wire(bool holds, Parts const&... parts) {
   if (!holds) throw wire_error(sentence("wire::", parts...));
 }
 
-inline char const* element_name(element_kind kind) {
+inline char const* name_of(element_kind kind) {
   switch (kind) {
-    case element_kind::f32: return pith::element_name<float>();
-    case element_kind::f64: return pith::element_name<double>();
-    case element_kind::f16: return pith::element_name<half>();
-    case element_kind::bf16: return pith::element_name<bfloat16>();
+    case element_kind::f32: return element_name<float>();
+    case element_kind::f64: return element_name<double>();
+    case element_kind::f16: return element_name<half>();
+    case element_kind::bf16: return element_name<bfloat16>();
     default: return "unknown";
   }
 }
