@@ -295,7 +295,7 @@ class adaptive_exchange {
     is_begun_ = true;
     if (!is_recoverable_) return;
     if (moments_.size() < 2) moments_.push_back({controller_, step_, learning_rate_});
-    std::rotate(moments_.begin(), moments_.end() - 1, moments_.end());  // the oldest one becomes the last one
+    moments_.back() = moments_.front();
     auto& last = moments_.front();
     last.controller = controller_, last.step = step_, last.learning_rate = learning_rate_;
   }
