@@ -2,7 +2,7 @@
 //
 //   gpu_bench [--quick] [--no-peers] > FILE
 //     --quick       2^20 elements and 11 rounds, in place of sizes 2^16 to 2^28 that find room and 51 rounds
-//     --no-peers    leaves out CUB, parts of which the emulator cannot execute
+//     --no-peers    leaves out CUB: the emulator lacks some of its instructions
 //
 // Everything is captured in a graph for each of several sets of buffers, which together exceed the second cache four
 // times (but for small sizes), and launched by turns; in a round each operation runs once, in an order drawn anew. Times

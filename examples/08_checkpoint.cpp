@@ -5,7 +5,7 @@
 //   3 ranks: |w - w*| = 0.77, |mean of what waits| = 22.07
 //   2 ranks: |w - w*| = 0.06, |mean of what waits| = 1.75
 //
-// The ranks are threads, each of which sees its share of the data: every 4th element of w, or every 3rd.
+// The ranks are threads. Of N ranks, rank r has every N-th element of w.
 #include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/reshard.hpp>
 #include <pith/comm/threads.hpp>

@@ -3,7 +3,7 @@
 //   step   0: |w - w*| = 165.85
 //   step 100: |w - w*| = 0.63
 //   step 200: |w - w*| = 0.46
-//   rank 0 updates 2560 of 10000 weights, and sends 23280 bytes a step
+//   rank 0 updates 2560 of 10000 weights, and sends 23280 bytes per step
 //
 // Gradients travel in 8 bits to the rank that updates them, weights in 16 bits to all; the shard keeps them in 32 bits.
 #include <pith/comm/all_gather.hpp>
@@ -60,7 +60,7 @@ void train(pith::thread_communicator comm) {
   if (comm.rank() != 0) return;
   auto const sent =
       3 * (pith::payload_bytes<float>(of_gradients, shard) + pith::payload_bytes<float>(of_weights, shard));
-  std::printf("rank 0 updates %zu of %zu weights, and sends %zu bytes a step\n", own.size(), n, sent);
+  std::printf("rank 0 updates %zu of %zu weights, and sends %zu bytes per step\n", own.size(), n, sent);
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ TEST_CASE("a table has a line for each candidate, and marks the choice") {
   found.candidates = {{"identity", 1234567, 0, 0.001, 0.002, 0.25, 0.253}, {"b", 10, 0.5, 1e-6, 0, 0, 1e-6}};
   found.choice = 1;
   CHECK(found.table() ==
-        "| codec | bytes a rank sends | error | encode, ms | decode, ms | wire, ms | step, ms | |\n"
+        "| codec | bytes sent per rank | error | encode, ms | decode, ms | wire, ms | step, ms | |\n"
         "|---|---|---|---|---|---|---|---|\n"
         "| `identity` | 1.23e+06 | 0 | 1 | 2 | 250 | 253 |  |\n"
         "| `b` | 10 | 0.5 | 0.001 | 0 | 0 | 0.001 | choice |\n");

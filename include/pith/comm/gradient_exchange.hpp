@@ -225,7 +225,7 @@ class gradient_exchange {
     engine_->pipeline.apply(engine_->pipeline.prepare(std::move(codecs)));
   }
 
-  /// Lays out the buckets anew by what the last step measured: when each gradient was ready, and how long buckets
+  /// Lays out new buckets by what the last step measured: when each gradient was ready, and how long buckets
   /// travelled. Tensors then travel in the order in which their gradients are ready on the slowest rank, so that none
   /// waits for a later one, in buckets whose last transfer ends as early as the limits of bucket_bytes let it. No mean
   /// changes, as far as the communicator's sums do not depend on how long a transfer is. Between steps, by all ranks,

@@ -54,7 +54,7 @@ class field_visitor {
   void local(auto& state) { inside(state, true, places_, part_, granule_); }
   /// ... which ranks have once for each of so many places.
   void of_place(auto& state, unsigned places) { inside(state, is_local_, places_ * places, part_, granule_); }
-  /// ... made for n elements, of which a rank has a part.
+  /// ... of a codec for all n elements; a rank has one part of them.
   void of_part(auto& state, std::uint64_t n, std::uint64_t granule) { inside(state, is_local_, places_, n, granule); }
 
   virtual void describe(field_form const&) {}

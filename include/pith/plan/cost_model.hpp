@@ -102,7 +102,7 @@ inline void add_elements(exchange_work& work, transfer const& moves, unsigned al
 
 }  // namespace detail
 
-/// The work of a step that exchanges tensors together, as a gradient_exchange of one bucket does. A gathering encodes n
+/// The work of a step that exchanges tensors together, as a gradient_exchange of one bucket does. An all-gather encodes n
 /// and decodes P n elements, two_shot encodes n + n / P and decodes 2 n, a sum one and one.
 template <real In, executor E, policy_for<In, E> Policy>
 exchange_work work_of(E const&, std::vector<tensor_spec> const& tensors, Policy const& policy, unsigned ranks) {

@@ -60,7 +60,7 @@ struct probe_result {
   /// In Markdown; the choice is marked.
   std::string table() const {
     auto lines = std::string(
-        "| codec | bytes a rank sends | error | encode, ms | decode, ms | wire, ms | step, ms | |\n"
+        "| codec | bytes sent per rank | error | encode, ms | decode, ms | wire, ms | step, ms | |\n"
         "|---|---|---|---|---|---|---|---|\n");
     for (std::size_t i = 0; i < candidates.size(); ++i) lines += row(candidates[i], i == choice ? "choice" : "");
     return lines;
