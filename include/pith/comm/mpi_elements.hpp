@@ -3,6 +3,7 @@
 
 #include <pith/comm/communicator.hpp>
 #include <pith/core/element.hpp>
+#include <pith/core/error.hpp>
 
 #include <mpi.h>
 
@@ -36,7 +37,8 @@ template <class T, reduction How>
 MPI_Op narrow_operation() {
   static auto const made = [] {
     MPI_Op op = MPI_OP_NULL;
-    MPI_Op_create(&reduce_narrow<T, How>, 1, &op);
+    if (MPI_Op_create(&reduce_narrow<T, How>, 1, &op) != MPI_SUCCESS)
+      throw communication_error(sentence("mpi_communicator: MPI_Op_create must make an operation, got an error"));
     return op;
   }();
   return made;
