@@ -232,6 +232,7 @@ endfunction()
 # What a doctest program needs beside its sources; takes the arg_ options of its caller.
 macro(pith_make_test_program target)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_definitions(${target} PRIVATE PITH_TEST_DATA="${CMAKE_CURRENT_SOURCE_DIR}/data")
   target_link_libraries(${target} PRIVATE pith::pith doctest::doctest pith_test_main ${arg_LIBRARIES})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_FLAGS MATCHES "-fsanitize=thread")
     target_link_options(${target} PRIVATE -Wl,--allow-multiple-definition)  # its new and delete give way to a test's
