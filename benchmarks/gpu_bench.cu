@@ -5,7 +5,7 @@
 //     --no-peers    leaves out CUB: the emulator lacks some of its instructions
 //
 // Everything is captured in a graph for each of several sets of buffers, which together exceed the second cache four
-// times (but for small sizes), and launched by turns; in a round each operation runs once, in an order drawn anew. Times
+// times (but for small sizes), and launched by turns; in a round each operation runs once, in an order drawn again. Times
 // are between two events. Up to 2^22 elements errors are measured, and a payload that is not the host's is one.
 #include "gpu_peers.hpp"
 #include "gpu_replay.hpp"

@@ -3,7 +3,7 @@
 
 #include "yardstick.hpp"
 
-#include <pith/exec/stream.hpp>
+#include <pith/exec/cuda_executor.hpp>
 
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_reduce.cuh>
@@ -87,7 +87,7 @@ class peer_calls {
   void copy(float const* x) const {
     copy_kernel<<<static_cast<unsigned>(std::min<std::size_t>(n_ / 1024 + 1, 132 * 32)), 256, 0, exec_.stream()>>>(
         reinterpret_cast<uint4 const*>(x), reinterpret_cast<uint4*>(values_.data()), n_ / 4);
-    pith::detail::check_cuda(cudaGetLastError(), "copy_kernel");
+    pith::check_cuda(cudaGetLastError(), "copy_kernel");
   }
 
   std::size_t k() const { return k_; }

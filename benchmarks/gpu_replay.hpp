@@ -3,15 +3,15 @@
 
 #include "yardstick.hpp"
 
-#include <pith/exec/side_stream.hpp>
-#include <pith/exec/stream.hpp>
+#include <pith/exec/cuda_executor.hpp>
+#include <pith/exec/detail/side_stream.hpp>
 
 #include <memory>
 #include <type_traits>
 
 namespace bench {
 
-using pith::detail::check_cuda;
+using pith::check_cuda;
 
 struct destroy_graph {
   void operator()(cudaGraph_t graph) const { static_cast<void>(cudaGraphDestroy(graph)); }

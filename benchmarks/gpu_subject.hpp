@@ -4,10 +4,10 @@
 #include "values.hpp"
 #include "yardstick.hpp"
 
-#include <pith/core/compress.hpp>
-#include <pith/core/saving.hpp>
+#include <pith/codec/compress.hpp>
+#include <pith/codec/detail/saving.hpp>
+#include <pith/exec/cuda_executor.hpp>
 #include <pith/exec/seq.hpp>
-#include <pith/exec/stream.hpp>
 
 #include <cstddef>
 #include <stdexcept>
@@ -49,7 +49,7 @@ class static_subject {
     auto const in = pith::span_on<E, std::byte const>(gathered_[set]);
     auto& state = states_[set];
     pith::detail::decode_mean<float>(codec_, exec_, state.id(), state.dims(), summed_ranks, {in, stride()},
-                                     {y.data(), y.size()}, state.agreed(), ws);
+                                     {y.data(), y.size()}, state.replicated(), ws);
   }
 
   std::size_t payload_bytes() const { return payload_[0].size(); }
@@ -59,12 +59,12 @@ class static_subject {
     return bytes;
   }
 
-  /// Values and what is agreed are read, what is a rank's own (a residual) is read and written anew.
+  /// Values and what is agreed are read, what is a rank's own (a residual) is read and written again.
   traffic encoding() {
-    return {sizes(values_bytes() + agreed_bytes() + local_bytes()), sizes(payload_bytes() + local_bytes())};
+    return {sizes(values_bytes() + replicated_bytes() + local_bytes()), sizes(payload_bytes() + local_bytes())};
   }
-  traffic decoding() { return {sizes(payload_bytes() + agreed_bytes()), sizes(values_bytes())}; }
-  traffic summing() { return {sizes(summed_ranks * payload_bytes() + agreed_bytes()), sizes(values_bytes())}; }
+  traffic decoding() { return {sizes(payload_bytes() + replicated_bytes()), sizes(values_bytes())}; }
+  traffic summing() { return {sizes(summed_ranks * payload_bytes() + replicated_bytes()), sizes(values_bytes())}; }
 
  private:
   static double sizes(std::size_t bytes) { return static_cast<double>(bytes); }
@@ -75,7 +75,7 @@ class static_subject {
   }
   std::size_t stride() const { return pith::detail::align_up(payload_bytes(), std::size_t{128}); }
   std::size_t values_bytes() const { return states_[0].dims().n * sizeof(float); }
-  std::size_t agreed_bytes() { return bytes_of(states_[0].agreed()); }
+  std::size_t replicated_bytes() { return bytes_of(states_[0].replicated()); }
   std::size_t local_bytes() { return bytes_of(states_[0].local()); }
 
   E exec_;

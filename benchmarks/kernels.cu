@@ -2,21 +2,21 @@
 //
 // Above a kernel stand the bytes an element that it moves at least, the instructions an element of one that was written
 // by hand, where there is one, and the loops of its usual way: for so many elements, these accesses.
-#include <pith/core/convert.hpp>
-#include <pith/core/entry_sum.hpp>
-#include <pith/core/then.hpp>
-#include <pith/exec/stream.hpp>
+#include <pith/codec/detail/entry_sum.hpp>
+#include <pith/core/detail/convert.hpp>
+#include <pith/core/detail/last_block.hpp>
+#include <pith/exec/cuda_executor.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/quantize/sign.hpp>
-#include <pith/sparsify/candidates.hpp>
-#include <pith/sparsify/radix_select.hpp>
+#include <pith/sparsify/detail/candidates.hpp>
+#include <pith/sparsify/detail/radix_select.hpp>
 
 using namespace pith::detail;
 
 namespace {
 
-constexpr auto span = pith::cuda_executor::block_span;
+constexpr auto span = pith::cuda_executor::items_per_block;
 using plain = plain_source<float>;
 using fed_back = residual_source<float>;
 using sink = tensor_sink<float>;
@@ -67,15 +67,15 @@ struct scaled_sign_decode_sum4 : dequantize_block<scaled_sign_rule, sink, float,
 //   bytes    4
 //   by_hand  4.3
 //   tally    1: LD.32
-struct top_k_digits : then<count_digits<plain>, fix_digit<plain>> {};
+struct top_k_digits : with_last_block<count_digits<plain>, fix_digit<plain>> {};
 
 //   bytes    4.08
 //   compact  8: 8 LDG.32 2 LDG.128 STS.32 2 LDS.128 LDS.32
-struct top_k_collect : then<collect_candidates<plain>, order_candidates<plain>> {};
+struct top_k_collect : with_last_block<collect_candidates<plain>, order_candidates<plain>> {};
 
 //   bytes    4
 //   count    8: 2 LDG.32 16 LD.32 2 STS.32 4 LDS.128 2 LDS.32
-struct top_k_place : then<count_kept<plain>, place_kept<plain>> {};
+struct top_k_place : with_last_block<count_kept<plain>, place_kept<plain>> {};
 
 //   bytes    4
 //   collect  8: 5 LDG.32 8 LD.32 2 LD.128 STS.32 2 LDS.128 LDS.32

@@ -6,8 +6,8 @@
 // one after another, as a controller would need without rated. nested: rated(top_k) that measures at low and high and
 // sends high. Seconds of all tensors are the least of five runs; a tensor's runs come in turn, so that what else the
 // machine does meets all alike. The last column is what counts: nested to low.
-#include <pith/adapt/rated.hpp>
-#include <pith/core/compress.hpp>
+#include <pith/codec/compress.hpp>
+#include <pith/codec/rated.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/sparsify/top_k.hpp>

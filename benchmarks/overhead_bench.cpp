@@ -13,7 +13,7 @@
 #include "subject.hpp"
 #include "transformer.hpp"
 
-#include <pith/comm/gradient_exchange.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -101,7 +101,7 @@ gradient normal_gradient(std::size_t n) {
 }
 
 /// A gradient that is exchanged in place, in several buffers. Before each exchange the values of another, whose turn comes
-/// half a round of them later, are made anew, so that it has left the cache by then.
+/// half a round of them later, are made again, so that it has left the cache by then.
 class exchanged {
  public:
   exchanged(gradient const& values, std::size_t sets)
@@ -217,7 +217,7 @@ bench::row memory(std::string const& text) {
   return {"memory/" + text,
           0,
           {{"workspace", an_element(codec.workspace_bytes())},
-           {"state", an_element(codec.agreed_bytes() + codec.local_bytes())},
+           {"state", an_element(codec.replicated_bytes() + codec.local_bytes())},
            {"payload", an_element(codec.payload_bytes())}}};
 }
 

@@ -12,7 +12,7 @@ namespace bench {
 /// The shapes of the gradients in the order of the layers. A convolution is a matrix: outputs x (inputs x width x
 /// height); each is followed by a batch normalisation of two vectors.
 ///
-///   source   He, Zhang, Ren and Sun, CVPR 2016, table 1
+///   reference   He, Zhang, Ren and Sun, CVPR 2016, table 1
 class resnet50_tensors {
  public:
   static constexpr std::size_t count = 161;

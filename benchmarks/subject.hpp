@@ -6,8 +6,8 @@
 #include "values.hpp"
 #include "yardstick.hpp"
 
-#include <pith/core/saving.hpp>
-#include <pith/core/seal.hpp>
+#include <pith/codec/compact.hpp>
+#include <pith/codec/detail/saving.hpp>
 #include <pith/parse.hpp>
 
 #include <concepts>
@@ -86,7 +86,7 @@ class subject {
     auto ws = pith::workspace_on<E>(scratch_.view());
     auto& state = states_[set];
     codec_.absorb(exec_, state.id(), dims_, summed_ranks, 0, {gathered_[set], stride()}, {x.data(), x.size()},
-                  state.agreed(), state.local(), ws);
+                  state.replicated(), state.local(), ws);
     exec_.wait();
   }
   void decode(std::size_t set, pith::span_on<E, In> x) {
@@ -101,15 +101,15 @@ class subject {
     return pith::used_bytes<In>(exec_, codec_, dims_, pith::span_on<E, std::byte const>(payload_[0]));
   }
   std::size_t workspace_bytes() const { return pith::workspace_bytes<In>(exec_, codec_, dims_); }
-  std::size_t agreed_bytes() { return bytes_of(states_[0].agreed()); }
+  std::size_t replicated_bytes() { return bytes_of(states_[0].replicated()); }
   std::size_t local_bytes() { return bytes_of(states_[0].local()); }
 
-  /// Values and what is agreed are read, what is a rank's own (a residual) is read and written anew.
+  /// Values and what is agreed are read, what is a rank's own (a residual) is read and written again.
   traffic encoding() {
-    return {sizes(values_bytes() + agreed_bytes() + local_bytes()), sizes(payload_bytes() + local_bytes())};
+    return {sizes(values_bytes() + replicated_bytes() + local_bytes()), sizes(payload_bytes() + local_bytes())};
   }
-  traffic summing() { return {sizes(summed_ranks * payload_bytes() + agreed_bytes()), sizes(values_bytes())}; }
-  traffic decoding() { return {sizes(payload_bytes() + agreed_bytes()), sizes(values_bytes())}; }
+  traffic summing() { return {sizes(summed_ranks * payload_bytes() + replicated_bytes()), sizes(values_bytes())}; }
+  traffic decoding() { return {sizes(payload_bytes() + replicated_bytes()), sizes(values_bytes())}; }
 
  private:
   pith::transfer moves() const { return codec_.template round<In>(0, dims_, summed_ranks); }

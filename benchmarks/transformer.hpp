@@ -13,7 +13,7 @@ namespace bench {
 /// and of a network, each behind a normalisation, and a last normalisation. The medium model of the source, but
 /// narrower: its width is 1024.
 ///
-///   source   Radford et al., Language Models are Unsupervised Multitask Learners, 2019, table 2
+///   reference   Radford et al., Language Models are Unsupervised Multitask Learners, 2019, table 2
 inline std::vector<pith::shape> transformer(std::uint64_t width = 256, std::uint64_t words = 8192) {
   auto const w = width;
   auto made = std::vector<pith::shape>{{words * w, words}, {1024 * w, 1024}};

@@ -69,7 +69,7 @@ struct thing {
   }
 };
 
-/// What seconds(i, call) says of n things, side by side. In a round each runs once, in an order drawn anew, so that what
+/// What seconds(i, call) says of n things, side by side. In a round each runs once, in an order drawn again, so that what
 /// one leaves in the caches burdens all alike; calls count on. A first round is not counted.
 template <class Seconds>
 std::vector<timing> interleave(std::size_t n, std::size_t rounds, Seconds const& seconds) {

@@ -18,7 +18,7 @@
 #                                                    beside another MPI; label long
 #   pith_add_mpi_test(comm/loss_test RANKS 4 HEARS text)   ... in a job that outlives the loss of a rank; passes if
 #                                                    each other rank prints the text
-#   pith_add_loss_test(comm/lost_rank)               a program of MPI and a Python script that runs it, 8 trials, and 200
+#   pith_add_loss_test(exchange/lost_rank)               a program of MPI and a Python script that runs it, 8 trials, and 200
 #                                                    with either MPI; labels mpi and, of 200, long
 #   pith_add_mpi_test(comm/x_test RANKS 2 FUNNELED)  ... with MPI that other threads may not call
 #   pith_add_python_test(wire/decode "data/*.frame") a Python script on the files that match; label cpu

@@ -5,8 +5,8 @@
 //   45 spans of time in overlap.json, for chrome://tracing or ui.perfetto.dev
 //
 // The ranks are threads here, which meet in each transfer; over MPI or NCCL it travels under encoding and decoding.
-#include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/threads.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/pith.hpp>
 
 #include <algorithm>

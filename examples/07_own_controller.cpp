@@ -6,9 +6,9 @@
 //   step 300: density 0.1250,  7192 bytes gathered and     0 summed
 //
 // Ranks agree after each step on what was kept in it, and so on what the next one sends.
-#include <pith/adapt/rated.hpp>
-#include <pith/comm/adaptive_exchange.hpp>
+#include <pith/codec/rated.hpp>
 #include <pith/comm/threads.hpp>
+#include <pith/control/adaptive_exchange.hpp>
 #include <pith/pith.hpp>
 
 #include <algorithm>

@@ -6,9 +6,9 @@
 //   2 ranks: |w - w*| = 0.06, |mean of what waits| = 1.75
 //
 // The ranks are threads. Of N ranks, rank r has every N-th element of w.
-#include <pith/comm/gradient_exchange.hpp>
-#include <pith/comm/reshard.hpp>
 #include <pith/comm/threads.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
+#include <pith/exchange/reshard.hpp>
 #include <pith/pith.hpp>
 
 #include <cmath>

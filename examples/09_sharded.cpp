@@ -6,9 +6,9 @@
 //   rank 0 updates 2560 of 10000 weights, and sends 23280 bytes per step
 //
 // Gradients travel in 8 bits to the rank that updates them, weights in 16 bits to all; the shard keeps them in 32 bits.
-#include <pith/comm/all_gather.hpp>
-#include <pith/comm/reduce_scatter_mean.hpp>
 #include <pith/comm/threads.hpp>
+#include <pith/exchange/all_gather.hpp>
+#include <pith/exchange/reduce_scatter_mean.hpp>
 #include <pith/pith.hpp>
 #include <pith/quantize/cast.hpp>
 

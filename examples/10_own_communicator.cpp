@@ -4,7 +4,7 @@
 //
 // Its ranks are threads that read each other's memory between two meetings.
 #include <pith/comm/communicator.hpp>
-#include <pith/comm/gradient_exchange.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/pith.hpp>
 
 #include <algorithm>
@@ -74,7 +74,7 @@ class own_communicator {
 };
 
 // two_shot needs all_to_all as well, and ring send_recv: comm/communicator.hpp has a concept for each call.
-static_assert(pith::exchanges<own_communicator, pith::seq_executor>);
+static_assert(pith::exchange_communicator<own_communicator, pith::seq_executor>);
 
 void exchange(own_communicator comm) {
   auto const codec = pith::error_feedback(pith::top_k(0.25));

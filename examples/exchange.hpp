@@ -1,7 +1,7 @@
 // examples/exchange.hpp — gradient descent on any communicator: what 03_exchange and 04_exchange_mpi share.
 #pragma once
 
-#include <pith/comm/gradient_exchange.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/pith.hpp>
 
 #include <cmath>

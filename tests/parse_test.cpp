@@ -1,6 +1,6 @@
 // tests/parse_test.cpp — a codec from its text, and one clear error for any other text.
-#include <pith/comm/all_reduce_mean.hpp>
 #include <pith/comm/self.hpp>
+#include <pith/exchange/all_reduce_mean.hpp>
 
 #include <doctest/doctest.h>
 
@@ -222,8 +222,8 @@ TEST_CASE("a chain made at run time has the bytes of its type whatever lay in th
 }
 
 TEST_CASE("what is exact keeps no residual") {
-  CHECK(pith::parse<float>("identity|identity").is_exact({9}));
-  CHECK_FALSE(pith::parse<float>("identity|top_k(0.5)").is_exact({9}));
+  CHECK(pith::parse<float>("identity|identity").is_lossless({9}));
+  CHECK_FALSE(pith::parse<float>("identity|top_k(0.5)").is_lossless({9}));
 }
 
 TEST_CASE("feedback made from text has the bytes of its type") {
@@ -258,7 +258,7 @@ TEST_CASE("a rate of what was parsed is adjusted, and its states go on") {
   auto const codec = pith::parse<float>("ef(rated(top_k(0.5)|qsgd<8>))");
   CHECK(codec.at(0.25).name() == "ef(rated(top_k(0.25)|qsgd<8>))");
   CHECK(codec.at(1).name() == "ef(rated(top_k(0.5)|qsgd<8>,dense))");
-  CHECK(codec.at(1).is_exact({64}) == false);  // what waits goes out with it
+  CHECK(codec.at(1).is_lossless({64}) == false);  // what waits goes out with it
   CHECK(pith::payload_bytes<float>(codec.at(1), {64}) == 64 * sizeof(float));
   CHECK(codec.measuring({0.5, 0.25}).measured_rates() == pith::rate_list{0.5, 0.25});
 }

@@ -1,6 +1,6 @@
 // benchmarks/build_cost/compress.cpp — one tensor there and back by PITH_CODEC on PITH_EXECUTOR, as a user writes it.
+#include <pith/codec/compress.hpp>
 #include <pith/core/buffer.hpp>
-#include <pith/core/compress.hpp>
 
 #include <type_traits>
 

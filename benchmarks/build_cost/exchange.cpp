@@ -1,6 +1,6 @@
 // benchmarks/build_cost/exchange.cpp — one step of two tensors by PITH_CODEC on PITH_EXECUTOR, as a user writes it.
-#include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/threads.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 
 #include <type_traits>
 

@@ -99,7 +99,7 @@ std::string break_evens(oracle const& knows, std::string const& model) {
   return text;
 }
 
-/// How far what is foretold is off what was measured, and how often it is right in what is faster.
+/// How far what is predicted is off what was measured, and how often it is right in what is faster.
 struct agreement {
   std::vector<double> off;
   std::size_t contests = 0, right = 0;

@@ -22,14 +22,14 @@ inline constexpr auto timed_signs = "ef(scaled_sign,ef_sign(0.02))";
 inline constexpr method methods[] = {
     {"float", "sum", "identity", "identity"},
     {"bfloat16", "sum", "cast<bfloat16>", "cast<bfloat16>"},
-    {"qsgd<8>", "gathering", "qsgd<8>", "qsgd<8>"},
+    {"qsgd<8>", "all-gather", "qsgd<8>", "qsgd<8>"},
     {"qsgd<8>", "two_shot", "two_shot(qsgd<8>)", "qsgd<8>"},
     {"qsgd<8>", "ring", "ring(qsgd<8>)", "qsgd<8>"},
-    {"qsgd<4>", "gathering", "qsgd<4>", "qsgd<8>"},
+    {"qsgd<4>", "all-gather", "qsgd<4>", "qsgd<8>"},
     {"qsgd<4>", "two_shot", "two_shot(qsgd<4>)", "qsgd<8>"},
-    {"scaled_sign", "gathering", "ef(scaled_sign)", timed_signs},
+    {"scaled_sign", "all-gather", "ef(scaled_sign)", timed_signs},
     {"scaled_sign", "two_shot", "ef(two_shot(scaled_sign,ef(scaled_sign)))", timed_signs},
-    {"top_k", "gathering", "ef(top_k(0.01))", "ef(top_k(0.01))"},
+    {"top_k", "all-gather", "ef(top_k(0.01))", "ef(top_k(0.01))"},
     {"top_k", "two_shot", "ef(two_shot(top_k(0.01),ef(top_k(0.01))))", "ef(top_k(0.01))"},
     {"random_k", "sum", "ef(random_k(0.01))", "ef(random_k(0.01))"},
     {"power_sgd", "sum", "ef(power_sgd(1))", "ef(power_sgd(1))"}};

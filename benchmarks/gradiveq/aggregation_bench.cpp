@@ -8,10 +8,10 @@
 // send an eighth. A step is that of the slowest rank, and the median; the error is that of the mean, relative to it.
 #include "difference.hpp"
 
-#include <pith/comm/gradient_exchange.hpp>
+#include <pith/codec/identity.hpp>
 #include <pith/comm/mpi.hpp>
-#include <pith/comm/ring.hpp>
-#include <pith/core/identity.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
+#include <pith/exchange/ring.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/vector/pca.hpp>

@@ -11,7 +11,7 @@
 #include <pith/core/buffer.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/vector/blas_product.hpp>
-#include <pith/vector/slices.hpp>
+#include <pith/vector/detail/slices.hpp>
 
 #include <algorithm>
 #include <chrono>

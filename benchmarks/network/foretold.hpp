@@ -1,4 +1,4 @@
-// benchmarks/network/foretold.hpp — what the cost model makes of two sizes at one rate, for all others.
+// benchmarks/network/predicted.hpp — what the cost model makes of two sizes at one rate, for all others.
 #pragma once
 
 #include "methods.hpp"

@@ -11,8 +11,8 @@
 #include "../../examples/train/stopwatch.hpp"
 #include "../../examples/train/worker.hpp"
 
-#include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/mpi.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -112,7 +112,7 @@ class subject {
   using alone_communicator = train::stopwatch_communicator<replaying_communicator>;
 
   /// Swaps and shifts left out, which go to one rank of any group.
-  train::traffic traffic_among(pith::rank_group const& group) const {
+  train::traffic traffic_among(pith::subgroup const& group) const {
     auto const bytes = [&](pith::transport how) { return exchange_.sent_bytes(how, group); };
     return {bytes(pith::transport::all_gather), bytes(pith::transport::sum), bytes(pith::transport::all_to_all)};
   }

@@ -111,7 +111,7 @@ std::string bars(std::vector<row> const& rows, oracle const& model) {
                         bar{"step over plain exchange + codec", any, over_parts, 1.15},
                         bar{"the same, steps from 10 ms on", is_long, over_parts, 1.15},
                         bar{"bytes sent, off what pith reports, from 1 MB on", is_counted, off_report, 0.02},
-                        bar{"step foretold, off what it took", is_new, off_model, 0.2},
+                        bar{"step predicted, off what it took", is_new, off_model, 0.2},
                         bar{"the same, steps from 10 ms on", is_both, off_model, 0.2}}) {
     text += lines_of(b, rows);
   }

@@ -10,8 +10,8 @@
 
 #include "../../examples/train/statistics.hpp"
 
-#include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/mpi.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/pith.hpp>
 

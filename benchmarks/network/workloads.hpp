@@ -3,7 +3,7 @@
 
 #include "../resnet50.hpp"
 
-#include <pith/comm/policy.hpp>
+#include <pith/exchange/codec_policy.hpp>
 
 #include <bit>
 #include <cstdint>

@@ -4,7 +4,7 @@
 #include "../values.hpp"
 #include "../yardstick.hpp"
 
-#include <pith/core/compress.hpp>
+#include <pith/codec/compress.hpp>
 
 #include <cstddef>
 #include <numeric>

@@ -105,7 +105,7 @@ class Contest:
             torch.cuda.synchronize(self.device)
 
     def print(self):
-        """Each operation once a round, in an order drawn anew; a first round is not counted."""
+        """Each operation once a round, in an order drawn again; a first round is not counted."""
         times = [[] for _ in self.operations]
         draw = random.Random(1)
         call = 0

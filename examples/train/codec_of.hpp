@@ -3,9 +3,9 @@
 
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/parse.hpp>
-#include <pith/survey/adaptive_threshold.hpp>
-#include <pith/survey/inceptionn.hpp>
-#include <pith/survey/sketch_ml.hpp>
+#include <pith/reference/adaptive_threshold.hpp>
+#include <pith/reference/inceptionn.hpp>
+#include <pith/reference/sketch_ml.hpp>
 
 #include <optional>
 #include <string_view>

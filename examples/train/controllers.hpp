@@ -3,11 +3,11 @@
 
 #include "rank_exchange.hpp"
 
-#include <pith/adapt/accordion.hpp>
-#include <pith/adapt/fixed_schedule.hpp>
-#include <pith/adapt/gravac.hpp>
-#include <pith/adapt/rate_controller.hpp>
-#include <pith/comm/policy.hpp>
+#include <pith/control/accordion.hpp>
+#include <pith/control/fixed_schedule.hpp>
+#include <pith/control/gravac.hpp>
+#include <pith/control/rate_controller.hpp>
+#include <pith/exchange/codec_policy.hpp>
 
 #include <algorithm>
 #include <array>

@@ -7,9 +7,9 @@
 #include "schedule.hpp"
 #include "stopwatch.hpp"
 
-#include <pith/adapt/rated.hpp>
-#include <pith/comm/adaptive_exchange.hpp>
-#include <pith/comm/gradient_exchange.hpp>
+#include <pith/codec/rated.hpp>
+#include <pith/control/adaptive_exchange.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/pith.hpp>
 
 #include <cstddef>

@@ -3,9 +3,9 @@
 
 #include "rank_exchange.hpp"
 
-#include <pith/comm/exchange_options.hpp>
-#include <pith/comm/policy.hpp>
 #include <pith/comm/threads.hpp>
+#include <pith/exchange/codec_policy.hpp>
+#include <pith/exchange/exchange_options.hpp>
 
 #include <map>
 #include <memory>

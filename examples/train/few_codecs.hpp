@@ -1,8 +1,8 @@
 // examples/train/few_codecs.hpp — the codecs that par and cuda have: one of each kind, since each is compiled again.
 #pragma once
 
-#include <pith/core/any_codec.hpp>
-#include <pith/core/identity.hpp>
+#include <pith/codec/any_codec.hpp>
+#include <pith/codec/identity.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/qsgd.hpp>

@@ -29,7 +29,7 @@
 // ef(top_k(0.01)|qsgd<8>)           432      852   33.9   0.0229 97.22 +- 0.00      7.2    32.0     142.5     3.8
 // ef(random_k(0.1)|cast<half>)     1248     1872   15.4   0.0193 97.22 +- 0.00      7.7    17.3     212.8     6.5
 // payload: all bytes that a rank hands over. sent: those that leave it, 2(N-1)/N payload for a sum, (N-1) payload
-// for a gathering, (N-1)/N payload for scattered parts, payload for what one gets. ratio: dense float's bytes sent
+// for an all-gather, (N-1)/N payload for scattered parts, payload for what one gets. ratio: dense float's bytes sent
 // to these. +-: deviation over the seeds. Times are means over the steps, by the wall clock, of 4 threads that share
 // this machine's cores; exchange includes waiting for each other.
 //

@@ -2,11 +2,11 @@
 #include "executors.hpp"
 #include "few_codecs.hpp"
 
-#include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/nccl.hpp>
 #include <pith/core/buffer.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
+#include <pith/exec/cuda_executor.hpp>
 #include <pith/exec/seq.hpp>
-#include <pith/exec/stream.hpp>
 
 #include <stdexcept>
 #include <string>
@@ -19,11 +19,11 @@ namespace {
 /// Rank r has device r; the thread that makes it uses it from then on.
 void take_device(pith::thread_communicator const& ranks) {
   int devices = 0;
-  pith::detail::check_cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  pith::check_cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   if (static_cast<unsigned>(devices) < ranks.size())
     throw std::invalid_argument("train: " + std::to_string(ranks.size()) +
                                 " ranks on cuda need as many devices, found " + std::to_string(devices));
-  pith::detail::check_cuda(cudaSetDevice(static_cast<int>(ranks.rank())), "cudaSetDevice");
+  pith::check_cuda(cudaSetDevice(static_cast<int>(ranks.rank())), "cudaSetDevice");
 }
 
 struct destroy_communicator {

@@ -2,7 +2,7 @@
 #include "executors.hpp"
 #include "few_codecs.hpp"
 
-#include <pith/comm/gradient_exchange.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exec/par.hpp>
 
 namespace train {

@@ -71,7 +71,7 @@ inline double dense_bytes(task const& job) { return traffic{0, job.net.size() * 
 
 inline constexpr auto learning_notes =
     R"(payload: all bytes that a rank hands over. sent: those that leave it, 2(N-1)/N payload for a sum, (N-1) payload
-for a gathering, (N-1)/N payload for scattered parts, payload for what one gets. ratio: dense float's bytes sent
+for an all-gather, (N-1)/N payload for scattered parts, payload for what one gets. ratio: dense float's bytes sent
 to these. +-: deviation over the seeds. Times are means over the steps, by the wall clock, of {} threads that share
 this machine's cores; exchange includes waiting for each other.
 )";

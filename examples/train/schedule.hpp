@@ -5,8 +5,8 @@
 #include "network.hpp"
 #include "stopwatch.hpp"
 
-#include <pith/adapt/gradiveq.hpp>
-#include <pith/comm/gradient_exchange.hpp>
+#include <pith/control/gradiveq.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <algorithm>

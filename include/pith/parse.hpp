@@ -1,14 +1,14 @@
 // pith/parse.hpp — a codec from its text: parse<float>("ef(top_k(0.01)|qsgd<8>)").
 #pragma once
 
-#include <pith/adapt/rated.hpp>
-#include <pith/comm/g_top_k.hpp>
-#include <pith/comm/hierarchical.hpp>
-#include <pith/comm/ok_top_k.hpp>
-#include <pith/comm/ring.hpp>
-#include <pith/comm/two_shot.hpp>
-#include <pith/parse/policies.hpp>
-#include <pith/parse/stages.hpp>
+#include <pith/codec/rated.hpp>
+#include <pith/exchange/g_top_k.hpp>
+#include <pith/exchange/hierarchical.hpp>
+#include <pith/exchange/ok_top_k.hpp>
+#include <pith/exchange/ring.hpp>
+#include <pith/exchange/two_shot.hpp>
+#include <pith/parse/detail/policies.hpp>
+#include <pith/parse/detail/stages.hpp>
 #include <pith/pith.hpp>
 
 #include <stdexcept>
@@ -55,7 +55,7 @@ template <class In, class E, class F>
 any_codec<In, E> with_feedback(syntax::pipeline const& p, F const& keeps, bool loose) {
   return with_exchanged<accum<In>, E>(p, [&]<class C>(C const& codec) -> any_codec<In, E> {
     if (loose) return error_feedback(codec, keeps, unverified);
-    if constexpr (may_contract<C> || forgetful<F>) {
+    if constexpr (may_contract<C> || memoryless<F>) {
       return error_feedback(codec, keeps);
     } else {
       throw std::invalid_argument(sentence("parse: c of ef(c) must be contractive, got ", codec.name(), ": write ef(",
@@ -93,9 +93,10 @@ any_codec<In, E> codec_from(syntax::pipeline const& p) {
 ///
 ///     parse<float>("bypass(ef(top_k(0.01)|qsgd<8>), 1024)")
 ///
-///   errors   std::invalid_argument says what stands where what was expected
-///   is       the bytes of the codec of that name; any_codec::name() can be parsed again. A chain made at run time keeps
-///            its element type: nothing follows a cast; and it is gathered or, if all its stages are summable, summed
+///   errors      std::invalid_argument says what stands where what was expected
+///   properties  the bytes of the codec of that name; any_codec::name() can be parsed again. A chain made at run time
+///               keeps its element type: nothing follows a cast; and it is gathered or, if all its stages are summable,
+///               summed
 template <real In, executor E = seq_executor>
 any_codec<In, E> parse(std::string_view text) {
   auto codec = detail::codec_from<In, E>(syntax::reader::read(text));

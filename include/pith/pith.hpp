@@ -1,14 +1,14 @@
 // pith/pith.hpp — the core, the calling thread, everyday codecs and feedback; the rest is included by name.
 #pragma once
 
-#include <pith/adapt/bypass.hpp>
-#include <pith/adapt/damped.hpp>
-#include <pith/comm/all_reduce_mean.hpp>
+#include <pith/codec/any_codec.hpp>
+#include <pith/codec/bypass.hpp>
+#include <pith/codec/chain.hpp>
+#include <pith/codec/compress.hpp>
+#include <pith/codec/damped.hpp>
+#include <pith/codec/identity.hpp>
 #include <pith/comm/self.hpp>
-#include <pith/core/any_codec.hpp>
-#include <pith/core/chain.hpp>
-#include <pith/core/compress.hpp>
-#include <pith/core/identity.hpp>
+#include <pith/exchange/all_reduce_mean.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/one_sided_power_sgd.hpp>

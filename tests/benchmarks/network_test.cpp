@@ -1,4 +1,4 @@
-// tests/benchmarks/network_test.cpp — what the network benchmark exchanges, reads and foretells.
+// tests/benchmarks/network_test.cpp — what the network benchmark exchanges, reads and predicts.
 #include "support/parsed.hpp"
 
 #include "../../benchmarks/network/regret.hpp"

@@ -36,9 +36,9 @@ TEST_CASE("feedback reads and writes its residual when it encodes") {
 
 TEST_CASE("a warm start is agreed: it is read both ways") {
   auto low_rank = subject_of("power_sgd(4)");
-  auto const agreed = static_cast<double>(low_rank.agreed_bytes());
-  CHECK(agreed > 0);
-  CHECK(low_rank.encoding().read == 4 * n + agreed);
+  auto const replicated = static_cast<double>(low_rank.replicated_bytes());
+  CHECK(replicated > 0);
+  CHECK(low_rank.encoding().read == 4 * n + replicated);
 }
 
 TEST_CASE("of a payload of variable rate the used bytes are those of what is kept") {

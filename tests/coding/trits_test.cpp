@@ -40,7 +40,7 @@ TEST_CASE_TEMPLATE("what is decoded is what the stage decodes", In, float, doubl
   }
 }
 
-TEST_CASE("a fifth of a byte an element and the side record of the stage") {
+TEST_CASE("a fifth of a byte an element and the side information of the stage") {
   CHECK(pith::payload_bytes<float>(trits(terngrad()), {1000}) == 200 + 4);
   CHECK(pith::payload_bytes<float>(trits(qsgd<2>()), {1001}) == 208 + 8 * 4);
   CHECK(pith::payload_bytes<float>(trits(terngrad()), {0}) == 0);

@@ -1,8 +1,8 @@
 // tests/comm/backoff_test.cpp — a thread that waits for a transfer polls it ever more seldom.
-#include <pith/comm/backoff.hpp>
-#include <pith/comm/gradient_exchange.hpp>
+#include <pith/codec/identity.hpp>
+#include <pith/comm/detail/backoff.hpp>
 #include <pith/comm/self.hpp>
-#include <pith/core/identity.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <doctest/doctest.h>

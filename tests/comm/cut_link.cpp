@@ -1,9 +1,9 @@
 // tests/comm/cut_link.cpp — exchanges until the link is cut: run by cut_link_test.sh, one rank on each host.
 //
 //   cut_link DIRECTORY SECONDS     writes DIRECTORY/begun.RANK behind a step, and DIRECTORY/ended.RANK with the error
-#include <pith/comm/gradient_exchange.hpp>
+#include <pith/codec/identity.hpp>
 #include <pith/comm/mpi.hpp>
-#include <pith/core/identity.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // tests/comm/mpi_faults_test.cpp — MPI ranks that say something else than expected, or nothing.
-#include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/mpi.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>

@@ -78,7 +78,7 @@ namespace {
 struct on_device : pith::seq_executor {
   using space = pith::device_space;
 };
-static_assert(pith::communicates_in_full<pith::mpi_communicator, on_device>);
+static_assert(pith::has_all_collectives<pith::mpi_communicator, on_device>);
 
 }  // namespace
 

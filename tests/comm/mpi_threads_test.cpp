@@ -1,7 +1,7 @@
 // tests/comm/mpi_threads_test.cpp — MPI that was not told of threads is called by its own alone.
-#include <pith/comm/gradient_exchange.hpp>
+#include <pith/codec/identity.hpp>
 #include <pith/comm/mpi.hpp>
-#include <pith/core/identity.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <doctest/doctest.h>

@@ -1,13 +1,13 @@
 // tests/comm/nccl_order_test.cpp — what follows what on the streams of an exchange over NCCL, whose calls and those of
 // CUDA are queues on the host here: what no event orders runs in the worst order.
-#include <pith/comm/g_top_k.hpp>
-#include <pith/comm/gradient_exchange.hpp>
-#include <pith/comm/hierarchical.hpp>
+#include <pith/codec/identity.hpp>
 #include <pith/comm/nccl.hpp>
-#include <pith/comm/ring.hpp>
 #include <pith/comm/threads.hpp>
-#include <pith/comm/two_shot.hpp>
-#include <pith/core/identity.hpp>
+#include <pith/exchange/g_top_k.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
+#include <pith/exchange/hierarchical.hpp>
+#include <pith/exchange/ring.hpp>
+#include <pith/exchange/two_shot.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>

@@ -1,10 +1,10 @@
 // tests/comm/nccl_test.cu — NCCL's communicators of one rank and, where there are as many devices, of several.
-#include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/nccl.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
+#include <pith/exec/cuda_executor.hpp>
 #include <pith/exec/seq.hpp>
-#include <pith/exec/stream.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/sparsify/top_k.hpp>
@@ -24,14 +24,15 @@ using support::replayed;
 
 namespace {
 
-static_assert(pith::exchanges<pith::nccl_communicator, pith::cuda_executor> &&
-              pith::communicates_in_full<pith::nccl_communicator, pith::cuda_executor>);
+static_assert(pith::exchange_communicator<pith::nccl_communicator, pith::cuda_executor> &&
+              pith::has_all_collectives<pith::nccl_communicator, pith::cuda_executor>);
 
 /// NCCL does not serve host memory, and says so by having no such call.
 struct on_host {
   using space = pith::host_space;
 };
-static_assert(!pith::gathers<pith::nccl_communicator, on_host> && !pith::reduces<pith::nccl_communicator, on_host>);
+static_assert(!pith::has_all_gather<pith::nccl_communicator, on_host> &&
+              !pith::has_all_reduce<pith::nccl_communicator, on_host>);
 
 /// A NCCL communicator of this rank alone.
 ncclComm_t of_one() {

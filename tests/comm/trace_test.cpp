@@ -1,9 +1,9 @@
 // tests/comm/trace_test.cpp — what an exchange notes of its time, and that work is done under transfers.
-#include <pith/comm/gradient_exchange.hpp>
+#include <pith/codec/identity.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/comm/trace.hpp>
-#include <pith/core/identity.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
@@ -44,13 +44,13 @@ struct quarters : pith::identity {
   }
   template <pith::real In, pith::executor E>
   void produce(E const& exec, pith::call const&, pith::shape const&, unsigned, unsigned round,
-               pith::stream_on<E, In const> x, pith::span_on<E, std::byte> out, pith::no_state const&, pith::no_state&,
+               pith::values_on<E, In const> x, pith::span_on<E, std::byte> out, pith::no_state const&, pith::no_state&,
                pith::workspace_on<E>&) const {
     exec.copy(out.data(), x.data + round * out.size() / sizeof(In), out.size());
   }
   template <pith::real In, pith::executor E>
   void absorb(E const& exec, pith::call const&, pith::shape const& dims, unsigned ranks, unsigned round,
-              pith::received_on<E> in, pith::stream_on<E, In> x, pith::no_state&, pith::no_state&,
+              pith::received_on<E> in, pith::values_on<E, In> x, pith::no_state&, pith::no_state&,
               pith::workspace_on<E>&) const {
     auto const n = dims.n / 4;
     exec.fill(x.data + round * n, std::byte{}, n * sizeof(In));

@@ -1,9 +1,9 @@
 // tests/compile_fail/exchanges.cpp — policies that choose no codec, controllers that lack a function, and a probe on a device.
-#include <pith/adapt/fixed_schedule.hpp>
-#include <pith/adapt/rated.hpp>
-#include <pith/comm/adaptive_exchange.hpp>
-#include <pith/comm/gradient_exchange.hpp>
+#include <pith/codec/rated.hpp>
 #include <pith/comm/self.hpp>
+#include <pith/control/adaptive_exchange.hpp>
+#include <pith/control/fixed_schedule.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/pith.hpp>
 #include <pith/plan/probe.hpp>
 
@@ -25,7 +25,7 @@ struct unique_controller : pith::fixed_schedule {
   unique_controller(unique_controller&&) = default;
 };
 
-struct device_executor : pith::detail::archetype {
+struct device_executor : pith::archetype {
   using space = pith::device_space;
 };
 

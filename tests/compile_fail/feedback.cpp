@@ -13,18 +13,18 @@ struct clip : pith::pipeable {
 
   std::string name() const { return "clip"; }
   template <pith::executor E>
-  void encode(E const&, pith::shape const&, pith::stream_on<E, float const>, pith::encoded_on<E, float>,
+  void encode(E const&, pith::shape const&, pith::values_on<E, float const>, pith::encoded_on<E, float>,
               pith::workspace_on<E>&) const {}
   template <pith::executor E>
-  void decode(E const&, pith::shape const&, pith::encoded_on<E, float const>, pith::stream_on<E, float>,
+  void decode(E const&, pith::shape const&, pith::encoded_on<E, float const>, pith::values_on<E, float>,
               pith::workspace_on<E>&) const {}
 };
 
 /// A policy that changes its state too early, once a round.
 struct impatient : pith::residual {
   template <class In, pith::executor E>
-  void compensate(E const&, pith::call const&, pith::shape const&, pith::stream_on<E, In const>,
-                  pith::stream_on<E, pith::accum<In>>, pith::residual::local<pith::accum<In>, E>&,
+  void compensate(E const&, pith::call const&, pith::shape const&, pith::values_on<E, In const>,
+                  pith::values_on<E, pith::accum<In>>, pith::residual::local<pith::accum<In>, E>&,
                   pith::workspace_on<E>&) const {}
 };
 

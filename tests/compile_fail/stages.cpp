@@ -6,7 +6,7 @@ namespace sample {
 using pith::encoded_on;
 using pith::executor;
 using pith::shape;
-using pith::stream_on;
+using pith::values_on;
 using pith::workspace_on;
 
 template <class In>
@@ -16,9 +16,9 @@ struct complete : pith::pipeable {
 
   std::string name() const { return "complete"; }
   template <executor E>
-  void encode(E const&, shape const&, stream_on<E, In const>, encoded_on<E, In>, workspace_on<E>&) const {}
+  void encode(E const&, shape const&, values_on<E, In const>, encoded_on<E, In>, workspace_on<E>&) const {}
   template <executor E>
-  void decode(E const&, shape const&, encoded_on<E, In const>, stream_on<E, In>, workspace_on<E>&) const {}
+  void decode(E const&, shape const&, encoded_on<E, In const>, values_on<E, In>, workspace_on<E>&) const {}
 };
 
 struct stranger {
@@ -27,9 +27,9 @@ struct stranger {
 
   std::string name() const { return "stranger"; }
   template <executor E>
-  void encode(E const&, shape const&, stream_on<E, float const>, encoded_on<E, float>, workspace_on<E>&) const {}
+  void encode(E const&, shape const&, values_on<E, float const>, encoded_on<E, float>, workspace_on<E>&) const {}
   template <executor E>
-  void decode(E const&, shape const&, encoded_on<E, float const>, stream_on<E, float>, workspace_on<E>&) const {}
+  void decode(E const&, shape const&, encoded_on<E, float const>, values_on<E, float>, workspace_on<E>&) const {}
 };
 
 struct nameless : complete<float> {
@@ -46,7 +46,7 @@ struct without_encode : pith::pipeable {
 
   std::string name() const { return "without_encode"; }
   template <executor E>
-  void decode(E const&, shape const&, encoded_on<E, float const>, stream_on<E, float>, workspace_on<E>&) const {}
+  void decode(E const&, shape const&, encoded_on<E, float const>, values_on<E, float>, workspace_on<E>&) const {}
 };
 
 struct without_decode : pith::pipeable {
@@ -55,7 +55,7 @@ struct without_decode : pith::pipeable {
 
   std::string name() const { return "without_decode"; }
   template <executor E>
-  void encode(E const&, shape const&, stream_on<E, float const>, encoded_on<E, float>, workspace_on<E>&) const {}
+  void encode(E const&, shape const&, values_on<E, float const>, encoded_on<E, float>, workspace_on<E>&) const {}
 };
 
 struct wide_sign {
@@ -95,13 +95,13 @@ int main() {
   // expected-error {{pith: a stage must declare template <class In> using output = what it emits}}
   without_output() | select;
 #elif defined(WITHOUT_ENCODE)
-  // expected-error {{pith: a stage must have void encode(exec, [call,] shape, stream<In const>, encoded<Out>,}}
+  // expected-error {{pith: a stage must have void encode(exec, [call,] shape, value_view<In const>, encoded<Out>,}}
   without_encode() | select;
 #elif defined(WITHOUT_DECODE)
-  // expected-error {{pith: a stage must have void decode(exec, [call,] shape, encoded<Out const>, stream<In>,}}
+  // expected-error {{pith: a stage must have void decode(exec, [call,] shape, encoded<Out const>, value_view<In>,}}
   without_decode() | select;
 #elif defined(EXPLAINED)
-  // expected-error {{pith: a stage must have void decode(exec, [call,] shape, encoded<Out const>, stream<In>,}}
+  // expected-error {{pith: a stage must have void decode(exec, [call,] shape, encoded<Out const>, value_view<In>,}}
   pith::explain_stage<without_decode>();
 #elif defined(ORDER)
   // expected-error {{pith: these stages do not fit: the right one cannot take the values that the left one emits}}
@@ -117,7 +117,7 @@ int main() {
   pith::qsgd<1>();
 #elif defined(TOO_MANY_BITS)
   // expected-error {{pith: packed<Bits> needs 1 <= Bits <= 16}}
-  pith::stream<pith::packed<17>>();
+  pith::value_view<pith::packed<17>>();
 #elif defined(NO_RULE)
   // expected-error {{pith: scalar_quantizer<Rule> needs bits, draws, code and value}}
   pith::scalar_quantizer<stranger>({}, 128);
@@ -127,6 +127,6 @@ int main() {
 #else
   auto const codec = complete<float>() | select | pith::qsgd<4>();
   pith::explain_stage<decltype(codec)>();
-  return codec.name().empty() || pith::stream<pith::packed<16>>().capacity != 0;
+  return codec.name().empty() || pith::value_view<pith::packed<16>>().capacity != 0;
 #endif
 }

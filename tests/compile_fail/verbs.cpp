@@ -9,8 +9,8 @@
 #ifdef ASSOCIATIVE_MATH
 #define __ASSOCIATIVE_MATH__ 1
 #endif
-#include <pith/comm/mean_norm.hpp>
-#include <pith/core/batch.hpp>
+#include <pith/codec/batch.hpp>
+#include <pith/exchange/mean_norm.hpp>
 #include <pith/pith.hpp>
 
 #include <vector>

@@ -10,7 +10,7 @@ namespace sample {
 /// An executor on device memory, declared only.
 struct gpu {
   using space = pith::device_space;
-  static constexpr std::uint32_t block_span = 512;
+  static constexpr std::uint32_t items_per_block = 512;
   static constexpr char const* name() { return "gpu"; }
 
   template <class F>

@@ -1,6 +1,6 @@
 // tests/core/elementary_test.cpp — ln and exp against those of long double.
+#include <pith/core/detail/elementary.hpp>
 #include <pith/core/digest.hpp>
-#include <pith/core/elementary.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // tests/core/float_environment_test.cpp — the same bytes, however the caller has set its floating point unit.
-#include <pith/core/compress.hpp>
+#include <pith/codec/compress.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/error_feedback.hpp>

@@ -1,6 +1,6 @@
 // tests/core/pack_test.cpp — symbols into bytes and back, for every width and count.
-#include <pith/core/pack.hpp>
-#include <pith/core/stream.hpp>
+#include <pith/core/detail/pack.hpp>
+#include <pith/core/values.hpp>
 
 #include <doctest/doctest.h>
 
@@ -62,12 +62,12 @@ TEST_CASE("a group is eight elements and the last one may be short") {
 }
 
 TEST_CASE("a packed stream takes whole bytes at its end only") {
-  CHECK(pith::stream_bytes<pith::packed<1>>(0) == 0);
-  CHECK(pith::stream_bytes<pith::packed<1>>(1) == 1);
-  CHECK(pith::stream_bytes<pith::packed<1>>(9) == 2);
-  CHECK(pith::stream_bytes<pith::packed<3>>(8) == 3);
-  CHECK(pith::stream_bytes<pith::packed<3>>(11) == 5);
-  CHECK(pith::stream_bytes<pith::packed<16>>(3) == 6);
-  CHECK(pith::stream_bytes<float>(3) == 12);
-  CHECK(pith::stream_bytes<double>(3) == 24);
+  CHECK(pith::value_bytes<pith::packed<1>>(0) == 0);
+  CHECK(pith::value_bytes<pith::packed<1>>(1) == 1);
+  CHECK(pith::value_bytes<pith::packed<1>>(9) == 2);
+  CHECK(pith::value_bytes<pith::packed<3>>(8) == 3);
+  CHECK(pith::value_bytes<pith::packed<3>>(11) == 5);
+  CHECK(pith::value_bytes<pith::packed<16>>(3) == 6);
+  CHECK(pith::value_bytes<float>(3) == 12);
+  CHECK(pith::value_bytes<double>(3) == 24);
 }

@@ -1,5 +1,5 @@
 // tests/core/summation_test.cpp — the tree of sums, against a recursive drawing of it.
-#include <pith/core/summation.hpp>
+#include <pith/core/detail/summation.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <doctest/doctest.h>

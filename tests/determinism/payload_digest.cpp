@@ -64,17 +64,17 @@
 //     0bae471cb6ee3b00
 //   accordion(0.01,0.001,0.2)
 //     f2628fb2cca53d68
-#include <pith/adapt/accordion.hpp>
-#include <pith/adapt/gravac.hpp>
 #include <pith/coding/trits.hpp>
+#include <pith/control/accordion.hpp>
+#include <pith/control/gravac.hpp>
 #include <pith/core/digest.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
-#include <pith/survey/adaptive_threshold.hpp>
-#include <pith/survey/inceptionn.hpp>
-#include <pith/survey/sketch_ml.hpp>
+#include <pith/reference/adaptive_threshold.hpp>
+#include <pith/reference/inceptionn.hpp>
+#include <pith/reference/sketch_ml.hpp>
 
 #include <cinttypes>
 #include <cstdio>

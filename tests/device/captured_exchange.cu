@@ -1,7 +1,7 @@
 // tests/device/captured_exchange.cu — a whole step of an exchange is captured in a graph and replayed.
-#include <pith/comm/gradient_exchange.hpp>
-#include <pith/comm/policy.hpp>
 #include <pith/comm/self.hpp>
+#include <pith/exchange/codec_policy.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/qsgd.hpp>

@@ -1,10 +1,10 @@
 // tests/device/chains.hpp — cases of stages in a row, and what goes around them.
 #pragma once
 
-#include <pith/adapt/bypass.hpp>
-#include <pith/adapt/damped.hpp>
-#include <pith/adapt/rated.hpp>
-#include <pith/core/chain.hpp>
+#include <pith/codec/bypass.hpp>
+#include <pith/codec/chain.hpp>
+#include <pith/codec/damped.hpp>
+#include <pith/codec/rated.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scaled_sign.hpp>

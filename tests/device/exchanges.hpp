@@ -1,11 +1,11 @@
 // tests/device/exchanges.hpp — cases of what a group of one receives of codecs that exchange for themselves.
 #pragma once
 
-#include <pith/comm/g_top_k.hpp>
-#include <pith/comm/hierarchical.hpp>
-#include <pith/comm/ok_top_k.hpp>
-#include <pith/comm/ring.hpp>
-#include <pith/comm/two_shot.hpp>
+#include <pith/exchange/g_top_k.hpp>
+#include <pith/exchange/hierarchical.hpp>
+#include <pith/exchange/ok_top_k.hpp>
+#include <pith/exchange/ring.hpp>
+#include <pith/exchange/two_shot.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/quantize/sign.hpp>
 #include <pith/quantize/summed_sign.hpp>

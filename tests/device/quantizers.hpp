@@ -1,9 +1,9 @@
 // tests/device/quantizers.hpp — cases of scalar quantizers: of small, large and no buckets.
 #pragma once
 
+#include <pith/codec/chain.hpp>
+#include <pith/codec/identity.hpp>
 #include <pith/coding/trits.hpp>
-#include <pith/core/chain.hpp>
-#include <pith/core/identity.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/eight_bit.hpp>

@@ -1,7 +1,7 @@
 // tests/device/random_entries.hpp — cases of random entries, and runs of elements as words of a codebook.
 #pragma once
 
-#include <pith/core/chain.hpp>
+#include <pith/codec/chain.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>

@@ -1,7 +1,7 @@
 // tests/device/selections.hpp — cases of the largest entries, found by one block and by many, from candidates and from all.
 #pragma once
 
-#include <pith/core/chain.hpp>
+#include <pith/codec/chain.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>

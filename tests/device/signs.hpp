@@ -1,8 +1,8 @@
 // tests/device/signs.hpp — cases of quantizers of one symbol or two signs.
 #pragma once
 
+#include <pith/codec/chain.hpp>
 #include <pith/coding/trits.hpp>
-#include <pith/core/chain.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/one_bit.hpp>
 #include <pith/quantize/qsgd.hpp>

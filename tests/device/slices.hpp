@@ -1,7 +1,7 @@
 // tests/device/slices.hpp — cases of slices along a basis, in order and as a convolution has them.
 #pragma once
 
-#include <pith/core/chain.hpp>
+#include <pith/codec/chain.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
 #include <pith/vector/conv_shape.hpp>
 #include <pith/vector/pca.hpp>

@@ -1,7 +1,7 @@
 // tests/device/sums.hpp — cases of what is decoded of three payloads.
 #pragma once
 
-#include <pith/core/chain.hpp>
+#include <pith/codec/chain.hpp>
 #include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/natural.hpp>
 #include <pith/quantize/qsgd.hpp>

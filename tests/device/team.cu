@@ -2,8 +2,8 @@
 //
 // A block repeats them in one fast memory, where another thread reads each result before the next one is written: so a
 // barrier too few is a race. Sizes are of several rounds.
-#include <pith/core/summation.hpp>
-#include <pith/core/then.hpp>
+#include <pith/core/detail/last_block.hpp>
+#include <pith/core/detail/summation.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -78,7 +78,7 @@ struct collectives {
 
   template <class Team>
   PITH_HD void double_each(Team const& team, float* x) const {
-    team.for_each_run(n, pith::detail::lie_well(x), [=](std::uint32_t i, auto const& run) {
+    team.for_each_run(n, pith::detail::is_vector_aligned(x), [=](std::uint32_t i, auto const& run) {
       auto const own = run.read(x + i);
       run.write(x + i, [&](std::uint32_t j) { return 2 * own[j]; });
     });
@@ -183,7 +183,7 @@ TEST_CASE("a block of threads that arrives again and again is the last once") {
   exec.fill(words.data(), std::byte{1}, words.size_bytes() - sizeof(std::uint32_t));
   exec.fill(words.data() + words.size() - 1, std::byte{0}, sizeof(std::uint32_t));
   auto* const sums = words.data() + blocks * 1000;
-  using body = pith::detail::then<nothing, add_numbers>;
+  using body = pith::detail::with_last_block<nothing, add_numbers>;
   auto const work = body{{}, {words.data(), sums}, blocks, sums + 1000};
   pith::detail::launch<body>(stream.get(), pith::detail::block_kernel<body>, work, blocks, 2, 0);
   auto found = std::vector<std::uint32_t>(words.size());

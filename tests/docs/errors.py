@@ -17,7 +17,7 @@ THROWING = {
     "require": (INVALID, "pith::", 1),
     "require_wire": ("wire_error", "pith::wire::", 1),
 }
-FAILING = {"comm/threads.hpp": ("communication_error", "pith::thread_communicator: ", 0), "comm/mpi_request.hpp": ("communication_error", "", 0)}
+FAILING = {"comm/threads.hpp": ("communication_error", "pith::thread_communicator: ", 0), "comm/detail/mpi_request.hpp": ("communication_error", "", 0)}
 
 HEADINGS = {
     INVALID: "an argument, a text, a state, or a call at the wrong time: nothing has changed",

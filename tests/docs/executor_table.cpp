@@ -1,6 +1,6 @@
 // tests/docs/executor_table.cpp — prints the table of docs/executors.md: codecs, executors and element types.
+#include <pith/codec/chain.hpp>
 #include <pith/coding/trits.hpp>
-#include <pith/core/chain.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/ef21.hpp>
@@ -37,7 +37,7 @@
 namespace {
 
 /// An executor on a device, as far as a codec is compiled against one.
-struct device : pith::detail::archetype {
+struct device : pith::archetype {
   using space = pith::device_space;
 };
 

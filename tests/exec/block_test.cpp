@@ -1,5 +1,5 @@
 // tests/exec/block_test.cpp — bodies that a team of threads shares make the bytes of one thread, without a race.
-#include <pith/core/summation.hpp>
+#include <pith/core/detail/summation.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/lowrank/one_sided_power_sgd.hpp>
 

@@ -1,8 +1,8 @@
 // tests/exec/cuda_team_test.cpp — what the threads of a CUDA block make together is what one thread makes.
 #include "support/emulated_block.hpp"
 
-#include <pith/core/summation.hpp>
-#include <pith/exec/cuda_team.cuh>
+#include <pith/core/detail/summation.hpp>
+#include <pith/exec/detail/cuda_team.cuh>
 
 #include <doctest/doctest.h>
 
@@ -92,7 +92,7 @@ TEST_CASE("runs are groups that make up all elements wherever they lie") {
       auto const x = values(n + skipped);
       same_by_a_block(n, [&](auto team, std::uint32_t* to) {
         auto const* const from = x.data() + skipped;
-        auto const well = pith::detail::lie_well(from) && pith::detail::lie_well(to);
+        auto const well = pith::detail::is_vector_aligned(from) && pith::detail::is_vector_aligned(to);
         team.for_each_run(n, well, [=](std::uint32_t begin, auto const& run) {
           auto const own = run.read(from + begin);
           run.write(to + begin, [&](std::uint32_t i) { return std::bit_cast<std::uint32_t>(own[i]); });
@@ -119,7 +119,7 @@ TEST_CASE("rows of a known width are merged as by one thread, whatever the merge
   }
 }
 
-TEST_CASE("the last of some blocks knows that it is, and the next ones begin anew") {
+TEST_CASE("the last of some blocks knows that it is, and the next ones begin again") {
   static std::uint32_t arrived;
   arrived = 0;
   same_by_a_block(6, [&](auto team, std::uint32_t* to) {

@@ -1,7 +1,7 @@
 // tests/exec/cuda_test.cu — a stream's primitives on a device, and steps that are captured in a graph and replayed.
-#include <pith/comm/mean_norm.hpp>
 #include <pith/comm/self.hpp>
-#include <pith/core/summation.hpp>
+#include <pith/core/detail/summation.hpp>
+#include <pith/exchange/mean_norm.hpp>
 
 #include <limits>
 
@@ -183,7 +183,7 @@ TEST_CASE("a captured step is replayed and draws other random numbers each time"
   auto run = execution<float, pith::cuda_executor, decltype(codec)>(pith::on(stream.get()), codec, dims);
   expected.step();
   run.step();  // so that no kernel is loaded while a graph is captured
-  using pith::detail::check_cuda;
+  using pith::check_cuda;
   check_cuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal), "begin");
   run.step();
   cudaGraph_t graph = nullptr;

@@ -1,6 +1,6 @@
 // tests/feedback/ef21_test.cpp — estimates that all ranks agree on, and what is sent to improve them.
-#include <pith/core/chain.hpp>
-#include <pith/core/identity.hpp>
+#include <pith/codec/chain.hpp>
+#include <pith/codec/identity.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
@@ -38,11 +38,11 @@ void agrees(C const& codec, double eta, pith::shape dims) {
     auto g = std::vector<std::vector<In>>();
     for (unsigned r = 0; r < ranks; ++r) g.push_back(narrow<In>(normal_vector(n, 10 * step + r)));
     auto const x = all.all_reduce(g);
-    auto const agreed = kept(policy_state(all.agreed(0)).estimate);
+    auto const replicated = kept(policy_state(all.replicated(0)).estimate);
     auto const own = [&](unsigned r) { return kept(policy_state(all.local(r)).estimate); };
     unsigned wrong = 0;
     for (unsigned r = 0; r < ranks; ++r) {
-      CHECK(kept(policy_state(all.agreed(r)).estimate) == agreed);
+      CHECK(kept(policy_state(all.replicated(r)).estimate) == replicated);
       CHECK(same_bytes(x[r], x[0]));
     }
     auto const a = own(0), b = own(1), c = own(2);
@@ -52,8 +52,8 @@ void agrees(C const& codec, double eta, pith::shape dims) {
     // `most` that are divided by 3, by a third that is rounded, and the agreed estimate: (1 + 10 / 3 + 4 + 1) `most`.
     bound += 10 * roundoff<A>() * most;
     for (std::size_t i = 0; i < n; ++i) {
-      wrong += !(std::abs(agreed[i] - (a[i] + b[i] + c[i]) / 3) <= bound);
-      wrong += widen(x[0])[i] != pith::element_cast<double>(pith::element_cast<In>(static_cast<A>(agreed[i])));
+      wrong += !(std::abs(replicated[i] - (a[i] + b[i] + c[i]) / 3) <= bound);
+      wrong += widen(x[0])[i] != pith::element_cast<double>(pith::element_cast<In>(static_cast<A>(replicated[i])));
     }
     CHECK(wrong == 0);
   }
@@ -98,14 +98,14 @@ TEST_CASE("with a running mean of one rank and no loss it is SGD with momentum")
   CHECK(t.all_reduce(of({0, 0, 0})) == of({1.5, -1, 0.25}));
 }
 
-TEST_CASE("where what all receive is no number all begin anew, and agree again") {
+TEST_CASE("where what all receive is no number all begin again, and agree again") {
   auto all = group<float, estimated<pith::top_k<>>>(estimated<pith::top_k<>>(pith::top_k(1), ef21()), {3}, 2);
   all.all_reduce({of({1, 2, 3}), of({3, 2, 1})});
   auto const x = all.all_reduce({of({1, not_a_number, 3}), of({3, 2, 1})});
   CHECK(std::isnan(x[0][1]));
   CHECK(x[0][0] == 2);
   for (unsigned r = 0; r < 2; ++r) {
-    CHECK(kept(policy_state(all.agreed(r)).estimate)[1] == 0);
+    CHECK(kept(policy_state(all.replicated(r)).estimate)[1] == 0);
     CHECK(kept(policy_state(all.local(r)).estimate)[1] == 0);
   }
   CHECK(all.all_reduce({of({1, 5, 3}), of({3, 7, 1})})[1] == of({2, 6, 2}));
@@ -122,7 +122,7 @@ TEST_CASE("a new loss scale rescales what all agree on too") {
     one.all_reduce(narrow<float>(normal_vector(20, step)));
     two.all_reduce(narrow<float>(twice(normal_vector(20, step))));
   }
-  one.codec().rescale(pith::seq, 2, one.state().agreed(), one.state().local());
+  one.codec().rescale(pith::seq, 2, one.state().replicated(), one.state().local());
   auto const g = narrow<float>(twice(normal_vector(20, 4)));
   CHECK(one.all_reduce(g) == two.all_reduce(g));  // powers of two scale floats exactly
 }
@@ -130,7 +130,7 @@ TEST_CASE("a new loss scale rescales what all agree on too") {
 TEST_CASE("where nothing is lost nothing is kept") {
   auto t = trial<float, estimated<pith::identity>>(estimated<pith::identity>(pith::identity(), ef21()), {20});
   CHECK(policy_state(t.state().local()).estimate.size() == 0);
-  CHECK(policy_state(t.state().agreed()).estimate.size() == 0);
+  CHECK(policy_state(t.state().replicated()).estimate.size() == 0);
   auto const g = narrow<float>(normal_vector(20, 1));
   CHECK(t.all_reduce(g) == g);
 }

@@ -1,10 +1,10 @@
 // tests/feedback/error_feedback_test.cpp — nothing is lost: what is sent and what is kept add up to the gradients.
-#include <pith/adapt/bypass.hpp>
-#include <pith/adapt/damped.hpp>
-#include <pith/comm/all_reduce_mean.hpp>
+#include <pith/codec/bypass.hpp>
+#include <pith/codec/chain.hpp>
+#include <pith/codec/damped.hpp>
+#include <pith/codec/identity.hpp>
 #include <pith/comm/self.hpp>
-#include <pith/core/chain.hpp>
-#include <pith/core/identity.hpp>
+#include <pith/exchange/all_reduce_mean.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/lowrank/power_sgd.hpp>
@@ -54,7 +54,7 @@ void conserves(C const& codec, pith::shape dims, bool collectively) {
     if (step % 4 == 2) g[n / 3] = pith::element_cast<In>(step % 8 == 2 ? not_a_number : infinity);
     auto const y = widen(collectively ? t.all_reduce(g) : t.roundtrip(g));
     auto now = residual_of(t.state());
-    if (fed.is_exact(dims)) now.resize(n);
+    if (fed.is_lossless(dims)) now.resize(n);
     auto const x = widen(g);
     unsigned changed = 0, lost = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -258,8 +258,9 @@ TEST_CASE("a chain that does not contract at this size is refused with its remed
 TEST_CASE("a policy may settle with the mean") {
   struct announcing : pith::residual {
     std::string name() const { return "announcing"; }
-    void settle(pith::seq_executor const& exec, pith::call const&, pith::shape const& dims, pith::stream<float> mean,
-                pith::no_state&, local<float, pith::seq_executor>&, pith::workspace<>&) const {
+    void after_exchange(pith::seq_executor const& exec, pith::call const&, pith::shape const& dims,
+                        pith::value_view<float> mean, pith::no_state&, local<float, pith::seq_executor>&,
+                        pith::workspace<>&) const {
       exec.for_each_index(dims.n, pith::detail::scale<float, float>{mean.data, mean.data, 2});
     }
   };

@@ -1,6 +1,6 @@
 // tests/feedback/momentum_correction_test.cpp — momentum of what waits, and gradients that are clipped before it.
-#include <pith/core/chain.hpp>
-#include <pith/core/identity.hpp>
+#include <pith/codec/chain.hpp>
+#include <pith/codec/identity.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/feedback/momentum_correction.hpp>
 #include <pith/lowrank/power_sgd.hpp>
@@ -61,7 +61,7 @@ void conserves(C const& codec, pith::momentum_options const& options, pith::shap
   auto const n = static_cast<std::size_t>(dims.n);
   auto const eps = roundoff<A>();
   auto t = corrects<In>(codec, momentum_correction(0.875, options), dims);
-  auto const masks = options.masks && !pith::detail::is_exact(codec, dims);
+  auto const masks = options.masks && !pith::detail::is_lossless(codec, dims);
   auto oracle = std::vector<momentum_oracle>(n, {0.875, 0, 0, options.nesterov, masks});
   auto given = std::vector<double>(n), sent = given, v = given, bound = given;
   for (std::uint64_t step = 1; step <= 12; ++step) {

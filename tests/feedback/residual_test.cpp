@@ -23,14 +23,14 @@ struct moments {
   [[gnu::noinline]] std::vector<double> compensate(std::vector<double> const& g) {
     auto const x = narrow<In>(g);
     auto p = std::vector<A>(g.size());
-    policy.compensate(pith::seq, {}, dims, pith::stream<In const>{x.data(), dims.n}, pith::stream<A>{p.data(), dims.n},
-                      local, ws);
+    policy.compensate(pith::seq, {}, dims, pith::value_view<In const>{x.data(), dims.n},
+                      pith::value_view<A>{p.data(), dims.n}, local, ws);
     return widen(p);
   }
-  void commit(std::vector<double> const& p, std::vector<double> const& sent) {
+  void update(std::vector<double> const& p, std::vector<double> const& sent) {
     auto const a = narrow<A>(p), b = narrow<A>(sent);
-    policy.commit(pith::seq, {}, dims, pith::stream<A const>{a.data(), dims.n}, pith::stream<A const>{b.data(), dims.n},
-                  local, ws);
+    policy.update(pith::seq, {}, dims, pith::value_view<A const>{a.data(), dims.n},
+                  pith::value_view<A const>{b.data(), dims.n}, local, ws);
   }
   std::vector<double> kept() {
     return widen(std::vector<A>(local.residual.data(), local.residual.data() + local.residual.size()));
@@ -42,7 +42,7 @@ struct moments {
 TEST_CASE_TEMPLATE("what was not sent is added to the next gradient", In, float, double, pith::half, pith::bfloat16) {
   auto f = moments<In>{pith::residual(), {3}};
   CHECK(f.compensate({1, -2, 4}) == std::vector<double>{1, -2, 4});
-  f.commit({1, -2, 4}, {0.5, -3, 4});
+  f.update({1, -2, 4}, {0.5, -3, 4});
   CHECK(f.kept() == std::vector<double>{0.5, 1, 0});
   CHECK(f.compensate({1, 1, 1}) == std::vector<double>{1.5, 2, 1});
 }
@@ -50,21 +50,21 @@ TEST_CASE_TEMPLATE("what was not sent is added to the next gradient", In, float,
 TEST_CASE("beta decays the residual and gamma scales the gradient, from the first step on") {
   auto f = moments<float>{pith::residual(0.5, 0.25), {2}};
   CHECK(f.compensate({4, -8}) == std::vector<double>{1, -2});
-  f.commit({1, -2}, {0, -3});
+  f.update({1, -2}, {0, -3});
   CHECK(f.kept() == std::vector<double>{0.5, 0.5});
   CHECK(f.compensate({4, 4}) == std::vector<double>{1.5, 1.5});
 }
 
 TEST_CASE("where anything is not a number the residual stays") {
   auto f = moments<float>{pith::residual(), {6}};
-  f.commit({1, 2, 3, 4, 5, 6}, std::vector<double>(6));
-  f.commit({not_a_number, 9, infinity, -infinity, 9, 9}, {0, not_a_number, 0, -infinity, infinity, 1});
+  f.update({1, 2, 3, 4, 5, 6}, std::vector<double>(6));
+  f.update({not_a_number, 9, infinity, -infinity, 9, 9}, {0, not_a_number, 0, -infinity, infinity, 1});
   CHECK(f.kept() == std::vector<double>{1, 2, 3, 4, 5, 8});
 }
 
 TEST_CASE("rescale multiplies what is kept") {
   auto f = moments<double>{pith::residual(), {2}};
-  f.commit({1, -3}, {0, 0});
+  f.update({1, -3}, {0, 0});
   auto none = pith::no_state();
   f.policy.rescale(pith::seq, 0.5, none, f.local);
   CHECK(f.kept() == std::vector<double>{0.5, -1.5});
@@ -73,6 +73,6 @@ TEST_CASE("rescale multiplies what is kept") {
 TEST_CASE("an empty tensor keeps nothing") {
   auto f = moments<float>{pith::residual(), {0}};
   CHECK(f.compensate({}).empty());
-  f.commit({}, {});
+  f.update({}, {});
   CHECK(f.kept().empty());
 }

@@ -1,7 +1,7 @@
 // tests/feedback/two_sided_test.cpp — nothing is lost on the way back either.
-#include <pith/adapt/damped.hpp>
-#include <pith/core/chain.hpp>
-#include <pith/core/identity.hpp>
+#include <pith/codec/chain.hpp>
+#include <pith/codec/damped.hpp>
+#include <pith/codec/identity.hpp>
 #include <pith/feedback/ef_sign.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/feedback/mean_residual.hpp>
@@ -39,11 +39,11 @@ void conserves(C const& codec, S const& server, pith::shape dims, F const& worke
     auto g = std::vector<std::vector<In>>();
     for (unsigned r = 0; r < ranks; ++r) g.push_back(narrow<In>(normal_vector(n, 10 * step + r)));
     auto const x = all.all_reduce(g);
-    auto const back = kept(policy_state(all.agreed(0)).residual);
+    auto const back = kept(policy_state(all.replicated(0)).residual);
     auto e = std::vector<double>(n), after = e, size = before;
     for (unsigned r = 0; r < ranks; ++r) {
       CHECK(same_bytes(x[r], x[0]));
-      CHECK(kept(policy_state(all.agreed(r)).residual) == back);
+      CHECK(kept(policy_state(all.replicated(r)).residual) == back);
       auto const own = kept(policy_state(all.local(r)).residual), of_rank = widen(g[r]);
       for (std::size_t i = 0; i < n; ++i) {
         e[i] += own[i] / ranks, given[i] += of_rank[i] / ranks;
@@ -72,7 +72,7 @@ TEST_CASE("two steps by hand: the mean is sent back as signs") {
   auto const codec = error_feedback(pith::identity(), two_sided(pith::scaled_sign()));
   auto all = group<float, std::remove_cvref_t<decltype(codec)>>(codec, {2}, 2);
   CHECK(all.all_reduce({of({1, -1}), of({5, -1})})[0] == of({2, -2}));  // of (3, -1)
-  CHECK(kept(policy_state(all.agreed(1)).residual) == std::vector<double>{1, 1});
+  CHECK(kept(policy_state(all.replicated(1)).residual) == std::vector<double>{1, 1});
   CHECK(all.all_reduce({of({0, 4}), of({0, 4})})[1] == of({3, 3}));  // of (1, 5)
 }
 
@@ -101,16 +101,16 @@ TEST_CASE("where the mean is no number the server's residual stays") {
   auto t = trial<float, std::remove_cvref_t<decltype(codec)>>(codec, {2});
   CHECK(t.all_reduce(of({1, 3})) == of({0, 3}));
   CHECK(std::isnan(t.all_reduce(of({1, not_a_number}))[1]));
-  CHECK(kept(policy_state(t.state().agreed()).residual) == std::vector<double>{2, 0});
+  CHECK(kept(policy_state(t.state().replicated()).residual) == std::vector<double>{2, 0});
 }
 
 TEST_CASE("a new loss scale rescales both sides") {
   auto const codec = error_feedback(pith::top_k(0.5), two_sided(pith::top_k(0.25)));
   auto t = trial<float, std::remove_cvref_t<decltype(codec)>>(codec, {4});
   CHECK(t.all_reduce(of({1, 2, 3, 4})) == of({0, 0, 0, 4}));
-  codec.rescale(pith::seq, 0.5, t.state().agreed(), t.state().local());
+  codec.rescale(pith::seq, 0.5, t.state().replicated(), t.state().local());
   CHECK(kept(policy_state(t.state().local()).residual) == std::vector<double>{0.5, 1, 0, 0});
-  CHECK(kept(policy_state(t.state().agreed()).residual) == std::vector<double>{0, 0, 1.5, 0});
+  CHECK(kept(policy_state(t.state().replicated()).residual) == std::vector<double>{0, 0, 1.5, 0});
 }
 
 TEST_CASE("the ranks' policy settles behind the server") {

@@ -1,8 +1,8 @@
 // tests/frozen/rows.hpp — digests of all bytes that a codec makes: rows of tests/data/frozen/rows.txt.
 #pragma once
 
-#include <pith/comm/all_reduce_mean.hpp>
 #include <pith/comm/threads.hpp>
+#include <pith/exchange/all_reduce_mean.hpp>
 
 #include <algorithm>
 #include <array>
@@ -108,7 +108,7 @@ template <class In, pith::executor E, class C, class Comm>
 std::uint64_t exchanged(E const& exec, C const& codec, pith::shape dims, Comm& comm) {
   auto made = digest();
   auto fields = field_digest(made);
-  auto comms = pith::make_rank_groups<In>(comm, codec, dims);
+  auto comms = pith::make_sub_communicators<In>(comm, codec, dims);
   auto state = pith::make_state<In>(exec, codec, dims, {0x5eed, 3, static_cast<std::uint16_t>(comm.rank())});
   auto scratch = std::vector<std::byte>(pith::workspace_bytes<In>(exec, codec, dims, comm.size()));
   for (unsigned step = 0; step < steps; ++step) {

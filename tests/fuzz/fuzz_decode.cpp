@@ -1,7 +1,7 @@
 // tests/fuzz/fuzz_decode.cpp — every decoder on any payload. The first two bytes choose the codec, the rest is the payload.
-#include <pith/survey/adaptive_threshold.hpp>
-#include <pith/survey/inceptionn.hpp>
-#include <pith/survey/sketch_ml.hpp>
+#include <pith/reference/adaptive_threshold.hpp>
+#include <pith/reference/inceptionn.hpp>
+#include <pith/reference/sketch_ml.hpp>
 #include <pith/vector/hypersphere_quantizer.hpp>
 #include <pith/vector/pca.hpp>
 

@@ -1,10 +1,10 @@
 // tests/fuzz/fuzz_messages.cpp — what other ranks send, edited: verbs, exchanges, and how ranks find out that they agree.
 // The first byte chooses the call; the rest are edits of what arrives.
-#include <pith/adapt/gradiveq.hpp>
-#include <pith/comm/adaptive_exchange.hpp>
-#include <pith/comm/all_gather.hpp>
-#include <pith/comm/gradient_exchange.hpp>
-#include <pith/comm/reduce_scatter_mean.hpp>
+#include <pith/control/adaptive_exchange.hpp>
+#include <pith/control/gradiveq.hpp>
+#include <pith/exchange/all_gather.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
+#include <pith/exchange/reduce_scatter_mean.hpp>
 #include <pith/vector/product_quantizer.hpp>
 #include <pith/wire/checked.hpp>
 

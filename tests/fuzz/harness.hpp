@@ -1,7 +1,7 @@
 // tests/fuzz/harness.hpp — a codec opens frames into memory with guards around it.
 #pragma once
 
-#include <pith/core/any_codec.hpp>
+#include <pith/codec/any_codec.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/wire/checked.hpp>
 #include <pith/wire/frame.hpp>

@@ -1,8 +1,8 @@
 // tests/fuzz/spoiled_group.hpp — one rank of a group that others damage: a communicator without threads.
 #pragma once
 
-#include <pith/comm/arguments.hpp>
 #include <pith/comm/communicator.hpp>
+#include <pith/comm/detail/arguments.hpp>
 
 #include <cstddef>
 #include <type_traits>

@@ -1,9 +1,9 @@
 // tests/fuzz/state_controllers.hpp — bytes that controllers saved.
 #pragma once
 
-#include <pith/adapt/accordion.hpp>
-#include <pith/adapt/gravac.hpp>
-#include <pith/adapt/l_greco.hpp>
+#include <pith/control/accordion.hpp>
+#include <pith/control/gravac.hpp>
+#include <pith/control/l_greco.hpp>
 
 #include <cstddef>
 #include <cstdint>

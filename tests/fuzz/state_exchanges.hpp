@@ -1,9 +1,9 @@
 // tests/fuzz/state_exchanges.hpp — bytes that exchanges saved.
 #pragma once
 
-#include <pith/comm/adaptive_exchange.hpp>
-#include <pith/comm/gradient_exchange.hpp>
-#include <pith/comm/reshard.hpp>
+#include <pith/control/adaptive_exchange.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
+#include <pith/exchange/reshard.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // tests/fuzz/state_schedules.hpp — bytes that gradiveq saved, in each of its phases.
 #pragma once
 
-#include <pith/adapt/gradiveq.hpp>
+#include <pith/control/gradiveq.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // tests/fuzz/state_vectors.hpp — bytes of bases and numbers of codebooks.
 #pragma once
 
-#include <pith/core/compress.hpp>
-#include <pith/core/host_bytes.hpp>
+#include <pith/codec/compress.hpp>
+#include <pith/core/detail/host_bytes.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/vector/hypersphere_quantizer.hpp>
 #include <pith/vector/pca.hpp>

@@ -1,6 +1,6 @@
 // tests/golden/golden_test.cpp — decoded values against those of GRACE's PyTorch code; tests/data/golden/README.md.
-#include <pith/comm/mean_norm.hpp>
-#include <pith/core/chain.hpp>
+#include <pith/codec/chain.hpp>
+#include <pith/exchange/mean_norm.hpp>
 #include <pith/feedback/ef_sign.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/feedback/momentum_correction.hpp>
@@ -98,7 +98,7 @@ TEST_CASE("one power step from a given start is the same") {
     CAPTURE(rank);
     auto t = trial<float, pith::power_sgd>(pith::power_sgd(rank), {m.size(), 64});
     auto const start = read_npy(path_of("in_powersgd_q_r" + std::to_string(rank)));
-    auto& q = t.state().agreed().q;
+    auto& q = t.state().replicated().q;
     REQUIRE(q.size() == start.values.size());
     std::memcpy(q.data(), start.values.data(), q.size_bytes());
     auto const ours = widen(t.all_reduce(narrow<float>(m)));

@@ -1,8 +1,8 @@
 // tests/golden/regressions_test.cpp — what GRACE gets wrong, where no test beside the method says so. All of them:
 //
 //     grep -rn "regression against the reference" tests
-#include <pith/comm/gradient_exchange.hpp>
-#include <pith/comm/two_shot.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
+#include <pith/exchange/two_shot.hpp>
 #include <pith/feedback/ef_sign.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
@@ -12,11 +12,11 @@
 #include <pith/quantize/sign.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/terngrad.hpp>
+#include <pith/reference/inceptionn.hpp>
+#include <pith/reference/sketch_ml.hpp>
 #include <pith/sparsify/random_k.hpp>
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
-#include <pith/survey/inceptionn.hpp>
-#include <pith/survey/sketch_ml.hpp>
 
 #include <doctest/doctest.h>
 
@@ -137,8 +137,8 @@ TEST_CASE("regression against the reference: one of 256 buckets takes a byte and
 }
 
 TEST_CASE("regression against the reference: four symbols of two bits take no byte of padding") {
-  CHECK(pith::stream_bytes<pith::packed<2>>(4) == 1);
-  CHECK(pith::stream_bytes<pith::packed<2>>(5) == 2);
+  CHECK(pith::value_bytes<pith::packed<2>>(4) == 1);
+  CHECK(pith::value_bytes<pith::packed<2>>(5) == 2);
 }
 
 TEST_CASE("regression against the reference: low-rank factors are averaged over ranks and not added up") {

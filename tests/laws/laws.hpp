@@ -1,7 +1,7 @@
 // tests/laws/laws.hpp — holds a codec to what it claims: on samples, and on the worst input that a search finds.
 #pragma once
 
-#include <pith/core/compress.hpp>
+#include <pith/codec/compress.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <algorithm>
@@ -93,16 +93,16 @@ class subject {
     std::fill(payload_.begin(), payload_.end(), garbage);
     auto ws = pith::workspace<>(pith::span<std::byte>(memory_));
     pith::detail::encode_payload<float>(codec_, pith::seq, state_.id(), state_.dims(),
-                                        pith::stream<float const>{input.data(), input.size()},
-                                        pith::span<std::byte>(payload_), state_.agreed(), state_.local(), ws);
+                                        pith::value_view<float const>{input.data(), input.size()},
+                                        pith::span<std::byte>(payload_), state_.replicated(), state_.local(), ws);
     return payload_;
   }
   vector decode(std::vector<std::byte> const& payload) {
     auto x = std::vector<float>(state_.dims().n);
     auto ws = pith::workspace<>(pith::span<std::byte>(memory_));
     pith::detail::decode_payload<float>(codec_, pith::seq, state_.id(), state_.dims(),
-                                        pith::span<std::byte const>(payload), pith::stream<float>{x.data(), x.size()},
-                                        state_.agreed(), ws);
+                                        pith::span<std::byte const>(payload),
+                                        pith::value_view<float>{x.data(), x.size()}, state_.replicated(), ws);
     return support::widen(x);
   }
   vector roundtrip(vector const& x) { return decode(encode(x)); }
@@ -329,7 +329,7 @@ class inspection {
     expect(b.roundtrip(a.roundtrip(s.x)) == b.roundtrip(s.x), "does not nest on ", s.name);
   }
 
-  /// For any values y, z behind one side record: |D(y) - D(z)| = |y - z|, or at most that of a rotation.
+  /// For any values y, z behind one side information: |D(y) - D(z)| = |y - z|, or at most that of a rotation.
   void keeps_distances() {
     using value = typename subject<C>::value;
     if constexpr (std::is_same_v<value, float>) {
@@ -372,7 +372,7 @@ class inspection {
       auto const rest = std::vector<std::byte>(
           payload.begin() + static_cast<std::ptrdiff_t>(values.size() * sizeof(value)), payload.end());
       if (rank == 0) summed.resize(values.size(), pith::element_cast<value>(0.0)), side = rest;
-      expect(rest == side, "side records differ between ranks, so payloads cannot be summed");
+      expect(rest == side, "side information differ between ranks, so payloads cannot be summed");
       for (std::size_t i = 0; i < values.size(); ++i) {
         summed[i] =
             pith::element_cast<value>(pith::element_cast<double>(summed[i]) + pith::element_cast<double>(values[i]));

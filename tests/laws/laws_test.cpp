@@ -1,10 +1,10 @@
 // tests/laws/laws_test.cpp — every codec keeps what it claims, and one that lies is caught.
 #include "laws/laws.hpp"
 
-#include <pith/adapt/damped.hpp>
+#include <pith/codec/chain.hpp>
+#include <pith/codec/damped.hpp>
+#include <pith/codec/identity.hpp>
 #include <pith/coding/trits.hpp>
-#include <pith/core/chain.hpp>
-#include <pith/core/identity.hpp>
 #include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
@@ -279,12 +279,12 @@ struct element_wise : pith::pipeable {
   std::string name() const { return "element_wise"; }
 
   template <pith::real In, pith::executor E>
-  void encode(E const&, pith::shape const& dims, pith::stream<In const> x, pith::encoded<float> y,
+  void encode(E const&, pith::shape const& dims, pith::value_view<In const> x, pith::encoded<float> y,
               pith::workspace<>&) const {
     for (std::uint64_t i = 0; i < dims.n; ++i) y.values.data[i] = F()(pith::element_cast<float>(x.data[i]));
   }
   template <pith::real In, pith::executor E>
-  void decode(E const&, pith::shape const& dims, pith::encoded<float const> y, pith::stream<In> x,
+  void decode(E const&, pith::shape const& dims, pith::encoded<float const> y, pith::value_view<In> x,
               pith::workspace<>&) const {
     for (std::uint64_t i = 0; i < dims.n; ++i) x.data[i] = pith::element_cast<In>(y.values.data[i]);
   }
@@ -315,7 +315,7 @@ struct remembering : element_wise<counted> {};
 /// Decodes twice what it was given.
 struct stretching : pith::identity {
   template <pith::real In, pith::executor E>
-  void decode(E const&, pith::shape const& dims, pith::encoded<In const> y, pith::stream<In> x,
+  void decode(E const&, pith::shape const& dims, pith::encoded<In const> y, pith::value_view<In> x,
               pith::workspace<>&) const {
     for (std::uint64_t i = 0; i < dims.n; ++i)
       x.data[i] = pith::element_cast<In>(2 * pith::element_cast<float>(y.values.data[i]));
@@ -343,7 +343,7 @@ TEST_CASE("a biased codec that claims not to be is caught") {
 TEST_CASE("what is no projection is caught") { CHECK(blames(laws::check(shrinking(), {7}), "Pythagoras")); }
 
 TEST_CASE("sums that are none are caught") {
-  CHECK(blames(laws::check(summed_top_k(0.3), {100}), "side records differ"));
+  CHECK(blames(laws::check(summed_top_k(0.3), {100}), "side information differ"));
   CHECK(blames(laws::check(squaring(), {7}), "sums do not hold"));
   CHECK(blames(laws::check(also_squaring(), {7}), "sums do not hold"));
 }

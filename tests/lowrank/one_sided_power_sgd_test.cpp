@@ -1,5 +1,5 @@
 // tests/lowrank/one_sided_power_sgd_test.cpp — a factor a step, by turns.
-#include <pith/core/saving.hpp>
+#include <pith/codec/detail/saving.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/feedback/own_residual.hpp>
@@ -50,7 +50,7 @@ double two_steps_error(Trial& t, std::vector<double> const& m, bool odd) {
   if (!odd) return one_step_error(m, warm_start(t), 2);
   auto turned = std::vector<double>();
   for (std::size_t i = 0; i < m.size(); ++i) turned.push_back(m[i % 24 * 36 + i / 24]);
-  return one_step_error(turned, kept(t.state().agreed().p), 2);
+  return one_step_error(turned, kept(t.state().replicated().p), 2);
 }
 
 /// Keeps what the rank handed over last.
@@ -88,8 +88,8 @@ TEST_CASE("one sum of the longer factor travels, or the matrix") {
   auto const x = narrow<float>(normal_vector(64, 91));
   auto t = trial<float, one_sided_power_sgd>(one_sided_power_sgd(4), {64, 8});
   CHECK(t.all_reduce(x) == x);
-  CHECK(one_sided_power_sgd(1, 4).is_exact({64, 8}) == false);
-  CHECK(one_sided_power_sgd(1, 4.1).is_exact({64, 8}));
+  CHECK(one_sided_power_sgd(1, 4).is_lossless({64, 8}) == false);
+  CHECK(one_sided_power_sgd(1, 4.1).is_lossless({64, 8}));
 }
 
 TEST_CASE("what the shorter factor leaves of the room is zero") {

@@ -1,6 +1,6 @@
 // tests/lowrank/orthonormalize_test.cpp — orthonormal columns, also of matrices that have none.
 #include <pith/exec/seq.hpp>
-#include <pith/lowrank/orthonormalize.hpp>
+#include <pith/lowrank/detail/orthonormalize.hpp>
 
 #include <doctest/doctest.h>
 

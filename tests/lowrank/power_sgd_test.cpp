@@ -1,6 +1,6 @@
 // tests/lowrank/power_sgd_test.cpp — projections on a few columns, alone and in an exchange.
-#include <pith/core/chain.hpp>
-#include <pith/core/saving.hpp>
+#include <pith/codec/chain.hpp>
+#include <pith/codec/detail/saving.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>
@@ -51,7 +51,7 @@ template <class Trial>
 std::vector<double> cold_start(Trial& t, std::size_t n) {
   auto q = std::vector<double>(n);
   for (std::size_t i = 0; i < n; ++i) {
-    q[i] = static_cast<double>(pith::detail::bell<float>::at(pith::draws(pith::shared(t.state().id())), i));
+    q[i] = static_cast<double>(pith::detail::approx_normal<float>::at(pith::draws(pith::shared(t.state().id())), i));
   }
   return q;
 }
@@ -82,14 +82,14 @@ TEST_CASE_TEMPLATE("vectors and small matrices are sent as they are", In, float,
 
 TEST_CASE("factors are sent from min_rate times their values on") {
   // r (rows + columns) is 2 (8 + 8 m) values for 64 m elements: 4 m / (m + 1) times as many.
-  CHECK(!power_sgd(2, 3).is_exact({64 * 3, 8}));
-  CHECK(power_sgd(2, 3.01).is_exact({64 * 3, 8}));
-  CHECK(power_sgd(2, 3).is_exact({64 * 2, 8}));
-  CHECK(!power_sgd(2).is_exact({64, 8}));
-  CHECK(power_sgd(2, 2.5).is_exact({64, 8}));
-  CHECK(!power_sgd(4, 1).is_exact({64, 8}));  // 64 values for 64 elements
-  CHECK(power_sgd(5, 1).is_exact({64, 8}));
-  for (unsigned rank = 32; rank <= 80; ++rank) CHECK(power_sgd(rank, 1).is_exact({32 * 64, 32}));
+  CHECK(!power_sgd(2, 3).is_lossless({64 * 3, 8}));
+  CHECK(power_sgd(2, 3.01).is_lossless({64 * 3, 8}));
+  CHECK(power_sgd(2, 3).is_lossless({64 * 2, 8}));
+  CHECK(!power_sgd(2).is_lossless({64, 8}));
+  CHECK(power_sgd(2, 2.5).is_lossless({64, 8}));
+  CHECK(!power_sgd(4, 1).is_lossless({64, 8}));  // 64 values for 64 elements
+  CHECK(power_sgd(5, 1).is_lossless({64, 8}));
+  for (unsigned rank = 32; rank <= 80; ++rank) CHECK(power_sgd(rank, 1).is_lossless({32 * 64, 32}));
   CHECK(pith::payload_bytes<float>(power_sgd(2, 3), {64 * 3, 8}) == 64 * sizeof(float));
   CHECK(pith::payload_bytes<float>(power_sgd(2, 3.01), {64 * 3, 8}) == 64 * 3 * sizeof(float));
   auto const x = normal_vector(64 * 3, 97);
@@ -166,7 +166,7 @@ TEST_CASE_TEMPLATE("warm steps find the best approximation", In, float, double) 
   CHECK(ratio <= 1.01);
 }
 
-TEST_CASE("regression against the reference: an exchange goes on with the last Q, only a codec by itself draws anew") {
+TEST_CASE("regression against the reference: an exchange goes on with the last Q, only a codec by itself draws again") {
   auto const m = matrix_of({16, 8, 4, 2, 1, 0.5}, 32, 32);
   auto cold = trial<float, power_sgd>(power_sgd(1), {m.size(), 32});
   auto const x = narrow<float>(m);
@@ -236,7 +236,7 @@ TEST_CASE("in a chain it keeps nothing and has the same values") {
   auto alone = trial<float, power_sgd>(power_sgd(2), dims);
   auto t = trial<float, std::remove_const_t<decltype(chained)>>(chained, dims);
   auto count = pith::detail::field_counter();
-  t.state().agreed().fields(count);
+  t.state().replicated().fields(count);
   CHECK(count.bytes == 0);
   CHECK(t.roundtrip(m) == alone.roundtrip(m));
   CHECK_THROWS_WITH_AS(pith::make_state<float>(pith::seq, chained, {100, 7}),

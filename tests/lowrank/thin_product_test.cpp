@@ -1,7 +1,7 @@
 // tests/lowrank/thin_product_test.cpp — products with thin matrices, by hand, and the bell.
 #include <pith/exec/seq.hpp>
-#include <pith/lowrank/bell.hpp>
-#include <pith/lowrank/thin_product.hpp>
+#include <pith/lowrank/detail/approx_normal.hpp>
+#include <pith/lowrank/detail/thin_product.hpp>
 
 #include <doctest/doctest.h>
 
@@ -128,7 +128,7 @@ TEST_CASE("the bell has mean zero and variance one and no tails") {
   double const n = 40000;
   double sum = 0, squares = 0, most = 0;
   for (std::uint64_t i = 0; i < 40000; ++i) {
-    auto const v = detail::bell<double>::at(random, i);
+    auto const v = detail::approx_normal<double>::at(random, i);
     sum += v;
     squares += v * v;
     most = std::max(most, std::abs(v));
@@ -136,10 +136,11 @@ TEST_CASE("the bell has mean zero and variance one and no tails") {
   CHECK(std::abs(sum / n) <= 5 / std::sqrt(n));
   CHECK(std::abs(squares / n - 1) <= 5 * std::sqrt(2 / n));  // the kurtosis is below that of a normal draw
   CHECK(most <= std::sqrt(24.0));                            // eight uniforms of variance 1/8, each within sqrt(3/8)
-  CHECK(static_cast<float>(detail::bell<double>::at(random, 5)) == detail::bell<float>::at(random, 5));
+  CHECK(static_cast<float>(detail::approx_normal<double>::at(random, 5)) ==
+        detail::approx_normal<float>::at(random, 5));
 }
 
-TEST_CASE("a column that is zero or not finite is drawn anew and the others stay") {
+TEST_CASE("a column that is zero or not finite is drawn again and the others stay") {
   std::uint64_t const step = 1;
   auto const random = pith::draws(pith::call{&step, 1, 0, 0, 0, 0, 0});
   float const inf = static_cast<float>(infinity), nan_ = static_cast<float>(not_a_number);
@@ -147,8 +148,8 @@ TEST_CASE("a column that is zero or not finite is drawn anew and the others stay
   pith::seq.for_each_block(4, detail::renew_column<float>{random, q.data(), 3, 4});
   for (std::size_t j = 0; j < 3; ++j) {
     CHECK(q[j * 4] == std::vector<float>{1, 0, 0}[j]);
-    CHECK(q[j * 4 + 1] == detail::bell<float>::at(random, j * 4 + 1));
-    CHECK(q[j * 4 + 2] == detail::bell<float>::at(random, j * 4 + 2));
-    CHECK(q[j * 4 + 3] == detail::bell<float>::at(random, j * 4 + 3));
+    CHECK(q[j * 4 + 1] == detail::approx_normal<float>::at(random, j * 4 + 1));
+    CHECK(q[j * 4 + 2] == detail::approx_normal<float>::at(random, j * 4 + 2));
+    CHECK(q[j * 4 + 3] == detail::approx_normal<float>::at(random, j * 4 + 3));
   }
 }

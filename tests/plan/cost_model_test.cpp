@@ -1,9 +1,9 @@
 // tests/plan/cost_model_test.cpp — formulae by hand, fits of what they made, and the plans that follow.
-#include <pith/comm/g_top_k.hpp>
-#include <pith/comm/hierarchical.hpp>
-#include <pith/comm/ring.hpp>
-#include <pith/comm/two_shot.hpp>
-#include <pith/core/identity.hpp>
+#include <pith/codec/identity.hpp>
+#include <pith/exchange/g_top_k.hpp>
+#include <pith/exchange/hierarchical.hpp>
+#include <pith/exchange/ring.hpp>
+#include <pith/exchange/two_shot.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
@@ -75,7 +75,7 @@ TEST_CASE("a sum of n floats is 2 (P - 1) messages of a P-th of them") {
   CHECK(c.work.decoded == Approx(1e6));
 }
 
-TEST_CASE("a gathering is P - 1 payloads, and decodes P of them") {
+TEST_CASE("an all-gather is P - 1 payloads, and decodes P of them") {
   auto const n = 1u << 20;
   auto const c = quantized(n, {});
   auto const payload = static_cast<double>(pith::payload_bytes<float>(pith::qsgd<8>(), pith::shape{n}));

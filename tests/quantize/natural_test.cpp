@@ -47,7 +47,7 @@ TEST_CASE_TEMPLATE("powers of two by hand", In, float, double, pith::half, pith:
   CHECK(widen(t.decompress(payload)) == std::vector<double>{1, -2, 0, 0.5, 0});
 }
 
-TEST_CASE("there is no side record") {
+TEST_CASE("there is no side information") {
   CHECK(pith::payload_bytes<float>(natural<8>(), {129}) == 129);
   CHECK(pith::payload_bytes<double>(natural<9>(), {16}) == 18);
   CHECK(pith::payload_bytes<float>(natural<8>(), {0}) == 0);

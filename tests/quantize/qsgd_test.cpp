@@ -61,7 +61,7 @@ TEST_CASE_TEMPLATE("a unit is norm over levels rounded up to so many digits that
       for (auto const v : x) length = of == norm::l2 ? length + v * v : std::max(length, std::abs(v));
       if (of == norm::l2) length = std::sqrt(length);
       auto t = trial<float, Codec>(Codec(levels, 128, of), {100});
-      auto const values = pith::stream_bytes<pith::output_of<Codec, float>>(100);
+      auto const values = pith::value_bytes<pith::output_of<Codec, float>>(100);
       auto const unit = static_cast<double>(unit_of<float>(t.compress(narrow<float>(x)), values, 0));
       CHECK(has_digits(unit, digits));
       // The sum of squares has an error of 100 2^-53 at most, here and there.
@@ -77,7 +77,7 @@ TEST_CASE_TEMPLATE("decoded values are exact multiples of the unit beside the el
     auto const codec = Codec(Codec::most_levels, 64, of);
     auto t = trial<float, Codec>(codec, {200});
     auto const x = narrow<float>(normal_vector(200, 51));
-    auto const values = pith::stream_bytes<pith::output_of<Codec, float>>(200);
+    auto const values = pith::value_bytes<pith::output_of<Codec, float>>(200);
     for (int step = 0; step < 20; ++step) {
       auto const payload = t.compress(x);
       auto const y = t.decompress(payload);

@@ -83,7 +83,7 @@ static_assert(!pith::quantizer_rule<unmerged_rule, float>);
 
 }  // namespace
 
-TEST_CASE("a rule without a scale is a codec without a side record") {
+TEST_CASE("a rule without a scale is a codec without side information") {
   conforms(sixteenths());
   CHECK(pith::payload_bytes<float>(sixteenths(), {1001}) == 1001);
   CHECK(sixteenths().side_bytes<double>({1001}) == 0);

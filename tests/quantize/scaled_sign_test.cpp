@@ -1,5 +1,5 @@
 // tests/quantize/scaled_sign_test.cpp — signs and mean magnitudes.
-#include <pith/core/summation.hpp>
+#include <pith/core/detail/summation.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 
 #include <doctest/doctest.h>

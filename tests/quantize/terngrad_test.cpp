@@ -1,5 +1,5 @@
 // tests/quantize/terngrad_test.cpp — minus one, zero or one times a scale, a rank's own or shared.
-#include <pith/adapt/damped.hpp>
+#include <pith/codec/damped.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
@@ -23,7 +23,7 @@ namespace {
 template <class In>
 double scale_of(std::vector<std::byte> const& payload, std::uint64_t n) {
   pith::accum<In> scale;
-  std::memcpy(&scale, payload.data() + pith::detail::align_up(pith::stream_bytes<pith::packed<2>>(n), 8), sizeof scale);
+  std::memcpy(&scale, payload.data() + pith::detail::align_up(pith::value_bytes<pith::packed<2>>(n), 8), sizeof scale);
   return static_cast<double>(scale);
 }
 

@@ -1,5 +1,5 @@
 // tests/sparsify/density_test.cpp — how many entries a density keeps.
-#include <pith/sparsify/density.hpp>
+#include <pith/sparsify/detail/density.hpp>
 
 #include <doctest/doctest.h>
 

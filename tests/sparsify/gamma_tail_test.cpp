@@ -1,5 +1,5 @@
 // tests/sparsify/gamma_tail_test.cpp — tails of gamma and normal numbers against those that are known in closed form.
-#include <pith/sparsify/gamma_tail.hpp>
+#include <pith/sparsify/detail/gamma_tail.hpp>
 
 #include <doctest/doctest.h>
 

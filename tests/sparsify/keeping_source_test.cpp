@@ -62,10 +62,10 @@ step<accum<In>> in_passes(double density, std::vector<In> const& g, std::vector<
   for (std::size_t i = 0; i < g.size(); ++i) p[i] = residual[i] + pith::element_cast<A>(g[i]);
   auto memory = bytes(codec.scratch_bytes<A>(pith::seq, dims) + 128);
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
-  codec.encode<A>(pith::seq, dims, pith::stream<A const>{p.data(), p.size(), nullptr}, emitted(s), ws);
+  codec.encode<A>(pith::seq, dims, pith::value_view<A const>{p.data(), p.size(), nullptr}, emitted(s), ws);
   auto again = pith::workspace<>(pith::span<std::byte>(memory));
   codec.decode<A>(pith::seq, dims, pith::encoded<A const>(emitted(s)),
-                  pith::stream<A>{decoded.data(), decoded.size(), nullptr}, again);
+                  pith::value_view<A>{decoded.data(), decoded.size(), nullptr}, again);
   for (std::size_t i = 0; i < g.size(); ++i) {
     auto const lasts = std::abs(s.residual[i]) <= (sizeof(A) == 4 ? A(0x1p47) : A(0x1p495));
     s.residual[i] = pith::is_finite(p[i] - decoded[i]) ? p[i] - decoded[i] : lasts ? s.residual[i] : 0;
@@ -164,9 +164,9 @@ settled settle_in_bucket(std::vector<float> const& g, std::vector<float> const& 
   auto const from = added<float>{g.data(), s.residual.data()};
   auto memory = bytes(pith::detail::select_scratch_bytes<added<float>>(dims.n, k) + 128);
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
-  auto const to = pith::detail::picks<float>{s.indices.data(), values.data(), old.data()};
+  auto const to = pith::detail::selected_entries<float>{s.indices.data(), values.data(), old.data()};
   pith::detail::select_largest(pith::seq, from, dims.n, k, to, ws);
-  pith::seq.for_each_index(k, pith::detail::settle_picks<added<float>, float>{from, to, sent.data()});
+  pith::seq.for_each_index(k, pith::detail::write_back_selected<added<float>, float>{from, to, sent.data()});
   return s;
 }
 

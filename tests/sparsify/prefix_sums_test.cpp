@@ -1,5 +1,5 @@
 // tests/sparsify/prefix_sums_test.cpp — sums of counts before each, and the digit at a rank.
-#include <pith/sparsify/digits.hpp>
+#include <pith/sparsify/detail/digits.hpp>
 
 #include <doctest/doctest.h>
 

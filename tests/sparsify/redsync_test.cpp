@@ -1,5 +1,5 @@
 // tests/sparsify/redsync_test.cpp — the search for a threshold that k to 2 k - 1 entries reach.
-#include <pith/core/chain.hpp>
+#include <pith/codec/chain.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/redsync.hpp>
 

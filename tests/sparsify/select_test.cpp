@@ -1,6 +1,6 @@
 // tests/sparsify/select_test.cpp — the k largest magnitudes, against a sort, by every way to find them.
 #include <pith/exec/seq.hpp>
-#include <pith/sparsify/select.hpp>
+#include <pith/sparsify/detail/select.hpp>
 
 #include <doctest/doctest.h>
 
@@ -33,8 +33,8 @@ selected<In> select(E const& exec, std::vector<In> const& x, std::uint64_t k) {
   auto memory = std::vector<std::byte>(bytes + 128, std::byte{0xa5});
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
   auto out = selected<In>{std::vector<std::uint32_t>(k), std::vector<In>(k)};
-  pith::detail::select_largest(exec, from, x.size(), k, pith::detail::picks<In>{out.indices.data(), out.values.data()},
-                               ws);
+  pith::detail::select_largest(exec, from, x.size(), k,
+                               pith::detail::selected_entries<In>{out.indices.data(), out.values.data()}, ws);
   CHECK(ws.high_water() == bytes);
   return out;
 }

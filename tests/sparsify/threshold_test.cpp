@@ -1,5 +1,5 @@
 // tests/sparsify/threshold_test.cpp — entries of at least a magnitude, with room for all of them or not.
-#include <pith/core/chain.hpp>
+#include <pith/codec/chain.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/sparsify/threshold.hpp>
@@ -37,7 +37,7 @@ std::size_t reaching(std::vector<double> const& x, double tau) {
 
 template <class In, class C>
 std::uint32_t count_in(C const& codec, std::vector<std::byte> const& payload, pith::shape dims) {
-  auto const values = pith::detail::align_up(pith::stream_bytes<In>(codec.output_shape(dims).n), 8);
+  auto const values = pith::detail::align_up(pith::value_bytes<In>(codec.output_shape(dims).n), 8);
   std::uint32_t count = 0;
   std::memcpy(&count, payload.data() + values, sizeof(count));
   return count;

@@ -6,10 +6,10 @@
 #include "models/sparsifiers.hpp"
 #include "models/user.hpp"
 
-#include <pith/adapt/warm_up.hpp>
-#include <pith/comm/g_top_k.hpp>
-#include <pith/comm/hierarchical.hpp>
-#include <pith/comm/ok_top_k.hpp>
+#include <pith/control/warm_up.hpp>
+#include <pith/exchange/g_top_k.hpp>
+#include <pith/exchange/hierarchical.hpp>
+#include <pith/exchange/ok_top_k.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/mean_residual.hpp>
 #include <pith/feedback/momentum_correction.hpp>
@@ -30,7 +30,7 @@
 namespace {
 
 using namespace models;
-using exec = pith::detail::archetype;
+using exec = pith::archetype;
 
 /// A row of the table: what a method is, and, left out, what it is not.
 struct row {
@@ -107,7 +107,7 @@ static_assert(stages<sampled_threshold>);
 static_assert(row_of<sampled_threshold> == row{.projection = true, .variable = true, .rate = true, .nest = true});
 using momentum = pith::momentum_correction;
 static_assert(pith::feedback<momentum, float, exec> && pith::feedback<momentum, pith::half, exec>);
-static_assert(!pith::detail::settles<momentum, float, exec>);
+static_assert(!pith::detail::has_after_exchange<momentum, float, exec>);
 static_assert(codecs<unverified_ef_by<sampled_threshold, momentum>, ef_by<pith::top_k<>, momentum>>);
 
 // RedSync: by search, trimmed, and quantised.
@@ -121,45 +121,45 @@ static_assert(codecs<ef<pith::redsync_mean>, ef_by<pith::redsync, momentum>>);
 static_assert(stages<pith::sidco<>, pith::gaussian_k>);
 static_assert(row_of<pith::sidco<>> == row_of<pith::redsync> && row_of<pith::sidco<>> == row_of<pith::gaussian_k>);
 static_assert(!pith::detail::stateless<pith::local_of<pith::sidco<>, float, exec>>);
-static_assert(pith::detail::stateless<pith::agreed_of<pith::sidco<>, float, exec>>);
+static_assert(pith::detail::stateless<pith::replicated_of<pith::sidco<>, float, exec>>);
 static_assert(codecs<ef<pith::sidco<>>, ef<pith::gaussian_k>>);
 
 // Ok-Topk and gTop-k: exchanges.
 static_assert(row_of<pith::ok_top_k> == row{.contractive = true, .rate = true, .collective = true});
 static_assert(pith::codec<pith::ok_top_k, float, exec> && !pith::stage<pith::ok_top_k, float, exec>);
-static_assert(pith::detail::tells_arrived<pith::ok_top_k, float, exec> &&
-              !pith::detail::tells_contribution<pith::ok_top_k, float, exec>);
+static_assert(pith::detail::reports_delivered<pith::ok_top_k, float, exec> &&
+              !pith::detail::reports_contribution<pith::ok_top_k, float, exec>);
 static_assert(codecs<ef_by<pith::ok_top_k, pith::own_residual>, ef_by<pith::ok_top_k, momentum>>);
 static_assert(row_of<pith::g_top_k> == row_of<pith::ok_top_k> &&
-              pith::detail::tells_arrived<pith::g_top_k, float, exec>);
+              pith::detail::reports_delivered<pith::g_top_k, float, exec>);
 static_assert(codecs<ef_by<pith::g_top_k, pith::own_residual>, ef_by<pith::g_top_k, momentum>>);
 
 // On two levels: what a rank sent inside of its node is known at once.
 using two_levels = pith::hierarchical<pith::top_k<>, ef<pith::scaled_sign>>;
 static_assert(row_of<two_levels> == row{.contractive = true, .collective = true});
 static_assert(pith::codec<two_levels, float, exec> && !pith::stage<two_levels, float, exec>);
-static_assert(pith::detail::knows_contribution<two_levels, float, exec>);
+static_assert(pith::detail::has_contribution<two_levels, float, exec>);
 static_assert(codecs<ef<two_levels>, pith::hierarchical<pith::identity, two_levels>>);
 
 // PowerSGD: two sums; another rank is another start.
 static_assert(stages<pith::power_sgd>);
 static_assert(row_of<pith::power_sgd> == row{.contractive = true, .collective = true});
-static_assert(!pith::detail::knows_contribution<pith::power_sgd, float, exec>);
+static_assert(!pith::detail::has_contribution<pith::power_sgd, float, exec>);
 static_assert(stages<pith::one_sided_power_sgd>);
 static_assert(row_of<pith::one_sided_power_sgd> == row_of<pith::power_sgd>);
-static_assert(pith::detail::tells_contribution<pith::one_sided_power_sgd, float, exec>);
+static_assert(pith::detail::reports_contribution<pith::one_sided_power_sgd, float, exec>);
 
 // GradiVeQ: an agreed basis; affine, and summable.
 static_assert(stages<gradiveq>);
 static_assert(row_of<gradiveq> == row{.sum = true} && gradiveq::sums == pith::sum_form::decode);
-static_assert(!pith::detail::stateless<pith::agreed_of<gradiveq, float, exec>>);
+static_assert(!pith::detail::stateless<pith::replicated_of<gradiveq, float, exec>>);
 static_assert(!pith::detail::stateless<pith::local_of<gradiveq, float, exec>>);
 
 // QSGD, gathered and with a shared scale. Bits are a type, so that another rate is another codec.
 static_assert(stages<pith::qsgd<8>> && !stages<shared_scale<8>>);
 static_assert(row_of<pith::qsgd<8>> == row{.unbiased = true});
 static_assert(row_of<shared_scale<8>> == row{.unbiased = true, .collective = true});
-static_assert(pith::detail::knows_contribution<shared_scale<8>, float, exec>);
+static_assert(pith::detail::has_contribution<shared_scale<8>, float, exec>);
 
 // CGX: two numbers a bucket, to the nearest and at random.
 static_assert(stages<max_min<4>, stochastic_max_min<4>>);
@@ -171,7 +171,7 @@ static_assert(pith::quantizer_rule<max_min_rule<4, true>, float> &&
 static_assert(stages<pith::terngrad<>, unclipped, pith::summed_terngrad>);
 static_assert(row_of<pith::terngrad<>> == row{} && row_of<unclipped> == row{.unbiased = true});
 static_assert(row_of<pith::summed_terngrad> == row{.collective = true});
-static_assert(pith::detail::knows_contribution<pith::summed_terngrad, float, exec>);
+static_assert(pith::detail::has_contribution<pith::summed_terngrad, float, exec>);
 
 // Natural compression.
 static_assert(stages<pith::natural<8>, pith::natural<9>> && row_of<pith::natural<9>> == row{.unbiased = true});
@@ -203,19 +203,19 @@ static_assert(!pith::rate_controller<restless> && !pith::rate_controller<pith::t
 using pith::ef21;
 static_assert(pith::feedback<ef21, float, exec> && !pith::feedback<impatient, float, exec> &&
               !pith::feedback<int, float, exec>);
-static_assert(pith::detail::settles<ef21, float, exec>);
-static_assert(!pith::detail::stateless<pith::agreed_of<ef21, float, exec>>);
+static_assert(pith::detail::has_after_exchange<ef21, float, exec>);
+static_assert(!pith::detail::stateless<pith::replicated_of<ef21, float, exec>>);
 static_assert(codecs<ef_by<pith::top_k<>, ef21>>);
 
 // Two sides, and a residual of one's own or of all: what is not sent is remembered somewhere.
 static_assert(codecs<ef_by<pith::top_k<>, pith::two_sided<pith::scaled_sign>>,
                      ef_by<pith::power_sgd, pith::own_residual>, ef_by<pith::top_k<>, pith::mean_residual>>);
-static_assert(pith::detail::tells_contribution<pith::power_sgd, float, exec> &&
-              !pith::detail::tells_contribution<pith::g_top_k, float, exec>);
+static_assert(pith::detail::reports_contribution<pith::power_sgd, float, exec> &&
+              !pith::detail::reports_contribution<pith::g_top_k, float, exec>);
 
 // What forgets takes any codec, and has no excess to keep.
-static_assert(pith::forgetful<pith::signum_momentum> && pith::forgetful<pith::no_feedback> && !pith::forgetful<ef21> &&
-              !pith::forgetful<momentum> && !pith::forgetful<pith::residual>);
+static_assert(pith::memoryless<pith::signum_momentum> && pith::memoryless<pith::no_feedback> &&
+              !pith::memoryless<ef21> && !pith::memoryless<momentum> && !pith::memoryless<pith::residual>);
 static_assert(codecs<ef_by<clip, pith::signum_momentum>, ef_by<sampled_threshold, pith::no_feedback>>);
 static_assert(pith::rate_form_of<ef<pith::threshold<>>>() == pith::rate_form::fed_back &&
               pith::rate_form_of<ef_by<pith::threshold<>, pith::no_feedback>>() == pith::rate_form::bounded);
@@ -305,8 +305,8 @@ static_assert(
            ef<stochastic_max_min<8>>, ef<pith::scaled_sign>, ef<pith::one_bit<>>, ef<bloom_superset>, ef<pith::qsgd<8>>,
            ef<pith::damped<pith::qsgd<2>>>, ef<pipe<hadamard, pith::top_k<>, pith::qsgd<8>>>>);
 static_assert(codecs<pith::bypass<ef<pith::power_sgd>>, unverified_ef<clip>>);
-static_assert(pith::closed<ef<pith::top_k<>>> && pith::closed<pith::bypass<pith::top_k<>>> &&
-              !pith::closed<pith::top_k<>>);
+static_assert(pith::terminal<ef<pith::top_k<>>> && pith::terminal<pith::bypass<pith::top_k<>>> &&
+              !pith::terminal<pith::top_k<>>);
 // On an exchange that is no codec, too: then it is no codec either.
 static_assert(exchangeable<ef<shared_scale<8>>> && !pith::codec<ef<shared_scale<8>>, float, exec>);
 
@@ -317,9 +317,10 @@ static_assert(std::is_convertible_v<std::vector<float>&, pith::span<float>>);
 static_assert(!std::is_convertible_v<std::vector<float>&, pith::device_span<float>>);
 
 // Communicators: what serves an exchange.
-static_assert(pith::communicator<gathers_only> && pith::gathers<gathers_only, exec> &&
-              !pith::reduces<gathers_only, exec>);
-static_assert(pith::exchanges<pith::self_communicator, exec> && !pith::exchanges<gathers_only, exec>);
+static_assert(pith::communicator<gathers_only> && pith::has_all_gather<gathers_only, exec> &&
+              !pith::has_all_reduce<gathers_only, exec>);
+static_assert(pith::exchange_communicator<pith::self_communicator, exec> &&
+              !pith::exchange_communicator<gathers_only, exec>);
 
 // ---- numbers ---------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 // tests/support/codecs.hpp — every codec with a tensor that suits it, for tests that compare executors.
 #pragma once
 
-#include <pith/core/chain.hpp>
+#include <pith/codec/chain.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>

@@ -1,8 +1,8 @@
 // tests/support/exchanged.hpp — all bytes that a codec leaves on an executor when one rank exchanges with itself.
 #pragma once
 
-#include <pith/comm/all_reduce_mean.hpp>
 #include <pith/comm/self.hpp>
+#include <pith/exchange/all_reduce_mean.hpp>
 
 #include "support/executed.hpp"
 
@@ -15,7 +15,7 @@ std::vector<std::byte> exchanged(E const& exec, C const& codec, pith::shape dims
   auto const x = pith::buffer<In, E>(exec, dims.n);
   auto const scratch = pith::buffer<std::byte, E>(exec, pith::workspace_bytes<In>(exec, codec, dims, 1));
   auto comm = pith::self_communicator();
-  auto comms = pith::make_rank_groups<In>(comm, codec, dims);
+  auto comms = pith::make_sub_communicators<In>(comm, codec, dims);
   auto bytes = std::vector<std::byte>();
   auto record = recorder<E>(exec, bytes);
   for (unsigned step = 0; step < 3; ++step) {

@@ -1,7 +1,7 @@
 // tests/support/executed.hpp — all bytes that a codec makes on an executor: payloads, decoded tensors, states.
 #pragma once
 
-#include <pith/core/compress.hpp>
+#include <pith/codec/compress.hpp>
 
 #include "support/vectors.hpp"
 

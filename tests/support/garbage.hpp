@@ -1,8 +1,8 @@
 // tests/support/garbage.hpp — exchanges that receive any bytes write nothing outside of their tensor.
 #pragma once
 
-#include <pith/core/compress.hpp>
-#include <pith/core/rounds.hpp>
+#include <pith/codec/compress.hpp>
+#include <pith/codec/rounds.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ namespace support {
 
 /// One round of a rank of so many, in which all bytes that it receives are equal.
 template <class C>
-void absorb_garbage(C const& codec, auto& state, pith::stream<float> x, unsigned ranks, unsigned round,
+void absorb_garbage(C const& codec, auto& state, pith::value_view<float> x, unsigned ranks, unsigned round,
                     std::byte garbage) {
   auto const dims = pith::shape{x.capacity};
   auto const moves = pith::detail::transfer_of<float>(codec, round, dims, ranks);
@@ -26,7 +26,7 @@ void absorb_garbage(C const& codec, auto& state, pith::stream<float> x, unsigned
   auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, dims, ranks));
   auto ws = pith::workspace<>(pith::span<std::byte>(scratch));
   pith::detail::absorb<float>(codec, pith::seq, state.id(), dims, ranks, round,
-                              pith::received<>{pith::span<std::byte const>(bytes), piece}, x, state.agreed(),
+                              pith::received<>{pith::span<std::byte const>(bytes), piece}, x, state.replicated(),
                               state.local(), ws);
 }
 

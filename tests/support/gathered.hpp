@@ -1,9 +1,9 @@
 // tests/support/gathered.hpp — the payloads of several ranks, what they decode to one by one, and their mean.
 #pragma once
 
-#include <pith/core/any_chain.hpp>
-#include <pith/core/chain.hpp>
-#include <pith/core/rounds.hpp>
+#include <pith/codec/any_chain.hpp>
+#include <pith/codec/chain.hpp>
+#include <pith/codec/rounds.hpp>
 
 #include "support/roundtrip.hpp"
 
@@ -56,7 +56,7 @@ std::vector<In> mean_of(E const& exec, C const& codec, pith::shape dims, unsigne
   auto ws = pith::workspace<>(pith::span<std::byte>(scratch));
   auto x = narrow<In>(std::vector<double>(dims.n, 42));
   pith::detail::absorb<In>(codec, exec, state.id(), dims, ranks, 0, {pith::span(all.bytes), all.stride},
-                           {x.data(), x.size()}, state.agreed(), state.local(), ws);
+                           {x.data(), x.size()}, state.replicated(), state.local(), ws);
   return x;
 }
 

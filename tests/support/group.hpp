@@ -27,7 +27,7 @@ class group {
     return x;
   }
 
-  auto& agreed(unsigned rank) { return trials_[rank].state().agreed(); }
+  auto& replicated(unsigned rank) { return trials_[rank].state().replicated(); }
   auto& local(unsigned rank) { return trials_[rank].state().local(); }
 
  private:

@@ -62,7 +62,7 @@ inline double one_step_error(std::vector<double> const& m, std::vector<double> c
 /// The start that the next exchange uses.
 template <class Trial>
 std::vector<double> warm_start(Trial& t) {
-  auto const q = t.state().agreed().q.view();
+  auto const q = t.state().replicated().q.view();
   return widen(std::vector<float>(q.data(), q.data() + q.size()));
 }
 

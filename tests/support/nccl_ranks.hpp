@@ -3,7 +3,7 @@
 
 #include <pith/comm/nccl.hpp>
 #include <pith/comm/threads.hpp>
-#include <pith/exec/stream.hpp>
+#include <pith/exec/cuda_executor.hpp>
 
 #include <doctest/doctest.h>
 
@@ -52,7 +52,7 @@ void run_on_devices(unsigned ranks, F const& f) {
   }
   auto const id = new_nccl_id();
   pith::run_ranks(ranks, [&](pith::thread_communicator threads) {
-    pith::detail::check_cuda(cudaSetDevice(static_cast<int>(threads.rank())), "cudaSetDevice");
+    pith::check_cuda(cudaSetDevice(static_cast<int>(threads.rank())), "cudaSetDevice");
     auto const stream = own_stream();
     auto rank = nccl_rank(id, ranks, threads.rank());
     f(pith::on(stream.get()), rank);

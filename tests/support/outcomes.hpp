@@ -17,7 +17,7 @@ namespace support {
 struct outcome {
   std::string name;  ///< the codec, what was done with it, and the size
   std::vector<std::byte> bytes;
-  bool is_exact = true;  ///< no sum rounds, so that contraction changes nothing
+  bool is_lossless = true;  ///< no sum rounds, so that contraction changes nothing
 };
 
 /// A case: a codec, a shape, and one of these verbs.
@@ -25,7 +25,7 @@ struct outcome {
 ///   execute          two steps of compress and decompress
 ///   execute_inexact  ... by sums that are inexact in double
 ///   sum              three payloads as their mean
-///   exchange         three steps of all_reduce_mean in a group of one
+///   exchange    three steps of all_reduce_mean in a group of one
 ///   exchange_own     ... whose bytes in double are an executor's own: whether a second run has them again
 template <class In, pith::executor E>
 class outcomes {
@@ -66,9 +66,9 @@ class outcomes {
 
  private:
   template <class C>
-  void add(char const* verb, C const& codec, pith::shape dims, std::vector<std::byte> bytes, bool is_exact = true) {
+  void add(char const* verb, C const& codec, pith::shape dims, std::vector<std::byte> bytes, bool is_lossless = true) {
     auto name = std::string(verb) + " " + codec.name() + " of " + std::to_string(dims.n);
-    all_.push_back({std::move(name), std::move(bytes), is_exact});
+    all_.push_back({std::move(name), std::move(bytes), is_lossless});
   }
 
   E exec_;

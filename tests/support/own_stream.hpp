@@ -1,14 +1,14 @@
 // tests/support/own_stream.hpp — a CUDA stream that ends with its test.
 #pragma once
 
-#include <pith/exec/stream.hpp>
+#include <pith/exec/cuda_executor.hpp>
 
 namespace support {
 
 /// A stream that does not wait for the default one.
 class own_stream {
  public:
-  own_stream() { pith::detail::check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "new stream"); }
+  own_stream() { pith::check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "new stream"); }
   own_stream(own_stream const&) = delete;
   own_stream& operator=(own_stream const&) = delete;
   ~own_stream() { static_cast<void>(cudaStreamDestroy(stream_)); }

@@ -111,7 +111,7 @@ class queued_device {
 class queued_executor {
  public:
   using space = pith::device_space;
-  static constexpr std::uint32_t block_span = 1024;
+  static constexpr std::uint32_t items_per_block = 1024;
   static constexpr char const* name() { return "queued"; }
 
   queued_executor() = default;

@@ -1,7 +1,7 @@
 // tests/support/replayed.hpp — a step of an exchange that is captured in a graph and replayed.
 #pragma once
 
-#include <pith/exec/stream.hpp>
+#include <pith/exec/cuda_executor.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -30,13 +30,13 @@ class replayed {
   void operator()(Exchange& exchange, Gradients g) {
     if (std::exchange(is_first_, false)) return step_(exchange, g);
     if (graph_ == nullptr) graph_ = captured([&] { step_(exchange, g); });
-    pith::detail::check_cuda(cudaGraphLaunch(graph_, stream_), "launch");
+    pith::check_cuda(cudaGraphLaunch(graph_, stream_), "launch");
   }
 
  private:
   template <class F>
   cudaGraphExec_t captured(F const& f) const {
-    using pith::detail::check_cuda;
+    using pith::check_cuda;
     check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin");
     f();
     cudaGraph_t recorded = nullptr;

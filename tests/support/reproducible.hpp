@@ -1,9 +1,9 @@
 // tests/support/reproducible.hpp — the same bytes with every instruction set and in any order of blocks.
 #pragma once
 
-#include <pith/comm/all_reduce_mean.hpp>
+#include <pith/codec/compress.hpp>
 #include <pith/comm/self.hpp>
-#include <pith/core/compress.hpp>
+#include <pith/exchange/all_reduce_mean.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <doctest/doctest.h>

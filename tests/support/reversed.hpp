@@ -9,7 +9,7 @@ namespace support {
 
 /// What depends on the order of blocks differs from `seq`.
 struct reversed : pith::detail::host_memory {
-  static constexpr std::uint32_t block_span = 1024;
+  static constexpr std::uint32_t items_per_block = 1024;
   static constexpr char const* name() { return "reversed"; }
 
   template <class F>

@@ -1,9 +1,9 @@
 // tests/support/roundtrip.hpp — a codec with all that it needs, for one tensor on one rank.
 #pragma once
 
-#include <pith/comm/all_reduce_mean.hpp>
+#include <pith/codec/compress.hpp>
 #include <pith/comm/self.hpp>
-#include <pith/core/compress.hpp>
+#include <pith/exchange/all_reduce_mean.hpp>
 #include <pith/exec/seq.hpp>
 
 #include <doctest/doctest.h>
@@ -47,8 +47,9 @@ class trial {
     auto payload = std::vector<std::byte>(payload_bytes());
     auto const& dims = state_.dims();
     with_workspace([&](auto& ws) {
-      pith::detail::encode_payload<In>(codec_, pith::seq, state_.id(), dims, pith::stream<In const>{x.data(), dims.n},
-                                       pith::span<std::byte>(payload), state_.agreed(), state_.local(), ws);
+      pith::detail::encode_payload<In>(codec_, pith::seq, state_.id(), dims,
+                                       pith::value_view<In const>{x.data(), dims.n}, pith::span<std::byte>(payload),
+                                       state_.replicated(), state_.local(), ws);
     });
     return payload;
   }
@@ -58,7 +59,7 @@ class trial {
   template <class Comm = pith::self_communicator>
   std::vector<In> all_reduce(std::vector<In> x, Comm comm = {}) {
     memory_.resize(pith::workspace_bytes<In>(pith::seq, codec_, state_.dims(), comm.size()));
-    auto comms = pith::make_rank_groups<In>(comm, codec_, state_.dims());
+    auto comms = pith::make_sub_communicators<In>(comm, codec_, state_.dims());
     with_workspace([&](auto& ws) { pith::all_reduce_mean(pith::seq, comms, codec_, pith::span<In>(x), state_, ws); });
     return x;
   }

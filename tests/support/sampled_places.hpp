@@ -2,7 +2,7 @@
 #pragma once
 
 #include <pith/exec/seq.hpp>
-#include <pith/sparsify/candidates.hpp>
+#include <pith/sparsify/detail/candidates.hpp>
 
 #include <cstdint>
 #include <numeric>

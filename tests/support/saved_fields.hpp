@@ -1,8 +1,8 @@
 // tests/support/saved_fields.hpp — a saved state as docs/state_format.md says, read and written without the library.
 #pragma once
 
-#include <pith/comm/saved_state.hpp>
 #include <pith/core/element.hpp>
+#include <pith/exchange/detail/saved_state.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // tests/support/sixteenths.hpp — gradients of whole sixteenths: their sums over a few ranks are exact.
 #pragma once
 
-#include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/threads.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/error_feedback.hpp>
@@ -38,7 +38,7 @@ inline double counted(float mean, unsigned ranks) { return std::round(static_cas
 
 /// What all receive, the same bits all of them.
 template <class In>
-std::vector<In> agreed_mean(std::vector<std::vector<In>> const& received) {
+std::vector<In> replicated_mean(std::vector<std::vector<In>> const& received) {
   for (auto const& x : received) CHECK(same_bytes(x, received[0]));
   return received[0];
 }
@@ -48,7 +48,7 @@ template <class C>
 void check_adds_up(C const& codec, unsigned ranks, std::size_t n) {
   auto g = group<float, C>(codec, {n}, ranks);
   auto const given = all_sixteenths(n, ranks);
-  auto const received = agreed_mean(g.all_reduce(given));
+  auto const received = replicated_mean(g.all_reduce(given));
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < n; ++i) {
     double sum = 0;
@@ -66,7 +66,7 @@ void check_conserves(C const& codec, unsigned ranks, std::size_t n, int steps = 
   auto missing = std::vector<double>(n);
   for (int step = 0; step < steps; ++step) {
     auto const given = all_sixteenths(n, ranks, step);
-    auto const received = agreed_mean(g.all_reduce(given));
+    auto const received = replicated_mean(g.all_reduce(given));
     for (std::size_t i = 0; i < n; ++i) {
       missing[i] -= counted(received[i], ranks);
       for (auto const& x : given) missing[i] += static_cast<double>(x[i]) * 16;
@@ -85,7 +85,7 @@ void check_estimates(C const& codec, std::size_t n) {
   auto const fed = pith::error_feedback(codec, pith::ef21());
   auto g = group<float, std::remove_const_t<decltype(fed)>>(fed, {n}, 4);
   auto received = std::vector<float>();
-  for (int step = 0; step < 8; ++step) received = agreed_mean(g.all_reduce(all_sixteenths(n, 4, step)));
+  for (int step = 0; step < 8; ++step) received = replicated_mean(g.all_reduce(all_sixteenths(n, 4, step)));
   auto mean = std::vector<double>(n);
   for (unsigned r = 0; r < 4; ++r) {
     auto const estimate = kept(policy_state(g.local(r)).estimate);
@@ -102,7 +102,7 @@ void check_spreads_what_is_no_number(C const& codec, unsigned ranks) {
   auto x = all_sixteenths(100, ranks);
   x[1][70] = static_cast<float>(not_a_number);
   x[ranks - 1][71] = static_cast<float>(infinity);
-  auto const received = agreed_mean(g.all_reduce(x));
+  auto const received = replicated_mean(g.all_reduce(x));
   CHECK(std::isnan(received[70]));
   CHECK(std::isinf(received[71]));
   for (unsigned r = 0; r < ranks; ++r) {

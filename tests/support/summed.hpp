@@ -1,7 +1,7 @@
 // tests/support/summed.hpp — what a codec decodes of the payloads of several ranks, on an executor.
 #pragma once
 
-#include <pith/core/compress.hpp>
+#include <pith/codec/compress.hpp>
 
 #include "support/vectors.hpp"
 
@@ -25,7 +25,7 @@ std::vector<double> summed(E const& exec, C const& codec, pith::shape dims) {
   pith::compress(exec, codec, pith::span_on<E, In const>(x.view()), bytes.view().first(size), state, ws);
   for (unsigned r = 1; r < ranks; ++r) exec.copy(bytes.data() + r * stride, bytes.data(), size);
   pith::detail::absorb<In>(codec, exec, state.id(), dims, ranks, 0, {bytes.view(), stride}, {x.data(), dims.n},
-                           state.agreed(), state.local(), ws);
+                           state.replicated(), state.local(), ws);
   auto mean = std::vector<In>(dims.n);
   exec.download(mean.data(), x.data(), x.size_bytes());
   return widen(mean);

@@ -1,9 +1,9 @@
 // tests/support/thread_team.hpp — several host threads share a block, as on a device: a race in a body shows.
 #pragma once
 
+#include <pith/core/detail/summation.hpp>
 #include <pith/core/executor.hpp>
-#include <pith/core/summation.hpp>
-#include <pith/exec/host_memory.hpp>
+#include <pith/exec/detail/host_memory.hpp>
 
 #include <atomic>
 #include <barrier>
@@ -92,7 +92,7 @@ struct thread_team {
 
   template <std::floating_point A, class Count>
   void negatives(A const* x, Count n, std::uint8_t* bytes) const {
-    for_each_run(n, pith::detail::lie_well(x), [=](std::uint32_t i, auto const& run) {
+    for_each_run(n, pith::detail::is_vector_aligned(x), [=](std::uint32_t i, auto const& run) {
       bytes[i / pith::detail::group] = pith::detail::negative_byte(run.read(x + i), run.count());
     });
   }
@@ -130,7 +130,7 @@ static_assert(pith::team<thread_team>);
 /// Blocks of the size that a device takes, each shared by a team of threads.
 class team_executor : public pith::detail::host_memory {
  public:
-  static constexpr std::uint32_t block_span = 2048;
+  static constexpr std::uint32_t items_per_block = 2048;
   static constexpr char const* name() { return "team"; }
 
   explicit team_executor(std::uint32_t threads = 1) : threads_(threads) {}

@@ -54,7 +54,7 @@ TEST_CASE("the last tile is filled up with zeros") {
   CHECK(decoded(hadamard(64), {1, 2, 3}) == std::vector<double>{1, 2, 3});
 }
 
-TEST_CASE("signs are drawn anew in each step and are the same on all ranks") {
+TEST_CASE("signs are drawn again in each step and are the same on all ranks") {
   auto const x = std::vector<double>(64, 1.0);
   CHECK(rotated(x, hadamard(64), 1) == rotated(x, hadamard(64), 1));
   CHECK(rotated(x, hadamard(64), 1) != rotated(x, hadamard(64), 2));

@@ -1,6 +1,6 @@
 // tests/vector/blas_product_test.cpp — slices times a basis by a BLAS, beside our own product.
-#include <pith/adapt/gradiveq.hpp>
 #include <pith/comm/threads.hpp>
+#include <pith/control/gradiveq.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/exec/seq.hpp>
 #include <pith/vector/blas_product.hpp>

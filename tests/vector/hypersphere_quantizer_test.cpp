@@ -1,5 +1,5 @@
 // tests/vector/hypersphere_quantizer_test.cpp — one random direction and a length a run, and the mean of many.
-#include <pith/adapt/damped.hpp>
+#include <pith/codec/damped.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/vector/hypersphere_quantizer.hpp>

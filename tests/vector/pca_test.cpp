@@ -1,11 +1,11 @@
 // tests/vector/pca_test.cpp — projections on a plane that all ranks share, summed in flight.
-#include <pith/comm/gradient_exchange.hpp>
-#include <pith/comm/ring.hpp>
+#include <pith/codec/any_chain.hpp>
+#include <pith/codec/chain.hpp>
+#include <pith/codec/detail/saving.hpp>
+#include <pith/codec/identity.hpp>
 #include <pith/comm/threads.hpp>
-#include <pith/core/any_chain.hpp>
-#include <pith/core/chain.hpp>
-#include <pith/core/identity.hpp>
-#include <pith/core/saving.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
+#include <pith/exchange/ring.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/cast.hpp>
@@ -189,7 +189,7 @@ TEST_CASE("the sum travels: d numbers a slice, float for all but double") {
   CHECK(moves == pith::transfer{pith::transport::sum, pith::element_kind::f32, 25});
   auto state = pith::make_state<float>(pith::seq, c, {100});
   auto count = pith::detail::field_counter();
-  state.agreed().fields(count);
+  state.replicated().fields(count);
   CHECK(count.bytes == 0);
 }
 
@@ -277,7 +277,7 @@ TEST_CASE("a chain that is known at run time only is affine as its stages are") 
   conserves(chain, 100, 3, 5 * 10 * 3 * 64 * 0x1p-24);
 }
 
-TEST_CASE("a ring that encodes anew at each rank gives what the sum gives") {
+TEST_CASE("a ring that encodes again at each rank gives what the sum gives") {
   auto const basis =
       std::make_shared<pca_basis const>(basis_of(4096, 64, {.components = 9, .about = pith::centring::shared}));
   for (unsigned const ranks : {1u, 2u, 4u}) {

@@ -1,5 +1,5 @@
 // tests/vector/product_quantizer_test.cpp — codebooks of k-means, and runs as their nearest words.
-#include <pith/core/chain.hpp>
+#include <pith/codec/chain.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/transform/hadamard.hpp>
 #include <pith/vector/k_means.hpp>

@@ -1,6 +1,6 @@
 // tests/wire/checked_test.cpp — wrong bytes raise the flag and decode to NaN, alone and in an exchange.
-#include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/threads.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/wire/checked.hpp>
 
 #include <doctest/doctest.h>
@@ -182,6 +182,6 @@ TEST_CASE("checked promises what its codec does") {
   CHECK(codec.delta({100}) == 0.1);
   CHECK(pith::checked(pith::qsgd<8>(), flag).omega({100}) == pith::qsgd<8>().omega({100}));
   CHECK(codec.at(0.5).delta({100}) == 0.5);
-  CHECK(!codec.is_exact({100}));
-  CHECK(pith::checked(pith::identity(), flag).is_exact({100}));
+  CHECK(!codec.is_lossless({100}));
+  CHECK(pith::checked(pith::identity(), flag).is_lossless({100}));
 }

@@ -105,7 +105,7 @@ POINTS = points()
 
 
 class Stage:
-    """One stage: what it emits for n elements of a kind, the bytes of its side record, and its inverse."""
+    """One stage: what it emits for n elements of a kind, the bytes of its side information, and its inverse."""
 
     def __init__(self, text, n, rows, kind, head, place):
         self.is_damped, text = unwrapped(text, "damped")

@@ -1,7 +1,7 @@
 // tests/wire/frame_test.cpp — a frame gives back what was sealed, and anything else is an error that says why.
-#include <pith/adapt/bypass.hpp>
-#include <pith/core/any_codec.hpp>
-#include <pith/core/chain.hpp>
+#include <pith/codec/any_codec.hpp>
+#include <pith/codec/bypass.hpp>
+#include <pith/codec/chain.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 #include <pith/quantize/cast.hpp>

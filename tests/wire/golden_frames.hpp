@@ -1,4 +1,4 @@
-// tests/wire/golden_frames.hpp — the frozen frames of this wire version: decoded, also without pith, and encoded anew.
+// tests/wire/golden_frames.hpp — the frozen frames of this wire version: decoded, also without pith, and encoded again.
 #pragma once
 
 #include <pith/wire/frame.hpp>

@@ -65,7 +65,7 @@ inline frame read(bytes const& from) {
 
 inline int wide(int kind) { return kind == 2 ? 2 : 1; }
 
-/// One stage in its place: what it takes, what it emits, and the bytes of its side record.
+/// One stage in its place: what it takes, what it emits, and the bytes of its side information.
 struct stage {
   term t;
   int kind;

@@ -1,8 +1,8 @@
 // pith/coding/packed_indices.hpp — indices below n in as many bits as n - 1 needs.
 #pragma once
 
-#include <pith/core/pack.hpp>
-#include <pith/core/stage.hpp>
+#include <pith/codec/stage.hpp>
+#include <pith/core/detail/pack.hpp>
 
 #include <bit>
 #include <concepts>
@@ -11,9 +11,9 @@
 
 namespace pith::inline v0 {
 
-/// Writes k ascending indices below n to a side record, and back. It is a sparsifier's parameter. What it reads back
+/// Writes k ascending indices below n to side information, and back. It is a sparsifier's parameter. What it reads back
 /// is below n whatever the bytes are; a lossy coder replaces the indices by those that it will read back.
-template <class C, class E = detail::archetype>
+template <class C, class E = archetype>
 concept index_coder = std::copyable<C> &&
     requires(C const& c, E const& exec, std::uint64_t n, std::uint64_t k, std::uint32_t* indices,
              span_on<E, std::byte> side, span_on<E, std::byte const> coded, workspace_on<E>& ws) {

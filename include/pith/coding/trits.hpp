@@ -1,9 +1,9 @@
 // pith/coding/trits.hpp — five ternary symbols a byte in place of four.
 #pragma once
 
-#include <pith/core/capability.hpp>
+#include <pith/codec/capability.hpp>
+#include <pith/codec/stage.hpp>
 #include <pith/core/error.hpp>
-#include <pith/core/stage.hpp>
 
 #include <cstdint>
 #include <string>
@@ -81,11 +81,11 @@ struct unpack_trits {
 
 /// What `S` sends, in 1.6 bits an element in place of 2.
 ///
-///   emits    n symbols in packed_trits; side record: that of S
-///   needs    a ternary S: terngrad, qsgd<2>
-///   cost     a pass over the symbols; scratch for them beside that of S. Sums over ranks and feedback take their own
-///            passes
-///   is       what S is
+///   emits       n symbols in packed_trits; side information: that of S
+///   requires    a ternary S: terngrad, qsgd<2>
+///   complexity  a pass over the symbols; scratch for them beside that of S. Sums over ranks and feedback take their
+///               own passes
+///   properties  what S is
 template <class S>
 class trits : public pipeable {
   static_assert(ternary<S>, "pith: trits(s) needs a stage s of symbols -1, 0 and 1: terngrad or qsgd<2>");
@@ -107,23 +107,23 @@ class trits : public pipeable {
   }
   template <class In, executor E>
   constexpr std::size_t scratch_bytes(E const& exec, shape const& dims) const {
-    return scratch_for<std::uint8_t>(stream_bytes<symbols>(dims.n)) + detail::scratch_bytes<In>(stage_, exec, dims);
+    return scratch_for<std::uint8_t>(value_bytes<symbols>(dims.n)) + detail::scratch_bytes<In>(stage_, exec, dims);
   }
 
   template <real In, executor E>
     requires stage<S, In, E>
-  void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, packed_trits> y,
+  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, packed_trits> y,
               workspace_on<E>& ws) const {
-    auto* const two_bits = ws.template take<std::uint8_t>(stream_bytes<symbols>(dims.n)).data;
+    auto* const two_bits = ws.template take<std::uint8_t>(value_bytes<symbols>(dims.n)).data;
     auto const inner = encoded_on<E, symbols>{{two_bits, dims.n, nullptr}, y.side};
     detail::encode<In>(stage_, exec, id, dims, x, inner, detail::nothing, detail::nothing, ws);
     exec.for_each_index(groups(dims.n), detail::pack_trits{two_bits, y.values.data, dims.n});
   }
   template <real In, executor E>
     requires stage<S, In, E>
-  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, packed_trits const> y, stream_on<E, In> x,
+  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, packed_trits const> y, values_on<E, In> x,
               workspace_on<E>& ws) const {
-    auto* const two_bits = ws.template take<std::uint8_t>(stream_bytes<symbols>(dims.n)).data;
+    auto* const two_bits = ws.template take<std::uint8_t>(value_bytes<symbols>(dims.n)).data;
     exec.for_each_index(groups(dims.n), detail::unpack_trits{y.values.data, two_bits, dims.n});
     auto const inner = encoded_on<E, symbols const>{{two_bits, dims.n, nullptr}, y.side};
     detail::decode<In>(stage_, exec, id, dims, inner, x, detail::nothing, ws);

@@ -38,14 +38,14 @@ concept communicator = requires(Comm const& comm) {
 
 /// Every rank's `mine` lies in every rank's `all`, in rank order; sizes are equal on all ranks.
 template <class Comm, class E>
-concept gathers = communicator<Comm> &&
+concept has_all_gather = communicator<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
   { comm.all_gather(exec, mine, all) } -> request_of<E>;
 };
 
 /// Rank r's `all` holds the r-th of `size()` equal pieces of every rank's `mine`, in rank order.
 template <class Comm, class E>
-concept exchanges_pieces = communicator<Comm> &&
+concept has_all_to_all = communicator<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
   { comm.all_to_all(exec, mine, all) } -> request_of<E>;
 };
@@ -53,55 +53,56 @@ concept exchanges_pieces = communicator<Comm> &&
 /// `mine` goes to rank `to` while `theirs` comes from rank `from`; both may be the rank itself, or neither. A call of
 /// all ranks: one without a partner is its own, and its spans may be empty. Rings and pairs are made of it.
 template <class Comm, class E>
-concept sends = communicator<Comm> &&
+concept has_send_recv = communicator<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> theirs) {
   { comm.send_recv(exec, mine, 0u, theirs, 0u) } -> request_of<E>;
 };
 
 /// In place: every rank has the elementwise sum or maximum, of float, double, half, bfloat16, int32 or int8.
 template <class Comm, class E, class T = float>
-concept reduces = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, T> x) {
+concept has_all_reduce = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, T> x) {
   { comm.all_reduce(exec, x, reduction::sum) } -> request_of<E>;
 };
 
 /// Rank r's `part` is the elementwise sum or maximum of the r-th of `size()` equal pieces of every rank's `mine`, which
 /// it does not overlap.
 template <class Comm, class E, class T = float>
-concept reduces_pieces = communicator<Comm> &&
+concept has_reduce_scatter = communicator<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, T const> mine, span_on<E, T> part) {
   { comm.reduce_scatter(exec, mine, part, reduction::sum) } -> request_of<E>;
 };
 
 /// Every rank has what `root` has.
 template <class Comm, class E>
-concept broadcasts = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, std::byte> x) {
+concept has_broadcast = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, std::byte> x) {
   { comm.broadcast(exec, x, 0u) } -> request_of<E>;
 };
 
 /// A communicator of the ranks that say the same colour, in the order of their ranks. A call of all ranks.
 template <class Comm>
-concept splits = communicator<Comm> && requires(Comm& comm) {
+concept has_split = communicator<Comm> && requires(Comm& comm) {
   { comm.split(0u) } -> communicator;
 };
 
 /// All collectives.
 template <class Comm, class E>
-concept communicates_in_full = gathers<Comm, E> && exchanges_pieces<Comm, E> && sends<Comm, E> && reduces<Comm, E> &&
-    reduces_pieces<Comm, E> && broadcasts<Comm, E> && splits<Comm>;
+concept has_all_collectives = has_all_gather<Comm, E> && has_all_to_all<Comm, E> && has_send_recv<Comm, E> &&
+    has_all_reduce<Comm, E> && has_reduce_scatter<Comm, E> && has_broadcast<Comm, E> && has_split<Comm>;
 
-/// What an exchange needs; two_shot needs exchanges_pieces too.
+/// What an exchange needs; two_shot needs has_all_to_all too.
 template <class Comm, class E>
-concept exchanges = gathers<Comm, E> && reduces<Comm, E, float> && reduces<Comm, E, double> && reduces<Comm, E, half> &&
-    reduces<Comm, E, bfloat16> && reduces<Comm, E, std::int32_t> && reduces<Comm, E, std::int8_t>;
+concept exchange_communicator = has_all_gather<Comm, E> && has_all_reduce<Comm, E, float> &&
+    has_all_reduce<Comm, E, double> && has_all_reduce<Comm, E, half> && has_all_reduce<Comm, E, bfloat16> &&
+    has_all_reduce<Comm, E, std::int32_t> && has_all_reduce<Comm, E, std::int8_t>;
 
 /// Fails to compile with the first thing that `Comm` lacks to exchange gradients.
 template <class Comm, class E>
 constexpr void explain_communicator() {
   static_assert(communicator<Comm>, "pith: a communicator must have unsigned rank() const and unsigned size() const");
-  static_assert(gathers<Comm, E>,
+  static_assert(has_all_gather<Comm, E>,
                 "pith: this communicator lacks all_gather(exec, span<std::byte const>, span<std::byte>), which an "
                 "exchange needs");
-  static_assert(exchanges<Comm, E> || !gathers<Comm, E>,
+  static_assert(exchange_communicator<Comm, E> || !has_all_gather<Comm, E>,
                 "pith: this communicator lacks all_reduce(exec, span<T>, reduction) of float, double, half, bfloat16, "
                 "int32 or int8, which "
                 "an exchange needs");

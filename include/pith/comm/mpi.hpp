@@ -1,11 +1,11 @@
 // pith/comm/mpi.hpp — ranks of an MPI communicator.
 #pragma once
 
-#include <pith/comm/arguments.hpp>
 #include <pith/comm/communicator.hpp>
-#include <pith/comm/mpi_device.hpp>
-#include <pith/comm/mpi_elements.hpp>
-#include <pith/comm/mpi_request.hpp>
+#include <pith/comm/detail/arguments.hpp>
+#include <pith/comm/detail/mpi_device.hpp>
+#include <pith/comm/detail/mpi_elements.hpp>
+#include <pith/comm/detail/mpi_request.hpp>
 #include <pith/comm/timeout.hpp>
 
 #include <mpi.h>
@@ -30,19 +30,19 @@ struct mpi_options {
 /// communication_error, and end the communicator's use: every later call throws the same, since nobody knows where the
 /// other ranks are.
 ///
-///   needs    MPI_Init before and MPI_Finalize after its life; one thread at a time, another than MPI's own only where
-///            MPI_Init_thread gave MPI_THREAD_SERIALIZED or more (std::invalid_argument), since
-///            gradient_exchange::ready makes one. Calls that are under way go on while any of them is waited for or
-///            tested. MPICH ends the program on errors of requests unless MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
+///   requires    MPI_Init before and MPI_Finalize after its life; one thread at a time, another than MPI's own only
+///               where MPI_Init_thread gave MPI_THREAD_SERIALIZED or more (std::invalid_argument), since
+///               gradient_exchange::ready makes one. Calls that are under way go on while any of them is waited for or
+///               tested. MPICH ends the program on errors of requests unless MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
 ///   throws   on both sides where the sizes of ranks differ; where a call takes longer than `timeout` from the first wait or
 ///            test on: a rank is gone or stuck, which is named where messages go from rank to rank. MPI may then write to
 ///            the call's memory whenever it runs, and MPI_Finalize may wait for ever: end the program by MPI_Abort or
 ///            std::_Exit
-///   keeps    room for as many elements as are summed at once
-///   cost     a call reads and writes host memory itself, so it waits for the executor. While its bytes move the ranks
-///            compare sizes: a maximum of 16 bytes. MPI chooses the order of sums; reproducible_sums adds in that of the
-///            ranks. Device memory needs an MPI that is aware of CUDA. Calls with it, but for send_recv, block and have no
-///            deadline, since Open MPI's nonblocking collectives cannot take it
+///   state       room for as many elements as are summed at once
+///   complexity  a call reads and writes host memory itself, so it waits for the executor. While its bytes move the
+///               ranks compare sizes: a maximum of 16 bytes. MPI chooses the order of sums; reproducible_sums adds in
+///               that of the ranks. Device memory needs an MPI that is aware of CUDA. Calls with it, but for send_recv,
+///               block and have no deadline, since Open MPI's nonblocking collectives cannot take it
 class mpi_communicator {
  public:
   explicit mpi_communicator(MPI_Comm comm, mpi_options const& options = {})
@@ -241,7 +241,7 @@ class mpi_communicator {
   int threads_ = MPI_THREAD_SINGLE;
 };
 
-static_assert(exchanges<mpi_communicator, detail::archetype> &&
-              communicates_in_full<mpi_communicator, detail::archetype>);
+static_assert(exchange_communicator<mpi_communicator, archetype> &&
+              has_all_collectives<mpi_communicator, archetype>);
 
 }  // namespace pith::inline v0

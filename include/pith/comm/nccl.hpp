@@ -1,12 +1,12 @@
 // pith/comm/nccl.hpp — ranks of a NCCL communicator, device memory, on a stream beside the executor's.
 #pragma once
 
-#include <pith/comm/arguments.hpp>
 #include <pith/comm/communicator.hpp>
-#include <pith/comm/nccl_request.hpp>
+#include <pith/comm/detail/arguments.hpp>
+#include <pith/comm/detail/nccl_request.hpp>
 #include <pith/comm/timeout.hpp>
 #include <pith/core/error.hpp>
-#include <pith/exec/side_stream.hpp>
+#include <pith/exec/detail/side_stream.hpp>
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -49,10 +49,10 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
 /// a call begins when all is done that the executor's stream had been given, and goes on beside what that is given
 /// next, up to where the request is waited for. Until then the memory of the call is the request's.
 ///
-///   needs    the device of the communicator to be the current one
-///   keeps    a stream that its parts share, since ranks must run the calls of all their communicators in one order:
-///            those that are used together and are no parts of one take one stream of the caller's, which outlives
-///            them. The executor's own is such a stream too; then nothing goes on beside anything
+///   requires    the device of the communicator to be the current one
+///   state       a stream that its parts share, since ranks must run the calls of all their communicators in one order:
+///               those that are used together and are no parts of one take one stream of the caller's, which outlives
+///               them. The executor's own is such a stream too; then nothing goes on beside anything
 ///   waits    for no device; split waits for the other ranks. A graph captures calls whose requests are waited for, and
 ///            not tested, before its capture ends. A gradient_exchange waits where its next round leaves: backward on
 ///            the same stream goes on beside one bucket, and beside all on a stream of its own, whose gradients the

@@ -1,8 +1,8 @@
 // pith/comm/pairwise.hpp — a communicator whose all-gathers and all-to-alls are swaps of pairs of ranks.
 #pragma once
 
-#include <pith/comm/arguments.hpp>
 #include <pith/comm/communicator.hpp>
+#include <pith/comm/detail/arguments.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace pith::inline v0 {
 ///
 ///   auto comm = pith::pairwise<pith::mpi_communicator>(MPI_COMM_WORLD);
 ///
-///   needs    a communicator with send_recv
-///   cost     (N - 1) / N of the bytes of `all` through each rank, and the latency of N - 1 swaps. Both calls return when
-///            they are done
+///   requires    a communicator with send_recv
+///   complexity  (N - 1) / N of the bytes of `all` through each rank, and the latency of N - 1 swaps. Both calls return
+///               when they are done
 template <class Comm>
 class pairwise {
  public:

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <pith/comm/communicator.hpp>
-#include <pith/comm/lent.hpp>
+#include <pith/comm/detail/lent.hpp>
 #include <pith/core/error.hpp>
 #include <pith/exec/seq.hpp>
 
@@ -51,10 +51,10 @@ struct reduce_pieces {
 ///
 ///   auto comm = pith::reproducible_sums<pith::mpi_communicator>(MPI_COMM_WORLD);
 ///
-///   needs    host memory; a communicator with all_to_all and all_gather
-///   keeps    two copies of each tensor whose sum is under way
-///   cost     2 (N - 1) / N of the bytes through each rank, and three copies of them. all_reduce returns once this rank's
-///            part is added, so ranks call all of their communicators in one order
+///   requires    host memory; a communicator with all_to_all and all_gather
+///   state       two copies of each tensor whose sum is under way
+///   complexity  2 (N - 1) / N of the bytes through each rank, and three copies of them. all_reduce returns once this
+///               rank's part is added, so ranks call all of their communicators in one order
 template <class Comm>
 class reproducible_sums {
  public:

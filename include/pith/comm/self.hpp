@@ -1,8 +1,8 @@
 // pith/comm/self.hpp — a group of one.
 #pragma once
 
-#include <pith/comm/arguments.hpp>
 #include <pith/comm/communicator.hpp>
+#include <pith/comm/detail/arguments.hpp>
 
 #include <cstddef>
 #include <type_traits>
@@ -61,7 +61,7 @@ class self_communicator {
   }
 };
 
-static_assert(exchanges<self_communicator, detail::archetype> &&
-              communicates_in_full<self_communicator, detail::archetype>);
+static_assert(exchange_communicator<self_communicator, archetype> &&
+              has_all_collectives<self_communicator, archetype>);
 
 }  // namespace pith::inline v0

@@ -1,8 +1,8 @@
 // pith/comm/threads.hpp — ranks that are threads of one process.
 #pragma once
 
-#include <pith/comm/arguments.hpp>
 #include <pith/comm/communicator.hpp>
+#include <pith/comm/detail/arguments.hpp>
 #include <pith/comm/timeout.hpp>
 #include <pith/core/call.hpp>
 #include <pith/core/error.hpp>
@@ -279,8 +279,8 @@ class thread_communicator {
   unsigned rank_;
 };
 
-static_assert(exchanges<thread_communicator, detail::archetype> &&
-              communicates_in_full<thread_communicator, detail::archetype>);
+static_assert(exchange_communicator<thread_communicator, archetype> &&
+              has_all_collectives<thread_communicator, archetype>);
 
 namespace detail {
 

@@ -13,9 +13,9 @@ namespace pith::inline v0 {
 /// Spans of time that an exchange notes, for chrome://tracing or Perfetto. One belongs to one exchange; it is read
 /// between steps.
 ///
-///   keeps    room for `most` spans; further ones are counted only
-///   cost     two readings of a clock a span, no allocation; a transfer ends when the exchange learns that it has.
-///            On a device the times are those of the host, which only enqueues
+///   state       room for `most` spans; further ones are counted only
+///   complexity  two readings of a clock a span, no allocation; a transfer ends when the exchange learns that it has.
+///               On a device the times are those of the host, which only enqueues
 class exchange_trace {
  public:
   using clock = std::chrono::steady_clock;

@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 struct shape {
   std::uint64_t n = 0;
   std::uint64_t rows = 1;
-  std::uint64_t room = ~std::uint64_t{0};
+  std::uint64_t capacity = ~std::uint64_t{0};
 
   constexpr std::uint64_t columns() const { return rows == 0 ? 0 : n / rows; }
   friend constexpr bool operator==(shape const&, shape const&) = default;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <pith/core/span.hpp>
-#include <pith/core/stream.hpp>
 #include <pith/core/team.hpp>
+#include <pith/core/values.hpp>
 #include <pith/core/workspace.hpp>
 
 #include <concepts>
@@ -17,7 +17,7 @@ using space_of = typename std::remove_cvref_t<E>::space;
 template <class E, class T>
 using span_on = span<T, space_of<E>>;
 template <class E, class T>
-using stream_on = stream<T, space_of<E>>;
+using values_on = value_view<T, space_of<E>>;
 template <class E, class T>
 using encoded_on = encoded<T, space_of<E>>;
 template <class E, class T>
@@ -39,8 +39,8 @@ struct noop {
 ///   for_each_index(n, f)                   f(i) for i < n, in any order
 ///   for_each_block(blocks, body)           body(team, memory, b) for b < blocks, in any order: `team` are the threads
 ///                                          that share the block, `memory` its fast memory, a Body::memory
-///   block_span                             the elements of a tensor that a block should take, a multiple of 512; a
-///                                          body that takes others may say how many, in a block_span of its own or
+///   items_per_block                             the elements of a tensor that a block should take, a multiple of 512; a
+///                                          body that takes others may say how many, in a items_per_block of its own or
 ///                                          by block_elements(), so that threads share its blocks well
 ///   copy, fill, upload, download           bytes inside the space, to it and from it; download waits, upload may read
 ///                                          until wait() returns
@@ -50,7 +50,7 @@ concept executor = std::copyable<std::remove_cvref_t<E>> && memory_space<space_o
     requires(E const& exec, std::uint64_t n, std::size_t bytes, void* to, void const* from) {
   exec.for_each_index(n, detail::noop{});
   exec.for_each_block(n, detail::idle_block{});
-  requires std::remove_cvref_t<E>::block_span % 512 == 0;
+  requires std::remove_cvref_t<E>::items_per_block % 512 == 0;
   exec.copy(to, from, bytes);
   exec.fill(to, std::byte{}, bytes);
   exec.upload(to, from, bytes);
@@ -65,15 +65,13 @@ concept executor = std::copyable<std::remove_cvref_t<E>> && memory_space<space_o
 template <class E>
 concept host_executor = executor<E> && std::same_as<space_of<E>, host_space>;
 
-namespace detail {
-
 /// The least executor there is: what a stage is checked against before a real executor is known. It is never run, but
 /// defined: without optimisation a function whose return type is deduced is linked even if it was only asked for its type.
 struct archetype {
   using space = host_space;
   static constexpr char const* name() { return "archetype"; }
 
-  static constexpr std::uint32_t block_span = 512;
+  static constexpr std::uint32_t items_per_block = 512;
 
   template <class F>
   void for_each_index(std::uint64_t, F const&) const {}
@@ -90,5 +88,4 @@ struct archetype {
 };
 static_assert(executor<archetype>);
 
-}  // namespace detail
 }  // namespace pith::inline v0

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <pith/core/call.hpp>
+#include <pith/core/detail/runs.hpp>
 #include <pith/core/element.hpp>
-#include <pith/core/runs.hpp>
 
 #include <concepts>
 #include <cstdint>

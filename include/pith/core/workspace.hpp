@@ -3,7 +3,7 @@
 
 #include <pith/core/error.hpp>
 #include <pith/core/span.hpp>
-#include <pith/core/stream.hpp>
+#include <pith/core/values.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -24,7 +24,7 @@ constexpr std::size_t align_up(std::size_t n, std::size_t to) { return (n + to -
 /// The workspace bytes that `n` values of `T` take, alignment included.
 template <class T>
 constexpr std::size_t scratch_for(std::uint64_t n) {
-  return detail::align_up(stream_bytes<T>(n), detail::scratch_alignment);
+  return detail::align_up(value_bytes<T>(n), detail::scratch_alignment);
 }
 
 /// A bump allocator over memory that the caller owns. It belongs to one executor (one stream) at a time.
@@ -41,7 +41,7 @@ class workspace {
 
   /// Uninitialised room for `n` values of `T`, aligned to 128 bytes, until the enclosing mark ends.
   template <class T>
-  stream<T, Space> take(std::uint64_t n) {
+  value_view<T, Space> take(std::uint64_t n) {
     auto const size = scratch_for<T>(n);
     if (size > memory_.size() - used_) {
       throw workspace_exhausted(detail::sentence("workspace: the workspace must have ", size, " bytes left, got ",

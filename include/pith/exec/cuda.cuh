@@ -1,8 +1,8 @@
 // pith/exec/cuda.cuh — the kernels that run indices and blocks on a device.
 #pragma once
 
-#include <pith/exec/cuda_team.cuh>
-#include <pith/exec/stream.hpp>
+#include <pith/exec/cuda_executor.hpp>
+#include <pith/exec/detail/cuda_team.cuh>
 
 #include <algorithm>
 #include <cstddef>
@@ -79,7 +79,7 @@ void cuda_executor::for_each_block(std::uint64_t blocks, Body const& body) const
   auto* const kernel = detail::block_kernel<Body>;
   if (asked > 0) {
     auto const status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, asked);
-    detail::check_cuda(status, "cudaFuncSetAttribute of shared memory");
+    check_cuda(status, "cudaFuncSetAttribute of shared memory");
   }
   detail::launch<Body>(stream_, kernel, body, blocks, blocks, asked);
 }

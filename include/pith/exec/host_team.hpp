@@ -1,12 +1,12 @@
 // pith/exec/host_team.hpp — blocks on a host thread, their loops compiled for the instruction set of the CPU.
 #pragma once
 
-#include <pith/core/float_environment.hpp>
+#include <pith/core/detail/float_environment.hpp>
 #include <pith/core/team.hpp>
-#include <pith/exec/compaction.hpp>
+#include <pith/exec/detail/compaction.hpp>
+#include <pith/exec/detail/negatives.hpp>
+#include <pith/exec/detail/philox.hpp>
 #include <pith/exec/isa.hpp>
-#include <pith/exec/negatives.hpp>
-#include <pith/exec/philox.hpp>
 
 #include <cstdint>
 
@@ -115,7 +115,7 @@ void run_blocks([[maybe_unused]] isa level, Body const& body, std::uint64_t firs
 /// f(i) for the indices of a block, so that one driver runs both.
 template <class F>
 struct index_block {
-  static constexpr std::uint64_t block_span = 4096;
+  static constexpr std::uint64_t items_per_block = 4096;
   struct memory {};
   F f;
   std::uint64_t n;
@@ -123,8 +123,8 @@ struct index_block {
   template <class Team>
   void operator()(Team const&, memory&, std::uint64_t block) const {
     auto const own = f;
-    auto const last = n - block * block_span < block_span ? n : (block + 1) * block_span;
-    for (auto i = block * block_span; i < last; ++i) own(i);
+    auto const last = n - block * items_per_block < items_per_block ? n : (block + 1) * items_per_block;
+    for (auto i = block * items_per_block; i < last; ++i) own(i);
   }
 };
 

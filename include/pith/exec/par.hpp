@@ -3,7 +3,7 @@
 
 #include <pith/core/error.hpp>
 #include <pith/core/executor.hpp>
-#include <pith/exec/host_memory.hpp>
+#include <pith/exec/detail/host_memory.hpp>
 #include <pith/exec/host_team.hpp>
 #include <pith/exec/parallel_runner.hpp>
 #include <pith/exec/thread_pool.hpp>
@@ -25,8 +25,8 @@ template <class Body>
 constexpr std::uint64_t elements_in_block([[maybe_unused]] Body const& body, std::uint64_t usual) {
   if constexpr (requires { body.block_elements(); }) {
     return std::max<std::uint64_t>(1, body.block_elements());
-  } else if constexpr (requires { Body::block_span; }) {
-    return Body::block_span;
+  } else if constexpr (requires { Body::items_per_block; }) {
+    return Body::items_per_block;
   } else {
     return usual;
   }
@@ -97,11 +97,11 @@ inline namespace PITH_ISA_NAMESPACE {
 ///   owns     nothing: the runner must outlive it and its copies. One that was made of no runner uses its caller alone
 ///   throws   what the runner throws; bodies do not throw
 ///   nests    as the runner does: with a thread_pool, who runs inside a run, or while another thread does, works alone
-///   cost     no allocation of its own
+///   complexity  no allocation of its own
 template <parallel_runner R>
 class par_executor : public detail::host_memory {
  public:
-  static constexpr std::uint32_t block_span = 512;
+  static constexpr std::uint32_t items_per_block = 512;
   static constexpr char const* name() { return "par"; }
 
   par_executor() = default;
@@ -114,11 +114,11 @@ class par_executor : public detail::host_memory {
   template <class F>
   void for_each_index(std::uint64_t n, F const& f) const {
     using block = detail::index_block<F>;
-    for_each_block(n / block::block_span + (n % block::block_span != 0), block{f, n});
+    for_each_block(n / block::items_per_block + (n % block::items_per_block != 0), block{f, n});
   }
   template <class Body>
   void for_each_block(std::uint64_t blocks, Body const& body) const {
-    auto const elements = detail::elements_in_block(body, block_span);
+    auto const elements = detail::elements_in_block(body, items_per_block);
     if (blocks < (shared_elements + elements - 1) / elements || runner_ == nullptr) {
       if (blocks > 0) detail::run_blocks(level(), body, 0, blocks);
       return;

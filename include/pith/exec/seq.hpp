@@ -3,7 +3,7 @@
 
 #include <pith/core/error.hpp>
 #include <pith/core/executor.hpp>
-#include <pith/exec/host_memory.hpp>
+#include <pith/exec/detail/host_memory.hpp>
 #include <pith/exec/host_team.hpp>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace pith::inline v0::inline PITH_ISA_NAMESPACE {
 /// for.
 class seq_executor : public detail::host_memory {
  public:
-  static constexpr std::uint32_t block_span = 512;
+  static constexpr std::uint32_t items_per_block = 512;
   static constexpr char const* name() { return "seq"; }
 
   constexpr seq_executor() = default;
@@ -26,7 +26,7 @@ class seq_executor : public detail::host_memory {
   template <class F>
   void for_each_index(std::uint64_t n, F const& f) const {
     using block = detail::index_block<F>;
-    for_each_block(n / block::block_span + (n % block::block_span != 0), block{f, n});
+    for_each_block(n / block::items_per_block + (n % block::items_per_block != 0), block{f, n});
   }
   template <class Body>
   void for_each_block(std::uint64_t blocks, Body const& body) const {

@@ -126,8 +126,9 @@ class claimed_job {
 ///            indices that others have claimed, never for a thread that has claimed none
 ///   throws   the first exception of an f, when all claimed calls have returned; the rest may then be skipped
 ///   nests    run inside an f, and run while another thread runs, call f on their own thread alone: no deadlock
-///   needs    f to outlive the call only; a pool does not survive fork, and the child must neither use nor destroy it
-///   cost     no allocation; at most one wake of a sleeping thread, which wakes others while there is work for them
+///   requires    f to outlive the call only; a pool does not survive fork, and the child must neither use nor destroy
+///               it
+///   complexity  no allocation; at most one wake of a sleeping thread, which wakes others while there is work for them
 class thread_pool {
  public:
   /// `threads` run f at a time, the caller being one of them; 0 means as many as the machine has cores.

@@ -7,7 +7,7 @@
 #endif
 
 #include <pith/core/executor.hpp>
-#include <pith/exec/host_memory.hpp>
+#include <pith/exec/detail/host_memory.hpp>
 #include <pith/exec/host_team.hpp>
 
 #include <thrust/execution_policy.h>
@@ -58,7 +58,7 @@ struct thrust_host_block {
 /// The memory that a policy's algorithms can reach.
 template <class P>
 struct thrust_memory : host_memory {
-  static constexpr std::uint32_t block_span = 512;
+  static constexpr std::uint32_t items_per_block = 512;
 
   thrust_memory() = default;
   explicit thrust_memory(P const&) {}
@@ -82,7 +82,7 @@ inline namespace PITH_ISA_NAMESPACE {
 ///
 ///   owns     a copy of the policy; what that refers to, such as a stream, must outlive it; needs one to run
 ///   waits    as the policy does: par_nosync of a stream does not; for the blocks of a device never
-///   needs    for omp::par and tbb::par what Thrust needs for them: -fopenmp, TBB
+///   requires    for omp::par and tbb::par what Thrust needs for them: -fopenmp, TBB
 template <thrust_policy P>
 class thrust_executor : public detail::thrust_memory<P> {
  public:

@@ -1,7 +1,7 @@
 // pith/feedback/any_feedback.hpp — a policy whose type is known at run time only.
 #pragma once
 
-#include <pith/core/any_stage.hpp>
+#include <pith/codec/any_stage.hpp>
 #include <pith/feedback/feedback.hpp>
 
 #include <memory>
@@ -24,8 +24,8 @@ class any_feedback {
   feedback_traits traits() const { return self_->traits(); }
 
   template <std::same_as<In> T>
-  any_state make_agreed(E const& exec, call const& id, shape const& dims) const {
-    return self_->make_agreed(exec, id, dims);
+  any_state make_replicated(E const& exec, call const& id, shape const& dims) const {
+    return self_->make_replicated(exec, id, dims);
   }
   template <std::same_as<In> T>
   any_state make_local(E const& exec, shape const& dims) const {
@@ -36,20 +36,20 @@ class any_feedback {
     return self_->scratch_bytes(exec, dims);
   }
 
-  void compensate(E const& exec, call const& id, shape const& dims, stream_on<E, In const> g, stream_on<E, A> p,
+  void compensate(E const& exec, call const& id, shape const& dims, values_on<E, In const> g, values_on<E, A> p,
                   any_state const& local, workspace_on<E>& ws) const {
     self_->compensate(exec, id, dims, g, p, local, ws);
   }
-  void commit(E const& exec, call const& id, shape const& dims, stream_on<E, A const> p, stream_on<E, A const> sent,
+  void update(E const& exec, call const& id, shape const& dims, values_on<E, A const> p, values_on<E, A const> sent,
               any_state& local, workspace_on<E>& ws) const {
-    self_->commit(exec, id, dims, p, sent, local, ws);
+    self_->update(exec, id, dims, p, sent, local, ws);
   }
-  void settle(E const& exec, call const& id, shape const& dims, stream_on<E, A> mean, any_state& agreed,
-              any_state& local, workspace_on<E>& ws) const {
-    self_->settle(exec, id, dims, mean, agreed, local, ws);
+  void after_exchange(E const& exec, call const& id, shape const& dims, values_on<E, A> mean, any_state& replicated,
+                      any_state& local, workspace_on<E>& ws) const {
+    self_->after_exchange(exec, id, dims, mean, replicated, local, ws);
   }
-  void rescale(E const& exec, double factor, any_state& agreed, any_state& local) const {
-    self_->rescale(exec, factor, agreed, local);
+  void rescale(E const& exec, double factor, any_state& replicated, any_state& local) const {
+    self_->rescale(exec, factor, replicated, local);
   }
 
  private:
@@ -57,29 +57,29 @@ class any_feedback {
     virtual ~base() = default;
     virtual std::string name() const = 0;
     virtual feedback_traits traits() const = 0;
-    virtual any_state make_agreed(E const&, call const&, shape const&) const = 0;
+    virtual any_state make_replicated(E const&, call const&, shape const&) const = 0;
     virtual any_state make_local(E const&, shape const&) const = 0;
     virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
-    virtual void compensate(E const&, call const&, shape const&, stream_on<E, In const>, stream_on<E, A>,
+    virtual void compensate(E const&, call const&, shape const&, values_on<E, In const>, values_on<E, A>,
                             any_state const&, workspace_on<E>&) const = 0;
-    virtual void commit(E const&, call const&, shape const&, stream_on<E, A const>, stream_on<E, A const>, any_state&,
+    virtual void update(E const&, call const&, shape const&, values_on<E, A const>, values_on<E, A const>, any_state&,
                         workspace_on<E>&) const = 0;
-    virtual void settle(E const&, call const&, shape const&, stream_on<E, A>, any_state&, any_state&,
-                        workspace_on<E>&) const = 0;
+    virtual void after_exchange(E const&, call const&, shape const&, values_on<E, A>, any_state&, any_state&,
+                                workspace_on<E>&) const = 0;
     virtual void rescale(E const&, double, any_state&, any_state&) const = 0;
   };
 
   template <class F>
   struct model final : base {
-    using agreed = agreed_of<F, In, E>;
+    using replicated = replicated_of<F, In, E>;
     using local = local_of<F, In, E>;
 
     explicit model(F f) : policy(std::move(f)) {}
 
     std::string name() const override { return policy.name(); }
     feedback_traits traits() const override { return detail::traits_of(policy); }
-    any_state make_agreed(E const& exec, call const& id, shape const& dims) const override {
-      return any_state(pith::make_agreed<In>(exec, policy, id, dims));
+    any_state make_replicated(E const& exec, call const& id, shape const& dims) const override {
+      return any_state(pith::make_replicated<In>(exec, policy, id, dims));
     }
     any_state make_local(E const& exec, shape const& dims) const override {
       return any_state(pith::make_local<In>(exec, policy, dims));
@@ -88,22 +88,22 @@ class any_feedback {
       return detail::scratch_bytes<In>(policy, exec, dims);
     }
 
-    void compensate(E const& exec, call const& id, shape const& dims, stream_on<E, In const> g, stream_on<E, A> p,
+    void compensate(E const& exec, call const& id, shape const& dims, values_on<E, In const> g, values_on<E, A> p,
                     any_state const& l, workspace_on<E>& ws) const override {
       policy.compensate(exec, id, dims, g, p, l.as<local>(), ws);
     }
-    void commit(E const& exec, call const& id, shape const& dims, stream_on<E, A const> p, stream_on<E, A const> sent,
+    void update(E const& exec, call const& id, shape const& dims, values_on<E, A const> p, values_on<E, A const> sent,
                 any_state& l, workspace_on<E>& ws) const override {
-      policy.commit(exec, id, dims, p, sent, l.as<local>(), ws);
+      policy.update(exec, id, dims, p, sent, l.as<local>(), ws);
     }
-    void settle(E const& exec, call const& id, shape const& dims, stream_on<E, A> mean, any_state& a, any_state& l,
-                workspace_on<E>& ws) const override {
-      if constexpr (detail::settles<F, In, E>) {
-        policy.settle(exec, id, dims, mean, a.as<agreed>(), l.as<local>(), ws);
+    void after_exchange(E const& exec, call const& id, shape const& dims, values_on<E, A> mean, any_state& a,
+                        any_state& l, workspace_on<E>& ws) const override {
+      if constexpr (detail::has_after_exchange<F, In, E>) {
+        policy.after_exchange(exec, id, dims, mean, a.as<replicated>(), l.as<local>(), ws);
       }
     }
     void rescale(E const& exec, double factor, any_state& a, any_state& l) const override {
-      policy.rescale(exec, factor, a.as<agreed>(), l.as<local>());
+      policy.rescale(exec, factor, a.as<replicated>(), l.as<local>());
     }
 
     F policy;

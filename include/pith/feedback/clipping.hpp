@@ -1,9 +1,9 @@
 // pith/feedback/clipping.hpp — gradients that are too large, made smaller before a momentum remembers them.
 #pragma once
 
-#include <pith/core/convert.hpp>
+#include <pith/core/detail/convert.hpp>
+#include <pith/core/detail/summation.hpp>
 #include <pith/core/error.hpp>
-#include <pith/core/summation.hpp>
 
 #include <cmath>
 #include <string>
@@ -51,9 +51,9 @@ constexpr std::size_t clip_scratch_bytes(std::uint64_t n) {
 /// How large a tensor's gradient may be on one rank: its norm, or each element. Where `most` bounds the sum of `ranks`
 /// independent gradients, which is sqrt(ranks) times as long, say norm(most, ranks) = norm(most / sqrt(ranks)).
 ///
-///   needs    0 < most < infinity, ranks >= 1 (std::invalid_argument)
-///   errors   a tensor whose norm is not finite is left as it is
-///   source   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018, section 3.2
+///   requires    0 < most < infinity, ranks >= 1 (std::invalid_argument)
+///   on NaN      a tensor whose norm is not finite is left as it is
+///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018, section 3.2
 class clipping {
  public:
   constexpr clipping() = default;
@@ -101,7 +101,7 @@ constexpr std::size_t clip_bytes(std::uint64_t n) { return detail::clip_scratch_
 /// Scales the gradients of all tensors of a model together, in place, before they are exchanged: so that their norm is
 /// at most `most` / sqrt(ranks).
 ///
-///   needs    ws of clip_bytes(gradients.size()) bytes; a norm that is not finite changes nothing
+///   requires    ws of clip_bytes(gradients.size()) bytes; a norm that is not finite changes nothing
 template <real In, executor E>
 void clip_to_norm(E const& exec, span_on<E, In> gradients, double most, unsigned ranks, workspace_on<E>& ws) {
   detail::require(0 < most && most < HUGE_VAL, "clip_to_norm: most must be positive and finite, got ", most);

@@ -1,9 +1,9 @@
 // pith/feedback/ef21.hpp — what is sent is how the gradient differs from what all believe of it.
 #pragma once
 
-#include <pith/core/convert.hpp>
+#include <pith/codec/stage.hpp>
+#include <pith/core/detail/convert.hpp>
 #include <pith/core/error.hpp>
-#include <pith/core/stage.hpp>
 #include <pith/feedback/feedback.hpp>
 
 #include <string>
@@ -46,16 +46,16 @@ struct add_finite {
 };
 
 /// The agreed estimate grows by what all received, and is what the gradient becomes. Where that is no number the ranks'
-/// estimates could not stay equal to their mean: all begin anew from zero.
+/// estimates could not stay equal to their mean: all begin again from zero.
 template <class A>
 struct settle_estimate {
   A* mean;
-  A* agreed;
+  A* replicated;
   A* own;
   PITH_HD void operator()(std::uint64_t i) const {
-    auto const sum = agreed[i] + mean[i];
+    auto const sum = replicated[i] + mean[i];
     mean[i] = sum;
-    agreed[i] = is_finite(sum) ? sum : 0;
+    replicated[i] = is_finite(sum) ? sum : 0;
     own[i] = is_finite(sum) ? own[i] : 0;
   }
 };
@@ -66,12 +66,12 @@ struct settle_estimate {
 /// With eta < 1 the gradient's running mean v = (1 - eta) v + eta g takes the place of g (EF21-SGDM). Estimates are 0
 /// at first. Only a new loss scale is a reason to rescale them: they are no steps that wait.
 ///
-///   needs    0 < eta <= 1 (std::invalid_argument); about 0.1 where gradients are noisy
-///   keeps    n elements of accum<In>, equal on all ranks: the mean of the estimates; n a rank's own, 2 n if eta < 1
-///   errors   where what all receive is NaN or infinite, all estimates begin anew from 0; where a rank's g is, its v
-///            stays. Outside an exchange decompress gives what was sent, the difference
-///   source   Richtarik, Sokolov and Fatkhullin, EF21, NeurIPS 2021; Fatkhullin, Tyurin and Richtarik, Momentum
-///            Provably Improves Error Feedback, NeurIPS 2023; they begin with one gradient that is sent as it is
+///   requires    0 < eta <= 1 (std::invalid_argument); about 0.1 where gradients are noisy
+///   state       n elements of accum<In>, equal on all ranks: the mean of the estimates; n a rank's own, 2 n if eta < 1
+///   on NaN      where what all receive is NaN or infinite, all estimates begin again from 0; where a rank's g is, its v
+///               stays. Outside an exchange decompress gives what was sent, the difference
+///   reference   Richtarik, Sokolov and Fatkhullin, EF21, NeurIPS 2021; Fatkhullin, Tyurin and Richtarik, Momentum
+///               Provably Improves Error Feedback, NeurIPS 2023; they begin with one gradient that is sent as it is
 class ef21 {
  public:
   static constexpr bool is_reproducible = true;
@@ -81,7 +81,7 @@ class ef21 {
   }
 
   template <class A, executor E>
-  struct agreed {
+  struct replicated {
     buffer<A, E> estimate;
     void fields(field_visitor& f) { f(estimate, field_kind::mean); }
   };
@@ -95,7 +95,7 @@ class ef21 {
   bool changes_gradients() const { return averages(); }
 
   template <real In, executor E>
-  agreed<accum<In>, E> make_agreed(E const& exec, call const&, shape const& dims) const {
+  replicated<accum<In>, E> make_replicated(E const& exec, call const&, shape const& dims) const {
     return {buffer<accum<In>, E>(exec, dims.n)};
   }
   template <real In, executor E>
@@ -104,7 +104,7 @@ class ef21 {
   }
 
   template <real In, executor E>
-  void compensate(E const& exec, call const&, shape const& dims, stream_on<E, In const> g, stream_on<E, accum<In>> p,
+  void compensate(E const& exec, call const&, shape const& dims, values_on<E, In const> g, values_on<E, accum<In>> p,
                   local<accum<In>, E> const& mine, workspace_on<E>&) const {
     using A = accum<In>;
     auto const* const estimate = mine.estimate.data();
@@ -114,7 +114,7 @@ class ef21 {
     exec.for_each_index(dims.n, detail::differ<A>{p.data, estimate, p.data});
   }
   template <class A, executor E>
-  void commit(E const& exec, call const&, shape const& dims, stream_on<E, A const> p, stream_on<E, A const> sent,
+  void update(E const& exec, call const&, shape const& dims, values_on<E, A const> p, values_on<E, A const> sent,
               local<A, E>& mine, workspace_on<E>&) const {
     auto* const estimate = mine.estimate.data();
     if (averages()) {
@@ -124,12 +124,12 @@ class ef21 {
     exec.for_each_index(dims.n, detail::add_finite<A>{sent.data, estimate});
   }
   template <class A, executor E>
-  void settle(E const& exec, call const&, shape const& dims, stream_on<E, A> mean, agreed<A, E>& all, local<A, E>& mine,
-              workspace_on<E>&) const {
+  void after_exchange(E const& exec, call const&, shape const& dims, values_on<E, A> mean, replicated<A, E>& all,
+                      local<A, E>& mine, workspace_on<E>&) const {
     exec.for_each_index(dims.n, detail::settle_estimate<A>{mean.data, all.estimate.data(), mine.estimate.data()});
   }
   template <class A, executor E>
-  void rescale(E const& exec, double factor, agreed<A, E>& all, local<A, E>& mine) const {
+  void rescale(E const& exec, double factor, replicated<A, E>& all, local<A, E>& mine) const {
     detail::rescale_buffer(exec, factor, all.estimate);
     detail::rescale_buffer(exec, factor, mine.estimate);
     detail::rescale_buffer(exec, factor, mine.average);
@@ -141,6 +141,6 @@ class ef21 {
   double eta_;
 };
 
-static_assert(feedback<ef21, float, detail::archetype> && detail::settles<ef21, float, detail::archetype>);
+static_assert(feedback<ef21, float, archetype> && detail::has_after_exchange<ef21, float, archetype>);
 
 }  // namespace pith::inline v0

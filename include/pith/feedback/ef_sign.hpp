@@ -12,10 +12,10 @@ namespace pith::inline v0 {
 /// its learning rate as ever. What is kept is a step not yet taken: another learning rate, which is another codec with
 /// the same state, leaves it as it is. From the first step on lr g is encoded.
 ///
-///   needs    a learning rate of 1e-30 to 1e30 (std::invalid_argument)
-///   keeps    what residual keeps
-///   errors   what residual does; outside an exchange nothing divides: decompress gives lr times the gradient
-///   source   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019, algorithm 1
+///   requires    a learning rate of 1e-30 to 1e30 (std::invalid_argument)
+///   state       what residual keeps
+///   errors      what residual does; outside an exchange nothing divides: decompress gives lr times the gradient
+///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019, algorithm 1
 class ef_sign : public residual {
  public:
   explicit ef_sign(double learning_rate) : residual(1, learning_rate), learning_rate_(learning_rate) {
@@ -26,8 +26,8 @@ class ef_sign : public residual {
   std::string name() const { return detail::text("ef_sign(", detail::shortest(learning_rate_), ")"); }
 
   template <class A, executor E>
-  void settle(E const& exec, call const&, shape const& dims, stream_on<E, A> mean, no_state&, local<A, E>&,
-              workspace_on<E>&) const {
+  void after_exchange(E const& exec, call const&, shape const& dims, values_on<E, A> mean, no_state&, local<A, E>&,
+                      workspace_on<E>&) const {
     exec.for_each_index(dims.n, detail::scale<A, A>{mean.data, mean.data, static_cast<A>(1 / learning_rate_)});
   }
 
@@ -35,6 +35,7 @@ class ef_sign : public residual {
   double learning_rate_;
 };
 
-static_assert(feedback<ef_sign, float, detail::archetype> && detail::settles<ef_sign, float, detail::archetype>);
+static_assert(feedback<ef_sign, float, archetype> &&
+              detail::has_after_exchange<ef_sign, float, archetype>);
 
 }  // namespace pith::inline v0

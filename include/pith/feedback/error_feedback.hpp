@@ -1,15 +1,15 @@
 // pith/feedback/error_feedback.hpp — a codec that remembers what it did not send.
 #pragma once
 
-#include <pith/core/around.hpp>
-#include <pith/core/capability.hpp>
+#include <pith/codec/capability.hpp>
+#include <pith/codec/detail/adaptor.hpp>
+#include <pith/codec/explain.hpp>
+#include <pith/codec/rounds.hpp>
 #include <pith/core/error.hpp>
-#include <pith/core/explain.hpp>
-#include <pith/core/rounds.hpp>
-#include <pith/feedback/contraction.hpp>
-#include <pith/feedback/fusing.hpp>
+#include <pith/feedback/detail/contraction.hpp>
+#include <pith/feedback/detail/fusing.hpp>
+#include <pith/feedback/detail/widened.hpp>
 #include <pith/feedback/residual.hpp>
-#include <pith/feedback/widened.hpp>
 
 #include <algorithm>
 #include <string>
@@ -24,31 +24,31 @@ inline constexpr unverified_t unverified{};
 
 /// Encodes the compensated gradient with `C` and feeds back what was lost, by policy `F`.
 ///
-///   needs    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute bound: with others
-///            the residual can grow without bound (std::invalid_argument when the state is made); any C for a policy
-///            that forgets what was not sent
-///   keeps    what F keeps (residual: n elements of accum<In>, a rank's own) and what C keeps
-///   cost     with an engine that takes its values from a source one pass over g and the residual (quantizers, top_k),
-///            or three (power_sgd); else scratch of 2 n elements of accum<In> beside C's, and a decoding
-///   is       the end of a pipeline; sum of sent + residual = sum of gradients, or what F promises in its place
-///   source   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
+///   requires    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute bound: with
+///               others the residual can grow without bound (std::invalid_argument when the state is made); any C for a
+///               policy that forgets what was not sent
+///   state       what F keeps (residual: n elements of accum<In>, a rank's own) and what C keeps
+///   complexity  with an engine that takes its values from a source one pass over g and the residual (quantizers,
+///               top_k), or three (power_sgd); else scratch of 2 n elements of accum<In> beside C's, and a decoding
+///   properties  the end of a pipeline; sum of sent + residual = sum of gradients, or what F promises in its place
+///   reference   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
 template <class C, class F = residual>
-class error_feedback : public detail::around<error_feedback<C, F>, C> {
-  using base = detail::around<error_feedback<C, F>, C>;
+class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
+  using base = detail::adaptor<error_feedback<C, F>, C>;
   using base::codec_, base::inside;
-  static_assert(!closed<C>,
+  static_assert(!terminal<C>,
                 "pith: error_feedback(c) needs a stage or a chain of them: write bypass(error_feedback(c), n), not "
                 "error_feedback(bypass(c, n))");
-  static_assert(erased_feedback<F> || feedback<F, float, detail::archetype>,
+  static_assert(erased_feedback<F> || feedback<F, float, archetype>,
                 "pith: error_feedback(c, f) needs a feedback policy f: name, compensate (which changes no state), "
                 "commit and rescale(exec, factor, agreed, local)");
 
  public:
   static constexpr bool is_reproducible = reproducible<C> && reproducible<F>;
-  static constexpr rate_form rates = forgetful<F> ? rate_form_of<C>() : detail::fed_back_rate(rate_form_of<C>());
+  static constexpr rate_form rates = memoryless<F> ? rate_form_of<C>() : detail::fed_back_rate(rate_form_of<C>());
 
   explicit error_feedback(C codec, F policy = F()) : error_feedback(std::move(codec), std::move(policy), true) {
-    static_assert(detail::may_contract<C> || forgetful<F>,
+    static_assert(detail::may_contract<C> || memoryless<F>,
                   "pith: error_feedback(c) needs a c that promises to contract: one with delta, omega or error_bound; "
                   "for any other write error_feedback(c, unverified)");
   }
@@ -62,47 +62,48 @@ class error_feedback : public detail::around<error_feedback<C, F>, C> {
     auto const how = policy_.name() == "residual" ? "" : detail::text(",", policy_.name());
     return detail::text("ef(", codec_.name(), how, verified_ ? ")" : ",unverified)");
   }
-  bool is_exact(shape const& dims) const {
-    return loses_nothing(dims) && !detail::may_lose(codec_, dims) && !detail::traits_of(policy_).changes_gradients;
+  bool is_lossless(shape const& dims) const {
+    return encodes_losslessly(dims) && !detail::may_be_lossy(codec_, dims) &&
+           !detail::traits_of(policy_).changes_gradients;
   }
   capabilities capabilities_for(shape const& dims) const requires(erased<C> || erased_feedback<F>) {
     auto of = capabilities();
     auto const inner = capabilities_of(codec_, dims);
     auto const policy = detail::traits_of(policy_);
     of.reproducible = inner.reproducible && policy.reproducible;
-    of.rates = policy.forgets ? inner.rates : detail::fed_back_rate(inner.rates);
+    of.rates = policy.is_memoryless ? inner.rates : detail::fed_back_rate(inner.rates);
     return of;
   }
 
   /// What its policy remembers, for another codec of the tensor.
-  detail::policy_states fed_back_in(auto& agreed, auto& local) const {
-    return {policy_part(agreed), policy_part(local)};
+  detail::policy_states fed_back_in(auto& replicated, auto& local) const {
+    return {policy_part(replicated), policy_part(local)};
   }
 
   /// For a new loss scale or learning rate: what is fed back, times factor.
   template <executor E>
-  void rescale(E const& exec, double factor, auto& agreed, auto& local) const {
-    detail::rescale_state(codec_, exec, factor, inside(agreed), inside(local));
-    policy_.rescale(exec, factor, policy_part(agreed), policy_part(local));
+  void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
+    detail::rescale_state(codec_, exec, factor, inside(replicated), inside(local));
+    policy_.rescale(exec, factor, policy_part(replicated), policy_part(local));
   }
 
   template <class In, executor E>
-  auto make_agreed(E const& exec, call const& id, shape const& dims) const {
-    return agreed_states<In, E>{
-        {pith::make_agreed<accum<In>>(exec, codec_, id, dims), pith::make_agreed<In>(exec, policy_, id, kept(dims))}};
+  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+    return replicated_states<In, E>{{pith::make_replicated<accum<In>>(exec, codec_, id, dims),
+                                     pith::make_replicated<In>(exec, policy_, id, kept(dims))}};
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
-    static_assert(detail::told_to<F>() != told::own || tells_own_part<In, E>,
+    static_assert(detail::update_moment<F>() != feedback_on::own || reports_own_part<In, E>,
                   "pith: error_feedback(c, own_residual()) needs a c that returns a rank's own part of the mean; write "
                   "mean_residual() or no policy");
     auto const policy = detail::traits_of(policy_);
-    if constexpr (!tells_own_part<In, E>) {
-      detail::require(policy.commits != told::own, "error_feedback: ", policy_.name(),
+    if constexpr (!reports_own_part<In, E>) {
+      detail::require(policy.updates_on != feedback_on::own, "error_feedback: ", policy_.name(),
                       " needs a codec that returns a rank's own part of the mean, got ", codec_.name(),
                       ": use mean_residual()");
     }
-    if (verified_ && !policy.forgets) {
+    if (verified_ && !policy.is_memoryless) {
       detail::require_contraction("error_feedback", codec_, dims, ", or write error_feedback(c, unverified)");
     }
     return local_states<In, E>{
@@ -125,29 +126,29 @@ class error_feedback : public detail::around<error_feedback<C, F>, C> {
 
   template <real In, executor E>
     requires pith::codec<C, accum<In>, E>
-  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> g,
-                      span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
+  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> g,
+                      span_on<E, std::byte> payload, auto const& replicated, auto& local, workspace_on<E>& ws) const {
     if constexpr (fuses<In, E>) {
       if (is_fused<In, E>(dims)) {
         auto const from = policy_.template source<In, E>(g, policy_part(local));
-        return detail::encode_payload_from<accum<In>>(codec_, exec, id, dims, from, payload, inside(agreed),
+        return detail::encode_payload_from<accum<In>>(codec_, exec, id, dims, from, payload, inside(replicated),
                                                       inside(local), ws);
       }
     }
     auto const p = compensated<In>(exec, id, dims, g, local, ws);
-    detail::encode_payload<accum<In>>(codec_, exec, id, dims, p, payload, inside(agreed), inside(local), ws);
-    if (is_exact(dims)) return;
-    if (loses_nothing(dims)) return policy_.commit(exec, id, dims, p, p, policy_part(local), ws);
+    detail::encode_payload<accum<In>>(codec_, exec, id, dims, p, payload, inside(replicated), inside(local), ws);
+    if (is_lossless(dims)) return;
+    if (encodes_losslessly(dims)) return policy_.update(exec, id, dims, p, p, policy_part(local), ws);
     auto const sent = ws.template take<accum<In>>(dims.n);
-    detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, sent, inside(agreed), ws);
-    policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(sent), policy_part(local), ws);
+    detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, sent, inside(replicated), ws);
+    policy_.update(exec, id, dims, p, values_on<E, accum<In> const>(sent), policy_part(local), ws);
   }
   template <real In, executor E>
     requires pith::codec<C, accum<In>, E>
   void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                      stream_on<E, In> x, auto const& agreed, workspace_on<E>& ws) const {
+                      values_on<E, In> x, auto const& replicated, workspace_on<E>& ws) const {
     auto const y = detail::widened<In, E>(x, ws);
-    detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, y, inside(agreed), ws);
+    detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, y, inside(replicated), ws);
     detail::narrow<In>(exec, y, x);
   }
 
@@ -161,10 +162,10 @@ class error_feedback : public detail::around<error_feedback<C, F>, C> {
     if constexpr (fuses<In, E>) {
       auto const from = detail::scratch_bytes_from<accum<In>, source_of<In, E>>(codec_, exec, dims);
       auto const rest = detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks);
-      auto const fused = exchanges_from_source<In, E> ? hears_mean<In, E>(dims) : is_fused<In, E>(dims);
+      auto const fused = exchanges_from_source<In, E> ? updates_on_mean<In, E>(dims) : is_fused<In, E>(dims);
       if (fuses_exchange<In, E> && fused) return std::max(from, detail::wide_bytes<In>(dims) + rest);
     }
-    auto const tensors = detail::tells_arrived<C, accum<In>, E> ? 3u : 2u;
+    auto const tensors = detail::reports_delivered<C, accum<In>, E> ? 3u : 2u;
     return tensors * scratch_for<accum<In>>(dims.n) +
            detail::exchange_scratch_bytes<accum<In>>(codec_, exec, dims, ranks) +
            detail::contribution_scratch_bytes<accum<In>>(codec_, dims) + detail::scratch_bytes<In>(policy_, exec, dims);
@@ -173,40 +174,41 @@ class error_feedback : public detail::around<error_feedback<C, F>, C> {
   template <real In, executor E>
     requires exchangeable<C, accum<In>, E>
   void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
-               stream_on<E, In const> g, span_on<E, std::byte> out, auto const& agreed, auto& local,
+               values_on<E, In const> g, span_on<E, std::byte> out, auto const& replicated, auto& local,
                workspace_on<E>& ws) const {
     if constexpr (exchanges_from_source<In, E>) {
       auto const from = policy_.template source<In, E>(g, policy_part(local));
-      if (hears_mean<In, E>(dims)) return codec_.produce_from(exec, dims, round, from, out, inside(agreed), ws);
+      if (updates_on_mean<In, E>(dims))
+        return codec_.produce_from(exec, dims, round, from, out, inside(replicated), ws);
     } else if constexpr (fuses_exchange<In, E>) {
-      if (is_fused<In, E>(dims)) return encode_payload<In>(exec, id, dims, g, out, agreed, local, ws);
+      if (is_fused<In, E>(dims)) return encode_payload<In>(exec, id, dims, g, out, replicated, local, ws);
     }
     auto const last = detail::contributing_round(codec_, dims, ranks);
-    auto const p = round > last ? stream_on<E, accum<In> const>() : compensated<In>(exec, id, dims, g, local, ws);
-    detail::produce<accum<In>>(codec_, exec, id, dims, ranks, round, p, out, inside(agreed), inside(local), ws);
-    if constexpr (detail::tells_contribution<C, accum<In>, E>) {
-      if (!tells_own<In, E>() || is_exact(dims) || round != last) return;
-      if (loses_nothing(dims)) return policy_.commit(exec, id, dims, p, p, policy_part(local), ws);
+    auto const p = round > last ? values_on<E, accum<In> const>() : compensated<In>(exec, id, dims, g, local, ws);
+    detail::produce<accum<In>>(codec_, exec, id, dims, ranks, round, p, out, inside(replicated), inside(local), ws);
+    if constexpr (detail::reports_contribution<C, accum<In>, E>) {
+      if (!updates_on_own<In, E>() || is_lossless(dims) || round != last) return;
+      if (encodes_losslessly(dims)) return policy_.update(exec, id, dims, p, p, policy_part(local), ws);
       auto const sent = ws.template take<accum<In>>(dims.n);
-      detail::contribution<accum<In>>(codec_, exec, id, dims, ranks, out, sent, inside(agreed), ws);
-      policy_.commit(exec, id, dims, p, stream_on<E, accum<In> const>(sent), policy_part(local), ws);
+      detail::contribution<accum<In>>(codec_, exec, id, dims, ranks, out, sent, inside(replicated), ws);
+      policy_.update(exec, id, dims, p, values_on<E, accum<In> const>(sent), policy_part(local), ws);
     }
   }
   template <real In, executor E>
     requires exchangeable<C, accum<In>, E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
+              values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
     if (round + 1 < rounds(dims, ranks)) {
-      auto const none = stream_on<E, accum<In>>();
-      detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, none, inside(agreed), inside(local), ws);
+      auto const none = values_on<E, accum<In>>();
+      detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, none, inside(replicated), inside(local), ws);
       return;
     }
     if constexpr (exchanges_from_source<In, E>) {
       auto const to =
           detail::feedback_sink<F, In, E>{policy_.template source<In, E>(x, policy_part(local)), {x.data, 1}};
-      if (hears_mean<In, E>(dims)) return codec_.absorb_to(exec, id, dims, ranks, in, to, inside(agreed), ws);
+      if (updates_on_mean<In, E>(dims)) return codec_.absorb_to(exec, id, dims, ranks, in, to, inside(replicated), ws);
     }
-    absorb_last<In>(exec, id, dims, ranks, round, in, x, agreed, local, ws);
+    absorb_last<In>(exec, id, dims, ranks, round, in, x, replicated, local, ws);
   }
 
  private:
@@ -219,34 +221,35 @@ class error_feedback : public detail::around<error_feedback<C, F>, C> {
   /// The last round step by step.
   template <class In, class E>
   void absorb_last(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-                   stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
-    auto const knows = tells_own<In, E>();
-    auto const mean = knows || is_exact(dims) ? detail::widened<In, E>(x, ws) : ws.template take<accum<In>>(dims.n);
-    detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, mean, inside(agreed), inside(local), ws);
-    if (is_exact(dims)) return detail::narrow<In>(exec, mean, x);
+                   values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
+    auto const knows = updates_on_own<In, E>();
+    auto const mean = knows || is_lossless(dims) ? detail::widened<In, E>(x, ws) : ws.template take<accum<In>>(dims.n);
+    detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, mean, inside(replicated), inside(local), ws);
+    if (is_lossless(dims)) return detail::narrow<In>(exec, mean, x);
     if (!knows) {
-      auto const p = compensated<In>(exec, id, dims, stream_on<E, In const>(x), local, ws);
-      auto const sent = loses_nothing(dims) ? p : received<In, E>(exec, id, dims, ranks, p, mean, agreed, local, ws);
-      policy_.commit(exec, id, dims, p, sent, policy_part(local), ws);
+      auto const p = compensated<In>(exec, id, dims, values_on<E, In const>(x), local, ws);
+      auto const sent =
+          encodes_losslessly(dims) ? p : received<In, E>(exec, id, dims, ranks, p, mean, replicated, local, ws);
+      policy_.update(exec, id, dims, p, sent, policy_part(local), ws);
     }
-    if constexpr (detail::settles<F, In, E>) {
-      policy_.settle(exec, id, dims, mean, policy_part(agreed), policy_part(local), ws);
+    if constexpr (detail::has_after_exchange<F, In, E>) {
+      policy_.after_exchange(exec, id, dims, mean, policy_part(replicated), policy_part(local), ws);
     }
     detail::narrow<In>(exec, mean, x);
   }
 
   /// What the policy is told at the end: what of p arrived, if the codec says so, or the mean.
   template <class In, class E>
-  stream_on<E, accum<In> const> received([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
+  values_on<E, accum<In> const> received([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
                                          [[maybe_unused]] shape const& dims, [[maybe_unused]] unsigned ranks,
-                                         [[maybe_unused]] stream_on<E, accum<In> const> p, stream_on<E, accum<In>> mean,
-                                         [[maybe_unused]] auto const& agreed, [[maybe_unused]] auto& local,
+                                         [[maybe_unused]] values_on<E, accum<In> const> p, values_on<E, accum<In>> mean,
+                                         [[maybe_unused]] auto const& replicated, [[maybe_unused]] auto& local,
                                          [[maybe_unused]] workspace_on<E>& ws) const {
-    if constexpr (detail::tells_arrived<C, accum<In>, E>) {
-      if (detail::traits_of(policy_).commits == told::mean) return mean;
+    if constexpr (detail::reports_delivered<C, accum<In>, E>) {
+      if (detail::traits_of(policy_).updates_on == feedback_on::mean) return mean;
       auto const sent = ws.template take<accum<In>>(dims.n);
-      codec_.arrived(exec, id, dims, ranks, p, stream_on<E, accum<In> const>(mean), sent, inside(agreed), inside(local),
-                     ws);
+      codec_.arrived(exec, id, dims, ranks, p, values_on<E, accum<In> const>(mean), sent, inside(replicated),
+                     inside(local), ws);
       return sent;
     } else {
       return mean;
@@ -254,7 +257,8 @@ class error_feedback : public detail::around<error_feedback<C, F>, C> {
   }
 
   template <class In, class E>
-  using agreed_states = detail::states<detail::agreed_part, agreed_of<C, accum<In>, E>, agreed_of<F, In, E>>;
+  using replicated_states =
+      detail::states<detail::replicated_part, replicated_of<C, accum<In>, E>, replicated_of<F, In, E>>;
   template <class In, class E>
   using local_states = detail::states<detail::local_part, local_of<C, accum<In>, E>, local_of<F, In, E>>;
 
@@ -269,7 +273,7 @@ class error_feedback : public detail::around<error_feedback<C, F>, C> {
   template <class In, class E>
   bool is_fused([[maybe_unused]] shape const& dims) const {
     if constexpr (fuses<In, E>) {
-      return policy_.has_source() && !is_exact(dims) && detail::sums(codec_) == sum_form::none &&
+      return policy_.has_source() && !is_lossless(dims) && detail::sums(codec_) == sum_form::none &&
              detail::can_encode_from<E>(codec_, dims);
     } else {
       return false;
@@ -278,37 +282,37 @@ class error_feedback : public detail::around<error_feedback<C, F>, C> {
 
   static auto& policy_part(auto& states) { return std::get<1>(states.each); }
 
-  bool loses_nothing(shape const& dims) const { return detail::is_exact(codec_, dims); }
+  bool encodes_losslessly(shape const& dims) const { return detail::is_lossless(codec_, dims); }
   /// What the policy remembers of a tensor.
-  shape kept(shape const& dims) const { return is_exact(dims) ? shape{} : dims; }
+  shape kept(shape const& dims) const { return is_lossless(dims) ? shape{} : dims; }
 
   /// Whether the source of a collective's rounds is told the mean, in the pass that makes it.
   template <class In, class E>
-  bool hears_mean(shape const& dims) const {
-    return is_fused<In, E>(dims) && !tells_own<In, E>() && !loses_nothing(dims);
+  bool updates_on_mean(shape const& dims) const {
+    return is_fused<In, E>(dims) && !updates_on_own<In, E>() && !encodes_losslessly(dims);
   }
 
   /// Whether the codec can tell a rank's own part of the mean, sooner or later.
   template <class In, class E>
-  static constexpr bool tells_own_part =
-      detail::tells_contribution<C, accum<In>, E> || detail::tells_arrived<C, accum<In>, E>;
+  static constexpr bool reports_own_part =
+      detail::reports_contribution<C, accum<In>, E> || detail::reports_delivered<C, accum<In>, E>;
 
   /// Whether the policy is told what this rank sent, once it has produced its last round; else when all has arrived.
   template <class In, class E>
-  bool tells_own() const {
-    auto const to = detail::traits_of(policy_).commits;
-    if (detail::tells_arrived<C, accum<In>, E>) return false;
-    return to == told::own || (to == told::known && detail::knows_contribution<C, accum<In>, E>);
+  bool updates_on_own() const {
+    auto const to = detail::traits_of(policy_).updates_on;
+    if (detail::reports_delivered<C, accum<In>, E>) return false;
+    return to == feedback_on::own || (to == feedback_on::first_known && detail::has_contribution<C, accum<In>, E>);
   }
 
   template <class In, class E>
-  stream_on<E, accum<In> const> compensated(E const& exec, call const& id, shape const& dims, stream_on<E, In const> g,
+  values_on<E, accum<In> const> compensated(E const& exec, call const& id, shape const& dims, values_on<E, In const> g,
                                             auto& local, workspace_on<E>& ws) const {
     if constexpr (std::same_as<In, accum<In>>) {
-      if (is_exact(dims)) return g;
+      if (is_lossless(dims)) return g;
     }
     auto const p = ws.template take<accum<In>>(dims.n);
-    if (is_exact(dims)) {
+    if (is_lossless(dims)) {
       exec.for_each_index(dims.n, detail::convert<accum<In>, In>{g.data, p.data});
     } else {
       policy_.compensate(exec, id, dims, g, p, policy_part(local), ws);

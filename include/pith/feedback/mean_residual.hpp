@@ -10,11 +10,12 @@ namespace pith::inline v0 {
 /// e = p - mean, the mean being what all ranks receive. Summed over the ranks it is what they did not send, as with
 /// `residual`; a rank's own e holds also by how much it differs from the others.
 ///
-///   keeps    what residual keeps
-///   source   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, as released; power_sgd's residual is of this kind
+///   state       what residual keeps
+///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, as released; power_sgd's residual is of this
+///               kind
 class mean_residual : public residual {
  public:
-  static constexpr told commits = told::mean;
+  static constexpr feedback_on updates_on = feedback_on::mean;
 
   using residual::residual;
 
@@ -22,6 +23,6 @@ class mean_residual : public residual {
   bool has_source() const { return false; }
 };
 
-static_assert(feedback<mean_residual, float, detail::archetype>);
+static_assert(feedback<mean_residual, float, archetype>);
 
 }  // namespace pith::inline v0

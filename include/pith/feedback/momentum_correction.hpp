@@ -1,8 +1,8 @@
 // pith/feedback/momentum_correction.hpp — what waits to be sent gathers momentum meanwhile.
 #pragma once
 
+#include <pith/codec/stage.hpp>
 #include <pith/core/error.hpp>
-#include <pith/core/stage.hpp>
 #include <pith/feedback/clipping.hpp>
 #include <pith/feedback/feedback.hpp>
 
@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 struct momentum_options {
   bool nesterov = false;
-  bool masks = true;  ///< the momentum of what is sent begins anew
+  bool masks = true;  ///< the momentum of what is sent begins again
   clipping clip = {};
 };
 
@@ -67,13 +67,15 @@ struct keep_momentum {
 /// codec) nothing is masked: that is SGD with momentum. A codec that sends something of every element needs
 /// `masks = false`.
 ///
-///   needs    0 <= momentum < 1 (std::invalid_argument)
-///   keeps    2 n elements of accum<In>, a rank's own: v, and m u, so that products are stored before anything is added
-///   cost     scratch of n elements with Nesterov; clip_norm reads g once more
-///   errors   where a gradient is NaN or infinite, or is decoded so, u and v stay as they were, but for what exceeds 2^47 (2^495 of
-///            doubles), whose squares may have overflowed in a sum: that becomes 0
-///   is       reproducible; clip_norm of doubles only where sums are not contracted
-///   source   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018; v keeps what a quantizer loses too
+///   requires    0 <= momentum < 1 (std::invalid_argument)
+///   state       2 n elements of accum<In>, a rank's own: v, and m u, so that products are stored before anything is
+///               added
+///   complexity  scratch of n elements with Nesterov; clip_norm reads g once more
+///   on NaN      where a gradient is NaN or infinite, or is decoded so, u and v stay as they were, but for what exceeds
+///               2^47 (2^495 of doubles), whose squares may have overflowed in a sum: that becomes 0
+///   properties  reproducible; clip_norm of doubles only where sums are not contracted
+///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018; v keeps what a quantizer loses
+///               too
 class momentum_correction {
  public:
   static constexpr bool is_reproducible = true;
@@ -106,7 +108,7 @@ class momentum_correction {
   }
 
   template <real In, executor E>
-  void compensate(E const& exec, call const&, shape const& dims, stream_on<E, In const> g, stream_on<E, accum<In>> p,
+  void compensate(E const& exec, call const&, shape const& dims, values_on<E, In const> g, values_on<E, accum<In>> p,
                   local<accum<In>, E> const& mine, workspace_on<E>& ws) const {
     using A = accum<In>;
     auto const* u = mine.momentum.data();
@@ -125,7 +127,7 @@ class momentum_correction {
   }
 
   template <class A, executor E>
-  void commit(E const& exec, call const&, shape const& dims, stream_on<E, A const> p, stream_on<E, A const> sent,
+  void update(E const& exec, call const&, shape const& dims, values_on<E, A const> p, values_on<E, A const> sent,
               local<A, E>& mine, workspace_on<E>&) const {
     auto const is_dense = sent.data == p.data;
     // With u' = m (u + g) and p - v = u' + g: u' = (u + (p - v)) m / (1 + m).
@@ -145,6 +147,6 @@ class momentum_correction {
   momentum_options options_;
 };
 
-static_assert(feedback<momentum_correction, float, detail::archetype>);
+static_assert(feedback<momentum_correction, float, archetype>);
 
 }  // namespace pith::inline v0

@@ -10,12 +10,12 @@ namespace pith::inline v0 {
 /// e = p - sent, sent being this rank's part of the mean. `residual` is the same, and faster, where a codec knows that
 /// part at once; power_sgd can tell it, P (M^T P)^T, for one more product.
 ///
-///   needs    a codec that can tell a rank's own part
-///   keeps    what residual keeps
-///   source   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, algorithm 2
+///   requires    a codec that can tell a rank's own part
+///   state       what residual keeps
+///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, algorithm 2
 class own_residual : public residual {
  public:
-  static constexpr told commits = told::own;
+  static constexpr feedback_on updates_on = feedback_on::own;
 
   using residual::residual;
 
@@ -23,6 +23,6 @@ class own_residual : public residual {
   bool has_source() const { return false; }
 };
 
-static_assert(feedback<own_residual, float, detail::archetype>);
+static_assert(feedback<own_residual, float, archetype>);
 
 }  // namespace pith::inline v0

@@ -1,9 +1,9 @@
 // pith/feedback/residual.hpp — what was not sent is added to the next gradient.
 #pragma once
 
-#include <pith/core/convert.hpp>
-#include <pith/core/source.hpp>
-#include <pith/core/stage.hpp>
+#include <pith/codec/detail/source.hpp>
+#include <pith/codec/stage.hpp>
+#include <pith/core/detail/convert.hpp>
 #include <pith/feedback/feedback.hpp>
 
 #include <string>
@@ -39,11 +39,11 @@ struct keep_unsent {
 /// p = e + gamma g is encoded, e = beta (p - sent) is kept, from e = 0 on. With beta = gamma = 1, sum of sent + e = sum of
 /// gradients.
 ///
-///   keeps    n elements of accum<In>, a rank's own
-///   errors   where a gradient is NaN or infinite, or is decoded so, the residual stays as it was; one beyond 2^47
-///            (2^495 of doubles), whose squares may have overflowed in a sum, becomes 0
-///   source   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014; beta and gamma as in GRACE,
-///            whose PyTorch memory leaves gamma out in the first step (p = g)
+///   state       n elements of accum<In>, a rank's own
+///   on NaN      where a gradient is NaN or infinite, or is decoded so, the residual stays as it was; one beyond 2^47
+///               (2^495 of doubles), whose squares may have overflowed in a sum, becomes 0
+///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014; beta and gamma as in GRACE, whose PyTorch
+///               memory leaves gamma out in the first step (p = g)
 class residual {
  public:
   /// Products are stored before anything is added to them, so that p has the same bits everywhere.
@@ -67,12 +67,12 @@ class residual {
   /// The same in the pass of an engine that encodes: for beta = gamma = 1.
   bool has_source() const { return beta_ == 1 && gamma_ == 1; }
   template <real In, executor E>
-  detail::residual_source<In> source(stream_on<E, In const> g, local<accum<In>, E>& mine) const {
+  detail::residual_source<In> source(values_on<E, In const> g, local<accum<In>, E>& mine) const {
     return {g.data, mine.residual.data()};
   }
 
   template <real In, executor E>
-  void compensate(E const& exec, call const&, shape const& dims, stream_on<E, In const> g, stream_on<E, accum<In>> p,
+  void compensate(E const& exec, call const&, shape const& dims, values_on<E, In const> g, values_on<E, accum<In>> p,
                   local<accum<In>, E> const& mine, workspace_on<E>&) const {
     using A = accum<In>;
     if (gamma_ == 1) {
@@ -82,7 +82,7 @@ class residual {
     exec.for_each_index(dims.n, detail::add<A, A>{mine.residual.data(), p.data});
   }
   template <class A, executor E>
-  void commit(E const& exec, call const&, shape const& dims, stream_on<E, A const> p, stream_on<E, A const> sent,
+  void update(E const& exec, call const&, shape const& dims, values_on<E, A const> p, values_on<E, A const> sent,
               local<A, E>& mine, workspace_on<E>&) const {
     exec.for_each_index(dims.n, detail::keep_unsent<A>{p.data, sent.data, mine.residual.data(), static_cast<A>(beta_)});
   }
@@ -102,6 +102,6 @@ class residual {
   double beta_, gamma_;
 };
 
-static_assert(feedback<residual, float, detail::archetype>);
+static_assert(feedback<residual, float, archetype>);
 
 }  // namespace pith::inline v0

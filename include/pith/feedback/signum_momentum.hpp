@@ -1,9 +1,9 @@
 // pith/feedback/signum_momentum.hpp — the running mean of gradients is encoded in their place.
 #pragma once
 
-#include <pith/core/convert.hpp>
+#include <pith/codec/stage.hpp>
+#include <pith/core/detail/convert.hpp>
 #include <pith/core/error.hpp>
-#include <pith/core/stage.hpp>
 #include <pith/feedback/feedback.hpp>
 
 #include <string>
@@ -25,14 +25,14 @@ struct keep_decayed {
 
 /// m = beta m + (1 - beta) g is encoded, from m = 0. Nothing is fed back: what a sign loses stays lost.
 ///
-///   needs    0 <= beta < 1 (std::invalid_argument)
-///   keeps    n elements of accum<In>, a rank's own: beta m, so that products are stored before anything is added
-///   errors   where m is NaN or infinite it is encoded so, and stays as it was
-///   source   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018, algorithm 2
+///   requires    0 <= beta < 1 (std::invalid_argument)
+///   state       n elements of accum<In>, a rank's own: beta m, so that products are stored before anything is added
+///   on NaN      where m is NaN or infinite it is encoded so, and stays as it was
+///   reference   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018, algorithm 2
 class signum_momentum {
  public:
   static constexpr bool is_reproducible = true;
-  static constexpr bool is_forgetful = true;
+  static constexpr bool is_memoryless = true;
 
   explicit signum_momentum(double beta = 0.9) : beta_(beta) {
     detail::require(0 <= beta && beta < 1, "signum_momentum: beta must be in [0, 1), got ", beta);
@@ -53,14 +53,14 @@ class signum_momentum {
   }
 
   template <real In, executor E>
-  void compensate(E const& exec, call const&, shape const& dims, stream_on<E, In const> g, stream_on<E, accum<In>> p,
+  void compensate(E const& exec, call const&, shape const& dims, values_on<E, In const> g, values_on<E, accum<In>> p,
                   local<accum<In>, E> const& mine, workspace_on<E>&) const {
     using A = accum<In>;
     exec.for_each_index(dims.n, detail::scale<A, In>{g.data, p.data, static_cast<A>(1 - beta_)});
     exec.for_each_index(dims.n, detail::add<A, A>{mine.momentum.data(), p.data});
   }
   template <class A, executor E>
-  void commit(E const& exec, call const&, shape const& dims, stream_on<E, A const> p, stream_on<E, A const>,
+  void update(E const& exec, call const&, shape const& dims, values_on<E, A const> p, values_on<E, A const>,
               local<A, E>& mine, workspace_on<E>&) const {
     exec.for_each_index(dims.n, detail::keep_decayed<A>{p.data, mine.momentum.data(), static_cast<A>(beta_)});
   }
@@ -73,6 +73,6 @@ class signum_momentum {
   double beta_;
 };
 
-static_assert(feedback<signum_momentum, float, detail::archetype> && forgetful<signum_momentum>);
+static_assert(feedback<signum_momentum, float, archetype> && memoryless<signum_momentum>);
 
 }  // namespace pith::inline v0

@@ -1,12 +1,12 @@
 // pith/feedback/two_sided.hpp — what a server sends back is compressed too, and it remembers what it did not send.
 #pragma once
 
-#include <pith/core/capability.hpp>
-#include <pith/core/codec.hpp>
-#include <pith/core/convert.hpp>
+#include <pith/codec/capability.hpp>
+#include <pith/codec/codec.hpp>
+#include <pith/codec/explain.hpp>
+#include <pith/core/detail/convert.hpp>
 #include <pith/core/error.hpp>
-#include <pith/core/explain.hpp>
-#include <pith/feedback/contraction.hpp>
+#include <pith/feedback/detail/contraction.hpp>
 #include <pith/feedback/feedback.hpp>
 #include <pith/feedback/residual.hpp>
 
@@ -20,28 +20,29 @@ namespace pith::inline v0 {
 /// play the server, with the same result. With residuals on both sides, sum of received + e + mean of the ranks'
 /// residuals = sum of the mean gradients.
 ///
-///   needs    a C that contracts for the tensor's shape, as error_feedback does (std::invalid_argument when the state
-///            is made)
-///   keeps    n elements of accum<In> and what C keeps, equal on all ranks; what F keeps
-///   cost     one more encoding and decoding, scratch of n elements and a payload beside C's; no bytes: who has a
-///            server sends payload_bytes<accum<In>>(c, shape) back
-///   errors   where the mean is NaN or infinite, or is decoded so, e stays as it was
-///   source   Tang, Yu, Lian, Zhang and Liu, DoubleSqueeze, ICML 2019; Zheng, Huang and Kwok, NeurIPS 2019
+///   requires    a C that contracts for the tensor's shape, as error_feedback does (std::invalid_argument when the
+///               state is made)
+///   state       n elements of accum<In> and what C keeps, equal on all ranks; what F keeps
+///   complexity  one more encoding and decoding, scratch of n elements and a payload beside C's; no bytes: who has a
+///               server sends payload_bytes<accum<In>>(c, shape) back
+///   on NaN      where the mean is NaN or infinite, or is decoded so, e stays as it was
+///   reference   Tang, Yu, Lian, Zhang and Liu, DoubleSqueeze, ICML 2019; Zheng, Huang and Kwok, NeurIPS 2019
 template <class C, class F = residual>
 class two_sided {
   static_assert(detail::may_contract<C>,
                 "pith: two_sided(c) needs a c that promises to contract: one with delta, omega or error_bound");
-  static_assert(!closed<C>, "pith: two_sided(c) needs a stage or a chain of them; feedback around it is what it does");
+  static_assert(!terminal<C>,
+                "pith: two_sided(c) needs a stage or a chain of them; feedback around it is what it does");
 
  public:
   explicit two_sided(C server, F worker = F()) : server_(std::move(server)), worker_(std::move(worker)) {}
 
   template <class In, executor E>
-  struct agreed {
+  struct replicated {
     buffer<accum<In>, E> residual;
-    agreed_of<C, accum<In>, E> codec;
+    replicated_of<C, accum<In>, E> codec;
     local_of<C, accum<In>, E> server;
-    agreed_of<F, In, E> worker;
+    replicated_of<F, In, E> worker;
     void fields(field_visitor& f) { f(residual), codec.fields(f), server.fields(f), worker.fields(f); }
   };
 
@@ -58,10 +59,10 @@ class two_sided {
   }
 
   template <real In, executor E>
-  agreed<In, E> make_agreed(E const& exec, call const& id, shape const& dims) const {
+  replicated<In, E> make_replicated(E const& exec, call const& id, shape const& dims) const {
     detail::require_contraction("two_sided", server_, dims);
-    return {buffer<accum<In>, E>(exec, dims.n), pith::make_agreed<accum<In>>(exec, server_, at_server(id), dims),
-            pith::make_local<accum<In>>(exec, server_, dims), pith::make_agreed<In>(exec, worker_, id, dims)};
+    return {buffer<accum<In>, E>(exec, dims.n), pith::make_replicated<accum<In>>(exec, server_, at_server(id), dims),
+            pith::make_local<accum<In>>(exec, server_, dims), pith::make_replicated<In>(exec, worker_, id, dims)};
   }
   template <real In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
@@ -76,23 +77,24 @@ class two_sided {
   }
 
   template <real In, executor E>
-  void compensate(E const& exec, call const& id, shape const& dims, stream_on<E, In const> g, stream_on<E, accum<In>> p,
+  void compensate(E const& exec, call const& id, shape const& dims, values_on<E, In const> g, values_on<E, accum<In>> p,
                   local_of<F, In, E> const& mine, workspace_on<E>& ws) const {
     worker_.compensate(exec, id, dims, g, p, mine, ws);
   }
   template <class A, executor E>
-  void commit(E const& exec, call const& id, shape const& dims, stream_on<E, A const> p, stream_on<E, A const> sent,
+  void update(E const& exec, call const& id, shape const& dims, values_on<E, A const> p, values_on<E, A const> sent,
               auto& mine, workspace_on<E>& ws) const {
-    worker_.commit(exec, id, dims, p, sent, mine, ws);
+    worker_.update(exec, id, dims, p, sent, mine, ws);
   }
   template <class In, executor E>
-  void settle(E const& exec, call const& id, shape const& dims, stream_on<E, accum<In>> mean, agreed<In, E>& all,
-              local_of<F, In, E>& mine, workspace_on<E>& ws) const {
+  void after_exchange(E const& exec, call const& id, shape const& dims, values_on<E, accum<In>> mean,
+                      replicated<In, E>& all, local_of<F, In, E>& mine, workspace_on<E>& ws) const {
     serve(exec, at_server(id), dims, mean, all, ws);
-    if constexpr (detail::settles<F, In, E>) worker_.settle(exec, id, dims, mean, all.worker, mine, ws);
+    if constexpr (detail::has_after_exchange<F, In, E>)
+      worker_.after_exchange(exec, id, dims, mean, all.worker, mine, ws);
   }
   template <class In, executor E>
-  void rescale(E const& exec, double factor, agreed<In, E>& all, auto& mine) const {
+  void rescale(E const& exec, double factor, replicated<In, E>& all, auto& mine) const {
     detail::rescale_buffer(exec, factor, all.residual);
     worker_.rescale(exec, factor, all.worker, mine);
   }
@@ -105,7 +107,7 @@ class two_sided {
   }
 
   template <class In, executor E>
-  void serve(E const& exec, call const& id, shape const& dims, stream_on<E, accum<In>> mean, agreed<In, E>& all,
+  void serve(E const& exec, call const& id, shape const& dims, values_on<E, accum<In>> mean, replicated<In, E>& all,
              workspace_on<E>& ws) const {
     using A = accum<In>;
     auto const scope = ws.mark();
@@ -113,7 +115,7 @@ class two_sided {
     auto const p = ws.template take<A>(dims.n);
     auto const payload = span_on<E, std::byte>(ws.template take<std::byte>(size).data, size);
     exec.for_each_index(dims.n, detail::add_residual<A>{mean.data, all.residual.data(), p.data});
-    detail::encode_payload<A>(server_, exec, id, dims, stream_on<E, A const>(p), payload, all.codec, all.server, ws);
+    detail::encode_payload<A>(server_, exec, id, dims, values_on<E, A const>(p), payload, all.codec, all.server, ws);
     detail::decode_payload<A>(server_, exec, id, dims, payload, mean, all.codec, ws);
     exec.for_each_index(dims.n, detail::keep_unsent<A>{p.data, mean.data, all.residual.data(), A{1}});
   }

@@ -1,8 +1,8 @@
 // pith/lowrank/one_sided_power_sgd.hpp — a low rank found by half a power iteration a step.
 #pragma once
 
-#include <pith/core/summation.hpp>
-#include <pith/lowrank/in_turn.hpp>
+#include <pith/core/detail/summation.hpp>
+#include <pith/lowrank/detail/in_turn.hpp>
 #include <pith/lowrank/power_sgd.hpp>
 
 #include <algorithm>
@@ -42,15 +42,16 @@ struct count_turn {
 ///
 /// A codec by itself has no step before: it is power_sgd, with its bytes.
 ///
-///   emits    in an exchange r max(rows, columns) values of accum<In>, since whose turn it is lies in the executor's
-///            memory and the shape alone says what travels; what the shorter factor leaves is zero
-///   needs    what power_sgd needs
-///   keeps    P, Q and the turn, equal on all ranks; in a chain nothing
-///   cost     4 r flop an element in an exchange, 2 r less than power_sgd's, in double; reads M once; scratch as there
-///   errors   those of power_sgd
-///   is       what power_sgd is, and exact at the same shapes; delta = r / max(rows, columns) in the mean over its
-///            start, whichever factor's turn is first. Of one M two steps get as far as one of power_sgd
-///   source   the library of Vogels (num_iters_per_step = 1), which sends no more than the factor; with own_residual
+///   emits       in an exchange r max(rows, columns) values of accum<In>, since whose turn it is lies in the executor's
+///               memory and the shape alone says what travels; what the shorter factor leaves is zero
+///   requires    what power_sgd needs
+///   state       P, Q and the turn, equal on all ranks; in a chain nothing
+///   complexity  4 r flop an element in an exchange, 2 r less than power_sgd's, in double; reads M once; scratch as
+///               there
+///   errors      those of power_sgd
+///   properties  what power_sgd is, and exact at the same shapes; delta = r / max(rows, columns) in the mean over its
+///               start, whichever factor's turn is first. Of one M two steps get as far as one of power_sgd
+///   reference   the library of Vogels (num_iters_per_step = 1), which sends no more than the factor; with own_residual
 class one_sided_power_sgd : public power_sgd {
  public:
   using power_sgd::power_sgd;
@@ -67,14 +68,15 @@ class one_sided_power_sgd : public power_sgd {
 
   std::string name() const { return named("one_sided_power_sgd"); }
   double delta(shape const& dims) const {
-    return is_exact(dims) ? 1
-                          : static_cast<double>(rank(dims)) / static_cast<double>(std::max(dims.rows, dims.columns()));
+    return is_lossless(dims)
+               ? 1
+               : static_cast<double>(rank(dims)) / static_cast<double>(std::max(dims.rows, dims.columns()));
   }
 
   template <real In, executor E>
-  turns<accum<In>, E> make_agreed(E const& exec, call const& id, shape const& dims) const {
-    auto made = turns<accum<In>, E>{power_sgd::make_agreed<In>(exec, id, dims), {}};
-    if (is_exact(dims)) return made;
+  turns<accum<In>, E> make_replicated(E const& exec, call const& id, shape const& dims) const {
+    auto made = turns<accum<In>, E>{power_sgd::make_replicated<In>(exec, id, dims), {}};
+    if (is_lossless(dims)) return made;
     made.turn = {exec, 1};
     auto const memory = buffer<std::byte, E>(exec, basis_scratch_bytes(dims));
     auto ws = workspace_on<E>(memory.view());
@@ -85,12 +87,12 @@ class one_sided_power_sgd : public power_sgd {
   unsigned rounds(shape const&, unsigned) const { return 1; }
   template <real In>
   transfer round(unsigned, shape const& dims, unsigned) const {
-    auto const count = is_exact(dims) ? dims.n : std::max(p_size(dims), q_size(dims));
+    auto const count = is_lossless(dims) ? dims.n : std::max(p_size(dims), q_size(dims));
     return {transport::sum, kind_of<accum<In>>(), count};
   }
   template <real In, executor E>
   std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned) const {
-    if (is_exact(dims)) return 0;
+    if (is_lossless(dims)) return 0;
     auto const largest = std::max(p_size(dims), q_size(dims));
     return std::max({scratch_bytes<In>(exec, dims), basis_scratch_bytes(dims),
                      scratch_for<double>(1) + detail::reduce_scratch_bytes<double>(largest)});
@@ -98,58 +100,59 @@ class one_sided_power_sgd : public power_sgd {
 
   template <real In, executor E>
   void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
-               stream_on<E, In const> x, span_on<E, std::byte> out, turns<accum<In>, E> const& agreed, no_state& local,
-               workspace_on<E>& ws) const {
-    if (is_exact(dims)) return power_sgd::produce<In>(exec, id, dims, ranks, round, x, out, agreed, local, ws);
-    produce_from(exec, dims, round, detail::plain_source<In>{x.data}, out, agreed, ws);
+               values_on<E, In const> x, span_on<E, std::byte> out, turns<accum<In>, E> const& replicated,
+               no_state& local, workspace_on<E>& ws) const {
+    if (is_lossless(dims)) return power_sgd::produce<In>(exec, id, dims, ranks, round, x, out, replicated, local, ws);
+    produce_from(exec, dims, round, detail::plain_source<In>{x.data}, out, replicated, ws);
   }
   template <real In, executor E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              stream_on<E, In> x, turns<accum<In>, E>& agreed, no_state& local, workspace_on<E>& ws) const {
-    if (is_exact(dims)) return power_sgd::absorb<In>(exec, id, dims, ranks, round, in, x, agreed, local, ws);
-    absorb_to(exec, id, dims, ranks, in, detail::tensor_sink<In>{x.data, 1}, agreed, ws);
+              values_on<E, In> x, turns<accum<In>, E>& replicated, no_state& local, workspace_on<E>& ws) const {
+    if (is_lossless(dims)) return power_sgd::absorb<In>(exec, id, dims, ranks, round, in, x, replicated, local, ws);
+    absorb_to(exec, id, dims, ranks, in, detail::tensor_sink<In>{x.data, 1}, replicated, ws);
   }
 
   /// The product of the factor that this rank produced with the other one, which costs one more product.
   template <real In, executor E>
   void own_contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
-                        span_on<E, std::byte const> produced, stream_on<E, In> sent, turns<accum<In>, E> const& agreed,
-                        workspace_on<E>& ws) const {
-    if (is_exact(dims)) return power_sgd::own_contribution<In>(exec, id, dims, ranks, produced, sent, agreed, ws);
+                        span_on<E, std::byte const> produced, values_on<E, In> sent,
+                        turns<accum<In>, E> const& replicated, workspace_on<E>& ws) const {
+    if (is_lossless(dims))
+      return power_sgd::own_contribution<In>(exec, id, dims, ranks, produced, sent, replicated, ws);
     auto const* const mine = side_as<accum<In>>(produced);
     auto const to = detail::tensor_sink<In>{sent.data, 1};
-    detail::expand(even(exec, agreed), thin(dims), mine, agreed.q.data(), to, ws);
-    detail::expand(odd(exec, agreed), thin(dims), agreed.p.data(), mine, to, ws);
+    detail::expand(even(exec, replicated), thin(dims), mine, replicated.q.data(), to, ws);
+    detail::expand(odd(exec, replicated), thin(dims), replicated.p.data(), mine, to, ws);
   }
 
   /// What a source yields, and the mean for a sink: where it is not exact.
   template <class A, executor E, class Source>
   void produce_from(E const& exec, shape const& dims, unsigned, Source const& from, span_on<E, std::byte> out,
-                    turns<A, E> const& agreed, workspace_on<E>& ws) const {
+                    turns<A, E> const& replicated, workspace_on<E>& ws) const {
     exec.fill(out.data(), std::byte{}, out.size());
-    detail::multiply(even(exec, agreed), thin(dims), from, agreed.q.data(), side_as<A>(out), ws);
-    detail::multiply_transposed(odd(exec, agreed), thin(dims), from, agreed.p.data(), side_as<A>(out), ws);
+    detail::multiply(even(exec, replicated), thin(dims), from, replicated.q.data(), side_as<A>(out), ws);
+    detail::multiply_transposed(odd(exec, replicated), thin(dims), from, replicated.p.data(), side_as<A>(out), ws);
   }
   template <class A, executor E, class Sink>
   void absorb_to(E const& exec, call const& id, shape const& dims, unsigned ranks, received_on<E> in, Sink const& to,
-                 turns<A, E>& agreed, workspace_on<E>& ws) const {
+                 turns<A, E>& replicated, workspace_on<E>& ws) const {
     auto const share = A{1} / static_cast<A>(ranks);
-    take_mean(even(exec, agreed), in, share, agreed.p, ws);
-    take_mean(odd(exec, agreed), in, share, agreed.q, ws);
-    detail::expand(exec, thin(dims), agreed.p.data(), agreed.q.data(), to, ws);
-    make_basis(even(exec, agreed), id, dims, dims.rows, agreed.p.data(), ws);
-    make_basis(odd(exec, agreed), id, dims, dims.columns(), agreed.q.data(), ws);
-    exec.for_each_index(1, detail::count_turn{agreed.turn.data()});
+    take_mean(even(exec, replicated), in, share, replicated.p, ws);
+    take_mean(odd(exec, replicated), in, share, replicated.q, ws);
+    detail::expand(exec, thin(dims), replicated.p.data(), replicated.q.data(), to, ws);
+    make_basis(even(exec, replicated), id, dims, dims.rows, replicated.p.data(), ws);
+    make_basis(odd(exec, replicated), id, dims, dims.columns(), replicated.q.data(), ws);
+    exec.for_each_index(1, detail::count_turn{replicated.turn.data()});
   }
 
  private:
   template <class A, class E>
-  static detail::in_turn<E> even(E const& exec, turns<A, E> const& agreed) {
-    return {exec, {agreed.turn.data(), 0}};
+  static detail::in_turn<E> even(E const& exec, turns<A, E> const& replicated) {
+    return {exec, {replicated.turn.data(), 0}};
   }
   template <class A, class E>
-  static detail::in_turn<E> odd(E const& exec, turns<A, E> const& agreed) {
-    return {exec, {agreed.turn.data(), 1}};
+  static detail::in_turn<E> odd(E const& exec, turns<A, E> const& replicated) {
+    return {exec, {replicated.turn.data(), 1}};
   }
 
   std::size_t basis_scratch_bytes(shape const& dims) const {
@@ -175,8 +178,8 @@ class one_sided_power_sgd : public power_sgd {
   }
 };
 
-static_assert(stage<one_sided_power_sgd, float, detail::archetype> &&
-              collective<one_sided_power_sgd, float, detail::archetype>);
+static_assert(stage<one_sided_power_sgd, float, archetype> &&
+              collective<one_sided_power_sgd, float, archetype>);
 static_assert(contractive<one_sided_power_sgd> && !summable<one_sided_power_sgd> && !isometric<one_sided_power_sgd>);
 
 }  // namespace pith::inline v0

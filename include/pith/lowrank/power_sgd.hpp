@@ -1,14 +1,14 @@
 // pith/lowrank/power_sgd.hpp — a matrix as the product of two thin ones, found by power iteration.
 #pragma once
 
-#include <pith/core/capability.hpp>
-#include <pith/core/convert.hpp>
+#include <pith/codec/capability.hpp>
+#include <pith/codec/detail/source.hpp>
+#include <pith/codec/rounds.hpp>
+#include <pith/core/detail/convert.hpp>
 #include <pith/core/error.hpp>
-#include <pith/core/rounds.hpp>
-#include <pith/core/source.hpp>
-#include <pith/lowrank/bell.hpp>
-#include <pith/lowrank/orthonormalize.hpp>
-#include <pith/lowrank/thin_product.hpp>
+#include <pith/lowrank/detail/approx_normal.hpp>
+#include <pith/lowrank/detail/orthonormalize.hpp>
+#include <pith/lowrank/detail/thin_product.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -22,18 +22,18 @@ namespace pith::inline v0 {
 /// the mean of all ranks' M. As a codec by itself it draws a new Q in every step. A gradient_exchange adds up the P of
 /// all tensors in one sum, and their Q in another.
 ///
-///   emits    rows r + columns r values of accum<In>: P, then Q, row by row
-///   needs    rank >= 1, 1 <= min_rate < infinity (std::invalid_argument); a matrix shape: rows divide n
-///            (std::invalid_argument)
-///   keeps    P and Q, equal on all ranks; in a chain nothing
-///   cost     4 r flop an element to encode, 6 r in an exchange, in double; reads M twice; scratch n / 8 bytes, and 8 r
-///            bytes a row and a column
-///   errors   a NaN or an infinity anywhere makes the mean NaN on all ranks; the warm start is drawn anew
-///   is       exact where n < min_rate r (rows + columns) (vectors, small matrices: sent as they are); else contractive
-///            with delta = r / min(rows, columns) in the mean over Q; use it with error feedback. Equal bytes and
-///            values with every instruction set and in any order of blocks: sums have one order, and products are exact
-///            before they are added (of doubles: as long as they neither overflow nor underflow)
-///   source   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019; a column that vanishes is drawn anew
+///   emits       rows r + columns r values of accum<In>: P, then Q, row by row
+///   requires    rank >= 1, 1 <= min_rate < infinity (std::invalid_argument); a matrix shape: rows divide n
+///               (std::invalid_argument)
+///   state       P and Q, equal on all ranks; in a chain nothing
+///   complexity  4 r flop an element to encode, 6 r in an exchange, in double; reads M twice; scratch n / 8 bytes, and
+///               8 r bytes a row and a column
+///   on NaN      a NaN or an infinity anywhere makes the mean NaN on all ranks; the warm start is drawn again
+///   properties  exact where n < min_rate r (rows + columns) (vectors, small matrices: sent as they are); else
+///               contractive with delta = r / min(rows, columns) in the mean over Q; use it with error feedback. Equal
+///               bytes and values with every instruction set and in any order of blocks: sums have one order, and
+///               products are exact before they are added (of doubles: as long as they neither overflow nor underflow)
+///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019; a column that vanishes is drawn again
 class power_sgd : public pipeable {
  public:
   template <class In>
@@ -59,33 +59,34 @@ class power_sgd : public pipeable {
 
   std::string name() const { return named("power_sgd"); }
   /// Sent as it is unless n is at least min_rate times the values of two thin factors.
-  bool is_exact(shape const& dims) const {
+  bool is_lossless(shape const& dims) const {
     auto const values = static_cast<double>(rank(dims) * (dims.rows + dims.columns()));
     return dims.n == 0 || min_rate_ * values > static_cast<double>(dims.n);
   }
   double delta(shape const& dims) const {
-    return is_exact(dims) ? 1
-                          : static_cast<double>(rank(dims)) / static_cast<double>(std::min(dims.rows, dims.columns()));
+    return is_lossless(dims)
+               ? 1
+               : static_cast<double>(rank(dims)) / static_cast<double>(std::min(dims.rows, dims.columns()));
   }
 
   shape output_shape(shape const& dims) const {
     check(dims);
-    return is_exact(dims) ? shape{dims.n} : shape{p_size(dims) + q_size(dims)};
+    return is_lossless(dims) ? shape{dims.n} : shape{p_size(dims) + q_size(dims)};
   }
 
   template <real In, executor E>
-  factors<accum<In>, E> make_agreed(E const& exec, call const& id, shape const& dims) const {
+  factors<accum<In>, E> make_replicated(E const& exec, call const& id, shape const& dims) const {
     check(dims);
-    if (is_exact(dims)) return {};
+    if (is_lossless(dims)) return {};
     auto made = factors<accum<In>, E>{{exec, p_size(dims)}, {exec, q_size(dims)}};
     draw(exec, id, dims, made.q.data());
     return made;
   }
 
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, accum<In>> y,
+  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, accum<In>> y,
               factors<accum<In>, E> const&, workspace_on<E>& ws) const {
-    if (is_exact(dims)) return exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, y.values.data});
+    if (is_lossless(dims)) return exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, y.values.data});
     factorize(exec, id, dims, detail::plain_source<In>{x.data}, y.values.data, ws);
   }
   /// The same of what a source yields, which is told what was sent.
@@ -97,23 +98,23 @@ class power_sgd : public pipeable {
     detail::expand(exec, thin(dims), p, p + p_size(dims), detail::unsent_sink<Source>{from}, ws);
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, accum<In> const> y, stream_on<E, In> x,
+  void decode(E const& exec, shape const& dims, encoded_on<E, accum<In> const> y, values_on<E, In> x,
               factors<accum<In>, E> const&, workspace_on<E>& ws) const {
     auto const* const p = y.values.data;
-    if (is_exact(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{p, x.data});
+    if (is_lossless(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{p, x.data});
     detail::expand(exec, thin(dims), p, p + p_size(dims), detail::tensor_sink<In>{x.data, 1}, ws);
   }
   template <real In, executor E>
   std::size_t scratch_bytes(E const&, shape const& dims) const {
-    if (is_exact(dims)) return 0;
+    if (is_lossless(dims)) return 0;
     return std::max(detail::thin_scratch_bytes(thin(dims)),
                     detail::orthonormalize_scratch_bytes(dims.rows, rank(dims)));
   }
 
-  unsigned rounds(shape const& dims, unsigned) const { return is_exact(dims) ? 1 : 2; }
+  unsigned rounds(shape const& dims, unsigned) const { return is_lossless(dims) ? 1 : 2; }
   template <real In>
   transfer round(unsigned r, shape const& dims, unsigned) const {
-    auto const count = is_exact(dims) ? dims.n : r == 0 ? p_size(dims) : q_size(dims);
+    auto const count = is_lossless(dims) ? dims.n : r == 0 ? p_size(dims) : q_size(dims);
     return {transport::sum, kind_of<accum<In>>(), count};
   }
   template <real In, executor E>
@@ -122,52 +123,53 @@ class power_sgd : public pipeable {
   }
 
   template <real In, executor E>
-  void produce(E const& exec, call const&, shape const& dims, unsigned, unsigned round, stream_on<E, In const> x,
-               span_on<E, std::byte> out, factors<accum<In>, E> const& agreed, no_state&, workspace_on<E>& ws) const {
-    if (is_exact(dims)) {
+  void produce(E const& exec, call const&, shape const& dims, unsigned, unsigned round, values_on<E, In const> x,
+               span_on<E, std::byte> out, factors<accum<In>, E> const& replicated, no_state&,
+               workspace_on<E>& ws) const {
+    if (is_lossless(dims)) {
       return exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, side_as<accum<In>>(out)});
     }
-    produce_from(exec, dims, round, detail::plain_source<In>{x.data}, out, agreed, ws);
+    produce_from(exec, dims, round, detail::plain_source<In>{x.data}, out, replicated, ws);
   }
   template <real In, executor E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              stream_on<E, In> x, factors<accum<In>, E>& agreed, no_state&, workspace_on<E>& ws) const {
+              values_on<E, In> x, factors<accum<In>, E>& replicated, no_state&, workspace_on<E>& ws) const {
     using A = accum<In>;
     auto const* const sum = side_as<A>(in.bytes);
     auto const share = A{1} / static_cast<A>(ranks);
-    if (is_exact(dims)) {
+    if (is_lossless(dims)) {
       exec.for_each_index(dims.n, detail::scale<In, A>{sum, x.data, share});
     } else if (round == 0) {
-      exec.copy(agreed.p.data(), sum, agreed.p.size_bytes());
-      detail::orthonormalize(exec, agreed.p.data(), dims.rows, rank(dims), ws);
+      exec.copy(replicated.p.data(), sum, replicated.p.size_bytes());
+      detail::orthonormalize(exec, replicated.p.data(), dims.rows, rank(dims), ws);
     } else {
-      absorb_to(exec, id, dims, ranks, in, detail::tensor_sink<In>{x.data, 1}, agreed, ws);
+      absorb_to(exec, id, dims, ranks, in, detail::tensor_sink<In>{x.data, 1}, replicated, ws);
     }
   }
 
   /// P Q^T of the Q that this rank produced last: its own part of the mean, which costs one more product.
   template <real In, executor E>
   void own_contribution(E const& exec, call const&, shape const& dims, unsigned, span_on<E, std::byte const> produced,
-                        stream_on<E, In> sent, factors<accum<In>, E> const& agreed, workspace_on<E>& ws) const {
+                        values_on<E, In> sent, factors<accum<In>, E> const& replicated, workspace_on<E>& ws) const {
     auto const* const q = side_as<accum<In>>(produced);
-    if (is_exact(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{q, sent.data});
-    detail::expand(exec, thin(dims), agreed.p.data(), q, detail::tensor_sink<In>{sent.data, 1}, ws);
+    if (is_lossless(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{q, sent.data});
+    detail::expand(exec, thin(dims), replicated.p.data(), q, detail::tensor_sink<In>{sent.data, 1}, ws);
   }
 
   /// A round's buffer of what a source yields, and the mean of the last round for a sink: where it is not exact.
   template <class A, executor E, class Source>
   void produce_from(E const& exec, shape const& dims, unsigned round, Source const& from, span_on<E, std::byte> out,
-                    factors<A, E> const& agreed, workspace_on<E>& ws) const {
-    if (round == 0) return detail::multiply(exec, thin(dims), from, agreed.q.data(), side_as<A>(out), ws);
-    detail::multiply_transposed(exec, thin(dims), from, agreed.p.data(), side_as<A>(out), ws);
+                    factors<A, E> const& replicated, workspace_on<E>& ws) const {
+    if (round == 0) return detail::multiply(exec, thin(dims), from, replicated.q.data(), side_as<A>(out), ws);
+    detail::multiply_transposed(exec, thin(dims), from, replicated.p.data(), side_as<A>(out), ws);
   }
   template <class A, executor E, class Sink>
   void absorb_to(E const& exec, call const& id, shape const& dims, unsigned ranks, received_on<E> in, Sink const& to,
-                 factors<A, E>& agreed, workspace_on<E>& ws) const {
+                 factors<A, E>& replicated, workspace_on<E>& ws) const {
     auto const share = A{1} / static_cast<A>(ranks);
-    exec.for_each_index(q_size(dims), detail::scale<A, A>{side_as<A>(in.bytes), agreed.q.data(), share});
-    detail::expand(exec, thin(dims), agreed.p.data(), agreed.q.data(), to, ws);
-    renew(exec, id, dims, dims.columns(), agreed.q.data());
+    exec.for_each_index(q_size(dims), detail::scale<A, A>{side_as<A>(in.bytes), replicated.q.data(), share});
+    detail::expand(exec, thin(dims), replicated.p.data(), replicated.q.data(), to, ws);
+    renew(exec, id, dims, dims.columns(), replicated.q.data());
   }
 
  protected:
@@ -216,7 +218,7 @@ class power_sgd : public pipeable {
   double min_rate_;
 };
 
-static_assert(stage<power_sgd, float, detail::archetype> && collective<power_sgd, float, detail::archetype>);
+static_assert(stage<power_sgd, float, archetype> && collective<power_sgd, float, archetype>);
 static_assert(contractive<power_sgd> && !summable<power_sgd> && !isometric<power_sgd>);
 
 }  // namespace pith::inline v0

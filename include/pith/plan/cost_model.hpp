@@ -1,10 +1,10 @@
 // pith/plan/cost_model.hpp — how long an exchange takes: whether to compress, by which rounds, in how many segments.
 #pragma once
 
-#include <pith/comm/exchange_plan.hpp>
-#include <pith/comm/messages.hpp>
-#include <pith/comm/policy.hpp>
 #include <pith/core/error.hpp>
+#include <pith/exchange/codec_policy.hpp>
+#include <pith/exchange/detail/exchange_plan.hpp>
+#include <pith/exchange/messages.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -38,7 +38,7 @@ inline void require_growth(char const* call, measured_cost small, measured_cost 
 /// The line through two measurements, the smaller one first. Where noise makes a part of it negative, that part is 0
 /// and the line goes through the larger one.
 ///
-///   needs    0 <= small.n < large.n (std::invalid_argument)
+///   requires    0 <= small.n < large.n (std::invalid_argument)
 inline linear_cost fit_cost(measured_cost small, measured_cost large) {
   detail::require_growth("fit_cost", small, large);
   auto const each = (large.seconds - small.seconds) / (large.n - small.n);
@@ -57,8 +57,8 @@ struct network {
   linear_cost message_in_node = {};
 
   /// That of a message among such a group.
-  constexpr linear_cost const& message_among(rank_group const& g) const {
-    auto const is_in_node = !g.is_all() && ranks_per_node % (g.size * g.apart) == 0;
+  constexpr linear_cost const& message_among(subgroup const& g) const {
+    auto const is_in_node = !g.is_all() && ranks_per_node % (g.size * g.stride) == 0;
     return is_in_node ? message_in_node : message;
   }
 };
@@ -104,7 +104,7 @@ inline void add_elements(exchange_work& work, transfer const& moves, unsigned al
 
 /// The work of a step that exchanges tensors together, as a gradient_exchange of one bucket does. An all-gather encodes n
 /// and decodes P n elements, two_shot encodes n + n / P and decodes 2 n, a sum one and one.
-template <real In, executor E, policy_for<In, E> Policy>
+template <real In, executor E, codec_policy_for<In, E> Policy>
 exchange_work work_of(E const&, std::vector<tensor_spec> const& tensors, Policy const& policy, unsigned ranks) {
   auto work = exchange_work();
   auto plan = detail::exchange_plan();
@@ -179,8 +179,8 @@ struct exchange_choice {
 /// so that dense ones belong before codecs that lose something: what takes less than the `hidden_seconds` of a backward
 /// that it travels under is equally fast.
 ///
-///   needs    a candidate (std::invalid_argument); most_segments of 1 where an exchange does not overlap
-///   cost     nothing is measured or sent: the same answer on ranks that are asked with the same numbers
+///   requires    a candidate (std::invalid_argument); most_segments of 1 where an exchange does not overlap
+///   complexity  nothing is measured or sent: the same answer on ranks that are asked with the same numbers
 inline exchange_choice plan_exchange(network const& net, std::vector<exchange_candidate> const& candidates,
                                      unsigned most_segments = 1, double hidden_seconds = 0) {
   detail::require(!candidates.empty(), "plan_exchange: candidates must not be empty");

@@ -1,9 +1,9 @@
 // pith/plan/probe.hpp — which codec is the fastest here: measured on this network, by these ranks, with these gradients.
 #pragma once
 
-#include <pith/comm/agreement.hpp>
-#include <pith/comm/gradient_exchange.hpp>
 #include <pith/comm/self.hpp>
+#include <pith/exchange/detail/agreement.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
 #include <pith/plan/cost_model.hpp>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct probe_candidate {
   std::string name;
   std::function<any_codec<In, E>(tensor_spec const&)> policy;
 
-  template <policy_for<In, E> Policy>
+  template <codec_policy_for<In, E> Policy>
   probe_candidate(std::string called, Policy chosen) : name(std::move(called)), policy(std::move(chosen)) {}
   probe_candidate(std::string called, any_codec<In, E> codec)
       : name(std::move(called)), policy([codec = std::move(codec)](tensor_spec const&) { return codec; }) {}
@@ -193,11 +193,12 @@ std::size_t choice_of_first(E const& exec, Comm& comm, std::size_t mine, std::si
 ///   auto const found = pith::probe<float>(pith::seq, comm, tensors, gradients, {{"top_k", pith::matrices(codec)}});
 ///   std::fputs(found.table().c_str(), stdout);
 ///
-///   needs    a host executor; equal tensors, candidates and options on all ranks, which call it between steps; codecs that
-///            one rank can run by itself: not those with groups of ranks. rounds of at least 1 (std::invalid_argument)
-///   cost     sums of 16 KiB and more until one takes 20 ms, and `rounds` + 1 encodings and decodings of all tensors for
-///            each candidate; memory of an exchange of one rank
-///   errors   communication_error where a message was damaged
+///   requires    a host executor; equal tensors, candidates and options on all ranks, which call it between steps;
+///               codecs that one rank can run by itself: not those with groups of ranks. rounds of at least 1
+///               (std::invalid_argument)
+///   complexity  sums of 16 KiB and more until one takes 20 ms, and `rounds` + 1 encodings and decodings of all tensors
+///               for each candidate; memory of an exchange of one rank
+///   errors      communication_error where a message was damaged
 template <real In, executor E, class Comm>
 probe_result probe(E const& exec, Comm& comm, std::vector<tensor_spec> const& tensors, span_on<E, In const> gradients,
                    std::vector<probe_candidate<In, E>> candidates, probe_options const& o = {}) {

@@ -1,9 +1,9 @@
 // pith/quantize/cast.hpp — every value in a narrower element type.
 #pragma once
 
-#include <pith/core/capability.hpp>
-#include <pith/core/convert.hpp>
-#include <pith/core/stage.hpp>
+#include <pith/codec/capability.hpp>
+#include <pith/codec/stage.hpp>
+#include <pith/core/detail/convert.hpp>
 
 #include <string>
 
@@ -11,10 +11,10 @@ namespace pith::inline v0 {
 
 /// Rounds every value to `T`, to nearest, ties to even.
 ///
-///   emits    n values of T; no side record
-///   needs    values in T's normal range for delta to hold: smaller ones lose digits, larger ones become infinite
-///   is       contractive with delta = 1 - 2^-22 (half), 1 - 2^-16 (bfloat16), 1 - 2^-48 (float); summable;
-///            reproducible
+///   emits       n values of T; no side information
+///   requires    values in T's normal range for delta to hold: smaller ones lose digits, larger ones become infinite
+///   properties  contractive with delta = 1 - 2^-22 (half), 1 - 2^-16 (bfloat16), 1 - 2^-48 (float); summable;
+///               reproducible
 template <real T>
 class cast : public pipeable {
  public:
@@ -28,11 +28,11 @@ class cast : public pipeable {
   double delta(shape const&) const { return 1 - unit_roundoff() * unit_roundoff(); }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const&, stream_on<E, In const> x, encoded_on<E, T> y, workspace_on<E>&) const {
+  void encode(E const& exec, shape const&, values_on<E, In const> x, encoded_on<E, T> y, workspace_on<E>&) const {
     exec.for_each_index(x.capacity, detail::convert<T, In>{x.data, y.values.data});
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const&, encoded_on<E, T const> y, stream_on<E, In> x, workspace_on<E>&) const {
+  void decode(E const& exec, shape const&, encoded_on<E, T const> y, values_on<E, In> x, workspace_on<E>&) const {
     exec.for_each_index(x.capacity, detail::convert<In, T>{y.values.data, x.data});
   }
 
@@ -46,6 +46,6 @@ class cast : public pipeable {
   }
 };
 
-static_assert(stage<cast<half>, float, detail::archetype> && summable<cast<half>> && !unbiased<cast<half>>);
+static_assert(stage<cast<half>, float, archetype> && summable<cast<half>> && !unbiased<cast<half>>);
 
 }  // namespace pith::inline v0

@@ -126,15 +126,16 @@ struct eight_bit_rule {
 /// Divides a bucket by its largest magnitude and sends of each element the sign and the nearest of 128 points, which lie
 /// the closer the nearer they are to 0: 0, 126 in six decades, and 1, so that the largest is exact.
 ///
-///   emits    n symbols of 8 bits, the sign in the uppermost; side record: the largest magnitude of each bucket (of
-///            double rounded up to 29 bits)
-///   needs    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
-///   cost     a division an element and two looks into tables
-///   errors   a bucket that holds NaN or infinity decodes to NaN
-///   is       contractive: with c = bucket - 1, 1 - delta is the largest c e^2 / (1 + c y^2) where points change, y
-///            being where and e how far off (0.0015 for 128 elements, 0.016 for a million); use it with error feedback
-///   source   Dettmers, 8-Bit Approximations for Parallelism in Deep Learning, ICLR 2016; `snap::floor` takes the point
-///            below, as GRACE does, which has neither 0 nor 1 among its points and loses what is above 0.9957
+///   emits       n symbols of 8 bits, the sign in the uppermost; side information: the largest magnitude of each bucket (of
+///               double rounded up to 29 bits)
+///   requires    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
+///   complexity  a division an element and two looks into tables
+///   on NaN      a bucket that holds NaN or infinity decodes to NaN
+///   properties  contractive: with c = bucket - 1, 1 - delta is the largest c e^2 / (1 + c y^2) where points change, y
+///               being where and e how far off (0.0015 for 128 elements, 0.016 for a million); use it with error
+///               feedback
+///   reference   Dettmers, 8-Bit Approximations for Parallelism in Deep Learning, ICLR 2016; `snap::floor` takes the
+///               point below, as GRACE does, which has neither 0 nor 1 among its points and loses what is above 0.9957
 class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {
  public:
   explicit constexpr eight_bit(std::uint64_t bucket = 0, snap how = snap::nearest)
@@ -157,7 +158,7 @@ class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {
   }
 };
 
-static_assert(stage<eight_bit, float, detail::archetype> && contractive<eight_bit> && reproducible<eight_bit>);
+static_assert(stage<eight_bit, float, archetype> && contractive<eight_bit> && reproducible<eight_bit>);
 static_assert(!projection<eight_bit> && !unbiased<eight_bit> && !summable<eight_bit>);
 
 }  // namespace pith::inline v0

@@ -1,8 +1,8 @@
 // pith/quantize/majority.hpp — votes of many ranks, counted 64 elements at once.
 #pragma once
 
+#include <pith/core/detail/pack.hpp>
 #include <pith/core/element.hpp>
-#include <pith/core/pack.hpp>
 #include <pith/core/team.hpp>
 
 #include <cstddef>

@@ -55,15 +55,16 @@ struct natural_rule {
 
 /// Rounds each element to a power of two, up or down at random so that its mean is the element: a sign and an exponent.
 ///
-///   emits    n symbols of Bits bits; no side record
-///   needs    Bits of 8 or 9; magnitudes from 2^-108 to 2^18 (8), from 2^-126 to 2^127 (9): larger ones become the largest
-///            power, smaller ones zero or the smallest
-///   cost     one read of x, 16 random bits an element
-///   errors   NaN or infinity decodes to NaN, and the elements beside it as they would without; half values above 2^15
-///            may be rounded up to infinity
-///   is       unbiased up to 2^-16 of an element, omega = 1/8 + 2^-16, both within the range; powers of two are exact
-///   source   Horvath, Ho, Horvath, Sahu, Canini and Richtarik, Natural Compression, 2019; its 9 bits are all exponents,
-///            the 8 are those of GRACE, ICDCS 2021
+///   emits       n symbols of Bits bits; no side information
+///   requires    Bits of 8 or 9; magnitudes from 2^-108 to 2^18 (8), from 2^-126 to 2^127 (9): larger ones become the
+///               largest power, smaller ones zero or the smallest
+///   complexity  one read of x, 16 random bits an element
+///   on NaN      NaN or infinity decodes to NaN, and the elements beside it as they would without; half values above
+///               2^15 may be rounded up to infinity
+///   properties  unbiased up to 2^-16 of an element, omega = 1/8 + 2^-16, both within the range; powers of two are
+///               exact
+///   reference   Horvath, Ho, Horvath, Sahu, Canini and Richtarik, Natural Compression, 2019; its 9 bits are all
+///               exponents, the 8 are those of GRACE, ICDCS 2021
 template <int Bits = 8>
 class natural : public scalar_quantizer<detail::natural_rule<Bits>> {
   static_assert(Bits == 8 || Bits == 9, "pith: natural<Bits> needs Bits of 8 (2^-108 to 2^18) or 9 (all exponents)");
@@ -75,7 +76,7 @@ class natural : public scalar_quantizer<detail::natural_rule<Bits>> {
   double omega(shape const&) const { return 1.0 / 8 + 0x1p-16; }
 };
 
-static_assert(stage<natural<8>, float, detail::archetype> && unbiased<natural<8>> && !contractive<natural<8>>);
+static_assert(stage<natural<8>, float, archetype> && unbiased<natural<8>> && !contractive<natural<8>>);
 static_assert(!summable<natural<8>> && reproducible<natural<9>>);
 
 }  // namespace pith::inline v0

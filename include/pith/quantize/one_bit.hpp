@@ -1,8 +1,8 @@
 // pith/quantize/one_bit.hpp — one bit an element and two means: of the negative elements and of the others.
 #pragma once
 
-#include <pith/quantize/one_bit_matrix.hpp>
-#include <pith/quantize/one_bit_rule.hpp>
+#include <pith/quantize/detail/one_bit_matrix.hpp>
+#include <pith/quantize/detail/one_bit_rule.hpp>
 #include <pith/quantize/scalar_quantizer.hpp>
 
 #include <string>
@@ -14,14 +14,14 @@ enum class axis : std::uint8_t { tensor, row, column };
 
 /// Sends which elements are negative, and the mean of those and of the others, of each row or each column.
 ///
-///   emits    n symbols of 1 bit; side record: two means a row or a column, of the others first
-///   needs    a matrix shape: rows divide n (std::invalid_argument)
-///   cost     two reads of x; scratch for two sums and a count (24 bytes) a tile of a row, or a column of 256 rows,
-///            and a word a row
-///   errors   a row or column that holds NaN or infinity decodes to NaN
-///   is       a projection on the indicators of both sides, contractive with delta = 1 / columns, or 1 / rows; use it
-///            with error feedback
-///   source   Seide, Fu, Droppo, Li and Yu, 1-Bit Stochastic Gradient Descent, Interspeech 2014: a mean a column
+///   emits       n symbols of 1 bit; side information: two means a row or a column, of the others first
+///   requires    a matrix shape: rows divide n (std::invalid_argument)
+///   complexity  two reads of x; scratch for two sums and a count (24 bytes) a tile of a row, or a column of 256 rows,
+///               and a word a row
+///   on NaN      a row or column that holds NaN or infinity decodes to NaN
+///   properties  a projection on the indicators of both sides, contractive with delta = 1 / columns, or 1 / rows; use
+///               it with error feedback
+///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit Stochastic Gradient Descent, Interspeech 2014: a mean a column
 template <axis Of = axis::tensor>
 class one_bit : public pipeable {
  public:
@@ -48,7 +48,7 @@ class one_bit : public pipeable {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, packed<1>> y,
+  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, packed<1>> y,
               workspace_on<E>& ws) const {
     auto* const partial = ws.template take<detail::one_bit_rule::sums>(parts(dims)).data;
     auto* const to = side_as<means<In>>(y.side);
@@ -60,14 +60,14 @@ class one_bit : public pipeable {
     }
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, packed<1> const> y, stream_on<E, In> x,
+  void decode(E const& exec, shape const& dims, encoded_on<E, packed<1> const> y, values_on<E, In> x,
               workspace_on<E>&) const {
     decode_parts<In>(exec, dims, {y, 0, 1}, 1, x);
   }
   /// x = factor times the sum of the ranks' values, added in rank order, in one pass.
   template <real In, executor E>
   void decode_sum(E const& exec, call const&, shape const& dims, parts_on<E, packed<1>> in, accum<In> factor,
-                  stream_on<E, In> x, workspace_on<E>&) const {
+                  values_on<E, In> x, workspace_on<E>&) const {
     decode_parts<In>(exec, dims, in, factor, x);
   }
 
@@ -83,10 +83,10 @@ class one_bit : public pipeable {
 
   template <class In, class E>
   void decode_parts(E const& exec, shape const& dims, parts_on<E, packed<1>> in, accum<In> factor,
-                    stream_on<E, In> x) const {
-    using body = detail::look_up_means<In, by_row, E::block_span>;
+                    values_on<E, In> x) const {
+    using body = detail::look_up_means<In, by_row, E::items_per_block>;
     auto const* const all = side_as<means<In>>(in.side);
-    exec.for_each_block(detail::blocks_for(dims.n, E::block_span),
+    exec.for_each_block(detail::blocks_for(dims.n, E::items_per_block),
                         body{in.values.data, all, in.stride, in.ranks, detail::tensor_sink<In>{x.data, factor}, dims.n,
                              dims.columns()});
   }
@@ -94,12 +94,12 @@ class one_bit : public pipeable {
 
 /// Sends which elements are negative, and the mean of those and of the others, of the whole tensor or of each bucket.
 ///
-///   emits    n symbols of 1 bit; side record: two means per bucket, of the others first
-///   needs    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
-///   errors   a bucket that holds NaN or infinity, or (double only) whose sum overflows, decodes to NaN
-///   is       a projection on the indicators of both sides, contractive with delta = 1 / bucket; use it with error
-///            feedback. Zero counts as positive
-///   source   Seide et al. 2014, above; the whole tensor as in GRACE, ICDCS 2021
+///   emits       n symbols of 1 bit; side information: two means per bucket, of the others first
+///   requires    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
+///   on NaN      a bucket that holds NaN or infinity, or (double only) whose sum overflows, decodes to NaN
+///   properties  a projection on the indicators of both sides, contractive with delta = 1 / bucket; use it with error
+///               feedback. Zero counts as positive
+///   reference   Seide et al. 2014, above; the whole tensor as in GRACE, ICDCS 2021
 template <>
 class one_bit<axis::tensor> : public scalar_quantizer<detail::one_bit_rule> {
  public:
@@ -113,7 +113,7 @@ class one_bit<axis::tensor> : public scalar_quantizer<detail::one_bit_rule> {
 
 one_bit(std::uint64_t)->one_bit<axis::tensor>;
 
-static_assert(stage<one_bit<>, float, detail::archetype> && projection<one_bit<>> && contractive<one_bit<>>);
-static_assert(stage<one_bit<axis::column>, float, detail::archetype> && !isometric<one_bit<axis::column>>);
+static_assert(stage<one_bit<>, float, archetype> && projection<one_bit<>> && contractive<one_bit<>>);
+static_assert(stage<one_bit<axis::column>, float, archetype> && !isometric<one_bit<axis::column>>);
 
 }  // namespace pith::inline v0

@@ -100,15 +100,15 @@ struct qsgd_rule {
 
 /// Rounds each element to a multiple of norm / levels, up or down at random so that its mean is the element.
 ///
-///   emits    n symbols of Bits bits, two's complement; side record: norm / levels per bucket, rounded up to 16 digits
-///            (15 for Bits = 10)
-///   needs    1 <= levels <= 2^(Bits-1) - 1 (the default), a bucket of 0 or a multiple of 8 (128)
-///   cost     16 random bits an element
-///   errors   a bucket that holds NaN or infinity, or whose norm overflows, decodes to NaN; half values within a level
-///            of 65504 may be rounded up to infinity
-///   is       unbiased up to 2^-16 of a level, omega = min(b / (4 s^2), sqrt(b) / s) for b elements a bucket, s levels
-///            reproducible; in double, squares are inexact, so only where sums are not contracted
-///   source   Alistarh, Grubic, Li, Tomioka and Vojnovic, QSGD, NeurIPS 2017; no entropy coding here
+///   emits       n symbols of Bits bits, two's complement; side information: norm / levels per bucket, rounded up to 16
+///               digits (15 for Bits = 10)
+///   requires    1 <= levels <= 2^(Bits-1) - 1 (the default), a bucket of 0 or a multiple of 8 (128)
+///   complexity  16 random bits an element
+///   on NaN      a bucket that holds NaN or infinity, or whose norm overflows, decodes to NaN; half values within a
+///               level of 65504 may be rounded up to infinity
+///   properties  unbiased up to 2^-16 of a level, omega = min(b / (4 s^2), sqrt(b) / s) for b elements per bucket and s
+///               levels; reproducible; in double, squares are inexact, so only where sums are not contracted
+///   reference   Alistarh, Grubic, Li, Tomioka and Vojnovic, QSGD, NeurIPS 2017; no entropy coding here
 template <int Bits>
 class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
   static_assert(2 <= Bits && Bits <= 10, "pith: qsgd<Bits> needs 2 <= Bits <= 10: a sign and at least one level");
@@ -138,7 +138,7 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
   }
 };
 
-static_assert(stage<qsgd<8>, float, detail::archetype> && unbiased<qsgd<8>> && !contractive<qsgd<8>> &&
+static_assert(stage<qsgd<8>, float, archetype> && unbiased<qsgd<8>> && !contractive<qsgd<8>> &&
               !summable<qsgd<8>>);
 
 }  // namespace pith::inline v0

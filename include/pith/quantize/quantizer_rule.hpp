@@ -52,7 +52,7 @@ struct rule_types<R, A> {
 ///     double statistic::*members[]                      all that the statistic has, each of which is merged by itself:
 ///                                                       then vector instructions can measure a large bucket
 ///     bool      is_sign                                 `code` is x < 0, a bit: symbols are packed without being written
-///     measure, merge and finish                         all three: it has no scale, and there is no side record;
+///     measure, merge and finish                         all three: it has no scale, and there is no side information;
 ///                                                       `code` and `value` take an unscaled<A>
 template <class R, class A>
 using statistic_of = typename detail::rule_types<R, A>::statistic;

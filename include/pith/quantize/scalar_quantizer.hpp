@@ -1,13 +1,13 @@
 // pith/quantize/scalar_quantizer.hpp — the engine of quantizers: a symbol per element, a scale per bucket.
 #pragma once
 
-#include <pith/core/capability.hpp>
-#include <pith/core/source.hpp>
-#include <pith/core/stage.hpp>
-#include <pith/quantize/decode_block.hpp>
-#include <pith/quantize/large_buckets.hpp>
-#include <pith/quantize/quantizer_batch.hpp>
-#include <pith/quantize/small_buckets.hpp>
+#include <pith/codec/capability.hpp>
+#include <pith/codec/detail/source.hpp>
+#include <pith/codec/stage.hpp>
+#include <pith/quantize/detail/decode_block.hpp>
+#include <pith/quantize/detail/large_buckets.hpp>
+#include <pith/quantize/detail/quantizer_batch.hpp>
+#include <pith/quantize/detail/small_buckets.hpp>
 
 #include <cstdint>
 #include <utility>
@@ -17,14 +17,14 @@ namespace pith::inline v0 {
 /// A stage from a rule. `Rule` is the mathematics; buckets, packing, randomness, sums over ranks, error feedback in the
 /// same pass, and both directions come from here.
 ///
-///   emits    n symbols of Rule::bits bits; side record: one scale (of float, double for double) per bucket, none for a
-///            rule without scales
-///   needs    a bucket of 0 (the whole tensor) or a multiple of 8 elements (std::invalid_argument)
-///   keeps    nothing
-///   is       reproducible if the rule says so: no product and sum that a fused multiply-add could round otherwise
-///   cost     one read of x, two where a bucket is larger than a block of the executor; scratch for those: a statistic
-///            for each tile of 16,384 elements, a word for each bucket
-///   errors   a bucket that holds NaN or infinity decodes to NaN; without scales the rule decides
+///   emits       n symbols of Rule::bits bits; side information: one scale (of float, double for double) per bucket, none
+///               for a rule without scales
+///   requires    a bucket of 0 (the whole tensor) or a multiple of 8 elements (std::invalid_argument)
+///   state       nothing
+///   properties  reproducible if the rule says so: no product and sum that a fused multiply-add could round otherwise
+///   complexity  one read of x, two where a bucket is larger than a block of the executor; scratch for those: a
+///               statistic for each tile of 16,384 elements, a word for each bucket
+///   on NaN      a bucket that holds NaN or infinity decodes to NaN; without scales the rule decides
 template <class Rule>
 class scalar_quantizer : public pipeable {
   static_assert(quantizer_rule<Rule, float>,
@@ -59,13 +59,13 @@ class scalar_quantizer : public pipeable {
   }
   template <real In, executor E>
   constexpr std::size_t scratch_bytes(E const&, shape const& dims) const {
-    auto const over = blocks(dims.n, E::block_span);
+    auto const over = blocks(dims.n, E::items_per_block);
     if (over.are_small() || !has_scale<In>) return 0;
     return scratch_for<statistic<In>>(over.buckets() * over.tiles()) + scratch_for<std::uint32_t>(over.buckets());
   }
 
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, output<In>> y,
+  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, output<In>> y,
               workspace_on<E>& ws) const {
     encode_from<In>(exec, id, dims, detail::plain_source<In>{x.data}, y, ws);
   }
@@ -79,7 +79,7 @@ class scalar_quantizer : public pipeable {
                    [[maybe_unused]] workspace_on<E>& ws) const {
     using namespace detail;
     using A = accum<In>;
-    constexpr auto span = E::block_span;
+    constexpr auto span = E::items_per_block;
     auto const over = blocks(dims.n, span);
     auto const to = quantized<Rule, A>{rule_, over, y.values.data, side_as<scale<In>>(y.side)};
     if constexpr (has_scale<In>) {
@@ -96,7 +96,7 @@ class scalar_quantizer : public pipeable {
   }
 
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, output<In> const> y, stream_on<E, In> x,
+  void decode(E const& exec, shape const& dims, encoded_on<E, output<In> const> y, values_on<E, In> x,
               workspace_on<E>&) const {
     decode_to<In>(exec, dims, y, detail::tensor_sink<In>{x.data, 1});
   }
@@ -107,7 +107,7 @@ class scalar_quantizer : public pipeable {
   /// x = factor times the sum of the ranks' values, added in rank order, in one pass.
   template <real In, executor E>
   void decode_sum(E const& exec, call const&, shape const& dims, parts_on<E, output<In>> in, accum<In> factor,
-                  stream_on<E, In> x, workspace_on<E>&) const {
+                  values_on<E, In> x, workspace_on<E>&) const {
     decode_sum_to<In>(exec, dims, in, detail::tensor_sink<In>{x.data, factor});
   }
   template <real In, executor E, class Sink>
@@ -120,7 +120,7 @@ class scalar_quantizer : public pipeable {
   void reduce_step(E const& exec, call const& id, shape const& dims, parts_on<E, output<In>> in, accum<In> factor,
                    encoded_on<E, output<In>> y, workspace_on<E>& ws) const {
     auto const parts = detail::parts_of<Rule, accum<In>>{
-        rule_, blocks(dims.n, E::block_span), in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks};
+        rule_, blocks(dims.n, E::items_per_block), in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks};
     encode_from<In>(exec, id, dims, detail::sum_source<Rule, accum<In>>{parts, factor}, y, ws);
   }
 
@@ -151,7 +151,7 @@ class scalar_quantizer : public pipeable {
   };
   template <class In, class E, class Sink>
   void decode_parts(E const& exec, shape const& dims, payloads<In> const& in, Sink const& to) const {
-    constexpr auto span = E::block_span;
+    constexpr auto span = E::items_per_block;
     auto const over = blocks(dims.n, span);
     auto const from = detail::parts_of<Rule, accum<In>>{rule_, over, in.bytes, in.scales, in.stride, in.ranks};
     exec.for_each_block(over.count(), detail::dequantize_block<Rule, Sink, accum<In>, span>{from, to});

@@ -39,12 +39,13 @@ struct scaled_sign_rule {
 
 /// Sends the sign of each element and the mean magnitude of its bucket; zero counts as positive.
 ///
-///   emits    n symbols of 1 bit; side record: one scale per bucket
-///   needs    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
-///   errors   a bucket that holds NaN or infinity, or (double only) whose sum of magnitudes overflows, decodes to NaN
-///   is       a projection on the signs of x, contractive with delta = 1 / bucket (in fact |x|_1^2 / (n |x|^2));
-///            use it with error feedback
-///   source   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019
+///   emits       n symbols of 1 bit; side information: one scale per bucket
+///   requires    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
+///   on NaN      a bucket that holds NaN or infinity, or (double only) whose sum of magnitudes overflows, decodes to
+///               NaN
+///   properties  a projection on the signs of x, contractive with delta = 1 / bucket (in fact |x|_1^2 / (n |x|^2)); use
+///               it with error feedback
+///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019
 class scaled_sign : public scalar_quantizer<detail::scaled_sign_rule> {
  public:
   static constexpr bool is_projection = true;
@@ -55,7 +56,7 @@ class scaled_sign : public scalar_quantizer<detail::scaled_sign_rule> {
   double delta(shape const& dims) const { return dims.n == 0 ? 1 : 1 / static_cast<double>(bucket_of(dims.n)); }
 };
 
-static_assert(stage<scaled_sign, float, detail::archetype> && projection<scaled_sign> && !isometric<scaled_sign>);
+static_assert(stage<scaled_sign, float, archetype> && projection<scaled_sign> && !isometric<scaled_sign>);
 static_assert(!unbiased<scaled_sign> && !summable<scaled_sign>);
 
 }  // namespace pith::inline v0

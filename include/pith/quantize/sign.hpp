@@ -32,13 +32,14 @@ struct sign_rule {
 
 /// Sends the sign of each element, which decodes to +1 or -1; in an exchange all receive what most ranks say.
 ///
-///   emits    n symbols of 1 bit; no side record
-///   needs    a learning rate that suits steps of 1: no scale is sent
-///   cost     one read of x; the vote counts 64 elements at once, bit by bit of the count
-///   errors   zero counts as positive, and so does NaN, which a sign cannot tell: look for it before
-///   is       no estimate of x: feedback on it needs `unverified`. The majority stands in the place of the mean; with
-///            ties::zero, ranks that are even gives 0. Behind another stage votes are averaged, as any values are
-///   source   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018; with majority vote, ICLR 2019
+///   emits       n symbols of 1 bit; no side information
+///   requires    a learning rate that suits steps of 1: no scale is sent
+///   complexity  one read of x; the vote counts 64 elements at once, bit by bit of the count
+///   on NaN      zero counts as positive, and so does NaN, which a sign cannot tell: look for it before
+///   properties  no estimate of x: feedback on it needs `unverified`. The majority stands in the place of the mean;
+///               with ties::zero, ranks that are even gives 0. Behind another stage votes are averaged, as any values
+///               are
+///   reference   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018; with majority vote, ICLR 2019
 class sign : public scalar_quantizer<detail::sign_rule> {
  public:
   static constexpr bool is_vote = true;
@@ -51,9 +52,9 @@ class sign : public scalar_quantizer<detail::sign_rule> {
   /// x = what most ranks say: of a sum's sign a factor changes nothing.
   template <real In, executor E>
   void decode_sum(E const& exec, call const&, shape const& dims, parts_on<E, packed<1>> in, accum<In>,
-                  stream_on<E, In> x, workspace_on<E>&) const {
-    using body = detail::count_votes<In, E::block_span>;
-    exec.for_each_block(detail::blocks_for(dims.n, E::block_span),
+                  values_on<E, In> x, workspace_on<E>&) const {
+    using body = detail::count_votes<In, E::items_per_block>;
+    exec.for_each_block(detail::blocks_for(dims.n, E::items_per_block),
                         body{in.values.data, in.stride, in.ranks, even_, x.data, dims.n});
   }
 
@@ -61,7 +62,7 @@ class sign : public scalar_quantizer<detail::sign_rule> {
   ties even_;
 };
 
-static_assert(stage<sign, float, detail::archetype> && detail::sums_parts<sign, float, detail::archetype>);
+static_assert(stage<sign, float, archetype> && detail::sums_parts<sign, float, archetype>);
 static_assert(!unbiased<sign> && !contractive<sign> && !summable<sign>);
 
 }  // namespace pith::inline v0

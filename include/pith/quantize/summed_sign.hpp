@@ -1,8 +1,8 @@
 // pith/quantize/summed_sign.hpp — signs that are added up in flight: what most ranks say, by a sum.
 #pragma once
 
+#include <pith/quantize/detail/summed_levels.hpp>
 #include <pith/quantize/sign.hpp>
-#include <pith/quantize/summed_levels.hpp>
 
 #include <string>
 
@@ -27,11 +27,12 @@ struct judge_votes {
 /// sign for communicators that add faster than they gather: an exchange is one sum of votes, a byte an element for up
 /// to 127 ranks, four bytes for more.
 ///
-///   emits    what sign emits
-///   cost     one read of x, and one of the sum; no scratch. sign gathers n / 8 bytes of each rank: less below 8 ranks
-///   is       what sign is, with the same result in an exchange. Behind summable stages votes are summed too, and those
-///            decode the majority
-///   source   Bernstein, Zhao, Azizzadenesheli and Anandkumar, signSGD with Majority Vote, ICLR 2019
+///   emits       what sign emits
+///   complexity  one read of x, and one of the sum; no scratch. sign gathers n / 8 bytes of each rank: less below 8
+///               ranks
+///   properties  what sign is, with the same result in an exchange. Behind summable stages votes are summed too, and
+///               those decode the majority
+///   reference   Bernstein, Zhao, Azizzadenesheli and Anandkumar, signSGD with Majority Vote, ICLR 2019
 class summed_sign : public sign {
  public:
   using sign::sign;
@@ -51,36 +52,36 @@ class summed_sign : public sign {
   }
 
   template <real In, executor E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned, stream_on<E, In const> x,
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned, values_on<E, In const> x,
                span_on<E, std::byte> out, no_state const&, no_state&, workspace_on<E>&) const {
     detail::with_level(ranks, [&]<class Level>(Level) {
-      using body = detail::write_levels<detail::sign_rule, In, Level, E::block_span>;
+      using body = detail::write_levels<detail::sign_rule, In, Level, E::items_per_block>;
       auto* const votes = side_as<Level>(out);
-      exec.for_each_block(detail::blocks_for(dims.n, E::block_span),
+      exec.for_each_block(detail::blocks_for(dims.n, E::items_per_block),
                           body{rule(), draws(id), nullptr, x.data, votes, dims.n});
     });
   }
   template <real In, executor E>
   void absorb(E const& exec, call const&, shape const& dims, unsigned ranks, unsigned, received_on<E> in,
-              stream_on<E, In> x, no_state&, no_state&, workspace_on<E>&) const {
+              values_on<E, In> x, no_state&, no_state&, workspace_on<E>&) const {
     judge(exec, dims, ranks, in.bytes, x);
   }
   template <real In, executor E>
   void contribution(E const& exec, call const&, shape const& dims, unsigned ranks, span_on<E, std::byte const> produced,
-                    stream_on<E, In> sent, no_state const&, workspace_on<E>&) const {
+                    values_on<E, In> sent, no_state const&, workspace_on<E>&) const {
     judge(exec, dims, ranks, produced, sent);
   }
 
  private:
   template <class In, class E>
   void judge(E const& exec, shape const& dims, unsigned ranks, span_on<E, std::byte const> votes,
-             stream_on<E, In> x) const {
+             values_on<E, In> x) const {
     detail::with_level(ranks, [&]<class Level>(Level) {
       exec.for_each_index(dims.n, detail::judge_votes<In, Level>{side_as<Level>(votes), even(), x.data});
     });
   }
 };
 
-static_assert(stage<summed_sign, float, detail::archetype> && collective<summed_sign, float, detail::archetype>);
+static_assert(stage<summed_sign, float, archetype> && collective<summed_sign, float, archetype>);
 
 }  // namespace pith::inline v0

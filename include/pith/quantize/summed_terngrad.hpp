@@ -2,8 +2,8 @@
 #pragma once
 
 #include <pith/core/buffer.hpp>
-#include <pith/core/summation.hpp>
-#include <pith/quantize/summed_levels.hpp>
+#include <pith/core/detail/summation.hpp>
+#include <pith/quantize/detail/summed_levels.hpp>
 #include <pith/quantize/terngrad.hpp>
 
 #include <cmath>
@@ -58,15 +58,15 @@ struct scale_levels {
 /// terngrad for communicators that add: the largest scale of all ranks, then a sum of -1, 0 and 1, a byte an element for
 /// up to 127 ranks, four bytes for more.
 ///
-///   emits    as a codec by itself what terngrad emits
-///   needs    sigma >= 0, 0 cutting nothing (2.5): each rank's scale before the maximum
-///   keeps    the scale, equal on all ranks
-///   cost     two rounds, a maximum of one number and a sum; reads x twice; scratch for the moments (24 bytes) of each
-///            tile of 16,384 elements
-///   errors   a NaN or an infinity anywhere makes the mean NaN on all ranks
-///   is       summed behind summable stages too, as in pca(basis) | summed_terngrad(), which encode in both rounds;
-///            unbiased for what was cut; no promise for a rank's own x, since another rank's scale may be the larger
-///   source   Wen et al., TernGrad, NeurIPS 2017, section 4: scaler sharing
+///   emits       as a codec by itself what terngrad emits
+///   requires    sigma >= 0, 0 cutting nothing (2.5): each rank's scale before the maximum
+///   state       the scale, equal on all ranks
+///   complexity  two rounds, a maximum of one number and a sum; reads x twice; scratch for the moments (24 bytes) of
+///               each tile of 16,384 elements
+///   on NaN      a NaN or an infinity anywhere makes the mean NaN on all ranks
+///   properties  summed behind summable stages too, as in pca(basis) | summed_terngrad(), which encode in both rounds;
+///               unbiased for what was cut; no promise for a rank's own x, since another rank's scale may be the larger
+///   reference   Wen et al., TernGrad, NeurIPS 2017, section 4: scaler sharing
 class summed_terngrad : public pipeable {
  public:
   template <class In>
@@ -89,7 +89,7 @@ class summed_terngrad : public pipeable {
   using state = shared_scale<accum<In>, E>;
 
   template <real In, executor E>
-  state<In, E> make_agreed(E const& exec, call const&, shape const&) const {
+  state<In, E> make_replicated(E const& exec, call const&, shape const&) const {
     return {{exec, 1}};
   }
 
@@ -102,12 +102,12 @@ class summed_terngrad : public pipeable {
     return alone_.scratch_bytes<In>(exec, dims);
   }
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, packed<2>> y,
+  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, packed<2>> y,
               state<In, E> const&, workspace_on<E>& ws) const {
     alone_.template encode<In>(exec, id, dims, x, y, ws);
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, packed<2> const> y, stream_on<E, In> x,
+  void decode(E const& exec, shape const& dims, encoded_on<E, packed<2> const> y, values_on<E, In> x,
               state<In, E> const&, workspace_on<E>& ws) const {
     alone_.template decode<In>(exec, dims, y, x, ws);
   }
@@ -125,28 +125,28 @@ class summed_terngrad : public pipeable {
 
   template <real In, executor E>
   void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
-               stream_on<E, In const> x, span_on<E, std::byte> out, state<In, E> const& agreed, no_state&,
+               values_on<E, In const> x, span_on<E, std::byte> out, state<In, E> const& replicated, no_state&,
                workspace_on<E>& ws) const {
     if (round == 0) return offer(exec, dims, x, side_as<accum<In>>(out), ws);
     detail::with_level(ranks, [&]<class Level>(Level) {
-      using body = detail::write_levels<rule_type, In, Level, E::block_span>;
+      using body = detail::write_levels<rule_type, In, Level, E::items_per_block>;
       auto* const to = side_as<Level>(out);
-      exec.for_each_block(detail::blocks_for(dims.n, E::block_span),
-                          body{alone_.rule(), draws(id), agreed.scale.data(), x.data, to, dims.n});
+      exec.for_each_block(detail::blocks_for(dims.n, E::items_per_block),
+                          body{alone_.rule(), draws(id), replicated.scale.data(), x.data, to, dims.n});
     });
   }
   template <real In, executor E>
   void absorb(E const& exec, call const&, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              stream_on<E, In> x, state<In, E>& agreed, no_state&, workspace_on<E>&) const {
+              values_on<E, In> x, state<In, E>& replicated, no_state&, workspace_on<E>&) const {
     using A = accum<In>;
-    auto* const scale = agreed.scale.data();
+    auto* const scale = replicated.scale.data();
     if (round == 0) return exec.for_each_index(1, detail::take_scale<A>{side_as<A>(in.bytes), scale});
     decode_levels<In>(exec, dims, ranks, in.bytes, scale, A{1} / static_cast<A>(ranks), x);
   }
   template <real In, executor E>
   void contribution(E const& exec, call const&, shape const& dims, unsigned ranks, span_on<E, std::byte const> produced,
-                    stream_on<E, In> sent, state<In, E> const& agreed, workspace_on<E>&) const {
-    decode_levels<In>(exec, dims, ranks, produced, agreed.scale.data(), 1, sent);
+                    values_on<E, In> sent, state<In, E> const& replicated, workspace_on<E>&) const {
+    decode_levels<In>(exec, dims, ranks, produced, replicated.scale.data(), 1, sent);
   }
 
  private:
@@ -154,7 +154,7 @@ class summed_terngrad : public pipeable {
   using moments = rule_type::moments;
 
   template <class In, class E>
-  void offer(E const& exec, shape const& dims, stream_on<E, In const> x, accum<In>* to, workspace_on<E>& ws) const {
+  void offer(E const& exec, shape const& dims, values_on<E, In const> x, accum<In>* to, workspace_on<E>& ws) const {
     auto const& rule = alone_.rule();
     auto* const all = ws.template take<moments>(1).data;
     detail::reduce_into(exec, all, dims.n, detail::measured<rule_type, In>{rule, x.data},
@@ -163,7 +163,7 @@ class summed_terngrad : public pipeable {
   }
   template <class In, class E>
   void decode_levels(E const& exec, shape const& dims, unsigned ranks, span_on<E, std::byte const> sums,
-                     accum<In> const* scale, accum<In> share, stream_on<E, In> x) const {
+                     accum<In> const* scale, accum<In> share, values_on<E, In> x) const {
     detail::with_level(ranks, [&]<class Level>(Level) {
       exec.for_each_index(dims.n, detail::scale_levels<In, Level>{side_as<Level>(sums), scale, share, x.data});
     });
@@ -172,7 +172,7 @@ class summed_terngrad : public pipeable {
   terngrad<> alone_;
 };
 
-static_assert(stage<summed_terngrad, float, detail::archetype>);
-static_assert(collective<summed_terngrad, float, detail::archetype> && !unbiased<summed_terngrad>);
+static_assert(stage<summed_terngrad, float, archetype>);
+static_assert(collective<summed_terngrad, float, archetype> && !unbiased<summed_terngrad>);
 
 }  // namespace pith::inline v0

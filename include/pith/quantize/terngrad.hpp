@@ -76,15 +76,15 @@ struct terngrad_rule {
 /// Rounds each element to -s, 0 or s at random, so that its mean is the element. s is the bucket's largest magnitude;
 /// where outliers are cut it is sigma standard deviations if that is less, and larger elements are sent as s.
 ///
-///   emits    n symbols of 2 bits, two's complement; side record: s per bucket. trits(s) packs five into a byte
-///   needs    sigma >= 0, 0 cutting nothing (2.5); a bucket of 0 (the whole tensor, the default) or a multiple of 8
-///   cost     16 random bits an element
-///   errors   a bucket that holds NaN or infinity decodes to NaN
-///   is       terngrad<outliers::kept>: unbiased up to 2^-16 of s, omega = (sqrt(b) - 1) / 2 + 2^-16 for b elements a
-///            bucket; damped(s) for feedback. Else unbiased for what was cut, and no promise for x.
-///            reproducible; in double, squares are inexact, so only where sums are not contracted
-///   source   Wen, Xu, Yan, Wu, Wang, Chen and Li, TernGrad, NeurIPS 2017; nothing is cut off where the mean is beyond
-///            the bound: equal elements are exact
+///   emits       n symbols of 2 bits, two's complement; side information: s per bucket. trits(s) packs five into a byte
+///   requires    sigma >= 0, 0 cutting nothing (2.5); a bucket of 0 (the whole tensor, the default) or a multiple of 8
+///   complexity  16 random bits an element
+///   on NaN      a bucket that holds NaN or infinity decodes to NaN
+///   properties  terngrad<outliers::kept>: unbiased up to 2^-16 of s, omega = (sqrt(b) - 1) / 2 + 2^-16 for b elements
+///               a bucket; damped(s) for feedback. Else unbiased for what was cut, and no promise for x. reproducible;
+///               in double, squares are inexact, so only where sums are not contracted
+///   reference   Wen, Xu, Yan, Wu, Wang, Chen and Li, TernGrad, NeurIPS 2017; nothing is cut off where the mean is
+///               beyond the bound: equal elements are exact
 template <outliers Which = outliers::cut>
 class terngrad : public scalar_quantizer<detail::terngrad_rule> {
  public:
@@ -113,7 +113,7 @@ class terngrad<outliers::kept> : public scalar_quantizer<detail::terngrad_rule> 
   }
 };
 
-static_assert(stage<terngrad<>, float, detail::archetype> && !unbiased<terngrad<>> && !contractive<terngrad<>>);
-static_assert(stage<terngrad<outliers::kept>, float, detail::archetype> && unbiased<terngrad<outliers::kept>>);
+static_assert(stage<terngrad<>, float, archetype> && !unbiased<terngrad<>> && !contractive<terngrad<>>);
+static_assert(stage<terngrad<outliers::kept>, float, archetype> && unbiased<terngrad<outliers::kept>>);
 
 }  // namespace pith::inline v0

@@ -1,7 +1,7 @@
 // pith/sparsify/gaussian_k.hpp — keep what a normal distribution of the same mean and deviation would have as its tails.
 #pragma once
 
-#include <pith/sparsify/gamma_tail.hpp>
+#include <pith/sparsify/detail/gamma_tail.hpp>
 #include <pith/sparsify/threshold_estimator.hpp>
 
 #include <string>
@@ -53,11 +53,10 @@ struct gaussian_rule {
 /// what k of n normal numbers exceed on either side, corrected by what passes it.
 ///
 ///   emits, needs, errors, is    what threshold_estimator says
-///   cost                        one pass for the moments, one for each correction, one to see what it did; two to
-///                               write
-///   source   Shi, Chu, Cheung and See, Understanding Top-k Sparsification in Distributed Deep Learning, 2019; 20 fine
-///            corrections are Ok-Topk's. Of a threshold that too many pass in the end the entries are not kept: the
-///            next larger one that was tried is taken, or the largest entry alone
+///   complexity  one pass for the moments, one for each correction, one to see what it did; two to write
+///   reference   Shi, Chu, Cheung and See, Understanding Top-k Sparsification in Distributed Deep Learning, 2019; 20
+///               fine corrections are Ok-Topk's. Of a threshold that too many pass in the end the entries are not kept:
+///               the next larger one that was tried is taken, or the largest entry alone
 class gaussian_k : public threshold_estimator<detail::gaussian_rule> {
  public:
   explicit gaussian_k(double density, correction how = correction::coarse)
@@ -70,7 +69,7 @@ class gaussian_k : public threshold_estimator<detail::gaussian_rule> {
   gaussian_k at(double density) const { return gaussian_k(density, rule().how); }
 };
 
-static_assert(stage<gaussian_k, float, detail::archetype> && projection<gaussian_k> && contractive<gaussian_k>);
+static_assert(stage<gaussian_k, float, archetype> && projection<gaussian_k> && contractive<gaussian_k>);
 static_assert(variable_rate<gaussian_k> && rate_adjustable<gaussian_k> && !isometric<gaussian_k>);
 
 }  // namespace pith::inline v0

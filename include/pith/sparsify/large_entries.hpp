@@ -1,10 +1,10 @@
 // pith/sparsify/large_entries.hpp — the payload of what reaches a bound: a count, values and indices.
 #pragma once
 
+#include <pith/codec/capability.hpp>
+#include <pith/codec/stage.hpp>
 #include <pith/coding/packed_indices.hpp>
-#include <pith/core/capability.hpp>
-#include <pith/core/stage.hpp>
-#include <pith/sparsify/threshold_blocks.hpp>
+#include <pith/sparsify/detail/threshold_blocks.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -54,30 +54,31 @@ struct large_entries {
   void encode(E const& exec, In const* x, Bound const& bound, encoded_on<E, In> y, workspace_on<E>& ws) const {
     auto* const indices = ws.template take<std::uint32_t>(room).data;
     auto* const counts = ws.template take<std::uint32_t>(parts<In>()).data;
-    exec.fill(indices, std::byte{}, stream_bytes<std::uint32_t>(room));
-    exec.fill(y.values.data, std::byte{}, stream_bytes<In>(values()));
+    exec.fill(indices, std::byte{}, value_bytes<std::uint32_t>(room));
+    exec.fill(y.values.data, std::byte{}, value_bytes<In>(values()));
     auto const of = large_values<plain_source<In>, Bound>{
         {x}, n, bound, static_cast<std::uint32_t>(room), sends_all, counts, y.values.count};
     place_entries(exec, of, entry_places<In>{x, indices, y.values.data});
     packed_indices().encode(exec, n, room, indices, y.side.subspan(sizeof(std::uint32_t)), ws);
   }
   template <class In, executor E>
-  void decode(E const& exec, encoded_on<E, In const> y, stream_on<E, In> x, workspace_on<E>& ws) const {
+  void decode(E const& exec, encoded_on<E, In const> y, values_on<E, In> x, workspace_on<E>& ws) const {
     auto const capacity = static_cast<std::uint32_t>(room);
     auto* const indices = ws.template take<std::uint32_t>(room).data;
     packed_indices().decode(exec, n, room, y.side.subspan(sizeof(std::uint32_t)), indices, ws);
     if constexpr (sends_all) {
       exec.for_each_index(n, expand_all<In>{y.values.data, y.values.count, capacity, x.data});
     } else {
-      exec.fill(x.data, std::byte{}, stream_bytes<In>(n));
+      exec.fill(x.data, std::byte{}, value_bytes<In>(n));
     }
     exec.for_each_index(room, scatter_counted<In>{y.values.data, indices, y.values.count, capacity, sends_all, x.data});
   }
   template <class In, executor E>
-  void decode_entries(E const& exec, encoded_on<E, In const> y, picks<In> const& to, workspace_on<E>& ws) const {
+  void decode_entries(E const& exec, encoded_on<E, In const> y, selected_entries<In> const& to,
+                      workspace_on<E>& ws) const {
     packed_indices().decode(exec, n, room, y.side.subspan(sizeof(std::uint32_t)), to.indices, ws);
     exec.for_each_index(room, drop_uncounted{side_as<std::uint32_t>(y.side), to.indices});
-    exec.copy(to.values, y.values.data, stream_bytes<In>(room));
+    exec.copy(to.values, y.values.data, value_bytes<In>(room));
   }
 
  private:
@@ -109,7 +110,7 @@ class large_entries_stage : public pipeable {
   }
 
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
+  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, values_on<E, In> x,
               workspace_on<E>& ws) const {
     entries(dims).decode(exec, y, x, ws);
   }
@@ -117,8 +118,8 @@ class large_entries_stage : public pipeable {
   std::uint64_t most_entries(shape const& dims) const requires(Policy == overflow::keep) { return entries(dims).room; }
   template <real In, executor E>
     requires(Policy == overflow::keep)
-  void decode_entries(E const& exec, call const&, shape const& dims, encoded_on<E, In const> y, picks<In> const& to,
-                      workspace_on<E>& ws) const {
+  void decode_entries(E const& exec, call const&, shape const& dims, encoded_on<E, In const> y,
+                      selected_entries<In> const& to, workspace_on<E>& ws) const {
     entries(dims).decode_entries(exec, y, to, ws);
   }
 

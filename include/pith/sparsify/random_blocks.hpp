@@ -1,9 +1,9 @@
 // pith/sparsify/random_blocks.hpp — keep runs of neighbours that all ranks draw alike.
 #pragma once
 
-#include <pith/core/capability.hpp>
-#include <pith/core/stage.hpp>
-#include <pith/sparsify/density.hpp>
+#include <pith/codec/capability.hpp>
+#include <pith/codec/stage.hpp>
+#include <pith/sparsify/detail/density.hpp>
 #include <pith/sparsify/strata.hpp>
 
 #include <string>
@@ -19,7 +19,7 @@ inline constexpr std::uint32_t block_room = strata_room;
 /// fit its room.
 template <class Copy>
 struct copy_blocks {
-  static constexpr std::uint32_t block_span = block_room;
+  static constexpr std::uint32_t items_per_block = block_room;
   using memory = drawn_strata<block_room>;
 
   strata of;
@@ -52,13 +52,14 @@ struct copy_blocks {
 /// equal strata of them, the same on all ranks in a step, and the n mod block elements behind the last run; the others
 /// become zero. `random_blocks<scaling::unbiased>` multiplies a run by the number of runs in its stratum.
 ///
-///   emits    k block + n mod block values of In; no side record
-///   needs    0 < density <= 1, 1 <= block <= 2048 (std::invalid_argument), m < 2^32
-///   cost     a draw of 32 bits a run; whole lines of memory in place of the single values of random_k; no scratch
-///   errors   a NaN that is not drawn does not travel
-///   is       summable; unscaled: a projection, contractive with delta = 1 / ceil(m / k); unbiased:
-///            omega = ceil(m / k) - 1
-///   source   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, "random block"; many small blocks instead of one
+///   emits       k block + n mod block values of In; no side information
+///   requires    0 < density <= 1, 1 <= block <= 2048 (std::invalid_argument), m < 2^32
+///   complexity  a draw of 32 bits a run; whole lines of memory in place of the single values of random_k; no scratch
+///   on NaN      a NaN that is not drawn does not travel
+///   properties  summable; unscaled: a projection, contractive with delta = 1 / ceil(m / k); unbiased: omega = ceil(m /
+///               k) - 1
+///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, "random block"; many small blocks instead of
+///               one
 template <scaling Scaling = scaling::none>
 class random_blocks : public pipeable {
  public:
@@ -89,19 +90,19 @@ class random_blocks : public pipeable {
   shape output_shape(shape const& dims) const { return {kept(dims.n)}; }
 
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y,
+  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y,
               workspace_on<E>&) const {
     copy(exec, id, dims, detail::keep_drawn<In, Scaling>{x.data, y.values.data});
     auto const rest = dims.n % block_;
-    exec.copy(y.values.data + (kept(dims.n) - rest), x.data + (dims.n - rest), stream_bytes<In>(rest));
+    exec.copy(y.values.data + (kept(dims.n) - rest), x.data + (dims.n - rest), value_bytes<In>(rest));
   }
   template <real In, executor E>
-  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
+  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y, values_on<E, In> x,
               workspace_on<E>&) const {
     auto const rest = dims.n % block_;
-    exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n - rest));
+    exec.fill(x.data, std::byte{}, value_bytes<In>(dims.n - rest));
     copy(exec, id, dims, detail::restore_drawn<In>{y.values.data, x.data});
-    exec.copy(x.data + (dims.n - rest), y.values.data + (kept(dims.n) - rest), stream_bytes<In>(rest));
+    exec.copy(x.data + (dims.n - rest), y.values.data + (kept(dims.n) - rest), value_bytes<In>(rest));
   }
 
  private:
@@ -118,7 +119,7 @@ class random_blocks : public pipeable {
   std::uint32_t block_;
 };
 
-static_assert(stage<random_blocks<>, float, detail::archetype> && projection<random_blocks<>> &&
+static_assert(stage<random_blocks<>, float, archetype> && projection<random_blocks<>> &&
               summable<random_blocks<>>);
 static_assert(unbiased<random_blocks<scaling::unbiased>> && !contractive<random_blocks<scaling::unbiased>> &&
               rate_adjustable<random_blocks<>>);

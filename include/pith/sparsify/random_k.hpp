@@ -1,10 +1,10 @@
 // pith/sparsify/random_k.hpp — keep k entries that all ranks draw alike, or each its own.
 #pragma once
 
-#include <pith/core/capability.hpp>
-#include <pith/core/source.hpp>
-#include <pith/core/stage.hpp>
-#include <pith/sparsify/density.hpp>
+#include <pith/codec/capability.hpp>
+#include <pith/codec/detail/source.hpp>
+#include <pith/codec/stage.hpp>
+#include <pith/sparsify/detail/density.hpp>
 #include <pith/sparsify/strata.hpp>
 
 #include <string>
@@ -19,16 +19,16 @@ namespace detail {
 /// Copies what is drawn from each stratum, one way or the other.
 template <class Copy>
 struct copy_drawn {
-  static constexpr std::uint32_t block_span = 512;
-  using memory = drawn_strata<block_span>;
+  static constexpr std::uint32_t items_per_block = 512;
+  using memory = drawn_strata<items_per_block>;
 
   strata of;
   Copy copy;
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
-    auto const first = block * block_span;
-    auto const count = block_size(of.k, first, block_span);
+    auto const first = block * items_per_block;
+    auto const count = block_size(of.k, first, items_per_block);
     of.draw(team, fast, first, count);
     auto const one = copy;
     auto const* const starts = fast.starts.data();
@@ -44,13 +44,14 @@ struct copy_drawn {
 /// `drawing::own` a rank draws for itself: payloads are gathered, and their mean over N ranks errs N times less where
 /// it is unbiased.
 ///
-///   emits    k values of In; no side record: the indices follow from seed, tensor and step, and the rank if it is own
-///   needs    0 < density <= 1 (std::invalid_argument), n < 2^32
-///   cost     k draws of 32 bits; no scratch
-///   errors   a NaN that is not drawn does not travel
-///   is       summable if shared; unscaled: a projection, contractive with delta = 1 / ceil(n / k);
-///            unbiased: omega = ceil(n / k) - 1, for use without error feedback
-///   source   Stich, Cordonnier and Jaggi, Sparsified SGD with Memory, NeurIPS 2018; strata instead of a permutation
+///   emits       k values of In; no side information: the indices follow from seed, tensor and step, and the rank if it is
+///               own
+///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
+///   complexity  k draws of 32 bits; no scratch
+///   on NaN      a NaN that is not drawn does not travel
+///   properties  summable if shared; unscaled: a projection, contractive with delta = 1 / ceil(n / k); unbiased: omega
+///               = ceil(n / k) - 1, for use without error feedback
+///   reference   Stich, Cordonnier and Jaggi, Sparsified SGD with Memory, NeurIPS 2018; strata instead of a permutation
 template <scaling Scaling = scaling::none, drawing Drawing = drawing::shared>
 class random_k : public pipeable {
  public:
@@ -77,14 +78,14 @@ class random_k : public pipeable {
   shape output_shape(shape const& dims) const { return {kept(dims.n)}; }
 
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y,
+  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y,
               workspace_on<E>&) const {
     copy(exec, id, dims, detail::keep_drawn<In, Scaling>{x.data, y.values.data});
   }
   template <real In, executor E>
-  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
+  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y, values_on<E, In> x,
               workspace_on<E>&) const {
-    exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n));
+    exec.fill(x.data, std::byte{}, value_bytes<In>(dims.n));
     copy(exec, id, dims, detail::restore_drawn<In>{y.values.data, x.data});
   }
   /// For the mean of many ranks, whose entries differ.
@@ -92,9 +93,9 @@ class random_k : public pipeable {
   template <real In, executor E>
     requires(Drawing == drawing::own)
   void decode_entries(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y,
-                      detail::picks<In> const& to, workspace_on<E>&) const {
+                      detail::selected_entries<In> const& to, workspace_on<E>&) const {
     copy(exec, id, dims, detail::list_drawn{to.indices});
-    exec.copy(to.values, y.values.data, stream_bytes<In>(kept(dims.n)));
+    exec.copy(to.values, y.values.data, value_bytes<In>(kept(dims.n)));
   }
 
  private:
@@ -102,7 +103,7 @@ class random_k : public pipeable {
   void copy(E const& exec, call const& id, shape const& dims, Copy const& one) const {
     auto const of = detail::strata{draws(Drawing == drawing::shared ? shared(id) : id), dims.n, kept(dims.n)};
     using body = detail::copy_drawn<Copy>;
-    exec.for_each_block(detail::blocks_for(of.k, body::block_span), body{of, one});
+    exec.for_each_block(detail::blocks_for(of.k, body::items_per_block), body{of, one});
   }
 
   double widest(std::uint64_t n) const { return detail::strata::widest(n, kept(n)); }
@@ -110,7 +111,7 @@ class random_k : public pipeable {
   detail::density density_;
 };
 
-static_assert(stage<random_k<>, float, detail::archetype> && projection<random_k<>> && summable<random_k<>>);
+static_assert(stage<random_k<>, float, archetype> && projection<random_k<>> && summable<random_k<>>);
 static_assert(!summable<random_k<scaling::none, drawing::own>>);
 static_assert(unbiased<random_k<scaling::unbiased>> && !contractive<random_k<scaling::unbiased>> &&
               !unbiased<random_k<>>);

@@ -30,10 +30,10 @@ struct redsync_rule {
 /// always.
 ///
 ///   emits, needs, errors, is    what threshold_estimator says
-///   cost                        one pass for the largest and some 4 to count, at most 10; two to write
-///   source   Fang, Fu, Yang and Hsieh, RedSync: Reducing Synchronization Bandwidth for Distributed Deep Learning
-///            Training System, JPDC 2019: threshold binary search. Its code keeps nothing above [mean, max], goes on to
-///            raise the threshold from k / 2 on, and stops after three passes: 0.1 to 2.1 k
+///   complexity  one pass for the largest and some 4 to count, at most 10; two to write
+///   reference   Fang, Fu, Yang and Hsieh, RedSync: Reducing Synchronization Bandwidth for Distributed Deep Learning
+///               Training System, JPDC 2019: threshold binary search. Its code keeps nothing above [mean, max], goes on
+///               to raise the threshold from k / 2 on, and stops after three passes: 0.1 to 2.1 k
 class redsync : public threshold_estimator<detail::redsync_rule> {
  public:
   explicit redsync(double density) : threshold_estimator("redsync", density, {}) {}
@@ -42,7 +42,7 @@ class redsync : public threshold_estimator<detail::redsync_rule> {
   redsync at(double density) const { return redsync(density); }
 };
 
-static_assert(stage<redsync, float, detail::archetype> && projection<redsync> && contractive<redsync>);
+static_assert(stage<redsync, float, archetype> && projection<redsync> && contractive<redsync>);
 static_assert(variable_rate<redsync> && rate_adjustable<redsync> && !isometric<redsync> && !unbiased<redsync>);
 
 }  // namespace pith::inline v0

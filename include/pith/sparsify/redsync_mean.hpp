@@ -64,7 +64,7 @@ struct choose_sign {
   }
 };
 
-/// The side record: bytes of indices, entries, and their mean.
+/// The side information: bytes of indices, entries, and their mean.
 template <class A>
 struct mean_record {
   std::uint32_t bytes, entries;
@@ -109,7 +109,7 @@ struct scatter_mean {
 template <class In>
 struct list_mean {
   mean_record<accum<In>> const* of;
-  picks<In> to;
+  selected_entries<In> to;
 
   PITH_HD void operator()(std::uint64_t j) const {
     to.values[j] = element_cast<In>(of->mean);
@@ -122,15 +122,15 @@ struct list_mean {
 /// Keeps about k = max(1, floor(density n)) entries, the largest above zero in even steps and below in odd ones, as
 /// their mean; the others become zero. A sign whose largest is less than half of the other's loses its turn.
 ///
-///   emits    a count of bytes, and zeros behind them: indices of ceil(log2 n) bits, ascending, 2 k - 1 of them; side
-///            record: the count, the number of indices, the mean in accum<In>
-///   needs    0 < density <= 1, n < 2^32, indices of less than 2^32 bytes (std::invalid_argument)
-///   cost     a pass for the signs, those of redsync, three more; scratch 2 k indices; no host wait
-///   errors   NaN and infinity are kept, and make the mean NaN
-///   is       a projection of variable rate, which shape::room bounds; contractive with delta = 1 / (4 n (2 k - 1)):
-///            what is kept is (sum of m entries)^2 / m, one of which is at least max |x_i| / 2. Of typical tensors it
-///            is far more, about the share of |x|^2 that is in the entries
-///   source   Fang, Fu, Yang and Hsieh, RedSync, JPDC 2019: quantised sets, where turns do not depend on the tensor
+///   emits       a count of bytes, and zeros behind them: indices of ceil(log2 n) bits, ascending, 2 k - 1 of them;
+///               side information: the count, the number of indices, the mean in accum<In>
+///   requires    0 < density <= 1, n < 2^32, indices of less than 2^32 bytes (std::invalid_argument)
+///   complexity  a pass for the signs, those of redsync, three more; scratch 2 k indices; no host wait
+///   on NaN      NaN and infinity are kept, and make the mean NaN
+///   properties  a projection of variable rate, which shape::capacity bounds; contractive with delta = 1 / (4 n (2 k -
+///               1)): what is kept is (sum of m entries)^2 / m, one of which is at least max |x_i| / 2. Of typical
+///               tensors it is far more, about the share of |x|^2 that is in the entries
+///   reference   Fang, Fu, Yang and Hsieh, RedSync, JPDC 2019: quantised sets, where turns do not depend on the tensor
 class redsync_mean : public pipeable {
  public:
   template <class In>
@@ -154,7 +154,7 @@ class redsync_mean : public pipeable {
   /// The indices that there is room for; room in the shape is of bytes.
   std::uint64_t entries(shape const& dims) const {
     auto const k = density_.of(dims.n), most = k == 0 ? 0 : std::min(2 * k - 1, dims.n);
-    auto const held = bytes_of(dims, most) <= dims.room ? most : dims.room * 8 / width(dims);
+    auto const held = bytes_of(dims, most) <= dims.capacity ? most : dims.capacity * 8 / width(dims);
     detail::require(bytes_of(dims, held) <= 0xffffffffu, "redsync_mean: indices must have at most 2^32 - 1 bytes, got ",
                     bytes_of(dims, held), ": split the tensor");
     return held;
@@ -175,7 +175,7 @@ class redsync_mean : public pipeable {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, packed<8>> y,
+  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, packed<8>> y,
               workspace_on<E>& ws) const {
     using namespace detail;
     using A = accum<In>;
@@ -197,12 +197,12 @@ class redsync_mean : public pipeable {
     exec.for_each_index(1, count_bytes{&record->entries, &record->bytes, width(dims)});
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, packed<8> const> y, stream_on<E, In> x,
+  void decode(E const& exec, shape const& dims, encoded_on<E, packed<8> const> y, values_on<E, In> x,
               workspace_on<E>& ws) const {
     auto const most = entries(dims);
     auto* const indices = ws.template take<std::uint32_t>(most).data;
     packed_indices().decode(exec, dims.n, most, bytes_in<E>(y.values), indices, ws);
-    exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n));
+    exec.fill(x.data, std::byte{}, value_bytes<In>(dims.n));
     auto const* const record = side_as<detail::mean_record<accum<In>>>(y.side);
     exec.for_each_index(most, detail::scatter_mean<In>{record, indices, x.data});
   }
@@ -210,7 +210,7 @@ class redsync_mean : public pipeable {
   std::uint64_t most_entries(shape const& dims) const { return entries(dims); }
   template <real In, executor E>
   void decode_entries(E const& exec, call const&, shape const& dims, encoded_on<E, packed<8> const> y,
-                      detail::picks<In> const& to, workspace_on<E>& ws) const {
+                      detail::selected_entries<In> const& to, workspace_on<E>& ws) const {
     packed_indices().decode(exec, dims.n, entries(dims), bytes_in<E>(y.values), to.indices, ws);
     auto const* const record = side_as<detail::mean_record<accum<In>>>(y.side);
     exec.for_each_index(entries(dims), detail::list_mean<In>{record, to});
@@ -227,12 +227,12 @@ class redsync_mean : public pipeable {
 
   template <class E, class Source, class Bound>
   void encode_indices(E const& exec, shape const& dims, Source const& own, Bound const& found, std::uint32_t* count,
-                      stream_on<E, packed<8>> to, workspace_on<E>& ws) const {
+                      values_on<E, packed<8>> to, workspace_on<E>& ws) const {
     auto const most = entries(dims);
     auto* const indices = ws.template take<std::uint32_t>(most).data;
     auto* const counts =
         ws.template take<std::uint32_t>(detail::blocks_for(dims.n, detail::select_part<decltype(own(0))>)).data;
-    exec.fill(indices, std::byte{}, stream_bytes<std::uint32_t>(most));
+    exec.fill(indices, std::byte{}, value_bytes<std::uint32_t>(most));
     detail::place_entries(
         exec,
         detail::large_values<Source, Bound>{own, dims.n, found, static_cast<std::uint32_t>(most), false, counts, count},
@@ -253,7 +253,7 @@ class redsync_mean : public pipeable {
   double fraction_;
 };
 
-static_assert(stage<redsync_mean, float, detail::archetype> && projection<redsync_mean> && contractive<redsync_mean>);
+static_assert(stage<redsync_mean, float, archetype> && projection<redsync_mean> && contractive<redsync_mean>);
 static_assert(variable_rate<redsync_mean> && rate_adjustable<redsync_mean> && !isometric<redsync_mean>);
 
 }  // namespace pith::inline v0

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <pith/core/buffer.hpp>
-#include <pith/sparsify/gamma_tail.hpp>
+#include <pith/sparsify/detail/gamma_tail.hpp>
 #include <pith/sparsify/threshold_estimator.hpp>
 
 #include <cmath>
@@ -114,15 +114,15 @@ struct learn_from {
 /// goes as far as there is to go by what was counted, divided by the stages left.
 ///
 ///   emits, needs, errors, is    what threshold_estimator says; zeros are no part of the fit
-///   keeps    where stages are not said, their number: at first one, every five steps one more where less than 0.8 k or
-///            more than 1.2 k were kept in the mean, up to ceil(log2(1 / density))
-///   cost     one pass for each stage, up to three more where too many pass still, one to see it; two to write. A
-///            logarithm a value in the first pass for the gamma distribution, whose quantile one thread computes
-///   source   Abdelmoniem, Elzanaty, Alouini and Canini, An Efficient Statistical-based Gradient Compression Technique
-///            for Distributed Training Systems (SIDCo), MLSys 2021. Shares of stages are of what was counted, not
-///            fixed: so a stage makes good what the ones before it missed, and none is taken back where too many are
-///            kept; zeros, and the survivors of another pass, do no harm. The gamma quantile is exact, not for shapes
-///            near 1; the number of stages is a tensor's own
+///   state       where stages are not said, their number: at first one, every five steps one more where less than 0.8 k
+///               or more than 1.2 k were kept in the mean, up to ceil(log2(1 / density))
+///   complexity  one pass for each stage, up to three more where too many pass still, one to see it; two to write. A
+///               logarithm a value in the first pass for the gamma distribution, whose quantile one thread computes
+///   reference   Abdelmoniem, Elzanaty, Alouini and Canini, An Efficient Statistical-based Gradient Compression
+///               Technique for Distributed Training Systems (SIDCo), MLSys 2021. Shares of stages are of what was
+///               counted, not fixed: so a stage makes good what the ones before it missed, and none is taken back where
+///               too many are kept; zeros, and the survivors of another pass, do no harm. The gamma quantile is exact,
+///               not for shapes near 1; the number of stages is a tensor's own
 template <magnitudes Model = magnitudes::exponential>
 class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   using engine = threshold_estimator<detail::sidco_rule<Model>>;
@@ -156,7 +156,7 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y, memory<E>& local,
+  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y, memory<E>& local,
               workspace_on<E>& ws) const {
     auto rule = this->rule();
     rule.memory = local.of_steps.data();
@@ -171,7 +171,7 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   }
 };
 
-static_assert(stage<sidco<>, float, detail::archetype> && projection<sidco<>> && contractive<sidco<>>);
+static_assert(stage<sidco<>, float, archetype> && projection<sidco<>> && contractive<sidco<>>);
 static_assert(variable_rate<sidco<>> && rate_adjustable<sidco<>> && !isometric<sidco<>>);
 
 }  // namespace pith::inline v0

@@ -1,9 +1,9 @@
 // pith/sparsify/threshold.hpp — keep the entries of at least a magnitude, however many they are.
 #pragma once
 
-#include <pith/core/capability.hpp>
-#include <pith/core/stage.hpp>
-#include <pith/sparsify/density.hpp>
+#include <pith/codec/capability.hpp>
+#include <pith/codec/stage.hpp>
+#include <pith/sparsify/detail/density.hpp>
 #include <pith/sparsify/large_entries.hpp>
 
 #include <algorithm>
@@ -15,16 +15,17 @@ namespace pith::inline v0 {
 
 /// Keeps the entries |x| >= tau, of which the payload has room for max(1, floor(capacity n)); the others become zero.
 ///
-///   emits    a count of values of In, by ascending index, and zeros behind them, capacity of them (dense: n); side
-///            record: the count, then indices of ceil(log2 n) bits. A count above the capacity says: all n values
-///   needs    0 < tau < infinity, 0 < capacity <= 1 (std::invalid_argument), n < 2^32
-///   cost     two passes over x; scratch an index for each place, no host wait
-///   errors   NaN and infinity are kept
-///   is       a projection of variable rate, which shape::room bounds (keep); absolute: error_bound = tau where nothing
-///            can overflow or what does is sent densely, else no number: keep what overflows by error feedback
-///   source   Strom, Scalable Distributed DNN Training Using Commodity GPU Cloud Computing, Interspeech 2015, with
-///            values as they are; Dutta et al., On the Discrepancy between the Theoretical Analysis and Practical
-///            Implementations of Compressed Communication, AAAI 2020
+///   emits       a count of values of In, by ascending index, and zeros behind them, capacity of them (dense: n); side
+///               record: the count, then indices of ceil(log2 n) bits. A count above the capacity says: all n values
+///   requires    0 < tau < infinity, 0 < capacity <= 1 (std::invalid_argument), n < 2^32
+///   complexity  two passes over x; scratch an index for each place, no host wait
+///   on NaN      NaN and infinity are kept
+///   properties  a projection of variable rate, which shape::capacity bounds (keep); absolute: error_bound = tau where
+///               nothing can overflow or what does is sent densely, else no number: keep what overflows by error
+///               feedback
+///   reference   Strom, Scalable Distributed DNN Training Using Commodity GPU Cloud Computing, Interspeech 2015, with
+///               values as they are; Dutta et al., On the Discrepancy between the Theoretical Analysis and Practical
+///               Implementations of Compressed Communication, AAAI 2020
 template <overflow Policy = overflow::keep>
 class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> {
   using base = detail::large_entries_stage<threshold<Policy>, Policy>;
@@ -50,7 +51,7 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
 
   /// The entries that there is room for.
   std::uint64_t capacity(std::uint64_t n) const { return capacity_.of(n); }
-  std::uint64_t capacity(shape const& dims) const { return std::min(capacity(dims.n), dims.room); }
+  std::uint64_t capacity(shape const& dims) const { return std::min(capacity(dims.n), dims.capacity); }
 
   template <real In, executor E>
   std::size_t scratch_bytes(E const&, shape const& dims) const {
@@ -58,7 +59,7 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y,
+  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y,
               workspace_on<E>& ws) const {
     entries(dims).encode(exec, x.data, bound<accum<In>>(), y, ws);
   }
@@ -79,7 +80,7 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
   double fraction_;
 };
 
-static_assert(stage<threshold<>, float, detail::archetype> && projection<threshold<>> && variable_rate<threshold<>>);
+static_assert(stage<threshold<>, float, archetype> && projection<threshold<>> && variable_rate<threshold<>>);
 static_assert(absolute<threshold<overflow::dense>> && rate_adjustable<threshold<>> && !isometric<threshold<>>);
 
 }  // namespace pith::inline v0

@@ -1,10 +1,10 @@
 // pith/sparsify/threshold_estimator.hpp — the engine of sparsifiers that estimate a threshold in place of a selection.
 #pragma once
 
-#include <pith/core/stage.hpp>
-#include <pith/sparsify/density.hpp>
+#include <pith/codec/stage.hpp>
+#include <pith/sparsify/detail/density.hpp>
+#include <pith/sparsify/detail/threshold_search.hpp>
 #include <pith/sparsify/large_entries.hpp>
-#include <pith/sparsify/threshold_search.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace pith::inline v0 {
 /// A stage from a rule of searching (detail::search_step): it keeps about k = max(1, floor(density n)) entries of
 /// largest magnitude, and at most 2 k - 1; the others become zero. Where no more than those are not zero, it keeps all.
 ///
-///   emits    a count of values of In, by ascending index, and zeros behind them, 2 k - 1 of them; side record: the
-///            count, then indices of ceil(log2 n) bits
-///   needs    0 < density <= 1 (std::invalid_argument), n < 2^32
-///   cost     the passes of the rule over x, which end early, and two more; scratch 2 k indices, and a few doubles for
-///            each 16,384 values; no host wait
-///   errors   NaN and infinity are kept, the first ones by index, and are no part of the estimate
-///   is       a projection of variable rate, which shape::room bounds; contractive with delta = 1 / n, since one of the
-///            largest is always kept. Where the rule finds no bound for which there is room, fewer are kept
+///   emits       a count of values of In, by ascending index, and zeros behind them, 2 k - 1 of them; side information: the
+///               count, then indices of ceil(log2 n) bits
+///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
+///   complexity  the passes of the rule over x, which end early, and two more; scratch 2 k indices, and a few doubles
+///               for each 16,384 values; no host wait
+///   on NaN      NaN and infinity are kept, the first ones by index, and are no part of the estimate
+///   properties  a projection of variable rate, which shape::capacity bounds; contractive with delta = 1 / n, since one
+///               of the largest is always kept. Where the rule finds no bound for which there is room, fewer are kept
 template <class Rule>
 class threshold_estimator : public detail::large_entries_stage<threshold_estimator<Rule>> {
   using base = detail::large_entries_stage<threshold_estimator<Rule>>;
@@ -42,7 +42,7 @@ class threshold_estimator : public detail::large_entries_stage<threshold_estimat
   std::uint64_t kept(shape const& dims) const { return std::min(density_.of(dims.n), capacity(dims)); }
   std::uint64_t capacity(shape const& dims) const {
     auto const k = density_.of(dims.n);
-    return k == 0 ? 0 : std::min({2 * k - 1, dims.n, dims.room});
+    return k == 0 ? 0 : std::min({2 * k - 1, dims.n, dims.capacity});
   }
 
   template <real In, executor E>
@@ -52,7 +52,7 @@ class threshold_estimator : public detail::large_entries_stage<threshold_estimat
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y,
+  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y,
               workspace_on<E>& ws) const {
     encode_by(exec, rule_, dims, x, y, ws);
   }
@@ -60,7 +60,7 @@ class threshold_estimator : public detail::large_entries_stage<threshold_estimat
  protected:
   /// What `rule` finds; where the search ended.
   template <real In, executor E>
-  detail::search const* encode_by(E const& exec, Rule const& rule, shape const& dims, stream_on<E, In const> x,
+  detail::search const* encode_by(E const& exec, Rule const& rule, shape const& dims, values_on<E, In const> x,
                                   encoded_on<E, In> y, workspace_on<E>& ws) const {
     auto* const at = ws.template take<detail::search>(1).data;
     exec.fill(at, std::byte{}, sizeof(*at));

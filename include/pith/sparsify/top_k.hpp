@@ -1,15 +1,15 @@
 // pith/sparsify/top_k.hpp — keep the k entries of largest magnitude.
 #pragma once
 
+#include <pith/codec/capability.hpp>
+#include <pith/codec/codec.hpp>
+#include <pith/codec/measured.hpp>
+#include <pith/codec/stage.hpp>
 #include <pith/coding/packed_indices.hpp>
-#include <pith/core/capability.hpp>
-#include <pith/core/codec.hpp>
-#include <pith/core/measured.hpp>
-#include <pith/core/stage.hpp>
-#include <pith/sparsify/density.hpp>
-#include <pith/sparsify/nested_picks.hpp>
-#include <pith/sparsify/scatter.hpp>
-#include <pith/sparsify/select.hpp>
+#include <pith/sparsify/detail/density.hpp>
+#include <pith/sparsify/detail/nested_selection.hpp>
+#include <pith/sparsify/detail/scatter.hpp>
+#include <pith/sparsify/detail/select.hpp>
 
 #include <algorithm>
 #include <array>
@@ -19,15 +19,15 @@ namespace pith::inline v0 {
 
 /// Keeps the k = max(1, floor(density n)) entries of largest magnitude; the others become zero.
 ///
-///   emits    k values of In, by ascending index; side record: their indices, written by the coder
-///   needs    0 < density <= 1 (std::invalid_argument), n < 2^32
-///   cost     about one pass over x where few of many are kept, else five; scratch a few values for each that is kept,
-///            no host wait
-///   errors   NaN, then infinity, count as largest, so that they reach the other ranks
-///   is       a projection; with a lossless coder contractive with delta = k / n, and nestable; ties go to the smaller
-///            index
-///   source   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017. As Deep Gradient
-///            Compression (Lin et al., ICLR 2018) it selects from what reaches a sampled bound, but always k
+///   emits       k values of In, by ascending index; side information: their indices, written by the coder
+///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
+///   complexity  about one pass over x where few of many are kept, else five; scratch a few values for each that is
+///               kept, no host wait
+///   on NaN      NaN, then infinity, count as largest, so that they reach the other ranks
+///   properties  a projection; with a lossless coder contractive with delta = k / n, and nestable; ties go to the
+///               smaller index
+///   reference   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017. As Deep Gradient
+///               Compression (Lin et al., ICLR 2018) it selects from what reaches a sampled bound, but always k
 template <index_coder Coder = packed_indices>
 class top_k : public pipeable {
  public:
@@ -61,11 +61,11 @@ class top_k : public pipeable {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y,
+  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y,
               workspace_on<E>& ws) const {
     auto const k = kept(dims.n);
     auto* const indices = ws.template take<std::uint32_t>(k).data;
-    auto const to = detail::picks<In>{indices, y.values.data};
+    auto const to = detail::selected_entries<In>{indices, y.values.data};
     detail::select_largest(exec, detail::plain_source<In>{x.data}, dims.n, k, to, ws);
     coder_.encode(exec, dims.n, k, indices, y.side, ws);
     if constexpr (lossy_coder<Coder>) exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
@@ -75,10 +75,10 @@ class top_k : public pipeable {
     requires(!lossy_coder<Coder>)
   void encode_from(E const& exec, call const&, shape const& dims, Source const& from, encoded_on<E, In> y,
                    workspace_on<E>& ws) const {
-    auto picked = make_picks<In>(dims, ws);
+    auto picked = make_selected<In>(dims, ws);
     picked.values = y.values.data;
     select_from(exec, dims, from, picked, y.side, ws);
-    settle(exec, dims, from, picked, y.values.data);
+    write_back(exec, dims, from, picked, y.values.data);
   }
   template <std::floating_point In, executor E, detail::keeping_source Source>
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
@@ -90,7 +90,7 @@ class top_k : public pipeable {
   /// For a chain, whose next stage encodes what was picked: room for it; the selection, whose indices go to the side
   /// record; and what was sent of it in the end.
   template <std::floating_point In, memory_space Space>
-  detail::picks<In> make_picks(shape const& dims, workspace<Space>& ws) const {
+  detail::selected_entries<In> make_selected(shape const& dims, workspace<Space>& ws) const {
     auto const k = kept(dims.n);
     auto* const indices = ws.template take<std::uint32_t>(k).data;
     auto* const values = ws.template take<In>(k).data;
@@ -98,14 +98,15 @@ class top_k : public pipeable {
   }
   template <std::floating_point In, executor E, detail::keeping_source Source>
     requires(!lossy_coder<Coder>)
-  void select_from(E const& exec, shape const& dims, Source const& from, detail::picks<In> const& to,
+  void select_from(E const& exec, shape const& dims, Source const& from, detail::selected_entries<In> const& to,
                    span_on<E, std::byte> side, workspace_on<E>& ws) const {
     detail::select_largest(exec, from, dims.n, kept(dims.n), to, ws);
     coder_.encode(exec, dims.n, kept(dims.n), to.indices, side, ws);
   }
   template <std::floating_point In, executor E, detail::keeping_source Source>
-  void settle(E const& exec, shape const& dims, Source const& from, detail::picks<In> const& of, In const* sent) const {
-    exec.for_each_index(kept(dims.n), detail::settle_picks<Source, In>{from, of, sent});
+  void write_back(E const& exec, shape const& dims, Source const& from, detail::selected_entries<In> const& of,
+                  In const* sent) const {
+    exec.for_each_index(kept(dims.n), detail::write_back_selected<Source, In>{from, of, sent});
   }
 
   /// What each of the rates keeps, of which one picks among the picks of another, goes to `energies`; this one's picks to
@@ -116,22 +117,22 @@ class top_k : public pipeable {
                        span_on<E, std::byte> payload, double* energies, workspace_on<E>& ws) const {
     if (dims.n == 0) return exec.fill(energies, std::byte{}, (1 + rates.size()) * sizeof(double));
     auto const scope = ws.mark();
-    auto picked = detail::nested_picks<In, E, Source>(exec, from, dims.n, ws);
+    auto picked = detail::nested_selection<In, E, Source>(exec, from, dims.n, ws);
     for (auto const& level : levels(dims, rates, !payload.empty())) {
       auto const& picks = picked.select(level.k);
       if (level.slot > 0) picked.sum_selected(energies + level.slot);
       if (level.slot > 0) continue;
       auto const y = detail::sections<In, E, std::byte>(level.k, payload);
-      detail::clear_padding<E>(exec, payload.first(payload.size() - y.side.size()), stream_bytes<In>(level.k));
-      exec.copy(y.values.data, picks.values, stream_bytes<In>(level.k));
+      detail::clear_padding<E>(exec, payload.first(payload.size() - y.side.size()), value_bytes<In>(level.k));
+      exec.copy(y.values.data, picks.values, value_bytes<In>(level.k));
       coder_.encode(exec, dims.n, level.k, picks.indices, y.side, ws);
-      picked.settle(picks.values);
+      picked.write_back(picks.values);
     }
     picked.sum_all(energies);
   }
   template <real In, executor E, class Source>
   std::size_t measured_scratch_bytes(E const& exec, shape const& dims, rate_list const& rates, bool sends) const {
-    using picked = detail::nested_picks<In, E, Source>;
+    using picked = detail::nested_selection<In, E, Source>;
     std::size_t stays = picked::own_bytes(dims.n), most = 0;
     for (auto const& level : levels(dims, rates, sends)) {
       stays += picked::kept_bytes(level.k);
@@ -141,12 +142,12 @@ class top_k : public pipeable {
   }
 
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
+  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, values_on<E, In> x,
               workspace_on<E>& ws) const {
     auto const k = kept(dims.n);
     auto* const indices = ws.template take<std::uint32_t>(k).data;
     coder_.decode(exec, dims.n, k, y.side, indices, ws);
-    exec.fill(x.data, std::byte{}, stream_bytes<In>(dims.n));
+    exec.fill(x.data, std::byte{}, value_bytes<In>(dims.n));
     exec.for_each_index(k, detail::scatter_at<In>{y.values.data, indices, x.data});
   }
 
@@ -155,10 +156,10 @@ class top_k : public pipeable {
   template <real In, executor E>
     requires(!lossy_coder<Coder>)
   void decode_entries(E const& exec, call const&, shape const& dims, encoded_on<E, In const> y,
-                      detail::picks<In> const& to, workspace_on<E>& ws) const {
+                      detail::selected_entries<In> const& to, workspace_on<E>& ws) const {
     auto const k = kept(dims.n);
     coder_.decode(exec, dims.n, k, y.side, to.indices, ws);
-    exec.copy(to.values, y.values.data, stream_bytes<In>(k));
+    exec.copy(to.values, y.values.data, value_bytes<In>(k));
   }
 
  private:
@@ -187,7 +188,7 @@ class top_k : public pipeable {
   [[no_unique_address]] Coder coder_;
 };
 
-static_assert(stage<top_k<>, float, detail::archetype> && projection<top_k<>> && isometric<top_k<>> &&
+static_assert(stage<top_k<>, float, archetype> && projection<top_k<>> && isometric<top_k<>> &&
               nestable<top_k<>>);
 static_assert(!unbiased<top_k<>> && !summable<top_k<>> && rate_adjustable<top_k<>>);
 

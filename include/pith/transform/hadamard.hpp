@@ -99,12 +99,12 @@ struct hadamard_rule {
 /// Multiplies each tile by a random diagonal of signs, the same on all ranks in a step, and by the Walsh-Hadamard matrix
 /// / sqrt(tile). Large values spread over their tile, so that a quantizer behind it, with a scale a bucket, loses less.
 ///
-///   emits    n values of In, zeros added up to whole tiles; no side record
-///   needs    a tile of 64 or 256 elements, powers of four (std::invalid_argument)
-///   cost     log2(tile) additions an element
-///   errors   NaN or infinity spreads over its tile
-///   is       a rotation, reproducible; no isometry where the tile does not divide n
-///   source   Suresh, Yu, Kumar and McMahan, Distributed Mean Estimation with Limited Communication, ICML 2017
+///   emits       n values of In, zeros added up to whole tiles; no side information
+///   requires    a tile of 64 or 256 elements, powers of four (std::invalid_argument)
+///   complexity  log2(tile) additions an element
+///   on NaN      NaN or infinity spreads over its tile
+///   properties  a rotation, reproducible; no isometry where the tile does not divide n
+///   reference   Suresh, Yu, Kumar and McMahan, Distributed Mean Estimation with Limited Communication, ICML 2017
 class hadamard : public tile_transform<detail::hadamard_rule> {
  public:
   explicit hadamard(std::uint32_t tile = 256) : tile_transform({tile, tile == 64 ? 0.125f : 0.0625f}) {
@@ -114,7 +114,7 @@ class hadamard : public tile_transform<detail::hadamard_rule> {
   std::string name() const { return tile() == 256 ? "hadamard" : detail::text("hadamard(", tile(), ")"); }
 };
 
-static_assert(stage<hadamard, float, detail::archetype> && unbiased<hadamard> && rotation<hadamard> &&
+static_assert(stage<hadamard, float, archetype> && unbiased<hadamard> && rotation<hadamard> &&
               !isometric<hadamard>);
 static_assert(reproducible<hadamard> && summable<hadamard>);
 

@@ -1,9 +1,9 @@
 // pith/transform/tile_transform.hpp — the engine of transforms that work tile by tile, fused with what follows.
 #pragma once
 
-#include <pith/core/capability.hpp>
-#include <pith/core/source.hpp>
-#include <pith/core/stage.hpp>
+#include <pith/codec/capability.hpp>
+#include <pith/codec/detail/source.hpp>
+#include <pith/codec/stage.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -135,9 +135,10 @@ struct restore_block {
 
 /// A stage from a rule. A quantizer that follows in a chain takes the transformed tiles from fast memory.
 ///
-///   emits    n values of In, zeros added up to whole tiles; no side record
-///   cost     one read and one write of x; none of its own where it is fused; no scratch
-///   is       a rotation, omega = 0, delta = 1, and summable, up to rounding; no isometry where tiles do not divide n
+///   emits       n values of In, zeros added up to whole tiles; no side information
+///   complexity  one read and one write of x; none of its own where it is fused; no scratch
+///   properties  a rotation, omega = 0, delta = 1, and summable, up to rounding; no isometry where tiles do not divide
+///               n
 template <tile_rule Rule>
 class tile_transform : public pipeable {
  public:
@@ -159,21 +160,21 @@ class tile_transform : public pipeable {
   constexpr shape output_shape(shape const& dims) const { return {(dims.n + tile() - 1) / tile() * tile()}; }
 
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y,
+  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y,
               workspace_on<E>&) const {
     using source = decltype(transformed<In>(id, dims, detail::plain_source<In>()));
     auto const n = output_shape(dims).n;
-    exec.for_each_block(detail::blocks_for(n, E::block_span),
-                        detail::transform_block<source, In, E::block_span>{
+    exec.for_each_block(detail::blocks_for(n, E::items_per_block),
+                        detail::transform_block<source, In, E::items_per_block>{
                             transformed<In>(id, dims, detail::plain_source<In>{x.data}), y.values.data, n});
   }
   template <real In, executor E>
-  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x,
+  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y, values_on<E, In> x,
               workspace_on<E>&) const {
     using sink = decltype(restored<In>(id, dims, detail::tensor_sink<In>()));
     auto const n = output_shape(dims).n;
-    exec.for_each_block(detail::blocks_for(n, E::block_span),
-                        detail::restore_block<sink, In, E::block_span>{
+    exec.for_each_block(detail::blocks_for(n, E::items_per_block),
+                        detail::restore_block<sink, In, E::items_per_block>{
                             restored<In>(id, dims, detail::tensor_sink<In>{x.data, 1}), y.values.data, n});
   }
 

@@ -27,9 +27,9 @@ inline void gemm(int m, int n, int k, double const* a, double const* b, double* 
 
 /// What `pca` encodes with where its bits need not be the same on all machines: `pca(basis, blas_product())`.
 ///
-///   needs    pith::blas, a BLAS with cblas.h; slices of fewer than 2^31 elements (std::invalid_argument)
-///   cost     threads are the BLAS's own; no scratch, and U once more in A
-///   errors   sums in A: a component is off by K 2^-24 of sum |s| |u| at most, of doubles K 2^-53
+///   requires    pith::blas, a BLAS with cblas.h; slices of fewer than 2^31 elements (std::invalid_argument)
+///   complexity  threads are the BLAS's own; no scratch, and U once more in A
+///   errors      sums in A: a component is off by K 2^-24 of sum |s| |u| at most, of doubles K 2^-53
 struct blas_product {
   template <class A>
   using factor = A;
@@ -53,6 +53,6 @@ struct blas_product {
   static constexpr std::uint64_t most_rows = 1u << 30;  ///< in one call, which counts in ints
 };
 
-static_assert(matrix_product<blas_product, float, detail::archetype>);
+static_assert(matrix_product<blas_product, float, archetype>);
 
 }  // namespace pith::inline v0

@@ -16,7 +16,7 @@ namespace pith::inline v0 {
 
 /// `size()` words of `width()` numbers each, one behind the other, on the host. Immutable; quantizers share it.
 ///
-///   needs    a width of 1 to 64, at least one word, finite numbers (std::invalid_argument)
+///   requires    a width of 1 to 64, at least one word, finite numbers (std::invalid_argument)
 class codebook {
  public:
   codebook(std::uint64_t width, std::vector<float> words) : width_(width), words_(std::move(words)) {

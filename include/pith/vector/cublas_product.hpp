@@ -2,7 +2,7 @@
 #pragma once
 
 #include <pith/core/error.hpp>
-#include <pith/exec/stream.hpp>
+#include <pith/exec/cuda_executor.hpp>
 #include <pith/vector/matrix_product.hpp>
 
 #include <cublas_v2.h>
@@ -39,9 +39,9 @@ inline void gemm(cublasHandle_t handle, std::int64_t m, std::int64_t n, std::int
 ///
 ///   owns     nothing: the handle, of the stream's device and with scalars on the host, must outlive it, and one thread
 ///            at a time may use it
-///   needs    pith::cublas. A graph can capture it where the handle was given a workspace (cublasSetWorkspace)
-///   cost     U once more in A; what the handle takes for itself
-///   errors   sums in A, as the handle's math mode says; cuda_error where cuBLAS refuses
+///   requires    pith::cublas. A graph can capture it where the handle was given a workspace (cublasSetWorkspace)
+///   complexity  U once more in A; what the handle takes for itself
+///   errors      sums in A, as the handle's math mode says; cuda_error where cuBLAS refuses
 class cublas_product {
  public:
   template <class A>

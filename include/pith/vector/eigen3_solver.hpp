@@ -17,11 +17,11 @@ namespace pith::inline v0 {
 
 /// Stands in for `householder_qr`: `pca_basis::fit(samples, options, eigen3_solver())`.
 ///
-///   needs    pith::eigen, Eigen 3.3 or newer; a symmetric matrix of finite numbers (std::runtime_error where steps do
-///            not converge)
-///   cost     about 9 n^3 flop and two matrices of memory, whatever the number of vectors
-///   errors   as householder_qr has; bits depend on Eigen's version and on the instruction set, so that one rank should
-///            fit and the others receive what it saved, as `gradiveq` has it
+///   requires    pith::eigen, Eigen 3.3 or newer; a symmetric matrix of finite numbers (std::runtime_error where steps
+///               do not converge)
+///   complexity  about 9 n^3 flop and two matrices of memory, whatever the number of vectors
+///   errors      as householder_qr has; bits depend on Eigen's version and on the instruction set, so that one rank
+///               should fit and the others receive what it saved, as `gradiveq` has it
 struct eigen3_solver {
   spectrum operator()(std::vector<double> matrix, std::size_t n, vector_count const& count) const {
     auto of = spectrum();

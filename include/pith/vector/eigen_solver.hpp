@@ -174,11 +174,11 @@ class tridiagonal_qr {
 
 /// Householder's tridiagonal form, then implicit QR steps with Wilkinson's shift.
 ///
-///   needs    a symmetric matrix of finite numbers (std::runtime_error where steps do not converge)
-///   cost     about 7 n^3 flop and two matrices of memory; for n = 512 half a second, for 1024 a few
-///   errors   eigenvalues and vectors of a matrix that is off by a few n roundings of its norm. The same program gives
-///            the same bits; compilers that fuse multiplications and additions do not
-///   source   Golub and Van Loan, Matrix Computations, sections 8.3.1 and 8.3.5
+///   requires    a symmetric matrix of finite numbers (std::runtime_error where steps do not converge)
+///   complexity  about 7 n^3 flop and two matrices of memory; for n = 512 half a second, for 1024 a few
+///   errors      eigenvalues and vectors of a matrix that is off by a few n roundings of its norm. The same program
+///               gives the same bits; compilers that fuse multiplications and additions do not
+///   reference   Golub and Van Loan, Matrix Computations, sections 8.3.1 and 8.3.5
 struct householder_qr {
   spectrum operator()(std::vector<double> matrix, std::size_t n, vector_count const& count) const {
     auto const form = detail::tridiagonal(std::move(matrix), n);

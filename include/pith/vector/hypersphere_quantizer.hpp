@@ -120,20 +120,20 @@ struct random_words {
 /// mean is x. With the dual vectors d_j = G^-1 c_j, G = sum c_j c_j^T, x = sum <d_j, x> c_j; so c_j is drawn with
 /// probability |<d_j, x>| / a, a = sum |<d_j, x>|, and decodes to +- a c_j.
 ///
-///   emits    ceil(n / w) symbols of Bits bits, the sign in the uppermost; side record: a of each run, a float. The
-///            last run is filled up with zeros
-///   needs    a codebook of 2^(Bits - 1) words of length 1 that span all directions (std::invalid_argument), equal on
-///            all ranks: its digest is part of the name
-///   keeps    words and duals in the executor's memory, made of the codebook: nothing to save
-///   cost     2^(Bits + 1) flop an element to encode
-///   errors   a NaN or an infinity leaves no number of its run; doubles are rounded to floats
-///   is       unbiased up to 2^-22: E|a c - x|^2 = a^2 - |x|^2 of a run, and a^2 <= K |G^-1| |x|^2, so that omega =
-///            K |G^-1| - 1, for which |G^-1| is taken as its largest row sum; w - 1 where the words are evenly spread
-///            (G = (K / w) 1). Of infinitely many words the error is 2 w / pi - 1
-///   source   Gandikota, Kane, Maity and Mazumdar, vqSGD: Vector Quantized Stochastic Gradient Descent, AISTATS 2021,
-///            whose points +- sqrt(w) e_i with |x|_2 sent always err by w - 1; `codebook::axes` with a = |x|_1 errs by
-///            less. Dai et al., Hyper-Sphere Quantization, 2019, for a codebook. Of the two nearest words no choice is
-///            unbiased unless x lies between them
+///   emits       ceil(n / w) symbols of Bits bits, the sign in the uppermost; side information: a of each run, a float. The
+///               last run is filled up with zeros
+///   requires    a codebook of 2^(Bits - 1) words of length 1 that span all directions (std::invalid_argument), equal
+///               on all ranks: its digest is part of the name
+///   state       words and duals in the executor's memory, made of the codebook: nothing to save
+///   complexity  2^(Bits + 1) flop an element to encode
+///   on NaN      a NaN or an infinity leaves no number of its run; doubles are rounded to floats
+///   properties  unbiased up to 2^-22: E|a c - x|^2 = a^2 - |x|^2 of a run, and a^2 <= K |G^-1| |x|^2, so that omega =
+///               K |G^-1| - 1, for which |G^-1| is taken as its largest row sum; w - 1 where the words are evenly
+///               spread (G = (K / w) 1). Of infinitely many words the error is 2 w / pi - 1
+///   reference   Gandikota, Kane, Maity and Mazumdar, vqSGD: Vector Quantized Stochastic Gradient Descent, AISTATS
+///               2021, whose points +- sqrt(w) e_i with |x|_2 sent always err by w - 1; `codebook::axes` with a = |x|_1
+///               errs by less. Dai et al., Hyper-Sphere Quantization, 2019, for a codebook. Of the two nearest words no
+///               choice is unbiased unless x lies between them
 template <int Bits>
 class hypersphere_quantizer : public pipeable {
   static_assert(2 <= Bits && Bits <= 12, "pith: hypersphere_quantizer<Bits> needs 2 <= Bits <= 12");
@@ -174,26 +174,26 @@ class hypersphere_quantizer : public pipeable {
   }
 
   template <real In, executor E>
-  detail::uploaded_words<E> make_agreed(E const& exec, call const&, shape const&) const {
+  detail::uploaded_words<E> make_replicated(E const& exec, call const&, shape const&) const {
     return {exec, *words_, *duals_};
   }
 
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x, encoded_on<E, packed<Bits>> y,
-              detail::uploaded_words<E> const& agreed, workspace_on<E>&) const {
+  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, packed<Bits>> y,
+              detail::uploaded_words<E> const& replicated, workspace_on<E>&) const {
     using namespace detail;
     auto const runs = output_shape(dims).n;
-    auto const of = agreed.view();
+    auto const of = replicated.view();
     auto const duals = words_in_memory{of.numbers, nullptr, of.width, of.size};
     exec.for_each_index(groups(runs), random_words<In, Bits>{padded_floats<In>{x.data, dims.n}, duals, draws(id),
                                                              side_as<float>(y.side), y.values.data, runs});
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, packed<Bits> const> y, stream_on<E, In> x,
-              detail::uploaded_words<E> const& agreed, workspace_on<E>&) const {
+  void decode(E const& exec, shape const& dims, encoded_on<E, packed<Bits> const> y, values_on<E, In> x,
+              detail::uploaded_words<E> const& replicated, workspace_on<E>&) const {
     auto const runs = output_shape(dims).n;
-    auto const body = detail::expand_words<In, Bits, true>{y.values.data, agreed.view(), side_as<float>(y.side),
-                                                           runs,          dims.n,        x.data};
+    auto const body = detail::expand_words<In, Bits, true>{
+        y.values.data, replicated.view(), side_as<float>(y.side), runs, dims.n, x.data};
     exec.for_each_index(detail::groups(runs), body);
   }
 
@@ -211,7 +211,7 @@ class hypersphere_quantizer : public pipeable {
   double omega_ = 0;
 };
 
-static_assert(stage<hypersphere_quantizer<8>, float, detail::archetype> && unbiased<hypersphere_quantizer<8>>);
+static_assert(stage<hypersphere_quantizer<8>, float, archetype> && unbiased<hypersphere_quantizer<8>>);
 static_assert(reproducible<hypersphere_quantizer<8>> && !contractive<hypersphere_quantizer<8>>);
 
 }  // namespace pith::inline v0

@@ -103,13 +103,14 @@ class k_means {
 /// of its mean square, as product_quantizer divides. A last run that is short is left out. At most `rounds` rounds,
 /// fewer where nothing changes.
 ///
-///   needs    at least one run, a width of 1 to 64, at least one word, finite samples that are not all zero
-///            (std::invalid_argument)
-///   cost     runs x words squared distances of `width` elements to begin with, and in each round; on the host, in
-///            double
-///   is       a local optimum: no word is nearer to the mean of what another stands for. Words and distortion are those
-///            of this program's roundings; ranks of other compilers may find others, which the name of a codec shows
-///   source   Lloyd, Least Squares Quantization in PCM, 1982; Arthur and Vassilvitskii, k-means++, SODA 2007
+///   requires    at least one run, a width of 1 to 64, at least one word, finite samples that are not all zero
+///               (std::invalid_argument)
+///   complexity  runs x words squared distances of `width` elements to begin with, and in each round; on the host, in
+///               double
+///   properties  a local optimum: no word is nearer to the mean of what another stands for. Words and distortion are
+///               those of this program's roundings; ranks of other compilers may find others, which the name of a codec
+///               shows
+///   reference   Lloyd, Least Squares Quantization in PCM, 1982; Arthur and Vassilvitskii, k-means++, SODA 2007
 inline fitted_codebook fit_codebook(span<float const> samples, std::uint64_t width, std::uint64_t size,
                                     std::uint64_t seed = 0, unsigned rounds = 50) {
   detail::require(1 <= width && width <= 64, "fit_codebook: width must be in [1, 64], got ", width);

@@ -1,9 +1,9 @@
 // pith/vector/matrix_product.hpp — how slices are multiplied by a basis where they are encoded.
 #pragma once
 
+#include <pith/codec/detail/source.hpp>
 #include <pith/core/executor.hpp>
-#include <pith/core/source.hpp>
-#include <pith/lowrank/thin_product.hpp>
+#include <pith/lowrank/detail/thin_product.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -29,7 +29,7 @@ concept matrix_product = executor<E> && std::copyable<P> &&
 
 /// Sums in double in one order: the same bits on every executor and with every instruction set.
 ///
-///   cost     scratch of 8 bytes a component, times ceil(columns / 8192)
+///   complexity  scratch of 8 bytes a component, times ceil(columns / 8192)
 struct ordered_product {
   template <class A>
   using factor = double;
@@ -51,6 +51,6 @@ struct ordered_product {
   }
 };
 
-static_assert(matrix_product<ordered_product, float, detail::archetype>);
+static_assert(matrix_product<ordered_product, float, archetype>);
 
 }  // namespace pith::inline v0

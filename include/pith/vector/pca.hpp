@@ -1,15 +1,15 @@
 // pith/vector/pca.hpp — slices as their components along a basis that all ranks share; sums travel compressed.
 #pragma once
 
+#include <pith/codec/capability.hpp>
+#include <pith/codec/detail/source.hpp>
+#include <pith/codec/stage.hpp>
 #include <pith/core/buffer.hpp>
-#include <pith/core/capability.hpp>
 #include <pith/core/error.hpp>
-#include <pith/core/source.hpp>
-#include <pith/core/stage.hpp>
-#include <pith/lowrank/thin_product.hpp>
+#include <pith/lowrank/detail/thin_product.hpp>
+#include <pith/vector/detail/slices.hpp>
 #include <pith/vector/matrix_product.hpp>
 #include <pith/vector/pca_basis.hpp>
-#include <pith/vector/slices.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -26,20 +26,20 @@ namespace pith::inline v0 {
 /// Of N ranks, sum U^T (x_i / N) = U^T mean, so that all receive U U^T (mean - mu) + mu: the mean's projection on the
 /// plane through mu. The encoder is linear and knows neither mu nor N; the decoder adds once what z cannot hold of mu.
 ///
-///   emits    d values of accum<In> for each of ceil(n / K) slices; the last slice is filled up with zeros
-///   needs    a basis that is equal on all ranks and has the tensor's order and slices (std::invalid_argument)
-///   keeps    U in double and (1 - U U^T) mu in accum<In>, made of the basis: nothing to save
-///   cost     2 d flop an element to encode, and to decode, in double; scratch of 8 d bytes a slice, and where slices
-///            do not lie side by side in accum<In>, or the last one is short, of n elements for a pass that gathers
-///            them. `Product` multiplies where x is encoded: pca(basis, blas_product()) by a library
-///   errors   a NaN or an infinity leaves no number of its slice on any rank; half and bfloat16 are divided by N, and
-///            rounded, before they are encoded, unless error_feedback widens them
-///   is       affine and summable; it promises neither delta nor omega, which depend on what the samples had in common
-///            with x: feedback needs `unverified`, and what lies off the plane waits in its residual until the basis is
-///            another. Equal bytes and values with every instruction set and in any order of blocks, as power_sgd has,
-///            unless a library multiplies: then values are still equal on all ranks
-///   source   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018, where each rank
-///            subtracts mu / N before it encodes
+///   emits       d values of accum<In> for each of ceil(n / K) slices; the last slice is filled up with zeros
+///   requires    a basis that is equal on all ranks and has the tensor's order and slices (std::invalid_argument)
+///   state       U in double and (1 - U U^T) mu in accum<In>, made of the basis: nothing to save
+///   complexity  2 d flop an element to encode, and to decode, in double; scratch of 8 d bytes a slice, and where
+///               slices do not lie side by side in accum<In>, or the last one is short, of n elements for a pass that
+///               gathers them. `Product` multiplies where x is encoded: pca(basis, blas_product()) by a library
+///   on NaN      a NaN or an infinity leaves no number of its slice on any rank; half and bfloat16 are divided by N,
+///               and rounded, before they are encoded, unless error_feedback widens them
+///   properties  affine and summable; it promises neither delta nor omega, which depend on what the samples had in
+///               common with x: feedback needs `unverified`, and what lies off the plane waits in its residual until
+///               the basis is another. Equal bytes and values with every instruction set and in any order of blocks, as
+///               power_sgd has, unless a library multiplies: then values are still equal on all ranks
+///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018, where each
+///               rank subtracts mu / N before it encodes
 template <class Product = ordered_product>
 class pca : public pipeable {
  public:
@@ -86,7 +86,7 @@ class pca : public pipeable {
   };
 
   template <real In, executor E>
-  uploaded<accum<In>, E> make_agreed(E const& exec, call const&, shape const& dims) const {
+  uploaded<accum<In>, E> make_replicated(E const& exec, call const&, shape const& dims) const {
     using A = accum<In>;
     static_cast<void>(output_shape(dims));
     if (dims.n == 0) return {};
@@ -109,27 +109,27 @@ class pca : public pipeable {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, accum<In>> y,
-              uploaded<accum<In>, E> const& agreed, workspace_on<E>& ws) const {
+  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, accum<In>> y,
+              uploaded<accum<In>, E> const& replicated, workspace_on<E>& ws) const {
     using A = accum<In>;
     if constexpr (std::same_as<In, A>) {
-      if (lies_as<In>(dims)) return multiply(exec, dims, x.data, agreed, y.values.data, ws);
+      if (lies_as<In>(dims)) return multiply(exec, dims, x.data, replicated, y.values.data, ws);
     }
     auto const padded = slices(dims) * basis_->slice();
     auto* const all = ws.template take<A>(padded).data;
     auto const body = detail::gather_slices<In>{x.data, all, dims.n, padded, basis_->order()};
     exec.for_each_block(body.blocks(), body);
-    multiply(exec, dims, static_cast<A const*>(all), agreed, y.values.data, ws);
+    multiply(exec, dims, static_cast<A const*>(all), replicated, y.values.data, ws);
   }
 
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, accum<In> const> y, stream_on<E, In> x,
-              uploaded<accum<In>, E> const& agreed, workspace_on<E>&) const {
+  void decode(E const& exec, shape const& dims, encoded_on<E, accum<In> const> y, values_on<E, In> x,
+              uploaded<accum<In>, E> const& replicated, workspace_on<E>&) const {
     using sink = detail::slice_sink<In>;
     if (dims.n == 0) return;
-    auto const to = sink{x.data, dims.n, basis_->order(), agreed.offset.data(), agreed.offset.size()};
+    auto const to = sink{x.data, dims.n, basis_->order(), replicated.offset.data(), replicated.offset.size()};
     auto const body =
-        detail::thin_times_thin<sink, accum<In>, space_of<E>>{y.values.data, agreed.vectors.data(), to, thin(dims)};
+        detail::thin_times_thin<sink, accum<In>, space_of<E>>{y.values.data, replicated.vectors.data(), to, thin(dims)};
     exec.for_each_block(body.blocks(), body);
   }
 
@@ -148,15 +148,15 @@ class pca : public pipeable {
 
   /// z = S U^T.
   template <class A, class E>
-  void multiply(E const& exec, shape const& dims, A const* all, uploaded<A, E> const& agreed, A* z,
+  void multiply(E const& exec, shape const& dims, A const* all, uploaded<A, E> const& replicated, A* z,
                 workspace_on<E>& ws) const {
     static_assert(matrix_product<Product, A, E>,
                   "pith: pca's product does not multiply such elements on this executor: blas_product is for hosts, "
                   "cublas_product for CUDA streams, ordered_product for all");
     if constexpr (takes_double<A>) {
-      product_.multiply(exec, thin(dims), all, agreed.vectors.data(), z, ws);
+      product_.multiply(exec, thin(dims), all, replicated.vectors.data(), z, ws);
     } else {
-      product_.multiply(exec, thin(dims), all, agreed.factor.data(), z, ws);
+      product_.multiply(exec, thin(dims), all, replicated.factor.data(), z, ws);
     }
   }
 
@@ -185,7 +185,7 @@ class pca : public pipeable {
   [[no_unique_address]] Product product_;
 };
 
-static_assert(stage<pca<>, float, detail::archetype> && summable<pca<>> && affine<pca<>> && reproducible<pca<>>);
+static_assert(stage<pca<>, float, archetype> && summable<pca<>> && affine<pca<>> && reproducible<pca<>>);
 static_assert(!contractive<pca<>> && !unbiased<pca<>>);
 
 }  // namespace pith::inline v0

@@ -25,13 +25,14 @@ namespace pith::inline v0 {
 ///   samples.add<float>(gradient);   // 100 times, of means that all ranks have
 ///   auto const basis = pith::pca_basis::fit(samples);
 ///
-///   needs    samples of at least two tensors, finite; 0 <= lambda < 1 (std::invalid_argument)
-///   cost     of m samples: where m < K an m x m Gram matrix, m^2 K flop, else K^2 m; then an eigensolver's 7 m^3 or
-///            7 K^3. Memory for the samples in double and two such matrices
-///   is       the best of all affine maps of d numbers a slice for the samples: what it loses of them is, in the mean,
-///            exactly the sum of the eigenvalues that were dropped. Of later slices it may lose more
-///   source   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018; a covariance of m
-///            samples that are centred slice by slice has rank m - slices at most, which bounds d whatever lambda says
+///   requires    samples of at least two tensors, finite; 0 <= lambda < 1 (std::invalid_argument)
+///   complexity  of m samples: where m < K an m x m Gram matrix, m^2 K flop, else K^2 m; then an eigensolver's 7 m^3 or
+///               7 K^3. Memory for the samples in double and two such matrices
+///   properties  the best of all affine maps of d numbers a slice for the samples: what it loses of them is, in the
+///               mean, exactly the sum of the eigenvalues that were dropped. Of later slices it may lose more
+///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018; a covariance
+///               of m samples that are centred slice by slice has rank m - slices at most, which bounds d whatever
+///               lambda says
 class pca_basis {
  public:
   template <std::floating_point A, eigen_solver Solver = householder_qr>
@@ -79,7 +80,8 @@ class pca_basis {
 
   /// To bytes and back, of this machine's order of bytes.
   ///
-  ///   errors   bytes that are not such ones, or were changed, are std::invalid_argument: no number of them is trusted
+  ///   errors      bytes that are not such ones, or were changed, are std::invalid_argument: no number of them is
+  ///               trusted
   std::vector<std::byte> save() const {
     auto words = header();
     words.push_back(digest_);

@@ -1,12 +1,12 @@
 // pith/vector/product_quantizer.hpp — runs of elements as the nearest words of a codebook that all ranks share.
 #pragma once
 
+#include <pith/codec/capability.hpp>
+#include <pith/codec/detail/source.hpp>
+#include <pith/codec/stage.hpp>
 #include <pith/core/buffer.hpp>
-#include <pith/core/capability.hpp>
-#include <pith/core/pack.hpp>
-#include <pith/core/source.hpp>
-#include <pith/core/stage.hpp>
-#include <pith/core/summation.hpp>
+#include <pith/core/detail/pack.hpp>
+#include <pith/core/detail/summation.hpp>
 #include <pith/vector/codebook.hpp>
 
 #include <cmath>
@@ -135,17 +135,17 @@ struct uploaded_words {
 /// Sends of each run of w elements which of the 2^Bits words of a codebook is nearest to it, both measured in the root
 /// of the tensor's mean square s. Decodes s c.
 ///
-///   emits    ceil(n / w) symbols of Bits bits; side record: s, a float. The last run is filled up with zeros
-///   needs    a codebook of 2^Bits words (std::invalid_argument), equal on all ranks: its digest is part of the name
-///   keeps    the words in the executor's memory, made of the codebook: nothing to save
-///   cost     one pass for s, and 2^(Bits + 1) flop an element to encode; scratch a double for each 16,384 elements
-///   errors   a NaN or an infinity leaves no number of the tensor on any rank; doubles are rounded to floats
-///   is       reproducible. It promises neither delta nor omega, which depend on what the samples of the codebook had
-///            in common with x: feedback needs `unverified`. Of samples that it was fitted to, it loses what k-means
-///            did
-///   source   Jégou, Douze and Schmid, Product Quantization for Nearest Neighbor Search, TPAMI 2011; one codebook for
-///            all runs, so that a tensor of any size has enough samples. Put `hadamard` in front where elements have
-///            scales of their own
+///   emits       ceil(n / w) symbols of Bits bits; side information: s, a float. The last run is filled up with zeros
+///   requires    a codebook of 2^Bits words (std::invalid_argument), equal on all ranks: its digest is part of the name
+///   state       the words in the executor's memory, made of the codebook: nothing to save
+///   complexity  one pass for s, and 2^(Bits + 1) flop an element to encode; scratch a double for each 16,384 elements
+///   on NaN      a NaN or an infinity leaves no number of the tensor on any rank; doubles are rounded to floats
+///   properties  reproducible. It promises neither delta nor omega, which depend on what the samples of the codebook
+///               had in common with x: feedback needs `unverified`. Of samples that it was fitted to, it loses what
+///               k-means did
+///   reference   Jégou, Douze and Schmid, Product Quantization for Nearest Neighbor Search, TPAMI 2011; one codebook
+///               for all runs, so that a tensor of any size has enough samples. Put `hadamard` in front where elements
+///               have scales of their own
 template <int Bits>
 class product_quantizer : public pipeable {
   static_assert(1 <= Bits && Bits <= 12, "pith: product_quantizer<Bits> needs 1 <= Bits <= 12");
@@ -184,13 +184,13 @@ class product_quantizer : public pipeable {
   }
 
   template <real In, executor E>
-  detail::uploaded_words<E> make_agreed(E const& exec, call const&, shape const&) const {
+  detail::uploaded_words<E> make_replicated(E const& exec, call const&, shape const&) const {
     return {exec, *words_, squares_};
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, packed<Bits>> y,
-              detail::uploaded_words<E> const& agreed, workspace_on<E>& ws) const {
+  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, packed<Bits>> y,
+              detail::uploaded_words<E> const& replicated, workspace_on<E>& ws) const {
     using namespace detail;
     auto* const sum = ws.template take<double>(1).data;
     auto* const scale = side_as<float>(y.side);
@@ -198,14 +198,14 @@ class product_quantizer : public pipeable {
     auto const runs = output_shape(dims).n;
     reduce_into(exec, sum, dims.n, float_square<In>{from}, plus(), 0.0, ws);
     exec.for_each_index(1, root_mean_square{sum, scale, dims.n == 0 ? 1 : dims.n});
-    exec.for_each_index(groups(runs), nearest_words<In, Bits>{from, agreed.view(), scale, y.values.data, runs});
+    exec.for_each_index(groups(runs), nearest_words<In, Bits>{from, replicated.view(), scale, y.values.data, runs});
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, packed<Bits> const> y, stream_on<E, In> x,
-              detail::uploaded_words<E> const& agreed, workspace_on<E>&) const {
+  void decode(E const& exec, shape const& dims, encoded_on<E, packed<Bits> const> y, values_on<E, In> x,
+              detail::uploaded_words<E> const& replicated, workspace_on<E>&) const {
     auto const runs = output_shape(dims).n;
-    auto const body = detail::expand_words<In, Bits, false>{y.values.data, agreed.view(), side_as<float>(y.side),
-                                                            runs,          dims.n,        x.data};
+    auto const body = detail::expand_words<In, Bits, false>{
+        y.values.data, replicated.view(), side_as<float>(y.side), runs, dims.n, x.data};
     exec.for_each_index(detail::groups(runs), body);
   }
 
@@ -214,7 +214,7 @@ class product_quantizer : public pipeable {
   std::vector<float> squares_;
 };
 
-static_assert(stage<product_quantizer<8>, float, detail::archetype> && reproducible<product_quantizer<8>>);
+static_assert(stage<product_quantizer<8>, float, archetype> && reproducible<product_quantizer<8>>);
 static_assert(!contractive<product_quantizer<8>> && !unbiased<product_quantizer<8>>);
 
 }  // namespace pith::inline v0

@@ -13,8 +13,8 @@ namespace pith::inline v0 {
 /// stored as OIHW (filters, depth, height, width) in the order HWIO, in which the elements of all filters at one place
 /// of the kernel are neighbours. What lies where is arithmetic: a tensor is read and written where it is.
 ///
-///   needs    for oihw: filters, depth and window (height x width) of at least 1, fewer than 2^31 filters
-///            (std::invalid_argument)
+///   requires    for oihw: filters, depth and window (height x width) of at least 1, fewer than 2^31 filters
+///               (std::invalid_argument)
 class slice_order {
  public:
   /// As it lies: a tensor in HWIO, or any other.

@@ -1,9 +1,9 @@
 // pith/vector/slice_samples.hpp — tensors seen one after another, kept as slices from which a basis is made.
 #pragma once
 
+#include <pith/core/detail/host_bytes.hpp>
 #include <pith/core/element.hpp>
 #include <pith/core/error.hpp>
-#include <pith/core/host_bytes.hpp>
 #include <pith/core/span.hpp>
 #include <pith/core/team.hpp>
 #include <pith/vector/slice_order.hpp>
@@ -24,8 +24,8 @@ enum class sampled : std::uint8_t {
 
 /// Tensors of n elements as slices of K, the last one filled up with zeros; on the host.
 ///
-///   needs    K >= 1; an order that fits n (std::invalid_argument)
-///   keeps    of each tensor n elements of A, or K with sampled::first_slice; the sum of all in double
+///   requires    K >= 1; an order that fits n (std::invalid_argument)
+///   state       of each tensor n elements of A, or K with sampled::first_slice; the sum of all in double
 template <std::floating_point A>
 class slice_samples {
  public:

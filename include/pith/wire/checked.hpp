@@ -1,11 +1,11 @@
 // pith/wire/checked.hpp — a codec whose gathered payloads are verified where they are decoded, without a host wait.
 #pragma once
 
-#include <pith/core/around.hpp>
+#include <pith/codec/compact.hpp>
+#include <pith/codec/detail/adaptor.hpp>
+#include <pith/codec/explain.hpp>
+#include <pith/codec/rounds.hpp>
 #include <pith/core/digest.hpp>
-#include <pith/core/explain.hpp>
-#include <pith/core/rounds.hpp>
-#include <pith/core/seal.hpp>
 #include <pith/wire/checksum.hpp>
 #include <pith/wire/device_header.hpp>
 #include <pith/wire/header.hpp>
@@ -98,14 +98,14 @@ class pieces_behind final : public piece_visitor {
 ///     ...
 ///     flag.require_none();   // throws if any payload was wrong since
 ///
-///   needs    a flag of the same memory that outlives it
-///   keeps    what C keeps
-///   cost     one read of each payload; no host wait; scratch a few words beside C's
-///   errors   wrong bytes are a raised flag and NaN, on the rank that received them
-///   is       the end of a pipeline, else what C is; bypass(checked(c, flag), n) goes around it
+///   requires    a flag of the same memory that outlives it
+///   state       what C keeps
+///   complexity  one read of each payload; no host wait; scratch a few words beside C's
+///   on NaN      wrong bytes are a raised flag and NaN, on the rank that received them
+///   properties  the end of a pipeline, else what C is; bypass(checked(c, flag), n) goes around it
 template <class C, memory_space Space = host_space>
-class checked : public detail::around<checked<C, Space>, C> {
-  using base = detail::around<checked<C, Space>, C>;
+class checked : public detail::adaptor<checked<C, Space>, C> {
+  using base = detail::adaptor<checked<C, Space>, C>;
   using base::codec_, base::inside;
 
  public:
@@ -117,16 +117,17 @@ class checked : public detail::around<checked<C, Space>, C> {
   checked(C codec, error_flag<E> const& flag) : checked(std::move(codec), flag.data()) {}
 
   std::string name() const { return detail::text("checked(", codec_.name(), ")"); }
-  bool is_exact(shape const& dims) const { return detail::is_exact(codec_, dims); }
-  bool may_lose(shape const& dims) const { return detail::may_lose(codec_, dims); }
+  bool is_lossless(shape const& dims) const { return detail::is_lossless(codec_, dims); }
+  bool may_be_lossy(shape const& dims) const { return detail::may_be_lossy(codec_, dims); }
   double delta(shape const& dims) const requires contractive<C> { return codec_.delta(dims); }
   double omega(shape const& dims) const requires unbiased<C> { return codec_.omega(dims); }
   double error_bound(shape const& dims) const requires absolute<C> { return codec_.error_bound(dims); }
   capabilities capabilities_for(shape const& dims) const requires erased<C> { return codec_.capabilities_for(dims); }
 
   template <class In, executor E>
-  auto make_agreed(E const& exec, call const& id, shape const& dims) const {
-    return detail::states<detail::agreed_part, agreed_of<C, In, E>>{{pith::make_agreed<In>(exec, codec_, id, dims)}};
+  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+    return detail::states<detail::replicated_part, replicated_of<C, In, E>>{
+        {pith::make_replicated<In>(exec, codec_, id, dims)}};
   }
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
@@ -150,20 +151,20 @@ class checked : public detail::around<checked<C, Space>, C> {
 
   template <class In, executor E>
     requires codec<C, In, E>
-  void encode_payload(E const& exec, call const& id, shape const& dims, stream_on<E, In const> x,
-                      span_on<E, std::byte> payload, auto const& agreed, auto& local, workspace_on<E>& ws) const {
+  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
+                      span_on<E, std::byte> payload, auto const& replicated, auto& local, workspace_on<E>& ws) const {
     explain_space<E, Space>();
-    detail::encode_payload<In>(codec_, exec, id, dims, x, payload.subspan(head), inside(agreed), inside(local), ws);
+    detail::encode_payload<In>(codec_, exec, id, dims, x, payload.subspan(head), inside(replicated), inside(local), ws);
     sign<In>(exec, id, dims, payload, ws);
   }
   template <class In, executor E>
     requires codec<C, In, E>
   void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                      stream_on<E, In> x, auto const& agreed, workspace_on<E>& ws) const {
+                      values_on<E, In> x, auto const& replicated, workspace_on<E>& ws) const {
     explain_space<E, Space>();
     auto const verdict = fresh_verdict(exec, ws);
     verify<In>(exec, id, dims, payload, verdict, ws);
-    detail::decode_payload<In>(codec_, exec, id, dims, payload.subspan(head), x, inside(agreed), ws);
+    detail::decode_payload<In>(codec_, exec, id, dims, payload.subspan(head), x, inside(replicated), ws);
     spoil(exec, verdict, x);
   }
 
@@ -183,25 +184,26 @@ class checked : public detail::around<checked<C, Space>, C> {
 
   template <class In, executor E>
     requires exchangeable<C, In, E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned r, stream_on<E, In const> x,
-               span_on<E, std::byte> out, auto const& agreed, auto& local, workspace_on<E>& ws) const {
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned r, values_on<E, In const> x,
+               span_on<E, std::byte> out, auto const& replicated, auto& local, workspace_on<E>& ws) const {
     explain_space<E, Space>();
     auto const before = head_in<In>(r, dims, ranks);
-    detail::produce<In>(codec_, exec, id, dims, ranks, r, x, out.subspan(before), inside(agreed), inside(local), ws);
+    detail::produce<In>(codec_, exec, id, dims, ranks, r, x, out.subspan(before), inside(replicated), inside(local),
+                        ws);
     if (before > 0) sign<In>(exec, id, dims, out, ws);
   }
   /// A wrong payload in a round that is not the last makes the gradient NaN, and so what follows.
   template <class In, executor E>
     requires exchangeable<C, In, E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned r, received_on<E> in,
-              stream_on<E, In> x, auto& agreed, auto& local, workspace_on<E>& ws) const {
+              values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
     auto const before = head_in<In>(r, dims, ranks);
     auto const inner = received_on<E>{in.bytes.subspan(before), in.stride};
     if (before == 0)
-      return detail::absorb<In>(codec_, exec, id, dims, ranks, r, inner, x, inside(agreed), inside(local), ws);
+      return detail::absorb<In>(codec_, exec, id, dims, ranks, r, inner, x, inside(replicated), inside(local), ws);
     auto const verdict = fresh_verdict(exec, ws);
     verify_all<In>(exec, id, dims, ranks, in, round<In>(r, dims, ranks).bytes(), verdict, ws);
-    detail::absorb<In>(codec_, exec, id, dims, ranks, r, inner, x, inside(agreed), inside(local), ws);
+    detail::absorb<In>(codec_, exec, id, dims, ranks, r, inner, x, inside(replicated), inside(local), ws);
     spoil(exec, verdict, x);
   }
 
@@ -269,7 +271,7 @@ class checked : public detail::around<checked<C, Space>, C> {
     }
   }
   template <class E, class In>
-  static void spoil(E const& exec, std::uint32_t const* verdict, stream_on<E, In> x) {
+  static void spoil(E const& exec, std::uint32_t const* verdict, values_on<E, In> x) {
     using chunks = detail::spoil<In>;
     auto const n = x.capacity;
     exec.for_each_index(n / chunks::chunk + (n % chunks::chunk != 0), chunks{verdict, x.data, n});

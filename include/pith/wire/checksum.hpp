@@ -1,8 +1,8 @@
 // pith/wire/checksum.hpp — a 64-bit hash of a payload, block by block and in any order.
 #pragma once
 
+#include <pith/core/detail/summation.hpp>
 #include <pith/core/executor.hpp>
-#include <pith/core/summation.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -83,8 +83,8 @@ namespace wire {
 
 /// The checksum of `bytes`, which lie at a multiple of 8: the sum of their blocks' hashes, modulo 2^64.
 ///
-///   is       different whenever one aligned word of 8 bytes differs and no other: each step permutes the words
-///   errors   it finds accidents, not forgeries: anyone can compute it
+///   properties  different whenever one aligned word of 8 bytes differs and no other: each step permutes the words
+///   errors      it finds accidents, not forgeries: anyone can compute it
 inline std::uint64_t checksum(span<std::byte const> bytes) {
   auto const term = detail::hash_block_at{bytes.data(), bytes.size()};
   std::uint64_t sum = 0;

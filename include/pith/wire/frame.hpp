@@ -64,9 +64,9 @@ std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims) {
 
 /// Compresses `gradient` straight into `frame`, as the state's next step, and writes the header before it.
 ///
-///   needs    a frame of frame_bytes<In>(codec, dims) bytes at a multiple of 8 (std::invalid_argument), ws of
-///            wire::workspace_bytes<In>(exec, codec, dims) bytes
-///   cost     that of compress and one read of the payload; waits
+///   requires    a frame of frame_bytes<In>(codec, dims) bytes at a multiple of 8 (std::invalid_argument), ws of
+///               wire::workspace_bytes<In>(exec, codec, dims) bytes
+///   complexity  that of compress and one read of the payload; waits
 template <class In, executor E, class C>
 void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> const> gradient,
           span_on<E, std::byte> frame, codec_state<In, C, E>& state, workspace_on<E>& ws) {
@@ -88,10 +88,10 @@ void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> con
 /// Decodes into `gradient` what `frame` holds, whoever sealed it and in whichever step, and returns its header. `state`
 /// gives the shape and the agreed part of the codec; its step stays.
 ///
-///   needs    a frame at a multiple of 8 bytes (std::invalid_argument), ws as for seal
-///   errors   wire_error says what was expected and what was found: no frame, another version, codec, element type,
-///            shape or length, a wrong checksum. The gradient is then as it was
-///   cost     that of decompress and one read of the payload before it; waits
+///   requires    a frame at a multiple of 8 bytes (std::invalid_argument), ws as for seal
+///   errors      wire_error says what was expected and what was found: no frame, another version, codec, element type,
+///               shape or length, a wrong checksum. The gradient is then as it was
+///   complexity  that of decompress and one read of the payload before it; waits
 template <class In, executor E, class C>
 header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,
             span_on<E, std::type_identity_t<In>> gradient, codec_state<In, C, E>& state, workspace_on<E>& ws) {
@@ -107,8 +107,8 @@ header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,
   detail::require_wire(sum == h.payload_checksum, "open: the payload is damaged: its checksum must be ",
                        h.payload_checksum, ", got ", sum);
   auto const id = call{&h.step, h.whose.seed, 0, h.whose.tensor, h.whose.rank, 0, 0};
-  detail::decode_payload<In>(codec, exec, id, dims, payload, stream_on<E, In>{gradient.data(), dims.n}, state.agreed(),
-                             ws);
+  detail::decode_payload<In>(codec, exec, id, dims, payload, values_on<E, In>{gradient.data(), dims.n},
+                             state.replicated(), ws);
   exec.wait();
   return h;
 }

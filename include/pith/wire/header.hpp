@@ -1,7 +1,7 @@
 // pith/wire/header.hpp — what a frame says of itself: the codec, the tensor, the step, and the payload's checksum.
 #pragma once
 
-#include <pith/core/compress.hpp>
+#include <pith/codec/compress.hpp>
 #include <pith/wire/checksum.hpp>
 
 #include <algorithm>
@@ -182,8 +182,8 @@ inline void write_header(header const& h, span<std::byte> to) {
 ///     auto const codec = pith::parse<float>(h.codec);
 ///     auto state = pith::make_state<float>(pith::seq, codec, h.dims, h.whose);
 ///
-///   errors   wire_error says what was expected and what was found. A header may be forged: look at dims before you
-///            allocate so much
+///   errors      wire_error says what was expected and what was found. A header may be forged: look at dims before you
+///               allocate so much
 inline header read_header(span<std::byte const> bytes) {
   auto f = detail::header_fields();
   detail::require_wire(bytes.size() >= detail::header_bytes(0), "read_header: the header must have at least ",

@@ -23,15 +23,15 @@ struct gradiveq : pith::pipeable {
   std::string name() const;
   shape output_shape(shape const&) const;
   template <real In, executor E>
-  basis<pith::accum<In>, E> make_agreed(E const&, call const&, shape const&) const;
+  basis<pith::accum<In>, E> make_replicated(E const&, call const&, shape const&) const;
   template <real In, executor E>
   numbers<pith::accum<In>, E> make_local(E const&, shape const&) const;
 
   template <real In, executor E>
-  void encode(E const&, shape const&, stream_on<E, In const>, encoded_on<E, pith::accum<In>>,
+  void encode(E const&, shape const&, values_on<E, In const>, encoded_on<E, pith::accum<In>>,
               basis<pith::accum<In>, E> const&, numbers<pith::accum<In>, E>&, workspace_on<E>&) const;
   template <real In, executor E>
-  void decode(E const&, shape const&, encoded_on<E, pith::accum<In> const>, stream_on<E, In>,
+  void decode(E const&, shape const&, encoded_on<E, pith::accum<In> const>, values_on<E, In>,
               basis<pith::accum<In>, E> const&, workspace_on<E>&) const;
 };
 
@@ -47,11 +47,11 @@ struct first_of_two : pith::pipeable {
   shape output_shape(shape const&) const { return {1}; }
 
   template <executor E>
-  void encode(E const&, shape const&, stream_on<E, float const> x, encoded_on<E, float> y, workspace_on<E>&) const {
+  void encode(E const&, shape const&, values_on<E, float const> x, encoded_on<E, float> y, workspace_on<E>&) const {
     y.values.data[0] = x.data[0];
   }
   template <executor E>
-  void decode(E const&, shape const&, encoded_on<E, float const> y, stream_on<E, float> x, workspace_on<E>&) const {
+  void decode(E const&, shape const&, encoded_on<E, float const> y, values_on<E, float> x, workspace_on<E>&) const {
     x.data[0] = y.values.data[0];
     x.data[1] = 5;
   }
@@ -68,7 +68,7 @@ class shared_scale {
   double omega(shape const& dims) const { return static_cast<double>(dims.n) / (4.0 * rule().levels * rule().levels); }
 
   template <real In, executor E>
-  state<E> make_agreed(E const& exec, call const&, shape const&) const {
+  state<E> make_replicated(E const& exec, call const&, shape const&) const {
     return {{exec, 1}};
   }
 
@@ -84,11 +84,11 @@ class shared_scale {
   }
 
   template <real In, executor E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned, unsigned round, stream_on<E, In const> x,
-               span_on<E, std::byte> out, state<E> const& agreed, pith::no_state&, workspace_on<E>& ws) const {
+  void produce(E const& exec, call const& id, shape const& dims, unsigned, unsigned round, values_on<E, In const> x,
+               span_on<E, std::byte> out, state<E> const& replicated, pith::no_state&, workspace_on<E>& ws) const {
     if (round == 1) {
       auto* const levels = pith::side_as<std::int32_t>(out);
-      return exec.for_each_index(dims.n, count<In>{rule(), pith::draws(id), x.data, agreed.values.data(), levels});
+      return exec.for_each_index(dims.n, count<In>{rule(), pith::draws(id), x.data, replicated.values.data(), levels});
     }
     auto* const most = ws.template take<double>(1).data;
     pith::detail::reduce_into(exec, most, dims.n, size<In>{x.data}, pith::detail::larger{}, 0.0, ws);
@@ -96,16 +96,17 @@ class shared_scale {
   }
   template <real In, executor E>
   void absorb(E const& exec, call const&, shape const& dims, unsigned ranks, unsigned round, pith::received_on<E> in,
-              stream_on<E, In> x, state<E>& agreed, pith::no_state&, workspace_on<E>&) const {
-    auto* const unit = agreed.values.data();
+              values_on<E, In> x, state<E>& replicated, pith::no_state&, workspace_on<E>&) const {
+    auto* const unit = replicated.values.data();
     if (round == 0) return exec.for_each_index(1, finish{rule(), pith::side_as<float>(in.bytes), unit});
     exec.for_each_index(dims.n,
                         value<In>{pith::side_as<std::int32_t>(in.bytes), unit, x.data, 1 / static_cast<float>(ranks)});
   }
   template <real In, executor E>
   void contribution(E const& exec, call const&, shape const& dims, unsigned, span_on<E, std::byte const> produced,
-                    stream_on<E, In> sent, state<E> const& agreed, workspace_on<E>&) const {
-    exec.for_each_index(dims.n, value<In>{pith::side_as<std::int32_t>(produced), agreed.values.data(), sent.data, 1});
+                    values_on<E, In> sent, state<E> const& replicated, workspace_on<E>&) const {
+    exec.for_each_index(dims.n,
+                        value<In>{pith::side_as<std::int32_t>(produced), replicated.values.data(), sent.data, 1});
   }
 
  private:

@@ -1,7 +1,7 @@
 // tests/static/models/controllers.hpp — what chooses rates: Accordion, GraVAC, L-GreCo.
 #pragma once
 
-#include <pith/adapt/rate_controller.hpp>
+#include <pith/control/rate_controller.hpp>
 
 #include <cstring>
 

@@ -17,10 +17,10 @@ using pith::executor;
 using pith::real;
 using pith::shape;
 using pith::span_on;
-using pith::stream_on;
 using pith::sum_form;
 using pith::transfer;
 using pith::transport;
+using pith::values_on;
 using pith::workspace_on;
 
 /// Neither draws nor remembers. What it emits and promises is said by those that derive from it.
@@ -28,9 +28,9 @@ struct declared : pith::pipeable {
   std::string name() const;
 
   template <real In, class Out, executor E>
-  void encode(E const&, shape const&, stream_on<E, In const>, encoded_on<E, Out>, workspace_on<E>&) const;
+  void encode(E const&, shape const&, values_on<E, In const>, encoded_on<E, Out>, workspace_on<E>&) const;
   template <real In, class Out, executor E>
-  void decode(E const&, shape const&, encoded_on<E, Out const>, stream_on<E, In>, workspace_on<E>&) const;
+  void decode(E const&, shape const&, encoded_on<E, Out const>, values_on<E, In>, workspace_on<E>&) const;
 };
 
 /// Draws random numbers when it encodes.
@@ -38,9 +38,9 @@ struct declared_random : pith::pipeable {
   std::string name() const;
 
   template <real In, class Out, executor E>
-  void encode(E const&, call const&, shape const&, stream_on<E, In const>, encoded_on<E, Out>, workspace_on<E>&) const;
+  void encode(E const&, call const&, shape const&, values_on<E, In const>, encoded_on<E, Out>, workspace_on<E>&) const;
   template <real In, class Out, executor E>
-  void decode(E const&, call const&, shape const&, encoded_on<E, Out const>, stream_on<E, In>, workspace_on<E>&) const;
+  void decode(E const&, call const&, shape const&, encoded_on<E, Out const>, values_on<E, In>, workspace_on<E>&) const;
 };
 
 /// The state of one buffer of numbers.

@@ -10,7 +10,7 @@ namespace models {
 /// compensate wants to change the state: a round later it would do so again.
 struct impatient : pith::ef21 {
   template <real In, executor E>
-  void compensate(E const&, call const&, shape const&, stream_on<E, In const>, stream_on<E, pith::accum<In>>,
+  void compensate(E const&, call const&, shape const&, values_on<E, In const>, values_on<E, pith::accum<In>>,
                   local<pith::accum<In>, E>&, workspace_on<E>&) const;
 };
 

@@ -26,13 +26,13 @@ class hard_threshold : public pith::pipeable {
   std::size_t side_bytes(shape const& dims) const { return 4 + 4 * output_shape(dims).n; }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, stream_on<E, In const> x, encoded_on<E, In> y, workspace_on<E>&) const {
+  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y, workspace_on<E>&) const {
     exec.for_each_index(
         1, compact<In>{x.data, y.values.data, y.values.count, indices(y.side), dims.n, output_shape(dims).n, tau_});
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, stream_on<E, In> x, workspace_on<E>&) const {
-    exec.fill(x.data, std::byte{}, pith::stream_bytes<In>(dims.n));
+  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, values_on<E, In> x, workspace_on<E>&) const {
+    exec.fill(x.data, std::byte{}, pith::value_bytes<In>(dims.n));
     exec.for_each_index(
         1, spread<In>{y.values.data, y.values.count, indices(y.side), x.data, dims.n, output_shape(dims).n});
   }
@@ -131,7 +131,7 @@ struct bloom_superset : estimated_threshold {
   double delta(shape const&) const;
 };
 
-/// DeepReduce's value coder: a polynomial through the sorted values; their order is a side record.
+/// DeepReduce's value coder: a polynomial through the sorted values; their order is side information.
 struct polynomial : declared {
   template <class In>
   using output = float;

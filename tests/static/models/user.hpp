@@ -15,14 +15,14 @@ class clip : public pith::pipeable {
   std::string name() const { return "clip"; }
 
   template <executor E>
-  void encode(E const& exec, shape const& dims, stream_on<E, float const> x, encoded_on<E, float> y,
+  void encode(E const& exec, shape const& dims, values_on<E, float const> x, encoded_on<E, float> y,
               workspace_on<E>&) const {
     exec.for_each_index(dims.n, limit{x.data, y.values.data, bound_});
   }
   template <executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, float const> y, stream_on<E, float> x,
+  void decode(E const& exec, shape const& dims, encoded_on<E, float const> y, values_on<E, float> x,
               workspace_on<E>&) const {
-    exec.copy(x.data, y.values.data, pith::stream_bytes<float>(dims.n));
+    exec.copy(x.data, y.values.data, pith::value_bytes<float>(dims.n));
   }
 
  private:

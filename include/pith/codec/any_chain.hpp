@@ -1,0 +1,314 @@
+// pith/codec/any_chain.hpp — stages in a row that are known at run time only: the bytes are those of chain.
+#pragma once
+
+#include <pith/codec/any_stage.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+/// Stages from left to right; all but the last emit `In` again. A codec whose stages are fused with feedback, not with
+/// one another: where the types are known, write `a | b`.
+template <real In, executor E>
+class any_chain {
+ public:
+  explicit any_chain(std::vector<any_stage<In, E>> stages) : stages_(std::move(stages)) {
+    detail::require(!stages_.empty(), "any_chain: stages must not be empty");
+    for (std::size_t i = 0; i + 1 < stages_.size(); ++i) {
+      detail::require(stages_[i].output_kind() == kind_of<In>(), "any_chain: the stage before ", stages_[i + 1].name(),
+                      " must emit ", element_name<In>(), ", got ", stages_[i].name(),
+                      ": put sparsifiers before quantizers");
+    }
+  }
+
+  /// One state per stage.
+  struct states {
+    std::vector<any_state> each;
+    void fields(field_visitor& f) {
+      for (auto& state : each) state.fields(f);
+    }
+  };
+
+  std::string name() const {
+    auto text = std::string();
+    for (auto const& s : stages_) text.append(text.empty() ? "" : "|").append(s.name());
+    return text;
+  }
+
+  capabilities capabilities_for(shape dims) const {
+    auto all = capabilities();
+    all.omega = 0, all.delta = 1;
+    all.projection = all.isometric = all.rotation = all.reproducible = true;
+    all.sums = sums_as();
+    all.affine = decodes_affinely();
+    if (stages_.size() == 1) all.error_bound = stages_[0].capabilities_for(dims).error_bound;
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      join(all, stages_[i].capabilities_for(dims), i + 1 == stages_.size());
+      dims = stages_[i].output_shape(dims);
+    }
+    return all;
+  }
+  bool is_lossless(shape dims) const {
+    for (auto const& s : stages_) {
+      if (!s.is_lossless(dims)) return false;
+      dims = s.output_shape(dims);
+    }
+    return true;
+  }
+
+  bool has_rate() const {
+    return std::count_if(stages_.begin(), stages_.end(), [](auto const& s) { return s.has_rate(); }) == 1;
+  }
+  /// The stage whose rate can be adjusted, at `rate`; the others as they are.
+  any_chain at(double rate) const {
+    if (!has_rate()) {
+      throw std::invalid_argument(
+          detail::sentence("any_chain::at: exactly one stage must have an adjustable rate, got ", name()));
+    }
+    auto other = *this;
+    for (auto& s : other.stages_) s = s.has_rate() ? s.at(rate) : s;
+    return other;
+  }
+
+  sum_form sums_as() const {
+    auto form = sum_form::encode;
+    for (auto const& s : stages_) {
+      auto const own = s.capabilities_for({1}).sums;
+      if (own == sum_form::none) return sum_form::none;
+      if (own == sum_form::decode) form = own;
+    }
+    return form;
+  }
+  element_kind value_kind() const { return stages_.back().output_kind(); }
+  bool decodes_affinely() const {
+    return std::ranges::any_of(stages_, [](auto const& s) { return s.capabilities_for({1}).affine; });
+  }
+
+  shape output_shape(shape dims) const {
+    for (auto const& s : stages_) dims = s.output_shape(dims);
+    return dims;
+  }
+  template <std::same_as<In> T>
+  std::size_t payload_bytes(shape dims) const {
+    std::size_t side = 0;
+    for (auto const& s : stages_) {
+      side = detail::align_up(side, detail::section_alignment) + s.side_bytes(dims);
+      dims = s.output_shape(dims);
+    }
+    auto const values = stages_.back().values_bytes(dims.n);
+    return side == 0 ? values : detail::align_up(values, detail::section_alignment) + side;
+  }
+  /// Side records first, as those of chain.
+  template <std::same_as<In> T>
+  void visit_pieces(shape dims, detail::piece_visitor& visitor) const {
+    auto side = values_section(dims);
+    std::uint64_t values = 0;
+    for (auto const& s : stages_) {
+      auto const used = s.used(dims, side, visitor);
+      visitor.piece(detail::payload_piece{side, used.side});
+      values = used.values;
+      side += detail::align_up(s.side_bytes(dims), detail::section_alignment);
+      dims = s.output_shape(dims);
+    }
+    visitor.piece(detail::payload_piece{0, stages_.back().values_bytes(values)});
+  }
+  template <std::same_as<In> T>
+  std::size_t scratch_bytes(E const& exec, shape dims) const {
+    std::size_t kept = 0, most = 0;
+    for (auto const& s : stages_) {
+      auto const rest = s.output_shape(dims);
+      if (&s != &stages_.back()) kept += scratch_for<In>(rest.n);
+      most = std::max(most, s.scratch_bytes(exec, dims));
+      dims = rest;
+    }
+    return kept + most;
+  }
+
+  template <std::same_as<In> T>
+  states make_replicated(E const& exec, call id, shape dims) const {
+    auto made = states();
+    for (auto const& s : stages_) {
+      made.each.push_back(s.make_replicated(exec, id, dims));
+      dims = s.output_shape(dims);
+      id = next_stage(id);
+    }
+    return made;
+  }
+  template <std::same_as<In> T>
+  states make_local(E const& exec, shape dims) const {
+    auto made = states();
+    for (auto const& s : stages_) {
+      made.each.push_back(s.make_local(exec, dims));
+      dims = s.output_shape(dims);
+    }
+    return made;
+  }
+
+  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
+                      span_on<E, std::byte> payload, states const& replicated, states& local,
+                      workspace_on<E>& ws) const {
+    auto const section = std::min(payload.size(), values_section(dims));
+    detail::clear_padding<E>(exec, payload.first(section), stages_.back().values_bytes(output_shape(dims).n));
+    encode_stages(0, exec, id, dims, x, payload, values_section(dims), replicated, local, ws);
+  }
+  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                      values_on<E, In> x, states const& replicated, workspace_on<E>& ws) const {
+    decode_stages(0, exec, id, dims, payload, values_section(dims), x, replicated, ws);
+  }
+
+  void require_states(states const& replicated, states const& local) const {
+    require_stages(replicated);
+    require_stages(local);
+  }
+
+  /// A single engine, or a sparsifier before other stages, is fused with feedback.
+  template <std::same_as<E> On>
+  bool can_encode_from(shape const& dims) const {
+    return stages_.size() == 1 ? stages_[0].encodes_from(dims) : stages_[0].selects_from();
+  }
+  template <std::same_as<In> T, std::same_as<E> On, class Source>
+  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
+    auto const rest = scratch_for<In>(stages_[0].output_shape(dims).n) + scratch_bytes<In>(exec, dims);
+    return stages_[0].scratch_bytes_from(exec, dims) + (stages_.size() == 1 ? 0 : rest);
+  }
+  void encode_payload_from(E const& exec, call const& id, shape const& dims, detail::residual_source<In> const& from,
+                           span_on<E, std::byte> payload, states const& replicated, states& local,
+                           workspace_on<E>& ws) const {
+    auto const section = std::min(payload.size(), values_section(dims));
+    detail::clear_padding<E>(exec, payload.first(section), stages_.back().values_bytes(output_shape(dims).n));
+    if (stages_.size() > 1) return encode_picked(exec, id, dims, from, payload, section, replicated, local, ws);
+    stages_[0].encode_from(exec, id, dims, from, payload.data(), payload.subspan(section), ws);
+  }
+
+  /// An engine adds up what all ranks sent, and stages before it that do so alike and linearly decode that.
+  bool sums_payloads() const {
+    if (stages_.size() == 1) return stages_[0].sums_parts();
+    auto const decodes_sums = [](auto const& s) {
+      auto const promised = s.capabilities_for({1});
+      return promised.sums == sum_form::encode && !promised.affine;
+    };
+    return stages_.back().adds_parts() && std::all_of(stages_.begin(), stages_.end() - 1, decodes_sums);
+  }
+  void decode_sum_payloads(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
+                           std::size_t stride, unsigned ranks, accum<In> factor, values_on<E, In> x,
+                           states const& replicated, workspace_on<E>& ws) const {
+    auto const add_up = [&](auto const& s, call const& own, shape const& rest, auto record, auto values) {
+      s.decode_sum(exec, own, rest, in.data(), record, stride, ranks, factor, values, ws);
+    };
+    decode_stages(0, exec, id, dims, in, std::min(in.size(), values_section(dims)), x, replicated, ws, add_up);
+  }
+  /// The first stage's entries, whose values the others decode.
+  std::uint64_t most_entries(shape const& dims) const { return stages_[0].most_entries(dims); }
+  void decode_payload_entries(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                              detail::selected_entries<In> const& to, states const& replicated,
+                              workspace_on<E>& ws) const {
+    auto const section = std::min(payload.size(), values_section(dims)), own = stages_[0].side_bytes(dims);
+    auto const side = payload.subspan(section, own);
+    if (stages_.size() == 1) return stages_[0].decode_entries(exec, id, dims, payload.data(), side, to, ws);
+    auto const rest = stages_[0].output_shape(dims);
+    auto const mid = ws.template take<In>(rest.n);
+    auto const next = detail::align_up(section + own, detail::section_alignment);
+    decode_stages(1, exec, next_stage(id), rest, payload, next, mid, replicated, ws);
+    stages_[0].decode_entries(exec, id, dims, reinterpret_cast<std::byte const*>(mid.data), side, to, ws);
+  }
+
+ private:
+  /// What chain's capabilities say, stage after stage.
+  static void join(capabilities& all, capabilities const& next, bool is_last) {
+    all.omega = all.omega && next.omega && (is_last || next.isometric || next.rotation)
+                    ? std::optional((1 + *all.omega) * (1 + *next.omega) - 1)
+                    : std::nullopt;
+    auto const kept = is_last ? next.contraction() : next.delta;
+    auto const fits = is_last || (next.isometric && next.projection) || next.rotation;
+    all.delta = all.delta && kept && fits ? std::optional(detail::joined_delta(*all.delta, *kept)) : std::nullopt;
+    all.projection = all.projection && next.projection && (is_last || next.isometric);
+    all.isometric = all.isometric && next.isometric;
+    all.rotation = all.rotation && next.rotation;
+    all.reproducible = all.reproducible && next.reproducible;
+    all.rates = detail::joined_rate(all.rates, next.rates);
+  }
+
+  bool is_last(std::size_t i) const { return i + 1 == stages_.size(); }
+  /// Chains have states of one type, whatever their stages.
+  void require_stages(states const& all) const {
+    if (all.each.size() == stages_.size()) return;
+    throw std::invalid_argument(detail::sentence("any_chain: the state of ", name(), " must have ", stages_.size(),
+                                                 " stages, got ", all.each.size(),
+                                                 ": pass what make_state returned for this codec"));
+  }
+  auto& state_of(auto& all, std::size_t i) const {
+    require_stages(all);
+    return all.each[i];
+  }
+  std::size_t values_section(shape const& dims) const {
+    return detail::align_up(stages_.back().values_bytes(output_shape(dims).n), detail::section_alignment);
+  }
+
+  /// Stage i writes its side information at `side` bytes into the payload; the last one's values lie at its beginning.
+  void encode_stages(std::size_t i, E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
+                     span_on<E, std::byte> payload, std::size_t side, states const& replicated, states& local,
+                     workspace_on<E>& ws) const {
+    auto const& s = stages_[i];
+    auto const scope = ws.mark();
+    auto const own = s.side_bytes(dims);
+    auto const record = own == 0 ? span_on<E, std::byte>() : payload.subspan(side, own);
+    auto const rest = s.output_shape(dims);
+    auto const mid = is_last(i) ? values_on<E, In>() : ws.template take<In>(rest.n);
+    auto* const values = is_last(i) ? payload.data() : reinterpret_cast<std::byte*>(mid.data);
+    s.encode(exec, id, dims, x, values, record, state_of(replicated, i), state_of(local, i), ws);
+    if (is_last(i)) return;
+    auto const next = detail::align_up(side + own, detail::section_alignment);
+    if (next <= payload.size()) detail::clear_padding<E>(exec, payload.subspan(side, next - side), own);
+    encode_stages(i + 1, exec, next_stage(id), rest, mid, payload, next, replicated, local, ws);
+  }
+  void decode_stages(std::size_t i, E const& exec, call const& id, shape const& dims,
+                     span_on<E, std::byte const> payload, std::size_t side, values_on<E, In> x,
+                     states const& replicated, workspace_on<E>& ws) const {
+    auto const decode_last = [&](auto const& s, call const& own, shape const& rest, auto record, auto values) {
+      s.decode(exec, own, rest, payload.data(), record, values, state_of(replicated, stages_.size() - 1), ws);
+    };
+    decode_stages(i, exec, id, dims, payload, side, x, replicated, ws, decode_last);
+  }
+  /// The last one as `last` says: last(stage, id, shape, record, values).
+  template <class Last>
+  void decode_stages(std::size_t i, E const& exec, call const& id, shape const& dims,
+                     span_on<E, std::byte const> payload, std::size_t side, values_on<E, In> x,
+                     states const& replicated, workspace_on<E>& ws, Last const& last) const {
+    auto const& s = stages_[i];
+    auto const scope = ws.mark();
+    auto const own = s.side_bytes(dims);
+    auto const record = own == 0 ? span_on<E, std::byte const>() : payload.subspan(side, own);
+    if (is_last(i)) return last(s, id, dims, record, x);
+    auto const rest = s.output_shape(dims);
+    auto const mid = ws.template take<In>(rest.n);
+    decode_stages(i + 1, exec, next_stage(id), rest, payload, detail::align_up(side + own, detail::section_alignment),
+                  mid, replicated, ws, last);
+    s.decode(exec, id, dims, reinterpret_cast<std::byte const*>(mid.data), record, x, state_of(replicated, i), ws);
+  }
+
+  /// The first stage picks from the source, the others encode what it picked, and the source hears what came of it.
+  void encode_picked(E const& exec, call const& id, shape const& dims, detail::residual_source<In> const& from,
+                     span_on<E, std::byte> payload, std::size_t section, states const& replicated, states& local,
+                     workspace_on<E>& ws) const {
+    auto const own = stages_[0].side_bytes(dims), next = detail::align_up(section + own, detail::section_alignment);
+    auto const rest = stages_[0].output_shape(dims);
+    auto* const indices = ws.template take<std::uint32_t>(rest.n).data;
+    auto const values = ws.template take<In>(rest.n), old = ws.template take<In>(rest.n);
+    auto const picked = detail::selected_entries<In>{indices, values.data, old.data};
+    stages_[0].select_from(exec, dims, from, picked, payload.subspan(section, own), ws);
+    if (next <= payload.size()) detail::clear_padding<E>(exec, payload.subspan(section, next - section), own);
+    encode_stages(1, exec, next_stage(id), rest, values, payload, next, replicated, local, ws);
+    auto const sent = ws.template take<In>(rest.n);
+    decode_stages(1, exec, next_stage(id), rest, payload, next, sent, replicated, ws);
+    stages_[0].write_back(exec, dims, from, picked, sent.data);
+  }
+
+  std::vector<any_stage<In, E>> stages_;
+};
+
+}  // namespace pith::inline v0

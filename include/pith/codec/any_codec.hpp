@@ -1,0 +1,224 @@
+// pith/codec/any_codec.hpp — a codec whose type is known at run time only: one virtual call for a tensor.
+#pragma once
+
+#include <pith/codec/any_stage.hpp>
+#include <pith/codec/compress.hpp>
+#include <pith/codec/detail/fed_back.hpp>
+#include <pith/codec/measured.hpp>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace pith::inline v0 {
+
+/// Any codec for values of `In` on `E`, fused inside as its type was. What a tensor's policy returns.
+template <real In, executor E>
+class any_codec : public pipeable {
+  struct base;
+
+ public:
+  static constexpr bool is_terminal = true;
+
+  template <class C>
+    requires(!std::same_as<C, any_codec> && codec<C, In, E>)
+  any_codec(C codec) : self_(std::make_shared<model<C>>(std::move(codec))), origin_(self_) {}
+
+  std::string name() const { return self_->name(); }
+  capabilities capabilities_for(shape const& dims) const { return self_->capabilities_for(dims); }
+  bool is_lossless(shape const& dims) const { return self_->is_lossless(dims); }
+  bool may_be_lossy(shape const& dims) const { return self_->may_be_lossy(dims); }
+  void rescale(E const& exec, double factor, any_state& replicated, any_state& local) const {
+    self_->rescale(exec, factor, replicated, local);
+  }
+
+  any_codec measuring(rate_list const& rates) const {
+    auto other = self_->measuring(rates);
+    other.origin_ = origin_;
+    return other;
+  }
+  rate_list measured_rates() const { return self_->measured_rates(); }
+  double* energies_in(any_state& local) const { return self_->energies_in(local); }
+  bool has_rate() const { return self_->has_rate(); }
+  bool states_follow_rate() const { return self_->states_follow_rate(); }
+  /// The same codec at another rate, for the same states unless they follow it; std::invalid_argument if it has no rate.
+  any_codec at(double rate) const {
+    auto other = self_->at(rate);
+    if (!states_follow_rate()) other.origin_ = origin_;
+    return other;
+  }
+  /// Whether the other is this one at some rate, so that states of one are states of the other.
+  bool shares_states(any_codec const& other) const { return origin_ == other.origin_; }
+  bool is_same(any_codec const& other) const { return self_ == other.self_; }
+  detail::policy_states fed_back_in(any_state& replicated, any_state& local) const {
+    return self_->fed_back_in(replicated, local);
+  }
+
+  template <std::same_as<In> T>
+  std::size_t payload_bytes(shape const& dims) const {
+    return self_->payload_bytes(dims);
+  }
+  template <std::same_as<In> T>
+  void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const {
+    self_->visit_pieces(dims, visitor);
+  }
+  template <std::same_as<In> T>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return self_->scratch_bytes(exec, dims);
+  }
+  template <std::same_as<In> T>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
+    return self_->exchange_scratch_bytes(exec, dims, ranks);
+  }
+  template <std::same_as<In> T>
+  any_state make_replicated(E const& exec, call const& id, shape const& dims) const {
+    return self_->make_replicated(exec, id, dims);
+  }
+  template <std::same_as<In> T>
+  any_state make_local(E const& exec, shape const& dims) const {
+    return self_->make_local(exec, dims);
+  }
+
+  void require_states(any_state const& replicated, any_state const& local) const {
+    self_->require_states(replicated, local);
+  }
+  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
+                      span_on<E, std::byte> payload, any_state const& replicated, any_state& local,
+                      workspace_on<E>& ws) const {
+    self_->encode(exec, id, dims, x, payload, replicated, local, ws);
+  }
+  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                      values_on<E, In> x, any_state const& replicated, workspace_on<E>& ws) const {
+    self_->decode(exec, id, dims, payload, x, replicated, ws);
+  }
+
+  unsigned rounds(shape const& dims, unsigned ranks) const { return self_->rounds(dims, ranks); }
+  unsigned depth() const { return self_->depth(); }
+  template <std::same_as<In> T>
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    return self_->round(r, dims, ranks);
+  }
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               values_on<E, In const> x, span_on<E, std::byte> out, any_state const& replicated, any_state& local,
+               workspace_on<E>& ws) const {
+    self_->produce(exec, id, dims, ranks, round, x, out, replicated, local, ws);
+  }
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+              values_on<E, In> x, any_state& replicated, any_state& local, workspace_on<E>& ws) const {
+    self_->absorb(exec, id, dims, ranks, round, in, x, replicated, local, ws);
+  }
+
+ private:
+  struct base {
+    virtual ~base() = default;
+    virtual std::string name() const = 0;
+    virtual capabilities capabilities_for(shape const&) const = 0;
+    virtual bool is_lossless(shape const&) const = 0;
+    virtual bool may_be_lossy(shape const&) const = 0;
+    virtual void rescale(E const&, double, any_state&, any_state&) const = 0;
+    virtual any_codec measuring(rate_list const&) const = 0;
+    virtual rate_list measured_rates() const = 0;
+    virtual double* energies_in(any_state&) const = 0;
+    virtual bool has_rate() const = 0;
+    virtual bool states_follow_rate() const = 0;
+    virtual any_codec at(double) const = 0;
+    virtual detail::policy_states fed_back_in(any_state&, any_state&) const = 0;
+    virtual std::size_t payload_bytes(shape const&) const = 0;
+    virtual void visit_pieces(shape const&, detail::piece_visitor&) const = 0;
+    virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
+    virtual std::size_t exchange_scratch_bytes(E const&, shape const&, unsigned) const = 0;
+    virtual any_state make_replicated(E const&, call const&, shape const&) const = 0;
+    virtual any_state make_local(E const&, shape const&) const = 0;
+    virtual void require_states(any_state const&, any_state const&) const = 0;
+    virtual unsigned rounds(shape const&, unsigned) const = 0;
+    virtual unsigned depth() const = 0;
+    virtual transfer round(unsigned, shape const&, unsigned) const = 0;
+    virtual void encode(E const&, call const&, shape const&, values_on<E, In const>, span_on<E, std::byte>,
+                        any_state const&, any_state&, workspace_on<E>&) const = 0;
+    virtual void decode(E const&, call const&, shape const&, span_on<E, std::byte const>, values_on<E, In>,
+                        any_state const&, workspace_on<E>&) const = 0;
+    virtual void produce(E const&, call const&, shape const&, unsigned, unsigned, values_on<E, In const>,
+                         span_on<E, std::byte>, any_state const&, any_state&, workspace_on<E>&) const = 0;
+    virtual void absorb(E const&, call const&, shape const&, unsigned, unsigned, received_on<E>, values_on<E, In>,
+                        any_state&, any_state&, workspace_on<E>&) const = 0;
+  };
+
+  template <class C>
+  struct model final : base {
+    using replicated = replicated_of<C, In, E>;
+    using local = local_of<C, In, E>;
+
+    explicit model(C c) : codec(std::move(c)) {}
+
+    std::string name() const override { return codec.name(); }
+    capabilities capabilities_for(shape const& dims) const override { return capabilities_of(codec, dims); }
+    bool is_lossless(shape const& dims) const override { return detail::is_lossless(codec, dims); }
+    void rescale(E const& exec, double factor, any_state& a, any_state& l) const override {
+      detail::rescale_state(codec, exec, factor, a.as<replicated>(), l.as<local>());
+    }
+    bool may_be_lossy(shape const& dims) const override { return detail::may_be_lossy(codec, dims); }
+    any_codec measuring(rate_list const& rates) const override { return detail::measuring(codec, rates); }
+    rate_list measured_rates() const override { return detail::measured_rates(codec); }
+    double* energies_in(any_state& l) const override { return detail::energies_in(codec, l.as<local>()); }
+    bool has_rate() const override { return detail::has_rate(codec); }
+    bool states_follow_rate() const override { return detail::states_follow_rate(codec); }
+    any_codec at([[maybe_unused]] double rate) const override {
+      if constexpr (rate_adjustable<C>) {
+        if (has_rate()) return codec.at(rate);
+      }
+      throw std::invalid_argument(
+          detail::sentence("any_codec::at: the codec must have an adjustable rate, got ", name()));
+    }
+    detail::policy_states fed_back_in(any_state& a, any_state& l) const override {
+      return detail::fed_back_in(codec, a.as<replicated>(), l.as<local>());
+    }
+    std::size_t payload_bytes(shape const& dims) const override { return pith::payload_bytes<In>(codec, dims); }
+    void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const override {
+      detail::visit_pieces<In>(codec, dims, visitor);
+    }
+    std::size_t scratch_bytes(E const& exec, shape const& dims) const override {
+      return detail::scratch_bytes<In>(codec, exec, dims);
+    }
+    std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const override {
+      return detail::exchange_scratch_bytes<In>(codec, exec, dims, ranks);
+    }
+    any_state make_replicated(E const& exec, call const& id, shape const& dims) const override {
+      return any_state(pith::make_replicated<In>(exec, codec, id, dims));
+    }
+    any_state make_local(E const& exec, shape const& dims) const override {
+      return any_state(pith::make_local<In>(exec, codec, dims));
+    }
+    void require_states(any_state const& a, any_state const& l) const override {
+      detail::require_states(codec, a.as<replicated>(), l.as<local>());
+    }
+    unsigned rounds(shape const& dims, unsigned ranks) const override { return detail::rounds(codec, dims, ranks); }
+    unsigned depth() const override { return detail::depth(codec); }
+    transfer round(unsigned r, shape const& dims, unsigned ranks) const override {
+      return detail::transfer_of<In>(codec, r, dims, ranks);
+    }
+
+    void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
+                span_on<E, std::byte> payload, any_state const& a, any_state& l, workspace_on<E>& ws) const override {
+      detail::encode_payload<In>(codec, exec, id, dims, x, payload, a.as<replicated>(), l.as<local>(), ws);
+    }
+    void decode(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                values_on<E, In> x, any_state const& a, workspace_on<E>& ws) const override {
+      detail::decode_payload<In>(codec, exec, id, dims, payload, x, a.as<replicated>(), ws);
+    }
+    void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned r, values_on<E, In const> x,
+                 span_on<E, std::byte> out, any_state const& a, any_state& l, workspace_on<E>& ws) const override {
+      detail::produce<In>(codec, exec, id, dims, ranks, r, x, out, a.as<replicated>(), l.as<local>(), ws);
+    }
+    void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned r, received_on<E> in,
+                values_on<E, In> x, any_state& a, any_state& l, workspace_on<E>& ws) const override {
+      detail::absorb<In>(codec, exec, id, dims, ranks, r, in, x, a.as<replicated>(), l.as<local>(), ws);
+    }
+
+    C codec;
+  };
+
+  std::shared_ptr<base const> self_, origin_;
+};
+
+}  // namespace pith::inline v0

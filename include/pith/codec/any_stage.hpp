@@ -1,0 +1,297 @@
+// pith/codec/any_stage.hpp — a stage whose type is known at run time only.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/compact.hpp>
+#include <pith/codec/detail/source.hpp>
+#include <pith/codec/rounds.hpp>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace pith::inline v0 {
+
+/// The state of anything, owned. That of an any_state is the same state: none is wrapped twice.
+class any_state {
+ public:
+  any_state() = default;
+  template <class S>
+    requires(!std::same_as<S, any_state> && codec_state_part<S>)
+  explicit any_state(S state) : self_(std::make_unique<model<S>>(std::move(state))) {}
+
+  void fields(field_visitor& f) {
+    if (self_) self_->fields(f);
+  }
+  /// Equal for states that were made of one type.
+  void const* type() const { return self_ ? self_->type() : nullptr; }
+
+  /// The state that this was made of; std::invalid_argument if it was made of another.
+  template <class S>
+  S& as() {
+    if constexpr (std::same_as<S, any_state>)
+      return *this;
+    else
+      return *checked<S>();
+  }
+  template <class S>
+  S const& as() const {
+    if constexpr (std::same_as<S, any_state>)
+      return *this;
+    else
+      return *checked<S>();
+  }
+
+ private:
+  /// A tag instead of dynamic_cast, so that engines without run-time type information can use it.
+  template <class S>
+  static constexpr char tag = 0;
+
+  struct base {
+    virtual ~base() = default;
+    virtual void fields(field_visitor&) = 0;
+    virtual void const* type() const = 0;
+  };
+  template <class S>
+  struct model final : base {
+    explicit model(S s) : state(std::move(s)) {}
+    void fields(field_visitor& f) override { state.fields(f); }
+    void const* type() const override { return &tag<S>; }
+    S state;
+  };
+
+  template <class S>
+  S* checked() const {
+    if (!self_ || self_->type() != &tag<S>) {
+      throw std::invalid_argument(
+          detail::sentence("any_codec: the state must be one that make_state returned for this codec"));
+    }
+    return &static_cast<model<S>&>(*self_).state;
+  }
+
+  std::unique_ptr<base> self_;
+};
+
+/// Any stage for values of `In` on `E`. What it emits is bytes of a kind.
+template <real In, executor E>
+class any_stage {
+ public:
+  using source = detail::residual_source<In>;
+  using selected = detail::selected_entries<In>;
+
+  template <class S>
+    requires(!std::same_as<S, any_stage> && stage<S, In, E>)
+  explicit any_stage(S stage) : self_(std::make_shared<model<S>>(std::move(stage))) {}
+
+  std::string name() const { return self_->name(); }
+  shape output_shape(shape const& dims) const { return self_->output_shape(dims); }
+  element_kind output_kind() const { return self_->output_kind(); }
+  std::size_t values_bytes(std::uint64_t n) const { return self_->values_bytes(n); }
+  std::size_t side_bytes(shape const& dims) const { return self_->side_bytes(dims); }
+  detail::stage_use used(shape const& dims, std::size_t side, detail::piece_visitor& visitor) const {
+    return self_->used(dims, side, visitor);
+  }
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const { return self_->scratch_bytes(exec, dims); }
+  capabilities capabilities_for(shape const& dims) const { return self_->capabilities_for(dims); }
+  bool is_lossless(shape const& dims) const { return self_->is_lossless(dims); }
+  bool has_rate() const { return self_->has_rate(); }
+  any_stage at(double rate) const { return self_->at(rate); }
+  any_state make_replicated(E const& exec, call const& id, shape const& dims) const {
+    return self_->make_replicated(exec, id, dims);
+  }
+  any_state make_local(E const& exec, shape const& dims) const { return self_->make_local(exec, dims); }
+
+  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, std::byte* values,
+              span_on<E, std::byte> side, any_state const& replicated, any_state& local, workspace_on<E>& ws) const {
+    self_->encode(exec, id, dims, x, values, side, replicated, local, ws);
+  }
+  void decode(E const& exec, call const& id, shape const& dims, std::byte const* values,
+              span_on<E, std::byte const> side, values_on<E, In> x, any_state const& replicated,
+              workspace_on<E>& ws) const {
+    self_->decode(exec, id, dims, values, side, x, replicated, ws);
+  }
+
+  /// Whether it is an engine that takes its values from a source, one that picks from it for the next stage, one that
+  /// sums what all ranks sent, and one whose sum stages before it may decode.
+  bool encodes_from(shape const& dims) const { return self_->encodes_from(dims); }
+  bool selects_from() const { return self_->selects_from(); }
+  bool sums_parts() const { return self_->sums_parts(); }
+  bool adds_parts() const { return self_->adds_parts(); }
+  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
+    return self_->scratch_bytes_from(exec, dims);
+  }
+  void encode_from(E const& exec, call const& id, shape const& dims, source const& from, std::byte* values,
+                   span_on<E, std::byte> side, workspace_on<E>& ws) const {
+    self_->encode_from(exec, id, dims, from, values, side, ws);
+  }
+  void select_from(E const& exec, shape const& dims, source const& from, selected const& to, span_on<E, std::byte> side,
+                   workspace_on<E>& ws) const {
+    self_->select_from(exec, dims, from, to, side, ws);
+  }
+  void write_back(E const& exec, shape const& dims, source const& from, selected const& of, In const* sent) const {
+    self_->write_back(exec, dims, from, of, sent);
+  }
+  void decode_sum(E const& exec, call const& id, shape const& dims, std::byte const* values,
+                  span_on<E, std::byte const> side, std::size_t stride, unsigned ranks, accum<In> factor,
+                  values_on<E, In> x, workspace_on<E>& ws) const {
+    self_->decode_sum(exec, id, dims, values, side, stride, ranks, factor, x, ws);
+  }
+
+  /// Of a stage that emits entries; 0 of others.
+  std::uint64_t most_entries(shape const& dims) const { return self_->most_entries(dims); }
+  void decode_entries(E const& exec, call const& id, shape const& dims, std::byte const* values,
+                      span_on<E, std::byte const> side, selected const& to, workspace_on<E>& ws) const {
+    self_->decode_entries(exec, id, dims, values, side, to, ws);
+  }
+
+ private:
+  struct base {
+    virtual ~base() = default;
+    virtual std::string name() const = 0;
+    virtual shape output_shape(shape const&) const = 0;
+    virtual element_kind output_kind() const = 0;
+    virtual std::size_t values_bytes(std::uint64_t) const = 0;
+    virtual std::size_t side_bytes(shape const&) const = 0;
+    virtual detail::stage_use used(shape const&, std::size_t, detail::piece_visitor&) const = 0;
+    virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
+    virtual capabilities capabilities_for(shape const&) const = 0;
+    virtual bool is_lossless(shape const&) const = 0;
+    virtual bool has_rate() const = 0;
+    virtual any_stage at(double) const = 0;
+    virtual any_state make_replicated(E const&, call const&, shape const&) const = 0;
+    virtual any_state make_local(E const&, shape const&) const = 0;
+    virtual void encode(E const&, call const&, shape const&, values_on<E, In const>, std::byte*, span_on<E, std::byte>,
+                        any_state const&, any_state&, workspace_on<E>&) const = 0;
+    virtual void decode(E const&, call const&, shape const&, std::byte const*, span_on<E, std::byte const>,
+                        values_on<E, In>, any_state const&, workspace_on<E>&) const = 0;
+    virtual bool encodes_from(shape const&) const = 0;
+    virtual bool selects_from() const = 0;
+    virtual bool sums_parts() const = 0;
+    virtual bool adds_parts() const = 0;
+    virtual std::size_t scratch_bytes_from(E const&, shape const&) const = 0;
+    virtual void encode_from(E const&, call const&, shape const&, source const&, std::byte*, span_on<E, std::byte>,
+                             workspace_on<E>&) const = 0;
+    virtual void select_from(E const&, shape const&, source const&, selected const&, span_on<E, std::byte>,
+                             workspace_on<E>&) const = 0;
+    virtual void write_back(E const&, shape const&, source const&, selected const&, In const*) const = 0;
+    virtual void decode_sum(E const&, call const&, shape const&, std::byte const*, span_on<E, std::byte const>,
+                            std::size_t, unsigned, accum<In>, values_on<E, In>, workspace_on<E>&) const = 0;
+    virtual std::uint64_t most_entries(shape const&) const = 0;
+    virtual void decode_entries(E const&, call const&, shape const&, std::byte const*, span_on<E, std::byte const>,
+                                selected const&, workspace_on<E>&) const = 0;
+  };
+
+  template <class S>
+  struct model final : base {
+    using out = output_of<S, In>;
+    using replicated = replicated_of<S, In, E>;
+    using local = local_of<S, In, E>;
+
+    explicit model(S s) : stage(std::move(s)) {}
+
+    std::string name() const override { return stage.name(); }
+    shape output_shape(shape const& dims) const override { return detail::output_shape(stage, dims); }
+    element_kind output_kind() const override { return kind_of<out>(); }
+    std::size_t values_bytes(std::uint64_t n) const override { return value_bytes<out>(n); }
+    std::size_t side_bytes(shape const& dims) const override { return detail::side_bytes<In>(stage, dims); }
+    detail::stage_use used(shape const& dims, std::size_t side, detail::piece_visitor& visitor) const override {
+      auto const read = [&](std::size_t at, std::size_t, std::uint64_t most) { return visitor.count(at, most); };
+      return detail::used_of<In>(stage, dims, side, 0, read);
+    }
+    std::size_t scratch_bytes(E const& exec, shape const& dims) const override {
+      return detail::scratch_bytes<In>(stage, exec, dims);
+    }
+    capabilities capabilities_for(shape const& dims) const override { return capabilities_of(stage, dims); }
+    bool is_lossless(shape const& dims) const override { return detail::is_lossless(stage, dims); }
+    bool has_rate() const override { return detail::has_rate(stage); }
+    any_stage at([[maybe_unused]] double rate) const override {
+      if constexpr (rate_adjustable<S>) {
+        return any_stage(stage.at(rate));
+      } else {
+        return any_stage(stage);
+      }
+    }
+    any_state make_replicated(E const& exec, call const& id, shape const& dims) const override {
+      return any_state(detail::make_replicated_in_chain<In>(exec, stage, id, dims));
+    }
+    any_state make_local(E const& exec, shape const& dims) const override {
+      return any_state(pith::make_local<In>(exec, stage, dims));
+    }
+
+    void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, std::byte* values,
+                span_on<E, std::byte> side, any_state const& a, any_state& l, workspace_on<E>& ws) const override {
+      auto* words = reinterpret_cast<typename storage<out>::word*>(values);
+      auto y = encoded_on<E, out>{{words, output_shape(dims).n, nullptr}, side};
+      detail::encode<In>(stage, exec, id, dims, x, y, a.as<replicated>(), l.as<local>(), ws);
+    }
+    void decode(E const& exec, call const& id, shape const& dims, std::byte const* values,
+                span_on<E, std::byte const> side, values_on<E, In> x, any_state const& a,
+                workspace_on<E>& ws) const override {
+      auto* words = reinterpret_cast<typename storage<out const>::word*>(values);
+      auto y = encoded_on<E, out const>{{words, output_shape(dims).n, nullptr}, side};
+      detail::decode<In>(stage, exec, id, dims, y, x, a.as<replicated>(), ws);
+    }
+
+    // What a stage cannot do is never asked of it.
+    static constexpr bool fuses = detail::encodes_from<S, In, E, source>;
+    static constexpr bool selects = detail::selects_from<S, In, E, source>;
+    static constexpr bool sums = detail::sums_parts<S, In, E>;
+
+    bool encodes_from(shape const& dims) const override { return fuses && detail::can_encode_from<E>(stage, dims); }
+    bool selects_from() const override { return selects; }
+    bool sums_parts() const override { return sums; }
+    bool adds_parts() const override { return detail::adds_parts<S, In, E>; }
+    std::size_t scratch_bytes_from(E const& exec, shape const& dims) const override {
+      return detail::scratch_bytes_from<In, source>(stage, exec, dims);
+    }
+    void encode_from([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
+                     [[maybe_unused]] shape const& dims, [[maybe_unused]] source const& from,
+                     [[maybe_unused]] std::byte* values, [[maybe_unused]] span_on<E, std::byte> side,
+                     [[maybe_unused]] workspace_on<E>& ws) const override {
+      if constexpr (fuses) {
+        auto* words = reinterpret_cast<typename storage<out>::word*>(values);
+        auto const y = encoded_on<E, out>{{words, output_shape(dims).n, nullptr}, side};
+        stage.template encode_from<In>(exec, id, dims, from, y, ws);
+      }
+    }
+    void select_from([[maybe_unused]] E const& exec, [[maybe_unused]] shape const& dims,
+                     [[maybe_unused]] source const& from, [[maybe_unused]] selected const& to,
+                     [[maybe_unused]] span_on<E, std::byte> side, [[maybe_unused]] workspace_on<E>& ws) const override {
+      if constexpr (selects) stage.select_from(exec, dims, from, to, side, ws);
+    }
+    void write_back([[maybe_unused]] E const& exec, [[maybe_unused]] shape const& dims,
+                    [[maybe_unused]] source const& from, [[maybe_unused]] selected const& of,
+                    [[maybe_unused]] In const* sent) const override {
+      if constexpr (selects) stage.write_back(exec, dims, from, of, sent);
+    }
+    void decode_sum([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id, [[maybe_unused]] shape const& dims,
+                    [[maybe_unused]] std::byte const* values, [[maybe_unused]] span_on<E, std::byte const> side,
+                    [[maybe_unused]] std::size_t stride, [[maybe_unused]] unsigned ranks,
+                    [[maybe_unused]] accum<In> factor, [[maybe_unused]] values_on<E, In> x,
+                    [[maybe_unused]] workspace_on<E>& ws) const override {
+      if constexpr (sums) {
+        auto* words = reinterpret_cast<typename storage<out const>::word*>(values);
+        auto const y = encoded_on<E, out const>{{words, output_shape(dims).n, nullptr}, side};
+        stage.decode_sum(exec, id, dims, parts_on<E, out>{y, stride, ranks}, factor, x, ws);
+      }
+    }
+    std::uint64_t most_entries(shape const& dims) const override { return detail::most_entries<In, E>(stage, dims); }
+    void decode_entries([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
+                        [[maybe_unused]] shape const& dims, [[maybe_unused]] std::byte const* values,
+                        [[maybe_unused]] span_on<E, std::byte const> side, [[maybe_unused]] selected const& to,
+                        [[maybe_unused]] workspace_on<E>& ws) const override {
+      if constexpr (detail::emits_entries<S, In, E>) {
+        auto* words = reinterpret_cast<typename storage<out const>::word*>(values);
+        auto const scope = ws.mark();
+        stage.decode_entries(exec, id, dims, encoded_on<E, out const>{{words, output_shape(dims).n, nullptr}, side}, to,
+                             ws);
+      }
+    }
+
+    S stage;
+  };
+
+  std::shared_ptr<base const> self_;
+};
+
+}  // namespace pith::inline v0

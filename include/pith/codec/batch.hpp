@@ -1,0 +1,114 @@
+// pith/codec/batch.hpp — many tensors of one codec, encoded and decoded in a few launches.
+#pragma once
+
+#include <pith/codec/compress.hpp>
+#include <pith/codec/segments.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// The zeros between the sections of a payload.
+struct clear_paddings {
+  segment const* segments;
+  std::byte* payloads;
+  PITH_HD void operator()(std::uint64_t s) const {
+    for (std::uint64_t i = 1; i <= segments[s].padding; ++i) payloads[segments[s].side - i] = std::byte{0};
+  }
+};
+
+constexpr call of_tensor(call id, std::uint32_t tensor) {
+  id.tensor = tensor;
+  return id;
+}
+
+template <class In, class E, class C>
+constexpr void explain_batch() {
+  static_assert(
+      stateless<replicated_of<C, In, E>> && stateless<local_of<C, In, E>>,
+      "pith: encode_batch and decode_batch need a codec without state; compress tensors with states one by one");
+}
+
+/// The spans hold the table, and its payloads have the sizes of this codec's.
+template <class In, class C, class E>
+void require_batch(char const* verb, C const& codec, segment_table<E> const& table, std::uint64_t elements,
+                   std::size_t bytes) {
+  require(table.programs() == programs_of(codec), verb, ": table must have ", programs_of(codec), " programs, got ",
+          table.programs(), ": make it with make_segments of this codec");
+  auto const sum = extent_of<In>(codec, table.tensors()).sum;
+  require(table.payloads().sum == sum, verb, ": payloads of table must have ", sum, " bytes together, got ",
+          table.payloads().sum, ": make it with make_segments of this codec");
+  require(elements >= table.elements(), verb, ": gradients must have at least ", table.elements(), " elements, got ",
+          elements);
+  require(bytes >= table.payload_bytes(), verb, ": payloads must have at least ", table.payload_bytes(), " bytes, got ",
+          bytes);
+}
+
+}  // namespace detail
+
+/// The workspace bytes that encode_batch and decode_batch need.
+template <class In, class C, executor E>
+std::size_t batch_workspace_bytes(E const& exec, C const& codec, segment_table<E> const& table) {
+  if constexpr (detail::batches<C>) {
+    return codec.batch().template scratch_bytes<In>(table) + detail::scratch_alignment;
+  } else {
+    std::size_t most = 0;
+    for (auto const& t : table.tensors()) most = std::max(most, detail::scratch_bytes<In>(codec, exec, t.dims));
+    return most + detail::scratch_alignment;
+  }
+}
+
+/// Encodes each tensor of the table as by itself, in the call `id` of its number.
+///
+///   emits       at each payload's offset the bytes of compress; those between payloads stay as they are
+///   requires    a codec without state, the one that the table was made for
+///   complexity  a quantizer launches a number of programs that does not depend on the number of tensors; any other
+///               codec goes through the tensors one by one. No allocation, no wait
+template <class In, executor E, class C>
+void encode_batch(E const& exec, C const& codec, call const& id, segment_table<E> const& table,
+                  span_on<E, In const> gradients, span_on<E, std::byte> payloads, workspace_on<E>& ws) {
+  detail::explain_batch<In, E, C>();
+  auto const environment = detail::default_float_environment();
+  detail::require_batch<In>("encode_batch", codec, table, gradients.size(), payloads.size());
+  ws.require("encode_batch", "batch_workspace_bytes", batch_workspace_bytes<In>(exec, codec, table));
+  if constexpr (detail::batches<C>) {
+    auto const clear = detail::clear_paddings{table.segments(), payloads.data()};
+    if (table.has_padding()) exec.for_each_index(table.tensors().size(), clear);
+    codec.batch().template encode<In>(exec, id, table, gradients.data(), payloads.data(), ws);
+  } else {
+    for (auto const& t : table.tensors()) {
+      auto const x = values_on<E, In const>{gradients.data() + t.first, t.dims.n};
+      auto const payload = payloads.subspan(t.payload, payload_bytes<In>(codec, t.dims));
+      auto const own = detail::of_tensor(id, t.tensor);
+      detail::encode_payload<In>(codec, exec, own, t.dims, x, payload, detail::nothing, detail::nothing, ws);
+    }
+  }
+}
+
+/// Decodes each tensor of the table as by itself; `id` is that of encoding, and its rank the encoder's.
+template <class In, executor E, class C>
+void decode_batch(E const& exec, C const& codec, call const& id, segment_table<E> const& table,
+                  span_on<E, std::byte const> payloads, span_on<E, std::type_identity_t<In>> gradients,
+                  workspace_on<E>& ws) {
+  detail::explain_batch<In, E, C>();
+  auto const environment = detail::default_float_environment();
+  detail::require_batch<In>("decode_batch", codec, table, gradients.size(), payloads.size());
+  ws.require("decode_batch", "batch_workspace_bytes", batch_workspace_bytes<In>(exec, codec, table));
+  if constexpr (detail::batches<C>) {
+    codec.batch().template decode<In>(exec, table, payloads.data(), gradients.data());
+  } else {
+    for (auto const& t : table.tensors()) {
+      auto const x = values_on<E, In>{gradients.data() + t.first, t.dims.n};
+      auto const payload = payloads.subspan(t.payload, payload_bytes<In>(codec, t.dims));
+      auto const own = detail::of_tensor(id, t.tensor);
+      detail::decode_payload<In>(codec, exec, own, t.dims, payload, x, detail::nothing, ws);
+    }
+  }
+}
+
+}  // namespace pith::inline v0

@@ -1,0 +1,133 @@
+// pith/codec/bypass.hpp — small tensors travel dense.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/compact.hpp>
+#include <pith/codec/detail/adaptor.hpp>
+#include <pith/codec/identity.hpp>
+#include <pith/codec/rounds.hpp>
+#include <pith/core/error.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace pith::inline v0 {
+
+/// Sends tensors of fewer than `least` elements as they are, in one sum; others by `C`.
+///
+/// By default of fewer than 1024: most codecs spend as much on a call as on a few hundred elements, so that smaller
+/// tensors gain only where links are slower than half the rate at which large ones begin to gain.
+///
+///   state       what C keeps; nothing for small tensors
+///   properties  exact for small tensors, else what C is; the end of a pipeline
+template <class C>
+class bypass : public detail::adaptor<bypass<C>, C> {
+  using base = detail::adaptor<bypass<C>, C>;
+  using base::codec_, base::inside;
+
+ public:
+  static constexpr bool is_reproducible = reproducible<C>;
+  static constexpr rate_form rates = rate_form_of<C>();
+  static constexpr std::uint64_t usual_least = 1024;
+
+  template <std::same_as<C> T>  // as in around: converts nothing
+  explicit bypass(T codec, std::uint64_t least = usual_least) : base(std::move(codec)), least_(least) {}
+
+  std::string name() const { return detail::text("bypass(", codec_.name(), ",", least_, ")"); }
+  bool is_lossless(shape const& dims) const { return dense(dims) || detail::is_lossless(codec_, dims); }
+  bool may_be_lossy(shape const& dims) const { return !dense(dims) && detail::may_be_lossy(codec_, dims); }
+  double delta(shape const& dims) const requires contractive<C> { return dense(dims) ? 1 : codec_.delta(dims); }
+  double omega(shape const& dims) const requires unbiased<C> { return dense(dims) ? 0 : codec_.omega(dims); }
+  capabilities capabilities_for(shape const& dims) const requires erased<C> {
+    return dense(dims) ? capabilities_of(identity(), dims) : codec_.capabilities_for(dims);
+  }
+
+  template <class In, executor E>
+  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+    return detail::states<detail::replicated_part, replicated_of<C, In, E>>{
+        {pith::make_replicated<In>(exec, codec_, id, unless_dense(dims))}};
+  }
+  template <class In, executor E>
+  auto make_local(E const& exec, shape const& dims) const {
+    return detail::states<detail::local_part, local_of<C, In, E>>{
+        {pith::make_local<In>(exec, codec_, unless_dense(dims))}};
+  }
+
+  template <class In>
+  std::size_t payload_bytes(shape const& dims) const {
+    return dense(dims) ? value_bytes<In>(dims.n) : pith::payload_bytes<In>(codec_, dims);
+  }
+  template <class In>
+  void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const {
+    if (dense(dims)) return visitor.piece({0, payload_bytes<In>(dims)});
+    detail::visit_pieces<In>(codec_, dims, visitor);
+  }
+  template <class In, executor E>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return dense(dims) ? 0 : detail::scratch_bytes<In>(codec_, exec, dims);
+  }
+  template <class In, executor E>
+    requires codec<C, In, E>
+  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
+                      span_on<E, std::byte> payload, auto const& replicated, auto& local, workspace_on<E>& ws) const {
+    if (dense(dims)) return exec.copy(payload.data(), x.data, payload.size());
+    detail::encode_payload<In>(codec_, exec, id, dims, x, payload, inside(replicated), inside(local), ws);
+  }
+  template <class In, executor E>
+    requires codec<C, In, E>
+  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                      values_on<E, In> x, auto const& replicated, workspace_on<E>& ws) const {
+    if (dense(dims)) return exec.copy(x.data, payload.data(), payload.size());
+    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, inside(replicated), ws);
+  }
+
+  unsigned rounds(shape const& dims, unsigned ranks) const {
+    return dense(dims) ? 1 : detail::rounds(codec_, dims, ranks);
+  }
+  template <class In>
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    return dense(dims) ? detail::transfer_of<In>(identity(), r, dims, ranks)
+                       : detail::transfer_of<In>(codec_, r, dims, ranks);
+  }
+  template <class In, executor E>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
+    return dense(dims) ? detail::exchange_scratch_bytes<In>(identity(), exec, dims, ranks)
+                       : detail::exchange_scratch_bytes<In>(codec_, exec, dims, ranks);
+  }
+  template <class In, executor E>
+    requires exchangeable<C, In, E>
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               values_on<E, In const> x, span_on<E, std::byte> out, auto const& replicated, auto& local,
+               workspace_on<E>& ws) const {
+    if (dense(dims))
+      return detail::produce<In>(identity(), exec, id, dims, ranks, round, x, out, detail::nothing, detail::nothing,
+                                 ws);
+    detail::produce<In>(codec_, exec, id, dims, ranks, round, x, out, inside(replicated), inside(local), ws);
+  }
+  template <class In, executor E>
+    requires exchangeable<C, In, E>
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+              values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
+    if (dense(dims))
+      return detail::absorb<In>(identity(), exec, id, dims, ranks, round, in, x, detail::nothing, detail::nothing, ws);
+    detail::absorb<In>(codec_, exec, id, dims, ranks, round, in, x, inside(replicated), inside(local), ws);
+  }
+
+ private:
+  friend base;
+
+  bypass with(C codec) const { return bypass(std::move(codec), least_); }
+  bool dense(shape const& dims) const { return dims.n < least_; }
+  shape unless_dense(shape const& dims) const { return dense(dims) ? shape{} : dims; }
+
+  std::uint64_t least_;
+};
+
+template <class C>
+bypass(C) -> bypass<C>;
+template <class C>
+bypass(C, std::uint64_t) -> bypass<C>;
+
+}  // namespace pith::inline v0

@@ -1,0 +1,221 @@
+// pith/codec/capability.hpp — what a codec promises, as numbers and laws.
+#pragma once
+
+#include <pith/core/call.hpp>
+
+#include <concepts>
+#include <optional>
+#include <type_traits>
+
+namespace pith::inline v0 {
+
+/// How payloads may be summed in flight, x_i being the input of rank i of N.
+enum class sum_form {
+  none,    ///< they may not
+  encode,  ///< C(mean x_i) = mean C(x_i): the sum is decoded, then divided by N
+  decode,  ///< D(sum C(x_i / N)) = mean D(C(x_i)): inputs are divided by N, so narrow sums fit; D may be affine
+};
+
+/// E D(C(x)) = x and E|D(C(x)) - x|^2 <= omega |x|^2.
+template <class S>
+concept unbiased = requires(S const& s, shape const& dims) {
+  { s.omega(dims) } -> std::same_as<double>;
+};
+
+/// E|D(C(x)) - x|^2 <= (1 - delta) |x|^2.
+template <class S>
+concept contractive = requires(S const& s, shape const& dims) {
+  { s.delta(dims) } -> std::same_as<double>;
+};
+
+/// |D(C(x)) - x| <= error_bound for each element.
+template <class S>
+concept absolute = requires(S const& s, shape const& dims) {
+  { s.error_bound(dims) } -> std::same_as<double>;
+};
+
+/// D(C(x)) is the orthogonal projection of x on a subspace that x may choose: |x|^2 = |D(C(x))|^2 + |x - D(C(x))|^2.
+template <class S>
+concept projection = requires {
+  requires std::remove_cvref_t<S>::is_projection;
+};
+
+/// D embeds values isometrically, |D(y) - D(z)| = |y - z|, so that the errors of later stages keep their size.
+template <class S>
+concept isometric = requires {
+  requires std::remove_cvref_t<S>::is_isometric;
+};
+
+/// |C(x)| = |x|, D(C(x)) = x and |D(y) - D(z)| <= |y - z|: the errors of later stages do not grow. It need not
+/// be isometric: C may add padding, which D cuts off.
+template <class S>
+concept rotation = requires {
+  requires std::remove_cvref_t<S>::is_rotation;
+};
+
+/// Values may be summed in flight; there is no side information.
+template <class S>
+concept summable = requires {
+  requires std::remove_cvref_t<S>::sums != sum_form::none;
+};
+
+/// D is affine, D(y) = A y + D(0): what a rank contributes to D(sum) is known from two decodings, not from one.
+template <class S>
+concept affine = requires {
+  requires std::remove_cvref_t<S>::is_affine;
+};
+
+/// The count of emitted values depends on the data; it begins the side information, and the output shape bounds it.
+template <class S>
+concept variable_rate = requires {
+  requires std::remove_cvref_t<S>::is_variable_rate;
+};
+
+template <class S>
+concept fixed_rate = !variable_rate<S>;
+
+/// How the size of what a codec emits varies.
+enum class rate_form {
+  fixed,     ///< it does not
+  variable,  ///< with the data, up to a capacity
+  bounded,   ///< so, and shape::capacity bounds it: what exceeds it is left out
+  fed_back,  ///< so, and what is left out waits for the next step
+};
+
+template <class S>
+constexpr rate_form rate_form_of() {
+  if constexpr (requires { std::remove_cvref_t<S>::rates; }) {
+    return std::remove_cvref_t<S>::rates;
+  } else {
+    return variable_rate<S> ? rate_form::variable : rate_form::fixed;
+  }
+}
+
+namespace detail {
+
+/// Of a | b: room is for one stage.
+constexpr rate_form joined_rate(rate_form a, rate_form b) {
+  if (a == rate_form::fixed) return b;
+  return b == rate_form::fixed ? a : rate_form::variable;
+}
+/// With feedback around it.
+constexpr rate_form fed_back_rate(rate_form form) { return form == rate_form::bounded ? rate_form::fed_back : form; }
+
+}  // namespace detail
+
+/// The same codec at another rate. Its states are of the same types and, unless it says states_follow_rate(), of the same
+/// sizes: then they go on.
+template <class S>
+concept rate_adjustable = requires(S const& s, double rate) {
+  { s.at(rate) } -> std::same_as<std::remove_cvref_t<S>>;
+};
+
+namespace detail {
+
+/// Whether states at another rate have other sizes, so that they cannot go on.
+template <class S>
+bool states_follow_rate(S const& s) {
+  if constexpr (requires {
+                  { s.states_follow_rate() } -> std::same_as<bool>;
+                }) {
+    return s.states_follow_rate();
+  } else {
+    return false;
+  }
+}
+
+/// Whether there is a rate to adjust: what is erased knows at run time only.
+template <class S>
+bool has_rate(S const& s) {
+  if constexpr (requires {
+                  { s.has_rate() } -> std::same_as<bool>;
+                }) {
+    return s.has_rate();
+  } else {
+    return rate_adjustable<S>;
+  }
+}
+
+}  // namespace detail
+
+/// C_b(C_a(x)) = C_b(x) for b of a smaller rate: a payload can be compressed further.
+template <class S>
+concept nestable = requires {
+  requires std::remove_cvref_t<S>::is_nestable;
+};
+
+/// Equal payload and state bytes on all executors, instruction sets and compilers.
+template <class S>
+concept reproducible = requires {
+  requires std::remove_cvref_t<S>::is_reproducible;
+};
+
+/// What it keeps is for an exchange of its own: encode and decode do without, so that in a chain it keeps nothing.
+template <class S>
+concept keeps_for_exchange = requires {
+  requires std::remove_cvref_t<S>::keeps_for_exchange;
+};
+
+/// A collective whose rounds are those of a chain that it ends, where all stages before it are summable. It reads x
+/// only where it produces, and says what a rank contributed.
+template <class S>
+concept sums_in_chains = requires {
+  requires std::remove_cvref_t<S>::sums_in_chains;
+};
+
+/// Capabilities of a codec whose type is known at run time only.
+struct capabilities {
+  std::optional<double> omega, delta, error_bound;
+  bool projection = false, isometric = false, rotation = false, reproducible = false, affine = false;
+  sum_form sums = sum_form::none;
+  rate_form rates = rate_form::fixed;
+
+  /// delta, which an unbiased codec has too where omega < 1: it is 1 - omega.
+  std::optional<double> contraction() const { return delta ? delta : omega ? std::optional(1 - *omega) : std::nullopt; }
+};
+
+namespace detail {
+
+/// delta of a | b behind an isometric projection of delta a. Where b does not contract, the worst x lies within what a
+/// keeps.
+constexpr double joined_delta(double a, double b) { return b < 0 ? b : a * b; }
+
+}  // namespace detail
+
+/// Its capabilities are found by asking.
+template <class S>
+concept erased = requires(S const& s, shape const& dims) {
+  { s.capabilities_for(dims) } -> std::same_as<capabilities>;
+};
+
+template <class S>
+constexpr sum_form sum_form_of() {
+  if constexpr (summable<S>) {
+    return std::remove_cvref_t<S>::sums;
+  } else {
+    return sum_form::none;
+  }
+}
+
+/// The capabilities of any codec, for tables, messages and run-time composition.
+template <class S>
+capabilities capabilities_of(S const& s, shape const& dims) {
+  if constexpr (erased<S>) {
+    return s.capabilities_for(dims);
+  } else {
+    auto of = capabilities();
+    if constexpr (unbiased<S>) of.omega = s.omega(dims);
+    if constexpr (contractive<S>) of.delta = s.delta(dims);
+    if constexpr (absolute<S>) of.error_bound = s.error_bound(dims);
+    of.projection = projection<S>;
+    of.isometric = isometric<S>;
+    of.rotation = rotation<S>;
+    of.reproducible = reproducible<S>;
+    of.affine = affine<S>;
+    of.sums = sum_form_of<S>();
+    of.rates = rate_form_of<S>();
+    return of;
+  }
+}
+
+}  // namespace pith::inline v0

@@ -1,0 +1,224 @@
+// pith/codec/codec.hpp — a codec turns values into the bytes of a payload and back; every stage is one.
+#pragma once
+
+#include <pith/codec/stage.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+inline constexpr std::size_t section_alignment = 8;  ///< of a payload's sections: values, then side information
+
+template <class C, class In, class E>
+concept has_payload = requires(C const& c, E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
+                               values_on<E, In> to, span_on<E, std::byte> out, span_on<E, std::byte const> payload,
+                               replicated_of<C, In, E> const& replicated, local_of<C, In, E>& local,
+                               workspace_on<E>& ws) {
+  { c.name() } -> std::convertible_to<std::string>;
+  { c.template payload_bytes<In>(dims) } -> std::same_as<std::size_t>;
+  { c.encode_payload(exec, id, dims, x, out, replicated, local, ws) } -> std::same_as<void>;
+  { c.decode_payload(exec, id, dims, payload, to, replicated, ws) } -> std::same_as<void>;
+};
+
+}  // namespace detail
+
+/// Sizes, encode and decode in bytes. A stage is a codec whose payload is its values and then its side information.
+template <class C, class In, class E>
+concept codec = executor<E> &&(stage<C, In, E> || detail::has_payload<std::remove_cvref_t<C>, In, E>);
+
+/// The bytes of a payload: a bound that is known on the host.
+template <class In, class C>
+constexpr std::size_t payload_bytes(C const& c, shape const& dims) {
+  if constexpr (requires { c.template payload_bytes<In>(dims); }) {
+    return c.template payload_bytes<In>(dims);
+  } else {
+    auto const values = value_bytes<output_of<C, In>>(detail::output_shape(c, dims).n);
+    auto const side = detail::side_bytes<In>(c, dims);
+    return side == 0 ? values : detail::align_up(values, detail::section_alignment) + side;
+  }
+}
+
+namespace detail {
+
+/// The sections of a stage's payload.
+template <class Out, class E, class Byte>
+auto sections(std::uint64_t n, span_on<E, Byte> payload) {
+  using element = std::conditional_t<std::is_const_v<Byte>, Out const, Out>;
+  auto const values = std::min(payload.size(), align_up(value_bytes<Out>(n), section_alignment));
+  auto* words = reinterpret_cast<typename storage<element>::word*>(payload.data());
+  return encoded_on<E, element>{{words, n, nullptr}, payload.subspan(values)};
+}
+
+/// Bytes between sections are zero, so that equal calls give equal payloads.
+template <class E>
+void clear_padding(E const& exec, span_on<E, std::byte> section, std::size_t used) {
+  if (used < section.size()) exec.fill(section.data() + used, std::byte{}, section.size() - used);
+}
+
+template <class In, class C, class E, class Agreed, class Local>
+void encode_payload(C const& c, E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
+                    span_on<E, std::byte> payload, Agreed const& replicated, Local& local, workspace_on<E>& ws) {
+  if constexpr (has_payload<C, In, E>) {
+    auto const scope = ws.mark();
+    c.encode_payload(exec, id, dims, x, payload, replicated, local, ws);
+  } else {
+    auto const n = output_shape(c, dims).n;
+    auto const y = sections<output_of<C, In>, E, std::byte>(n, payload);
+    clear_padding<E>(exec, payload.first(payload.size() - y.side.size()), value_bytes<output_of<C, In>>(n));
+    encode<In>(c, exec, id, dims, x, y, replicated, local, ws);
+  }
+}
+
+/// An engine that takes its values from a source, and tells it what was sent. A chain of stages that are known at run
+/// time only does so for its payload.
+template <class C, class In, class E, class Source>
+concept encodes_from = requires(C const& c, E const& exec, call const& id, shape const& dims, Source const& from,
+                                encoded_on<E, output_of<C, In>> y, workspace_on<E>& ws) {
+  { c.template encode_from<In>(exec, id, dims, from, y, ws) } -> std::same_as<void>;
+};
+template <class C, class In, class E, class Source>
+concept encodes_payload_from = requires(C const& c, E const& exec, call const& id, shape const& dims,
+                                        Source const& from, span_on<E, std::byte> payload,
+                                        replicated_of<C, In, E> const& replicated, local_of<C, In, E>& local,
+                                        workspace_on<E>& ws) {
+  { c.encode_payload_from(exec, id, dims, from, payload, replicated, local, ws) } -> std::same_as<void>;
+};
+
+/// A sparsifier that picks from a source: what the stage behind it makes of the picks, it tells the source.
+template <class S, class In, class E, class Source>
+concept selects_from = requires(S const& s, E const& exec, shape const& dims, Source const& from,
+                                span_on<E, std::byte> side, In const* sent, workspace_on<E>& ws) {
+  s.select_from(exec, dims, from, s.template make_selected<In>(dims, ws), side, ws);
+  s.write_back(exec, dims, from, s.template make_selected<In>(dims, ws), sent);
+};
+
+/// Whether it can for this shape: a chain cannot where blocks would cut its tiles.
+template <class E, class C>
+constexpr bool can_encode_from(C const& c, shape const& dims) {
+  if constexpr (requires { c.template can_encode_from<E>(dims); }) {
+    return c.template can_encode_from<E>(dims);
+  } else {
+    return true;
+  }
+}
+
+template <class In, class Source, class C, class E>
+std::size_t scratch_bytes_from(C const& c, E const& exec, shape const& dims) {
+  if constexpr (requires { c.template scratch_bytes_from<In, E, Source>(exec, dims); }) {
+    return c.template scratch_bytes_from<In, E, Source>(exec, dims);
+  } else {
+    return scratch_bytes<In>(c, exec, dims);
+  }
+}
+
+template <class In, class C, class E, class Source, class Agreed, class Local>
+void encode_payload_from(C const& c, E const& exec, call const& id, shape const& dims, Source const& from,
+                         span_on<E, std::byte> payload, [[maybe_unused]] Agreed const& replicated,
+                         [[maybe_unused]] Local& local, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  if constexpr (encodes_payload_from<C, In, E, Source>) {
+    c.encode_payload_from(exec, id, dims, from, payload, replicated, local, ws);
+  } else {
+    auto const n = output_shape(c, dims).n;
+    auto const y = sections<output_of<C, In>, E, std::byte>(n, payload);
+    clear_padding<E>(exec, payload.first(payload.size() - y.side.size()), value_bytes<output_of<C, In>>(n));
+    c.template encode_from<In>(exec, id, dims, from, y, ws);
+  }
+}
+
+template <class In, class C, class E, class Agreed>
+void decode_payload(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                    values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
+  if constexpr (has_payload<C, In, E>) {
+    auto const scope = ws.mark();
+    c.decode_payload(exec, id, dims, payload, x, replicated, ws);
+  } else {
+    auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, dims).n, payload);
+    decode<In>(c, exec, id, dims, y, x, replicated, ws);
+  }
+}
+
+/// An engine that adds up the values of all ranks in one pass, and a chain that ends in one behind stages that decode
+/// linearly and alike; a chain known at run time does so for payloads.
+template <class C, class In, class E>
+concept sums_parts = requires(C const& c, E const& exec, call const& id, shape const& dims,
+                              parts_on<E, output_of<C, In>> in, accum<In> factor, values_on<E, In> x,
+                              workspace_on<E>& ws) {
+  { c.decode_sum(exec, id, dims, in, factor, x, ws) } -> std::same_as<void>;
+};
+template <class C, class In, class E>
+concept sums_payloads = requires(C const& c, E const& exec, call const& id, shape const& dims,
+                                 span_on<E, std::byte const> in, accum<In> factor, values_on<E, In> x,
+                                 replicated_of<C, In, E> const& replicated, workspace_on<E>& ws) {
+  { c.sums_payloads() } -> std::same_as<bool>;
+  { c.decode_sum_payloads(exec, id, dims, in, std::size_t{}, 1u, factor, x, replicated, ws) } -> std::same_as<void>;
+};
+
+/// Whether decode_sum does it.
+template <class In, class E, class C>
+bool has_decode_sum(C const& c) {
+  if constexpr (sums_payloads<C, In, E>) {
+    return c.sums_payloads();
+  } else {
+    return sums_parts<C, In, E>;
+  }
+}
+
+/// x = factor times the sum of the ranks' payloads, which lie `stride` bytes apart, added in rank order.
+template <class In, class C, class E, class Agreed>
+void decode_sum(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
+                std::size_t stride, unsigned ranks, accum<In> factor, values_on<E, In> x,
+                [[maybe_unused]] Agreed const& replicated, workspace_on<E>& ws) {
+  if constexpr (sums_payloads<C, In, E>) {
+    c.decode_sum_payloads(exec, id, dims, in, stride, ranks, factor, x, replicated, ws);
+  } else {
+    auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, dims).n, in);
+    c.decode_sum(exec, id, dims, parts_on<E, output_of<C, In>>{y, stride, ranks}, factor, x, ws);
+  }
+}
+
+/// An engine whose decode_sum gives what most ranks say, which is no sum.
+template <class C>
+concept votes = requires {
+  requires C::is_vote;
+};
+/// One whose sum the stages before it may decode.
+template <class C, class In, class E>
+concept adds_parts = sums_parts<C, In, E> && !votes<C>;
+
+/// Multiplies what a codec feeds back, if it does, by a factor: the loss scale or the learning rate changed.
+template <class C, class E, class Agreed, class Local>
+void rescale_state(C const& c, E const& exec, double factor, Agreed& replicated, Local& local) {
+  if constexpr (requires { c.rescale(exec, factor, replicated, local); }) c.rescale(exec, factor, replicated, local);
+}
+
+/// Whether what is decoded is what was encoded, for this shape: then there is nothing to feed back.
+template <class C>
+constexpr bool is_lossless(C const& c, shape const& dims) {
+  if constexpr (requires {
+                  { c.is_lossless(dims) } -> std::same_as<bool>;
+                }) {
+    return c.is_lossless(dims);
+  } else {
+    return false;
+  }
+}
+
+/// Whether a codec that is exact is so at this rate only: then what is fed back must have its place.
+template <class C>
+constexpr bool may_be_lossy(C const& c, shape const& dims) {
+  if constexpr (requires {
+                  { c.may_be_lossy(dims) } -> std::same_as<bool>;
+                }) {
+    return c.may_be_lossy(dims);
+  } else {
+    return !is_lossless(c, dims);
+  }
+}
+
+}  // namespace detail
+}  // namespace pith::inline v0

@@ -1,0 +1,218 @@
+// pith/codec/compact.hpp — a payload of variable rate cut down to what it uses, and back.
+#pragma once
+
+#include <pith/codec/chain.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// Bytes [at, at + used) of a payload.
+struct payload_piece {
+  std::size_t at, used;
+};
+
+/// What a stage that says nothing else uses: as many values as it counts, and all of its side information.
+template <class S>
+std::uint64_t used_values(S const& s, shape const& dims, std::uint64_t count) {
+  if constexpr (requires { s.used_values(dims, count); }) {
+    return s.used_values(dims, count);
+  } else {
+    return std::min(count, output_shape(s, dims).n);
+  }
+}
+template <class In, class S>
+std::size_t used_side_bytes(S const& s, shape const& dims, std::uint64_t count) {
+  if constexpr (requires { s.template used_side_bytes<In>(dims, count); }) {
+    return s.template used_side_bytes<In>(dims, count);
+  } else if constexpr (requires { s.used_side_bytes(dims, count); }) {
+    return s.used_side_bytes(dims, count);
+  } else {
+    return side_bytes<In>(s, dims);
+  }
+}
+
+/// The values and the bytes of its side information that a stage uses.
+struct stage_use {
+  std::uint64_t values;
+  std::size_t side;
+};
+
+/// What a stage uses whose side information begins at byte `side` of the payload. `read(at, cut, most)` is the count at byte
+/// `at` of the payload, which is byte `cut` of the sealed one; the stage writes none above `most`.
+template <class In, class S, class Read>
+stage_use used_of(S const& s, shape const& dims, [[maybe_unused]] std::size_t side, [[maybe_unused]] std::size_t cut,
+                  [[maybe_unused]] Read const& read) {
+  auto const most = output_shape(s, dims).n;
+  if constexpr (variable_rate<S>) {
+    auto const offset = count_offset<In>(s, dims);
+    auto const count = read(side + offset, cut + offset, most);
+    return {used_values(s, dims, count), used_side_bytes<In>(s, dims, count)};
+  } else {
+    return {most, side_bytes<In>(s, dims)};
+  }
+}
+
+/// The used pieces of stages' payload, side information first: each begins with what tells how long it is.
+template <class In, class Read>
+class used_pieces {
+ public:
+  used_pieces(Read const& read, std::size_t values) : read_(read), side_(values) {}
+
+  template <class... S>
+  auto of(shape const& dims, S const&... stages) {
+    auto pieces = std::array<payload_piece, sizeof...(S) + 1>();
+    add<In>(pieces.data(), dims, stages...);
+    return pieces;
+  }
+
+ private:
+  template <class T, class S, class... Rest>
+  void add(payload_piece* to, shape const& dims, S const& s, Rest const&... rest) {
+    auto const used = used_of<T>(s, dims, side_, cut_, read_);
+    *to = {side_, used.side};
+    side_ += align_up(side_bytes<T>(s, dims), section_alignment);
+    cut_ += used.side;
+    if constexpr (sizeof...(Rest) > 0) {
+      add<output_of<S, T>>(to + 1, output_shape(s, dims), rest...);
+    } else {
+      to[1] = {0, value_bytes<output_of<S, T>>(used.values)};
+    }
+  }
+
+  Read const& read_;
+  std::size_t side_, cut_ = 0;
+};
+
+template <class C>
+concept feeds_back = requires(C const& c) {
+  c.codec();
+  c.policy();
+};
+
+/// The used pieces of any codec's payload; of one that does not say more, the whole.
+template <class In, class C, class Read>
+auto pieces_of(C const& c, shape const& dims, Read const& read) {
+  if constexpr (feeds_back<C>) {
+    return pieces_of<accum<In>>(c.codec(), dims, read);
+  } else if constexpr (variable_rate<C> && requires { typename output_of<C, In>; }) {
+    auto const values = align_up(value_bytes<output_of<C, In>>(output_shape(c, dims).n), section_alignment);
+    return std::apply([&](auto const&... s) { return used_pieces<In, Read>(read, values).of(dims, s...); },
+                      stages_of(c));
+  } else {
+    return std::array{payload_piece{0, payload_bytes<In>(c, dims)}};
+  }
+}
+
+/// A count in the executor's memory; waits for it.
+template <class E>
+std::uint32_t read_count(E const& exec, span_on<E, std::byte const> bytes, std::size_t at) {
+  std::uint32_t count = 0;
+  require(at + sizeof(count) <= bytes.size(), "unseal: sealed must have at least ", at + sizeof(count), " bytes, got ",
+          bytes.size());
+  exec.download(&count, bytes.data() + at, sizeof(count));
+  return count;
+}
+
+template <class In, class E, class C>
+auto pieces_in(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
+  auto const size = payload_bytes<In>(codec, dims);
+  require(payload.size() >= size, "seal: payload must have at least ", size, " bytes, got ", payload.size());
+  return pieces_of<In>(codec, dims,
+                       [&](std::size_t at, auto...) { return read_count<E>(exec, payload.first(size), at); });
+}
+
+/// Is asked for the count at byte `at` of a payload, which the codec writes at most as `most`, and hears of its used
+/// pieces: for codecs whose type is known at run time only, and those that put something around others.
+class piece_visitor {
+ public:
+  virtual std::uint32_t count(std::size_t at, std::uint64_t most) = 0;
+  virtual void piece(payload_piece const& used) = 0;
+
+ protected:
+  ~piece_visitor() = default;
+};
+
+template <class In, class C>
+void visit_pieces(C const& c, shape const& dims, piece_visitor& visitor) {
+  if constexpr (requires { c.template visit_pieces<In>(dims, visitor); }) {
+    c.template visit_pieces<In>(dims, visitor);
+  } else if constexpr (feeds_back<C>) {
+    visit_pieces<accum<In>>(c.codec(), dims, visitor);
+  } else {
+    auto const read = [&](std::size_t at, std::size_t, std::uint64_t most) { return visitor.count(at, most); };
+    for (auto const& used : pieces_of<In>(c, dims, read)) visitor.piece(used);
+  }
+}
+
+/// Adds up the used pieces of a payload.
+template <class E>
+class used_counter final : public piece_visitor {
+ public:
+  used_counter(E const& exec, span_on<E, std::byte const> payload) : exec_(exec), payload_(payload) {}
+
+  std::uint32_t count(std::size_t at, std::uint64_t) override { return read_count<E>(exec_, payload_, at); }
+  void piece(payload_piece const& used) override { bytes_ += used.used; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  E const& exec_;
+  span_on<E, std::byte const> payload_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace detail
+
+/// The bytes of a payload that hold something, which `seal` keeps: fewer than payload_bytes where the rate varies. Of a
+/// codec whose type is known at run time only, `seal` keeps all. Waits for the payload; nothing here can be captured in a
+/// graph.
+template <real In, executor E, class C>
+std::size_t used_bytes(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
+  auto const size = payload_bytes<In>(codec, dims);
+  detail::require(payload.size() >= size, "used_bytes: payload must have at least ", size, " bytes, got ",
+                  payload.size());
+  auto used = detail::used_counter<E>(exec, payload.first(size));
+  detail::visit_pieces<In>(codec, dims, used);
+  return used.bytes();
+}
+
+/// Copies what a payload uses to the beginning of `sealed`, which has at least used_bytes; its size.
+template <real In, executor E, class C>
+std::size_t compact(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload,
+                    span_on<E, std::byte> compacted) {
+  std::size_t done = 0;
+  for (auto const& piece : detail::pieces_in<In>(exec, codec, dims, payload)) {
+    detail::require(piece.used <= compacted.size() - done, "seal: sealed must have at least ", done + piece.used,
+                    " bytes, got ", compacted.size(), ": allocate used_bytes");
+    exec.copy(compacted.data() + done, payload.data() + piece.at, piece.used);
+    done += piece.used;
+  }
+  return done;
+}
+
+/// The payload that was sealed, byte for byte; std::invalid_argument if `sealed` is shorter than it says.
+template <real In, executor E, class C>
+void expand(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> compacted,
+            span_on<E, std::byte> payload) {
+  auto const size = payload_bytes<In>(codec, dims);
+  detail::require(payload.size() >= size, "unseal: payload must have at least ", size, " bytes, got ", payload.size());
+  auto const pieces = detail::pieces_of<In>(codec, dims, [&](std::size_t, std::size_t cut, std::uint64_t) {
+    return detail::read_count<E>(exec, compacted, cut);
+  });
+  exec.fill(payload.data(), std::byte{}, size);
+  std::size_t done = 0;
+  for (auto const& piece : pieces) {
+    detail::require(piece.used <= compacted.size() - done, "unseal: sealed must have at least ", done + piece.used,
+                    " bytes, got ", compacted.size());
+    exec.copy(payload.data() + piece.at, compacted.data() + done, piece.used);
+    done += piece.used;
+  }
+}
+
+}  // namespace pith::inline v0

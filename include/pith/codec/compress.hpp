@@ -1,0 +1,224 @@
+// pith/codec/compress.hpp — what a codec needs for one tensor, and the verbs compress and decompress.
+#pragma once
+
+#include <pith/codec/detail/fed_back.hpp>
+#include <pith/codec/explain.hpp>
+#include <pith/codec/rounds.hpp>
+#include <pith/core/detail/float_environment.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace pith::inline v0 {
+
+/// Whose tensor a state belongs to: all that randomness depends on but the step.
+struct tensor_id {
+  std::uint64_t seed = 0;
+  std::uint32_t tensor = 0;  ///< below 2^24
+  std::uint16_t rank = 0;
+};
+
+namespace detail {
+
+struct advance {
+  std::uint64_t* step;
+  PITH_HD void operator()(std::uint64_t) const { ++*step; }
+};
+
+}  // namespace detail
+
+/// What codec `C` keeps for one tensor on one rank: agreed and local parts, and the step, in E's memory.
+template <class In, class C, executor E>
+class codec_state {
+ public:
+  using element = In;
+
+  codec_state(E const& exec, C const& codec, shape const& dims, tensor_id const& whose)
+      : dims_(dims),
+        whose_(whose),
+        step_(exec, 1),
+        arrived_(exec, 1),
+        replicated_(make_replicated<In>(exec, codec, id(), dims)),
+        local_(make_local<In>(exec, codec, dims)) {
+    detail::require(whose.tensor < 1u << 24, "make_state: tensor must be below 2^24, got ", whose.tensor);
+  }
+
+  shape const& dims() const { return dims_; }
+  tensor_id const& whose() const { return whose_; }
+  auto& replicated() { return replicated_; }
+  auto& local() { return local_; }
+
+  /// Where the steps that have begun are counted.
+  std::uint64_t* steps() const { return step_.data(); }
+  /// The call of this rank in this step.
+  call id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0, arrived_.data()}; }
+
+  /// The next step begins: it draws other random numbers.
+  void advance(E const& exec) { exec.for_each_index(1, detail::advance{step_.data()}); }
+
+  /// Goes on with the states that were made for codec `next` of the same tensor: at this step, with what `own` fed back
+  /// if `next` feeds back the same.
+  void become(C const& own, C const& next, codec_state made) {
+    detail::fed_back_in(own, replicated_, local_).swap_with(detail::fed_back_in(next, made.replicated_, made.local_));
+    replicated_ = std::move(made.replicated_);
+    local_ = std::move(made.local_);
+  }
+
+  void fields(field_visitor& f) {
+    f(step_);
+    replicated_.fields(f);
+    f.local(local_);
+  }
+
+ private:
+  shape dims_;
+  tensor_id whose_;
+  buffer<std::uint64_t, E> step_;
+  buffer<std::uint32_t, E> arrived_;
+  replicated_of<C, In, E> replicated_;
+  local_of<C, In, E> local_;
+};
+
+/// Everything that `codec` must remember for a tensor of shape `dims`; allocates, so do it once.
+template <class In, executor E, class C>
+codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dims, tensor_id const& whose = {}) {
+  static_assert(real<In>, "pith: the elements of a gradient are float, double, half or bfloat16");
+  static_assert(
+      !real<In> || exchangeable<C, In, E>,
+      "pith: make_state<In>(exec, c, shape) needs a codec c of In: a stage (ask pith::explain_stage<C, In>()), "
+      "error_feedback(c), bypass(c, n) or a collective");
+  return {exec, codec, dims, whose};
+}
+
+/// The workspace bytes that compress, decompress and all_reduce_mean need over `ranks` ranks; the default is for the
+/// first two.
+template <class In, class C, executor E>
+std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims, unsigned ranks = 0) {
+  auto most = detail::scratch_bytes<In>(codec, exec, dims);
+  if (ranks > 0) {
+    most = std::max(most, detail::exchange_scratch_bytes<In>(codec, exec, dims, ranks));
+    std::size_t moving = 0;
+    for (unsigned r = 0; r < detail::rounds(codec, dims, ranks); ++r) {
+      auto const moves = detail::transfer_of<In>(codec, r, dims, ranks);
+      auto const piece = detail::padded_bytes(moves);
+      auto const out = piece * detail::pieces(moves.how, moves.among.ranks(ranks));
+      auto const in = piece * detail::arrivals(moves.how, moves.among.ranks(ranks));
+      moving = std::max(moving, scratch_for<std::byte>(out) + scratch_for<std::byte>(in));
+    }
+    most += moving;
+  }
+  return most + detail::scratch_alignment;
+}
+
+namespace detail {
+
+inline void require_size(char const* verb, char const* what, std::size_t expected, std::size_t got,
+                         char const* unit = " elements") {
+  require(expected == got, verb, ": ", what, " must have ", expected, unit, ", got ", got);
+}
+inline void require_room(char const* verb, std::size_t expected, std::size_t got) {
+  require(got >= expected, verb, ": payload must have at least ", expected, " bytes, got ", got);
+}
+/// For encoding and for decoding.
+template <class In, class C, executor E>
+void require_scratch(char const* verb, E const& exec, C const& codec, shape const& dims, workspace_on<E> const& ws) {
+  ws.require(verb, "workspace_bytes", workspace_bytes<In>(exec, codec, dims));
+}
+inline void require_aligned(char const* verb, char const* what, void const* at) {
+  auto const beyond = reinterpret_cast<std::uintptr_t>(at) % section_alignment;
+  require(beyond == 0, verb, ": ", what, " must be aligned to 8 bytes, got an address ", beyond, " bytes off");
+}
+
+template <class S, class C, class E>
+inline constexpr bool is_state_for = false;
+template <class In, class C, class E>
+inline constexpr bool is_state_for<codec_state<In, C, E>, C, E> = true;
+
+/// A verb of codec C on E may read, or write, a gradient X by a state S.
+template <class X, class S, class C, class E>
+concept readable_by = is_state_for<S, C, E> && std::convertible_to<X, span_on<E, typename S::element const>>;
+template <class X, class S, class C, class E>
+concept writable_by = is_state_for<S, C, E> && std::convertible_to<X, span_on<E, typename S::element>>;
+
+template <class X, class E>
+inline constexpr bool is_elsewhere = false;
+template <class T, memory_space Space, class E>
+inline constexpr bool is_elsewhere<span<T, Space>, E> = !std::same_as<Space, space_of<E>>;
+
+/// Fails to compile with what a verb of codec C on E cannot take: its gradient X or its state S.
+template <class X, class S, class C, class E>
+constexpr void explain_arguments() {
+  static_assert(is_state_for<S, C, E>,
+                "pith: the state was made for another codec or executor: pass what make_state<In>(exec, codec, shape) "
+                "returned for these");
+  if constexpr (is_elsewhere<std::remove_cvref_t<X>, E>) {
+    explain_space<E, typename std::remove_cvref_t<X>::space>();
+  } else {
+    static_assert(!is_state_for<S, C, E>,
+                  "pith: the gradient has other elements than its state, or is const where it is written: for a "
+                  "gradient of In the state is make_state<In>(exec, codec, shape)");
+  }
+}
+
+}  // namespace detail
+
+/// Begins the state's next step and encodes `x` into the first payload_bytes<In>(codec, dims) bytes of `payload`, which
+/// lies at a multiple of 8 bytes.
+template <class In, executor E, class C>
+void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> const> x,
+              span_on<E, std::byte> payload, codec_state<In, C, E>& state, workspace_on<E>& ws) {
+  auto const environment = detail::default_float_environment();
+  auto const& dims = state.dims();
+  auto const size = payload_bytes<In>(codec, dims);
+  detail::require_size("compress", "x", dims.n, x.size());
+  detail::require_room("compress", size, payload.size());
+  detail::require_aligned("compress", "payload", payload.data());
+  detail::require_states(codec, state.replicated(), state.local());
+  detail::require_scratch<In>("compress", exec, codec, dims, ws);
+  state.advance(exec);
+  detail::encode_payload<In>(codec, exec, state.id(), dims, values_on<E, In const>{x.data(), dims.n},
+                             payload.first(size), state.replicated(), state.local(), ws);
+}
+
+/// Arguments that do not fit say why.
+template <executor E, class C, class X, class Payload, class S>
+  requires(!detail::readable_by<X, S, C, E>)
+void compress(E const&, C const&, X&&, Payload&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }
+
+/// Decodes into `x` what rank `from` compressed in the state's current step; the payload lies as compress needs it.
+template <class In, executor E, class C>
+void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload,
+                span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws,
+                std::uint16_t from) {
+  auto const environment = detail::default_float_environment();
+  auto const& dims = state.dims();
+  auto const size = payload_bytes<In>(codec, dims);
+  detail::require_size("decompress", "x", dims.n, x.size());
+  detail::require_room("decompress", size, payload.size());
+  detail::require_aligned("decompress", "payload", payload.data());
+  detail::require_states(codec, state.replicated(), state.local());
+  detail::require_scratch<In>("decompress", exec, codec, dims, ws);
+  auto id = state.id();
+  id.rank = from;
+  detail::decode_payload<In>(codec, exec, id, dims, payload.first(size), values_on<E, In>{x.data(), dims.n},
+                             state.replicated(), ws);
+}
+
+/// Decodes what this rank compressed.
+template <class In, executor E, class C>
+void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload,
+                span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws) {
+  decompress(exec, codec, payload, x, state, ws, state.id().rank);
+}
+
+/// Arguments that do not fit say why.
+template <executor E, class C, class Payload, class X, class S>
+  requires(!detail::writable_by<X, S, C, E>)
+void decompress(E const&, C const&, Payload&&, X&&, S&, workspace_on<E>&, std::uint16_t = 0) {
+  detail::explain_arguments<X, S, C, E>();
+}
+
+}  // namespace pith::inline v0

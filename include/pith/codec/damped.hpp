@@ -1,0 +1,87 @@
+// pith/codec/damped.hpp — an unbiased stage, shrunk so that it contracts.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/stage.hpp>
+#include <pith/core/detail/convert.hpp>
+#include <pith/core/error.hpp>
+
+#include <string>
+#include <utility>
+
+namespace pith::inline v0 {
+
+/// Decodes what `S` encoded, times 1 / (1 + omega).
+///
+///   emits       what S emits
+///   requires    an unbiased S
+///   state       what S keeps
+///   properties  contractive with delta = 1 / (1 + omega)
+///   reference   Beznosikov, Horvath, Richtarik and Safaryan, On Biased Compression, JMLR 2023
+template <class S>
+class damped : public pipeable {
+  static_assert(
+      unbiased<S>,
+      "pith: damped(s) needs an unbiased stage s (one with omega(shape)); a contractive one needs no damping");
+
+ public:
+  template <class In>
+  using output = output_of<S, In>;
+
+  static constexpr bool is_reproducible = reproducible<S>;
+  static constexpr bool is_variable_rate = variable_rate<S>;
+  static constexpr sum_form sums = sum_form_of<S>();
+
+  explicit constexpr damped(S stage) : stage_(std::move(stage)) {}
+
+  std::string name() const { return detail::text("damped(", stage_.name(), ")"); }
+  double delta(shape const& dims) const { return factor(dims); }
+  damped at(double rate) const requires rate_adjustable<S> { return damped(stage_.at(rate)); }
+
+  constexpr shape output_shape(shape const& dims) const { return detail::output_shape(stage_, dims); }
+  template <class In>
+  constexpr std::size_t side_bytes(shape const& dims) const {
+    return detail::side_bytes<In>(stage_, dims);
+  }
+  template <class In, executor E>
+  constexpr std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return detail::scratch_bytes<In>(stage_, exec, dims);
+  }
+
+  template <class In>
+    requires variable_rate<S>
+  constexpr std::size_t count_offset(shape const& dims) const { return detail::count_offset<In>(stage_, dims); }
+
+  template <class In, executor E>
+    requires(!detail::stateless<replicated_of<S, In, E>>)
+  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+    return stage_.template make_replicated<In>(exec, id, dims);
+  }
+  template <class In, executor E>
+    requires(!detail::stateless<local_of<S, In, E>>)
+  auto make_local(E const& exec, shape const& dims) const { return stage_.template make_local<In>(exec, dims); }
+
+  template <class In, executor E, class... Rest>
+    requires stage<S, In, E>
+  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, output<In>> y,
+              Rest&... rest) const {
+    auto const& replicated = detail::pick<replicated_of<S, In, E>>(rest...);
+    auto& local = detail::pick<local_of<S, In, E>>(rest...);
+    detail::encode<In>(stage_, exec, id, dims, x, y, replicated, local, detail::pick<workspace_on<E>>(rest...));
+  }
+  template <class In, executor E, class... Rest>
+    requires stage<S, In, E>
+  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, output<In> const> y, values_on<E, In> x,
+              Rest&... rest) const {
+    auto const& replicated = detail::pick<replicated_of<S, In, E>>(rest...);
+    detail::decode<In>(stage_, exec, id, dims, y, x, replicated, detail::pick<workspace_on<E>>(rest...));
+    exec.for_each_index(x.capacity, detail::scale<In, In>{x.data, x.data, static_cast<accum<In>>(factor(dims))});
+  }
+
+ private:
+  double factor(shape const& dims) const { return 1 / (1 + stage_.omega(dims)); }
+
+  S stage_;
+};
+
+}  // namespace pith::inline v0

@@ -1,0 +1,60 @@
+// pith/codec/detail/adaptor.hpp — a codec around another one, as far as it says and does what the one inside does.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/detail/fed_back.hpp>
+#include <pith/codec/measured.hpp>
+#include <pith/codec/rounds.hpp>
+#include <pith/codec/stage.hpp>
+
+#include <concepts>
+#include <tuple>
+#include <utility>
+
+namespace pith::inline v0::detail {
+
+/// Base of a codec Self around a C that ends a pipeline: rates and measurements are those of C, and what is fed back
+/// too. Self says `with(codec)`, itself around another C; states of C come first in its own.
+template <class Self, class C>
+class adaptor : public pipeable {
+ public:
+  static constexpr bool is_terminal = true;
+  static constexpr bool is_variable_rate = variable_rate<C>;
+
+  unsigned depth() const { return detail::depth(codec_); }
+
+  bool has_rate() const { return detail::has_rate(codec_); }
+  bool states_follow_rate() const { return detail::states_follow_rate(codec_); }
+  Self at(double rate) const requires rate_adjustable<C> { return self().with(codec_.at(rate)); }
+
+  Self measuring(rate_list const& at_rates) const { return self().with(detail::measuring(codec_, at_rates)); }
+  rate_list measured_rates() const { return detail::measured_rates(codec_); }
+  double* energies_in(auto& local) const { return detail::energies_in(codec_, inside(local)); }
+
+  policy_states fed_back_in(auto& replicated, auto& local) const {
+    return detail::fed_back_in(codec_, inside(replicated), inside(local));
+  }
+  template <executor E>
+  void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
+    rescale_state(codec_, exec, factor, inside(replicated), inside(local));
+  }
+
+  void require_states(auto const& replicated, auto const& local) const {
+    detail::require_states(codec_, inside(replicated), inside(local));
+  }
+
+ protected:
+  /// Converts nothing, since an any_codec would be made of what is being copied.
+  template <std::same_as<C> T>
+  explicit adaptor(T codec) : codec_(std::move(codec)) {}
+
+  /// What C keeps, of what Self keeps.
+  static auto& inside(auto& states) { return std::get<0>(states.each); }
+
+  C codec_;
+
+ private:
+  Self const& self() const { return static_cast<Self const&>(*this); }
+};
+
+}  // namespace pith::inline v0::detail

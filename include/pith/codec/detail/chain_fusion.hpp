@@ -1,0 +1,37 @@
+// pith/codec/detail/chain_fusion.hpp — which two stages of a chain are one pass.
+#pragma once
+
+#include <pith/codec/codec.hpp>
+#include <pith/codec/detail/source.hpp>
+
+#include <concepts>
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// A transform of tiles, which a quantizer can take from fast memory ...
+template <class S, class In>
+concept transforms_tiles = requires(S const& s, call const& id, shape const& dims) {
+  s.template transformed<In>(id, dims, plain_source<In>());
+};
+/// ... and the quantizer: both together are one pass.
+template <class S, class In, class E>
+concept takes_tiles = std::same_as<In, accum<In>> && encodes_from<S, In, E, plain_source<In>> &&
+    requires(S const& s, std::uint64_t n) {
+  { s.holds_tiles(n, E::items_per_block, 1u) } -> std::same_as<bool>;
+};
+
+template <class In, class E, class... S>
+inline constexpr bool fuses_tiles = false;
+template <class In, class E, class First, class Second>
+  requires transforms_tiles<First, In> && takes_tiles<Second, In, E>
+inline constexpr bool fuses_tiles<In, E, First, Second> = true;
+
+template <class In, class E, class Source, class... S>
+inline constexpr bool fuses_picks = false;
+template <class In, class E, class Source, class First, class Second>
+  requires selects_from<First, In, E, Source> && stateless<replicated_of<Second, In, E>> &&
+      stateless<local_of<Second, In, E>>
+inline constexpr bool fuses_picks<In, E, Source, First, Second> = true;
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,65 @@
+// pith/codec/detail/chain_promises.hpp — what a chain promises, from what its stages do.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+
+#include <cstddef>
+#include <initializer_list>
+#include <tuple>
+
+namespace pith::inline v0::detail {
+
+constexpr bool all_but_last(std::initializer_list<bool> holds) {
+  for (auto i = holds.begin(); i + 1 < holds.end(); ++i) {
+    if (!*i) return false;
+  }
+  return true;
+}
+
+/// All but the last embed isometrically.
+template <class... S>
+inline constexpr bool heads_isometric = all_but_last({isometric<S>...});
+/// All but the last embed isometrically or rotate.
+template <class... S>
+inline constexpr bool heads_keep_errors = all_but_last({isometric<S> || rotation<S>...});
+/// All but the last are isometric projections of a known delta, or rotate.
+template <class... S>
+inline constexpr bool heads_project = all_but_last({(isometric<S> && projection<S> && contractive<S>) ||
+                                                    rotation<S>...});
+/// All but the last may be summed in flight.
+template <class... S>
+inline constexpr bool heads_summable = all_but_last({summable<S>...});
+/// All but the last decode what ranks sent alike and linearly, so that it may be added up before.
+template <class... S>
+inline constexpr bool heads_decode_sums = all_but_last({sum_form_of<S>() == sum_form::encode && !affine<S>...});
+template <class... S>
+using last_of = std::tuple_element_t<sizeof...(S) - 1, std::tuple<S...>>;
+
+constexpr std::size_t last_of_true(std::initializer_list<bool> holds) {
+  std::size_t last = 0;
+  for (auto i = holds.begin(); i != holds.end(); ++i) {
+    if (*i) last = static_cast<std::size_t>(i - holds.begin());
+  }
+  return last;
+}
+/// The last stage whose count varies.
+template <class... S>
+inline constexpr std::size_t last_variable = last_of_true({variable_rate<S>...});
+
+template <class... S>
+constexpr rate_form chain_rate_form() {
+  auto form = rate_form::fixed;
+  ((form = joined_rate(form, rate_form_of<S>())), ...);
+  return form;
+}
+
+template <class... S>
+constexpr sum_form chain_sum_form() {
+  if constexpr (!(summable<S> && ...)) {
+    return sum_form::none;
+  } else {
+    return ((S::sums == sum_form::decode) || ...) ? sum_form::decode : sum_form::encode;
+  }
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,77 @@
+// pith/codec/detail/chain_types.hpp — what each stage of a chain takes and keeps.
+#pragma once
+
+#include <pith/codec/stage.hpp>
+
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace pith::inline v0::detail {
+
+/// What the last stage emits, if each takes what the one before it emits.
+template <class In, class... S>
+struct chained {};
+template <class In>
+struct chained<In> {
+  using type = In;
+};
+template <class In, class First, class... Rest>
+  requires requires { typename output_of<First, In>; }
+struct chained<In, First, Rest...> : chained<output_of<First, In>, Rest...> {};
+
+/// Whether each does.
+template <class In, class E, class... S>
+struct joined : std::true_type {};
+template <class In, class E, class First, class... Rest>
+struct joined<In, E, First, Rest...> : std::false_type {};
+template <class In, class E, class First, class... Rest>
+  requires stage<First, In, E>
+struct joined<In, E, First, Rest...> : joined<output_of<First, In>, E, Rest...> {
+};
+
+template <class In, class E, class... S>
+concept fits = joined<In, E, S...>::value;
+
+/// What stage I of a chain takes.
+template <std::size_t I, class In, class... S>
+struct input_at {
+  using type = In;
+};
+template <std::size_t I, class In, class First, class... Rest>
+  requires(I > 0)
+struct input_at<I, In, First, Rest...> : input_at<I - 1, output_of<First, In>, Rest...> {};
+
+template <std::size_t I, class... S>
+using stage_at = std::tuple_element_t<I, std::tuple<S...>>;
+
+template <class... State>
+inline constexpr bool keeps_state = (!stateless<State> || ...);
+
+/// The states that a chain of `S...` keeps for values of `In`.
+template <class In, class E, class Indices, class... S>
+struct chain_states;
+template <class In, class E, std::size_t... I, class... S>
+struct chain_states<In, E, std::index_sequence<I...>, S...> {
+  template <std::size_t J>
+  using input = typename input_at<J, In, S...>::type;
+  using replicated = states<replicated_part, replicated_of<S, input<I>, E>...>;
+  using local = states<local_part, local_of<S, input<I>, E>...>;
+
+  static constexpr bool any_replicated = keeps_state<replicated_of<S, input<I>, E>...>;
+  static constexpr bool any_local = keeps_state<local_of<S, input<I>, E>...>;
+};
+template <class In, class E, class... S>
+using states_of = chain_states<In, E, std::index_sequence_for<S...>, S...>;
+
+template <std::size_t I, class States>
+constexpr auto& part(States& states) {
+  if constexpr (stateless<States>) {
+    return nothing;
+  } else {
+    return std::get<I>(states.each);
+  }
+}
+
+}  // namespace pith::inline v0::detail

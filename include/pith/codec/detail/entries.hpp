@@ -1,0 +1,76 @@
+// pith/codec/detail/entries.hpp — payloads that are values at indices, listed.
+#pragma once
+
+#include <pith/codec/codec.hpp>
+#include <pith/codec/detail/source.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// The index of an entry that is none: padding. No element has it, since a tensor has fewer.
+inline constexpr std::uint32_t no_index = 0xffffffffu;
+
+/// How many of k ascending indices are below a bound.
+PITH_HD inline std::uint32_t count_below(std::uint32_t const* indices, std::uint32_t k, std::uint64_t bound) {
+  std::uint32_t low = 0;
+  for (auto high = k; low < high;) {
+    auto const middle = low + (high - low) / 2;
+    if (indices[middle] < bound) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/// It says how many entries there are at most.
+template <class S>
+concept counts_entries = requires(S const& s, shape const& dims) {
+  { s.most_entries(dims) } -> std::same_as<std::uint64_t>;
+};
+
+/// A stage whose payload names some elements and leaves the others zero. decode_entries lists most_entries(dims) of
+/// them, by ascending index, with no_index for those that there are not.
+template <class S, class In, class E>
+concept emits_entries = counts_entries<S> &&
+    requires(S const& s, E const& exec, call const& id, shape const& dims, encoded_on<E, output_of<S, In> const> y,
+             selected_entries<In> const& to, workspace_on<E>& ws) {
+  { s.decode_entries(exec, id, dims, y, to, ws) } -> std::same_as<void>;
+};
+/// A codec that says so of its payload, or has none: then there are 0 of them.
+template <class C, class In, class E>
+concept holds_entries = counts_entries<C> &&
+    requires(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+             selected_entries<In> const& to, replicated_of<C, In, E> const& replicated, workspace_on<E>& ws) {
+  { c.decode_payload_entries(exec, id, dims, payload, to, replicated, ws) } -> std::same_as<void>;
+};
+template <class C, class In, class E>
+concept may_hold_entries = emits_entries<C, In, E> || holds_entries<C, In, E>;
+
+template <class In, class E, class C>
+std::uint64_t most_entries(C const& c, shape const& dims) {
+  if constexpr (may_hold_entries<C, In, E>) {
+    return c.most_entries(dims);
+  } else {
+    return 0;
+  }
+}
+
+template <class In, class E, class C, class Agreed>
+  requires may_hold_entries<C, In, E>
+void decode_entries(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                    selected_entries<In> const& to, Agreed const& replicated, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  if constexpr (holds_entries<C, In, E>) {
+    c.decode_payload_entries(exec, id, dims, payload, to, replicated, ws);
+  } else {
+    auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, dims).n, payload);
+    c.decode_entries(exec, id, dims, y, to, ws);
+  }
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,149 @@
+// pith/codec/detail/entry_sum.hpp — the sum of what many ranks sent as values at indices, tile by tile in fast memory.
+#pragma once
+
+#include <pith/codec/detail/entries.hpp>
+#include <pith/core/detail/convert.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// The elements of which one block adds up what all ranks have.
+template <class A>
+inline constexpr std::uint32_t entry_tile = 32768 / sizeof(A);
+
+/// Lists of entries, one a rank, `stride` apart.
+template <class In>
+struct entry_lists {
+  std::uint32_t* indices;
+  In* values;
+  std::uint64_t room, stride;
+
+  PITH_HD selected_entries<In> of(std::uint64_t rank) const {
+    return {indices + rank * stride, values + rank * stride};
+  }
+};
+
+/// starts[rank (tiles + 1) + t] = how many entries of a rank come before tile t.
+template <class In>
+struct find_tiles {
+  entry_lists<In> lists;
+  std::uint64_t tiles;
+  std::uint32_t* starts;
+
+  PITH_HD void operator()(std::uint64_t i) const {
+    auto const* const indices = lists.of(i / (tiles + 1)).indices;
+    auto const first = i % (tiles + 1) * entry_tile<accum<In>>;
+    starts[i] = count_below(indices, static_cast<std::uint32_t>(lists.room), first);
+  }
+};
+
+/// Adds the entries of some ranks to a tile, in rank order. Those of a rank are distinct, so that no addition is atomic:
+/// of what a corrupt payload names twice a device may add one only. What it names out of order is found in another
+/// tile, and left out.
+template <class In>
+struct add_entries {
+  using A = accum<In>;
+  static constexpr std::uint32_t items_per_block = entry_tile<A>;
+  using memory = fast_array<A, items_per_block>;
+
+  entry_lists<In> lists;
+  std::uint64_t tiles;
+  std::uint32_t const* starts;
+  unsigned ranks;
+  std::uint64_t n;
+  A* sums;  ///< of other ranks before these, and after
+  bool is_first, is_last;
+  A factor;
+  In* x;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t t) const {
+    auto const first = t * items_per_block;
+    auto const count = block_size(n, first, items_per_block);
+    auto* const sum = fast.data();
+    auto* const kept = sums + first;
+    if (is_first) {
+      team.for_each(count, [=](std::uint32_t i) { sum[i] = 0; });
+    } else {
+      team.for_each(count, [=](std::uint32_t i) { sum[i] = kept[i]; });
+    }
+    for (unsigned rank = 0; rank < ranks; ++rank) add(team, sum, rank, t, count);
+    if (is_last) {
+      auto* const out = x + first;
+      auto const share = factor;
+      team.for_each(count, [=](std::uint32_t i) { out[i] = element_cast<In>(share * sum[i]); });
+    } else {
+      team.for_each(count, [=](std::uint32_t i) { kept[i] = sum[i]; });
+    }
+  }
+
+ private:
+  template <class Team>
+  PITH_HD void add(Team const& team, A* sum, unsigned rank, std::uint64_t t, std::uint32_t count) const {
+    auto const* const start = starts + rank * (tiles + 1) + t;
+    auto const all = lists.of(rank);
+    auto const* const indices = all.indices + start[0];
+    auto const* const values = all.values + start[0];
+    auto const first = static_cast<std::uint32_t>(t * items_per_block);
+    team.for_each(start[1] < start[0] ? 0 : start[1] - start[0], [=](std::uint32_t j) {
+      auto const i = indices[j] - first;
+      if (i < count) sum[i] += element_cast<A>(values[j]);
+    });
+  }
+};
+
+/// How the entries of so many ranks are added up: of some ranks at a time, where those of all are more than the elements.
+template <class In>
+struct entry_sum {
+  using A = accum<In>;
+
+  std::uint64_t n, room;
+  unsigned ranks;
+
+  std::uint64_t stride() const { return align_up(room, scratch_alignment / sizeof(std::uint32_t)); }
+  unsigned at_once() const { return static_cast<unsigned>(std::clamp<std::uint64_t>(n / stride(), 1, ranks)); }
+  std::uint64_t tiles() const { return blocks_for(n, entry_tile<A>); }
+  /// No less for more room.
+  std::uint64_t entries() const { return ranks * stride() <= n ? ranks * stride() : std::max(n, stride()); }
+  /// Sums of those before, which lie in x if they are of its type.
+  std::uint64_t sums() const { return std::same_as<In, A> || at_once() == ranks ? 0 : n; }
+
+  std::size_t scratch_bytes() const {
+    return scratch_for<std::uint32_t>(entries()) + scratch_for<In>(entries()) +
+           scratch_for<std::uint32_t>(ranks * (tiles() + 1)) + scratch_for<A>(sums());
+  }
+};
+
+/// x = factor times the sum of the ranks' payloads, which lie `stride` bytes apart and hold entries: in one pass over x the
+/// bits of adding up decoded tensors in rank order, but for the sign of a zero.
+template <class In, class C, class E, class Agreed>
+  requires may_hold_entries<C, In, E>
+void decode_entry_sum(C const& c, E const& exec, call id, shape const& dims, span_on<E, std::byte const> in,
+                      std::size_t stride, unsigned ranks, accum<In> factor, values_on<E, In> x,
+                      Agreed const& replicated, workspace_on<E>& ws) {
+  using A = accum<In>;
+  auto const size = payload_bytes<In>(c, dims);
+  auto const by = entry_sum<In>{dims.n, c.most_entries(dims), ranks};
+  auto const tiles = by.tiles();
+  auto const lists = entry_lists<In>{ws.template take<std::uint32_t>(by.entries()).data,
+                                     ws.template take<In>(by.entries()).data, by.room, by.stride()};
+  auto* const starts = ws.template take<std::uint32_t>(ranks * (tiles + 1)).data;
+  auto* sums = ws.template take<A>(by.sums()).data;
+  if constexpr (std::same_as<In, A>) sums = x.data;
+  for (unsigned from = 0; from < ranks; from += by.at_once()) {
+    auto const some = std::min(by.at_once(), ranks - from);
+    for (unsigned r = 0; r < some; ++r) {
+      id.rank = static_cast<std::uint16_t>(from + r);
+      decode_entries<In>(c, exec, id, dims, in.subspan(id.rank * stride, size), lists.of(r), replicated, ws);
+    }
+    exec.for_each_index(some * (tiles + 1), find_tiles<In>{lists, tiles, starts});
+    exec.for_each_block(tiles, add_entries<In>{lists, tiles, starts, some, dims.n, sums, from == 0,
+                                               from + some == ranks, factor, x.data});
+  }
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,78 @@
+// pith/codec/detail/fed_back.hpp — what a codec feeds back: it goes on when its tensor gets another codec.
+#pragma once
+
+#include <pith/codec/detail/saving.hpp>
+#include <pith/codec/state.hpp>
+
+#include <cstddef>
+#include <utility>
+
+namespace pith::inline v0::detail {
+
+/// The states of a feedback policy among those of its codec, by reference. Nothing, if nothing is fed back.
+class policy_states {
+ public:
+  policy_states() = default;
+  template <class Agreed, class Local>
+  policy_states(Agreed& replicated, Local& local)
+      : replicated_{&replicated, type_of(replicated), bytes_of(replicated)},
+        local_{&local, type_of(local), bytes_of(local)},
+        swap_([](policy_states const& a, policy_states const& b) {
+          std::swap(*static_cast<Agreed*>(a.replicated_.state), *static_cast<Agreed*>(b.replicated_.state));
+          std::swap(*static_cast<Local*>(a.local_.state), *static_cast<Local*>(b.local_.state));
+        }),
+        show_([](void* state, field_visitor& f) { static_cast<Local*>(state)->fields(f); }) {}
+
+  /// Exchanges what two policies remember, if they remember the same.
+  void swap_with(policy_states const& other) const {
+    if (swap_ != nullptr && replicated_.is_like(other.replicated_) && local_.is_like(other.local_)) swap_(*this, other);
+  }
+
+  /// What the policy keeps on this rank.
+  void local_fields(field_visitor& f) const {
+    if (show_ != nullptr) show_(local_.state, f);
+  }
+
+ private:
+  template <class S>
+  static constexpr char tag = 0;
+
+  struct part {
+    void* state = nullptr;
+    void const* type = nullptr;
+    std::size_t bytes = 0;
+
+    bool is_like(part const& other) const { return type == other.type && bytes == other.bytes; }
+  };
+
+  /// Of an erased state, that of which it was made.
+  template <class S>
+  static void const* type_of(S const& state) {
+    if constexpr (requires { state.type(); }) {
+      return state.type();
+    } else {
+      return &tag<S>;
+    }
+  }
+  static std::size_t bytes_of(auto& state) {
+    auto counter = field_counter();
+    state.fields(counter);
+    return counter.bytes;
+  }
+
+  part replicated_, local_;
+  void (*swap_)(policy_states const&, policy_states const&) = nullptr;
+  void (*show_)(void* state, field_visitor&) = nullptr;
+};
+
+/// What a codec feeds back, of its states.
+template <class C, class Agreed, class Local>
+policy_states fed_back_in(C const& c, Agreed& replicated, Local& local) {
+  if constexpr (requires { c.fed_back_in(replicated, local); }) {
+    return c.fed_back_in(replicated, local);
+  } else {
+    return {};
+  }
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,46 @@
+// pith/codec/detail/saving.hpp — states to host bytes and back.
+#pragma once
+
+#include <pith/codec/state.hpp>
+
+#include <cstddef>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// Counts the bytes of the fields that it sees.
+struct field_counter final : field_visitor {
+  std::size_t bytes = 0;
+
+  void visit(void*, std::size_t n) override { bytes += n; }
+};
+
+/// Appends the fields that it sees to host bytes.
+template <executor E>
+struct field_saver final : field_visitor {
+  explicit field_saver(E const& e) : exec(e) {}
+
+  void visit(void* data, std::size_t n) override {
+    bytes.resize(bytes.size() + n);
+    exec.download(bytes.data() + bytes.size() - n, data, n);
+  }
+
+  E const& exec;
+  std::vector<std::byte> bytes;
+};
+
+/// Fills the fields that it sees from host bytes.
+template <executor E>
+struct field_loader final : field_visitor {
+  field_loader(E const& e, std::byte const* b) : exec(e), from(b) {}
+
+  void visit(void* data, std::size_t n) override {
+    exec.upload(data, from, n);
+    from += n;
+  }
+
+  E const& exec;
+  std::byte const* from;
+};
+
+}  // namespace pith::inline v0::detail

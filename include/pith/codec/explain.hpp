@@ -1,0 +1,65 @@
+// pith/codec/explain.hpp — says in one sentence why something is not a stage, or why two stages do not fit.
+#pragma once
+
+#include <pith/codec/stage.hpp>
+
+#include <concepts>
+#include <type_traits>
+
+namespace pith::inline v0 {
+
+/// It ends a pipeline: no stage can follow it, nor can it follow one.
+template <class C>
+concept terminal = requires {
+  requires std::remove_cvref_t<C>::is_terminal;
+};
+
+/// B takes what A emits.
+template <class A, class B, class In = float, class E = archetype>
+concept composable = stage<A, In, E> && stage<B, output_of<A, In>, E>;
+
+namespace detail {
+
+template <class S, class In>
+concept has_output = requires {
+  typename storage<output_of<S, In>>::word;
+};
+template <class S>
+concept has_name = requires(S const& s) {
+  { s.name() } -> std::convertible_to<std::string>;
+};
+
+}  // namespace detail
+
+/// Fails to compile with the first thing that `S` lacks to be a stage.
+template <class S, class In = float, class E = archetype>
+constexpr void explain_stage() {
+  static_assert(std::derived_from<S, pipeable>, "pith: a stage must derive from pith::pipeable");
+  static_assert(!terminal<S>,
+                "pith: this codec ends a pipeline: put it around the whole chain, error_feedback(a | b), not "
+                "error_feedback(a) | b");
+  static_assert(detail::has_output<S, In>,
+                "pith: a stage must declare template <class In> using output = what it emits");
+  static_assert(detail::has_name<S>, "pith: a stage must have std::string name() const");
+  if constexpr (detail::has_output<S, In>) {
+    static_assert(
+        encodes<S, In, E>,
+        "pith: a stage must have void encode(exec, [call,] shape, value_view<In const>, encoded<Out>, [agreed const&,] "
+        "[local&,] ws) const; call only if it draws, states only if it has make_replicated or make_local");
+    static_assert(
+        decodes<S, In, E>,
+        "pith: a stage must have void decode(exec, [call,] shape, encoded<Out const>, value_view<In>, [agreed const&,] "
+        "ws) const");
+  }
+}
+
+/// Fails to compile if memory of `Space` is not what executor `E` works on.
+template <class E, class Space>
+constexpr void explain_space() {
+  static_assert(
+      std::same_as<Space, space_of<E>>,
+      "pith: this span lies in another memory space than the executor's: a device_span needs a device executor, "
+      "on(stream)");
+}
+
+}  // namespace pith::inline v0

@@ -1,0 +1,46 @@
+// pith/codec/identity.hpp — the values as they are: the dense baseline.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/stage.hpp>
+
+#include <string>
+
+namespace pith::inline v0 {
+
+/// Sends every value unchanged.
+///
+///   emits       n values of In; no side information
+///   errors      a mean of half over N ranks: values travel divided by 2^k >= N, so that no sum overflows; those below
+///               2^(k - 14) are rounded to multiples of 2^(k - 24)
+///   properties  unbiased (omega 0), contractive (delta 1), summable, reproducible
+class identity : public pipeable {
+ public:
+  template <class In>
+  using output = In;
+
+  static constexpr bool is_projection = true;
+  static constexpr bool is_isometric = true;
+  static constexpr bool is_reproducible = true;
+  static constexpr sum_form sums = sum_form::encode;
+
+  std::string name() const { return "identity"; }
+  double omega(shape const&) const { return 0; }
+  double delta(shape const&) const { return 1; }
+  double error_bound(shape const&) const { return 0; }
+  bool is_lossless(shape const&) const { return true; }
+
+  template <real In, executor E>
+  void encode(E const& exec, shape const&, values_on<E, In const> x, encoded_on<E, In> y, workspace_on<E>&) const {
+    exec.copy(y.values.data, x.data, value_bytes<In>(x.capacity));
+  }
+  template <real In, executor E>
+  void decode(E const& exec, shape const&, encoded_on<E, In const> y, values_on<E, In> x, workspace_on<E>&) const {
+    exec.copy(x.data, y.values.data, value_bytes<In>(x.capacity));
+  }
+};
+
+static_assert(stage<identity, float, archetype> && projection<identity> && isometric<identity> &&
+              summable<identity>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,106 @@
+// pith/codec/measured.hpp — what a codec keeps of what it gets, measured at a few rates.
+#pragma once
+
+#include <pith/codec/state.hpp>
+#include <pith/core/buffer.hpp>
+#include <pith/core/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+
+namespace pith::inline v0 {
+
+/// A few rates, at which a codec measures what it keeps.
+class rate_list {
+ public:
+  static constexpr std::size_t most = 8;
+
+  rate_list() = default;
+  rate_list(std::initializer_list<double> rates) {
+    for (auto const rate : rates) push_back(rate);
+  }
+
+  void push_back(double rate) {
+    detail::require(0 < rate && rate <= 1, "rate_list: rate must be in (0, 1], got ", rate);
+    detail::require(size_ < most, "rate_list: rates must be at most ", most, ", got ", most + 1);
+    rates_[size_++] = rate;
+  }
+
+  double const* begin() const { return rates_.data(); }
+  double const* end() const { return rates_.data() + size_; }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  double operator[](std::size_t i) const { return rates_[i]; }
+  friend bool operator==(rate_list const& a, rate_list const& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
+ private:
+  std::array<double, most> rates_ = {};
+  std::size_t size_ = 0;
+};
+
+namespace detail {
+
+/// What was measured in the last encoding, a rank's own and not worth saving: |p|^2, and then for each rate
+/// |p|^2 - |p - D(C(p))|^2.
+template <executor E>
+struct energies {
+  static constexpr std::size_t size = 1 + rate_list::most;
+
+  buffer<double, E> values;
+
+  void fields(field_visitor&) {}
+};
+
+/// The same codec, measuring at these rates; as it is if it measures nothing.
+template <class C>
+C measuring(C const& c, [[maybe_unused]] rate_list const& rates) {
+  if constexpr (requires { c.measuring(rates); }) {
+    return c.measuring(rates);
+  } else {
+    return c;
+  }
+}
+
+/// At which rates a codec measures ...
+template <class C>
+rate_list measured_rates(C const& c) {
+  if constexpr (requires { c.measured_rates(); }) {
+    return c.measured_rates();
+  } else {
+    return {};
+  }
+}
+
+/// ... and where the energies are, in its executor's memory; null if it never measures.
+template <class C, class Local>
+double* energies_in(C const& c, Local& local) {
+  if constexpr (requires { c.energies_in(local); }) {
+    return c.energies_in(local);
+  } else {
+    return nullptr;
+  }
+}
+
+/// An engine that measures in the pass that encodes: what each rate keeps; and it sends, unless the payload is empty.
+template <class C, class In, class E, class Source>
+concept measures_from = requires(C const& c, E const& exec, shape const& dims, Source const& from,
+                                 rate_list const& rates, span_on<E, std::byte> payload, double* energies,
+                                 workspace_on<E>& ws) {
+  c.template encode_measured<In>(exec, dims, from, rates, payload, energies, ws);
+  { c.template measured_scratch_bytes<In, E, Source>(exec, dims, rates, true) } -> std::same_as<std::size_t>;
+};
+
+/// energies[slot] = energies[0] - *lost.
+struct note_kept {
+  double* energies;
+  double const* lost;
+  std::size_t slot;
+  PITH_HD void operator()(std::uint64_t) const { energies[slot] = energies[0] - *lost; }
+};
+
+}  // namespace detail
+}  // namespace pith::inline v0

@@ -1,0 +1,223 @@
+// pith/codec/rated.hpp — a codec whose rate changes from step to step; at the highest ones everything travels.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/compact.hpp>
+#include <pith/codec/detail/fed_back.hpp>
+#include <pith/codec/detail/source.hpp>
+#include <pith/codec/identity.hpp>
+#include <pith/codec/measured.hpp>
+#include <pith/codec/rounds.hpp>
+#include <pith/core/detail/summation.hpp>
+#include <pith/core/error.hpp>
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace pith::inline v0 {
+
+/// Sends by `C` at rates below `dense_from`, and from there on all values as they are, in one sum. In
+/// error_feedback(rated(c)) what waits goes out with them, so that the residual is zero behind a dense step.
+/// `measuring` says at which rates it shall measure meanwhile what C would keep.
+///
+///   requires    a C that is gathered or summed (no rounds of its own), whose rate is a share of what it gets: a
+///               density
+///   state       what C keeps, and nine doubles that are not saved
+///   complexity  measuring top_k: little more than the largest of its rates; others are encoded and decoded for each
+///               rate
+///   properties  exact at rates from dense_from on, else what C is; a tensor's feedback keeps its place either way
+template <class C>
+class rated : public pipeable {
+  static_assert(rate_adjustable<C>, "pith: rated(c) needs a codec c with a rate: one with at(rate), as top_k(0.01)");
+
+ public:
+  static constexpr bool is_reproducible = reproducible<C>;
+  static constexpr bool is_variable_rate = variable_rate<C>;
+  static constexpr rate_form rates = rate_form_of<C>();
+
+  explicit rated(C codec, double dense_from = 1) : codec_(std::move(codec)), dense_from_(dense_from) {
+    detail::require(dense_from > 0 && dense_from <= 1, "rated: dense_from must be in (0, 1], got ", dense_from);
+  }
+
+  std::string name() const {
+    auto const from = dense_from_ == 1 ? "" : detail::text(",", detail::shortest(dense_from_));
+    return detail::text("rated(", codec_.name(), from, is_dense_ ? ",dense)" : ")");
+  }
+  bool has_rate() const { return detail::has_rate(codec_); }
+  rated at(double rate) const {
+    auto other = *this;
+    other.is_dense_ = rate >= dense_from_;
+    if (!other.is_dense_) other.codec_ = codec_.at(rate);
+    return other;
+  }
+  rated measuring(rate_list const& at_rates) const {
+    auto other = *this;
+    other.measured_ = at_rates;
+    return other;
+  }
+  rate_list const& measured_rates() const { return measured_; }
+  double* energies_in(auto& local) const { return std::get<1>(local.each).values.data(); }
+
+  bool is_lossless(shape const& dims) const { return is_dense_ || detail::is_lossless(codec_, dims); }
+  bool may_be_lossy(shape const& dims) const { return detail::may_be_lossy(codec_, dims); }
+  capabilities capabilities_for(shape const& dims) const {
+    return is_dense_ ? capabilities_of(identity(), dims) : capabilities_of(codec_, dims);
+  }
+  sum_form sums_as() const { return is_dense_ ? sum_form::encode : detail::sums(codec_); }
+
+  template <class In, executor E>
+  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+    static_assert(!collective<C, In, E>, "pith: rated(c) needs a c that is gathered or summed, not one of rounds");
+    return pith::make_replicated<In>(exec, codec_, id, dims);
+  }
+  template <class In, executor E>
+  auto make_local(E const& exec, shape const& dims) const {
+    using made = detail::states<detail::local_part, local_of<C, In, E>, detail::energies<E>>;
+    using energies = detail::energies<E>;
+    return made{{pith::make_local<In>(exec, codec_, dims), energies{buffer<double, E>(exec, energies::size)}}};
+  }
+
+  template <class In>
+  std::size_t payload_bytes(shape const& dims) const {
+    return is_dense_ ? value_bytes<In>(dims.n) : pith::payload_bytes<In>(codec_, dims);
+  }
+  template <class In>
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    return is_dense_ ? transfer{transport::sum, kind_of<In>(), dims.n}
+                     : detail::transfer_of<In>(codec_, r, dims, ranks);
+  }
+  template <class In>
+  void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const {
+    if (is_dense_) return visitor.piece({0, payload_bytes<In>(dims)});
+    detail::visit_pieces<In>(codec_, dims, visitor);
+  }
+  template <class In, executor E>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    using source = detail::plain_source<In>;
+    auto const sending = is_dense_ ? 0 : detail::scratch_bytes<In>(codec_, exec, dims);
+    if (measured_.empty()) return sending;
+    if constexpr (detail::measures_from<C, In, E, source>) {
+      return codec_.template measured_scratch_bytes<In, E, source>(exec, dims, measured_, !is_dense_);
+    } else {
+      std::size_t most = sending;
+      for (auto const rate : measured_) most = std::max(most, trial_bytes<In>(exec, dims, rate));
+      return std::max(most, detail::reduce_scratch_bytes<double>(dims.n));
+    }
+  }
+
+  template <class In, executor E>
+    requires codec<C, In, E>
+  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
+                      span_on<E, std::byte> payload, auto const& replicated, auto& local, workspace_on<E>& ws) const {
+    using source = detail::plain_source<In>;
+    if (is_dense_) exec.copy(payload.data(), x.data, payload.size());
+    auto const own = is_dense_ ? span_on<E, std::byte>() : payload;
+    if constexpr (detail::measures_from<C, In, E, source>) {
+      if (!measured_.empty())
+        return codec_.template encode_measured<In>(exec, dims, source{x.data}, measured_, own, energies_in(local), ws);
+    } else if (!measured_.empty()) {
+      measure<In>(exec, id, dims, x, replicated, local, ws);
+    }
+    if (!is_dense_) detail::encode_payload<In>(codec_, exec, id, dims, x, own, replicated, only(local), ws);
+  }
+  template <class In, executor E>
+    requires codec<C, In, E>
+  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                      values_on<E, In> x, auto const& replicated, workspace_on<E>& ws) const {
+    if (is_dense_) return exec.copy(x.data, payload.data(), payload.size());
+    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, replicated, ws);
+  }
+
+  /// In the pass of C's engine, if it is one, and measures in that pass too.
+  template <executor E>
+  bool can_encode_from(shape const& dims) const {
+    auto const can_measure = detail::measures_from<C, float, E, detail::plain_source<float>>;
+    return !is_dense_ && (measured_.empty() || can_measure) && detail::can_encode_from<E>(codec_, dims);
+  }
+  template <class In, executor E, class Source>
+  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
+    if constexpr (detail::measures_from<C, In, E, Source>) {
+      if (!measured_.empty())
+        return codec_.template measured_scratch_bytes<In, E, Source>(exec, dims, measured_, !is_dense_);
+    }
+    return is_dense_ ? 0 : detail::scratch_bytes_from<In, Source>(codec_, exec, dims);
+  }
+  template <executor E, class Source, class In = decltype(std::declval<Source const&>()(0))>
+    requires(detail::encodes_from<C, In, E, Source> || detail::encodes_payload_from<C, In, E, Source>)
+  void encode_payload_from(E const& exec, call const& id, shape const& dims, Source const& from,
+                           span_on<E, std::byte> payload, auto const& replicated, auto& local,
+                           workspace_on<E>& ws) const {
+    if constexpr (detail::measures_from<C, In, E, Source>) {
+      if (!measured_.empty())
+        return codec_.template encode_measured<In>(exec, dims, from, measured_, payload, energies_in(local), ws);
+    }
+    detail::encode_payload_from<In>(codec_, exec, id, dims, from, payload, replicated, only(local), ws);
+  }
+
+  /// Dense payloads are no sum of C's.
+  bool sums_payloads() const {
+    if constexpr (requires { codec_.sums_payloads(); }) {
+      return !is_dense_ && codec_.sums_payloads();
+    } else {
+      return !is_dense_;
+    }
+  }
+  template <class In, executor E>
+    requires(detail::sums_parts<C, In, E> || detail::sums_payloads<C, In, E>)
+  void decode_sum_payloads(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
+                           std::size_t stride, unsigned ranks, accum<In> factor, values_on<E, In> x,
+                           auto const& replicated, workspace_on<E>& ws) const {
+    detail::decode_sum<In>(codec_, exec, id, dims, in, stride, ranks, factor, x, replicated, ws);
+  }
+  std::uint64_t most_entries(shape const& dims) const requires detail::counts_entries<C> {
+    return is_dense_ ? 0 : codec_.most_entries(dims);
+  }
+  template <class In, executor E>
+    requires detail::may_hold_entries<C, In, E>
+  void decode_payload_entries(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                              detail::selected_entries<In> const& to, auto const& replicated,
+                              workspace_on<E>& ws) const {
+    detail::decode_entries<In>(codec_, exec, id, dims, payload, to, replicated, ws);
+  }
+
+ private:
+  static auto& only(auto& local) { return std::get<0>(local.each); }
+
+  /// By encoding and decoding at each of the rates.
+  template <class In, executor E>
+  void measure(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, auto const& replicated,
+               auto& local, workspace_on<E>& ws) const {
+    auto* const energies = energies_in(local);
+    detail::reduce_into(exec, energies, dims.n, detail::square_of<In>{x.data}, detail::plus(), 0.0, ws);
+    for (std::size_t i = 0; i < measured_.size(); ++i) {
+      auto const scope = ws.mark();
+      auto const other = codec_.at(measured_[i]);
+      auto const size = pith::payload_bytes<In>(other, dims);
+      auto const payload = span_on<E, std::byte>(ws.template take<std::byte>(size).data, size);
+      auto const y = ws.template take<In>(dims.n);
+      auto* const lost = ws.template take<double>(1).data;
+      detail::encode_payload<In>(other, exec, id, dims, x, payload, replicated, only(local), ws);
+      detail::decode_payload<In>(other, exec, id, dims, payload, y, replicated, ws);
+      auto const squares = detail::square_of_difference<In>{x.data, y.data};
+      detail::reduce_into(exec, lost, dims.n, squares, detail::plus(), 0.0, ws);
+      exec.for_each_index(1, detail::note_kept{energies, lost, 1 + i});
+    }
+  }
+  template <class In, executor E>
+  std::size_t trial_bytes(E const& exec, shape const& dims, double rate) const {
+    auto const other = codec_.at(rate);
+    auto const working =
+        std::max(detail::scratch_bytes<In>(other, exec, dims), detail::reduce_scratch_bytes<double>(dims.n));
+    return scratch_for<std::byte>(pith::payload_bytes<In>(other, dims)) + scratch_for<In>(dims.n) +
+           scratch_for<double>(1) + working;
+  }
+
+  C codec_;
+  double dense_from_;
+  bool is_dense_ = false;
+  rate_list measured_ = {};
+};
+
+}  // namespace pith::inline v0

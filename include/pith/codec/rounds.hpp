@@ -1,0 +1,410 @@
+// pith/codec/rounds.hpp — an exchange as rounds: produce bytes, have them summed or gathered, absorb the result.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/codec.hpp>
+#include <pith/codec/detail/entry_sum.hpp>
+#include <pith/core/detail/convert.hpp>
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <utility>
+
+namespace pith::inline v0 {
+
+/// How a round's bytes travel.
+enum class transport : std::uint8_t {
+  all_gather,  ///< every rank receives every rank's bytes, in rank order
+  all_to_all,  ///< every rank sends a piece to each, and receives every rank's piece for it, in rank order
+  sum,         ///< every rank receives the elementwise sum
+  max,         ///< every rank receives the elementwise maximum
+  swap,        ///< two ranks whose numbers differ by `distance` in their bits exchange; who has no partner is idle
+  shift,       ///< every rank sends to the one `distance` behind it, modulo their number, and receives from before it
+};
+
+/// What a round's bytes are, for a communicator that adds them.
+enum class element_kind : std::uint8_t { bytes, f32, f64, f16, bf16, i32, i8 };
+
+template <class T>
+constexpr element_kind kind_of() {
+  if constexpr (std::same_as<T, float>) return element_kind::f32;
+  if constexpr (std::same_as<T, double>) return element_kind::f64;
+  if constexpr (std::same_as<T, half>) return element_kind::f16;
+  if constexpr (std::same_as<T, bfloat16>) return element_kind::bf16;
+  if constexpr (std::same_as<T, std::int32_t>) return element_kind::i32;
+  if constexpr (std::same_as<T, std::int8_t>) return element_kind::i8;
+  return element_kind::bytes;
+}
+
+constexpr std::size_t kind_bytes(element_kind kind) {
+  switch (kind) {
+    case element_kind::f64: return 8;
+    case element_kind::f32:
+    case element_kind::i32: return 4;
+    case element_kind::f16:
+    case element_kind::bf16: return 2;
+    default: return 1;
+  }
+}
+
+/// Among whom bytes travel: all ranks, or each group of `size` ranks whose numbers are `stride` apart. Of ranks that lie in
+/// rows, {columns, 1} are the rows and {rows, columns} the columns.
+struct subgroup {
+  std::uint32_t size = 0;  ///< 0: all
+  std::uint32_t stride = 1;
+
+  constexpr bool is_all() const { return size == 0; }
+  constexpr unsigned ranks(unsigned all) const { return is_all() ? all : size; }
+  /// The number of a rank's group.
+  constexpr unsigned color(unsigned rank) const {
+    return is_all() ? 0 : rank / (size * stride) * stride + rank % stride;
+  }
+  friend constexpr bool operator==(subgroup const&, subgroup const&) = default;
+};
+
+/// What every rank sends in one round: `count` elements of a kind; in an all_to_all to each rank, a multiple of 8
+/// bytes. Swaps and shifts go over a distance. Ranks are those of the group.
+struct transfer {
+  transport how = transport::all_gather;
+  element_kind kind = element_kind::bytes;
+  std::uint64_t count = 0;
+  std::uint32_t distance = 0;
+  subgroup among = {};
+
+  constexpr std::size_t bytes() const { return count * kind_bytes(kind); }
+  friend constexpr bool operator==(transfer const&, transfer const&) = default;
+};
+
+/// What a round brought: one buffer that all ranks added up or another rank sent, or one buffer of every rank, `stride`
+/// bytes apart.
+template <memory_space Space = host_space>
+struct received {
+  span<std::byte const, Space> bytes;
+  std::size_t stride = 0;
+
+  constexpr span<std::byte const, Space> from(unsigned rank, std::size_t size) const {
+    return bytes.subspan(rank * stride, size);
+  }
+};
+template <class E>
+using received_on = received<space_of<E>>;
+
+/// An exchange of its own: rounds that each produce a buffer on every rank and absorb its sum, maximum or all-gather.
+/// `x` holds the gradient until the last round absorbs: then it holds the mean over the ranks.
+template <class C, class In, class E>
+concept collective = requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
+                              unsigned round, values_on<E, In const> g, values_on<E, In> x, span_on<E, std::byte> out,
+                              received_on<E> in, replicated_of<C, In, E>& replicated, local_of<C, In, E>& local,
+                              workspace_on<E>& ws) {
+  { c.rounds(dims, ranks) } -> std::same_as<unsigned>;
+  { c.template round<In>(round, dims, ranks) } -> std::same_as<transfer>;
+  { c.template exchange_scratch_bytes<In>(exec, dims, ranks) } -> std::same_as<std::size_t>;
+  { c.produce(exec, id, dims, ranks, round, g, out, std::as_const(replicated), local, ws) } -> std::same_as<void>;
+  { c.absorb(exec, id, dims, ranks, round, in, x, replicated, local, ws) } -> std::same_as<void>;
+};
+
+/// Anything that can be exchanged: a collective as it says, a summable codec in one sum, any other in one all-gather.
+template <class C, class In, class E>
+concept exchangeable = collective<C, In, E> || codec<C, In, E>;
+
+namespace detail {
+
+template <class C>
+unsigned rounds(C const& c, shape const& dims, unsigned ranks) {
+  if constexpr (requires { c.rounds(dims, ranks); }) {
+    return c.rounds(dims, ranks);
+  } else {
+    return 1;
+  }
+}
+
+/// How many rounds of a tensor may be under way: with 2, produce(r) builds on what round r - 2 absorbed, not r - 1, which
+/// then travels while others are at work. A collective says so by a constant, or by a function if it wraps another.
+template <class C>
+unsigned depth([[maybe_unused]] C const& c) {
+  if constexpr (requires { c.depth(); }) {
+    return c.depth();
+  } else if constexpr (requires { C::depth; }) {
+    return C::depth;
+  } else {
+    return 1;
+  }
+}
+
+/// The form of a codec's sums, which an erased one knows at run time only.
+template <class C>
+constexpr sum_form sums(C const& c) {
+  if constexpr (requires {
+                  { c.sums_as() } -> std::same_as<sum_form>;
+                }) {
+    return c.sums_as();
+  } else {
+    return sum_form_of<C>();
+  }
+}
+
+/// Whether a codec decodes affinely, which an erased one knows at run time only.
+template <class C>
+concept maybe_affine = affine<C> || requires(C const& c) {
+  { c.decodes_affinely() } -> std::same_as<bool>;
+};
+template <class C>
+constexpr bool is_affine([[maybe_unused]] C const& c) {
+  if constexpr (requires { c.decodes_affinely(); }) {
+    return c.decodes_affinely();
+  } else {
+    return affine<C>;
+  }
+}
+
+/// The kind of the values that a summable codec emits.
+template <class In, class C>
+constexpr element_kind value_kind(C const& c) {
+  if constexpr (requires {
+                  { c.value_kind() } -> std::same_as<element_kind>;
+                }) {
+    return c.value_kind();
+  } else if constexpr (summable<C>) {
+    return kind_of<output_of<C, In>>();
+  } else {
+    return element_kind::bytes;
+  }
+}
+
+template <class In, class C>
+transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ranks) {
+  if constexpr (requires { c.template round<In>(round, dims, ranks); }) {
+    return c.template round<In>(round, dims, ranks);
+  } else {
+    if (sums(c) == sum_form::none) return {transport::all_gather, element_kind::bytes, payload_bytes<In>(c, dims)};
+    if constexpr (summable<C>) {
+      if (auto const side = side_bytes<In>(c, dims); side != 0) {
+        throw std::invalid_argument(
+            sentence("stage: a summable stage must have no side information, got ", side, " bytes of ", c.name()));
+      }
+    }
+    return {transport::sum, value_kind<In>(c), output_shape(c, dims).n};
+  }
+}
+
+/// What gradients are divided by before they are summed in flight: by the ranks where the sum is decoded as a mean; by a
+/// power of two where values travel as half, whose sum might overflow where the mean does not.
+template <class In, class C>
+unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
+  auto const form = sums(c);
+  if (form == sum_form::decode) return ranks;
+  if (form == sum_form::none) return 1;
+  return transfer_of<In>(c, 0, dims, ranks).kind == element_kind::f16 ? std::bit_ceil(ranks) : 1;
+}
+
+/// Whether a rank receives what others produced apart from its own, not a sum.
+constexpr bool comes_apart(transport how) { return how != transport::sum && how != transport::max; }
+
+/// The pieces that a rank receives apart from its own: of all ranks, or of one.
+constexpr unsigned arrivals(transport how, unsigned ranks) {
+  if (how == transport::swap || how == transport::shift) return 1;
+  return comes_apart(how) ? ranks : 0;
+}
+
+/// The pieces that a rank produces: one for each rank, or one for all.
+constexpr unsigned pieces(transport how, unsigned ranks) { return how == transport::all_to_all ? ranks : 1; }
+
+/// What a piece takes in a round: what comes apart is padded, so that the next piece is aligned too.
+constexpr std::size_t padded_bytes(transfer const& moves) {
+  return comes_apart(moves.how) ? align_up(moves.bytes(), section_alignment) : moves.bytes();
+}
+
+/// What decode_mean takes.
+template <class In, class C, class E>
+std::size_t mean_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
+  auto const own = scratch_bytes<In>(c, exec, dims);
+  if (ranks == 1 || has_decode_sum<In, E>(c)) return own;
+  if (auto const most = most_entries<In, E>(c, dims); most > 0)
+    return own + entry_sum<In>{dims.n, most, ranks}.scratch_bytes();
+  return own + scratch_for<In>(dims.n) + scratch_for<accum<In>>(dims.n);
+}
+
+template <class In, class C, class E>
+std::size_t exchange_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
+  if constexpr (collective<C, In, E>) {
+    return c.template exchange_scratch_bytes<In>(exec, dims, ranks);
+  } else {
+    if (sums(c) == sum_form::none) return mean_scratch_bytes<In>(c, exec, dims, ranks);
+    auto const share = sum_divisor<In>(c, dims, ranks) > 1 ? scratch_for<In>(dims.n) : 0;
+    return share + scratch_bytes<In>(c, exec, dims);
+  }
+}
+
+template <class In, class E>
+void rescale(E const& exec, values_on<E, In> x, double factor) {
+  if (factor == 1) return;
+  exec.for_each_index(x.capacity, scale<In, In>{x.data, x.data, static_cast<accum<In>>(factor)});
+}
+
+/// x times factor, in scratch; x itself if the factor is 1.
+template <class In, class E>
+values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double factor, workspace_on<E>& ws) {
+  if (factor == 1) return x;
+  auto const y = ws.template take<In>(x.capacity);
+  exec.for_each_index(x.capacity, scale<In, In>{x.data, y.data, static_cast<accum<In>>(factor)});
+  return y;
+}
+
+/// The mean of all ranks' payloads, decoded and added in rank order: by an engine in one pass, or entry by entry, with the
+/// same bits but for the sign of a zero. In a chain whose last stage is an engine the others decode the mean. That of one
+/// rank is what it sent.
+template <class In, class C, class E, class Agreed>
+void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in,
+                 values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  auto const size = payload_bytes<In>(c, dims);
+  if (ranks == 1) {
+    id.rank = 0;
+    return decode_payload<In>(c, exec, id, dims, in.from(0, size), x, replicated, ws);
+  }
+  auto const share = accum<In>{1} / static_cast<accum<In>>(ranks);
+  if constexpr (sums_parts<C, In, E> || sums_payloads<C, In, E>) {
+    auto const first = in.from(0, size);
+    if (has_decode_sum<In, E>(c))
+      return decode_sum<In>(c, exec, id, dims, first, in.stride, ranks, share, x, replicated, ws);
+  }
+  if constexpr (may_hold_entries<C, In, E>) {
+    if (c.most_entries(dims) > 0)
+      return decode_entry_sum<In>(c, exec, id, dims, in.bytes, in.stride, ranks, share, x, replicated, ws);
+  }
+  auto const one = ws.template take<In>(dims.n);
+  auto const sum = ws.template take<accum<In>>(dims.n);
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    id.rank = static_cast<std::uint16_t>(rank);
+    decode_payload<In>(c, exec, id, dims, in.from(rank, size), one, replicated, ws);
+    if (rank == 0) {
+      exec.for_each_index(dims.n, convert<accum<In>, In>{one.data, sum.data});
+    } else {
+      exec.for_each_index(dims.n, add<accum<In>, In>{one.data, sum.data});
+    }
+  }
+  exec.for_each_index(dims.n, scale<In, accum<In>>{sum.data, x.data, share});
+}
+
+/// A collective whose rounds take what a source yields, and whose last one gives the mean to a sink: where it is not
+/// exact.
+template <class C, class In, class E, class Source, class Sink>
+concept exchanges_from = collective<C, In, E> &&
+    requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+             Source const& from, span_on<E, std::byte> out, received_on<E> in, Sink const& to,
+             replicated_of<C, In, E>& replicated, workspace_on<E>& ws) {
+  { c.produce_from(exec, dims, round, from, out, std::as_const(replicated), ws) } -> std::same_as<void>;
+  { c.absorb_to(exec, id, dims, ranks, in, to, replicated, ws) } -> std::same_as<void>;
+};
+
+template <class In, class C, class E, class Agreed, class Local>
+void produce(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
+             [[maybe_unused]] unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
+             Agreed const& replicated, Local& local, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  if constexpr (collective<C, In, E>) {
+    c.produce(exec, id, dims, ranks, round, x, out, replicated, local, ws);
+  } else {
+    auto const share = 1.0 / sum_divisor<In>(c, dims, ranks);
+    encode_payload<In>(c, exec, id, dims, scaled<In>(exec, x, share, ws), out, replicated, local, ws);
+  }
+}
+
+template <class In, class C, class E, class Agreed, class Local>
+void absorb(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
+            [[maybe_unused]] unsigned round, received_on<E> in, values_on<E, In> x, Agreed& replicated,
+            [[maybe_unused]] Local& local, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  if constexpr (collective<C, In, E>) {
+    c.absorb(exec, id, dims, ranks, round, in, x, replicated, local, ws);
+  } else if (sums(c) == sum_form::none) {
+    decode_mean<In>(c, exec, id, dims, ranks, in, x, replicated, ws);
+  } else {
+    decode_payload<In>(c, exec, id, dims, in.bytes, x, replicated, ws);
+    rescale<In>(exec, x, static_cast<double>(sum_divisor<In>(c, dims, ranks)) / ranks);
+  }
+}
+
+/// Whether what a rank contributed is known once it has produced its last round. Else it is the mean that all receive.
+template <class C, class In, class E>
+concept has_contribution =
+    !collective<C, In, E> || requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
+                                      span_on<E, std::byte const> produced, values_on<E, In> sent,
+                                      replicated_of<C, In, E> const& replicated, workspace_on<E>& ws) {
+  c.contribution(exec, id, dims, ranks, produced, sent, replicated, ws);
+};
+
+/// The round behind which the gradient is not read again and what the rank contributed is known; the last, or earlier.
+template <class C>
+unsigned contributing_round(C const& c, shape const& dims, unsigned ranks) {
+  if constexpr (requires { c.contributing_round(ranks); }) {
+    return c.contributing_round(ranks);
+  } else {
+    return rounds(c, dims, ranks) - 1;
+  }
+}
+
+/// A collective may be able to tell it for the price of more work: its own_contribution.
+template <class C, class In, class E>
+concept reports_contribution = has_contribution<C, In, E> ||
+    requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
+             span_on<E, std::byte const> produced, values_on<E, In> sent, replicated_of<C, In, E> const& replicated,
+             workspace_on<E>& ws) {
+  c.own_contribution(exec, id, dims, ranks, produced, sent, replicated, ws);
+};
+
+/// Or it knows when the last round is absorbed what of p this rank sent and arrived in the mean.
+template <class C, class In, class E>
+concept reports_delivered = collective<C, In, E> &&
+    requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, values_on<E, In const> p,
+             values_on<E, In const> mean, values_on<E, In> sent, replicated_of<C, In, E> const& replicated,
+             local_of<C, In, E> const& local, workspace_on<E>& ws) {
+  c.arrived(exec, id, dims, ranks, p, mean, sent, replicated, local, ws);
+};
+
+/// What an affine D adds to the scratch of a contribution: nothing encoded, and what that decodes to.
+template <class In, class C>
+std::size_t contribution_scratch_bytes([[maybe_unused]] C const& c, [[maybe_unused]] shape const& dims) {
+  if constexpr (maybe_affine<C>) {
+    if (!is_affine(c) || sums(c) != sum_form::decode) return 0;
+    return scratch_for<std::byte>(payload_bytes<In>(c, dims)) + scratch_for<In>(dims.n);
+  } else {
+    return 0;
+  }
+}
+
+/// sent = N (sent - D(0)) + D(0): the mean over the ranks of what comes of D(z_i) is D(sum z_i).
+template <class In, class C, class E, class Agreed>
+void scale_about_zero(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
+                      values_on<E, In> sent, Agreed const& replicated, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  auto const size = payload_bytes<In>(c, dims);
+  auto const empty = span_on<E, std::byte>(ws.template take<std::byte>(size).data, size);
+  auto const zero = ws.template take<In>(dims.n);
+  exec.fill(empty.data(), std::byte{}, size);
+  decode_payload<In>(c, exec, id, dims, empty, zero, replicated, ws);
+  exec.for_each_index(dims.n, scale_difference<In>{zero.data, sent.data, static_cast<accum<In>>(ranks)});
+  exec.for_each_index(dims.n, add<In, In>{zero.data, sent.data});
+}
+
+template <class In, class C, class E, class Agreed>
+void contribution(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
+                  span_on<E, std::byte const> produced, values_on<E, In> sent, Agreed const& replicated,
+                  workspace_on<E>& ws) {
+  if constexpr (!has_contribution<C, In, E>) {
+    c.own_contribution(exec, id, dims, ranks, produced, sent, replicated, ws);
+  } else if constexpr (collective<C, In, E>) {
+    c.contribution(exec, id, dims, ranks, produced, sent, replicated, ws);
+  } else {
+    decode_payload<In>(c, exec, id, dims, produced, sent, replicated, ws);
+    if constexpr (maybe_affine<C>) {
+      if (is_affine(c) && sums(c) == sum_form::decode)
+        return scale_about_zero<In>(c, exec, id, dims, ranks, sent, replicated, ws);
+    }
+    rescale<In>(exec, sent, sum_divisor<In>(c, dims, ranks));
+  }
+}
+
+}  // namespace detail
+}  // namespace pith::inline v0

@@ -1,0 +1,222 @@
+// pith/codec/segments.hpp — where the tensors of a batch lie, and which blocks of work are whose.
+#pragma once
+
+#include <pith/codec/codec.hpp>
+#include <pith/core/buffer.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+/// A tensor of a batch: its number, its first element in the gradients, and its payload's first byte in the payloads.
+struct tensor_place {
+  shape dims;
+  std::uint64_t first = 0;
+  std::size_t payload = 0;   ///< a multiple of 8
+  std::uint32_t tensor = 0;  ///< below 2^24
+};
+
+/// The same, as blocks of work read it.
+struct segment {
+  std::uint64_t n, first, payload;
+  std::uint64_t side;  ///< where its side information begins
+  std::uint32_t tensor;
+  std::uint32_t padding;  ///< zero bytes before the side information
+};
+
+namespace detail {
+
+/// Segments in an executor's memory, and how many blocks of a program come before each.
+struct segment_blocks {
+  segment const* segments;
+  std::uint64_t const* before;
+  std::uint32_t count;
+
+  /// The segment of a block: the last that begins no later. One without blocks begins where the next one does.
+  PITH_HD std::uint32_t find(std::uint64_t block) const {
+    std::uint32_t low = 0, high = count;
+    while (high - low > 1) {
+      auto const middle = low + (high - low) / 2;
+      (before[middle] <= block ? low : high) = middle;
+    }
+    return low;
+  }
+};
+
+/// Tells an executor what Body tells it of its blocks' size.
+template <class Body>
+struct block_size_of {};
+template <class Body>
+  requires(requires { Body::items_per_block; })
+struct block_size_of<Body> {
+  static constexpr auto items_per_block = Body::items_per_block;
+};
+
+/// The bodies of all segments, one behind the other: block before[s] + b is block b of the body make(segments[s], s).
+template <class Maker>
+struct batched : block_size_of<typename Maker::body> {
+  using memory = typename Maker::body::memory;
+
+  Maker make;
+  segment_blocks over;
+
+  batched(Maker const& maker, segment_blocks const& blocks) : make(maker), over(blocks) {}
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
+    auto const s = over.find(block);
+    auto const body = make(over.segments[s], s);
+    body(team, fast, block - over.before[s]);
+  }
+};
+
+/// A codec whose engine works on segments: `programs` kinds of work, of a number of blocks each for a tensor of n.
+template <class C>
+concept batches = requires(C const& c) {
+  { c.batch().programs } -> std::convertible_to<unsigned>;
+  { c.batch().blocks(0u, std::uint64_t{}, std::uint32_t{}) } -> std::same_as<std::uint64_t>;
+};
+
+/// The programs of a codec's engine; 0 where it has none for batches.
+template <class C>
+unsigned programs_of([[maybe_unused]] C const& codec) {
+  if constexpr (batches<C>) {
+    return codec.batch().programs;
+  } else {
+    return 0;
+  }
+}
+
+/// For each program, how many of its blocks come before each tensor's, and behind these how many there are.
+template <class C>
+std::vector<std::uint64_t> blocks_before(C const& codec, std::vector<tensor_place> const& tensors, std::uint32_t span) {
+  auto before = std::vector<std::uint64_t>();
+  if constexpr (batches<C>) {
+    auto const engine = codec.batch();
+    for (unsigned program = 0; program < engine.programs; ++program) {
+      before.push_back(0);
+      for (auto const& t : tensors) before.push_back(before.back() + engine.blocks(program, t.dims.n, span));
+    }
+  }
+  return before;
+}
+
+/// Where the sections of a payload lie: a codec without an engine of its own for batches looks for itself.
+template <class In, class C>
+segment make_segment(C const& codec, tensor_place const& at) {
+  require(at.payload % section_alignment == 0, "make_segments: the offset of a payload must be a multiple of ",
+          section_alignment, ", got ", at.payload);
+  require(at.tensor < 1u << 24, "make_segments: tensor must be below 2^24, got ", at.tensor);
+  auto made = segment{at.dims.n, at.first, at.payload, at.payload, at.tensor, 0};
+  if constexpr (batches<C>) {
+    auto const values = value_bytes<output_of<C, In>>(output_shape(codec, at.dims).n);
+    auto const side = std::min(payload_bytes<In>(codec, at.dims), align_up(values, section_alignment));
+    made.side += side;
+    made.padding = static_cast<std::uint32_t>(side - values);
+  }
+  return made;
+}
+
+/// The bytes of all payloads, and those up to the end of the last one.
+struct payload_extent {
+  std::size_t sum = 0, end = 0;
+};
+template <class In, class C>
+payload_extent extent_of(C const& codec, std::vector<tensor_place> const& tensors) {
+  auto all = payload_extent();
+  for (auto const& t : tensors) {
+    auto const size = payload_bytes<In>(codec, t.dims);
+    all.sum += size;
+    all.end = std::max(all.end, t.payload + size);
+  }
+  return all;
+}
+
+}  // namespace detail
+
+/// The tensors of a batch, on the host and in E's memory: for one codec and element type. make_segments builds it.
+template <executor E>
+class segment_table {
+ public:
+  segment_table(E const& exec, std::vector<tensor_place> tensors, std::vector<segment> const& segments,
+                std::vector<std::uint64_t> blocks_before, detail::payload_extent const& payloads)
+      : tensors_(std::move(tensors)),
+        before_(std::move(blocks_before)),
+        segments_on_(exec, segments.size()),
+        before_on_(exec, before_.size()),
+        payloads_(payloads) {
+    for (auto const& s : segments) {
+      elements_ = std::max(elements_, s.first + s.n);
+      has_padding_ = has_padding_ || s.padding > 0;
+    }
+    exec.upload(segments_on_.data(), segments.data(), segments_on_.size_bytes());
+    exec.upload(before_on_.data(), before_.data(), before_on_.size_bytes());
+    exec.wait();
+  }
+
+  std::vector<tensor_place> const& tensors() const { return tensors_; }
+
+  /// The elements up to the end of the last gradient, and the bytes up to that of the last payload.
+  std::uint64_t elements() const { return elements_; }
+  std::size_t payload_bytes() const { return payloads_.end; }
+  detail::payload_extent const& payloads() const { return payloads_; }
+
+  bool has_padding() const { return has_padding_; }
+  segment const* segments() const { return segments_on_.data(); }
+
+  std::size_t programs() const { return before_.size() / (tensors_.size() + 1); }
+
+  /// The blocks of all tensors in one of the engine's programs, and whose they are.
+  std::uint64_t blocks(unsigned program) const { return before_[program * (tensors_.size() + 1) + tensors_.size()]; }
+  detail::segment_blocks over(unsigned program) const {
+    auto const count = tensors_.size();
+    return {segments(), before_on_.data() + program * (count + 1), static_cast<std::uint32_t>(count)};
+  }
+
+ private:
+  std::vector<tensor_place> tensors_;
+  std::vector<std::uint64_t> before_;
+  buffer<segment, E> segments_on_;
+  buffer<std::uint64_t, E> before_on_;
+  std::uint64_t elements_ = 0;
+  detail::payload_extent payloads_;
+  bool has_padding_ = false;
+};
+
+/// Tensors one after another, numbered from 0, with payloads at multiples of 8 bytes.
+template <class In, class C>
+std::vector<tensor_place> in_a_row(C const& codec, std::vector<shape> const& tensors) {
+  auto places = std::vector<tensor_place>();
+  auto next = tensor_place();
+  for (auto const& dims : tensors) {
+    next.dims = dims;
+    places.push_back(next);
+    next.first += dims.n;
+    next.payload += detail::align_up(payload_bytes<In>(codec, dims), detail::section_alignment);
+    ++next.tensor;
+  }
+  return places;
+}
+
+/// The table of tensors that lie where they say; allocates and waits, so do it once.
+template <class In, executor E, class C>
+segment_table<E> make_segments(E const& exec, C const& codec, std::vector<tensor_place> tensors) {
+  auto segments = std::vector<segment>();
+  for (auto const& t : tensors) segments.push_back(detail::make_segment<In>(codec, t));
+  auto before = detail::blocks_before(codec, tensors, E::items_per_block);
+  auto const payloads = detail::extent_of<In>(codec, tensors);
+  return {exec, std::move(tensors), segments, std::move(before), payloads};
+}
+
+/// ... of tensors in a row.
+template <class In, executor E, class C>
+segment_table<E> make_segments(E const& exec, C const& codec, std::vector<shape> const& tensors) {
+  return make_segments<In>(exec, codec, in_a_row<In>(codec, tensors));
+}
+
+}  // namespace pith::inline v0

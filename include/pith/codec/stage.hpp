@@ -1,0 +1,233 @@
+// pith/codec/stage.hpp — a stage maps a stream of values to a shorter or narrower stream and side information.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/state.hpp>
+#include <pith/core/call.hpp>
+#include <pith/core/element.hpp>
+#include <pith/core/executor.hpp>
+#include <pith/core/values.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <string>
+#include <type_traits>
+
+namespace pith::inline v0 {
+
+/// Base of everything that `|` joins: a user's stage derives from it, so that `|` is found.
+struct pipeable {};
+
+/// What stage `S` emits for values of `In`.
+template <class S, class In>
+using output_of = typename std::remove_cvref_t<S>::template output<In>;
+
+namespace detail {
+
+/// What a stage leaves out has a default: the shape is kept, there is no side information, no scratch, no parameter.
+template <class S>
+constexpr shape output_shape(S const& s, shape const& dims) {
+  if constexpr (requires { s.output_shape(dims); }) {
+    return s.output_shape(dims);
+  } else {
+    return dims;
+  }
+}
+
+template <class In, class S>
+constexpr std::size_t side_bytes(S const& s, shape const& dims) {
+  if constexpr (requires { s.template side_bytes<In>(dims); }) {
+    return s.template side_bytes<In>(dims);
+  } else if constexpr (requires { s.side_bytes(dims); }) {
+    return s.side_bytes(dims);
+  } else {
+    return 0;
+  }
+}
+
+/// A variable-rate stage is given a count of its own to read.
+template <class In, class S, class E>
+constexpr std::size_t scratch_bytes(S const& s, E const& exec, shape const& dims) {
+  constexpr auto count = variable_rate<S> ? scratch_for<std::uint32_t>(1) : 0;
+  if constexpr (requires { s.template scratch_bytes<In>(exec, dims); }) {
+    return s.template scratch_bytes<In>(exec, dims) + count;
+  } else {
+    return count;
+  }
+}
+
+/// Whether `s.encode` takes these, in front of the states and the workspace.
+template <class S, class Agreed, class Local, class Ws, class... Head>
+concept takes_encode = (stateless<Agreed> && stateless<Local> &&
+                        requires(S const& s, Head... head, Ws& ws) {
+                          { s.encode(head..., ws) } -> std::same_as<void>;
+                        }) ||
+                       (stateless<Agreed> && !stateless<Local> &&
+                        requires(S const& s, Head... head, Local& local, Ws& ws) {
+                          { s.encode(head..., local, ws) } -> std::same_as<void>;
+                        }) ||
+                       (!stateless<Agreed> && stateless<Local> &&
+                        requires(S const& s, Head... head, Agreed const& replicated, Ws& ws) {
+                          { s.encode(head..., replicated, ws) } -> std::same_as<void>;
+                        }) ||
+                       (!stateless<Agreed> && !stateless<Local> &&
+                        requires(S const& s, Head... head, Agreed const& replicated, Local& local, Ws& ws) {
+                          { s.encode(head..., replicated, local, ws) } -> std::same_as<void>;
+                        });
+
+template <class S, class Agreed, class Ws, class... Head>
+concept takes_decode = (stateless<Agreed> &&
+                        requires(S const& s, Head... head, Ws& ws) {
+                          { s.decode(head..., ws) } -> std::same_as<void>;
+                        }) ||
+                       (!stateless<Agreed> && requires(S const& s, Head... head, Agreed const& replicated, Ws& ws) {
+                         { s.decode(head..., replicated, ws) } -> std::same_as<void>;
+                       });
+
+template <class S, class In, class E>
+concept encodes_unseeded = takes_encode<S, replicated_of<S, In, E>, local_of<S, In, E>, workspace_on<E>, E const&,
+                                        shape const&, values_on<E, In const>, encoded_on<E, output_of<S, In>>>;
+template <class S, class In, class E>
+concept encodes_seeded =
+    takes_encode<S, replicated_of<S, In, E>, local_of<S, In, E>, workspace_on<E>, E const&, call const&, shape const&,
+                 values_on<E, In const>, encoded_on<E, output_of<S, In>>>;
+template <class S, class In, class E>
+concept decodes_unseeded = takes_decode<S, replicated_of<S, In, E>, workspace_on<E>, E const&, shape const&,
+                                        encoded_on<E, output_of<S, In> const>, values_on<E, In>>;
+template <class S, class In, class E>
+concept decodes_seeded = takes_decode<S, replicated_of<S, In, E>, workspace_on<E>, E const&, call const&, shape const&,
+                                      encoded_on<E, output_of<S, In> const>, values_on<E, In>>;
+
+template <class S, class Agreed, class Local, class Ws, class... Head>
+void encode_with(S const& s, [[maybe_unused]] Agreed const& replicated, [[maybe_unused]] Local& local, Ws& ws,
+                 Head const&... head) {
+  if constexpr (stateless<Agreed> && stateless<Local>) {
+    s.encode(head..., ws);
+  } else if constexpr (stateless<Agreed>) {
+    s.encode(head..., local, ws);
+  } else if constexpr (stateless<Local>) {
+    s.encode(head..., replicated, ws);
+  } else {
+    s.encode(head..., replicated, local, ws);
+  }
+}
+
+template <class S, class Agreed, class Ws, class... Head>
+void decode_with(S const& s, [[maybe_unused]] Agreed const& replicated, Ws& ws, Head const&... head) {
+  if constexpr (stateless<Agreed>) {
+    s.decode(head..., ws);
+  } else {
+    s.decode(head..., replicated, ws);
+  }
+}
+
+}  // namespace detail
+
+/// It emits some type for values of `In`, and has a name and parameters for the wire and for digests.
+template <class S, class In>
+concept sized = requires(S const& s) {
+  typename storage<output_of<S, In>>::word;
+  { s.name() } -> std::convertible_to<std::string>;
+};
+
+/// It maps values of `In` to values of `output_of<S, In>` and side information ...
+template <class S, class In, class E>
+concept encodes = detail::encodes_seeded<S, In, E> || detail::encodes_unseeded<S, In, E>;
+/// ... and back.
+template <class S, class In, class E>
+concept decodes = detail::decodes_seeded<S, In, E> || detail::decodes_unseeded<S, In, E>;
+
+namespace detail {
+
+template <class S, class In, class E>
+concept stage_on =
+    std::derived_from<S, pipeable> && std::copyable<S> && sized<S, In> && encodes<S, In, E> && decodes<S, In, E>;
+
+}  // namespace detail
+
+/// A stage is a codec that composes. Encode and decode are const, return void, allocate nothing, never wait:
+///
+///     encode(exec, [call,] shape, value_view<In const>, encoded<Out>, [agreed const&,] [local&,] ws)
+///     decode(exec, [call,] shape, encoded<Out const>, value_view<In>, [agreed const&,] ws)
+///
+/// A stage without randomness leaves out `call`, one without state the states. A variable-rate stage writes
+/// *y.values.count, the first 4 bytes of its side information, and zeros into the slots behind its values; the count that it
+/// decodes is at most the capacity, whatever the payload says.
+template <class S, class In, class E>
+concept stage = executor<E> && detail::stage_on<std::remove_cvref_t<S>, In, E>;
+
+namespace detail {
+
+/// What a stage of a chain keeps, which is exchanged as a whole. A shape that the stage cannot take is refused.
+template <class In, class S, class E>
+replicated_of<S, In, E> make_replicated_in_chain(E const& exec, S const& s, call const& id, shape const& dims) {
+  if constexpr (keeps_for_exchange<S>) {
+    static_cast<void>(output_shape(s, dims));
+    return {};
+  } else {
+    return pith::make_replicated<In>(exec, s, id, dims);
+  }
+}
+
+/// Where in a variable-rate stage's side information the count of its values lies: at the beginning, or where it says.
+template <class In, class S>
+constexpr std::size_t count_offset(S const& s, shape const& dims) {
+  if constexpr (requires { s.template count_offset<In>(dims); }) {
+    return s.template count_offset<In>(dims);
+  } else {
+    return 0;
+  }
+}
+
+/// `y`, its count in its side information if the stage has a variable rate.
+template <class In, class S, class Encoded>
+Encoded counted(S const& s, shape const& dims, Encoded y) {
+  if constexpr (variable_rate<S>) y.values.count = side_as<std::uint32_t>(y.side.subspan(count_offset<In>(s, dims)));
+  return y;
+}
+
+struct clamp_count {
+  std::uint32_t const* from;
+  std::uint32_t* to;
+  std::uint64_t most;
+  PITH_HD void operator()(std::uint64_t) const { *to = *from < most ? *from : static_cast<std::uint32_t>(most); }
+};
+
+/// `y` as it came in a payload: a count beyond the capacity reads as the capacity.
+template <class In, class S, class E, class Encoded>
+Encoded trusted(S const& s, E const& exec, shape const& dims, Encoded y, [[maybe_unused]] workspace_on<E>& ws) {
+  if constexpr (variable_rate<S>) {
+    auto* const count = ws.template take<std::uint32_t>(1).data;
+    exec.for_each_index(1, clamp_count{counted<In>(s, dims, y).values.count, count, y.values.capacity});
+    y.values.count = count;
+  }
+  return y;
+}
+
+/// Both give back the scratch that the stage takes.
+template <class In, class S, class E, class Agreed, class Local>
+void encode(S const& s, E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
+            encoded_on<E, output_of<S, In>> y, Agreed const& replicated, Local& local, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  if constexpr (encodes_seeded<S, In, E>) {
+    encode_with(s, replicated, local, ws, exec, id, dims, x, counted<In>(s, dims, y));
+  } else {
+    encode_with(s, replicated, local, ws, exec, dims, x, counted<In>(s, dims, y));
+  }
+}
+
+template <class In, class S, class E, class Agreed>
+void decode(S const& s, E const& exec, call const& id, shape const& dims, encoded_on<E, output_of<S, In> const> y,
+            values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  auto const safe = trusted<In>(s, exec, dims, y, ws);
+  if constexpr (decodes_seeded<S, In, E>) {
+    decode_with(s, replicated, ws, exec, id, dims, safe, x);
+  } else {
+    decode_with(s, replicated, ws, exec, dims, safe, x);
+  }
+}
+
+}  // namespace detail
+
+}  // namespace pith::inline v0

@@ -1,0 +1,59 @@
+// pith/comm/detail/lent.hpp — memory that a transport uses, and that stays where one of its calls failed.
+#pragma once
+
+#include <pith/comm/communicator.hpp>
+
+#include <concepts>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// Is never freed: a transport may use it as long as the program runs.
+inline void keep(void* memory) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<void*>();
+  auto const lock = std::lock_guard(mutex);
+  kept.push_back(memory);
+}
+
+/// A request whose call is done with its memory once the request is destroyed, also where it failed.
+template <class R>
+concept returns_memory = std::same_as<R, completed> || requires {
+  requires R::returns_memory;
+};
+
+/// Memory that is lent to one call at a time. Where a call fails before it ends, the memory is kept.
+template <class Memory>
+class lent {
+ public:
+  lent() = default;
+  explicit lent(Memory memory) : memory_(std::move(memory)) {}
+  lent(lent&& other) noexcept : memory_(std::move(other.memory_)), is_lent_(std::exchange(other.is_lent_, false)) {}
+  lent& operator=(lent&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(is_lent_, other.is_lent_);
+    return *this;
+  }
+  ~lent() {
+    if (is_lent_) keep(new Memory(std::move(memory_)));
+  }
+
+  Memory& operator*() { return memory_; }
+  Memory const& operator*() const { return memory_; }
+
+  /// call() returns a request, which is waited for.
+  template <class E, class F>
+  void wait(E const& exec, F const& call) {
+    is_lent_ = !returns_memory<decltype(call())>;
+    call().wait(exec);
+    is_lent_ = false;
+  }
+
+ private:
+  Memory memory_;
+  bool is_lent_ = false;
+};
+
+}  // namespace pith::inline v0::detail

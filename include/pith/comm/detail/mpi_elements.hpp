@@ -1,0 +1,54 @@
+// pith/comm/detail/mpi_elements.hpp — MPI's types of the elements that ranks add, and its operations on them.
+#pragma once
+
+#include <pith/comm/communicator.hpp>
+#include <pith/core/element.hpp>
+#include <pith/core/error.hpp>
+
+#include <mpi.h>
+
+#include <concepts>
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// MPI 3.1 has no 16-bit floats: they are MPI_UINT16_T, which operations of our own add.
+template <class T>
+MPI_Datatype mpi_type() {
+  if constexpr (std::same_as<T, float>) return MPI_FLOAT;
+  if constexpr (std::same_as<T, double>) return MPI_DOUBLE;
+  if constexpr (std::same_as<T, std::int32_t>) return MPI_INT32_T;
+  if constexpr (std::same_as<T, std::int8_t>) return MPI_INT8_T;
+  return MPI_UINT16_T;
+}
+
+template <class T, reduction How>
+void reduce_narrow(void* in, void* inout, int* length, MPI_Datatype*) {
+  auto const* const a = static_cast<T const*>(in);
+  auto* const b = static_cast<T*>(inout);
+  for (int i = 0; i < *length; ++i) {
+    auto const x = static_cast<float>(a[i]), y = static_cast<float>(b[i]);
+    b[i] = T(How == reduction::sum ? x + y : (x > y ? x : y));
+  }
+}
+
+/// Made once, and never freed: calls that were given up may still use it.
+template <class T, reduction How>
+MPI_Op narrow_operation() {
+  static auto const made = [] {
+    MPI_Op op = MPI_OP_NULL;
+    if (MPI_Op_create(&reduce_narrow<T, How>, 1, &op) != MPI_SUCCESS)
+      throw communication_error(sentence("mpi_communicator: MPI_Op_create must make an operation, got an error"));
+    return op;
+  }();
+  return made;
+}
+
+template <class T>
+MPI_Op mpi_operation(reduction how) {
+  if constexpr (std::same_as<T, half> || std::same_as<T, bfloat16>)
+    return how == reduction::sum ? narrow_operation<T, reduction::sum>() : narrow_operation<T, reduction::max>();
+  return how == reduction::sum ? MPI_SUM : MPI_MAX;
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,54 @@
+// pith/comm/detail/pending_transfers.hpp — the transfers of one round, on their way.
+#pragma once
+
+#include <pith/comm/detail/any_request.hpp>
+#include <pith/comm/trace.hpp>
+#include <pith/core/executor.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// Requests that are waited for together. test() lets them make progress, so whoever works meanwhile calls it at times.
+template <class Comm, executor E>
+class pending_transfers {
+ public:
+  using request = any_request<Comm, E>;
+
+  /// Makes room for the most transfers of a round.
+  void reserve(std::size_t most) { requests_.reserve(most); }
+
+  void start(traced time) { time_ = std::move(time); }
+  void add(request r) { requests_.push_back(std::move(r)); }
+
+  /// Whether all have arrived. A device is not asked: its stream keeps the order, and may be captured.
+  bool test(E const& exec) {
+    if constexpr (host_executor<E>) {
+      while (arrived_ < requests_.size() && requests_[arrived_].test(exec)) ++arrived_;
+      if (arrived_ == requests_.size()) time_.end();
+      return arrived_ == requests_.size();
+    } else {
+      return false;
+    }
+  }
+  void wait(E const& exec) {
+    for (; arrived_ < requests_.size(); ++arrived_) requests_[arrived_].wait(exec);
+    clear();
+  }
+  /// Ends requests as their destructors do.
+  void clear() {
+    time_.end();
+    requests_.clear();
+    arrived_ = 0;
+  }
+
+ private:
+  std::vector<request> requests_;
+  std::size_t arrived_ = 0;
+  traced time_{nullptr, exchange_trace::work::transfer, 0, 0};
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,72 @@
+// pith/comm/sub_communicators.hpp — a communicator and those of groups of its ranks, among which some exchanges move bytes.
+#pragma once
+
+#include <pith/codec/rounds.hpp>
+#include <pith/comm/communicator.hpp>
+#include <pith/core/error.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+/// It splits into communicators of its own type.
+template <class Comm>
+concept has_same_type_split = has_split<Comm> && requires(Comm& comm) {
+  { comm.split(0u) } -> std::same_as<Comm>;
+};
+
+/// A communicator, and one of each group of ranks that was added.
+///
+///   requires    a communicator that outlives it and, for groups, has_same_type_split; groups that the number of ranks
+///               is a multiple of (std::invalid_argument). To add is a call of all ranks, in equal order
+///   complexity  a split a group, once; of() is a search among the groups that were added
+template <class Comm>
+class sub_communicators {
+ public:
+  explicit sub_communicators(Comm& all) : all_(&all) {}
+
+  unsigned rank() const { return all_->rank(); }
+  unsigned size() const { return all_->size(); }
+  Comm& all() { return *all_; }
+
+  void add(subgroup const& among) {
+    if (has(among)) return;
+    auto const ranks = among.size * among.stride;
+    detail::require(ranks > 0 && size() % ranks == 0,
+                    "sub_communicators::add: the number of ranks must be a multiple of ", ranks, ", got ", size());
+    if constexpr (has_same_type_split<Comm>) {
+      parts_.emplace_back(among, std::unique_ptr<Comm>(new Comm(all_->split(among.color(rank())))));
+    } else {
+      throw std::invalid_argument(detail::sentence(
+          "sub_communicators::add: groups need a communicator with split(unsigned) that returns its own type"));
+    }
+  }
+  bool has(subgroup const& among) const { return among.is_all() || find(among) != parts_.end(); }
+
+  /// The communicator of this rank's group, which was added.
+  Comm& of(subgroup const& among) { return among.is_all() ? *all_ : *find(among)->second; }
+
+ private:
+  auto find(subgroup const& among) const {
+    return std::find_if(parts_.begin(), parts_.end(), [&](auto const& part) { return part.first == among; });
+  }
+
+  Comm* all_;
+  std::vector<std::pair<subgroup, std::unique_ptr<Comm>>> parts_;
+};
+
+/// With the groups that the rounds of `codec` ask for: what all_reduce_mean needs of such a codec.
+template <class In, class Comm, class C>
+sub_communicators<Comm> make_sub_communicators(Comm& comm, C const& codec, shape const& dims) {
+  auto made = sub_communicators<Comm>(comm);
+  for (unsigned r = 0; r < detail::rounds(codec, dims, comm.size()); ++r)
+    made.add(detail::transfer_of<In>(codec, r, dims, comm.size()).among);
+  return made;
+}
+
+}  // namespace pith::inline v0

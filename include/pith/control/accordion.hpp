@@ -1,0 +1,128 @@
+// pith/control/accordion.hpp — little compression while gradients change, and much in between.
+#pragma once
+
+#include <pith/control/rate_controller.hpp>
+#include <pith/core/error.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pith::inline v0 {
+
+struct accordion_options {
+  double high_rate = 0.99;     ///< while gradients change
+  double low_rate = 0.1;       ///< in between
+  double change = 0.5;         ///< of a norm, from which on it counts
+  std::uint64_t interval = 1;  ///< steps between two looks, such as ten epochs
+  double smoothing = 0;        ///< 0: a norm is that of an interval; else the share of a step in a moving average
+  bool is_of_model = false;    ///< one decision, by the norm of all tensors
+  double fall = 0.5;           ///< of the learning rate since the last one that counted, from which on it counts
+
+  /// As GraVAC's authors compare with it: one norm, smoothed, in each step.
+  static accordion_options each_step() {
+    return {.high_rate = 0.01, .low_rate = 0.001, .change = 0.2, .interval = 1, .smoothing = 0.02, .is_of_model = true};
+  }
+};
+
+/// Every interval a tensor's norm, the root of the mean of |g|^2 over steps and ranks, is compared with that of the
+/// interval before: where it changed by `change` of it or more, or was zero, the tensor is in a critical regime and
+/// gets the high rate. So it does in the first interval, and from a fall of the learning rate to the next look: one by
+/// half, since many schedules lower it a little in every step.
+///
+///   state       four numbers for each tensor; saved
+///   errors      a norm that is no number: the next step is dense and the interval goes on without it
+///   reference   Agarwal, Wang, Lee, Venkataraman and Papailiopoulos, Accordion, MLSys 2021, whose norm is that of the
+///               sum of an interval's gradients: it takes n more values a tensor
+class accordion {
+ public:
+  static constexpr bool needs_gradients = true;
+
+  explicit accordion(accordion_options options = {}) : options_(options) {
+    using detail::require;
+    auto const& o = options_;
+    require(0 < o.low_rate && o.low_rate <= o.high_rate && o.high_rate <= 1,
+            "accordion: rates must be 0 < low_rate <= high_rate <= 1, got ", o.low_rate, " and ", o.high_rate);
+    require(o.change >= 0, "accordion: change must be at least 0, got ", o.change);
+    require(o.interval >= 1, "accordion: interval must be at least 1, got ", o.interval);
+    require(0 < o.fall && o.fall < 1, "accordion: fall must be in (0, 1), got ", o.fall);
+    require(0 <= o.smoothing && o.smoothing <= 1, "accordion: smoothing must be in [0, 1], got ", o.smoothing);
+  }
+
+  std::string name() const {
+    return detail::text("accordion(", detail::shortest(options_.high_rate), ",", detail::shortest(options_.low_rate),
+                        ",", detail::shortest(options_.change), ")");
+  }
+
+  void observe(step_report const& seen) {
+    auto const norms = options_.is_of_model ? 1 : seen.gradients.size();
+    regimes_.resize(norms);
+    double all = 0;
+    for (auto const energy : seen.gradients) all += energy;
+    is_blind_ = !std::isfinite(all);
+    ++steps_;
+    for (std::size_t i = 0; i < norms && !is_blind_; ++i)
+      note(regimes_[i], options_.is_of_model ? all : seen.gradients.data()[i]);
+    if (steps_ % options_.interval == 0) {
+      for (auto& r : regimes_) look(r);
+    }
+    note_learning_rate(seen.learning_rate);
+  }
+  double decide(std::uint64_t, std::uint32_t tensor) const {
+    if (is_blind_) return 1;
+    auto const i = options_.is_of_model ? 0 : tensor;
+    return i >= regimes_.size() || regimes_[i].is_critical != 0 ? options_.high_rate : options_.low_rate;
+  }
+
+  std::vector<std::byte> save() const {
+    auto all = regimes_;
+    all.push_back({learning_rate_, 0, steps_, is_blind_ ? 1u : 0u});
+    return saved_bytes(all.data(), all.size());
+  }
+  void load(span<std::byte const> saved) {
+    auto all = loaded_values<regime>("accordion", saved);
+    detail::require(!all.empty(), "accordion::load: the state must have at least ", sizeof(regime), " bytes, got 0");
+    learning_rate_ = all.back().sum;
+    steps_ = all.back().seen;
+    is_blind_ = all.back().is_critical != 0;
+    all.pop_back();
+    regimes_ = std::move(all);
+  }
+
+ private:
+  struct regime {
+    double sum = 0, last = 0;  ///< of squares since the last look, or their average; the norm of the last look
+    std::uint64_t seen = 0, is_critical = 1;
+  };
+
+  void note_learning_rate(double rate) {
+    auto const has_fallen = rate <= learning_rate_ * (1 - options_.fall) && rate < learning_rate_;
+    if (has_fallen) {
+      for (auto& r : regimes_) r.is_critical = 1;
+    }
+    if (has_fallen || rate > learning_rate_) learning_rate_ = rate;
+  }
+  void note(regime& of, double energy) const {
+    auto const share = options_.smoothing;
+    of.sum = share == 0 ? of.sum + energy : of.seen == 0 ? energy : detail::moved(of.sum, energy, share);
+    ++of.seen;
+  }
+  void look(regime& of) const {
+    if (of.seen == 0) return;
+    auto const norm = std::sqrt(options_.smoothing == 0 ? of.sum / static_cast<double>(of.seen) : of.sum);
+    of.is_critical = of.last == 0 || std::abs(of.last - norm) >= options_.change * of.last ? 1 : 0;
+    of.last = norm;
+    if (options_.smoothing == 0) of.sum = 0, of.seen = 0;
+  }
+
+  accordion_options options_;
+  std::vector<regime> regimes_;
+  double learning_rate_ = 0;  ///< the highest since the last fall that counted
+  std::uint64_t steps_ = 0;
+  bool is_blind_ = false;
+};
+
+static_assert(rate_controller<accordion>);
+
+}  // namespace pith::inline v0

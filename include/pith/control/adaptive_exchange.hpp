@@ -1,0 +1,429 @@
+// pith/control/adaptive_exchange.hpp — an exchange whose rates a controller chooses from step to step.
+#pragma once
+
+#include <pith/comm/detail/lent.hpp>
+#include <pith/control/rate_controller.hpp>
+#include <pith/core/detail/late_copy.hpp>
+#include <pith/exchange/detail/adaptive_state.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// Numbers from where codecs left them, side by side.
+struct collect_numbers {
+  double const* const* from;
+  double* to;
+  PITH_HD void operator()(std::uint64_t i) const { to[i] = *from[i]; }
+};
+
+/// What a step measured on this rank, as one row of doubles that ranks add up: |g|^2 of each tensor, the energies of
+/// those that measure, and the seconds of each rank in a place of its own. Adding up leads all ranks to equal numbers,
+/// and to NaN where one has it.
+template <executor E>
+class step_board {
+ public:
+  step_board() = default;
+  step_board(E const& exec, std::size_t tensors, unsigned ranks)
+      : tensors_(tensors),
+        ranks_(ranks),
+        numbers_(buffer<double, E>(exec, tensors * (1 + energies<E>::size) + ranks)),
+        places_(exec, tensors * energies<E>::size),
+        late_(words(numbers().size())),
+        host_(numbers().size()) {}
+
+  double* squares() const { return numbers().data(); }
+
+  /// Other places: those of each tensor's energies one after another.
+  void place(E const& exec, std::vector<double const*> places) {
+    from_ = std::move(places);
+    exec.upload(places_.data(), from_.data(), from_.size() * sizeof(double const*));
+  }
+
+  /// Adds up the boards of all ranks, and asks for the sum.
+  template <class Comm>
+  void agree(E const& exec, Comm& comm, double seconds) {
+    auto* const energies = squares() + tensors_;
+    auto* const times = energies + from_.size();
+    seconds_ = seconds;
+    exec.for_each_index(from_.size(), collect_numbers{places_.data(), energies});
+    exec.fill(times, std::byte{}, ranks_ * sizeof(double));
+    exec.upload(times + comm.rank(), &seconds_, sizeof seconds_);
+    auto const used = tensors_ + from_.size() + ranks_;
+    numbers_.wait(exec, [&] { return comm.all_reduce(exec, span_on<E, double>(squares(), used), reduction::sum); });
+    late_.ask(exec, reinterpret_cast<std::uint32_t const*>(squares()));
+  }
+  /// Reads what was asked for.
+  void read(E const& exec) { std::memcpy(host_.data(), late_.read(exec), host_.size() * sizeof(double)); }
+
+  span<double const> gradients() const { return {host_.data(), tensors_}; }
+  double const* energies_of_all() const { return host_.data() + tensors_; }
+  double slowest() const {
+    auto const* const times = energies_of_all() + from_.size();
+    return *std::max_element(times, times + ranks_);
+  }
+
+ private:
+  buffer<double, E> const& numbers() const { return *numbers_; }
+  static std::size_t words(std::size_t doubles) { return doubles * (sizeof(double) / sizeof(std::uint32_t)); }
+
+  std::size_t tensors_ = 0, ranks_ = 0;
+  std::vector<double const*> from_;  ///< these and the seconds stay until they are uploaded
+  double seconds_ = 0;
+  lent<buffer<double, E>> numbers_;
+  buffer<double const*, E> places_;
+  late_copy<E> late_;
+  std::vector<double> host_;
+};
+
+}  // namespace detail
+
+/// A gradient_exchange and a controller: after each step ranks agree on what was measured, and before the next one the
+/// controller chooses by it the rates of all tensors that have one. A step's buckets leave before all of its gradients
+/// are there, so a decision comes one step late: that for step t + 1 is made of what was measured in step t.
+///
+///   auto codec = pith::error_feedback(pith::rated(pith::top_k(0.1)));
+///   auto exchange = pith::make_adaptive_exchange<float>(exec, comm, tensors, pith::matrices(codec), pith::gravac());
+///   exchange.set_learning_rate(0.1);        // of the steps that come, for controllers that ask
+///   exchange.all_reduce_mean(gradients);    // or begin, ready and wait, as those of gradient_exchange
+///
+///   requires    what gradient_exchange needs; controllers of one name and equal settings on all ranks
+///   state       what gradient_exchange keeps, the controller, and ten doubles a tensor
+///   complexity  a sum of some doubles a tensor after each step; where a decision differs from the last, what change()
+///               costs
+///   errors      agreement_error on all ranks where one has a controller of another name; a state that is not one of
+///               these: std::invalid_argument
+template <real In, executor E, class Comm, rate_controller R>
+class adaptive_exchange {
+ public:
+  using exchange_type = gradient_exchange<In, E, Comm>;
+  using codec_type = typename exchange_type::codec_type;
+
+  template <codec_policy_for<In, E> Policy>
+  adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy, R controller,
+                    exchange_options const& options = {})
+      : exec_(exec),
+        comm_(&comm),
+        exchange_(exec, comm, std::move(tensors), policy, options),
+        controller_(std::move(controller)),
+        codecs_(exchange_.codecs()),
+        choices_(codecs_.size()),
+        board_(exec, codecs_.size(), comm.size()),
+        is_recoverable_(options.is_recoverable) {
+    require_rates();
+    require_one_controller();
+    if (detail::needs_gradients<R>()) exchange_.measure_gradients(board_.squares());
+  }
+
+  /// One codec for all tensors.
+  adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, codec_type const& codec, R controller,
+                    exchange_options const& options = {})
+      : adaptive_exchange(
+            exec, comm, std::move(tensors), [&codec](tensor_spec const&) { return codec; }, std::move(controller),
+            options) {}
+
+  R const& controller() const { return controller_; }
+  R& controller() { return controller_; }
+  exchange_type const& exchange() const { return exchange_; }
+  std::vector<codec_type> const& codecs() const { return exchange_.codecs(); }
+  std::uint64_t size() const { return exchange_.size(); }
+
+  /// What the last step led to, from the next begin() on.
+  step_report const& last_report() const { return report_; }
+  /// The steps that were begun.
+  std::uint64_t steps() const { return step_; }
+
+  void set_learning_rate(double rate) { learning_rate_ = rate; }
+
+  void all_reduce_mean(span_on<E, In> gradients, double weight = 1) {
+    begin(gradients, weight);
+    wait();
+  }
+  void begin(span_on<E, In> gradients, double weight = 1) {
+    exchange_.require_begin(gradients.size(), weight);
+    prepare_step();
+    exchange_.begin(gradients, weight);
+    note_begun();
+  }
+  void begin(double weight = 1) {
+    exchange_.require_begin(size(), weight);
+    prepare_step();
+    exchange_.begin(weight);
+    note_begun();
+  }
+  void ready(std::size_t tensor) { exchange_.ready(tensor); }
+  void ready(std::size_t tensor, span_on<E, In> gradient) { exchange_.ready(tensor, gradient); }
+  void wait() {
+    exchange_.wait();
+    auto const now = clock::now();
+    try {
+      board_.agree(exec_, *comm_, std::chrono::duration<double>(now - last_).count());
+    } catch (...) {
+      lost_ = std::current_exception();
+      throw;
+    }
+    last_ = now;
+    is_seen_ = is_begun_ = false;
+  }
+  /// Leaves a step out, as if it had not begun: nothing is measured, and its rates hold for the next one.
+  void skip() {
+    exchange_.skip();
+    withdraw();
+  }
+  void abandon() {
+    exchange_.abandon();
+    if (!exchange_.has_failed()) withdraw();
+  }
+  void rescale(double factor) { exchange_.rescale(factor); }
+  void fit_buckets() { exchange_.fit_buckets(); }
+
+  /// Of all ranks, since the rates of the next step come into force; after a step that threw, or of one step before, as
+  /// that of gradient_exchange and of this rank alone.
+  std::vector<std::byte> export_state(unsigned steps_back = 0) {
+    if (steps_back > 0 || is_begun_) return export_moment(steps_back);
+    exchange_.require_idle("export_state");
+    prepare();
+    return saved({controller_, step_, learning_rate_}, exchange_.export_state());
+  }
+  /// Of all ranks. Where the state of one is refused, it throws what gradient_exchange::import_state throws, the others
+  /// agreement_error, and nothing is changed on any.
+  void import_state(span<std::byte const> bytes) {
+    auto next = std::optional<restored>();
+    auto failure = std::exception_ptr();
+    try {
+      next.emplace(restore(bytes));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    detail::require_success(exec_, *comm_, call, failure);
+    auto chosen = choices(next->controller, next->head.step);
+    exchange_.import_state(next->states, codecs_at(chosen));
+    choices_ = std::move(chosen);
+    place();
+    controller_ = std::move(next->controller);
+    step_ = next->head.step;
+    learning_rate_ = next->head.learning_rate;
+    is_seen_ = is_prepared_ = true;
+    is_begun_ = false;
+    lost_ = nullptr;
+    moments_.clear();
+    last_ = clock::now();
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  static constexpr auto* call = "adaptive_exchange::import_state";
+
+  /// What is in force for a tensor.
+  struct choice {
+    double rate = 0;
+    rate_list measured = {};
+    friend bool operator==(choice const&, choice const&) = default;
+  };
+
+  /// What chose the rates of a step, at its begin.
+  struct moment {
+    R controller;
+    std::uint64_t step;
+    double learning_rate;
+  };
+
+  std::vector<std::byte> export_moment(unsigned steps_back) const {
+    exchange_.require_between_steps("export_state");
+    auto const since = is_begun_ ? 0u : 1u;  // steps that are complete since the last moment
+    detail::require(is_recoverable_ || !is_begun_,
+                    "adaptive_exchange: export_state() is refused after a step that threw: set ",
+                    "exchange_options::is_recoverable, or call import_state() first");
+    auto const most = since + moments_.size();
+    detail::require(steps_back < most, "adaptive_exchange::export_state: steps_back must be below ", most, ", got ",
+                    steps_back);
+    auto const which = steps_back - since;
+    return saved(moments_[which], exchange_.export_state(exchange_.has_failed() ? which : which + 1));
+  }
+  std::vector<std::byte> saved(moment const& at, std::vector<std::byte> const& states) const {
+    auto const controller = at.controller.save();
+    auto const head = detail::adaptive_header{.step = at.step, .learning_rate = at.learning_rate};
+    return detail::save_adaptive(controller_words(), {head, controller, states});
+  }
+
+  /// What a saved state holds.
+  struct restored {
+    R controller;
+    detail::adaptive_header head;
+    span<std::byte const> states;
+  };
+
+  restored restore(span<std::byte const> bytes) const {
+    auto const parts = detail::open_states(call, bytes);
+    detail::require_words(call, controller_words(), parts.words);
+    auto const saved = detail::open_adaptive(call, parts.states);
+    auto next = restored{controller_, saved.head, saved.exchange};
+    next.controller.load(saved.controller);
+    exchange_.require_state(next.states, codecs_at(choices(next.controller, next.head.step)));
+    return next;
+  }
+  std::string controller_words() const {
+    return detail::text(detail::adaptive_word, "\ncontroller ", controller_.name(), '\n');
+  }
+
+  /// Shows the controller the step before, and does as it decides of the next one.
+  void prepare() {
+    if (is_prepared_ || lost_) return;
+    if (!is_seen_) observe();
+    choose(controller_, step_ + 1);
+    ++step_;
+    is_prepared_ = true;
+  }
+  void prepare_step() {
+    prepare();
+    if (lost_) std::rethrow_exception(lost_);
+  }
+  void note_begun() {
+    is_prepared_ = false;
+    is_begun_ = true;
+    if (!is_recoverable_) return;
+    if (moments_.size() < 2) moments_.push_back({controller_, step_, learning_rate_});
+    moments_.back() = moments_.front();
+    auto& last = moments_.front();
+    last.controller = controller_, last.step = step_, last.learning_rate = learning_rate_;
+  }
+  /// The step has not begun.
+  void withdraw() {
+    if (lost_) return;
+    if (is_begun_ && !moments_.empty()) moments_.erase(moments_.begin());
+    is_prepared_ = is_prepared_ || is_begun_;
+    is_begun_ = false;
+    last_ = clock::now();
+  }
+  void observe() {
+    board_.read(exec_);
+    auto const* number = board_.energies_of_all();
+    for (std::size_t i = 0; i < reports_.size(); ++i) {
+      auto const is_first = i == 0 || reports_[i].tensor != reports_[i - 1].tensor;
+      reports_[i].energy = is_first ? *number++ : reports_[i - 1].energy;
+      reports_[i].kept = *number++;
+    }
+    auto const gradients = detail::needs_gradients<R>() ? board_.gradients() : span<double const>();
+    report_ = {step_, learning_rate_, board_.slowest(), {reports_.data(), reports_.size()}, gradients};
+    controller_.observe(report_);
+    is_seen_ = true;
+  }
+  choice choice_of(R const& controller, std::uint64_t step, std::uint32_t tensor) const {
+    if (!codecs_[tensor].has_rate()) return {};
+    return {controller.decide(step, tensor), detail::rates_to_measure(controller, step, tensor)};
+  }
+  std::vector<choice> choices(R const& controller, std::uint64_t step) const {
+    auto all = std::vector<choice>();
+    for (std::uint32_t i = 0; i < codecs_.size(); ++i) all.push_back(choice_of(controller, step, i));
+    return all;
+  }
+  std::vector<codec_type> codecs_at(std::vector<choice> const& choices) const {
+    auto codecs = codecs_;
+    for (std::size_t i = 0; i < codecs.size(); ++i) {
+      if (codecs[i].has_rate()) codecs[i] = codecs_[i].measuring(choices[i].measured).at(choices[i].rate);
+    }
+    return codecs;
+  }
+  /// What the controller decides of a step comes into force.
+  void choose(R const& controller, std::uint64_t step) {
+    auto is_new = false;
+    for (std::uint32_t i = 0; i < codecs_.size(); ++i)
+      is_new = is_new || !(choice_of(controller, step, i) == choices_[i]);
+    if (!is_new) return;
+    auto next = choices(controller, step);
+    try {
+      exchange_.change(codecs_at(next));
+    } catch (agreement_error const&) {
+      throw;
+    } catch (...) {
+      lost_ = std::current_exception();
+      exchange_.change_alone(codecs_at(next));
+    }
+    choices_ = std::move(next);
+    place();
+  }
+  /// Where the numbers of the next steps are.
+  void place() {
+    auto places = std::vector<double const*>();
+    reports_.clear();
+    for (std::uint32_t i = 0; i < codecs_.size(); ++i) {
+      auto const rates = exchange_.codecs()[i].measured_rates();
+      auto const* const energies = exchange_.energies(i);
+      for (std::size_t j = 0; energies != nullptr && !rates.empty() && j <= rates.size(); ++j)
+        places.push_back(energies + j);
+      for (auto const rate : rates) reports_.push_back({i, rate, 0, 0, bytes_at(i, rate)});
+    }
+    board_.place(exec_, std::move(places));
+  }
+  std::uint64_t bytes_at(std::uint32_t tensor, double rate) const {
+    auto const& dims = exchange_.tensors()[tensor].dims;
+    return detail::transfer_of<In>(codecs_[tensor].at(rate), 0, dims, comm_->size()).bytes();
+  }
+
+  /// Of one tensor at least.
+  void require_rates() const {
+    auto const has_rate = [](auto const& c) { return c.has_rate(); };
+    detail::require(codecs_.empty() || std::ranges::any_of(codecs_, has_rate),
+                    "adaptive_exchange: at least one codec must have an adjustable rate: write rated(c), as in ",
+                    "error_feedback(rated(top_k(0.1)))");
+    auto is_asked = false, is_measured = false;
+    for (std::uint32_t i = 0; i < codecs_.size(); ++i) {
+      auto const rates = detail::rates_to_measure(controller_, 1, i);
+      is_asked = is_asked || !rates.empty();
+      is_measured = is_measured || !codecs_[i].measuring(rates).measured_rates().empty();
+    }
+    detail::require(!is_asked || is_measured, "adaptive_exchange: ", controller_.name(),
+                    " needs a codec that measures: write rated(c), as in error_feedback(rated(top_k(0.1)))");
+  }
+  void require_one_controller() const {
+    auto const mine = std::vector(1, (digest() << controller_.name()).value());
+    auto const rank = detail::first_difference(detail::gather_on_host(exec_, *comm_, mine), 1).first;
+    if (rank != 0)
+      throw agreement_error(detail::sentence("adaptive_exchange: rank ", rank,
+                                             " differs from rank 0 in the controller: this rank has ",
+                                             controller_.name()));
+  }
+
+  E exec_;
+  Comm* comm_;
+  exchange_type exchange_;
+  R controller_;
+  std::vector<codec_type> codecs_;  ///< as they were given, of which those in force are made
+  std::vector<choice> choices_;
+  detail::step_board<E> board_;
+  std::vector<rate_report> reports_;
+  step_report report_;
+  std::uint64_t step_ = 0;
+  double learning_rate_ = 0;
+  bool is_seen_ = true;       ///< the last step, by the controller
+  bool is_prepared_ = false;  ///< the next step: its rates are in force
+  bool is_begun_ = false;     ///< and not yet waited for, or left out
+  bool is_recoverable_;
+  std::vector<moment> moments_;  ///< of the last two steps that began, the last one first
+  std::exception_ptr lost_;      ///< why no step can begin
+  clock::time_point last_ = clock::now();
+};
+
+/// An adaptive_exchange of values of `In`.
+template <real In, executor E, class Comm, class Policy, class R>
+auto make_adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
+                            R controller, exchange_options const& options = {}) {
+  explain_codec_policy<Policy, In, E>();
+  explain_controller<R>();
+  if constexpr (codec_or_policy<Policy, In, E> && rate_controller<R>)
+    return adaptive_exchange<In, E, Comm, R>(exec, comm, std::move(tensors), policy, std::move(controller), options);
+}
+
+}  // namespace pith::inline v0

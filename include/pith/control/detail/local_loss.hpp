@@ -1,0 +1,71 @@
+// pith/control/detail/local_loss.hpp — how much of its own gradients a rank's codecs lose.
+#pragma once
+
+#include <pith/codec/compress.hpp>
+#include <pith/codec/measured.hpp>
+#include <pith/core/detail/convert.hpp>
+#include <pith/core/detail/summation.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// sqrt(sum |g - D(C(g))|^2 / sum |g|^2) over some tensors of a model, each with its codec. Encodes and decodes each of
+/// them; the host waits once.
+template <real In, executor E, class C>
+class local_loss {
+ public:
+  explicit local_loss(E const& exec) : exec_(exec) {}
+
+  /// `first`: where the tensor begins among all gradients.
+  void add(C codec, shape const& dims, std::uint64_t first) {
+    auto state = make_state<In>(exec_, codec, dims);
+    payload_.grow(exec_, payload_bytes<In>(codec, dims));
+    decoded_.grow(exec_, dims.n);
+    scratch_.grow(exec_, std::max(workspace_bytes<In>(exec_, codec, dims),
+                                  reduce_scratch_bytes<double>(dims.n) + scratch_alignment));
+    parts_.push_back({std::move(codec), std::move(state), first});
+    sums_.grow(exec_, 2 * parts_.size());
+    seen_.resize(2 * parts_.size());
+  }
+
+  double operator()(span_on<E, In const> gradients) {
+    auto ws = workspace_on<E>(scratch_.view());
+    for (std::size_t i = 0; i < parts_.size(); ++i) add_squares(parts_[i], gradients, sums_.data() + 2 * i, ws);
+    exec_.download(seen_.data(), sums_.data(), seen_.size() * sizeof(double));
+    double lost = 0, all = 0;
+    for (std::size_t i = 0; i < seen_.size(); i += 2) lost += seen_[i], all += seen_[i + 1];
+    return all == 0 ? 0 : std::sqrt(lost / all);
+  }
+
+ private:
+  struct part {
+    C codec;
+    codec_state<In, C, E> state;
+    std::uint64_t first;
+  };
+
+  void add_squares(part& p, span_on<E, In const> gradients, double* to, workspace_on<E>& ws) {
+    auto const n = p.state.dims().n;
+    auto const g = gradients.subspan(p.first, n);
+    auto const y = decoded_.view().first(n);
+    compress<In>(exec_, p.codec, g, payload_.view(), p.state, ws);
+    decompress<In>(exec_, p.codec, span_on<E, std::byte const>(payload_.view()), y, p.state, ws);
+    reduce_into(exec_, to, n, square_of_difference<In>{g.data(), y.data()}, plus(), 0.0, ws);
+    reduce_into(exec_, to + 1, n, square_of<In>{g.data()}, plus(), 0.0, ws);
+  }
+
+  E exec_;
+  std::vector<part> parts_;
+  buffer<std::byte, E> payload_, scratch_;
+  buffer<In, E> decoded_;
+  buffer<double, E> sums_;
+  std::vector<double> seen_;  ///< the sums, on the host
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,399 @@
+// pith/control/gradiveq.hpp — when convolutions are sampled and when they travel compressed, as GradiVeQ has it.
+#pragma once
+
+#include <pith/codec/identity.hpp>
+#include <pith/comm/detail/lent.hpp>
+#include <pith/control/detail/local_loss.hpp>
+#include <pith/core/detail/host_bytes.hpp>
+#include <pith/exchange/detail/saved_state.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/vector/conv_shape.hpp>
+#include <pith/vector/pca.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+enum class gradiveq_phase : std::uint8_t {
+  warm_up,     ///< convolutions travel as they are
+  sampling,    ///< by qsgd<4>, while what all receive is collected
+  compressed,  ///< by pca, along what was learnt
+};
+
+/// A tensor of the exchange that is a convolution's gradient. A slice of 0: conv.usual_slice().
+struct gradiveq_tensor {
+  std::size_t tensor = 0;
+  conv_shape conv = {};
+  std::uint64_t slice = 0;
+};
+
+/// Phases in steps. Equal on all ranks.
+struct gradiveq_options {
+  std::uint64_t warm_up = 2500, samples = 100, compressed = 400;
+  pca_options basis = {};               ///< lambda 0.01, each slice with its mean
+  sampled which = sampled::all_slices;  ///< of a tensor
+  bool feedback = false;                ///< what a rank did not send waits, across phases too
+  double worse = 2;                     ///< a rank asks for new samples where its loss is so many times
+  std::uint64_t first_losses = 20;      ///< the mean of the first ones in the phase ...
+  std::uint64_t loss_every = 1;         ///< ... each of them so many steps after the one before
+};
+
+namespace detail {
+
+struct plain_pca {
+  auto operator()(std::shared_ptr<pca_basis const> basis) const { return pca(std::move(basis)); }
+};
+
+/// Rank 0's values on all ranks: for the host, outside of steps.
+template <class T, class Comm, executor E>
+void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
+  static_assert(has_broadcast<Comm, E>,
+                "pith: this communicator lacks broadcast(exec, span<std::byte>, unsigned), which gradiveq needs");
+  auto sent = lent(buffer<T, E>(exec, values.size()));
+  auto* const data = (*sent).data();
+  auto const bytes = values.size() * sizeof(T);
+  exec.upload(data, values.data(), bytes);
+  sent.wait(exec,
+            [&] { return comm.broadcast(exec, span_on<E, std::byte>(reinterpret_cast<std::byte*>(data), bytes), 0); });
+  exec.download(values.data(), data, bytes);
+}
+
+}  // namespace detail
+
+/// Changes the codecs of an exchange's convolutions from step to step: all travel as they are; then by qsgd<4>, while
+/// rank 0 collects the means; then by pca along the bases that it learnt, which the others get from it; and again.
+///
+///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, {{0, {64, 64, 3, 3}}, {4, {128, 64, 3, 3}}});
+///   schedule.all_reduce_mean(gradients);   // in place of the exchange's, in each step
+///
+/// or, where the exchange is at work while backward is:
+///
+///   exchange.begin(gradients);                          // ready(i) by ready(i), unless schedule.looks():
+///   if (schedule.looks()) schedule.before(gradients);   // then all are written, and none has been ready
+///   exchange.wait();
+///   schedule.after(gradients);                          // the means
+///
+/// In a compressed phase each rank looks at its local loss, |g - D(C(g))| / |g| over all convolutions. Where more than
+/// half of the ranks see more than `worse` times what the phase began with, sampling begins at once. A rank that leaves
+/// before() out does not vote.
+///
+/// What travels is `coding` of a basis: pca(basis), or a stage of yours that begins with it, equal on all ranks, as in
+///
+///   auto const ternary = [](auto basis) { return pith::pca(basis, pith::blas_product()) | pith::summed_terngrad(); };
+///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, convolutions, {.feedback = true}, ternary);
+///
+///   requires    an exchange and a communicator that outlive it, which broadcasts; kernels that have the sizes of their
+///               tensors (std::invalid_argument). Calls come from all ranks, between steps
+///   state       on rank 0 `samples` times the convolutions in accum<In>, or their first slices; on all ranks U three
+///               times in double: the basis, the exchange's and that of the loss
+///   complexity  a fit of each basis when sampling ends (pca_basis), for which the others wait; in a compressed phase
+///               one more encoding and decoding, and a sum of one double, in each `loss_every`-th step
+///   on NaN      a tensor of which rank 0 saw fewer than 2 finite means goes on by qsgd<4>. A fit that throws does so
+///               on rank 0, and is a communication_error on the others
+///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018
+template <real In, executor E, class Comm, class Coding = detail::plain_pca>
+class gradiveq {
+ public:
+  using exchange_type = gradient_exchange<In, E, Comm>;
+  using codec_type = any_codec<In, E>;
+  using shared_basis = std::shared_ptr<pca_basis const>;
+
+  gradiveq(E const& exec, Comm& comm, exchange_type& exchange, std::vector<gradiveq_tensor> const& convolutions,
+           gradiveq_options const& options = {}, Coding coding = Coding())
+      : exec_(exec),
+        comm_(&comm),
+        exchange_(&exchange),
+        options_(options),
+        coding_(std::move(coding)),
+        votes_(buffer<double, E>(exec, 1)) {
+    check(options);
+    for (auto const& c : convolutions) add(c);
+    enter(options.warm_up > 0 ? gradiveq_phase::warm_up : gradiveq_phase::sampling);
+  }
+
+  gradiveq_phase phase() const { return phase_; }
+  /// That the phase has seen.
+  std::uint64_t steps() const { return steps_; }
+  /// The basis of the i-th convolution; none before the first was learnt.
+  shared_basis const& basis(std::size_t i) const { return kernels_[i].basis; }
+  /// This rank's, when it was last looked at.
+  double loss() const { return loss_; }
+
+  /// A step: what gradient_exchange::all_reduce_mean does.
+  void all_reduce_mean(span_on<E, In> gradients, double weight = 1) {
+    before(span_on<E, In const>(gradients));
+    exchange_->all_reduce_mean(gradients, weight);
+    after(span_on<E, In const>(gradients));
+  }
+
+  /// Whether before() has something to look at in this step: in others it may be left out.
+  bool looks() const { return phase_ == gradiveq_phase::compressed && steps_ % options_.loss_every == 0; }
+
+  /// This rank's own gradients, all tensors one after another, before any of them is exchanged.
+  void before(span_on<E, In const> gradients) {
+    require_all(gradients);
+    if (!looks()) return;
+    loss_ = (*losses_)(gradients);
+    has_looked_ = true;
+    if (std::isfinite(loss_) && !is_voting()) first_.sum += loss_, ++first_.count;
+  }
+
+  /// The means that all ranks received, between steps.
+  void after(span_on<E, In const> means) {
+    require_all(means);
+    exchange_->require_idle("gradiveq::after");
+    if (phase_ == gradiveq_phase::sampling) collect(means);
+    auto const is_worse = looks() && is_voting() && most_ranks_lose();
+    has_looked_ = false;
+    if (++steps_ < length() && !is_worse) return;
+    if (phase_ == gradiveq_phase::sampling) share_bases();
+    enter(phase_ == gradiveq_phase::sampling ? gradiveq_phase::compressed : gradiveq_phase::sampling);
+  }
+
+  /// The bytes of all that this rank knows; the exchange's states are its own to save.
+  std::vector<std::byte> export_state() const {
+    auto to = detail::byte_writer();
+    to.put(phase_);
+    to.put(steps_);
+    to.put(first_);
+    for (auto const& k : kernels_) {
+      to.put_all(k.basis ? k.basis->save() : std::vector<std::byte>());
+      k.samples.save(to);
+    }
+    return detail::save_states(words(), to.bytes);
+  }
+  /// Puts back what export_state of an equal schedule returned, on all ranks, before the exchange's import_state: it
+  /// gives the exchange the codecs of then. Where the state of one rank is refused, the others throw agreement_error, and
+  /// nothing is changed on any.
+  void import_state(span<std::byte const> bytes) {
+    auto next = std::optional<progress>();
+    auto failure = std::exception_ptr();
+    try {
+      next.emplace(restore("gradiveq::import_state", bytes));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    detail::require_success(exec_, *comm_, "gradiveq::import_state", failure);
+    kernels_ = std::move(next->kernels);
+    enter(next->phase);
+    steps_ = next->steps;
+    first_ = next->first;
+  }
+
+ private:
+  struct kernel {
+    std::size_t tensor;
+    std::uint64_t first;  ///< of its elements among all gradients
+    slice_samples<accum<In>> samples;
+    shared_basis basis;
+  };
+  /// What a compressed phase began with.
+  struct first_losses {
+    double sum = 0;
+    std::uint64_t count = 0;
+  };
+
+  /// What a state says.
+  struct progress {
+    gradiveq_phase phase;
+    std::uint64_t steps;
+    first_losses first;
+    std::vector<kernel> kernels;
+  };
+  progress restore(char const* call, span<std::byte const> bytes) const {
+    exchange_->require_idle(call);
+    auto const saved = detail::open_states(call, bytes);
+    detail::require_words(call, words(), saved.words);
+    auto from = detail::byte_reader(call, saved.states);
+    auto const phase = from.take<gradiveq_phase>();
+    auto const steps = from.take<std::uint64_t>();
+    auto const first = from.take<first_losses>();
+    detail::require(phase <= gradiveq_phase::compressed, call, ": phase must be at most 2, got ", unsigned(phase));
+    char const* const names[] = {"warm_up", "sampling", "compressed"};
+    detail::require(steps < length(phase), call, ": steps must be below ", length(phase), " in phase ",
+                    names[unsigned(phase)], ", got ", steps);
+    auto kernels = kernels_;
+    for (auto& k : kernels) {
+      auto const basis = from.take_all<std::byte>();
+      k.basis = basis.empty() ? nullptr : loaded(k, basis);
+      k.samples.load(from);
+    }
+    from.expect_end();
+    return {phase, steps, first, std::move(kernels)};
+  }
+
+  static void check(gradiveq_options const& o) {
+    detail::require(o.samples >= 2, "gradiveq: samples must be at least 2, got ", o.samples);
+    detail::require(o.compressed >= 1 && o.first_losses >= 1 && o.loss_every >= 1,
+                    "gradiveq: compressed, first_losses and loss_every must be at least 1, got ", o.compressed, ", ",
+                    o.first_losses, " and ", o.loss_every);
+    detail::require(o.worse > 0, "gradiveq: worse must be above 0, got ", o.worse);
+    detail::require(0 <= o.basis.lambda && o.basis.lambda < 1, "gradiveq: basis.lambda must be in [0, 1), got ",
+                    o.basis.lambda);
+  }
+
+  void add(gradiveq_tensor const& c) {
+    auto const& tensors = exchange_->tensors();
+    detail::require(c.tensor < tensors.size(), "gradiveq: tensor must be below ", tensors.size(), ", got ", c.tensor);
+    detail::require(c.conv.n() == tensors[c.tensor].dims.n, "gradiveq: conv of tensor \"", tensors[c.tensor].name,
+                    "\" must have ", tensors[c.tensor].dims.n, " elements, got ", c.conv.n());
+    for (auto const& k : kernels_)
+      detail::require(k.tensor != c.tensor, "gradiveq: each tensor must be listed once, got tensor ", c.tensor,
+                      " twice");
+    std::uint64_t first = 0;
+    for (std::size_t i = 0; i < c.tensor; ++i) first += tensors[i].dims.n;
+    auto const slice = c.slice > 0 ? c.slice : c.conv.usual_slice();
+    kernels_.push_back({c.tensor, first, {c.conv.n(), slice, c.conv.order(), options_.which}, nullptr});
+  }
+
+  shape const& dims(kernel const& k) const { return exchange_->tensors()[k.tensor].dims; }
+  void require_all(span_on<E, In const> gradients) const {
+    detail::require_size("gradiveq", "gradients", exchange_->size(), gradients.size());
+  }
+
+  std::uint64_t length() const { return length(phase_); }
+  std::uint64_t length(gradiveq_phase phase) const {
+    if (phase == gradiveq_phase::warm_up) return options_.warm_up;
+    return phase == gradiveq_phase::sampling ? options_.samples : options_.compressed;
+  }
+
+  void enter(gradiveq_phase phase) {
+    phase_ = phase;
+    steps_ = 0;
+    first_ = {};
+    auto codecs = exchange_->codecs();
+    for (auto const& k : kernels_) codecs[k.tensor] = codec_of(k);
+    exchange_->change(std::move(codecs));
+    losses_.reset();
+    if (phase == gradiveq_phase::compressed) losses_.emplace(exec_);
+    for (auto const& k : kernels_) {
+      if (losses_ && k.basis) losses_->add(coding_(k.basis), dims(k), k.first);
+    }
+  }
+
+  codec_type codec_of(kernel const& k) const {
+    if (phase_ == gradiveq_phase::warm_up) return fed_back(identity());
+    if (phase_ == gradiveq_phase::sampling || !k.basis) return fed_back(qsgd<4>());
+    return fed_back(coding_(k.basis));
+  }
+  template <class S>
+  codec_type fed_back(S stage) const {
+    if (options_.feedback) return error_feedback(std::move(stage), unverified);
+    return stage;
+  }
+
+  /// Rank 0's samples: means that are not finite are none.
+  void collect(span_on<E, In const> means) {
+    if (comm_->rank() != 0) return;
+    for (auto& k : kernels_) {
+      auto mean = std::vector<In>(dims(k).n);
+      exec_.download(mean.data(), means.data() + k.first, mean.size() * sizeof(In));
+      if (std::ranges::all_of(mean, [](In v) { return is_finite(v); })) k.samples.add(span<In const>(mean));
+    }
+  }
+
+  /// Rank 0's new bases, saved; empty for a tensor of which it saw too little.
+  std::vector<std::vector<std::byte>> fitted() {
+    auto saved = std::vector<std::vector<std::byte>>(kernels_.size());
+    for (std::size_t i = 0; i < saved.size(); ++i) {
+      auto& samples = kernels_[i].samples;
+      if (samples.n() > 0 && samples.count() >= 2) saved[i] = pca_basis::fit(samples, options_.basis).save();
+      samples.clear();
+    }
+    return saved;
+  }
+
+  /// Learns on rank 0, and has all ranks hear of it, or of why not.
+  void share_bases() {
+    auto failure = std::exception_ptr();
+    auto saved = std::vector<std::vector<std::byte>>(kernels_.size());
+    try {
+      if (comm_->rank() == 0) saved = fitted();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    auto sizes = std::vector<std::uint64_t>(1, failure ? 1 : 0);
+    for (auto const& bytes : saved) sizes.push_back(bytes.size());
+    detail::broadcast_on_host(exec_, *comm_, sizes);
+    if (failure) std::rethrow_exception(failure);
+    if (sizes[0] != 0)
+      throw communication_error("pith::gradiveq: rank 0 could not fit its bases: see the error on rank 0");
+    for (std::size_t i = 0; i < kernels_.size(); ++i) take_basis(kernels_[i], std::move(saved[i]), sizes[i + 1]);
+  }
+  void take_basis(kernel& k, std::vector<std::byte> saved, std::uint64_t size) {
+    auto const slice = k.samples.slice(), most = slice * slice + k.samples.slices() * slice + slice + 16;
+    if (size / sizeof(double) > most)
+      throw communication_error(detail::sentence("gradiveq: a basis must have at most ", most, " numbers, got ",
+                                                 size / sizeof(double),
+                                                 " from rank 0: pass equal convolutions on all ranks"));
+    saved.resize(size);
+    detail::broadcast_on_host(exec_, *comm_, saved);
+    k.basis = size == 0 ? nullptr : loaded(k, saved);
+  }
+  static shared_basis loaded(kernel const& k, std::vector<std::byte> const& saved) {
+    auto basis = std::make_shared<pca_basis const>(pca_basis::load(saved));
+    detail::require(basis->slice() == k.samples.slice(), "gradiveq: the basis of tensor ", k.tensor,
+                    " must have slices of ", k.samples.slice(), " elements, got ", basis->slice());
+    detail::require(basis->order() == k.samples.order() && basis->fits(k.samples.n()), "gradiveq: the basis of tensor ",
+                    k.tensor, " must fit its order and its ", k.samples.n(), " elements");
+    return basis;
+  }
+
+  /// Whether the mean of the first losses of the phase is complete: on all ranks in the same step.
+  bool is_voting() const { return steps_ / options_.loss_every >= options_.first_losses; }
+
+  /// A sum of one double over the ranks.
+  bool most_ranks_lose() {
+    auto const is_worse = loss_ * static_cast<double>(first_.count) > options_.worse * first_.sum;
+    auto votes = has_looked_ && is_worse ? 1.0 : 0.0;
+    auto const sum = (*votes_).view();
+    exec_.upload(sum.data(), &votes, sizeof votes);
+    votes_.wait(exec_, [&] { return comm_->all_reduce(exec_, sum, reduction::sum); });
+    exec_.download(&votes, sum.data(), sizeof votes);
+    return 2 * votes > comm_->size();
+  }
+
+  /// What two schedules must share for one to go on with the other's state, line by line.
+  std::string words() const {
+    using detail::text;
+    auto words = text("gradiveq\nrank ", comm_->rank(), " of ", comm_->size(), "\nelements of ", element_name<In>(),
+                      "\nwarm_up ", options_.warm_up, ", samples ", options_.samples, ", compressed ",
+                      options_.compressed, ", feedback ", options_.feedback ? 1 : 0, ", first_losses ",
+                      options_.first_losses, ", loss_every ", options_.loss_every, '\n');
+    for (auto const& k : kernels_) {
+      auto const& order = k.samples.order();
+      words += text("convolution of tensor ", k.tensor, " of ", k.samples.n(), " in ", order.filters(), " filters of ",
+                    order.depth(), " x ", order.window(), " by ", k.samples.kept_slices(), " slices of ",
+                    k.samples.slice(), '\n');
+    }
+    return words;
+  }
+
+  E exec_;
+  Comm* comm_;
+  exchange_type* exchange_;
+  gradiveq_options options_;
+  [[no_unique_address]] Coding coding_;
+  std::vector<kernel> kernels_;
+  gradiveq_phase phase_ = gradiveq_phase::warm_up;
+  std::uint64_t steps_ = 0;
+  first_losses first_;
+  double loss_ = 0;
+  bool has_looked_ = false;  ///< in this step
+  std::optional<detail::local_loss<In, E, std::invoke_result_t<Coding const&, shared_basis>>> losses_;
+  detail::lent<buffer<double, E>> votes_;
+};
+
+}  // namespace pith::inline v0

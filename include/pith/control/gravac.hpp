@@ -1,0 +1,279 @@
+// pith/control/gravac.hpp — the highest compression whose gain suffices, found on a ladder while training.
+#pragma once
+
+#include <pith/control/rate_controller.hpp>
+#include <pith/core/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+/// How many times fewer elements are sent: from the least factor to the most.
+class factor_ladder {
+ public:
+  static constexpr std::size_t most_rungs = 24;
+
+  /// first x 2, 2^2, 2^4, 2^8 ...: 10, 20, 40, 160, 1000.
+  static factor_ladder exponential(double first, double last) {
+    auto rungs = std::vector<double>{first};
+    for (double by = 2; rungs.back() < last && rungs.size() <= most_rungs; by *= by)
+      rungs.push_back(std::min(first * by, last));
+    return factor_ladder(std::move(rungs));
+  }
+  /// first x 2, 2^2, 2^3, 2^4 ...: 10, 20, 40, 80, ... 1280, 2000.
+  static factor_ladder geometric(double first, double last, double by = 2) {
+    detail::require(by > 1, "factor_ladder::geometric: by must be above 1, got ", by);
+    auto rungs = std::vector<double>{first};
+    while (rungs.back() < last && rungs.size() <= most_rungs) rungs.push_back(std::min(rungs.back() * by, last));
+    return factor_ladder(std::move(rungs));
+  }
+
+  explicit factor_ladder(std::vector<double> rungs) : rungs_(std::move(rungs)) {
+    detail::require(!rungs_.empty() && rungs_.size() <= most_rungs, "factor_ladder: the ladder must have 1 to ",
+                    most_rungs, " rungs, got ", rungs_.size());
+    for (std::size_t i = 0; i < rungs_.size(); ++i) {
+      auto const before = i == 0 ? 1 : rungs_[i - 1];
+      detail::require(std::isfinite(rungs_[i]) && rungs_[i] > before, "factor_ladder: rung ", i,
+                      " must be finite and above ", before, ", got ", rungs_[i]);
+    }
+  }
+
+  std::size_t size() const { return rungs_.size(); }
+  double operator[](std::size_t rung) const { return rungs_[rung]; }
+  double rate(std::size_t rung) const { return 1 / rungs_[rung]; }
+
+ private:
+  std::vector<double> rungs_;
+};
+
+/// What is averaged of a gain: energies, or their quotient in each step as in the paper.
+enum class gain_average : std::uint8_t { of_energies, of_quotients };
+
+struct gravac_options {
+  factor_ladder ladder = factor_ladder::exponential(10, 1000);
+  double least_gain = 0.7;     ///< below it a factor is not sent
+  double saturation = 0.01;    ///< gains, or throughputs, that differ by no more are taken for equal
+  std::uint32_t window = 500;  ///< steps between two looks at the ladder
+  double smoothing = 0.04;     ///< the share of a new observation in an average: ranks / 100, at most 1
+  gain_average average = gain_average::of_energies;
+  std::uint32_t samples = 10;       ///< of a throughput, before it is compared; no more than the window
+  std::uint32_t fresh_windows = 8;  ///< for how long a throughput is compared
+  double regime = 2;                ///< a learning rate so many times as high or as low is another regime
+
+  /// As the paper sets it for so many ranks.
+  static double smoothing_for(unsigned ranks) { return std::min(1.0, ranks / 100.0); }
+};
+
+/// Sends at the highest of two factors whose gain, the share of |p|^2 that is kept, suffices; all if neither does.
+/// Every window it promotes the lower factor where the higher one keeps as much, and tries the next factor, until
+/// throughput (gain over seconds) grows no more.
+///
+///   requires    tensors that measure: error_feedback(rated(top_k(...))); one decision for all of them
+///   state       averages for each of up to 24 factors; saved, about 1.2 kB
+///   errors      an energy that is no number: the next step is dense and the averages stay. All energies zero: gain is
+///               1
+///   reference   Tyagi and Swany, GraVAC, CLOUD 2023; docs/adaptive.md says where it was left open or is different here
+class gravac {
+ public:
+  explicit gravac(gravac_options options = {}) : options_(std::move(options)) {
+    using detail::require;
+    auto const& o = options_;
+    require(0 < o.least_gain && o.least_gain <= 1, "gravac: least_gain must be in (0, 1], got ", o.least_gain);
+    require(0 <= o.saturation && o.saturation < 1, "gravac: saturation must be in [0, 1), got ", o.saturation);
+    require(0 < o.smoothing && o.smoothing <= 1, "gravac: smoothing must be in (0, 1], got ", o.smoothing);
+    require(o.window >= 1 && o.samples >= 1 && o.fresh_windows >= 1,
+            "gravac: window, samples and fresh_windows must be at least 1, got ", o.window, ", ", o.samples, " and ",
+            o.fresh_windows);
+    require(o.regime > 1, "gravac: regime must be above 1, got ", o.regime);
+    state_.high = top_rung() == 0 ? 0 : 1;
+  }
+
+  std::string name() const {
+    return detail::text("gravac(", detail::shortest(options_.ladder[0]), "..",
+                        detail::shortest(options_.ladder[top_rung()]), ",", detail::shortest(options_.least_gain), ")");
+  }
+
+  void observe(step_report const& seen) {
+    note_learning_rate(seen.learning_rate);
+    ++state_.step;
+    auto const is_known = note_gains(seen);
+    if (is_known) note_throughput(seen.seconds);
+    auto const watched = state_.is_saturated != 0 ? state_.high : state_.low;
+    state_.below = gain_of(watched) < options_.least_gain ? state_.below + 1 : 0;
+    if (++state_.in_window >= options_.window) end_window();
+    state_.sent = is_known ? row() : dense;
+  }
+  double decide(std::uint64_t, std::uint32_t) const { return rate_of(state_.sent); }
+  rate_list measures(std::uint64_t, std::uint32_t) const {
+    auto rates = rate_list{options_.ladder.rate(state_.low)};
+    if (state_.high != state_.low) rates.push_back(options_.ladder.rate(state_.high));
+    return rates;
+  }
+
+  /// Begins the search again, at the first factor. Nothing is known of gains, so the next step is dense.
+  void reopen() {
+    state_.rungs = {};
+    state_.sent = dense;
+    state_.is_saturated = 0;
+    state_.low = 0;
+    state_.high = top_rung() == 0 ? 0 : 1;
+    state_.in_window = state_.below = 0;
+  }
+
+  /// For plots: the lower and the higher factor, the one that is sent (1: dense), its gain, whether the search is over.
+  double low_factor() const { return options_.ladder[state_.low]; }
+  double high_factor() const { return options_.ladder[state_.high]; }
+  double factor() const { return state_.sent == dense ? 1 : options_.ladder[state_.sent]; }
+  double gain() const { return state_.sent == dense ? 1 : gain_of(state_.sent); }
+  bool is_saturated() const { return state_.is_saturated != 0; }
+
+  std::vector<std::byte> save() const { return saved_bytes(&state_, 1); }
+  void load(span<std::byte const> saved) {
+    auto const loaded = loaded_values<state>("gravac", saved);
+    auto const is_rung = [&](std::uint32_t r) { return r <= top_rung(); };
+    detail::require(loaded.size() == 1, "gravac::load: the state must have ", sizeof(state), " bytes, got ",
+                    saved.size());
+    auto const [low, high, sent] = std::array{loaded[0].low, loaded[0].high, loaded[0].sent};
+    detail::require(is_rung(low) && is_rung(high) && (is_rung(sent) || sent == dense),
+                    "gravac::load: the state's rungs must be below ", options_.ladder.size(), ", got ", low, ", ", high,
+                    " and ", sent, ": load it with the ladder that saved it");
+    state_ = loaded[0];
+  }
+
+ private:
+  static constexpr std::uint32_t dense = ~std::uint32_t{0};
+
+  /// Averages of one factor: of energies or quotients, and of gain / seconds where it was sent.
+  struct rung {
+    double energy = 0, kept = 0, throughput = 0;
+    std::uint64_t seen = 0, samples = 0, last = 0;
+  };
+  struct state {
+    std::array<rung, factor_ladder::most_rungs> rungs = {};
+    double learning_rate = 0;
+    std::uint64_t step = 0;
+    std::uint32_t low = 0, high = 0;  ///< the two factors that are measured
+    std::uint32_t sent = dense;       ///< what the next step sends; the first one knows no gains
+    std::uint32_t in_window = 0;      ///< steps
+    std::uint32_t below = 0;          ///< steps in a row in which a gain did not suffice
+    std::uint32_t is_saturated = 0;
+  };
+
+  std::uint32_t top_rung() const { return static_cast<std::uint32_t>(options_.ladder.size() - 1); }
+  double rate_of(std::uint32_t r) const { return r == dense ? 1 : options_.ladder.rate(r); }
+  double gain_of(std::uint32_t r) const {
+    auto const& of = state_.rungs[r];
+    if (of.seen == 0) return 0;
+    return of.energy == 0 ? 1 : std::clamp(of.kept / of.energy, 0.0, 1.0);
+  }
+
+  /// The first observation is the average.
+  static void average(double& of, double value, bool is_first, double share) {
+    of = is_first ? value : detail::moved(of, value, share);
+  }
+
+  /// Whether they are numbers. If not, nothing is noted; nor of a factor that was not measured, since the search has
+  /// just begun again.
+  bool note_gains(step_report const& seen) {
+    auto const low = sum_at(seen, options_.ladder.rate(state_.low));
+    auto const high = sum_at(seen, options_.ladder.rate(state_.high));
+    for (auto const v : {low.energy, low.kept, high.energy, high.kept}) {
+      if (!std::isfinite(v) || low.energy < 0) return false;
+    }
+    note_gain(state_.rungs[state_.low], low);
+    if (state_.high != state_.low) note_gain(state_.rungs[state_.high], high);
+    return true;
+  }
+  struct rate_sum {
+    double energy = 0, kept = 0;
+    std::size_t tensors = 0;
+  };
+  static rate_sum sum_at(step_report const& seen, double rate) {
+    auto sum = rate_sum();
+    for (auto const& r : seen.tensors) {
+      if (r.rate != rate) continue;
+      sum.energy += r.energy;
+      sum.kept += r.kept;
+      ++sum.tensors;
+    }
+    return sum;
+  }
+  void note_gain(rung& of, rate_sum const& sum) const {
+    if (sum.tensors == 0) return;
+    auto const is_quotient = options_.average == gain_average::of_quotients;
+    average(of.energy, is_quotient ? 1 : sum.energy, of.seen == 0, options_.smoothing);
+    auto const quotient = rate_report{0, 1, sum.energy, sum.kept, 0}.gain();
+    average(of.kept, is_quotient ? quotient : sum.kept, of.seen == 0, options_.smoothing);
+    ++of.seen;
+  }
+  void note_throughput(double seconds) {
+    if (state_.sent == dense || !(seconds > 0) || !std::isfinite(seconds)) return;
+    auto& of = state_.rungs[state_.sent];
+    average(of.throughput, gain_of(state_.sent) / seconds, of.samples == 0, options_.smoothing);
+    ++of.samples;
+    of.last = state_.step;
+  }
+  /// Rates are compared with that of the regime's begin, since many schedules move them a little in every step.
+  void note_learning_rate(double rate) {
+    auto const begun = state_.learning_rate;
+    if (begun != 0 && rate < begun * options_.regime && rate > begun / options_.regime) return;
+    if (begun != 0) reopen();
+    state_.learning_rate = rate;
+  }
+
+  /// What the next step sends.
+  std::uint32_t row() const {
+    for (auto const r : {state_.high, state_.low}) {
+      if (gain_of(r) >= options_.least_gain) return r;
+    }
+    return dense;
+  }
+
+  void end_window() {
+    state_.in_window = 0;
+    if (state_.below >= options_.window) return reopen();
+    if (state_.is_saturated != 0) return;
+    auto const low = gain_of(state_.low);
+    if (low > 0 && std::abs(low - gain_of(state_.high)) / low <= options_.saturation) state_.low = state_.high;
+    if (auto const [is_found, ideal] = saturated(); is_found) {
+      state_.is_saturated = 1;
+      state_.high = ideal;
+      state_.low = std::min(state_.low, ideal);
+    } else {
+      state_.high = std::min(state_.high + 1, top_rung());
+    }
+  }
+  /// Whether the two highest throughputs differ by next to nothing; the lower of their factors.
+  std::pair<bool, std::uint32_t> saturated() const {
+    std::uint32_t best = dense, second = dense;
+    for (std::uint32_t r = 0; r <= top_rung(); ++r) {
+      if (!is_compared(state_.rungs[r])) continue;
+      if (best == dense || state_.rungs[r].throughput > state_.rungs[best].throughput) {
+        second = std::exchange(best, r);
+      } else if (second == dense || state_.rungs[r].throughput > state_.rungs[second].throughput) {
+        second = r;
+      }
+    }
+    if (second == dense) return {false, 0};
+    auto const less = state_.rungs[second].throughput;
+    return {state_.rungs[best].throughput - less <= options_.saturation * less, std::min(best, second)};
+  }
+  bool is_compared(rung const& of) const {
+    auto const fresh = std::uint64_t{options_.window} * options_.fresh_windows;
+    return of.samples >= std::min(options_.samples, options_.window) && state_.step - of.last <= fresh;
+  }
+
+  gravac_options options_;
+  state state_;
+};
+
+static_assert(rate_controller<gravac>);
+
+}  // namespace pith::inline v0

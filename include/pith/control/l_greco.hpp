@@ -1,0 +1,190 @@
+// pith/control/l_greco.hpp — a rate for each tensor, by which all send least for an error of the whole that is given.
+#pragma once
+
+#include <pith/control/rate_controller.hpp>
+#include <pith/core/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// What a choice costs: its error, in bins, and its bytes.
+struct knapsack_choice {
+  std::uint32_t bins;
+  std::uint64_t bytes;
+};
+
+/// One choice an item so that bins add up to no more than `budget` and bytes are fewest; nothing if there is none. Of
+/// equals the first.
+inline std::vector<std::uint32_t> cheapest_choices(std::vector<std::vector<knapsack_choice>> const& items,
+                                                   std::uint32_t budget) {
+  constexpr auto none = std::numeric_limits<std::uint64_t>::max();
+  auto cost = std::vector<std::uint64_t>(budget + 1, 0), next = cost;  // of the items so far, in so many bins
+  auto taken = std::vector<std::uint32_t>(items.size() * (budget + 1));
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    std::fill(next.begin(), next.end(), none);
+    for (std::uint32_t c = 0; c < items[i].size(); ++c) {
+      auto const [bins, bytes] = items[i][c];
+      for (auto b = bins; b <= budget; ++b) {
+        if (cost[b - bins] == none || cost[b - bins] + bytes >= next[b]) continue;
+        next[b] = cost[b - bins] + bytes;
+        taken[i * (budget + 1) + b] = c;
+      }
+    }
+    std::swap(cost, next);
+  }
+  auto chosen = std::vector<std::uint32_t>();
+  if (cost[budget] == none) return chosen;
+  chosen.resize(items.size());
+  for (auto i = items.size(), left = std::size_t{budget}; i-- > 0;) {
+    chosen[i] = taken[i * (budget + 1) + left];
+    left -= items[i][chosen[i]].bins;
+  }
+  return chosen;
+}
+
+}  // namespace detail
+
+struct l_greco_options {
+  rate_list rates = {0.001, 0.003, 0.01, 0.03, 0.1};  ///< to choose from
+  double reference = 0.01;                            ///< all tensors at this rate have the error that is allowed
+  std::uint64_t interval = 500;                       ///< steps between two choices
+  std::uint32_t bins = 10'000;                        ///< into which the error is divided
+};
+
+/// Every interval chooses rates again so that, by the errors |p - D(C(p))|^2 of its steps, all tensors together lose no
+/// more than at the reference rate (tensors / bins of it aside), and send the fewest bytes. Until it has chosen, the
+/// reference.
+///
+///   requires    tensors that measure; a reference among the rates (std::invalid_argument)
+///   state       energies and errors of an interval, and the choice; saved
+///   complexity  tensors x rates x bins once an interval, on the host
+///   errors      an energy that is no number: the next step is dense and the interval goes on without it
+///   reference   Alimohammadi, Markov, Frantar and Alistarh, L-GreCo, MLSys 2024
+class l_greco {
+ public:
+  explicit l_greco(l_greco_options options = {}) : options_(std::move(options)) {
+    auto const& o = options_;
+    auto const is_there = std::find(o.rates.begin(), o.rates.end(), o.reference) != o.rates.end();
+    detail::require(is_there, "l_greco: reference must be one of rates, got ", o.reference);
+    detail::require(o.interval >= 1 && o.bins >= 1, "l_greco: interval and bins must be at least 1, got ", o.interval,
+                    " and ", o.bins);
+  }
+
+  std::string name() const {
+    return detail::text("l_greco(", options_.rates.size(), " rates,", detail::shortest(options_.reference), ")");
+  }
+
+  void observe(step_report const& seen) {
+    is_blind_ = false;
+    for (auto const& r : seen.tensors) is_blind_ = is_blind_ || !std::isfinite(r.energy) || !std::isfinite(r.kept);
+    if (!is_blind_) note(seen);
+    if (++steps_ % options_.interval != 0) return;
+    choose();
+    for (auto& t : trials_) t.lost = 0;
+  }
+  double decide(std::uint64_t, std::uint32_t tensor) const {
+    if (is_blind_) return 1;
+    for (auto const& t : trials_) {
+      if (t.tensor == tensor && t.is_chosen != 0) return t.rate;
+    }
+    return options_.reference;
+  }
+  rate_list measures(std::uint64_t, std::uint32_t) const { return options_.rates; }
+
+  std::vector<std::byte> save() const {
+    auto all = trials_;
+    all.push_back({is_blind_ ? 1.0 : 0.0, 0, steps_, 0, 0});
+    return saved_bytes(all.data(), all.size());
+  }
+  void load(span<std::byte const> saved) {
+    auto all = loaded_values<trial>("l_greco", saved);
+    detail::require(!all.empty(), "l_greco::load: the state must have at least ", sizeof(trial), " bytes, got 0");
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+      auto const& o = options_.rates;
+      auto const is_sum = std::isfinite(all[i].lost) && all[i].lost >= 0;
+      detail::require(is_sum && std::find(o.begin(), o.end(), all[i].rate) != o.end(),
+                      "l_greco::load: errors must be finite, at least 0 and of one of the rates, got ", all[i].lost,
+                      " at ", all[i].rate);
+    }
+    is_blind_ = all.back().rate != 0;
+    steps_ = all.back().bytes;
+    all.pop_back();
+    trials_ = std::move(all);
+  }
+
+ private:
+  /// One rate of one tensor.
+  struct trial {
+    double rate, lost;
+    std::uint64_t bytes;
+    std::uint32_t tensor, is_chosen;
+  };
+
+  void note(step_report const& seen) {
+    for (auto const& r : seen.tensors) {
+      auto& t = trial_of(r);
+      t.lost += std::max(0.0, r.energy - r.kept);
+      t.bytes = r.bytes;
+    }
+  }
+
+  /// Reports come in the same order in each step.
+  trial& trial_of(rate_report const& r) {
+    auto const is_it = [&](trial const& t) { return t.tensor == r.tensor && t.rate == r.rate; };
+    next_ = next_ < trials_.size() ? next_ : 0;
+    auto found = std::find_if(trials_.begin() + static_cast<std::ptrdiff_t>(next_), trials_.end(), is_it);
+    if (found == trials_.end()) found = std::find_if(trials_.begin(), trials_.end(), is_it);
+    if (found == trials_.end()) found = trials_.insert(found, {r.rate, 0, 0, r.tensor, 0});
+    next_ = static_cast<std::size_t>(found - trials_.begin()) + 1;
+    return *found;
+  }
+
+  /// Errors are rounded up to bins, those of the reference too, so that it is one of the choices. The budget may be
+  /// more than all bins therefore; what alone exceeds the error that is allowed has more than any budget.
+  void choose() {
+    double allowed = 0;
+    for (auto const& t : trials_) allowed += t.rate == options_.reference ? t.lost : 0;
+    if (!std::isfinite(allowed)) return take({});
+    auto const bins_of = [&](double lost) {
+      if (lost > allowed) return std::numeric_limits<std::uint32_t>::max();
+      return lost == 0 ? 0u : static_cast<std::uint32_t>(std::ceil(lost / allowed * options_.bins));
+    };
+    auto items = std::vector<std::vector<detail::knapsack_choice>>();
+    std::uint32_t budget = 0;
+    for (std::size_t i = 0; i < trials_.size(); ++i) {
+      if (i == 0 || trials_[i].tensor != trials_[i - 1].tensor) items.emplace_back();
+      items.back().push_back({bins_of(trials_[i].lost), trials_[i].bytes});
+      if (trials_[i].rate == options_.reference) budget += items.back().back().bins;
+    }
+    take(detail::cheapest_choices(items, budget));
+  }
+  /// Without a choice, as where a tensor was not reported at the reference, that.
+  void take(std::vector<std::uint32_t> const& chosen) {
+    std::size_t item = 0, of_item = 0;
+    for (std::size_t i = 0; i < trials_.size(); ++i, ++of_item) {
+      auto& t = trials_[i];
+      if (i > 0 && t.tensor != trials_[i - 1].tensor) ++item, of_item = 0;
+      t.is_chosen = chosen.empty() ? t.rate == options_.reference : chosen[item] == of_item;
+    }
+  }
+
+  l_greco_options options_;
+  std::vector<trial> trials_;  ///< the rates of a tensor one after another
+  std::uint64_t steps_ = 0;
+  std::size_t next_ = 0;  ///< where the trial of the next report is looked for
+  bool is_blind_ = false;
+};
+
+static_assert(rate_controller<l_greco>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,81 @@
+// pith/core/detail/convert.hpp — element-wise passes that every codec may need.
+#pragma once
+
+#include <pith/core/element.hpp>
+#include <pith/core/values.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// to[i] = from[i], converted.
+template <class To, class From>
+struct convert {
+  From const* from;
+  To* to;
+  PITH_HD void operator()(std::uint64_t i) const { to[i] = element_cast<To>(from[i]); }
+};
+
+/// to[i] = factor from[i], computed in the wider type.
+template <class To, class From>
+struct scale {
+  From const* from;
+  To* to;
+  accum<To> factor;
+  PITH_HD void operator()(std::uint64_t i) const {
+    to[i] = element_cast<To>(factor * element_cast<accum<To>>(from[i]));
+  }
+};
+
+/// The same of a factor in the executor's memory.
+template <class To, class From>
+struct scale_by {
+  From const* from;
+  To* to;
+  double const* factor;
+  PITH_HD void operator()(std::uint64_t i) const {
+    to[i] = element_cast<To>(static_cast<accum<To>>(*factor) * element_cast<accum<To>>(from[i]));
+  }
+};
+
+/// to[i] += from[i].
+template <class To, class From>
+struct add {
+  From const* from;
+  To* to;
+  PITH_HD void operator()(std::uint64_t i) const { to[i] += element_cast<To>(from[i]); }
+};
+
+/// to[i] = factor (to[i] - from[i]).
+template <class In>
+struct scale_difference {
+  In const* from;
+  In* to;
+  accum<In> factor;
+  PITH_HD void operator()(std::uint64_t i) const {
+    to[i] = element_cast<In>(factor * (element_cast<accum<In>>(to[i]) - element_cast<accum<In>>(from[i])));
+  }
+};
+
+/// x[i]^2, in double: a term of a sum.
+template <class In>
+struct square_of {
+  In const* x;
+  PITH_HD double operator()(std::uint64_t i) const {
+    auto const v = static_cast<double>(element_cast<accum<In>>(x[i]));
+    return v * v;
+  }
+};
+
+/// (x[i] - y[i])^2.
+template <class In>
+struct square_of_difference {
+  In const* x;
+  In const* y;
+  PITH_HD double operator()(std::uint64_t i) const {
+    auto const lost = element_cast<double>(x[i]) - element_cast<double>(y[i]);
+    return lost * lost;
+  }
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,56 @@
+// pith/core/detail/elementary.hpp — logarithm and exponential with the same bits on every executor and compiler.
+#pragma once
+
+#include <pith/core/element.hpp>
+
+#include <cmath>
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+// A product may be rounded on its way into a sum or not, as the machine has it; a quotient is rounded by itself everywhere.
+// So what is added here is a sum, an exact product or a quotient, and both functions are continued fractions.
+
+/// ln 2 in parts of 32 and 41 bits: their products with an exponent are exact.
+inline constexpr double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793p-33;
+
+/// 2^k of a normal double.
+PITH_HD inline double power_of_two(std::int32_t k) {
+  return bits_as<double>(static_cast<std::uint64_t>(1023 + k) << 52);
+}
+
+/// ln((1 + s) / (1 - s)) for |s| <= 0.172: 2 s / (1 - s^2 / (3 - 4 s^2 / (5 - 9 s^2 / ...))).
+PITH_HD inline double ln_ratio(double s) {
+  auto const square = s * s;
+  double below = 15;
+  for (int i = 6; i >= 0; --i) below = (2 * i + 1) - (i + 1) * (i + 1) * square / below;
+  return 2 * s / below;
+}
+
+/// The natural logarithm, off by less than 2^-51 of itself; minus infinity of 0, NaN below.
+PITH_HD inline double ln(double x) {
+  auto const is_tiny = x < 0x1p-1022;
+  auto const bits = bits_as<std::uint64_t>(is_tiny ? x * 0x1p54 : x);
+  auto const exponent = static_cast<std::int64_t>(bits - 0x3fe6a09e667f3bcdu) >> 52;  // of x in [1/2, 2]^1/2
+  auto const fraction = bits_as<double>(bits - (static_cast<std::uint64_t>(exponent) << 52));
+  auto const k = static_cast<double>(static_cast<std::int32_t>(exponent) - (is_tiny ? 54 : 0));
+  auto const of_number = k * ln2_high + (ln_ratio((fraction - 1) / (fraction + 1)) + k * ln2_low);
+  constexpr double infinite = INFINITY;
+  auto const of_rest = x == 0 ? -infinite : x > 0 ? infinite : double{NAN};
+  return x > 0 && x < infinite ? of_number : of_rest;
+}
+
+/// e to the x, off by less than 2^-51 of itself, and where that is below 2^-1022 by less than 2^-1073.
+PITH_HD inline double exp_of(double x) {
+  if (x != x) return x;
+  auto const inside = x < -746 ? -746 : x > 710 ? 710 : x;
+  auto const k = static_cast<std::int32_t>(inside / (ln2_high + ln2_low) + (inside < 0 ? -0.5 : 0.5));
+  auto const r = (inside - k * ln2_high) - k * ln2_low;
+  auto const square = r * r;
+  double below = 22;
+  for (int i = 4; i > 0; --i) below = (4 * i + 2) + square / below;
+  auto const power = 1 + 2 * r / (2 - r + square / below);
+  return power * power_of_two(k / 2) * power_of_two(k - k / 2);
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,37 @@
+// pith/core/detail/last_block.hpp — a body for many blocks, and what the last of them goes on with.
+#pragma once
+
+#include <pith/core/executor.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// `Body` for each of `blocks` blocks, which are one or more; then `last`, for a single block, by the team that ends
+/// last: one program, where that is two. `arrived` is a word that is 0 and is so again in the end.
+template <class Body, class Last>
+struct with_last_block : Body {
+  union memory {
+    typename Body::memory many;
+    typename Last::memory one;
+  };
+
+  Last last;
+  std::uint32_t blocks;
+  std::uint32_t* arrived;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
+    Body::operator()(team, fast.many, block);
+    if (team.is_last(arrived, blocks)) last(team, fast.one, 0);
+  }
+};
+
+/// body(team, memory, b) for b < blocks, then last(team, memory, 0), which sees what all of them wrote.
+template <executor E, class Body, class Last>
+void for_each_block_then(E const& exec, std::uint64_t blocks, Body const& body, Last const& last,
+                         std::uint32_t* arrived) {
+  exec.for_each_block(blocks, with_last_block<Body, Last>{body, last, static_cast<std::uint32_t>(blocks), arrived});
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,178 @@
+// pith/core/detail/pack.hpp — eight symbols to as many bytes as a symbol has bits, and back.
+#pragma once
+
+#include <pith/config.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace pith::inline v0::detail {
+
+inline constexpr std::uint64_t group = 8;  ///< elements that share a random block and whole bytes
+
+PITH_HD constexpr std::uint64_t groups(std::uint64_t n) { return n / group + (n % group != 0); }
+
+PITH_HD constexpr std::uint64_t group_size(std::uint64_t g, std::uint64_t n) {
+  return n - g * group < group ? n - g * group : group;
+}
+
+/// Four bytes at a time, the first one least significant: compilers make one access of it.
+PITH_HD constexpr std::uint32_t read_word(std::uint8_t const* from) {
+  return std::uint32_t{from[0]} | std::uint32_t{from[1]} << 8 | std::uint32_t{from[2]} << 16 |
+         std::uint32_t{from[3]} << 24;
+}
+PITH_HD constexpr void write_word(std::uint32_t word, std::uint8_t* to) {
+  for (unsigned i = 0; i < 4; ++i) to[i] = static_cast<std::uint8_t>(word >> 8 * i);
+}
+
+/// Writes `count` symbols of `bits` <= 32 bits, least significant bit first; the last byte's spare bits are zero.
+PITH_SELDOM PITH_HD constexpr void pack(std::uint32_t const* symbols, std::uint64_t count, unsigned bits,
+                                        std::uint8_t* bytes) {
+  std::uint64_t pending = 0;
+  unsigned held = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    pending |= std::uint64_t{symbols[i]} << held;
+    held += bits;
+    if (held < 32) continue;
+    write_word(static_cast<std::uint32_t>(pending), bytes);
+    bytes += 4, pending >>= 32, held -= 32;
+  }
+  for (unsigned done = 0; done < held; done += 8, pending >>= 8) *bytes++ = static_cast<std::uint8_t>(pending);
+}
+
+PITH_SELDOM PITH_HD constexpr void unpack(std::uint8_t const* bytes, std::uint64_t count, unsigned bits,
+                                          std::uint32_t* symbols) {
+  auto const mask = (std::uint64_t{1} << bits) - 1;
+  auto const* const end = bytes + (count * bits + 7) / 8;
+  std::uint64_t pending = 0;
+  unsigned held = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (held < bits && end - bytes >= 4) {
+      pending |= std::uint64_t{read_word(bytes)} << held;
+      bytes += 4, held += 32;
+    }
+    for (; held < bits; held += 8) pending |= std::uint64_t{*bytes++} << held;
+    symbols[i] = static_cast<std::uint32_t>(pending & mask);
+    pending >>= bits;
+    held -= bits;
+  }
+}
+
+/// The low `width` bits of every field of `Field` bits.
+template <unsigned Field>
+PITH_HD constexpr std::uint64_t low_bits(unsigned width) {
+  std::uint64_t mask = 0;
+  for (unsigned at = 0; at < 64; at += Field) mask |= ((std::uint64_t{1} << width) - 1) << at;
+  return mask;
+}
+
+/// Eight symbols of Bits <= 8 bits, one a byte, moved together: neighbours join, then pairs, then fours.
+template <unsigned Bits>
+PITH_HD constexpr std::uint64_t close_up(std::uint64_t v) {
+  constexpr auto one = low_bits<16>(Bits), two = low_bits<32>(2 * Bits), four = low_bits<64>(4 * Bits);
+  if constexpr (Bits == 8) return v;
+  if constexpr (Bits == 1) return (v * 0x0102040810204080u) >> 56;
+  v = (v & one) | ((v >> (8 - Bits)) & (one << Bits));
+  v = (v & two) | ((v >> (16 - 2 * Bits)) & (two << 2 * Bits));
+  return (v & four) | ((v >> (32 - 4 * Bits)) & (four << 4 * Bits % 64));
+}
+template <unsigned Bits>
+PITH_HD constexpr std::uint64_t spread_out(std::uint64_t v) {
+  constexpr auto one = low_bits<16>(Bits), two = low_bits<32>(2 * Bits), four = low_bits<64>(4 * Bits);
+  if constexpr (Bits == 8) return v;
+  if constexpr (Bits == 1)
+    return (((v * low_bits<8>(1)) & 0x8040201008040201u) + 0x00406070787c7e7fu) >> 7 & low_bits<8>(1);
+  v = (v & four) | ((v & (four << 4 * Bits % 64)) << (32 - 4 * Bits));
+  v = (v & two) | ((v & (two << 2 * Bits)) << (16 - 2 * Bits));
+  return (v & one) | ((v & (one << Bits)) << (8 - Bits));
+}
+
+/// What eight symbols of Bits bits lie in when they are packed, if a number of that size exists.
+template <unsigned Bits>
+using packed_word = std::conditional_t<
+    Bits == 1, std::uint8_t,
+    std::conditional_t<Bits == 2, std::uint16_t, std::conditional_t<Bits == 4, std::uint32_t, std::uint64_t>>>;
+
+/// What a symbol of Bits bits lies in before it is packed.
+template <unsigned Bits>
+using symbol_word = std::conditional_t<(Bits <= 8), std::uint8_t, std::uint16_t>;
+
+/// A whole group of Bits <= 8 bits in its word, and back.
+template <unsigned Bits>
+PITH_HD packed_word<Bits> packed_group(std::uint8_t const* symbols) {
+  std::uint64_t v;
+  __builtin_memcpy(&v, symbols, 8);
+  return static_cast<packed_word<Bits>>(close_up<Bits>(v));
+}
+template <unsigned Bits>
+PITH_HD void unpacked_group(packed_word<Bits> word, std::uint8_t* symbols) {
+  auto const v = spread_out<Bits>(word);
+  __builtin_memcpy(symbols, &v, 8);
+}
+
+/// A group, or what is left of one.
+template <unsigned Bits>
+PITH_HD void pack_group(symbol_word<Bits> const* symbols, std::uint64_t count, std::uint8_t* bytes) {
+  if constexpr (Bits > 8) {
+    std::uint32_t wide[group] = {};
+    for (std::uint64_t i = 0; i < count; ++i) wide[i] = symbols[i];
+    pack(wide, count, Bits, bytes);
+  } else if (count == group) {
+    auto const word = packed_group<Bits>(symbols);
+    __builtin_memcpy(bytes, &word, Bits);
+  } else {
+    std::uint64_t word = 0;
+    for (std::uint64_t i = 0; i < count; ++i) word |= std::uint64_t{symbols[i]} << Bits * i;
+    for (std::uint64_t b = 0; 8 * b < Bits * count; ++b) bytes[b] = static_cast<std::uint8_t>(word >> 8 * b);
+  }
+}
+
+template <unsigned Bits>
+PITH_HD void unpack_group(std::uint8_t const* bytes, std::uint64_t count, symbol_word<Bits>* symbols) {
+  if constexpr (Bits > 8) {
+    std::uint32_t wide[group] = {};
+    unpack(bytes, count, Bits, wide);
+    for (std::uint64_t i = 0; i < count; ++i) symbols[i] = static_cast<symbol_word<Bits>>(wide[i]);
+  } else if (count == group) {
+    packed_word<Bits> word = 0;
+    __builtin_memcpy(&word, bytes, Bits);
+    unpacked_group<Bits>(word, symbols);
+  } else {
+    for (unsigned i = 0; i < group; ++i) {  // so that all indices are known, and symbols may lie in registers
+      if (i >= count) break;
+      auto const at = Bits * i / 8, from = Bits * i % 8;
+      unsigned two = bytes[at];
+      if (from + Bits > 8) two |= static_cast<unsigned>(bytes[at + 1]) << 8;
+      symbols[i] = static_cast<symbol_word<Bits>>(two >> from & low_bits<64>(Bits));
+    }
+  }
+}
+
+/// The symbols of a block, packed by its team, and back. The block begins at a whole group.
+template <unsigned Bits, class Team, class Count>
+PITH_HD void pack_symbols(Team const& team, symbol_word<Bits> const* symbols, Count count, std::uint8_t* bytes) {
+  auto const full = count / static_cast<std::uint32_t>(group), rest = count % static_cast<std::uint32_t>(group);
+  team.for_each(full, [=](std::uint32_t g) { pack_group<Bits>(symbols + g * group, group, bytes + g * Bits); });
+  if (rest == 0) return;
+  team.for_each(1u, [=](std::uint32_t) { pack_group<Bits>(symbols + full * group, rest, bytes + full * Bits); });
+}
+template <unsigned Bits, class Team, class Count>
+PITH_HD void unpack_symbols(Team const& team, std::uint8_t const* bytes, Count count, symbol_word<Bits>* symbols) {
+  auto const full = count / static_cast<std::uint32_t>(group), rest = count % static_cast<std::uint32_t>(group);
+  team.for_each(full, [=](std::uint32_t g) { unpack_group<Bits>(bytes + g * Bits, group, symbols + g * group); });
+  if (rest == 0) return;
+  team.for_each(1u, [=](std::uint32_t) { unpack_group<Bits>(bytes + full * Bits, rest, symbols + full * group); });
+}
+/// The symbols of a block: where they lie if they are bytes, else in the room for them.
+template <unsigned Bits, class Team, class Count>
+PITH_HD symbol_word<Bits> const* unpacked_symbols(Team const& team, std::uint8_t const* bytes, Count count,
+                                                  symbol_word<Bits>* room) {
+  if constexpr (Bits == 8) {
+    return bytes;
+  } else {
+    unpack_symbols<Bits>(team, bytes, count, room);
+    return room;
+  }
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,83 @@
+// pith/core/values.hpp — a stream of values, packed or plain, and what a stage makes of it.
+#pragma once
+
+#include <pith/core/span.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace pith::inline v0 {
+
+/// Symbols of `Bits` bits, least significant bit first: eight of them fill `Bits` bytes.
+template <int Bits>
+struct packed {
+  static_assert(1 <= Bits && Bits <= 16, "pith: packed<Bits> needs 1 <= Bits <= 16");
+};
+
+/// How values of `T` lie in memory.
+template <class T>
+struct storage {
+  using word = T;
+  static constexpr std::uint64_t words(std::uint64_t n) { return n; }
+};
+template <int Bits>
+struct storage<packed<Bits>> {
+  static_assert(sizeof(packed<Bits>) > 0);
+  using word = std::uint8_t;
+  static constexpr std::uint64_t words(std::uint64_t n) { return n / 8 * Bits + (n % 8 * Bits + 7) / 8; }
+};
+template <class T>
+struct storage<T const> : storage<T> {
+  using word = typename storage<T>::word const;
+};
+
+/// Values in a memory space. Slots in [count, capacity) hold zeros, so the next stage never asks for the count.
+template <class T, memory_space Space = host_space>
+struct value_view {
+  using count_type = std::conditional_t<std::is_const_v<T>, std::uint32_t const, std::uint32_t>;
+
+  typename storage<T>::word* data = nullptr;
+  std::uint64_t capacity = 0;   ///< known on the host
+  count_type* count = nullptr;  ///< in the space, or null: all of capacity
+
+  template <class U>
+    requires(!std::is_const_v<T> && std::same_as<U, T const>)
+  constexpr operator value_view<U, Space>() const { return {data, capacity, count}; }
+};
+
+/// The bytes that `n` values of `T` take.
+template <class T>
+constexpr std::size_t value_bytes(std::uint64_t n) {
+  return static_cast<std::size_t>(storage<T>::words(n)) * sizeof(typename storage<T>::word);
+}
+
+/// What a stage emits: values for the next stage, and side information for the wire.
+template <class T, memory_space Space = host_space>
+struct encoded {
+  using byte_type = std::conditional_t<std::is_const_v<T>, std::byte const, std::byte>;
+
+  value_view<T, Space> values;
+  span<byte_type, Space> side;
+
+  template <class U>
+    requires(!std::is_const_v<T> && std::same_as<U, T const>)
+  constexpr operator encoded<U, Space>() const { return {values, side}; }
+};
+
+/// What `ranks` ranks emitted, equal in size, `stride` bytes apart: values and side information are the first rank's.
+template <class T, memory_space Space = host_space>
+struct parts : encoded<T const, Space> {
+  std::size_t stride = 0;
+  unsigned ranks = 1;
+};
+
+/// A side information, read as an array.
+template <class T, class Byte, memory_space Space>
+auto side_as(span<Byte, Space> side) {
+  using element = std::conditional_t<std::is_const_v<Byte>, T const, T>;
+  return reinterpret_cast<element*>(side.data());
+}
+
+}  // namespace pith::inline v0

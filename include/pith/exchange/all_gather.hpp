@@ -1,0 +1,60 @@
+// pith/exchange/all_gather.hpp — the parts of all ranks as one tensor, compressed on their way: for sharded training.
+#pragma once
+
+#include <pith/codec/compress.hpp>
+#include <pith/comm/communicator.hpp>
+#include <pith/exchange/tensor_parts.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <type_traits>
+
+namespace pith::inline v0 {
+
+/// The workspace bytes that all_gather needs: the payloads of all parts and one more, and what a part takes.
+template <class In, class C, executor E>
+std::size_t all_gather_bytes(E const& exec, C const& codec, tensor_parts const& over, unsigned ranks) {
+  auto const part = detail::part_bytes<In>(codec, over);
+  return scratch_for<std::byte>(part) + scratch_for<std::byte>(ranks * part) +
+         detail::scratch_bytes<In>(codec, exec, over.largest()) + detail::scratch_alignment;
+}
+
+/// whole = all ranks' parts, as far as `codec` keeps them, with the same bits on all ranks: the second of the two shots
+/// of two_shot. Every rank calls it with an equal codec, parts and seed.
+///
+///   requires    parts that begin at buckets (parts_for), a codec without state of all ranks (std::invalid_argument); a
+///               state made for this rank's part, such as that of feedback; ws of all_gather_bytes<In>(exec, codec,
+///               over, comm.size())
+///   complexity  one all-gather of N parts' payloads; encodes n / N elements and decodes n
+template <class In, executor E, class Comm, class C>
+void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& over,
+                span_on<E, std::type_identity_t<In> const> part, span_on<E, std::type_identity_t<In>> whole,
+                codec_state<In, C, E>& state, workspace_on<E>& ws) {
+  static_assert(has_all_gather<Comm, E>,
+                "pith: all_gather needs a communicator with all_gather(exec, span<std::byte const>, span<std::byte>)");
+  auto const environment = detail::default_float_environment();
+  auto const id = state.id();
+  auto const own = over.dims(comm.rank());
+  detail::require_parts("all_gather", codec, over, id, comm.rank(), comm.size());
+  detail::require_size("all_gather", "the state's shape", own.n, state.dims().n);
+  detail::require_size("all_gather", "part", own.n, part.size());
+  detail::require_size("all_gather", "whole", over.n, whole.size());
+  if (detail::state_bytes(state.replicated()) != 0)
+    throw std::invalid_argument(detail::sentence("all_gather: codec must have no agreed state, got ", codec.name()));
+  ws.require("all_gather", "all_gather_bytes", all_gather_bytes<In>(exec, codec, over, comm.size()));
+  state.advance(exec);
+  auto const scope = ws.mark();
+  auto const bytes = detail::part_bytes<In>(codec, over);
+  auto const mine = span_on<E, std::byte>(ws.template take<std::byte>(bytes).data, bytes);
+  auto const all = span_on<E, std::byte>(ws.template take<std::byte>(bytes * comm.size()).data, bytes * comm.size());
+  auto const used = mine.first(pith::payload_bytes<In>(codec, own));
+  detail::clear_padding<E>(exec, mine, used.size());
+  detail::encode_payload<In>(codec, exec, detail::mean_call_at(id, over.first(comm.rank())), own,
+                             values_on<E, In const>{part.data(), own.n}, used, state.replicated(), state.local(), ws);
+  comm.all_gather(exec, span_on<E, std::byte const>(mine), all).wait(exec);
+  detail::decode_parts<In>(codec, exec, id, over, comm.size(), {all, bytes}, values_on<E, In>{whole.data(), over.n},
+                           state.replicated(), ws);
+}
+
+}  // namespace pith::inline v0

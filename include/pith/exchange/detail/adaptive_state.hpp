@@ -1,0 +1,54 @@
+// pith/exchange/detail/adaptive_state.hpp — what an adaptive_exchange saves around the state of its gradient_exchange.
+#pragma once
+
+#include <pith/core/detail/host_bytes.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/span.hpp>
+#include <pith/exchange/detail/saved_state.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+inline constexpr std::string_view adaptive_word = "adaptive_exchange";
+
+/// The steps that have begun, the bytes of the controller's state, and the learning rate.
+struct adaptive_header {
+  std::uint64_t step = 0, controller = 0;
+  double learning_rate = 0;
+};
+
+/// The state of a controller, and that of the exchange, itself a saved state.
+struct adaptive_parts {
+  adaptive_header head;
+  span<std::byte const> controller, exchange;
+};
+
+/// `words` are those of the controller, and parts.head.controller is made right.
+inline std::vector<std::byte> save_adaptive(std::string const& words, adaptive_parts parts) {
+  auto to = byte_writer();
+  parts.head.controller = parts.controller.size();
+  to.put(parts.head);
+  to.bytes.insert(to.bytes.end(), parts.controller.begin(), parts.controller.end());
+  to.bytes.insert(to.bytes.end(), parts.exchange.begin(), parts.exchange.end());
+  return save_states(words, to.bytes);
+}
+
+/// Of the states that open_states returned.
+inline adaptive_parts open_adaptive(char const* call, span<std::byte const> states) {
+  auto head = adaptive_header();
+  require(states.size() >= sizeof head, call, ": the state must have at least ", sizeof head, " bytes, got ",
+          states.size());
+  std::memcpy(&head, states.data(), sizeof head);
+  auto const rest = states.subspan(sizeof head);
+  require(head.controller <= rest.size(), call, ": the controller's state must have ", head.controller, " bytes, got ",
+          rest.size());
+  return {head, rest.first(head.controller), rest.subspan(head.controller)};
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,198 @@
+// pith/exchange/detail/agreement.hpp — all ranks must exchange the same tensors by the same codecs: said, not hung on.
+#pragma once
+
+#include <pith/comm/communicator.hpp>
+#include <pith/comm/detail/lent.hpp>
+#include <pith/core/buffer.hpp>
+#include <pith/core/digest.hpp>
+#include <pith/core/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// What each rank has, on all ranks: a small all-gather for the host, outside of steps or for debugging.
+template <class T, class Comm, executor E>
+void gather_on_host(E const& exec, Comm& comm, span<T const> mine, span<T> all) {
+  auto memory = lent(buffer<T, E>(exec, mine.size() + all.size()));
+  auto* const sent = (*memory).data();
+  auto* const received = sent + mine.size();
+  exec.upload(sent, mine.data(), mine.size() * sizeof(T));
+  memory.wait(exec, [&] {
+    return comm.all_gather(
+        exec, span_on<E, std::byte const>(reinterpret_cast<std::byte const*>(sent), mine.size() * sizeof(T)),
+        span_on<E, std::byte>(reinterpret_cast<std::byte*>(received), all.size() * sizeof(T)));
+  });
+  exec.download(all.data(), received, all.size() * sizeof(T));
+}
+template <class T, class Comm, executor E>
+std::vector<T> gather_on_host(E const& exec, Comm& comm, std::vector<T> const& mine) {
+  auto all = std::vector<T>(mine.size() * comm.size());
+  gather_on_host<T>(exec, comm, span<T const>(mine.data(), mine.size()), span<T>(all.data(), all.size()));
+  return all;
+}
+
+/// Words of one size, to travel; they end with a zero.
+template <std::size_t Size>
+struct short_text {
+  std::array<char, Size> letters = {};
+
+  short_text() = default;
+  explicit short_text(std::string const& text) {
+    std::copy_n(text.data(), std::min(text.size(), Size - 1), letters.data());
+  }
+  /// As they may be printed, also where they arrived damaged.
+  std::string words() const {
+    auto shown = std::string(letters.begin(), std::find(letters.begin(), letters.end(), '\0'));
+    std::ranges::replace_if(
+        shown, [](char c) { return c < ' ' || c > '~'; }, '?');
+    return shown;
+  }
+  friend bool operator==(short_text const&, short_text const&) = default;
+};
+
+inline std::uint64_t digest_of(std::vector<std::string> const& texts) {
+  auto all = digest();
+  for (auto const& words : texts) all << words;
+  return all.value();
+}
+
+/// What a rank is about to exchange, in words, or why it cannot.
+struct agreement {
+  using term = short_text<32>;
+  using note = short_text<256>;
+
+  /// What must be equal: each with its name.
+  static constexpr std::array names = {"the element type", "the executor", "the version", "how",
+                                       "bucket_bytes",     "is_weighted",  "when",        "seed"};
+  std::array<term, names.size()> terms = {};
+  std::uint64_t tensors = 0;  ///< how many
+  std::uint64_t digest = 0;   ///< of their descriptions
+  std::uint64_t has_failed = 0;
+  note failure = {};
+
+  void describe(std::vector<std::string> const& all) {
+    tensors = all.size();
+    digest = digest_of(all);
+  }
+};
+
+/// Throws if a rank could not build what it meant to exchange.
+inline void require_built(std::vector<agreement> const& each) {
+  for (std::size_t rank = 0; rank < each.size(); ++rank) {
+    if (each[rank].has_failed == 0) continue;
+    throw agreement_error(sentence("gradient_exchange: rank ", rank, " failed: ", each[rank].failure.words()));
+  }
+}
+
+inline void require_equal_terms(std::vector<agreement> const& each) {
+  for (std::size_t rank = 1; rank < each.size(); ++rank) {
+    for (std::size_t i = 0; i < agreement::names.size(); ++i) {
+      if (each[rank].terms[i] == each[0].terms[i]) continue;
+      throw agreement_error(sentence("gradient_exchange: rank ", rank, " differs from rank 0 in ", agreement::names[i],
+                                     ": ", each[rank].terms[i].words(), ", not ", each[0].terms[i].words()));
+    }
+  }
+}
+
+/// The first that differs from rank 0's, of `count` a rank: its rank and its number. The rank is 0 if there is none.
+template <class T>
+std::pair<std::size_t, std::size_t> first_difference(std::vector<T> const& all, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    for (auto at = i + count; at < all.size(); at += count) {
+      if (!(all[at] == all[i])) return {at / count, i};
+    }
+  }
+  return {0, 0};
+}
+
+/// Whether this rank and all others see a difference in what was gathered, so that all go on to find it. Where only some
+/// see one, what a rank received is damaged, and all throw: no rank waits for one that has seen nothing.
+template <class Comm, executor E>
+bool all_see_difference(E const& exec, Comm& comm, bool differs) {
+  auto const seen = gather_on_host(exec, comm, std::vector(1, std::uint64_t{differs ? 1u : 0u}));
+  auto const ranks = static_cast<std::size_t>(std::ranges::count(seen, 1u));
+  if (ranks == seen.size() || ranks == 0) return ranks > 0;
+  auto const first = std::ranges::find(seen, 1u) - seen.begin();
+  throw communication_error(sentence("gradient_exchange: ", ranks, " of ", seen.size(),
+                                     " ranks received descriptions that differ, the first is rank ", first,
+                                     ": messages were damaged in transit"));
+}
+
+/// All ranks saw a difference in what was gathered, and none in what was gathered to find it.
+[[noreturn]] inline void throw_no_difference() {
+  throw communication_error(sentence(
+      "gradient_exchange: all ranks received that ranks differ, and none in what: messages were damaged in transit"));
+}
+
+/// Throws on all ranks if tensors, or their codecs, differ: the digests of all are gathered, and the words for one. The
+/// first that differs is no later than the first that a rank lacks, whatever damaged messages say of their number.
+template <class Comm, executor E>
+void require_equal_tensors(E const& exec, Comm& comm, std::vector<agreement> const& each,
+                           std::vector<std::string> const& mine) {
+  auto fewest = std::uint64_t{mine.size()};
+  bool is_equal = true;
+  for (auto const& a : each) {
+    fewest = std::min(fewest, a.tensors);
+    is_equal = is_equal && a.tensors == each[0].tensors && a.digest == each[0].digest;
+  }
+  if (!all_see_difference(exec, comm, !is_equal)) return;
+  auto digests = std::vector<std::uint64_t>(fewest + 1);
+  for (std::size_t i = 0; i < digests.size() && i < mine.size(); ++i) digests[i] = (digest() << mine[i]).value();
+  auto const [rank, tensor] = first_difference(gather_on_host(exec, comm, digests), digests.size());
+  if (rank == 0) throw_no_difference();
+  auto const words = std::vector(1, agreement::note(tensor < mine.size() ? mine[tensor] : "none"));
+  auto const all = gather_on_host(exec, comm, words);
+  throw agreement_error(sentence("gradient_exchange: rank ", rank, " differs from rank 0 in tensor ", tensor, ": ",
+                                 all[rank].words(), ", not ", all[0].words()));
+}
+
+inline std::string words_of(std::exception_ptr const& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (std::exception const& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception that is not a std::exception";
+  }
+}
+
+/// Throws `failure` on the ranks that have one, and on the others that a rank could not do what all were about to.
+template <class Comm, executor E>
+void require_success(E const& exec, Comm& comm, char const* call, std::exception_ptr const& failure) {
+  auto const all = gather_on_host(exec, comm, std::vector(1, std::uint64_t{failure ? 1u : 0u}));
+  if (failure) std::rethrow_exception(failure);
+  auto const failed = std::ranges::find(all, 1u);
+  if (failed != all.end())
+    throw agreement_error(sentence(call, ": rank ", failed - all.begin(),
+                                   " refused its state, and no rank has changed: see the error on rank ",
+                                   failed - all.begin()));
+}
+
+/// Throws on all ranks if any differs from rank 0 or could not build its exchange, which throws `failure` itself. One
+/// all-gather if all is well.
+template <class Comm, executor E>
+void require_agreement(E const& exec, Comm& comm, agreement mine, std::vector<std::string> const& tensors,
+                       std::exception_ptr const& failure) {
+  mine.has_failed = failure ? 1 : 0;
+  if (failure) mine.failure = agreement::note(words_of(failure));
+  auto each = std::vector<agreement>();
+  try {
+    each = gather_on_host(exec, comm, std::vector(1, mine));
+  } catch (...) {
+    if (!failure) throw;
+  }
+  if (failure) std::rethrow_exception(failure);
+  require_built(each);
+  require_equal_terms(each);
+  require_equal_tensors(exec, comm, each, tensors);
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,130 @@
+// pith/exchange/detail/bucket_rounds.hpp — the rounds of the tensors that travel together.
+#pragma once
+
+#include <pith/comm/detail/pending_transfers.hpp>
+#include <pith/comm/sub_communicators.hpp>
+#include <pith/exchange/detail/buckets.hpp>
+#include <pith/exchange/detail/exact_gather.hpp>
+#include <pith/exchange/detail/exchange_plan.hpp>
+#include <pith/exchange/detail/exchanged_tensors.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// The memory of one round: what a rank sends, and what comes of it. `received` is for gather::exact.
+template <executor E>
+struct round_memory {
+  buffer<std::byte, E> out, gathered, received;
+};
+
+/// A bucket: its plan, and its rounds in the memory that they are given. Between two tensors `flying` is asked how it
+/// goes, the flight of another round.
+template <real In, executor E, class Comm>
+class bucket_rounds {
+ public:
+  using tensors = exchanged_tensors<In, E>;
+  using memory = round_memory<E>;
+  using pending_type = pending_transfers<Comm, E>;
+
+  bucket_rounds(E const& exec, tensors const& all, std::vector<std::size_t> const& of, gather how) {
+    for (auto const i : of) {
+      auto const rounds = all.rounds(i);
+      for (unsigned r = 0; r < rounds; ++r) plan_.add(i, r, all.moves(i, r), all.ranks());
+      is_deep_ = is_deep_ && (rounds < 2 || all.depth(i) > 1);
+    }
+    plan_.place();
+    if (how == gather::exact) exact_.emplace(exec, plan_, all.specs(), all.codecs(), all.ranks());
+  }
+
+  /// Makes the communicators that transfers need: a call of all ranks.
+  void connect(sub_communicators<Comm>& comms) const {
+    for (auto const& r : plan_.rounds()) {
+      for (auto const& g : r) comms.add(g.among);
+    }
+  }
+
+  exchange_plan const& plan() const { return plan_; }
+  unsigned rounds() const { return static_cast<unsigned>(plan_.rounds().size()); }
+
+  /// Whether a round can be produced before the one before it is absorbed.
+  bool is_deep() const { return is_deep_; }
+
+  /// Sizes follow the room that tensors have in this step.
+  void begin_step(tensors const& all) {
+    if (all.is_predicted()) plan_.resize([&](std::size_t tensor, unsigned r) { return all.moves(tensor, r).bytes(); });
+  }
+
+  void produce(E const& exec, tensors& all, unsigned round, memory const& at, workspace_on<E>& ws,
+               pending_type& flying) const {
+    for (auto const& g : plan_.rounds()[round]) {
+      for (auto const& s : g.slots) {
+        produce(exec, all, round, g, s, out(g, at), ws);
+        flying.test(exec);
+      }
+    }
+  }
+  /// Begins the transfers; the bytes that this rank hands over to be gathered.
+  std::size_t start(E const& exec, sub_communicators<Comm>& comms, unsigned round, memory const& at,
+                    pending_type& flying) {
+    auto const& groups = plan_.rounds()[round];
+    std::size_t sent = 0;
+    if (is_compacted(round))
+      sent = exact_->start(exec, comms.all(), groups, round, at.out.data(), at.gathered.data(), at.received.data(),
+                           flying);
+    for (auto const& g : groups) {
+      if (is_compacted(round) && g.is_gathered()) continue;
+      flying.add(move_bytes(exec, comms.of(g.among), g.how, g.kind, g.distance, out(g, at), gathered(g, at)));
+      if (g.how == transport::all_gather) sent += g.bytes;
+    }
+    return sent;
+  }
+  void absorb(E const& exec, tensors& all, unsigned round, memory const& at, workspace_on<E>& ws,
+              pending_type& flying) const {
+    auto const& groups = plan_.rounds()[round];
+    if (is_compacted(round)) exact_->expand(exec, groups, round, at.received.data(), at.gathered.data());
+    for (auto const& g : groups) {
+      auto const in = moved<E>(g.how, out(g, at), gathered(g, at), g.ranks);
+      for (auto const& s : g.slots) {
+        auto const own = comes_apart(g.how) ? received_on<E>{in.bytes.subspan(s.offset), in.stride}
+                                            : received_on<E>{in.bytes.subspan(s.offset, s.bytes)};
+        all.absorb(exec, s.tensor, round, g.is_gathered(), own, ws);
+        flying.test(exec);
+      }
+    }
+  }
+
+ private:
+  using group = exchange_plan::group;
+  using slot = exchange_plan::slot;
+
+  bool is_compacted(unsigned round) const { return exact_ && exact_->has_counts(round); }
+
+  static span_on<E, std::byte> out(group const& g, memory const& at) {
+    return at.out.view().subspan(g.out, g.bytes * g.pieces);
+  }
+  static span_on<E, std::byte> gathered(group const& g, memory const& at) {
+    return at.gathered.view().subspan(g.gathered, g.bytes * arrivals(g.how, g.ranks));
+  }
+
+  /// The pieces of one tensor lie apart in its group.
+  static void produce(E const& exec, tensors& all, unsigned round, group const& g, slot const& s,
+                      span_on<E, std::byte> to, workspace_on<E>& ws) {
+    if (g.pieces == 1) return all.produce(exec, s.tensor, round, to.subspan(s.offset, s.bytes), ws);
+    auto const scope = ws.mark();
+    auto const size = s.bytes * g.pieces;
+    auto const staged = span_on<E, std::byte>(ws.template take<std::byte>(size).data, size);
+    all.produce(exec, s.tensor, round, staged, ws);
+    for (unsigned r = 0; r < g.pieces; ++r)
+      exec.copy(to.data() + r * g.bytes + s.offset, staged.data() + r * s.bytes, s.bytes);
+  }
+
+  exchange_plan plan_;
+  bool is_deep_ = true;
+  std::optional<exact_gather<In, E>> exact_;
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,163 @@
+// pith/exchange/detail/buckets.hpp — which tensors of a model travel together, and whether their gradients are there.
+#pragma once
+
+#include <pith/core/error.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// Buckets in the order in which they travel: of each the numbers of its tensors, ascending.
+using bucket_list = std::vector<std::vector<std::size_t>>;
+
+/// The bytes of gradients that buckets have at most, unless one tensor has more.
+struct bucket_limits {
+  std::size_t first, others;
+};
+
+/// Those that were asked for, or about eight buckets of 1 to 25 MiB and a first one of a quarter, which leaves early. A
+/// bucket of less than 1 MiB would mostly cost the latency of its messages, one of more than 25 MiB memory.
+inline bucket_limits limits_for(std::size_t bytes, std::optional<std::size_t> asked) {
+  constexpr std::size_t usual = 8, least = std::size_t{1} << 20, most = std::size_t{25} << 20;
+  if (asked) return {*asked, *asked};
+  if (bytes < 2 * least) return {bytes, bytes};
+  auto const share = std::clamp(bytes / usual, least, most);
+  return {share / 4, share};
+}
+
+/// The room of a bucket that is filled tensor by tensor.
+class bucket_room {
+ public:
+  explicit bucket_room(std::size_t most) : most_(most) {}
+
+  bool has(std::size_t bytes) const { return bytes == 0 || used_ == 0 || bytes <= most_ - std::min(used_, most_); }
+  void take(std::size_t bytes) { used_ += bytes; }
+
+ private:
+  std::size_t most_, used_ = 0;
+};
+
+/// Tensors in buckets, filled in this order.
+inline bucket_list buckets_of(std::vector<std::size_t> const& order, std::vector<std::size_t> const& bytes,
+                              bucket_limits limits) {
+  auto buckets = bucket_list();
+  auto room = bucket_room(limits.first);
+  for (auto const tensor : order) {
+    if (buckets.empty() || !room.has(bytes[tensor])) {
+      room = bucket_room(buckets.empty() ? limits.first : limits.others);
+      buckets.emplace_back();
+    }
+    buckets.back().push_back(tensor);
+    room.take(bytes[tensor]);
+  }
+  for (auto& b : buckets) std::sort(b.begin(), b.end());
+  return buckets;
+}
+
+/// From the last tensor to the first, as backward makes their gradients.
+inline std::vector<std::size_t> backward_order(std::size_t tensors) {
+  auto order = std::vector<std::size_t>(tensors);
+  std::iota(order.rbegin(), order.rend(), std::size_t{0});
+  return order;
+}
+
+/// Which buckets have all their gradients, and when each was ready. One thread says so and another one waits for it.
+class ready_buckets {
+ public:
+  using clock = std::chrono::steady_clock;
+  using duration = std::chrono::nanoseconds;
+
+  ready_buckets(bucket_list const& buckets, std::size_t tensors)
+      : bucket_of_(tensors), is_ready_(tensors), times_(tensors) {
+    lay_out(buckets);
+  }
+
+  /// Other buckets of the same tensors, between steps.
+  void lay_out(bucket_list const& buckets) {
+    sizes_.clear();
+    for (auto const& b : buckets) {
+      for (auto const tensor : b) bucket_of_[tensor] = sizes_.size();
+      sizes_.push_back(b.size());
+    }
+    missing_ = sizes_;
+  }
+  std::size_t bucket_of(std::size_t tensor) const { return bucket_of_[tensor]; }
+
+  /// A step begins, in which none is ready.
+  void begin() {
+    auto const lock = std::lock_guard(mutex_);
+    std::fill(is_ready_.begin(), is_ready_.end(), char{0});
+    missing_ = sizes_;
+    is_cancelled_ = false;
+    begun_ = clock::now();
+  }
+  /// How long after begin() each tensor was ready in the last step that it was ready in.
+  std::vector<duration> const& times() const { return times_; }
+
+  void require_missing(std::size_t tensor) const {
+    auto const lock = std::lock_guard(mutex_);
+    require_unmarked(tensor);
+  }
+  void add(std::size_t tensor) {
+    auto const lock = std::lock_guard(mutex_);
+    require_unmarked(tensor);
+    mark(tensor);
+  }
+  void add_rest() {
+    auto const lock = std::lock_guard(mutex_);
+    for (std::size_t i = 0; i < is_ready_.size(); ++i) {
+      if (is_ready_[i] == 0) mark(i);
+    }
+  }
+  /// Who waits is told that no more will be ready.
+  void cancel() {
+    auto const lock = std::lock_guard(mutex_);
+    is_cancelled_ = true;
+    changed_.notify_all();
+  }
+
+  bool has(std::size_t bucket) const {
+    auto const lock = std::lock_guard(mutex_);
+    return missing_[bucket] == 0;
+  }
+  /// False if it was cancelled.
+  bool wait_for(std::size_t bucket) const {
+    auto lock = std::unique_lock(mutex_);
+    changed_.wait(lock, [&] { return missing_[bucket] == 0 || is_cancelled_; });
+    return !is_cancelled_;
+  }
+  /// Waits for so long, and returns whether there is nothing more to wait for: the bucket is ready, or cancelled.
+  bool comes_within(duration most, std::size_t bucket) const {
+    auto lock = std::unique_lock(mutex_);
+    return changed_.wait_for(lock, most, [&] { return missing_[bucket] == 0 || is_cancelled_; });
+  }
+
+ private:
+  void require_unmarked(std::size_t tensor) const {
+    require(is_ready_[tensor] == 0, "gradient_exchange::ready: tensor ", tensor,
+            " must be ready once in a step, got a second call");
+  }
+  void mark(std::size_t tensor) {
+    is_ready_[tensor] = 1;
+    times_[tensor] = clock::now() - begun_;
+    if (--missing_[bucket_of_[tensor]] == 0) changed_.notify_all();
+  }
+
+  std::vector<std::size_t> sizes_, bucket_of_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::vector<char> is_ready_;
+  std::vector<duration> times_;
+  clock::time_point begun_;
+  std::vector<std::size_t> missing_;
+  bool is_cancelled_ = false;
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,76 @@
+// pith/exchange/detail/codec_exchange.hpp — what exchanges around a codec have in common: by itself each is that codec.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/codec.hpp>
+#include <pith/codec/state.hpp>
+#include <pith/exchange/tensor_parts.hpp>
+
+#include <cstddef>
+#include <tuple>
+#include <utility>
+
+namespace pith::inline v0::detail {
+
+/// The codec C, which keeps nothing; states that an exchange keeps come behind its own.
+template <class C>
+class codec_exchange : public pipeable {
+ public:
+  static constexpr bool is_reproducible = reproducible<C>;
+
+  double omega(shape const& dims) const requires unbiased<C> { return codec_.omega(dims); }
+  double delta(shape const& dims) const requires contractive<C> { return codec_.delta(dims); }
+  double error_bound(shape const& dims) const requires absolute<C> { return codec_.error_bound(dims); }
+  capabilities capabilities_for(shape const& dims) const requires erased<C> { return codec_.capabilities_for(dims); }
+
+  template <class In>
+  std::size_t payload_bytes(shape const& dims) const {
+    return pith::payload_bytes<In>(codec_, dims);
+  }
+  template <class In, executor E>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return detail::scratch_bytes<In>(codec_, exec, dims);
+  }
+  template <real In, executor E>
+    requires codec<C, In, E>
+  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
+                      span_on<E, std::byte> payload, auto const& replicated, auto& local, workspace_on<E>& ws) const {
+    detail::encode_payload<In>(codec_, exec, id, dims, x, payload, codec_part(replicated), codec_part(local), ws);
+  }
+  template <real In, executor E>
+    requires codec<C, In, E>
+  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                      values_on<E, In> x, auto const& replicated, workspace_on<E>& ws) const {
+    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, codec_part(replicated), ws);
+  }
+
+ protected:
+  codec_exchange(char const* word, C codec) : codec_(std::move(codec)), word_(word) {}
+
+  C const& wrapped() const { return codec_; }
+
+  /// States, those of C first. A C that keeps something is refused by std::invalid_argument.
+  template <class In, class E, class... Others>
+  auto replicated_with(E const& exec, call const& id, shape const& dims, Others... others) const {
+    return stateless(states<replicated_part, replicated_of<C, In, E>, Others...>{
+        {pith::make_replicated<In>(exec, codec_, id, dims), std::move(others)...}});
+  }
+  template <class In, class E, class... Others>
+  auto local_with(E const& exec, shape const& dims, Others... others) const {
+    return stateless(states<local_part, local_of<C, In, E>, Others...>{
+        {pith::make_local<In>(exec, codec_, dims), std::move(others)...}});
+  }
+  static auto& codec_part(auto& states) { return std::get<0>(states.each); }
+
+ private:
+  template <class States>
+  States stateless(States made) const {
+    require_no_state(word_, codec_, codec_part(made));
+    return made;
+  }
+
+  C codec_;
+  char const* word_;
+};
+
+}  // namespace pith::inline v0::detail

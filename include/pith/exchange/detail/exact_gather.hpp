@@ -1,0 +1,180 @@
+// pith/exchange/detail/exact_gather.hpp — payloads gathered at the size that they use, which the host waits for.
+#pragma once
+
+#include <pith/comm/communicator.hpp>
+#include <pith/comm/detail/pending_transfers.hpp>
+#include <pith/core/buffer.hpp>
+#include <pith/core/error.hpp>
+#include <pith/exchange/gather.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// Gathers the counts of all payloads of a round, and then of each group of them as many bytes as the rank that uses
+/// most. They are sealed in the memory that they would be gathered in, and received in memory of the same size.
+template <real In, executor E>
+class exact_gather {
+ public:
+  using group = exchange_plan::group;
+
+  exact_gather(E const& exec, exchange_plan const& plan, std::vector<tensor_spec> const& tensors,
+               std::vector<any_codec<In, E>> const& codecs, unsigned ranks)
+      : ranks_(ranks) {
+    std::size_t most = 0;
+    for (auto const& groups : plan.rounds()) {
+      auto& r = rounds_.emplace_back();
+      for (auto const& g : groups) add(r, g, tensors, codecs);
+      r.counts.resize(r.places.size() * ranks);
+      most = std::max(most, r.places.size());
+    }
+    mine_ = buffer<std::uint32_t, E>(exec, most);
+    all_ = buffer<std::uint32_t, E>(exec, most * ranks);
+  }
+
+  bool has_counts(unsigned in_round) const { return !rounds_[in_round].places.empty(); }
+
+  /// Waits for the counts of what all ranks produced in a round, this one at `out`, and begins to gather it; the bytes
+  /// that this rank sends.
+  template <class Comm>
+  std::size_t start(E const& exec, Comm& comm, std::vector<group> const& groups, unsigned in_round, std::byte* out,
+                    std::byte* compacted, std::byte* received, pending_transfers<Comm, E>& to) {
+    auto& r = rounds_[in_round];
+    gather_counts(exec, comm, r, out);
+    auto sent = r.places.size() * sizeof(std::uint32_t);
+    for_each_group(r, groups, [&](group const& g, span<packet const> slots) {
+      auto const bytes = largest(r, slots);
+      compact(exec, r, slots, comm.rank(), out, compacted + g.gathered);
+      to.add(gather_bytes(exec, comm, compacted + g.gathered, bytes, received + g.gathered));
+      sent += bytes;
+    });
+    return sent;
+  }
+
+  /// Puts what was received to where it would lie if it had been padded.
+  void expand(E const& exec, std::vector<group> const& groups, unsigned in_round, std::byte const* received,
+              std::byte* gathered) const {
+    auto const& r = rounds_[in_round];
+    for_each_group(r, groups, [&](group const& g, span<packet const> slots) {
+      expand(exec, r, slots, g, largest(r, slots), received + g.gathered, gathered + g.gathered);
+    });
+  }
+
+ private:
+  /// A payload: `out` in what a rank produces, `offset` in its group; its counts are `places` from `first` on.
+  struct packet {
+    any_codec<In, E> codec;
+    tensor_spec tensor;
+    std::size_t out, offset, bytes, first, places;
+  };
+  struct place {
+    std::size_t out;
+    std::uint64_t most;
+    std::string tensor;
+  };
+  struct round {
+    std::vector<packet> packets;
+    std::vector<place> places;
+    std::vector<std::uint32_t> counts = {};  ///< of all ranks
+  };
+
+  /// f(group, its packets) of each group that is gathered.
+  template <class F>
+  static void for_each_group(round const& r, std::vector<group> const& groups, F const& f) {
+    auto const* packets = r.packets.data();
+    for (auto const& g : groups) {
+      if (!g.is_gathered()) continue;
+      f(g, span<packet const>(packets, g.slots.size()));
+      packets += g.slots.size();
+    }
+  }
+
+  static void add(round& r, group const& g, std::vector<tensor_spec> const& tensors,
+                  std::vector<any_codec<In, E>> const& codecs) {
+    if (!g.is_gathered()) return;
+    for (auto const& s : g.slots) {
+      auto const& tensor = tensors[s.tensor];
+      auto const found = counts_of<In>(codecs[s.tensor], tensor.dims);
+      r.packets.push_back(
+          {codecs[s.tensor], tensor, g.out + s.offset, s.offset, s.bytes, r.places.size(), found.size()});
+      for (auto const& count : found) r.places.push_back({g.out + s.offset + count.at, count.most, tensor.name});
+    }
+  }
+
+  template <class Comm>
+  gather_request<Comm, E> gather_bytes(E const& exec, Comm& comm, std::byte const* mine, std::size_t bytes,
+                                       std::byte* all) const {
+    return comm.all_gather(exec, span_on<E, std::byte const>(mine, bytes), span_on<E, std::byte>(all, bytes * ranks_));
+  }
+
+  template <class Comm>
+  void gather_counts(E const& exec, Comm& comm, round& r, std::byte const* out) {
+    auto const n = r.places.size(), bytes = n * sizeof(std::uint32_t);
+    for (std::size_t i = 0; i < n; ++i) exec.copy(mine_.data() + i, out + r.places[i].out, sizeof(std::uint32_t));
+    gather_bytes(exec, comm, reinterpret_cast<std::byte const*>(mine_.data()), bytes,
+                 reinterpret_cast<std::byte*>(all_.data()))
+        .wait(exec);
+    exec.download(r.counts.data(), all_.data(), bytes * ranks_);
+    for (unsigned rank = 0; rank < ranks_; ++rank) {
+      for (std::size_t i = 0; i < n; ++i) require_count(r.places[i], rank, r.counts[rank * n + i]);
+    }
+  }
+  static void require_count(place const& p, unsigned rank, std::uint32_t count) {
+    if (count <= p.most) return;
+    throw communication_error(sentence("gradient_exchange: the count of tensor \"", p.tensor, "\" from rank ", rank,
+                                       " must be at most ", p.most, ", got ", count, ": the message is damaged"));
+  }
+
+  /// f of all pieces of a rank's payload.
+  template <class F>
+  void for_each_piece(round const& r, packet const& p, unsigned rank, F const& f) const {
+    if (p.places == 0) return f({0, p.bytes});
+    auto walk = piece_walk<F>(r.counts.data() + rank * r.places.size() + p.first, f);
+    visit_pieces<In>(p.codec, p.tensor.dims, walk);
+  }
+
+  std::size_t largest(round const& r, span<packet const> slots) const {
+    std::size_t most = 0;
+    for (unsigned rank = 0; rank < ranks_; ++rank) {
+      std::size_t used = 0;
+      for (auto const& p : slots) for_each_piece(r, p, rank, [&](payload_piece const& piece) { used += piece.used; });
+      most = std::max(most, used);
+    }
+    return align_up(most, section_alignment);
+  }
+
+  void compact(E const& exec, round const& r, span<packet const> slots, unsigned rank, std::byte const* out,
+               std::byte* to) const {
+    for (auto const& p : slots) {
+      for_each_piece(r, p, rank, [&](payload_piece const& piece) {
+        exec.copy(to, out + p.out + piece.at, piece.used);
+        to += piece.used;
+      });
+    }
+  }
+  void expand(E const& exec, round const& r, span<packet const> slots, group const& g, std::size_t stride,
+              std::byte const* received, std::byte* gathered) const {
+    for (unsigned rank = 0; rank < ranks_; ++rank) {
+      std::byte const* from = received + rank * stride;
+      for (auto const& p : slots) {
+        auto* const to = gathered + rank * g.bytes + p.offset;
+        exec.fill(to, std::byte{}, p.bytes);
+        for_each_piece(r, p, rank, [&](payload_piece const& piece) {
+          exec.copy(to + piece.at, from, piece.used);
+          from += piece.used;
+        });
+      }
+    }
+  }
+
+  unsigned ranks_;
+  std::vector<round> rounds_;
+  buffer<std::uint32_t, E> mine_, all_;
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,297 @@
+// pith/exchange/detail/exchange_pipeline.hpp — the rounds of all buckets, one behind the other, with work under each transfer.
+#pragma once
+
+#include <pith/comm/detail/backoff.hpp>
+#include <pith/comm/detail/pending_transfers.hpp>
+#include <pith/comm/sub_communicators.hpp>
+#include <pith/comm/trace.hpp>
+#include <pith/exchange/detail/bucket_fit.hpp>
+#include <pith/exchange/detail/bucket_rounds.hpp>
+#include <pith/exchange/detail/buckets.hpp>
+#include <pith/exchange/detail/exchanged_tensors.hpp>
+#include <pith/exchange/detail/state_check.hpp>
+#include <pith/exchange/detail/state_copies.hpp>
+#include <pith/exchange/exchange_options.hpp>
+#include <pith/exchange/exchange_report.hpp>
+#include <pith/exchange/messages.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+struct set_weight {
+  double* to;
+  double weight;
+  PITH_HD void operator()(std::uint64_t) const { *to = weight; }
+};
+
+/// What a gradient is multiplied by, in place of the sum of all ranks' weights. That of none is zero.
+struct weight_share {
+  double* total;
+  double weight;
+  PITH_HD void operator()(std::uint64_t) const { *total = *total > 0 ? weight / *total : 0; }
+};
+
+/// One line of rounds, the same on all ranks, whatever the order in which gradients are ready. While a round travels,
+/// the one before it is absorbed and the one behind it produced, if it does not build on the one that travels and its
+/// gradients are there. So two rounds need memory at a time, and one thread does all work. On a device a round travels
+/// until the next one is ready, so that nothing that its stream is given meanwhile waits for it.
+template <real In, executor E, class Comm>
+class exchange_pipeline {
+ public:
+  using tensors = exchanged_tensors<In, E>;
+
+  exchange_pipeline(E const& exec, Comm& comm, tensors all, exchange_options const& o)
+      : exec_(exec), comms_(comm), tensors_(std::move(all)), log_(o.trace), when_(o.when), how_(o.how) {
+    require_all_served(tensors_.codecs());
+    for (auto const& t : tensors_.specs()) bytes_.push_back(t.dims.n * sizeof(In));
+    limits_ = limits_for(tensors_.size() * sizeof(In), o.bucket_bytes);
+    lay_out(buckets_of(backward_order(bytes_.size()), bytes_, limits_));
+    if (o.how == gather::predicted) tensors_.predict(exec_);
+    if (o.is_recoverable) copies_.emplace().fit(exec_, tensors_);
+    if (o.is_weighted) tensors_.weigh_by((weight_ = buffer<double, E>(exec_, 1)).data());
+  }
+
+  tensors& model() { return tensors_; }
+  Comm& comm() { return comms_.all(); }
+
+  /// Other codecs for the next steps: what may fail of it, and the rest.
+  typename tensors::change prepare(std::vector<any_codec<In, E>> codecs) const {
+    require_all_served(codecs);
+    return tensors_.prepare(exec_, std::move(codecs));
+  }
+  void apply(typename tensors::change next) {
+    tensors_.apply(std::move(next));
+    if (copies_) copies_->fit(exec_, tensors_);
+    plan();
+  }
+
+  std::size_t buckets() const { return buckets_.size(); }
+  bucket_list const& layout() const { return layout_; }
+  /// Other buckets for the next steps.
+  void lay_out(bucket_list layout) {
+    layout_ = std::move(layout);
+    plan();
+  }
+  /// Those that end early by such times of all tensors, equal on all ranks.
+  bucket_list fit(std::vector<tensor_times> const& times) const { return fit_buckets(times, bytes_, limits_); }
+
+  /// What was done for each bucket in the last step.
+  std::vector<bucket_seconds> const& seconds() const { return log_.seconds(); }
+
+  /// Makes the communicators that transfers need: a call of all ranks, once they agree on their tensors.
+  void connect() {
+    for (auto const& b : buckets_) b.connect(comms_);
+  }
+
+  /// The bytes that a rank hands over in a step, to travel so; among one group of ranks, or any.
+  std::size_t sent_bytes(transport how, std::optional<subgroup> among = {}) const {
+    std::size_t bytes = 0;
+    for (auto const& b : buckets_) bytes += b.plan().sent_bytes(how, among);
+    return bytes;
+  }
+  /// The bytes of each tensor that a rank's interface sent in the last step, padding included. Where gathered payloads
+  /// are cut down together, each has the share of its capacity.
+  std::vector<double> wire_bytes() const {
+    auto each = std::vector<double>(bytes_.size());
+    auto const gathered =
+        share(static_cast<double>(gathered_bytes_), static_cast<double>(sent_bytes(transport::all_gather)));
+    for (auto const& b : buckets_) {
+      for (auto const& r : b.plan().rounds()) {
+        for (auto const& g : r) add_wire_bytes(g, g.how == transport::all_gather ? gathered : 1, each);
+      }
+    }
+    return each;
+  }
+  /// Of the last step; before the first one the most.
+  std::size_t gathered_bytes() const { return gathered_bytes_; }
+
+  void begin_step(double weight) {
+    next_ = absorbed_ = 0;
+    own_weight_ = weight;
+    log_.begin_step();
+  }
+  /// Whether a round of this step has, so that states have changed.
+  bool has_begun() const { return next_ > 0; }
+  /// Goes on as long as is_there(bucket) says that its gradients are, and returns whether the step is done.
+  template <class IsThere>
+  bool advance(ready_buckets const& ready, IsThere const& is_there) {
+    auto const environment = default_float_environment();
+    auto ws = workspace_on<E>(scratch_.view());
+    for (; next_ < line_.size(); ++next_) {
+      auto const bucket = line_[next_].bucket;
+      if constexpr (host_executor<E>) travel_until(bucket, ready, ws);
+      if (!is_there(bucket)) return false;
+      if (next_ == 0) prepare();
+      run_round(next_, ws);
+    }
+    land(ws);
+    tensors_.end_step(exec_);
+    return true;
+  }
+  /// After an error: what still travels is given up, and the transport may use this memory as long as the program runs.
+  void abandon() {
+    is_lent_ = !returns_memory<any_request<Comm, E>>;
+    flight_.clear();
+  }
+  /// Lets what still travels arrive, or gives it up.
+  void drain() {
+    try {
+      flight_.wait(exec_);
+    } catch (...) {
+      abandon();
+    }
+  }
+  bool is_lent() const { return is_lent_; }
+
+  /// The states before the last steps, of an exchange that is_recoverable.
+  auto& copies() { return copies_; }
+
+ private:
+  struct place {
+    std::size_t bucket;
+    unsigned round;
+  };
+
+  void require_all_served(std::vector<any_codec<In, E>> const& codecs) const {
+    auto const& specs = tensors_.specs();
+    for (std::size_t i = 0; i < specs.size(); ++i)
+      require_served<In, Comm, E>("gradient_exchange", codecs[i], specs[i].dims, comms_.size());
+  }
+
+  /// Lays out the rounds of all buckets, by the codecs that tensors have.
+  void plan() {
+    buckets_.clear();
+    line_.clear();
+    for (auto const& b : layout_) buckets_.emplace_back(exec_, tensors_, b, how_);
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      for (unsigned r = 0; r < buckets_[b].rounds(); ++r) line_.push_back({b, r});
+    }
+    log_.lay_out(buckets_.size());
+    make_memory();
+    gathered_bytes_ = sent_bytes(transport::all_gather);
+  }
+  /// What there is stays, if it suffices.
+  void make_memory() {
+    std::size_t out = 0, gathered = 0, scratch = 0, transfers = 0;
+    for (auto const& b : buckets_) {
+      out = std::max(out, b.plan().out_bytes());
+      gathered = std::max(gathered, b.plan().gathered_bytes());
+      for (auto const& r : b.plan().rounds()) {
+        transfers = std::max(transfers, r.size());
+        for (auto const& g : r) scratch = std::max(scratch, scratch_bytes(g));
+      }
+    }
+    memories_ = 1;
+    for (std::size_t k = 1; k < line_.size(); ++k) memories_ = builds_on_last(k) ? memories_ : memory_.size();
+    for (std::size_t i = 0; i < memories_; ++i) {
+      memory_[i].out.grow(exec_, out);
+      memory_[i].gathered.grow(exec_, gathered);
+      memory_[i].received.grow(exec_, how_ == gather::exact ? gathered : 0);
+    }
+    scratch_.grow(exec_, scratch + scratch_alignment);
+    flight_.reserve(transfers);
+  }
+  static void add_wire_bytes(exchange_plan::group const& g, double factor, std::vector<double>& each) {
+    for (auto const& s : g.slots) {
+      auto const sent = messages_of(g.how, static_cast<double>(align_up(s.bytes, section_alignment)), g.ranks, g.among);
+      each[s.tensor] += factor * sent.count * sent.bytes;
+    }
+  }
+  std::size_t scratch_bytes(exchange_plan::group const& g) const {
+    std::size_t most = 0;
+    for (auto const& s : g.slots) {
+      auto const staged = g.pieces > 1 ? scratch_for<std::byte>(s.bytes * g.pieces) : 0;
+      most = std::max(most, tensors_.scratch_bytes(exec_, s.tensor) + staged);
+    }
+    return most;
+  }
+
+  void prepare() {
+    if (copies_) copies_->take(exec_, tensors_);
+    if (when_ == verify::each_step) require_equal_states(exec_, comms_.all(), tensors_);
+    if (weight_.size() > 0) agree_on_weight();
+    tensors_.begin_step(exec_);
+    for (auto& b : buckets_) b.begin_step(tensors_);
+    gathered_bytes_ = 0;
+  }
+
+  /// The share of this rank, times their number: the mean of what is so weighted is the weighted mean.
+  void agree_on_weight() {
+    exec_.for_each_index(1, set_weight{weight_.data(), own_weight_});
+    comms_.all().all_reduce(exec_, weight_.view(), reduction::sum).wait(exec_);
+    exec_.for_each_index(1, weight_share{weight_.data(), own_weight_ * comms_.size()});
+  }
+
+  void run_round(std::size_t k, workspace_on<E>& ws) {
+    if (builds_on_last(k)) land(ws);
+    produce(k, ws);
+    flight_.wait(exec_);
+    start(k);
+    absorb_until(k, ws);
+  }
+  /// Lets a round travel until the gradients of a bucket are there; if they come after it, it lands meanwhile.
+  void travel_until(std::size_t bucket, ready_buckets const& ready, workspace_on<E>& ws) {
+    auto naps = backoff();
+    while (!flight_.test(exec_) && !ready.comes_within(naps.next(), bucket)) {
+    }
+    if (!ready.has(bucket)) land(ws);
+  }
+  /// What travels arrives and is absorbed.
+  void land(workspace_on<E>& ws) {
+    flight_.wait(exec_);
+    absorb_until(next_, ws);
+  }
+  bool builds_on_last(std::size_t k) const { return line_[k].round > 0 && !buckets_[line_[k].bucket].is_deep(); }
+
+  void produce(std::size_t k, workspace_on<E>& ws) {
+    auto const [bucket, round] = line_[k];
+    auto const time = traced(&log_, exchange_trace::work::encode, bucket, round);
+    buckets_[bucket].produce(exec_, tensors_, round, memory(k), ws, flight_);
+  }
+  void start(std::size_t k) {
+    auto const [bucket, round] = line_[k];
+    flight_.start(traced(&log_, exchange_trace::work::transfer, bucket, round));
+    gathered_bytes_ += buckets_[bucket].start(exec_, comms_, round, memory(k), flight_);
+    flight_.test(exec_);  // a call that returns when it is done travels no longer
+  }
+  void absorb_until(std::size_t end, workspace_on<E>& ws) {
+    for (; absorbed_ < end; ++absorbed_) {
+      auto const [bucket, round] = line_[absorbed_];
+      auto const time = traced(&log_, exchange_trace::work::decode, bucket, round);
+      buckets_[bucket].absorb(exec_, tensors_, round, memory(absorbed_), ws, flight_);
+    }
+  }
+  /// Two rounds are under way, or one if each builds on the last.
+  round_memory<E> const& memory(std::size_t k) const { return memory_[k % memories_]; }
+
+  E exec_;
+  sub_communicators<Comm> comms_;
+  tensors tensors_;
+  span_log log_;
+  verify when_;
+  gather how_;
+  std::optional<state_copies<In, E>> copies_;
+  buffer<double, E> weight_;
+  double own_weight_ = 1;
+  std::vector<std::size_t> bytes_;  ///< of each tensor's gradient
+  bucket_limits limits_;
+  bucket_list layout_;
+  std::vector<bucket_rounds<In, E, Comm>> buckets_;
+  std::vector<place> line_;
+  std::array<round_memory<E>, 2> memory_;
+  std::size_t memories_ = 1;  ///< that are used
+  buffer<std::byte, E> scratch_;
+  std::size_t next_ = 0, absorbed_ = 0;  ///< in the line
+  std::size_t gathered_bytes_ = 0;
+  bool is_lent_ = false;
+  pending_transfers<Comm, E> flight_;  // last: it ends before the memory that it uses
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,109 @@
+// pith/exchange/detail/exchange_plan.hpp — which tensors' bytes travel together, and where they lie.
+#pragma once
+
+#include <pith/codec/rounds.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// The buffers of many tensors, round by round. Those that travel alike in a round form a group and travel at once.
+class exchange_plan {
+ public:
+  /// One tensor's buffer in its group.
+  struct slot {
+    std::size_t tensor, offset, bytes;
+  };
+  /// A group's buffer, `pieces` of `bytes`, lies at `out` in what a rank produces, and its all-gather at `gathered`.
+  struct group {
+    transport how;
+    element_kind kind;
+    std::uint32_t distance;
+    subgroup among;
+    unsigned ranks;  ///< in the group
+    unsigned pieces;
+    std::size_t bytes = 0, out = 0, gathered = 0;
+    std::vector<slot> slots = {};
+
+    /// Whether all ranks receive it of all; payloads of groups keep their size.
+    bool is_gathered() const { return how == transport::all_gather && among.is_all(); }
+  };
+  using round = std::vector<group>;
+
+  /// A group of more bytes, in an all-gather those of all ranks, is opened again: what MPI counts with an int.
+  explicit exchange_plan(std::size_t most_bytes = std::size_t{1} << 30) : most_bytes_(most_bytes) {}
+
+  void add(std::size_t tensor, std::size_t in_round, transfer const& moves, unsigned ranks) {
+    if (rounds_.size() <= in_round) rounds_.resize(in_round + 1);
+    auto& to = group_of(rounds_[in_round], moves, ranks);
+    to.slots.push_back({tensor, to.bytes, moves.bytes()});
+    to.bytes += align_up(moves.bytes(), section_alignment);
+  }
+
+  /// Gives each group of a round its place; rounds use the same memory one after another.
+  void place() {
+    for (auto& r : rounds_) {
+      std::size_t out = 0, gathered = 0;
+      for (auto& g : r) {
+        g.out = out;
+        g.gathered = gathered;
+        out += align_up(g.bytes * g.pieces, scratch_alignment);
+        gathered += align_up(g.bytes * arrivals(g.how, g.ranks), scratch_alignment);
+      }
+      out_bytes_ = std::max(out_bytes_, out);
+      gathered_bytes_ = std::max(gathered_bytes_, gathered);
+    }
+  }
+
+  /// Gives gathered buffers other sizes, `bytes(tensor, round)`, none larger than at first; groups stay where they are.
+  template <class F>
+  void resize(F const& bytes) {
+    for (std::size_t r = 0; r < rounds_.size(); ++r) {
+      for (auto& g : rounds_[r]) {
+        if (!g.is_gathered()) continue;
+        g.bytes = 0;
+        for (auto& s : g.slots) {
+          s.bytes = bytes(s.tensor, static_cast<unsigned>(r));
+          s.offset = g.bytes;
+          g.bytes += align_up(s.bytes, section_alignment);
+        }
+      }
+    }
+  }
+
+  std::vector<round> const& rounds() const { return rounds_; }
+  std::size_t out_bytes() const { return out_bytes_; }
+  std::size_t gathered_bytes() const { return gathered_bytes_; }
+
+  /// The bytes that a rank hands to its communicator in a step, to travel so; among one group of ranks, or any.
+  std::size_t sent_bytes(transport how, std::optional<subgroup> among = {}) const {
+    std::size_t bytes = 0;
+    for (auto const& r : rounds_) {
+      for (auto const& g : r) bytes += g.how == how && g.among == among.value_or(g.among) ? g.bytes * g.pieces : 0;
+    }
+    return bytes;
+  }
+
+ private:
+  group& group_of(round& r, transfer const& moves, unsigned all) const {
+    auto const ranks = moves.among.ranks(all);
+    auto const copies = std::max(arrivals(moves.how, ranks), 1u);
+    auto const takes = [&](group const& g) {
+      return g.how == moves.how && g.kind == moves.kind && g.distance == moves.distance && g.among == moves.among &&
+             (g.bytes + moves.bytes()) * copies <= most_bytes_;
+    };
+    auto const found = std::find_if(r.begin(), r.end(), takes);
+    if (found != r.end()) return *found;
+    return r.emplace_back(group{moves.how, moves.kind, moves.distance, moves.among, ranks, pieces(moves.how, ranks)});
+  }
+
+  std::size_t most_bytes_;
+  std::vector<round> rounds_;
+  std::size_t out_bytes_ = 0, gathered_bytes_ = 0;
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,72 @@
+// pith/exchange/detail/exchange_words.hpp — an exchange in words: what its ranks agree on, and what its state is of.
+#pragma once
+
+#include <pith/core/element.hpp>
+#include <pith/core/error.hpp>
+#include <pith/exchange/codec_policy.hpp>
+#include <pith/exchange/detail/agreement.hpp>
+#include <pith/exchange/detail/buckets.hpp>
+#include <pith/exchange/detail/state_words.hpp>
+#include <pith/exchange/exchange_options.hpp>
+#include <pith/version.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// Each tensor and its codec.
+template <class Codec>
+std::vector<std::string> described(std::vector<tensor_spec> const& tensors, std::vector<Codec> const& codecs) {
+  auto all = std::vector<std::string>();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    auto const& [name, dims] = tensors[i];
+    all.push_back(text('"', name, "\" of ", dims.n, " elements in ", dims.rows, " rows, codec ", codecs[i].name()));
+  }
+  return all;
+}
+/// Each tensor and its bucket.
+inline std::vector<std::string> described(std::vector<tensor_spec> const& tensors, bucket_list const& layout) {
+  auto all = std::vector<std::string>(tensors.size());
+  for (std::size_t b = 0; b < layout.size(); ++b) {
+    for (auto const i : layout[b]) all[i] = text('"', tensors[i].name, "\" in bucket ", b);
+  }
+  return all;
+}
+
+/// What must be equal on all ranks where an exchange is built.
+template <real In, executor E>
+agreement agreement_on(std::vector<std::string> const& tensors, exchange_options const& o) {
+  auto mine = agreement();
+  auto const terms = {std::string(element_name<In>()),
+                      std::string(E::name()),
+                      text(PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR),
+                      std::string(gather_name(o.how)),
+                      o.bucket_bytes ? text(*o.bucket_bytes) : text("unset"),
+                      text(o.is_weighted ? "true" : "false"),
+                      text(o.when == verify::each_step ? "each_step" : "when_built"),
+                      text(o.seed)};
+  std::transform(terms.begin(), terms.end(), mine.terms.begin(),
+                 [](std::string const& words) { return agreement::term(words); });
+  mine.describe(tensors);
+  return mine;
+}
+
+/// What must be equal where states are put back, line by line.
+template <real In, class Tensors>
+std::string state_words(Tensors& model, typename Tensors::change& next, unsigned rank, std::uint64_t seed) {
+  auto words = text(exchange_word, '\n', rank_line(rank, model.ranks()), "\nseed ", seed, "\nelements of ",
+                    element_name<In>(), '\n');
+  auto const tensors = described(model.specs(), next.codecs);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    auto fields = field_describer();
+    model.fields(i, next, fields);
+    words += tensor_line(tensors[i]) + '\n' + fields.lines;
+  }
+  return words;
+}
+
+}  // namespace pith::inline v0::detail

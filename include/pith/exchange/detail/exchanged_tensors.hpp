@@ -1,0 +1,182 @@
+// pith/exchange/detail/exchanged_tensors.hpp — a model's tensors: where their gradients lie, their codecs and what these remember.
+#pragma once
+
+#include <pith/codec/any_codec.hpp>
+#include <pith/codec/detail/saving.hpp>
+#include <pith/core/detail/convert.hpp>
+#include <pith/core/detail/summation.hpp>
+#include <pith/exchange/all_reduce_mean.hpp>
+#include <pith/exchange/codec_policy.hpp>
+#include <pith/exchange/detail/exchange_plan.hpp>
+#include <pith/exchange/detail/predicted_gather.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// The next step of many states begins.
+struct advance_each {
+  std::uint64_t* const* steps;
+  PITH_HD void operator()(std::uint64_t i) const { ++*steps[i]; }
+};
+
+/// The rounds of each tensor by itself.
+template <real In, executor E>
+class exchanged_tensors {
+ public:
+  using codec_type = any_codec<In, E>;
+  using state_type = codec_state<In, codec_type, E>;
+
+  /// Other codecs, and the states of those that cannot go on with the ones that are there.
+  struct change {
+    std::vector<codec_type> codecs;
+    std::vector<std::optional<state_type>> states;
+    std::optional<predicted_gather<In, E>> predicted;
+  };
+
+  template <class Policy>
+  exchanged_tensors(E const& exec, std::vector<tensor_spec> specs, Policy const& policy, std::uint64_t seed,
+                    std::uint16_t rank, unsigned ranks)
+      : specs_(std::move(specs)), ranks_(ranks), gradients_(specs_.size()), steps_(exec, specs_.size()) {
+    auto steps = std::vector<std::uint64_t*>();
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      codecs_.push_back(static_cast<codec_type>(policy(specs_[i])));
+      size_ += specs_[i].dims.n;
+      states_.push_back(make_state<In>(exec, codecs_[i], specs_[i].dims, {seed, static_cast<std::uint32_t>(i), rank}));
+      steps.push_back(states_[i].steps());
+    }
+    exec.upload(steps_.data(), steps.data(), steps_.size_bytes());
+    exec.wait();
+  }
+
+  std::vector<tensor_spec> const& specs() const { return specs_; }
+  std::vector<codec_type> const& codecs() const { return codecs_; }
+  auto& state(std::size_t tensor) { return states_[tensor]; }
+  tensor_id const& whose(std::size_t tensor) const { return states_[tensor].whose(); }
+  unsigned ranks() const { return ranks_; }
+  /// The elements of all tensors.
+  std::uint64_t size() const { return size_; }
+
+  unsigned rounds(std::size_t tensor) const { return detail::rounds(codecs_[tensor], specs_[tensor].dims, ranks_); }
+  unsigned depth(std::size_t tensor) const { return detail::depth(codecs_[tensor]); }
+  /// With the room that the tensor has in this step.
+  transfer moves(std::size_t tensor, unsigned round) const {
+    return transfer_of<In>(codecs_[tensor], round, dims(tensor), ranks_);
+  }
+  std::size_t scratch_bytes(E const& exec, std::size_t tensor) const {
+    auto const& all = specs_[tensor].dims;
+    return std::max(exchange_scratch_bytes<In>(codecs_[tensor], exec, all, ranks_),
+                    reduce_scratch_bytes<double>(all.n));
+  }
+
+  /// Sizes of gathered payloads are predicted from here on.
+  void predict(E const& exec) { predicted_.emplace(exec, specs_, codecs_); }
+  bool is_predicted() const { return predicted_.has_value(); }
+
+  /// All that may fail of a change to other codecs, one for each tensor.
+  change prepare(E const& exec, std::vector<codec_type> codecs) const {
+    auto next = change{std::move(codecs), {}, {}};
+    next.states.resize(specs_.size());
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      if (next.codecs[i].shares_states(codecs_[i])) continue;
+      next.states[i].emplace(make_state<In>(exec, next.codecs[i], specs_[i].dims, states_[i].whose()));
+    }
+    if (predicted_) next.predicted.emplace(exec, specs_, next.codecs);
+    return next;
+  }
+  /// The fields of a tensor's state after a change.
+  void fields(std::size_t tensor, change& next, field_visitor& f) {
+    (next.states[tensor] ? *next.states[tensor] : states_[tensor]).fields(f);
+  }
+  void apply(change next) {
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      if (next.states[i]) states_[i].become(codecs_[i], next.codecs[i], *std::move(next.states[i]));
+    }
+    codecs_ = std::move(next.codecs);
+    predicted_ = std::move(next.predicted);
+  }
+
+  /// Where gradients lie: of all tensors one after another, or of one. Of none: nowhere yet.
+  void lay_none() { std::fill(gradients_.begin(), gradients_.end(), nullptr); }
+  void lay(span_on<E, In> gradients) {
+    auto* at = gradients.data();
+    for (std::size_t i = 0; i < specs_.size(); at += specs_[i++].dims.n) gradients_[i] = at;
+  }
+  void lay(std::size_t tensor, In* gradient) { gradients_[tensor] = gradient; }
+  values_on<E, In> gradient(std::size_t tensor) const { return {gradients_[tensor], specs_[tensor].dims.n}; }
+
+  bool is_laid(std::size_t tensor) const { return gradients_[tensor] != nullptr || specs_[tensor].dims.n == 0; }
+
+  /// Gradients are multiplied by what lies at `factor` before they are exchanged.
+  void weigh_by(double const* factor) { factor_ = factor; }
+
+  /// |g|^2 of each tensor is written here before it is exchanged.
+  void measure_into(double* squares) { squares_ = squares; }
+  /// Where the codec of a tensor leaves what it measured, if it does.
+  double* energies(std::size_t tensor) { return codecs_[tensor].energies_in(states_[tensor].local()); }
+
+  void begin_step(E const& exec) {
+    exec.for_each_index(states_.size(), advance_each{steps_.data()});
+    if (predicted_) predicted_->begin_step(exec);
+  }
+  void end_step(E const& exec) {
+    if (predicted_) predicted_->end_step(exec);
+  }
+
+  void produce(E const& exec, std::size_t tensor, unsigned round, span_on<E, std::byte> out, workspace_on<E>& ws) {
+    auto& s = states_[tensor];
+    if (round == 0 && factor_ != nullptr) weigh(exec, gradient(tensor));
+    if (round == 0 && squares_ != nullptr) measure(exec, tensor, ws);
+    detail::produce<In>(codecs_[tensor], exec, s.id(), dims(tensor), ranks_, round,
+                        values_on<E, In const>(gradient(tensor)), out, s.replicated(), s.local(), ws);
+  }
+  void absorb(E const& exec, std::size_t tensor, unsigned round, bool is_gathered, received_on<E> in,
+              workspace_on<E>& ws) {
+    auto& s = states_[tensor];
+    if (predicted_ && is_gathered) predicted_->note(exec, tensor, in, ranks_);
+    detail::absorb<In>(codecs_[tensor], exec, s.id(), dims(tensor), ranks_, round, in, gradient(tensor), s.replicated(),
+                       s.local(), ws);
+  }
+
+  void rescale(E const& exec, double factor) {
+    for (std::size_t i = 0; i < states_.size(); ++i)
+      codecs_[i].rescale(exec, factor, states_[i].replicated(), states_[i].local());
+  }
+  void fields(field_visitor& f) {
+    for (auto& s : states_) s.fields(f);
+  }
+  /// States were put back: nothing is predicted of the next step.
+  void forget() {
+    if (predicted_) predicted_->forget();
+  }
+
+ private:
+  shape const& dims(std::size_t tensor) const { return predicted_ ? predicted_->dims(tensor) : specs_[tensor].dims; }
+
+  void weigh(E const& exec, values_on<E, In> g) const {
+    exec.for_each_index(g.capacity, scale_by<In, In>{g.data, g.data, factor_});
+  }
+
+  void measure(E const& exec, std::size_t tensor, workspace_on<E>& ws) const {
+    auto const g = gradient(tensor);
+    reduce_into(exec, squares_ + tensor, g.capacity, square_of<In>{g.data}, plus(), 0.0, ws);
+  }
+
+  std::vector<tensor_spec> specs_;
+  unsigned ranks_;
+  std::vector<codec_type> codecs_;
+  std::vector<state_type> states_;
+  std::vector<In*> gradients_;
+  buffer<std::uint64_t*, E> steps_;
+  double const* factor_ = nullptr;
+  double* squares_ = nullptr;
+  std::uint64_t size_ = 0;
+  std::optional<predicted_gather<In, E>> predicted_;
+};
+
+}  // namespace pith::inline v0::detail

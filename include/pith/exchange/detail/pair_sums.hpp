@@ -1,0 +1,69 @@
+// pith/exchange/detail/pair_sums.hpp — sums of the pairs of several lists, at the price of the pairs alone.
+#pragma once
+
+#include <pith/core/executor.hpp>
+#include <pith/exchange/detail/regions.hpp>
+#include <pith/sparsify/detail/pairs.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// The pairs of one list that lie in a region, and room for the sums of a whole tensor, of which only their elements
+/// are ever touched. The indices of a list are distinct.
+template <class In>
+struct listed_sums {
+  regions over;
+  std::uint32_t region;
+  pairs<In const> list;
+  accum<In>* sums;
+
+  /// The element of pair j, or no_index.
+  PITH_HD std::uint32_t element(std::uint64_t j) const {
+    return over.holds(region, list.indices[j]) ? list.indices[j] : no_index;
+  }
+};
+
+template <class In>
+struct clear_sums {
+  listed_sums<In> of;
+  PITH_HD void operator()(std::uint64_t j) const {
+    if (auto const i = of.element(j); i != no_index) of.sums[i] = 0;
+  }
+};
+
+template <class In>
+struct add_values {
+  listed_sums<In> of;
+  PITH_HD void operator()(std::uint64_t j) const {
+    if (auto const i = of.element(j); i != no_index) of.sums[i] += element_cast<accum<In>>(of.list.values[j]);
+  }
+};
+
+/// The first list that has an element takes its sum, the others find zero. A sum of zero is no pair.
+template <class In>
+struct take_sums {
+  listed_sums<In> of;
+  pairs<accum<In>> to;
+  PITH_HD void operator()(std::uint64_t j) const {
+    auto const i = of.element(j);
+    auto const sum = i == no_index ? 0 : of.sums[i];
+    to.values[j] = sum;
+    to.indices[j] = sum == 0 ? no_index : i;
+    if (i != no_index) of.sums[i] = 0;
+  }
+};
+
+/// Adds up the pairs of `lists` lists of n, lists(l), one list after the other, as far as they lie in a region. `to`
+/// has room for all of them; what is no sum is padding.
+template <class In, class E, class Lists>
+void add_up_pairs(E const& exec, regions const& over, std::uint32_t region, unsigned lists, std::uint64_t n,
+                  Lists const& list, accum<In>* sums, pairs<accum<In>> const& to) {
+  auto const of = [&](unsigned l) { return listed_sums<In>{over, region, list(l), sums}; };
+  for (unsigned l = 0; l < lists; ++l) exec.for_each_index(n, clear_sums<In>{of(l)});
+  for (unsigned l = 0; l < lists; ++l) exec.for_each_index(n, add_values<In>{of(l)});
+  for (unsigned l = 0; l < lists; ++l)
+    exec.for_each_index(n, take_sums<In>{of(l), {to.values + l * n, to.indices + l * n}});
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,115 @@
+// pith/exchange/detail/predicted_gather.hpp — payloads gathered at the size that the step before predicts, without a wait.
+#pragma once
+
+#include <pith/core/buffer.hpp>
+#include <pith/core/detail/late_copy.hpp>
+#include <pith/core/error.hpp>
+#include <pith/exchange/gather.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// The largest of the ranks' counts, which lie `stride` bytes apart.
+struct largest_count {
+  std::byte const* counts;
+  std::size_t stride;
+  unsigned ranks;
+  std::uint32_t* largest;
+  PITH_HD void operator()(std::uint64_t) const {
+    std::uint32_t most = 0;
+    for (unsigned r = 0; r < ranks; ++r) {
+      auto const count = *reinterpret_cast<std::uint32_t const*>(counts + r * stride);
+      most = count > most ? count : most;
+    }
+    *largest = most;
+  }
+};
+
+/// Room for a quarter more than there was, and for a few where there was next to nothing.
+constexpr std::uint64_t predicted_room(std::uint32_t count) { return std::uint64_t{count} + count / 4 + 8; }
+
+/// The room that each tensor has in a step. All ranks have seen all counts of the step before, so they agree on it.
+template <real In, executor E>
+class predicted_gather {
+ public:
+  predicted_gather(E const& exec, std::vector<tensor_spec> const& tensors,
+                   std::vector<any_codec<In, E>> const& codecs) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      dims_.push_back(tensors[i].dims);
+      place_of_.push_back(varying_.size());
+      if (does_vary(tensors[i], codecs[i])) varying_.push_back({i, codecs[i]});
+    }
+    counts_ = buffer<std::uint32_t, E>(exec, varying_.size());
+    late_ = late_copy<E>(varying_.size());
+  }
+
+  shape const& dims(std::size_t tensor) const { return dims_[tensor]; }
+
+  /// Sets the room of a step; there is all of it in the first.
+  void begin_step(E const& exec) {
+    auto const* const counts = is_predicted_ ? late_.read(exec) : nullptr;
+    for (std::size_t i = 0; i < varying_.size(); ++i) {
+      dims_[varying_[i].tensor].capacity = is_predicted_ ? predicted_room(counts[i]) : shape().capacity;
+    }
+  }
+
+  /// Notes the counts of a tensor, whose payloads lie `stride` bytes apart.
+  void note(E const& exec, std::size_t tensor, received_on<E> in, unsigned ranks) {
+    auto const i = place_of_[tensor];
+    if (i == varying_.size() || varying_[i].tensor != tensor) return;
+    auto place = last_count();
+    visit_pieces<In>(varying_[i].codec, dims_[tensor], place);
+    exec.for_each_index(1, largest_count{in.bytes.data() + place.at, in.stride, ranks, counts_.data() + i});
+  }
+
+  void end_step(E const& exec) {
+    late_.ask(exec, counts_.data());
+    is_predicted_ = true;
+  }
+
+  /// The next step is as the first.
+  void forget() { is_predicted_ = false; }
+
+ private:
+  static bool does_vary(tensor_spec const& tensor, any_codec<In, E> const& codec) {
+    auto const counts = counts_of<In>(codec, tensor.dims).size();
+    if (counts == 0) return false;
+    if (counts != 1) {
+      throw std::invalid_argument(sentence("gradient_exchange: gather::predicted needs a payload with 1 count, got ",
+                                           counts, " of ", codec.name(), " for tensor \"", tensor.name, "\""));
+    }
+    if (codec.capabilities_for(tensor.dims).rates != rate_form::fed_back) {
+      throw std::invalid_argument(sentence(
+          "gradient_exchange: gather::predicted needs error feedback around a codec of variable rate, as ",
+          "error_feedback(threshold(tau, capacity)), got ", codec.name(), " for tensor \"", tensor.name, "\""));
+    }
+    return true;
+  }
+
+  struct varying {
+    std::size_t tensor;
+    any_codec<In, E> codec;
+  };
+  struct last_count final : piece_visitor {
+    std::size_t at = 0;
+
+    std::uint32_t count(std::size_t place, std::uint64_t) override {
+      at = place;
+      return 0;
+    }
+    void piece(payload_piece const&) override {}
+  };
+
+  std::vector<shape> dims_;
+  std::vector<varying> varying_;
+  std::vector<std::size_t> place_of_;  ///< of a tensor among those that vary, if it does
+  buffer<std::uint32_t, E> counts_;
+  late_copy<E> late_;
+  bool is_predicted_ = false;
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,112 @@
+// pith/exchange/detail/rank_states.hpp — what the ranks of a gradient_exchange saved, open, field by field.
+#pragma once
+
+#include <pith/core/error.hpp>
+#include <pith/core/span.hpp>
+#include <pith/exchange/detail/saved_state.hpp>
+#include <pith/exchange/detail/state_lines.hpp>
+#include <pith/exchange/detail/state_words.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// What one rank saved.
+struct rank_state {
+  unsigned rank, ranks;
+  std::string_view words;  ///< but for the line of the rank: equal on all ranks
+  span<std::byte const> bytes;
+};
+
+inline rank_state open_rank(char const* call, span<std::byte const> saved) {
+  auto [words, bytes] = open_states(call, saved);
+  auto const kind = take_line(words);
+  require(kind == exchange_word, call, ": the state must be of gradient_exchange or adaptive_exchange, got one of ",
+          kind.substr(0, 200));
+  auto const [rank, ranks] = rank_of(call, take_line(words));
+  return {rank, ranks, words, bytes};
+}
+
+/// A field of a tensor: at the same bytes of each rank's states.
+struct rank_field {
+  field_form form;
+  std::size_t first, size;
+  std::string_view tensor;  ///< its line
+
+  bool is_replicated() const { return form.kind == field_kind::replicated || form.kind == field_kind::mean; }
+};
+
+/// States in the order of their ranks; some may be missing. All must be of one job and have equal words.
+class rank_states {
+ public:
+  explicit rank_states(std::vector<span<std::byte const>> const& saved) {
+    for (auto const& bytes : saved) {
+      all_.push_back(open_rank(name(all_.size()).c_str(), bytes));
+      require_one_job(all_.size() - 1);
+    }
+    read_fields();
+    for (auto const& field : fields_) require_equal(field);
+  }
+
+  std::size_t size() const { return all_.size(); }
+  std::string_view words() const { return all_[0].words; }
+  std::size_t bytes() const { return all_[0].bytes.size(); }
+  /// Of the job that saved them.
+  unsigned ranks() const { return all_[0].ranks; }
+  bool is_whole() const { return size() == ranks(); }
+
+  std::vector<rank_field> const& fields() const { return fields_; }
+  unsigned rank(std::size_t i) const { return all_[i].rank; }
+  std::byte const* at(std::size_t i, rank_field const& field) const { return all_[i].bytes.data() + field.first; }
+
+ private:
+  static std::string name(std::size_t i) { return text("reshard: states[", i, ']'); }
+
+  void require_one_job(std::size_t i) const {
+    auto const& state = all_[i];
+    auto const call = name(i);
+    require_words(call.c_str(), words(), state.words);
+    require(state.ranks == ranks(), call, ": the state must be of a job of ", ranks(), " ranks, got one of ",
+            state.ranks);
+    if (i == 0) return;
+    auto const before = all_[i - 1].rank;
+    require(state.rank > before, call, ": the rank must be above ", before, ", that of the state before, got ",
+            state.rank);
+  }
+
+  void read_fields() {
+    auto tensor = std::string_view();
+    std::size_t at = 0;
+    for (auto left = words(); !left.empty();) {
+      auto const line = take_line(left);
+      if (line.starts_with("tensor ")) tensor = line.substr(0, 400);
+      if (!line.starts_with("field ")) continue;
+      auto const form = field_of(name(0).c_str(), line);
+      auto const size = element_bytes(form.element);
+      require(form.count <= (bytes() - at) / size, name(0), ": the state must have room for \"", line, "\", got ",
+              bytes() - at, " bytes");
+      fields_.push_back({form, at, form.count * size, tensor});
+      at += form.count * size;
+    }
+    for (std::size_t i = 0; i < size(); ++i)
+      require(all_[i].bytes.size() == at, name(i), ": the state's fields must have ", at, " bytes, got ",
+              all_[i].bytes.size());
+  }
+
+  void require_equal(rank_field const& field) const {
+    for (std::size_t i = 1; field.is_replicated() && i < size(); ++i) {
+      require(std::equal(at(i, field), at(i, field) + field.size, at(0, field)), name(i),
+              ": the agreed state must be equal on all ranks, got another than states[0] of ", field.tensor);
+    }
+  }
+
+  std::vector<rank_state> all_;
+  std::vector<rank_field> fields_;
+};
+
+}  // namespace pith::inline v0::detail

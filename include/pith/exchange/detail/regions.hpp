@@ -1,0 +1,78 @@
+// pith/exchange/detail/regions.hpp — regions of a tensor, one for each rank, whose bounds follow where pairs are.
+#pragma once
+
+#include <pith/sparsify/detail/pairs.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// `count` regions of n elements. words[r] is where region r begins, once words[0] is their number; before that they
+/// are equal parts. Regions from `count` on are empty. Words of a damaged state may be any: begin(r) <= n, and a region
+/// that ends before it begins is empty.
+struct regions {
+  std::uint32_t const* words;
+  std::uint32_t n, count;
+
+  PITH_HD std::uint32_t begin(std::uint64_t r) const {
+    if (r == 0) return 0;
+    if (r >= count) return n;
+    if (words[0] != count) return static_cast<std::uint32_t>(n * r / count);
+    return words[r] < n ? words[r] : n;
+  }
+  PITH_HD bool holds(std::uint64_t r, std::uint32_t i) const { return begin(r) <= i && i < begin(r + 1); }
+};
+
+/// starts[r] = how many of k ascending indices lie before region r.
+struct find_starts {
+  regions over;
+  std::uint32_t const* indices;
+  std::uint32_t k;
+  std::uint32_t* starts;
+
+  PITH_HD void operator()(std::uint64_t r) const { starts[r] = count_below(indices, k, over.begin(r)); }
+};
+
+/// Where a rank would have region r begin: all would hold as many of its k indices. It is said to the owner of r.
+template <class In>
+struct propose_begin {
+  regions over;
+  std::uint32_t const* indices;
+  std::uint32_t k;
+  pair_pieces<In> to;
+  PITH_HD void operator()(std::uint64_t r) const {
+    *to.words(r) = r < over.count ? indices[r * k / over.count] : over.n;
+  }
+};
+
+/// The mean of what all ranks proposed to this one.
+template <class In>
+struct mean_begin {
+  pair_pieces<In const> in;
+  std::uint32_t ranks;
+  std::uint32_t* mean;
+  PITH_HD void operator()(std::uint64_t) const {
+    std::uint64_t sum = 0;
+    for (std::uint32_t r = 0; r < ranks; ++r) sum += *in.words(r);
+    *mean = static_cast<std::uint32_t>(sum / ranks);
+  }
+};
+
+/// The next step's regions, of what all owners say. Means of ascending numbers ascend; other words are cut to that.
+template <class In>
+struct adopt_begins {
+  regions over;
+  pair_pieces<In const> in;
+  std::uint32_t* words;
+  PITH_HD void operator()(std::uint64_t) const {
+    std::uint32_t before = 0;
+    for (std::uint32_t r = 1; r < over.count; ++r) {
+      auto const said = *in.words(r);
+      before = said < before ? before : said > over.n ? over.n : said;
+      words[r] = before;
+    }
+    words[0] = over.count;
+  }
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,100 @@
+// pith/exchange/detail/saved_state.hpp — the bytes of states, with a format number, the words that say what they are of and a checksum.
+#pragma once
+
+#include <pith/core/error.hpp>
+#include <pith/core/span.hpp>
+#include <pith/version.hpp>
+#include <pith/wire/checksum.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// Begins what is saved; the words follow, and then the states. docs/state_format.md describes all three.
+struct saved_header {
+  char magic[7] = {'p', 'i', 's', 't', 'a', 't', 'e'};
+  char format = '2';
+  std::uint64_t checksum = 0;  ///< of all that follows
+  std::uint64_t word_bytes = 0, state_bytes = 0;
+};
+static_assert(sizeof(saved_header) == 32);
+
+/// The checksum of bytes that may lie anywhere.
+inline std::uint64_t checksum_of(span<std::byte const> bytes) {
+  alignas(8) std::byte block[hash_block];
+  std::uint64_t sum = 0;
+  for (std::uint64_t first = 0; first < bytes.size(); first += hash_block) {
+    auto const n = std::min<std::uint64_t>(hash_block, bytes.size() - first);
+    std::memcpy(block, bytes.data() + first, n);
+    sum += stir(hash_of(block, n) + first / hash_block);
+  }
+  return sum;
+}
+inline std::uint64_t checksum_of_saved(span<std::byte const> saved) {
+  return checksum_of(saved.subspan(offsetof(saved_header, word_bytes)));
+}
+
+/// The first line, which is for readers and never compared.
+inline std::string version_line() { return text("pith ", PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR, '\n'); }
+
+/// Takes the first line off a text, without its end.
+inline std::string_view take_line(std::string_view& text) {
+  auto const line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(text.size(), line.size() + 1));
+  return line;
+}
+
+/// `own_words` are what must be equal where the states are put back.
+inline std::vector<std::byte> save_states(std::string const& own_words, span<std::byte const> states) {
+  auto const words = version_line() + own_words;
+  auto head = saved_header{.word_bytes = words.size(), .state_bytes = states.size()};
+  auto saved = std::vector<std::byte>(sizeof head + words.size() + states.size());
+  std::memcpy(saved.data(), &head, sizeof head);
+  std::memcpy(saved.data() + sizeof head, words.data(), words.size());
+  if (!states.empty()) std::memcpy(saved.data() + sizeof head + words.size(), states.data(), states.size());
+  head.checksum = checksum_of_saved(saved);
+  std::memcpy(saved.data(), &head, sizeof head);
+  return saved;
+}
+
+struct saved_parts {
+  std::string_view words;
+  span<std::byte const> states;
+};
+
+/// What save_states returned, in parts; std::invalid_argument if these bytes are no such thing or damaged.
+inline saved_parts open_states(char const* call, span<std::byte const> saved) {
+  auto head = saved_header();
+  require(saved.size() >= sizeof head, call, ": the state must have at least ", sizeof head, " bytes, got ",
+          saved.size());
+  std::memcpy(&head, saved.data(), sizeof head);
+  require(std::equal(head.magic, head.magic + sizeof head.magic, saved_header().magic), call,
+          ": the state must begin with \"pistate\", got other bytes: pass what export_state returned");
+  require(head.format == saved_header().format, call, ": the state must be of format ", saved_header().format - '0',
+          ", got ", head.format - '0');
+  auto const rest = saved.size() - sizeof head;
+  require(head.word_bytes <= rest && head.state_bytes == rest - head.word_bytes, call, ": the state must have ",
+          head.word_bytes, " + ", head.state_bytes, " bytes after its header, got ", rest);
+  auto const sum = checksum_of_saved(saved);
+  require(sum == head.checksum, call, ": the state is damaged: its checksum must be ", head.checksum, ", got ", sum);
+  auto words = std::string_view(reinterpret_cast<char const*>(saved.data() + sizeof head), head.word_bytes);
+  take_line(words);
+  return {words, saved.subspan(sizeof head + head.word_bytes)};
+}
+
+/// Refuses a state of other words, and names the first line that differs.
+inline void require_words(char const* call, std::string_view own, std::string_view saved) {
+  while (own != saved) {
+    auto const here = take_line(own), there = take_line(saved);
+    require(here == there, call, ": the state must be of ", here.empty() ? "no further tensor" : here.substr(0, 200),
+            ", got one of ", there.empty() ? "no further tensor" : there.substr(0, 200));
+  }
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,57 @@
+// pith/exchange/detail/sparse_exchange.hpp — what exchanges of the largest entries have in common: each is by itself top_k.
+#pragma once
+
+#include <pith/codec/codec.hpp>
+#include <pith/codec/rounds.hpp>
+#include <pith/core/error.hpp>
+#include <pith/sparsify/detail/density.hpp>
+#include <pith/sparsify/top_k.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace pith::inline v0::detail {
+
+/// The codec top_k, whatever states an exchange keeps, and the density that it selects by.
+class sparse_exchange : public pipeable {
+ public:
+  static constexpr bool is_reproducible = true;
+
+  std::string name() const { return text(word_, "(", density_.text(), ")"); }
+  std::uint64_t kept(std::uint64_t n) const { return density_.of(n); }
+  double delta(shape const& dims) const { return codec_.delta(dims); }
+
+  template <real In>
+  std::size_t payload_bytes(shape const& dims) const {
+    return pith::payload_bytes<In>(codec_, dims);
+  }
+  template <real In, executor E>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return codec_.template scratch_bytes<In>(exec, dims);
+  }
+  template <real In, executor E>
+  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
+                      span_on<E, std::byte> payload, auto const&, auto&, workspace_on<E>& ws) const {
+    auto none = no_state();
+    detail::encode_payload<In>(codec_, exec, id, dims, x, payload, none, none, ws);
+  }
+  template <real In, executor E>
+  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
+                      values_on<E, In> x, auto const&, workspace_on<E>& ws) const {
+    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, no_state(), ws);
+  }
+
+  /// Behind this round the gradient is not read again.
+  unsigned contributing_round(unsigned) const { return 0; }
+
+ protected:
+  sparse_exchange(char const* word, double density) : word_(word), density_(word, density), codec_(density) {}
+
+ private:
+  char const* word_;
+  density density_;
+  top_k<> codec_;
+};
+
+}  // namespace pith::inline v0::detail

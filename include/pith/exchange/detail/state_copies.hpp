@@ -1,0 +1,83 @@
+// pith/exchange/detail/state_copies.hpp — the states of an exchange as they were before its last two steps.
+#pragma once
+
+#include <pith/codec/any_codec.hpp>
+#include <pith/codec/detail/saving.hpp>
+#include <pith/codec/state.hpp>
+#include <pith/core/buffer.hpp>
+#include <pith/exchange/detail/exchanged_tensors.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// Copies the fields that it sees to one place, one after another.
+template <executor E>
+struct field_copier final : field_visitor {
+  field_copier(E const& e, std::byte* t) : exec(e), to(t) {}
+
+  void visit(void* data, std::size_t n) override {
+    exec.copy(to, data, n);
+    to += n;
+  }
+
+  E const& exec;
+  std::byte* to;
+};
+
+/// Two, since ranks fail in different steps: one can receive the last bytes of a step that another one cannot end, but
+/// it cannot end the next one alone.
+template <real In, executor E>
+class state_copies {
+ public:
+  /// Makes room for the states that tensors have; what was copied stays.
+  void fit(E const& exec, exchanged_tensors<In, E>& all) {
+    auto size = field_counter();
+    all.fields(size);
+    for (auto& c : copies_) {
+      c.codecs.reserve(all.codecs().size());
+      if (size.bytes <= c.states.size()) continue;
+      auto larger = buffer<std::byte, E>(exec, size.bytes);
+      exec.copy(larger.data(), c.states.data(), c.states.size());
+      c.states = std::move(larger);
+    }
+    size_ = size.bytes;
+  }
+
+  /// A step begins. Allocates nothing.
+  void take(E const& exec, exchanged_tensors<In, E>& all) {
+    std::swap(copies_[0], copies_[1]);
+    auto& c = copies_[0];
+    auto copier = field_copier<E>(exec, c.states.data());
+    all.fields(copier);
+    c.size = size_;
+    c.codecs = all.codecs();
+    count_ = std::min(count_ + 1, copies_.size());
+  }
+  void forget() { count_ = 0; }
+
+  std::size_t size() const { return count_; }
+  /// Before the step that began last, or before the one before that.
+  std::vector<any_codec<In, E>> const& codecs(std::size_t which) const { return copies_[which].codecs; }
+  std::vector<std::byte> states(E const& exec, std::size_t which) const {
+    auto const& c = copies_[which];
+    auto bytes = std::vector<std::byte>(c.size);
+    exec.download(bytes.data(), c.states.data(), c.size);
+    return bytes;
+  }
+
+ private:
+  struct copy {
+    buffer<std::byte, E> states;
+    std::size_t size = 0;
+    std::vector<any_codec<In, E>> codecs;
+  };
+
+  std::array<copy, 2> copies_;
+  std::size_t size_ = 0, count_ = 0;
+};
+
+}  // namespace pith::inline v0::detail

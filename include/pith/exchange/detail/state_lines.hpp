@@ -1,0 +1,70 @@
+// pith/exchange/detail/state_lines.hpp — the words of a saved state, read again: lines of a rank and of fields.
+#pragma once
+
+#include <pith/codec/state.hpp>
+#include <pith/core/error.hpp>
+#include <pith/exchange/detail/state_words.hpp>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// The bytes of an element; 0 of one that no field has.
+inline std::size_t element_bytes(std::string_view element) {
+  constexpr auto sizes = std::to_array<std::pair<std::string_view, std::size_t>>(
+      {{"float", 4}, {"double", 8}, {"half", 2}, {"bfloat16", 2}, {"uint32", 4}, {"uint64", 8}, {"byte", 1}});
+  auto const* const found = std::ranges::find(sizes, element, [](auto const& s) { return s.first; });
+  return found == sizes.end() ? 0 : found->second;
+}
+
+/// The words of a line, between blanks.
+inline std::vector<std::string_view> words_of(std::string_view line) {
+  auto words = std::vector<std::string_view>();
+  for (auto end = line.find(' '); end != line.npos; end = line.find(' ')) {
+    words.push_back(line.substr(0, end));
+    line.remove_prefix(end + 1);
+  }
+  words.push_back(line);
+  return words;
+}
+
+/// 0 of a word that is no number: the line that is made of it differs from the one that was read.
+template <class N>
+N number_in(std::string_view word) {
+  auto number = N();
+  std::from_chars(word.data(), word.data() + word.size(), number);
+  return number;
+}
+
+inline void require_line(char const* call, bool is_right, char const* form, std::string_view line) {
+  require(is_right, call, ": the state must have a line \"", form, "\", got \"", line.substr(0, 200), "\"");
+}
+
+/// What rank_line and field_line wrote, of a state that may be forged.
+inline std::pair<unsigned, unsigned> rank_of(char const* call, std::string_view line) {
+  auto const words = words_of(line);
+  auto const rank = number_in<unsigned>(words.size() == 4 ? words[1] : ""), ranks = number_in<unsigned>(words.back());
+  require_line(call, rank < ranks && line == rank_line(rank, ranks), "rank R of N", line);
+  return {rank, ranks};
+}
+inline field_form field_of(char const* call, std::string_view line) {
+  auto words = words_of(line);
+  words.resize(8);
+  auto const* const kind = std::ranges::find(field_kinds, words[1]);
+  auto const is_known = kind != field_kinds.end() && element_bytes(words[2]) > 0;
+  auto const form =
+      field_form{is_known ? field_kind(kind - field_kinds.begin()) : field_kind(), words[2],
+                 number_in<std::uint64_t>(words[3]), number_in<unsigned>(words[5]), number_in<std::uint64_t>(words[7])};
+  require_line(call, is_known && form.places > 0 && line == field_line(form),
+               "field KIND ELEMENT COUNT places PLACES granule GRANULE", line);
+  return form;
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,44 @@
+// pith/exchange/detail/state_words.hpp — what a saved state is of, in words: lines of a rank, its tensors and their fields.
+#pragma once
+
+#include <pith/codec/state.hpp>
+#include <pith/core/error.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace pith::inline v0::detail {
+
+/// In the order of field_kind.
+inline constexpr std::array<std::string_view, 7> field_kinds = {"agreed", "mean",    "share", "estimate",
+                                                                "part",   "learned", "fixed"};
+
+/// The first line of the words, after that of the version.
+inline constexpr std::string_view exchange_word = "gradient_exchange";
+
+inline std::string rank_line(std::uint64_t rank, std::uint64_t ranks) { return text("rank ", rank, " of ", ranks); }
+
+/// Names may have lines of their own.
+inline std::string tensor_line(std::string_view description) {
+  auto line = std::string("tensor ");
+  for (auto const c : description) c == '\n' ? line += "\\n" : line.append(c == '\\' ? 2 : 1, c);
+  return line;
+}
+
+inline std::string field_line(field_form const& f) {
+  return text("field ", field_kinds[static_cast<std::size_t>(f.kind)], ' ', f.element, ' ', f.count, " places ",
+              f.places, " granule ", f.granule);
+}
+
+/// The lines of the fields that it sees.
+struct field_describer final : field_visitor {
+  void describe(field_form const& f) override { lines += field_line(f) + '\n'; }
+  void visit(void*, std::size_t) override {}
+
+  std::string lines;
+};
+
+}  // namespace pith::inline v0::detail

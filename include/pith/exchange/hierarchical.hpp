@@ -1,0 +1,245 @@
+// pith/exchange/hierarchical.hpp — parts are added up inside of nodes, exchanged between nodes, and gathered inside again.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/identity.hpp>
+#include <pith/codec/rounds.hpp>
+#include <pith/core/error.hpp>
+#include <pith/exchange/detail/codec_exchange.hpp>
+#include <pith/exchange/tensor_parts.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// Ranks in nodes: those of a node follow each other, and ranks that have one place in their nodes are a group too.
+struct node_grid {
+  unsigned nodes, places;
+
+  constexpr subgroup inside() const { return {places, 1}; }
+  /// A group of nodes, as ranks.
+  constexpr subgroup across(subgroup const& of_nodes) const {
+    return {of_nodes.ranks(nodes), of_nodes.stride * places};
+  }
+  constexpr unsigned node(unsigned rank) const { return rank / places; }
+  constexpr std::uint16_t place(unsigned rank) const { return static_cast<std::uint16_t>(rank % places); }
+};
+
+/// A part between the transfers; nothing to save.
+template <class In, class E>
+struct part_values {
+  buffer<In, E> values;
+  void fields(field_visitor&) {}
+};
+
+/// What an exchange between nodes keeps on a rank, of the part of its place.
+template <class State>
+struct place_state {
+  State state;
+  unsigned places;
+  void fields(field_visitor& f) { f.of_place(state, places); }
+};
+
+}  // namespace detail
+
+/// Exchanges a tensor on two levels, of which the links inside of a node are the faster: its ranks encode all parts by
+/// `Inner` for each other, and each adds up one; ranks of equal place in their nodes exchange this part as `Outer`
+/// does; the ranks of a node gather the parts, encoded by Inner. Between nodes a tensor travels once a node.
+///
+///   requires    an Inner without state and an Outer without agreed state (std::invalid_argument); a number of ranks
+///               that ranks_per_node divides, those of a node one after the other; a communicator that has_all_to_all
+///               and splits, or sub_communicators. Parts begin at buckets of Inner; to Outer a part is a vector, a
+///               tensor of its own, the last ones filled up with zeros
+///   state       what Outer keeps of a part, and a part
+///   complexity  encodes n elements and decodes 2 n by Inner, beside Outer's of n / ranks_per_node. Two transfers
+///               inside
+///   errors      those of Inner twice and of Outer between; what Outer loses, an Outer with feedback keeps for the next
+///               step. In one node Outer has nothing to do, and one rank a node has nobody to encode for by Inner
+///   properties  by itself the codec Inner; in error_feedback, which then feeds back what the rank's own Inner lost
+///   reference   sums inside and between nodes by turns: Cho, Finkler, Kung and Hunter, BlueConnect, MLSys 2019;
+///               quantized on both levels: Wang et al., ZeRO++, 2023
+template <class Inner, class Outer>
+class hierarchical : public detail::codec_exchange<Inner> {
+  using base = detail::codec_exchange<Inner>;
+  using base::codec_part, base::wrapped;
+
+ public:
+  static constexpr bool is_reproducible = reproducible<Inner> && reproducible<Outer>;
+
+  hierarchical(Inner inner, Outer outer, unsigned ranks_per_node)
+      : base("hierarchical", std::move(inner)), outer_(std::move(outer)), places_(ranks_per_node) {
+    detail::require(places_ > 0, "hierarchical: ranks_per_node must be at least 1, got 0");
+  }
+
+  std::string name() const {
+    return detail::text("hierarchical(", wrapped().name(), ",", outer_.name(), ",", places_, ")");
+  }
+
+  template <executor E>
+  void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
+    detail::rescale_state(outer_, exec, factor, outer_replicated(replicated), outer_local(local));
+  }
+
+  template <class In, executor E>
+  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+    auto made = base::template replicated_with<In>(exec, id, dims,
+                                                   pith::make_replicated<In>(exec, outer_, id, largest_part(dims)));
+    detail::require(detail::state_bytes(outer_replicated(made)) == 0,
+                    "hierarchical: the outer codec must have no agreed state, got ", outer_.name());
+    return made;
+  }
+  template <class In, executor E>
+  auto make_local(E const& exec, shape const& dims) const {
+    auto const part = largest_part(dims);
+    using outer = detail::place_state<local_of<Outer, In, E>>;
+    return base::template local_with<In>(exec, dims, outer{pith::make_local<In>(exec, outer_, part), places_},
+                                         detail::part_values<In, E>{{exec, part.n}});
+  }
+
+  unsigned rounds(shape const& dims, unsigned ranks) const {
+    auto const nodes = grid(ranks).nodes;
+    return 2 + (nodes == 1 ? 0 : detail::rounds(outer_, largest_part(dims), nodes));
+  }
+  /// Behind this round the gradient is not read again, and what the rank contributed is known.
+  unsigned contributing_round(unsigned) const { return 0; }
+  template <class In>
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    auto const over = grid(ranks);
+    auto const bytes = inside([&](auto const& c) { return detail::part_bytes<In>(c, parts(dims)); });
+    if (r == 0) return {transport::all_to_all, element_kind::bytes, bytes, 0, over.inside()};
+    if (is_last(r, dims, ranks)) return {transport::all_gather, element_kind::bytes, bytes, 0, over.inside()};
+    auto moves = detail::transfer_of<In>(outer_, r - 1, largest_part(dims), over.nodes);
+    moves.among = over.across(moves.among);
+    return moves;
+  }
+  template <class In, executor E>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
+    auto const outer = detail::exchange_scratch_bytes<In>(outer_, exec, largest_part(dims), grid(ranks).nodes);
+    auto const mean = [&](auto const& c) { return detail::part_mean_scratch_bytes<In>(c, exec, parts(dims), places_); };
+    return std::max(inside(mean), outer);
+  }
+
+  template <real In, executor E>
+    requires codec<Inner, In, E> && exchangeable<Outer, In, E>
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               values_on<E, In const> x, span_on<E, std::byte> out, auto const& replicated, auto& local,
+               workspace_on<E>& ws) const {
+    auto const over = grid(ranks);
+    if (round == 0) {
+      auto const encode = [&](auto const& c, auto const& keeps, auto& own) {
+        detail::encode_parts<In>(c, exec, scattering(id, over), parts(dims), places_, x, out, keeps, own, ws);
+      };
+      inside(encode, replicated, local);
+    } else if (is_last(round, dims, ranks)) {
+      auto const encode = [&](auto const& c, auto const& keeps, auto& own) {
+        detail::encode_mean_part<In>(c, exec, gathering(id, over), parts(dims), part<In, E>(local), out, keeps, own,
+                                     ws);
+      };
+      inside(encode, replicated, local);
+    } else {
+      detail::produce<In>(outer_, exec, crossing(id, dims, over), largest_part(dims), over.nodes, round - 1,
+                          values_on<E, In const>(part<In, E>(local)), out, outer_replicated(replicated),
+                          outer_local(local), ws);
+    }
+  }
+  template <real In, executor E>
+    requires codec<Inner, In, E> && exchangeable<Outer, In, E>
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+              values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
+    auto const over = grid(ranks);
+    if (round == 0) {
+      add_up<In>(exec, scattering(id, over), dims, in, replicated, local, ws);
+    } else if (is_last(round, dims, ranks)) {
+      auto const decode = [&](auto const& c, auto const& keeps) {
+        detail::decode_parts<In>(c, exec, gathering(id, over), parts(dims), places_, in, x, keeps, ws);
+      };
+      inside(decode, replicated);
+    } else {
+      detail::absorb<In>(outer_, exec, crossing(id, dims, over), largest_part(dims), over.nodes, round - 1, in,
+                         part<In, E>(local), outer_replicated(replicated), outer_local(local), ws);
+    }
+  }
+  template <real In, executor E>
+    requires codec<Inner, In, E>
+  void contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
+                    span_on<E, std::byte const> produced, values_on<E, In> sent, auto const& replicated,
+                    workspace_on<E>& ws) const {
+    auto const decode = [&](auto const& c, auto const& keeps) {
+      detail::decode_own_parts<In>(c, exec, scattering(id, grid(ranks)), parts(dims), places_, produced, sent, keeps,
+                                   ws);
+    };
+    inside(decode, replicated);
+  }
+
+ private:
+  /// f of what encodes inside of a node, and of its part of states.
+  template <class F, class... States>
+  auto inside(F const& f, States&... states) const {
+    if (places_ > 1) return f(wrapped(), codec_part(states)...);
+    auto none = no_state();
+    return f(identity(), (static_cast<void>(states), none)...);
+  }
+
+  static auto& outer_replicated(auto& states) { return std::get<1>(states.each); }
+  static auto& outer_local(auto& states) { return std::get<1>(states.each).state; }
+  template <class In, class E>
+  static values_on<E, In> part(auto& local) {
+    auto const& values = std::get<2>(local.each).values;
+    return {values.data(), values.size()};
+  }
+
+  detail::node_grid grid(unsigned ranks) const {
+    detail::require(ranks % places_ == 0, "hierarchical: the number of ranks must be a multiple of ranks_per_node, ",
+                    places_, ", got ", ranks);
+    return {ranks / places_, places_};
+  }
+  bool is_last(unsigned round, shape const& dims, unsigned ranks) const { return round + 1 == rounds(dims, ranks); }
+
+  tensor_parts parts(shape const& dims) const { return parts_for(dims.n, places_, wrapped()); }
+  /// What Outer is told: equal on all ranks.
+  shape largest_part(shape const& dims) const { return parts(dims).dims(0); }
+
+  /// Inside of a node ranks are places. Each node encodes its own gradients by a seed of its own, and all draw the same
+  /// random numbers for the means, which must be equal.
+  static call gathering(call id, detail::node_grid const& over) {
+    id.rank = over.place(id.rank);
+    return id;
+  }
+  static call scattering(call id, detail::node_grid const& over) {
+    id.seed += std::uint64_t{over.node(id.rank)} << 32;
+    return gathering(id, over);
+  }
+  /// Between nodes ranks are nodes, behind the two hops inside.
+  call crossing(call const& id, shape const& dims, detail::node_grid const& over) const {
+    auto between = detail::call_at(id, parts(dims).first(over.place(id.rank)));
+    between.rank = static_cast<std::uint16_t>(over.node(id.rank));
+    between.hop += 2;
+    return between;
+  }
+
+  /// The mean of what this rank's node sent of its part; a short one is filled up.
+  template <class In, class E>
+  void add_up(E const& exec, call const& id, shape const& dims, received_on<E> in, auto& replicated, auto& local,
+              workspace_on<E>& ws) const {
+    auto const over = parts(dims);
+    auto const to = part<In, E>(local);
+    auto const n = over.dims(id.rank).n;
+    auto const decode = [&](auto const& c, auto const& keeps) {
+      detail::decode_part_mean<In>(c, exec, id, over, places_, in, {to.data, n}, keeps, ws);
+    };
+    inside(decode, replicated);
+    exec.fill(to.data + n, std::byte{}, value_bytes<In>(to.capacity - n));
+  }
+
+  Outer outer_;
+  unsigned places_;
+};
+
+}  // namespace pith::inline v0

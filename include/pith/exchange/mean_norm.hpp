@@ -1,0 +1,92 @@
+// pith/exchange/mean_norm.hpp — gradients that are long beside those of other ranks, made smaller before an exchange.
+#pragma once
+
+#include <pith/comm/communicator.hpp>
+#include <pith/core/detail/convert.hpp>
+#include <pith/core/detail/summation.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// norms[0] = its root, norms[1] = the root of its mean over the ranks.
+struct roots_of_squares {
+  double* norms;
+  double ranks;
+  PITH_HD void operator()(std::uint64_t) const {
+    norms[0] = sqrt(norms[0]);
+    norms[1] = sqrt(norms[1] / ranks);
+  }
+};
+
+/// norms[0] = what makes a vector of that norm no longer than norms[1]; 1 if that is no number.
+struct factor_of_norms {
+  double* norms;
+  PITH_HD void operator()(std::uint64_t) const {
+    norms[0] = is_finite(norms[1]) && norms[0] > norms[1] ? norms[1] / norms[0] : 1;
+  }
+};
+
+/// x, no farther from zero than *most; as it is if that is no number, or 0 since no rank's squares are larger.
+template <class In>
+struct clamp_by {
+  In* x;
+  double const* most;
+  PITH_HD void operator()(std::uint64_t i) const {
+    auto const bound = static_cast<accum<In>>(*most > 0 ? *most : HUGE_VAL), value = element_cast<accum<In>>(x[i]);
+    x[i] = element_cast<In>(value > bound ? bound : value < -bound ? -bound : value);
+  }
+};
+
+/// The norm of x on this rank, and sqrt(mean over the ranks of |x|^2), in the executor's memory.
+template <real In, executor E, class Comm>
+double* take_norms(E const& exec, Comm& comm, span_on<E, In> x, workspace_on<E>& ws) {
+  static_assert(has_all_reduce<Comm, E, double>,
+                "pith: this communicator lacks all_reduce(exec, span<double>, reduction), which a mean norm needs");
+  auto* const norms = ws.template take<double>(2).data;
+  reduce_into(exec, norms, x.size(), square_of<In>{x.data()}, plus(), 0.0, ws);
+  exec.copy(norms + 1, norms, sizeof(double));
+  comm.all_reduce(exec, span_on<E, double>(norms + 1, 1), reduction::sum).wait(exec);
+  exec.for_each_index(1, roots_of_squares{norms, static_cast<double>(comm.size())});
+  return norms;
+}
+
+}  // namespace detail
+
+/// The workspace bytes that clip_to_mean_norm and clamp_to_mean_norm need for n elements.
+constexpr std::size_t mean_norm_bytes(std::uint64_t n) {
+  return scratch_for<double>(2) + detail::reduce_scratch_bytes<double>(n) + detail::scratch_alignment;
+}
+
+/// Scales a rank's gradient, in place, so that its norm is at most sqrt(mean over the ranks of |gradient|^2). All ranks
+/// call it with the gradient of the same tensor, or of all tensors, before they exchange it.
+///
+///   requires    ws of mean_norm_bytes(gradient.size()) bytes
+///   complexity  a sum of one double over the ranks; reads the gradient twice, allocates nothing
+///   on NaN      one rank's norm that is not finite leaves the gradients of all ranks as they are; so do norms of 0,
+///               which doubles below 1e-162 have, the squares of which vanish
+///   reference   the released code of Deep Gradient Compression (Lin, Han, Mao, Wang and Dally, ICLR 2018)
+template <real In, executor E, class Comm>
+void clip_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {
+  ws.require("clip_to_mean_norm", "mean_norm_bytes", mean_norm_bytes(gradient.size()));
+  auto const scope = ws.mark();
+  auto* const norms = detail::take_norms<In>(exec, comm, gradient, ws);
+  exec.for_each_index(1, detail::factor_of_norms{norms});
+  exec.for_each_index(gradient.size(), detail::scale_by<In, In>{gradient.data(), gradient.data(), norms});
+}
+
+/// The same of each element: no farther from zero than that norm, as GRACE clips. No element is farther than the norm
+/// of its own rank, so this seldom changes anything where ranks have like gradients, and never on one rank.
+template <real In, executor E, class Comm>
+void clamp_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {
+  ws.require("clamp_to_mean_norm", "mean_norm_bytes", mean_norm_bytes(gradient.size()));
+  auto const scope = ws.mark();
+  auto const* const norms = detail::take_norms<In>(exec, comm, gradient, ws);
+  exec.for_each_index(gradient.size(), detail::clamp_by<In>{gradient.data(), norms + 1});
+}
+
+}  // namespace pith::inline v0

@@ -1,0 +1,254 @@
+// pith/exchange/ok_top_k.hpp — the largest of all ranks' largest: sums by region, then their top k, in two sparse rounds.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/rounds.hpp>
+#include <pith/exchange/detail/pair_sums.hpp>
+#include <pith/exchange/detail/regions.hpp>
+#include <pith/exchange/detail/sparse_exchange.hpp>
+#include <pith/sparsify/detail/pairs.hpp>
+#include <pith/sparsify/detail/select.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// How many pairs travel where: k are selected, `regions` are owned, a piece to an owner has room for `sent`, what an
+/// owner tells all for `kept`.
+struct ok_top_k_sizes {
+  std::uint64_t n, k, regions, sent, kept;
+
+  ok_top_k_sizes(std::uint64_t elements, std::uint64_t largest, unsigned ranks)
+      : n(elements),
+        k(largest),
+        regions(std::clamp<std::uint64_t>(k, 1, ranks)),
+        sent(k / regions + (k % regions != 0)),
+        kept(std::min(2 * sent, k)) {
+    require(ranks * kept <= 0xffffffffu, "ok_top_k: entries of ", ranks, " ranks must be at most 2^32 - 1, got ",
+            ranks * kept, ": split the tensor");
+  }
+};
+
+/// A rank's largest, region by region, to the owners. Where a region has more than there is room for they take turns,
+/// step by step, so that none waits for ever.
+template <class In>
+struct send_pairs {
+  pairs<In> own;
+  std::uint32_t const* starts;
+  std::uint64_t const* step;
+  pair_pieces<In> to;
+  std::uint32_t* sent;
+  std::uint64_t sent_size;
+
+  PITH_HD void operator()(std::uint64_t i) const {
+    auto const region = i / to.size(), j = i % to.size();
+    std::uint64_t const first = starts[region], last = starts[region + 1], due = last > first ? last - first : 0;
+    auto const turn = due > to.size() ? (*step * to.size() + j) % due : j;
+    auto const is_pair = j < due;
+    to.values(region)[j] = is_pair ? own.values[first + turn] : In();
+    auto const index = is_pair ? own.indices[first + turn] : no_index;
+    to.indices(region)[j] = index;
+    if (i < sent_size) sent[i] = index;
+  }
+};
+
+/// What an owner tells all: the means of the sums that it picked.
+template <class In>
+struct keep_sums {
+  pairs<accum<In>> from;
+  std::uint32_t const* picked;
+  accum<In> share;
+  pair_pieces<In> to;
+  PITH_HD void operator()(std::uint64_t j) const {
+    to.values(0)[j] = element_cast<In>(share * from.values[picked[j]]);
+    to.indices(0)[j] = from.indices[picked[j]];
+  }
+};
+
+/// What all owners told, one after another; an owner may speak of its region only.
+template <class In>
+struct collect_pairs {
+  regions over;
+  pair_pieces<In const> in;
+  pairs<accum<In>> to;
+  PITH_HD void operator()(std::uint64_t i) const {
+    auto const owner = i / in.size(), j = i % in.size();
+    auto const index = in.indices(owner)[j];
+    auto const is_pair = over.holds(owner, index);
+    to.values[i] = is_pair ? element_cast<accum<In>>(in.values(owner)[j]) : 0;
+    to.indices[i] = is_pair ? index : no_index;
+  }
+};
+
+}  // namespace detail
+
+/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank. Every rank owns a region of the
+/// tensor: it adds up the entries that it receives of it, and sends its largest sums to all. All ranks receive the same k
+/// entries: the largest of these sums, divided by the number of ranks. Regions follow where the entries are: their bounds
+/// are the mean of the bounds by which each rank would send every owner as many.
+///
+///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32; a communicator that has_all_to_all
+///   state       k bounds, equal on all ranks; room for 2 k indices and k pairs between the rounds
+///   complexity  two transfers of fixed size, no host wait: of N ranks each sends at most ceil(k / N) pairs to each
+///               other one and 2 ceil(k / N) to all, so that some 6 k (N - 1) / N words travel, an index being one.
+///               Selects from n, from k and from 2 k; scratch of n elements of accum<In>, of which an owner touches
+///               those that it was sent
+///   on NaN      not always the k largest of the true sums: an entry for which its region's owner has no room is
+///               missing from a sum and waits for its turn, and an owner keeps 2 ceil(k / N) sums of its region. NaN,
+///               then infinity, count as largest
+///   properties  by itself the codec top_k. In error_feedback a rank's own entries count as sent where all receive
+///               their sum: N times what is received and all residuals add up to all gradients
+///   reference   Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022, with exact
+///               selections in place of estimated thresholds, and bounds that move in every step
+class ok_top_k : public detail::sparse_exchange {
+ public:
+  explicit ok_top_k(double density) : sparse_exchange("ok_top_k", density) {}
+
+  ok_top_k at(double density) const { return ok_top_k(density); }
+  bool states_follow_rate() const { return true; }
+
+  template <executor E>
+  struct bounds {
+    buffer<std::uint32_t, E> words;
+    void fields(field_visitor& f) { f(words); }
+  };
+  /// What a rank remembers from round to round; nothing to save.
+  template <executor E>
+  struct between {
+    buffer<std::uint32_t, E> sent;
+    buffer<std::byte, E> told;
+    void fields(field_visitor&) {}
+  };
+
+  template <real In, executor E>
+  bounds<E> make_replicated(E const& exec, call const&, shape const& dims) const {
+    return {buffer<std::uint32_t, E>(exec, std::max<std::uint64_t>(kept(dims.n), 1))};
+  }
+  template <real In, executor E>
+  between<E> make_local(E const& exec, shape const& dims) const {
+    auto const k = kept(dims.n);
+    return {buffer<std::uint32_t, E>(exec, 2 * k), buffer<std::byte, E>(exec, detail::pairs_bytes<In>(k, 1))};
+  }
+
+  unsigned rounds(shape const&, unsigned) const { return 2; }
+  template <real In>
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    auto const size = sizes(dims, ranks);
+    return {r == 0 ? transport::all_to_all : transport::all_gather, element_kind::bytes,
+            detail::pairs_bytes<In>(r == 0 ? size.sent : size.kept, 1)};
+  }
+  template <real In, executor E>
+  std::size_t exchange_scratch_bytes(E const&, shape const& dims, unsigned ranks) const {
+    using A = accum<In>;
+    auto const size = sizes(dims, ranks);
+    auto const sent = ranks * size.sent, told = ranks * size.kept;
+    auto const own = room_for<In>(size.k) + scratch_for<std::uint32_t>(ranks + 1u) + selecting<In>(size.n, size.k);
+    auto const sums =
+        scratch_for<A>(size.n) + room_for<A>(sent) + room_for<A>(size.kept) + selecting<A>(sent, size.kept);
+    return std::max({own, sums, room_for<A>(told) + room_for<A>(size.k) + selecting<A>(told, size.k)});
+  }
+
+  template <real In, executor E>
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               values_on<E, In const> x, span_on<E, std::byte> out, bounds<E> const& replicated, between<E>& local,
+               workspace_on<E>& ws) const {
+    if (round == 1) return exec.copy(out.data(), local.told.data(), out.size());
+    auto const size = sizes(dims, ranks);
+    auto const own = take_pairs<In>(size.k, ws);
+    detail::select_largest(exec, detail::plain_source<In>{x.data}, dims.n, size.k,
+                           detail::selected_entries<In>{own.indices, own.values}, ws);
+    auto const over = over_regions(size, replicated);
+    auto const k = static_cast<std::uint32_t>(size.k);
+    auto* const starts = ws.template take<std::uint32_t>(ranks + 1u).data;
+    auto const to = detail::pair_pieces<In>(out.data(), size.sent, out.size() / ranks);
+    exec.fill(out.data(), std::byte{}, out.size());
+    exec.for_each_index(ranks + 1u, detail::find_starts{over, own.indices, k, starts});
+    exec.for_each_index(ranks * size.sent,
+                        detail::send_pairs<In>{own, starts, id.step, to, local.sent.data(), size.regions * size.sent});
+    if (size.k > 0) exec.for_each_index(ranks, detail::propose_begin<In>{over, own.indices, k, to});
+  }
+
+  template <real In, executor E>
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+              values_on<E, In> x, bounds<E>& replicated, between<E>& local, workspace_on<E>& ws) const {
+    auto const size = sizes(dims, ranks);
+    auto const over = over_regions(size, replicated);
+    auto const pieces = detail::pair_pieces<In const>(in.bytes.data(), round == 0 ? size.sent : size.kept, in.stride);
+    if (round == 0) return add_up(exec, id, size, over, ranks, pieces, local, ws);
+    receive(exec, size, over, ranks, pieces, x, ws);
+    exec.for_each_index(1, detail::adopt_begins<In>{over, pieces, replicated.words.data()});
+  }
+
+  /// What of p this rank sent and all received.
+  template <real In, executor E>
+  void arrived(E const& exec, call const&, shape const& dims, unsigned ranks, values_on<E, In const> p,
+               values_on<E, In const> mean, values_on<E, In> sent, bounds<E> const&, between<E> const& local,
+               workspace_on<E>&) const {
+    auto const size = sizes(dims, ranks);
+    exec.fill(sent.data, std::byte{}, value_bytes<In>(dims.n));
+    exec.for_each_index(size.regions * size.sent,
+                        detail::place_arrived<In>{local.sent.data(), p.data, mean.data, sent.data});
+  }
+
+ private:
+  detail::ok_top_k_sizes sizes(shape const& dims, unsigned ranks) const { return {dims.n, kept(dims.n), ranks}; }
+
+  template <executor E>
+  static detail::regions over_regions(detail::ok_top_k_sizes const& size, bounds<E> const& replicated) {
+    return {replicated.words.data(), static_cast<std::uint32_t>(size.n), static_cast<std::uint32_t>(size.regions)};
+  }
+
+  template <class T>
+  static std::size_t room_for(std::uint64_t n) {
+    return scratch_for<T>(n) + scratch_for<std::uint32_t>(n);
+  }
+  template <class T>
+  static std::size_t selecting(std::uint64_t n, std::uint64_t k) {
+    return detail::select_scratch_bytes<detail::plain_source<T>>(n, k);
+  }
+  template <class T, memory_space Space>
+  static detail::pairs<T> take_pairs(std::uint64_t n, workspace<Space>& ws) {
+    auto* const values = ws.template take<T>(n).data;
+    return {values, ws.template take<std::uint32_t>(n).data};
+  }
+
+  /// Adds up what all sent of this rank's region, and keeps the largest for the next round.
+  template <class In, class E>
+  void add_up(E const& exec, call const& id, detail::ok_top_k_sizes const& size, detail::regions const& over,
+              unsigned ranks, detail::pair_pieces<In const> const& in, between<E>& local, workspace_on<E>& ws) const {
+    using A = accum<In>;
+    auto* const sums = ws.template take<A>(size.n).data;
+    auto const from = take_pairs<A>(ranks * size.sent, ws), picked = take_pairs<A>(size.kept, ws);
+    auto const lists = [&](unsigned r) { return detail::pairs<In const>{in.values(r), in.indices(r)}; };
+    detail::add_up_pairs<In>(exec, over, id.rank, ranks, size.sent, lists, sums, from);
+    detail::select_largest(exec, detail::plain_source<A>{from.values}, ranks * size.sent, size.kept,
+                           detail::selected_entries<A>{picked.indices, picked.values}, ws);
+    auto const to = detail::pair_pieces<In>(local.told.data(), size.kept);
+    auto const share = A{1} / static_cast<A>(ranks);
+    exec.for_each_index(size.kept, detail::keep_sums<In>{from, picked.indices, share, to});
+    exec.for_each_index(1, detail::mean_begin<In>{in, ranks, to.words(0)});
+  }
+
+  /// x = the k largest of what all owners told.
+  template <class In, class E>
+  void receive(E const& exec, detail::ok_top_k_sizes const& size, detail::regions const& over, unsigned ranks,
+               detail::pair_pieces<In const> const& in, values_on<E, In> x, workspace_on<E>& ws) const {
+    using A = accum<In>;
+    auto const told = ranks * size.kept;
+    auto const all = take_pairs<A>(told, ws), picked = take_pairs<A>(size.k, ws);
+    exec.for_each_index(told, detail::collect_pairs<In>{over, in, all});
+    detail::select_largest(exec, detail::plain_source<A>{all.values}, told, size.k,
+                           detail::selected_entries<A>{picked.indices, picked.values}, ws);
+    exec.fill(x.data, std::byte{}, value_bytes<In>(size.n));
+    exec.for_each_index(size.k, detail::place_pairs<In>{picked.values, picked.indices, all.indices, x.data});
+  }
+};
+
+static_assert(collective<ok_top_k, float, archetype> && codec<ok_top_k, float, archetype> &&
+              rate_adjustable<ok_top_k> && contractive<ok_top_k>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,58 @@
+// pith/exchange/reduce_scatter_mean.hpp — each rank's part of the mean gradient, compressed on its way.
+#pragma once
+
+#include <pith/codec/compress.hpp>
+#include <pith/comm/communicator.hpp>
+#include <pith/exchange/tensor_parts.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <type_traits>
+
+namespace pith::inline v0 {
+
+/// The workspace bytes that reduce_scatter_mean needs: two payloads of a tensor, and what decoding a part takes.
+template <class In, class C, executor E>
+std::size_t reduce_scatter_bytes(E const& exec, C const& codec, tensor_parts const& over, unsigned ranks) {
+  return 2 * scratch_for<std::byte>(ranks * detail::part_bytes<In>(codec, over)) +
+         detail::part_mean_scratch_bytes<In>(codec, exec, over, ranks) + detail::scratch_alignment;
+}
+
+/// part = this rank's part of the mean of all ranks' gradients, as far as `codec` keeps them: the first of the two
+/// shots of two_shot. Every rank calls it with an equal codec, parts and seed.
+///
+///   requires    parts that begin at buckets (parts_for), a codec without state (std::invalid_argument); a state made
+///               for the whole tensor, which counts the steps; ws of reduce_scatter_bytes<In>(exec, codec, over,
+///               comm.size())
+///   complexity  one all_to_all of (N - 1) / N payloads; encodes n elements and decodes n
+template <class In, executor E, class Comm, class C>
+void reduce_scatter_mean(E const& exec, Comm& comm, C const& codec, tensor_parts const& over,
+                         span_on<E, std::type_identity_t<In> const> gradient, span_on<E, std::type_identity_t<In>> part,
+                         codec_state<In, C, E>& state, workspace_on<E>& ws) {
+  static_assert(has_all_to_all<Comm, E>,
+                "pith: reduce_scatter_mean needs a communicator with all_to_all(exec, span<std::byte const>, "
+                "span<std::byte>)");
+  auto const environment = detail::default_float_environment();
+  auto const id = state.id();
+  auto const* const verb = "reduce_scatter_mean";
+  detail::require_parts(verb, codec, over, id, comm.rank(), comm.size());
+  detail::require_size(verb, "the state's shape", over.n, state.dims().n);
+  detail::require_size(verb, "gradient", over.n, gradient.size());
+  detail::require_size(verb, "part", over.dims(comm.rank()).n, part.size());
+  if (detail::state_bytes(state.replicated()) + detail::state_bytes(state.local()) != 0)
+    throw std::invalid_argument(detail::sentence(verb, ": codec must have no state, got ", codec.name()));
+  ws.require(verb, "reduce_scatter_bytes", reduce_scatter_bytes<In>(exec, codec, over, comm.size()));
+  state.advance(exec);
+  auto const scope = ws.mark();
+  auto const bytes = comm.size() * detail::part_bytes<In>(codec, over);
+  auto const out = span_on<E, std::byte>(ws.template take<std::byte>(bytes).data, bytes);
+  auto const in = span_on<E, std::byte>(ws.template take<std::byte>(bytes).data, bytes);
+  detail::encode_parts<In>(codec, exec, id, over, comm.size(), {gradient.data(), over.n}, out, state.replicated(),
+                           state.local(), ws);
+  comm.all_to_all(exec, span_on<E, std::byte const>(out), in).wait(exec);
+  detail::decode_part_mean<In>(codec, exec, id, over, comm.size(), {in, bytes / comm.size()},
+                               values_on<E, In>{part.data(), part.size()}, state.replicated(), ws);
+}
+
+}  // namespace pith::inline v0

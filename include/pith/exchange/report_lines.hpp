@@ -1,0 +1,60 @@
+// pith/exchange/report_lines.hpp — an exchange_report as JSON, a line for each tensor and one for all.
+#pragma once
+
+#include <pith/core/error.hpp>
+#include <pith/exchange/exchange_report.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <ostream>
+#include <string>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// A name in quotes: UTF-8 as it is, quotes, backslashes and control characters escaped.
+inline std::string json_text(std::string const& words) {
+  auto quoted = std::string("\"");
+  for (auto const c : words) {
+    auto const code = static_cast<unsigned char>(c);
+    if (code < 0x20) {
+      char escaped[7];
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(code));
+      quoted += escaped;
+    } else {
+      if (c == '"' || c == '\\') quoted += '\\';
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+/// JSON has no number that is not finite.
+inline std::string json_number(double value) { return std::isfinite(value) ? shortest(value) : "null"; }
+
+/// The fields that a tensor and the total have in common.
+inline std::string json_fields(tensor_report const& t) {
+  auto const ms = [](double seconds) { return json_number(seconds * 1e3); };
+  return text("\"elements\":", t.elements, ",\"dense_bytes\":", json_number(t.dense_bytes),
+              ",\"wire_bytes\":", json_number(t.wire_bytes), ",\"ratio\":", json_number(t.ratio()),
+              ",\"error\":", json_number(t.error()), ",\"gain\":", json_number(t.gain()),
+              ",\"ready_ms\":", ms(t.ready_seconds), ",\"encode_ms\":", ms(t.encode_seconds),
+              ",\"transfer_ms\":", ms(t.transfer_seconds), ",\"decode_ms\":", ms(t.decode_seconds));
+}
+
+}  // namespace detail
+
+/// A line {"tensor":name,"bucket":...} for each tensor, and {"tensors":how many,...} for all, each an object of its own.
+/// What was not measured is null; the fields are those of tensor_report, milliseconds for seconds.
+inline void write_lines(std::ostream& out, exchange_report const& report) {
+  for (auto const& t : report.tensors) {
+    out << "{\"tensor\":" << detail::json_text(t.name) << ",\"bucket\":" << t.bucket << ',' << detail::json_fields(t)
+        << "}\n";
+  }
+  out << "{\"tensors\":" << report.tensors.size() << ",\"buckets\":" << report.buckets << ','
+      << detail::json_fields(report.total) << ",\"wait_ms\":" << detail::json_number(report.wait_seconds * 1e3)
+      << "}\n";
+}
+
+}  // namespace pith::inline v0

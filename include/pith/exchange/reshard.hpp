@@ -1,0 +1,236 @@
+// pith/exchange/reshard.hpp — the states of a job's ranks become those of a job with another number of ranks.
+#pragma once
+
+#include <pith/core/detail/float_environment.hpp>
+#include <pith/core/element.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/span.hpp>
+#include <pith/exchange/detail/adaptive_state.hpp>
+#include <pith/exchange/detail/rank_states.hpp>
+#include <pith/exchange/tensor_parts.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+inline void copy_field(std::byte* to, std::byte const* from, std::size_t size) {
+  if (size > 0) std::memcpy(to, from, size);
+}
+
+/// A field of an old rank, and how much of it a new rank gets.
+struct weighted_field {
+  std::byte const* bytes;
+  double weight;
+};
+
+/// Old ranks and `ranks` new ones cut [0, 1) into equal intervals: the old ranks whose intervals overlap that of new rank
+/// `to`, and which share of it each covers.
+inline std::vector<weighted_field> overlapping(std::vector<std::byte const*> const& old, std::uint64_t to,
+                                               std::uint64_t ranks) {
+  auto shares = std::vector<weighted_field>();
+  auto const n = old.size();
+  for (auto r = to * n / ranks; r * ranks < (to + 1) * n; ++r) {
+    auto const common = std::min((to + 1) * n, (r + 1) * ranks) - std::max(to * n, r * ranks);
+    shares.push_back({old[r], static_cast<double>(common) / static_cast<double>(n)});
+  }
+  return shares;
+}
+
+/// to = sum of weight x field, in double. Products are stored before they are added: equal bytes by all compilers.
+template <class T>
+void add_weighted(std::vector<weighted_field> const& from, std::uint64_t count, std::byte* to) {
+  auto sums = std::vector<double>(count), products = sums;
+  for (auto const& [bytes, weight] : from) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      auto x = T();
+      std::memcpy(&x, bytes + i * sizeof x, sizeof x);
+      products[i] = weight * element_cast<double>(x);
+    }
+    for (std::uint64_t i = 0; i < count; ++i) sums[i] += products[i];
+  }
+  for (std::uint64_t i = 0; i < count; ++i) {
+    auto const x = element_cast<T>(sums[i]);
+    std::memcpy(to + i * sizeof x, &x, sizeof x);
+  }
+}
+
+/// What one old rank has alone stays as it is, bit by bit.
+inline void mix_fields(rank_field const& field, std::vector<weighted_field> const& from, std::byte* to) {
+  auto const& [kind, element, count, places, granule] = field.form;
+  if (from.size() == 1) return copy_field(to, from[0].bytes, field.size);
+  if (element == element_name<float>()) return add_weighted<float>(from, count, to);
+  if (element == element_name<double>()) return add_weighted<double>(from, count, to);
+  if (element == element_name<half>()) return add_weighted<half>(from, count, to);
+  add_weighted<bfloat16>(from, count, to);
+}
+
+/// What ranks of another number get of states.
+class resharding {
+ public:
+  resharding(rank_states states, unsigned ranks) : old_(std::move(states)), ranks_(ranks) {
+    for (auto const& field : old_.fields()) {
+      require_numbers(field);
+      require_ranks(field);
+    }
+  }
+
+  std::vector<std::byte> state(unsigned rank) const {
+    auto bytes = std::vector<std::byte>(old_.bytes());
+    for (auto const& field : old_.fields()) fill(field, rank, bytes.data() + field.first);
+    return save_states(text(exchange_word, '\n', rank_line(rank, ranks_), '\n', old_.words()), bytes);
+  }
+
+ private:
+  static void require_numbers(rank_field const& field) {
+    auto const kind = field.form.kind;
+    auto const is_number = field.form.element != "byte" && !field.form.element.starts_with("uint");
+    auto const counts = kind == field_kind::share || kind == field_kind::estimate || kind == field_kind::part;
+    require(is_number || !counts, "reshard: fields of kind ", field_kinds[static_cast<std::size_t>(kind)],
+            " must have elements that are added up, got ", field.form.element, " of ", field.tensor);
+  }
+  void require_ranks(rank_field const& field) const {
+    auto const places = field.form.places;
+    require(field.form.kind != field_kind::fixed || (old_.is_whole() && ranks_ == old_.ranks()),
+            "reshard: ranks and states must be ", old_.ranks(), " for a field of kind fixed, got ", ranks_,
+            " ranks and ", old_.size(), " states of ", field.tensor);
+    require(ranks_ % places == 0, "reshard: ranks must be a multiple of ", places, ", the ranks of a node, got ",
+            ranks_, " of ", field.tensor);
+    for (unsigned place = 0; place < places && !field.is_replicated(); ++place)
+      require(!at_place(place, field).empty(), "reshard: states must have a rank of place ", place, " in its node of ",
+              places, ", got none of ", field.tensor);
+  }
+
+  /// The field of old ranks that have one place in their nodes.
+  std::vector<std::byte const*> at_place(unsigned place, rank_field const& field) const {
+    auto found = std::vector<std::byte const*>();
+    for (std::size_t i = 0; i < old_.size(); ++i)
+      if (old_.rank(i) % field.form.places == place) found.push_back(old_.at(i, field));
+    return found;
+  }
+  std::vector<weighted_field> overlapping(rank_field const& field, unsigned rank) const {
+    auto const places = field.form.places;
+    return detail::overlapping(at_place(rank % places, field), rank / places, ranks_ / places);
+  }
+
+  void fill(rank_field const& field, unsigned rank, std::byte* to) const {
+    switch (field.form.kind) {
+      case field_kind::replicated: return copy_field(to, old_.at(0, field), field.size);
+      case field_kind::mean: return fill_mean(field, to);
+      case field_kind::share:
+      case field_kind::estimate: return mix_fields(field, overlapping(field, rank), to);
+      case field_kind::part: return fill_part(field, rank, to);
+      case field_kind::learned: return copy_field(to, overlapping(field, rank)[0].bytes, field.size);
+      case field_kind::fixed: return copy_field(to, old_.at(rank, field), field.size);
+    }
+  }
+
+  /// Where ranks are missing, the mean is that of the others.
+  void fill_mean(rank_field const& field, std::byte* to) const {
+    auto const estimate = std::ranges::find_if(old_.fields(), [&](rank_field const& other) {
+      return other.form.kind == field_kind::estimate && other.tensor.data() == field.tensor.data() &&
+             other.form.element == field.form.element && other.size == field.size;
+    });
+    if (old_.is_whole() || estimate == old_.fields().end()) return copy_field(to, old_.at(0, field), field.size);
+    mix_fields(field, detail::overlapping(at_place(0, *estimate), 0, 1), to);
+  }
+
+  /// Elements keep their place in the tensor; those of missing ranks are zero.
+  void fill_part(rank_field const& field, unsigned rank, std::byte* to) const {
+    auto const [kind, element, n, places, granule] = field.form;
+    auto const before = parts(field, std::max(1u, old_.ranks() / places)), after = parts(field, ranks_ / places);
+    auto const first = after.first(rank / places), end = after.first(rank / places + 1);
+    for (std::size_t i = 0; i < old_.size(); ++i) {
+      auto const old = old_.rank(i) / places;
+      auto const from = std::max(first, before.first(old)), until = std::min(end, before.first(old + 1));
+      if (old_.rank(i) % places != rank % places || from >= until) continue;
+      auto const bytes = element_bytes(element);
+      copy_field(to + (from - first) * bytes, old_.at(i, field) + (from - before.first(old)) * bytes,
+                 (until - from) * bytes);
+    }
+  }
+  static tensor_parts parts(rank_field const& field, unsigned ranks) {
+    auto const n = field.form.count;
+    return {n, ranks, std::clamp<std::uint64_t>(field.form.granule, 1, std::max<std::uint64_t>(n, 1))};
+  }
+
+  rank_states old_;
+  unsigned ranks_;
+};
+
+/// New ranks `first` .. `end` - 1 of `ranks`.
+struct new_ranks {
+  unsigned ranks, first, end;
+};
+
+inline std::vector<std::vector<std::byte>> reshard_exchange(std::vector<span<std::byte const>> const& states,
+                                                            new_ranks const& to) {
+  auto const job = resharding(rank_states(states), to.ranks);
+  auto made = std::vector<std::vector<std::byte>>();
+  for (auto rank = to.first; rank < to.end; ++rank) made.push_back(job.state(rank));
+  return made;
+}
+
+/// Controllers decide alike on all ranks, so their states must be equal.
+inline std::vector<std::vector<std::byte>> reshard_adaptive(std::vector<span<std::byte const>> const& states,
+                                                            new_ranks const& to) {
+  auto const own = open_states("reshard: states[0]", states[0]);
+  auto const parts = open_adaptive("reshard: states[0]", own.states);
+  auto const own_bytes = own.states.first(own.states.size() - parts.exchange.size());
+  auto inside = std::vector<span<std::byte const>>();
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    auto const call = text("reshard: states[", i, ']');
+    auto const other = open_states(call.c_str(), states[i]);
+    require_words(call.c_str(), own.words, other.words);
+    inside.push_back(open_adaptive(call.c_str(), other.states).exchange);
+    require(std::ranges::equal(other.states.first(other.states.size() - inside[i].size()), own_bytes), call,
+            ": the controller's state must be equal on all ranks, got another than states[0]");
+  }
+  auto made = reshard_exchange(inside, to);
+  for (auto& exchange : made)
+    exchange = save_adaptive(std::string(own.words), {parts.head, parts.controller, exchange});
+  return made;
+}
+
+inline std::vector<std::vector<std::byte>> reshard(std::vector<std::vector<std::byte>> const& states,
+                                                   new_ranks const& to) {
+  auto const environment = default_float_environment();
+  require(!states.empty(), "reshard: states must have at least 1 entry, got 0");
+  require(1 <= to.ranks && to.ranks < shared_rank, "reshard: ranks must be in [1, ", shared_rank, "), got ", to.ranks);
+  require(to.first < to.ranks, "reshard: rank must be below ", to.ranks, ", got ", to.first);
+  auto const spans = std::vector<span<std::byte const>>(states.begin(), states.end());
+  auto words = open_states("reshard: states[0]", spans[0]).words;
+  auto const is_adaptive = take_line(words) == adaptive_word;
+  return is_adaptive ? reshard_adaptive(spans, to) : reshard_exchange(spans, to);
+}
+
+}  // namespace detail
+
+/// The states of a job of `ranks` ranks, made of those that gradient_exchange::export_state, or adaptive_exchange's,
+/// returned on the ranks of a job of any number; where ranks were lost, of the others. Each new rank imports its own. A
+/// function of bytes alone: it needs no codec and no executor.
+///
+///   requires    states in the order of their ranks, after the same step; as many ranks as codecs allow (hierarchical:
+///               a multiple of ranks_per_node). Equal codecs, tensors, seed and elements in the new job
+///   state       what is equal on all ranks; the mean over the ranks of what each keeps for itself; each element of
+///               what a rank keeps for its part. A lost rank's own is lost with it: docs/composing.md
+///   complexity  reads all states, and writes `ranks` of the same size
+///   errors      std::invalid_argument: bytes that are no state or damaged, states of different jobs or steps, and a
+///               tensor whose codec's state has no meaning for so many ranks
+inline std::vector<std::vector<std::byte>> reshard(std::vector<std::vector<std::byte>> const& states, unsigned ranks) {
+  return detail::reshard(states, {ranks, 0, ranks});
+}
+/// That of one new rank alone, for jobs of processes: each makes its own.
+inline std::vector<std::byte> reshard(std::vector<std::vector<std::byte>> const& states, unsigned ranks,
+                                      unsigned rank) {
+  return detail::reshard(states, {ranks, rank, rank + 1})[0];
+}
+
+}  // namespace pith::inline v0

@@ -1,0 +1,287 @@
+// pith/exchange/ring.hpp — segments are added up on their way around a ring, compressed; then all pass on the means.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/codec.hpp>
+#include <pith/codec/detail/source.hpp>
+#include <pith/codec/rounds.hpp>
+#include <pith/core/detail/convert.hpp>
+#include <pith/exchange/detail/codec_exchange.hpp>
+#include <pith/exchange/tensor_parts.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// What came of a segment and a rank's share of its own: a source. Of floats the product is exact, in double, so that a
+/// fused multiply-add has nothing to round otherwise.
+template <class In>
+struct share_source {
+  static constexpr bool keeps = false;
+  using A = accum<In>;
+
+  In const* sum;
+  In const* x;
+  A share;
+
+  PITH_HD A operator()(std::uint64_t i) const {
+    auto const own = static_cast<double>(share) * element_cast<double>(x[i]);
+    return element_cast<A>(element_cast<In>(element_cast<double>(sum[i]) + own));
+  }
+  PITH_HD share_source tail(std::uint64_t first) const { return {sum + first, x + first, share}; }
+
+  template <class Team, class Count>
+  PITH_HD A const* load(Team const& team, std::uint64_t first, Count count, A* room) const {
+    auto const from = tail(first);
+    fetch_ahead<Team>(from.x, count);
+    team.for_each(count, [=](std::uint32_t i) { room[i] = from(i); });
+    return room;
+  }
+};
+
+/// to[i] = what the source has there.
+template <class In>
+struct take_share {
+  share_source<In> from;
+  In* to;
+  PITH_HD void operator()(std::uint64_t i) const { to[i] = element_cast<In>(from(i)); }
+};
+
+/// Who sends what in which round: two halves take turns, and in hop h of either one a rank sends segment rank - h. It
+/// adds its own in the first N hops and forwards afterwards.
+struct ring_hops {
+  unsigned ranks;
+
+  unsigned count() const { return std::max(1u, 2 * (ranks - 1)); }
+  unsigned rounds() const { return 2 * count(); }
+  static unsigned hop(unsigned round) { return round / 2; }
+
+  bool adds(unsigned round) const { return hop(round) < ranks; }
+  bool completes(unsigned round) const { return hop(round) == ranks - 1; }
+  /// Whether what it receives is not complete yet.
+  bool receives_partial(unsigned round) const { return hop(round) + 1 < ranks; }
+
+  /// The parts of a half lie two apart.
+  unsigned sent(unsigned round, unsigned rank) const {
+    return 2 * ((rank + 2 * ranks - hop(round)) % ranks) + round % 2;
+  }
+  unsigned received(unsigned round, unsigned rank) const { return sent(round, before(rank)); }
+  unsigned before(unsigned rank) const { return (rank + ranks - 1) % ranks; }
+  /// The last rank to add to a part.
+  unsigned completer(unsigned part) const { return before(part / 2); }
+  /// Whether a part begins its way at a rank.
+  static bool begins(unsigned part, unsigned rank) { return part / 2 == rank; }
+};
+
+}  // namespace detail
+
+/// Exchanges a tensor around a ring: each rank decodes what the one before it encoded of a segment, adds its own and
+/// encodes that for the one behind it; a segment that has gone all around holds the mean, whose payload all pass on as
+/// it is. So 2 (N - 1) / N payloads of a tensor travel over each link, and no rank needs more than two neighbours. Two
+/// halves of the tensor take turns: one is decoded, added to and encoded while the other travels.
+///
+///   requires    a C without state (std::invalid_argument); a communicator that sends. Segments begin at buckets and
+///               have at least 512 elements, so a smaller tensor has one; each is a tensor of its own for buckets of 0,
+///               k and matrices
+///   state       room for three payloads between the rounds
+///   complexity  encodes n elements and decodes 2 n, in 4 (N - 1) shifts; scratch of a segment beside C's
+///   errors      a segment is encoded N times, each time as the mean of what is in it: N roundings on its way, none
+///               behind
+///   properties  by itself the codec C; in error_feedback a rank's own part is what its encodings added
+///   reference   the ring that adds up encoded segments: Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and
+///               Avestimehr, GradiVeQ, NeurIPS 2018, for codecs whose payloads cannot be added
+template <class C>
+class ring : public detail::codec_exchange<C> {
+  using base = detail::codec_exchange<C>;
+  using base::codec_part, base::wrapped;
+
+ public:
+  /// One half is worked on while the other travels.
+  static constexpr unsigned depth = 2;
+
+  explicit ring(C codec) : base("ring", std::move(codec)) {}
+
+  std::string name() const { return detail::text("ring(", wrapped().name(), ")"); }
+
+  /// Payloads by part: what came to be added to, what this rank made of it, and the means. Nothing to save.
+  template <class E>
+  struct between {
+    buffer<std::byte, E> came, made, means;
+    void fields(field_visitor&) {}
+  };
+
+  template <class In, executor E>
+  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+    return base::template replicated_with<In>(exec, id, dims);
+  }
+  template <class In, executor E>
+  auto make_local(E const& exec, shape const& dims) const {
+    auto const room = most_bytes<In>(dims.n);
+    return base::template local_with<In>(exec, dims, between<E>{{exec, room}, {exec, room}, {exec, room}});
+  }
+
+  unsigned rounds(shape const&, unsigned ranks) const { return detail::ring_hops{ranks}.rounds(); }
+  /// Behind this round the gradient is not read again.
+  unsigned contributing_round(unsigned ranks) const { return 2 * ranks - 1; }
+  template <class In>
+  transfer round(unsigned, shape const& dims, unsigned ranks) const {
+    return {transport::shift, element_kind::bytes, part_bytes<In>(parts(dims, ranks)), 1};
+  }
+  template <class In, executor E>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
+    auto const part = shape{parts(dims, ranks).size};
+    auto most = detail::scratch_bytes<In>(wrapped(), exec, part);
+    if constexpr (takes_source<In, E>)
+      most = std::max(most, detail::scratch_bytes_from<In, detail::share_source<In>>(wrapped(), exec, part));
+    return scratch_for<In>(part.n) + most;
+  }
+
+  template <real In, executor E>
+    requires codec<C, In, E>
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               values_on<E, In const> x, span_on<E, std::byte> out, auto const& replicated, auto& local,
+               workspace_on<E>& ws) const {
+    auto const hops = detail::ring_hops{ranks};
+    auto const over = parts(dims, ranks);
+    auto const part = hops.sent(round, id.rank);
+    if (hops.adds(round)) add_own<In>(exec, id, over, part, ranks, x, replicated, local, ws);
+    auto const made = slot<In, E>(over, part, hops.adds(round) ? payloads(local).made : payloads(local).means);
+    if (hops.completes(round))
+      exec.copy(slot<In, E>(over, part, payloads(local).means).data(), made.data(), made.size());
+    exec.copy(out.data(), made.data(), made.size());
+    detail::clear_padding<E>(exec, out, made.size());
+  }
+  template <real In, executor E>
+    requires codec<C, In, E>
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+              values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
+    auto const hops = detail::ring_hops{ranks};
+    auto const over = parts(dims, ranks);
+    auto const part = hops.received(round, id.rank);
+    auto const to =
+        slot<In, E>(over, part, hops.receives_partial(round) ? payloads(local).came : payloads(local).means);
+    exec.copy(to.data(), in.bytes.data(), to.size());
+    if (round + 1 < hops.rounds()) return;
+    for (unsigned p = 0; p < 2 * ranks; ++p)
+      decode_part<In>(exec, id, over, p, hops.completer(p), slot<In, E>(over, p, payloads(local).means),
+                      part_of<In, E>(x, over, p), replicated, ws);
+  }
+
+  /// Of each part, what this rank encoded less what came to it.
+  template <real In, executor E>
+    requires codec<C, In, E>
+  void arrived(E const& exec, call const& id, shape const& dims, unsigned ranks, values_on<E, In const>,
+               values_on<E, In const>, values_on<E, In> sent, auto const& replicated, auto const& local,
+               workspace_on<E>& ws) const {
+    auto const hops = detail::ring_hops{ranks};
+    auto const over = parts(dims, ranks);
+    for (unsigned p = 0; p < 2 * ranks; ++p) {
+      auto const scope = ws.mark();
+      auto const n = over.dims(p).n;
+      auto const to = part_of<In, E>(sent, over, p), before = ws.template take<In>(n);
+      decode_part<In>(exec, id, over, p, id.rank, slot<In, E>(over, p, payloads(local).made), to, replicated, ws);
+      exec.fill(before.data, std::byte{}, value_bytes<In>(n));
+      if (!hops.begins(p, id.rank))
+        decode_part<In>(exec, id, over, p, hops.before(id.rank), slot<In, E>(over, p, payloads(local).came), before,
+                        replicated, ws);
+      exec.for_each_index(n, detail::scale_difference<In>{before.data, to.data, static_cast<accum<In>>(ranks)});
+    }
+  }
+
+ private:
+  static auto& payloads(auto& states) { return std::get<1>(states.each); }
+
+  template <class In, class E>
+  static constexpr bool takes_source = detail::encodes_from<C, In, E, detail::share_source<In>> ||
+                                       detail::encodes_payload_from<C, In, E, detail::share_source<In>>;
+
+  static constexpr std::uint64_t least_part = 512;
+
+  std::uint64_t granule() const { return std::lcm(detail::part_granule(wrapped()), least_part); }
+  tensor_parts parts(shape const& dims, unsigned ranks) const { return {dims.n, 2 * ranks, granule()}; }
+
+  template <class In>
+  std::size_t part_bytes(tensor_parts const& over) const {
+    return detail::align_up(pith::payload_bytes<In>(wrapped(), over.dims(0)), detail::section_alignment);
+  }
+  /// What the parts of a tensor take, whatever the number of ranks: from some on they are as small as can be.
+  template <class In>
+  std::size_t most_bytes(std::uint64_t n) const {
+    std::size_t most = 0;
+    for (unsigned ranks = 1; n > 0; ++ranks) {
+      auto const over = parts({n}, ranks);
+      most = std::max(most, (n / over.size + (n % over.size != 0)) * part_bytes<In>(over));
+      if (over.size <= granule()) break;
+    }
+    return most;
+  }
+
+  /// Where the payload of a part lies; empty parts lie nowhere.
+  template <class In, class E>
+  span_on<E, std::byte> slot(tensor_parts const& over, unsigned part, buffer<std::byte, E> const& all) const {
+    auto const n = over.dims(part).n;
+    if (n == 0) return all.view().first(0);
+    return all.view().subspan(part * part_bytes<In>(over), pith::payload_bytes<In>(wrapped(), {n}));
+  }
+  template <class In, class E>
+  static values_on<E, In> part_of(values_on<E, In> x, tensor_parts const& over, unsigned part) {
+    return {x.data + over.first(part), over.dims(part).n};
+  }
+
+  template <class In, class E>
+  void decode_part(E const& exec, call id, tensor_parts const& over, unsigned part, unsigned encoder,
+                   span_on<E, std::byte const> payload, values_on<E, In> x, auto const& replicated,
+                   workspace_on<E>& ws) const {
+    if (over.dims(part).n == 0) return;
+    id.rank = static_cast<std::uint16_t>(encoder);
+    detail::decode_payload<In>(wrapped(), exec, detail::call_at(id, over.first(part)), over.dims(part), payload, x,
+                               codec_part(replicated), ws);
+  }
+
+  /// What came of a part, if anything, and this rank's share of it, encoded.
+  template <class In, class E>
+  void add_own(E const& exec, call const& id, tensor_parts const& over, unsigned part, unsigned ranks,
+               values_on<E, In const> x, auto const& replicated, auto& local, workspace_on<E>& ws) const {
+    auto const hops = detail::ring_hops{ranks};
+    auto const dims = over.dims(part);
+    if (dims.n == 0) return;
+    auto const sum = ws.template take<In>(dims.n);
+    auto const share = accum<In>{1} / static_cast<accum<In>>(ranks);
+    auto const* const own = x.data + over.first(part);
+    auto const to = slot<In, E>(over, part, payloads(local).made);
+    if (!hops.begins(part, id.rank)) {
+      decode_part<In>(exec, id, over, part, hops.before(id.rank), slot<In, E>(over, part, payloads(local).came), sum,
+                      replicated, ws);
+      return encode_sum<In>(exec, detail::call_at(id, over.first(part)), dims, {sum.data, own, share}, sum, to,
+                            replicated, local, ws);
+    }
+    exec.for_each_index(dims.n, detail::scale<In, In>{own, sum.data, share});
+    detail::encode_payload<In>(wrapped(), exec, detail::call_at(id, over.first(part)), dims,
+                               values_on<E, In const>(sum), to, codec_part(replicated), codec_part(local), ws);
+  }
+
+  /// Encodes what a source yields in one pass if the codec can, else by way of `sum`.
+  template <class In, class E>
+  void encode_sum(E const& exec, call const& id, shape const& dims, detail::share_source<In> const& from,
+                  values_on<E, In> sum, span_on<E, std::byte> to, auto const& replicated, auto& local,
+                  workspace_on<E>& ws) const {
+    if constexpr (takes_source<In, E>) {
+      if (detail::can_encode_from<E>(wrapped(), dims))
+        return detail::encode_payload_from<In>(wrapped(), exec, id, dims, from, to, codec_part(replicated),
+                                               codec_part(local), ws);
+    }
+    exec.for_each_index(dims.n, detail::take_share<In>{from, sum.data});
+    detail::encode_payload<In>(wrapped(), exec, id, dims, values_on<E, In const>(sum), to, codec_part(replicated),
+                               codec_part(local), ws);
+  }
+};
+
+}  // namespace pith::inline v0

@@ -1,0 +1,174 @@
+// pith/exchange/tensor_parts.hpp — a tensor in equal parts, each encoded as a tensor of its own.
+#pragma once
+
+#include <pith/codec/codec.hpp>
+#include <pith/codec/detail/saving.hpp>
+#include <pith/codec/rounds.hpp>
+#include <pith/core/call.hpp>
+#include <pith/core/detail/pack.hpp>
+#include <pith/core/error.hpp>
+#include <pith/core/workspace.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <stdexcept>
+
+namespace pith::inline v0 {
+
+/// A tensor of n elements in equal parts, one for each rank; those of the last ranks may be short or empty. Parts begin
+/// at multiples of the granule.
+struct tensor_parts {
+  std::uint64_t n, size;
+
+  constexpr tensor_parts(std::uint64_t elements, unsigned ranks, std::uint64_t granule)
+      : n(elements), size(detail::align_up(elements / ranks + (elements % ranks != 0), granule)) {}
+
+  constexpr std::uint64_t first(unsigned rank) const { return std::min(n, rank * size); }
+  constexpr shape dims(unsigned rank) const { return {std::min(size, n - first(rank))}; }
+  constexpr shape largest() const { return {size}; }
+  /// What is left for a part that is neither of that size nor empty.
+  constexpr shape remainder() const { return {size == 0 ? 0 : n % size}; }
+};
+
+namespace detail {
+
+/// Parts begin at buckets, and where random numbers come in groups.
+template <class C>
+std::uint64_t part_granule(C const& c) {
+  if constexpr (requires { c.granule(); }) return std::max<std::uint64_t>(c.granule(), group);
+  return group;
+}
+
+/// Parts that each of these codecs can encode begin at multiples of it.
+template <class... C>
+std::uint64_t granule_for(C const&... codecs) {
+  auto granule = group;
+  ((granule = std::lcm(granule, part_granule(codecs))), ...);
+  return granule;
+}
+
+}  // namespace detail
+
+/// The parts of a tensor that each of these codecs can encode: they begin at buckets of all.
+template <class... C>
+tensor_parts parts_for(std::uint64_t n, unsigned ranks, C const&... codecs) {
+  return {n, ranks, detail::granule_for(codecs...)};
+}
+
+namespace detail {
+
+/// The call that encodes a part, of what may itself be a part.
+inline call call_at(call id, std::uint64_t first) {
+  id.first += first;
+  return id;
+}
+/// The call that encodes the mean of what was encoded before.
+inline call mean_call_at(call id, std::uint64_t first) {
+  ++id.hop;
+  return call_at(id, first);
+}
+
+/// The bytes of a part as it travels, whichever it is: bypass may send more of a short one.
+template <class In, class C>
+std::size_t part_bytes(C const& c, tensor_parts const& over) {
+  auto const most = std::max(pith::payload_bytes<In>(c, over.largest()), pith::payload_bytes<In>(c, over.remainder()));
+  return align_up(most, section_alignment);
+}
+
+/// Encodes each part of x for its rank, piece by piece.
+template <class In, class C, class E, class Agreed, class Local>
+void encode_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
+                  values_on<E, In const> x, span_on<E, std::byte> out, Agreed const& replicated, Local& local,
+                  workspace_on<E>& ws) {
+  auto const size = out.size() / ranks;
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    auto const part = over.dims(rank);
+    auto const piece = out.subspan(rank * size, size), used = piece.first(pith::payload_bytes<In>(c, part));
+    clear_padding<E>(exec, piece, used.size());
+    encode_payload<In>(c, exec, call_at(id, over.first(rank)), part, {x.data + over.first(rank), part.n}, used,
+                       replicated, local, ws);
+  }
+}
+
+/// x = what encode_parts produced.
+template <class In, class C, class E, class Agreed>
+void decode_own_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
+                      span_on<E, std::byte const> produced, values_on<E, In> x, Agreed const& replicated,
+                      workspace_on<E>& ws) {
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    auto const part = over.dims(rank);
+    auto const payload = produced.subspan(rank * (produced.size() / ranks), pith::payload_bytes<In>(c, part));
+    decode_payload<In>(c, exec, call_at(id, over.first(rank)), part, payload, {x.data + over.first(rank), part.n},
+                       replicated, ws);
+  }
+}
+
+/// The mean of what all ranks encoded of this rank's part.
+template <class In, class C, class E, class Agreed>
+void decode_part_mean(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
+                      received_on<E> in, values_on<E, In> mean, Agreed const& replicated, workspace_on<E>& ws) {
+  decode_mean<In>(c, exec, call_at(id, over.first(id.rank)), over.dims(id.rank), ranks, in, mean, replicated, ws);
+}
+template <class In, class C, class E>
+std::size_t part_mean_scratch_bytes(C const& c, E const& exec, tensor_parts const& over, unsigned ranks) {
+  // A short part may need more: fewer elements may not hold the entries of all ranks at once.
+  return std::max({mean_scratch_bytes<In>(c, exec, over.largest(), ranks),
+                   mean_scratch_bytes<In>(c, exec, over.remainder(), ranks)});
+}
+
+/// Encodes the mean of this rank's part, which x begins with.
+template <class In, class C, class E, class Agreed, class Local>
+void encode_mean_part(C const& c, E const& exec, call const& id, tensor_parts const& over, values_on<E, In> x,
+                      span_on<E, std::byte> out, Agreed const& replicated, Local& local, workspace_on<E>& ws) {
+  auto const part = over.dims(id.rank);
+  auto const used = out.first(pith::payload_bytes<In>(c, part));
+  clear_padding<E>(exec, out, used.size());
+  encode_payload<In>(c, exec, mean_call_at(id, over.first(id.rank)), part, values_on<E, In const>{x.data, part.n}, used,
+                     replicated, local, ws);
+}
+
+/// x = the parts that all ranks encoded, each its own, as means.
+template <class In, class C, class E, class Agreed>
+void decode_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
+                  received_on<E> in, values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    auto const part = over.dims(rank);
+    auto of = mean_call_at(id, over.first(rank));
+    of.rank = static_cast<std::uint16_t>(rank);
+    decode_payload<In>(c, exec, of, part, in.from(rank, pith::payload_bytes<In>(c, part)),
+                       {x.data + over.first(rank), part.n}, replicated, ws);
+  }
+}
+
+inline std::size_t state_bytes(auto& state) {
+  auto counted = field_counter();
+  state.fields(counted);
+  return counted.bytes;
+}
+
+/// Refuses a codec whose state, made for a whole tensor, is not empty.
+template <class C>
+void require_no_state(char const* exchange, C const& codec, auto& state) {
+  require(state_bytes(state) == 0, exchange, ": codec must have no state, got ", codec.name(),
+          ": put feedback around the exchange, ef(", exchange, "(c, ...))");
+}
+
+/// Refuses parts that a codec cannot encode or that are not those of so many ranks, and a state of another rank.
+template <class C>
+void require_parts(char const* verb, C const& codec, tensor_parts const& over, call const& id, unsigned rank,
+                   unsigned ranks) {
+  if (over.size % part_granule(codec) != 0) {
+    throw std::invalid_argument(sentence(verb, ": the size of a part must be a multiple of ", part_granule(codec),
+                                         " for ", codec.name(), ", got ", over.size,
+                                         ": use parts_for(n, ranks, codec)"));
+  }
+  require(over.first(ranks) == over.n, verb, ": parts of ", ranks, " ranks must cover ", over.n, " elements, got ",
+          over.first(ranks), ": use parts_for(n, ranks, codec)");
+  require(id.rank == rank, verb, ": the state's rank must be ", rank, ", got ", id.rank,
+          ": pass the communicator's rank to make_state");
+}
+
+}  // namespace detail
+}  // namespace pith::inline v0

@@ -1,0 +1,160 @@
+// pith/exchange/two_shot.hpp — each rank adds up one part of the tensor, then all gather the parts, both compressed.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/rounds.hpp>
+#include <pith/exchange/detail/codec_exchange.hpp>
+#include <pith/exchange/tensor_parts.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// The payload of a part between the two transfers; nothing to save.
+template <class E>
+struct part_payload {
+  buffer<std::byte, E> bytes;
+  void fields(field_visitor&) {}
+};
+
+/// What a codec of parts keeps on a rank, with room for n elements.
+template <class State>
+struct part_state {
+  State state;
+  std::uint64_t n, granule;
+  void fields(field_visitor& f) { f.of_part(state, n, granule); }
+};
+
+}  // namespace detail
+
+/// Exchanges a tensor part by part: a rank decodes and adds up what all ranks encoded of its part by `First`, encodes
+/// the mean by `Second`, and all ranks gather these. It moves 2 (N - 1) / N payloads of a rank, an all-gather N - 1.
+///
+///   requires    a First without state (std::invalid_argument); a communicator that has_all_to_all. Parts begin at
+///               buckets; a part is a tensor of its own for buckets of 0, k and matrices
+///   state       what Second keeps, and a payload of Second
+///   complexity  encodes n + n / N elements and decodes 2 n; scratch of a part. Two transfers
+///   errors      the mean is encoded once more; what that loses a Second with feedback keeps for the next step
+///   properties  by itself the codec First; in error_feedback, which then feeds back what the rank's own First lost
+///   reference   quantize, add, quantize: Alistarh et al., QSGD, NeurIPS 2017; feedback on both sides: Tang et al.,
+///               DoubleSqueeze, ICML 2019
+template <class First, class Second = First>
+class two_shot : public detail::codec_exchange<First> {
+  using base = detail::codec_exchange<First>;
+  using base::codec_part, base::wrapped;
+
+ public:
+  static constexpr bool is_reproducible = reproducible<First> && reproducible<Second>;
+
+  explicit two_shot(First codec) requires std::same_as<First, Second> : two_shot(codec, codec) {}
+  two_shot(First first, Second second)
+      : base("two_shot", std::move(first)), second_(std::move(second)), is_one_(wrapped().name() == second_.name()) {}
+
+  std::string name() const {
+    return detail::text("two_shot(", wrapped().name(), is_one_ ? "" : detail::text(",", second_.name()), ")");
+  }
+
+  template <executor E>
+  void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
+    detail::rescale_state(second_, exec, factor, second_replicated(replicated), second_local(local));
+  }
+
+  template <class In, executor E>
+  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+    return base::template replicated_with<In>(exec, id, dims,
+                                              pith::make_replicated<In>(exec, second_, id, shape{dims.n}));
+  }
+  template <class In, executor E>
+  auto make_local(E const& exec, shape const& dims) const {
+    using second = detail::part_state<local_of<Second, In, E>>;
+    auto const all = shape{dims.n};  // a part is a vector
+    return base::template local_with<In>(exec, dims, second{pith::make_local<In>(exec, second_, all), all.n, granule()},
+                                         detail::part_payload<E>{{exec, most_bytes<In>(all)}});
+  }
+
+  unsigned rounds(shape const&, unsigned) const { return 2; }
+  /// Behind this round the gradient is not read again, and what the rank contributed is known.
+  unsigned contributing_round(unsigned) const { return 0; }
+  template <class In>
+  transfer round(unsigned r, shape const& dims, unsigned ranks) const {
+    auto const over = parts(dims, ranks);
+    if (r == 0) return {transport::all_to_all, element_kind::bytes, detail::part_bytes<In>(wrapped(), over)};
+    return {transport::all_gather, element_kind::bytes, detail::part_bytes<In>(second_, over)};
+  }
+  template <class In, executor E>
+  std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const {
+    auto const over = parts(dims, ranks);
+    return scratch_for<In>(over.size) + std::max(detail::part_mean_scratch_bytes<In>(wrapped(), exec, over, ranks),
+                                                 detail::scratch_bytes<In>(second_, exec, over.largest()));
+  }
+
+  template <real In, executor E>
+    requires codec<First, In, E> && codec<Second, In, E>
+  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
+               values_on<E, In const> x, span_on<E, std::byte> out, auto const& replicated, auto& local,
+               workspace_on<E>& ws) const {
+    auto const over = parts(dims, ranks);
+    if (round == 1) return copy_part<In>(exec, over.dims(id.rank), payload(local), out);
+    detail::encode_parts<In>(wrapped(), exec, id, over, ranks, x, out, codec_part(replicated), codec_part(local), ws);
+  }
+  template <real In, executor E>
+    requires codec<First, In, E> && codec<Second, In, E>
+  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
+              values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
+    auto const over = parts(dims, ranks);
+    if (round == 0) return add_up<In>(exec, id, over, ranks, in, replicated, local, ws);
+    detail::decode_parts<In>(second_, exec, id, over, ranks, in, x, second_replicated(replicated), ws);
+  }
+  template <real In, executor E>
+    requires codec<First, In, E>
+  void contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
+                    span_on<E, std::byte const> produced, values_on<E, In> sent, auto const& replicated,
+                    workspace_on<E>& ws) const {
+    detail::decode_own_parts<In>(wrapped(), exec, id, parts(dims, ranks), ranks, produced, sent, codec_part(replicated),
+                                 ws);
+  }
+
+ private:
+  static auto& second_replicated(auto& states) { return std::get<1>(states.each); }
+  static auto& second_local(auto& states) { return std::get<1>(states.each).state; }
+  static auto& payload(auto& states) { return std::get<2>(states.each).bytes; }
+
+  std::uint64_t granule() const { return detail::granule_for(wrapped(), second_); }
+  /// Of the payload of a part, whichever; a Second that is exact for small ones may send more of them than of the whole.
+  template <class In>
+  std::size_t most_bytes(shape const& all) const {
+    auto const dense = detail::is_lossless(second_, {granule()}) ? value_bytes<In>(all.n) : 0;
+    return std::max(dense, pith::payload_bytes<In>(second_, all));
+  }
+  tensor_parts parts(shape const& dims, unsigned ranks) const { return parts_for(dims.n, ranks, wrapped(), second_); }
+
+  /// The mean of what all ranks sent of this rank's part, encoded for all.
+  template <class In, class E>
+  void add_up(E const& exec, call const& id, tensor_parts const& over, unsigned ranks, received_on<E> in,
+              auto& replicated, auto& local, workspace_on<E>& ws) const {
+    auto const part = over.dims(id.rank);
+    auto const mean = ws.template take<In>(part.n);
+    detail::decode_part_mean<In>(wrapped(), exec, id, over, ranks, in, mean, codec_part(replicated), ws);
+    detail::encode_payload<In>(second_, exec, detail::mean_call_at(id, over.first(id.rank)), part, mean,
+                               payload(local).view().first(pith::payload_bytes<In>(second_, part)),
+                               second_replicated(replicated), second_local(local), ws);
+  }
+  template <class In, class E>
+  void copy_part(E const& exec, shape const& part, buffer<std::byte, E> const& from, span_on<E, std::byte> out) const {
+    auto const used = pith::payload_bytes<In>(second_, part);
+    exec.copy(out.data(), from.data(), used);
+    detail::clear_padding<E>(exec, out, used);
+  }
+
+  Second second_;
+  bool is_one_;
+};
+
+}  // namespace pith::inline v0

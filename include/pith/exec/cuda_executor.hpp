@@ -1,0 +1,120 @@
+// pith/exec/cuda_executor.hpp — a CUDA stream as an executor: its memory in any source, its kernels in those of nvcc.
+#pragma once
+
+#include <pith/core/error.hpp>
+#include <pith/core/executor.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+
+namespace pith::inline v0 {
+
+/// A call of the CUDA runtime failed; the message names the call.
+struct cuda_error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws cuda_error if a call of the runtime failed, whose last error it resets.
+inline void check_cuda(cudaError_t status, char const* call) {
+  if (status == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());
+  throw cuda_error(detail::sentence("cuda: ", call, ": ", cudaGetErrorString(status)));
+}
+
+/// Work in the order of a stream, on its device, which must be the current one.
+///
+///   owns     nothing: the stream must outlive it and its copies; by default it is the default stream
+///   waits    in download, wait, allocate and deallocate only; all else may be captured in a graph
+///   memory   upload may read host memory until wait() returns; captured, in each replay; copied bytes must not overlap
+///   requires    nvcc where work is started: a source of another compiler may allocate, copy, fill and wait
+///   throws   cuda_error; what fails on the device is thrown by a later call, as CUDA reports it
+class cuda_executor {
+ public:
+  using space = device_space;
+  static constexpr std::uint32_t items_per_block = 2048;
+  static constexpr char const* name() { return "cuda"; }
+
+  cuda_executor() = default;
+  explicit cuda_executor(cudaStream_t stream) : stream_(stream) {}
+
+  cudaStream_t stream() const { return stream_; }
+
+#if defined(__CUDACC__)
+  template <class F>
+  void for_each_index(std::uint64_t n, F const& f) const;
+  template <class Body>
+  void for_each_block(std::uint64_t blocks, Body const& body) const;
+#else
+  template <class F>
+  void for_each_index(std::uint64_t, F const&) const {
+    explain_compiler<F>();
+  }
+  template <class Body>
+  void for_each_block(std::uint64_t, Body const&) const {
+    explain_compiler<Body>();
+  }
+#endif
+
+  void copy(void* to, void const* from, std::size_t bytes) const {
+    move(to, from, bytes, cudaMemcpyDeviceToDevice, "cudaMemcpyAsync within the device");
+  }
+  void upload(void* to, void const* from, std::size_t bytes) const {
+    move(to, from, bytes, cudaMemcpyHostToDevice, "cudaMemcpyAsync to the device");
+  }
+  void download(void* to, void const* from, std::size_t bytes) const {
+    move(to, from, bytes, cudaMemcpyDeviceToHost, "cudaMemcpyAsync from the device");
+    wait();
+  }
+  void fill(void* to, std::byte value, std::size_t bytes) const {
+    if (bytes == 0) return;
+    check_cuda(cudaMemsetAsync(to, std::to_integer<int>(value), bytes, stream_), "cudaMemsetAsync");
+  }
+  void wait() const { check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+
+  /// Whether a graph is being captured from the stream.
+  bool is_capturing() const {
+    auto status = cudaStreamCaptureStatusNone;
+    check_cuda(cudaStreamIsCapturing(stream_, &status), "cudaStreamIsCapturing");
+    return status != cudaStreamCaptureStatusNone;
+  }
+
+  void* allocate(std::size_t bytes) const {
+    void* memory = nullptr;
+    check_cuda(cudaMalloc(&memory, bytes), "cudaMalloc");
+    return memory;
+  }
+  /// Waits until no kernel uses the memory, whichever stream it runs in.
+  void deallocate(void* memory, std::size_t) const noexcept { static_cast<void>(cudaFree(memory)); }
+
+ private:
+  void move(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, char const* call) const {
+    if (bytes > 0) check_cuda(cudaMemcpyAsync(to, from, bytes, kind, stream_), call);
+  }
+
+#if !defined(__CUDACC__)
+  template <class F>
+  static void explain_compiler() {
+    static_assert(
+        sizeof(F) == 0,
+        "pith: work on a CUDA stream is compiled by nvcc: move this call to a .cu file; a .cpp file may make, "
+        "copy and free buffers");
+  }
+#endif
+
+  cudaStream_t stream_ = nullptr;
+};
+
+static_assert(executor<cuda_executor> && !host_executor<cuda_executor>);
+
+/// The executor of a stream that the caller owns.
+inline cuda_executor on(cudaStream_t stream) { return cuda_executor(stream); }
+
+}  // namespace pith::inline v0
+
+#include <pith/exec/detail/late_copy.hpp>
+#if defined(__CUDACC__)
+#include <pith/exec/cuda.cuh>
+#endif

@@ -1,0 +1,269 @@
+// pith/exec/detail/cuda_team.cuh — the threads of a CUDA block as a team.
+#pragma once
+
+#include <pith/core/team.hpp>
+
+#if defined(__CUDACC__)
+#include <cub/warp/warp_scan.cuh>
+#endif
+
+#include <concepts>
+#include <cstdint>
+
+// Before a loop that nvcc shall leave as it is; other compilers, in tests, do not know how to be told.
+#if defined(__CUDACC__)
+#define PITH_CUDA_ROLLED _Pragma("unroll 1")
+#else
+#define PITH_CUDA_ROLLED
+#endif
+
+namespace pith::inline v0::detail {
+
+#if defined(__CUDA_ARCH__)
+/// Whether a thread is the last of so many that arrive, and sees what the others wrote; then the word is 0 again.
+__device__ inline bool arrives_last(std::uint32_t* arrived, std::uint32_t all) {
+  __threadfence();
+  auto const last = atomicAdd(arrived, 1u) + 1 == all;
+  __threadfence();
+  if (last) *arrived = 0;
+  return last;
+}
+#endif
+
+/// The threads of a kernel's block; one Philox block a thread. Bodies are for hosts too, so what they call is there as
+/// well, where it does nothing and is not called.
+struct cuda_team {
+  static constexpr std::uint32_t threads = 256;
+  /// The shared memory that functions of the team may have beside the block's.
+  static constexpr std::uint32_t own_bytes = 256;
+  static constexpr bool specializes = false;
+  static constexpr bool by_groups = true;
+
+  template <class Count, class F>
+  PITH_HD void for_each([[maybe_unused]] Count n, [[maybe_unused]] F const& f) const {
+#if defined(__CUDA_ARCH__)
+    for (std::uint32_t i = threadIdx.x; i < n; i += threads) f(i);
+    __syncthreads();
+#endif
+  }
+
+  /// Without unrolling: a group is enough to read side by side, and several have no room in registers.
+  template <class Count, class F>
+  PITH_HD void for_each_run([[maybe_unused]] Count n, [[maybe_unused]] bool well, [[maybe_unused]] F const& f) const {
+#if defined(__CUDA_ARCH__)
+    auto const all = static_cast<std::uint32_t>(groups(n)), whole = well ? static_cast<std::uint32_t>(n / group) : 0;
+    auto g = threadIdx.x;
+    PITH_CUDA_ROLLED
+    for (; g < whole; g += threads) f(g * std::uint32_t{group}, aligned_group());
+    PITH_CUDA_ROLLED
+    for (; g < all; g += threads) {
+      auto const size = static_cast<std::uint32_t>(group_size(g, n));
+      f(g * std::uint32_t{group}, loose_group{size});
+    }
+    __syncthreads();
+#endif
+  }
+
+  template <class Count, class Width, class Row>
+  PITH_HD void for_each_in(Count n, Width width, Row const& row) const {
+    // A row by itself needs no division.
+    if (width < n) return for_each(n, [&](std::uint32_t i) { row(i / width)(i); });
+    auto const only = row(0);
+    for_each(n, [&](std::uint32_t i) { only(i); });
+  }
+
+  PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t groups, std::uint16_t* to) const {
+    for_each(groups, [&](std::uint32_t j) {
+      auto const block = from(first + j);
+      for (std::uint32_t lane = 0; lane < 8; ++lane) to[8 * j + lane] = block.lane(lane);
+    });
+  }
+
+  /// A warp a row, in registers.
+  template <class T, std::uint32_t Width, class F, class Merge>
+  PITH_HD void merge_rows([[maybe_unused]] T* lanes, [[maybe_unused]] std::uint32_t stride,
+                          [[maybe_unused]] std::uint32_t count, constant<Width>, [[maybe_unused]] F const& f,
+                          [[maybe_unused]] Merge const& merge) const {
+#if defined(__CUDA_ARCH__)
+    static_assert(Width % 64 == 0 && (Width & (Width - 1)) == 0);
+    auto const lane = threadIdx.x % 32;
+    for (auto row = threadIdx.x / 32; row < count; row += threads / 32) {
+      T of[Width / 32];
+      auto const at = row * Width + lane;
+      for (std::uint32_t k = 0; k < Width / 32; ++k) of[k] = f(at + 32 * k);
+      for (auto half = Width / 64; half > 0; half /= 2) {
+        for (std::uint32_t k = 0; k < half; ++k) of[k] = merge(of[k], of[k + half]);
+      }
+      for (auto half = 16u; half > 0; half /= 2) of[0] = merge(of[0], lanes_above(of[0], half));
+      if (lane == 0) lanes[stride * row] = of[0];
+    }
+    __syncthreads();
+#endif
+  }
+
+  template <class Count, class Keep>
+  PITH_HD std::uint32_t count(Count n, Keep const& keep) const {
+    return compact(n, keep, [](std::uint32_t, std::uint32_t) {});
+  }
+
+  /// A warp takes rows of 32 neighbours. A place is behind those of the warps before, the rows before and lower lanes.
+  template <class Count, class Keep, class Emit>
+  PITH_HD std::uint32_t compact([[maybe_unused]] Count n, [[maybe_unused]] Keep const& keep,
+                                [[maybe_unused]] Emit const& emit) const {
+    std::uint32_t kept = 0;
+#if defined(__CUDA_ARCH__)
+    auto const lane = threadIdx.x % 32, begin = threadIdx.x / 32 * 32 * rows + lane;
+    for (std::uint32_t first = 0; first < n; first += rows * threads) {
+      auto const votes = poll(first + begin, n, keep);
+      auto const warps = sums_of_warps(votes.kept);
+      votes.emit(first + begin, kept + warps.before, (1u << lane) - 1, emit);
+      kept += warps.all;
+    }
+    __syncthreads();
+#endif
+    return kept;
+  }
+
+  /// A thread a group.
+  template <std::floating_point A, class Count>
+  PITH_HD void negatives(A const* x, Count n, std::uint8_t* bytes) const {
+    for_each_run(n, is_vector_aligned(x), [=](std::uint32_t i, auto const& run) {
+      bytes[i / group] = negative_byte(run.read(x + i), run.count());
+    });
+  }
+
+  /// A thread a group, of which few are kept.
+  template <std::floating_point A, class Count>
+  PITH_HD std::uint32_t at_least([[maybe_unused]] A const* x, [[maybe_unused]] Count n,
+                                 [[maybe_unused]] bits_of<A> least, [[maybe_unused]] std::uint32_t* to) const {
+    std::uint32_t kept = 0;
+#if defined(__CUDA_ARCH__)
+    auto const well = is_vector_aligned(x);
+    for (std::uint32_t first = 0; first < n; first += group * threads) {
+      auto const i = first + std::uint32_t{group} * threadIdx.x;
+      auto reach = i < n ? reaching(x + i, n - i, least, well) : 0;
+      auto const lanes = sums_of_lanes(static_cast<std::uint32_t>(__popc(reach)));
+      auto const warps = sums_of_warps(lanes.all);
+      for (auto place = kept + warps.before + lanes.before; reach != 0; reach &= reach - 1) {
+        to[place++] = i + static_cast<std::uint32_t>(__ffs(reach)) - 1;
+      }
+      kept += warps.all;
+    }
+    __syncthreads();
+#endif
+    return kept;
+  }
+
+  PITH_HD void tally(std::uint32_t* bins, std::uint32_t i, bool holds) const {
+    if (holds) add(bins + i, 1);
+  }
+  PITH_HD std::uint32_t add([[maybe_unused]] std::uint32_t* word, [[maybe_unused]] std::uint32_t amount) const {
+#if defined(__CUDA_ARCH__)
+    return atomicAdd(word, amount);
+#else
+    return 0;
+#endif
+  }
+
+  /// One thread arrives for all: what they wrote before the barrier goes with its fence.
+  PITH_HD bool is_last([[maybe_unused]] std::uint32_t* arrived, [[maybe_unused]] std::uint32_t blocks) const {
+#if defined(__CUDA_ARCH__)
+    __shared__ bool last;
+    __syncthreads();
+    if (threadIdx.x == 0) last = arrives_last(arrived, blocks);
+    __syncthreads();
+    return last;
+#else
+    return false;
+#endif
+  }
+
+ private:
+  /// The elements of a thread that are looked at before its block waits: loads that go on side by side.
+  static constexpr std::uint32_t rows = 8;
+
+#if defined(__CUDA_ARCH__)
+  /// The value of the lane so far above.
+  template <class T>
+  __device__ static T lanes_above(T value, std::uint32_t distance) {
+    static_assert(sizeof(T) % sizeof(std::uint32_t) == 0);
+    std::uint32_t words[sizeof(T) / sizeof(std::uint32_t)];
+    __builtin_memcpy(words, &value, sizeof(T));
+    for (auto& word : words) word = __shfl_down_sync(0xffffffffu, word, distance);
+    __builtin_memcpy(&value, words, sizeof(T));
+    return value;
+  }
+
+  struct sums {
+    std::uint32_t before, all;
+  };
+  /// Of what warps have, each its own: that of the warps before, and that of all.
+  __device__ static sums sums_of_warps(std::uint32_t own) {
+    __shared__ std::uint32_t of_warp[threads / 32];
+    auto const warp = threadIdx.x / 32;
+    if (threadIdx.x % 32 == 0) of_warp[warp] = own;
+    __syncthreads();
+    auto found = sums();
+    for (std::uint32_t w = 0; w < threads / 32; ++w) {
+      if (w < warp) found.before += of_warp[w];
+      found.all += of_warp[w];
+    }
+    __syncthreads();
+    return found;
+  }
+  /// The sum over the lower lanes of a warp, and over all of them. A user may have put CUB into another namespace.
+  __device__ static sums sums_of_lanes(std::uint32_t own) {
+    using scan = CUB_NS_QUALIFIER::WarpScan<std::uint32_t>;
+    __shared__ scan::TempStorage of_warp[threads / 32];
+    auto found = sums();
+    scan(of_warp[threadIdx.x / 32]).ExclusiveSum(own, found.before, found.all);
+    return found;
+  }
+
+  /// Which of a group's values, or of so many that are left, have at least these bits.
+  template <class A>
+  __device__ static std::uint32_t reaching(A const* p, std::uint32_t left, bits_of<A> least, bool well) {
+    if (well && left >= group) return reaching(aligned_group(), p, least);
+    return reaching(loose_group{left < group ? left : std::uint32_t{group}}, p, least);
+  }
+  template <class Run, class A>
+  __device__ static std::uint32_t reaching(Run const& run, A const* p, bits_of<A> least) {
+    auto const own = run.read(p);
+    std::uint32_t reach = 0;
+    for (std::uint32_t i = 0; i < group; ++i) {
+      if (i < run.count() && magnitude_bits(own[i]) >= least) reach |= 1u << i;
+    }
+    return reach;
+  }
+
+  /// Which of a warp's elements are kept, a word a row.
+  struct ballot {
+    std::uint32_t row[rows], kept;
+
+    /// `lower` are the lanes below; a thread's elements begin at i, a warp's places at `place`.
+    template <class Emit>
+    __device__ void emit(std::uint32_t i, std::uint32_t place, std::uint32_t lower, Emit const& to) const {
+      for (std::uint32_t r = 0; r < rows; ++r, i += 32) {
+        if (row[r] & (lower + 1)) to(i, place + __popc(row[r] & lower));
+        place += __popc(row[r]);
+      }
+    }
+  };
+
+  template <class Count, class Keep>
+  __device__ static ballot poll(std::uint32_t i, Count n, Keep const& keep) {
+    auto votes = ballot();
+    for (std::uint32_t r = 0; r < rows; ++r, i += 32) {
+      votes.row[r] = __ballot_sync(0xffffffffu, i < n && keep(i));
+      votes.kept += __popc(votes.row[r]);
+    }
+    return votes;
+  }
+#endif
+};
+
+static_assert(team<cuda_team>);
+
+}  // namespace pith::inline v0::detail
+
+#undef PITH_CUDA_ROLLED

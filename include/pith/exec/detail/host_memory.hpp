@@ -1,0 +1,32 @@
+// pith/exec/detail/host_memory.hpp — the memory of executors that run on the host: what they do with it, they do at once.
+#pragma once
+
+#include <pith/core/span.hpp>
+#include <pith/core/workspace.hpp>
+
+#include <cstddef>
+#include <cstring>
+#include <new>
+
+namespace pith::inline v0::detail {
+
+struct host_memory {
+  using space = host_space;
+
+  void copy(void* to, void const* from, std::size_t bytes) const {
+    if (bytes > 0) std::memmove(to, from, bytes);
+  }
+  void fill(void* to, std::byte value, std::size_t bytes) const {
+    if (bytes > 0) std::memset(to, std::to_integer<int>(value), bytes);
+  }
+  void upload(void* to, void const* from, std::size_t bytes) const { copy(to, from, bytes); }
+  void download(void* to, void const* from, std::size_t bytes) const { copy(to, from, bytes); }
+  void wait() const {}
+
+  void* allocate(std::size_t bytes) const { return ::operator new(bytes, std::align_val_t(scratch_alignment)); }
+  void deallocate(void* memory, std::size_t) const noexcept {
+    ::operator delete(memory, std::align_val_t(scratch_alignment));
+  }
+};
+
+}  // namespace pith::inline v0::detail

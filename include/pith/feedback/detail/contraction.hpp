@@ -1,0 +1,28 @@
+// pith/feedback/detail/contraction.hpp — whether what is not sent can grow without bound.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/codec.hpp>
+#include <pith/core/error.hpp>
+
+#include <stdexcept>
+
+namespace pith::inline v0::detail {
+
+/// It promises to contract, perhaps, or will be asked.
+template <class C>
+concept may_contract = contractive<C> || unbiased<C> || absolute<C> || erased<C>;
+
+/// delta and omega depend on the shape, so whether they suffice is a question for run time. `or_else`: another remedy.
+template <class C>
+void require_contraction(char const* who, C const& codec, shape const& dims, char const* or_else = "") {
+  auto const is = capabilities_of(codec, dims);
+  if (dims.n == 0 || is.error_bound || is_lossless(codec, dims)) return;
+  auto const delta = is.contraction();
+  if (delta && *delta > 0) return;
+  throw std::invalid_argument(sentence(who, ": ", codec.name(), " must have delta above 0 at n = ", dims.n, ", got ",
+                                       delta ? text(*delta) : "none", ": wrap its unbiased stage in damped(s)",
+                                       or_else));
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,34 @@
+// pith/feedback/detail/fusing.hpp — whether a codec and a feedback policy are one pass.
+#pragma once
+
+#include <pith/codec/detail/source.hpp>
+#include <pith/codec/rounds.hpp>
+#include <pith/feedback/feedback.hpp>
+
+namespace pith::inline v0::detail {
+
+template <class F, class In, class E>
+inline constexpr bool has_sources = requires(F const& f, values_on<E, In const> g, local_of<F, In, E>& l) {
+  f.template source<In, E>(g, l);
+};
+
+/// The codec is an engine that takes p from the policy's source and tells it what was sent, in one pass.
+template <class C, class F, class In, class E>
+inline constexpr bool fuses_feedback = false;
+template <class C, class F, class In, class E>
+  requires has_sources<F, In, E>
+inline constexpr bool fuses_feedback<C, F, In, E> =
+    encodes_from<C, accum<In>, E, typename feedback_source<F, In, E>::type> ||
+    encodes_payload_from<C, accum<In>, E, typename feedback_source<F, In, E>::type>;
+
+/// So it is in the rounds of a collective: what it sent is the mean that it gives to a sink.
+template <class F, class In, class E>
+using feedback_sink = unsent_and_sent_sink<typename feedback_source<F, In, E>::type, In>;
+template <class C, class F, class In, class E>
+inline constexpr bool exchanges_feedback = false;
+template <class C, class F, class In, class E>
+  requires(fuses_feedback<C, F, In, E> && !has_after_exchange<F, In, E>)
+inline constexpr bool exchanges_feedback<C, F, In, E> =
+    exchanges_from<C, accum<In>, E, typename feedback_source<F, In, E>::type, feedback_sink<F, In, E>>;
+
+}  // namespace pith::inline v0::detail

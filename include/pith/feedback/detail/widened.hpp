@@ -1,0 +1,32 @@
+// pith/feedback/detail/widened.hpp — a tensor of half precision as one of floats, which residuals are, and back.
+#pragma once
+
+#include <pith/codec/stage.hpp>
+#include <pith/core/detail/convert.hpp>
+#include <pith/core/workspace.hpp>
+
+#include <concepts>
+#include <cstddef>
+
+namespace pith::inline v0::detail {
+
+/// x itself where its type is wide enough for sums, else scratch.
+template <class In, class E>
+values_on<E, accum<In>> widened(values_on<E, In> x, workspace_on<E>& ws) {
+  if constexpr (std::same_as<In, accum<In>>) {
+    return x;
+  } else {
+    return ws.template take<accum<In>>(x.capacity);
+  }
+}
+template <class In>
+std::size_t wide_bytes(shape const& dims) {
+  return std::same_as<In, accum<In>> ? 0 : scratch_for<accum<In>>(dims.n);
+}
+template <class In, class E>
+void narrow(E const& exec, values_on<E, accum<In>> y, values_on<E, In> x) {
+  if (static_cast<void const*>(y.data) == x.data) return;
+  exec.for_each_index(x.capacity, convert<In, accum<In>>{y.data, x.data});
+}
+
+}  // namespace pith::inline v0::detail

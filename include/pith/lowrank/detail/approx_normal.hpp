@@ -1,0 +1,82 @@
+// pith/lowrank/detail/approx_normal.hpp — bell-shaped random numbers, and thin matrices drawn from them.
+#pragma once
+
+#include <pith/core/call.hpp>
+#include <pith/core/detail/summation.hpp>
+#include <pith/core/element.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// A bell-shaped draw of mean 0 and variance 1: eight uniform ones added, exact integers, so equal on every machine.
+template <class A>
+struct approx_normal {
+  /// 2^17 times the standard deviation of the sum of eight uniform draws from 0 .. 65535.
+  PITH_HD static A of(std::int32_t sum) {
+    return static_cast<A>(2 * sum - 8 * 65535) * static_cast<A>(0x1.3988e1409212ep-17);  // 1 / (2 65536 sqrt(8 / 12))
+  }
+  PITH_HD static A at(draws const& random, std::uint64_t i) {
+    auto const block = random(i);
+    std::int32_t sum = 0;
+    for (unsigned lane = 0; lane < 8; ++lane) sum += block.lane(lane);
+    return of(sum);
+  }
+};
+
+/// to[i] = the bell's draw i.
+template <class A>
+struct draw_bell {
+  static constexpr std::uint32_t span = 512;
+  using memory = fast_array<std::uint16_t, 8 * span>;
+  draws random;
+  A* to;
+  std::uint64_t n;
+
+  PITH_HD std::uint64_t blocks() const { return (n + span - 1) / span; }
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
+    auto const first = block * span;
+    auto const count = static_cast<std::uint32_t>(n - first < span ? n - first : span);
+    auto* const random_bits = fast.data();
+    auto* const out = to + first;
+    team.random(random, first, count, random_bits);
+    team.for_each(count, [=](std::uint32_t i) {
+      std::int32_t sum = 0;
+      for (std::uint32_t lane = 0; lane < 8; ++lane) sum += random_bits[8 * i + lane];
+      out[i] = approx_normal<A>::of(sum);
+    });
+  }
+};
+
+/// Draws column c of Q again if it is zero or not finite.
+template <class A>
+struct renew_column {
+  static constexpr std::uint32_t lanes = 256;
+  using memory = fast_array<double, lanes>;
+  draws random;
+  A* q;
+  std::uint64_t columns, rank;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t c) const {
+    auto* const largest = fast.data();
+    auto const self = *this;
+    team.for_each(constant<lanes>(), [=](std::uint32_t i) {
+      largest[i] = 0;
+      for (std::uint64_t j = i; j < self.columns; j += lanes) {
+        largest[i] = larger()(largest[i], static_cast<double>(magnitude(self.q[j * self.rank + c])));
+      }
+    });
+    merge_lanes(team, largest, constant<lanes>(), larger());
+    team.for_each(constant<lanes>(), [=](std::uint32_t i) {
+      if (*largest > 0 && is_finite(*largest)) return;
+      for (std::uint64_t j = i; j < self.columns; j += lanes) {
+        self.q[j * self.rank + c] = approx_normal<A>::at(self.random, j * self.rank + c);
+      }
+    });
+  }
+};
+
+}  // namespace pith::inline v0::detail

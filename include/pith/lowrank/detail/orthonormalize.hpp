@@ -1,0 +1,240 @@
+// pith/lowrank/detail/orthonormalize.hpp — orthonormal columns of a thin matrix, safe on dependent and zero columns.
+#pragma once
+
+#include <pith/core/detail/summation.hpp>
+#include <pith/core/executor.hpp>
+#include <pith/lowrank/detail/exact_product.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// The part of a column's square that may be a rounding error, with room for the sums.
+template <class A>
+inline constexpr double rounding_part = sizeof(A) == 8 ? 1e-26 : 1e-10;
+
+/// 1 / sqrt(after), or zero where all but a rounding error of the column was taken away. NaN for what is not finite.
+template <class A>
+PITH_HD inline double inverse_length(double before, double after) {
+  if (after <= rounding_part<A> * finite_or_nan(before)) return 0;  // also for two zeros
+  return 1 / sqrt(finite_or_nan(after));
+}
+
+/// Products of columns of P, a part for each `span` rows: partial[part rank^2 + a rank + c] = p_a . p_c for a <= c.
+template <class A>
+struct column_products {
+  static constexpr std::uint32_t span = 128;
+  struct memory {};
+
+  A const* p;
+  double* partial;
+  std::uint64_t rows, rank;
+
+  PITH_HD static constexpr std::uint64_t parts(std::uint64_t rows) { return (rows + span - 1) / span; }
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory&, std::uint64_t part) const {
+    auto const self = *this;
+    auto const first = part * span, last = rows - first < span ? rows : first + span;
+    team.for_each(static_cast<std::uint32_t>(rank * rank), [=](std::uint32_t i) {
+      auto const a = i / self.rank, c = i % self.rank;
+      if (a > c) return;
+      double sum = 0;
+      for (auto row = first; row < last; ++row) {
+        auto const* const at = self.p + row * self.rank;
+        sum = add_product<A>(sum, static_cast<double>(at[a]), static_cast<double>(at[c]));
+      }
+      self.partial[part * self.rank * self.rank + i] = sum;
+    });
+  }
+};
+
+/// From the parts of G = P^T P, the upper triangular T with (P T)^T P T = I: G = R^T R, T = R^-1. A column of P that
+/// depends on those before it has a zero column in T. The upper bits of T, then the lower ones.
+template <class A>
+struct triangle_of_products {
+  struct memory {};
+
+  double* partial;
+  double* inverse;  ///< rank values: 1 / r_cc
+  double* t;
+  std::uint64_t parts, rank;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory&, std::uint64_t) const {
+    auto const self = *this;
+    auto const size = static_cast<std::uint32_t>(rank), square = size * size;
+    auto* const lengths = t;
+    team.for_each(square, [=](std::uint32_t i) {
+      for (std::uint64_t k = 1; k < self.parts; ++k) self.partial[i] += self.partial[k * square + i];
+    });
+    team.for_each(size, [=](std::uint32_t c) { lengths[c] = self.partial[c * size + c]; });
+    for (std::uint32_t a = 0; a < size; ++a) eliminate(team, a, size, lengths);
+    team.for_each(size, [=](std::uint32_t c) { self.invert(c, size); });
+    team.for_each(square, [=](std::uint32_t i) {
+      if (i / size > i % size) return;
+      auto const upper = upper_bits(self.t[i]);
+      self.t[square + i] = self.t[i] - upper;
+      self.t[i] = upper;
+    });
+  }
+
+ private:
+  /// Row a of R, and what it takes from the products behind it.
+  template <class Team>
+  PITH_HD void eliminate(Team const& team, std::uint32_t a, std::uint32_t size, double const* lengths) const {
+    auto* const r = partial;
+    auto* const over = inverse;
+    team.for_each(1u, [=](std::uint32_t) { over[a] = inverse_length<A>(lengths[a], r[a * size + a]); });
+    team.for_each(size - a - 1, [=](std::uint32_t i) { r[a * size + a + 1 + i] *= over[a]; });
+    auto const left = size - a - 1;
+    team.for_each(left * left, [=](std::uint32_t i) {
+      auto const b = a + 1 + i / left, c = a + 1 + i % left;
+      if (b <= c) r[b * size + c] = add_product<double>(r[b * size + c], -r[a * size + b], r[a * size + c]);
+    });
+  }
+
+  /// Column c of R^-1.
+  PITH_HD void invert(std::uint32_t c, std::uint32_t size) const {
+    t[c * size + c] = inverse[c];
+    for (std::uint32_t a = c; a-- > 0;) {
+      double sum = 0;
+      for (auto b = a + 1; b <= c; ++b) sum = add_product<double>(sum, partial[a * size + b], t[b * size + c]);
+      t[a * size + c] = -inverse[a] * sum;
+    }
+  }
+};
+
+/// P = P T, `span` rows in a block.
+template <class A>
+struct times_triangle {
+  static constexpr std::uint32_t span = 128;
+  struct memory {};
+
+  A* p;
+  double const* t;
+  std::uint64_t rows, rank;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory&, std::uint64_t block) const {
+    auto const self = *this;
+    auto const first = block * span;
+    auto const count = static_cast<std::uint32_t>(rows - first < span ? rows - first : span);
+    team.for_each(count, [=](std::uint32_t i) { self.multiply(self.p + (first + i) * self.rank); });
+  }
+
+ private:
+  /// From the last column to the first, each of which needs only those before it.
+  PITH_HD void multiply(A* row) const {
+    auto const* const low = t + rank * rank;
+    for (auto c = rank; c-- > 0;) {
+      double sum = 0;
+      for (std::uint64_t a = 0; a <= c; ++a) {
+        auto const value = static_cast<double>(row[a]);
+        sum = sum + value * t[a * rank + c] + value * low[a * rank + c];
+      }
+      row[c] = static_cast<A>(sum);
+    }
+  }
+};
+
+/// Gram-Schmidt, twice, by one block: what doubles need, since a product of two columns is rounded to half their bits.
+struct gram_schmidt {
+  static constexpr std::uint32_t lanes = 256;
+  struct memory {
+    fast_array<double, lanes> sum;
+    fast_array<double, 1> before;
+  };
+
+  double* p;
+  std::uint64_t rows, rank;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
+    auto* const sum = fast.sum.data();
+    auto* const before = fast.before.data();
+    for (std::uint64_t c = 0; c < rank; ++c) {
+      multiply(team, sum, c, c);
+      team.for_each(1u, [=](std::uint32_t) { *before = *sum; });
+      for (int pass = 0; pass < 2; ++pass) {
+        for (std::uint64_t a = 0; a < c; ++a) subtract(team, sum, a, c);
+      }
+      multiply(team, sum, c, c);
+      scale(team, before, sum, c);
+    }
+  }
+
+ private:
+  template <class Team, class F>
+  PITH_HD void for_each_row(Team const& team, F const& f) const {
+    auto const end = rows;
+    team.for_each(constant<lanes>(), [=](std::uint32_t i) {
+      for (std::uint64_t row = i; row < end; row += lanes) f(row);
+    });
+  }
+  /// *sum = p_a . p_c.
+  template <class Team>
+  PITH_HD void multiply(Team const& team, double* sum, std::uint64_t a, std::uint64_t c) const {
+    auto const self = *this;
+    team.for_each(constant<lanes>(), [=](std::uint32_t i) {
+      sum[i] = 0;
+      for (std::uint64_t row = i; row < self.rows; row += lanes) {
+        auto const* const at = self.p + row * self.rank;
+        sum[i] = add_product<double>(sum[i], at[a], at[c]);
+      }
+    });
+    merge_lanes(team, sum, constant<lanes>(), plus());
+  }
+  /// p_c -= (p_a . p_c) p_a.
+  template <class Team>
+  PITH_HD void subtract(Team const& team, double* sum, std::uint64_t a, std::uint64_t c) const {
+    auto const self = *this;
+    multiply(team, sum, a, c);
+    for_each_row(team, [=](std::uint64_t row) {
+      auto* const at = self.p + row * self.rank;
+      at[c] = add_product<double>(at[c], -*sum, at[a]);
+    });
+  }
+  template <class Team>
+  PITH_HD void scale(Team const& team, double const* before, double const* after, std::uint64_t c) const {
+    auto const self = *this;
+    for_each_row(team,
+                 [=](std::uint64_t row) { self.p[row * self.rank + c] *= inverse_length<double>(*before, *after); });
+  }
+};
+
+constexpr std::size_t orthonormalize_scratch_bytes(std::uint64_t rows, std::uint64_t rank) {
+  return scratch_for<double>(column_products<float>::parts(rows) * rank * rank) + scratch_for<double>(rank) +
+         scratch_for<double>(2 * rank * rank);
+}
+
+/// P = P T, orthonormal but for rounding errors of P's columns that the products magnify.
+template <executor E>
+void orthonormalize_once(E const& exec, float* p, std::uint64_t rows, std::uint64_t rank, workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  auto const parts = column_products<float>::parts(rows);
+  auto* const partial = ws.template take<double>(parts * rank * rank).data;
+  auto* const inverse = ws.template take<double>(rank).data;
+  auto* const t = ws.template take<double>(2 * rank * rank).data;
+  exec.for_each_block(parts, column_products<float>{p, partial, rows, rank});
+  exec.for_each_block(1, triangle_of_products<float>{partial, inverse, t, parts, rank});
+  exec.for_each_block(parts, times_triangle<float>{p, t, rows, rank});
+}
+
+/// Makes the columns of P (rows x rank, row by row) orthonormal. A column that depends on those before it becomes zero;
+/// NaN spreads. Nothing is read on the host, and the bits are the same everywhere.
+///
+/// Products of two floats are exact in double, so that P^T P says what depends on what, and a triangle does the rest
+/// (Cholesky-QR); once more takes away what was magnified.
+template <executor E>
+void orthonormalize(E const& exec, float* p, std::uint64_t rows, std::uint64_t rank, workspace_on<E>& ws) {
+  for (int pass = 0; pass < 2; ++pass) orthonormalize_once(exec, p, rows, rank, ws);
+}
+template <executor E>
+void orthonormalize(E const& exec, double* p, std::uint64_t rows, std::uint64_t rank, workspace_on<E>&) {
+  exec.for_each_block(1, gram_schmidt{p, rows, rank});
+}
+
+}  // namespace pith::inline v0::detail

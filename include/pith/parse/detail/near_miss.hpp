@@ -1,0 +1,74 @@
+// pith/parse/detail/near_miss.hpp — the word that a misspelt one was meant for.
+#pragma once
+
+#include <pith/core/error.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0::detail {
+
+/// The letters and digits of a word, in lower case: "Top-K" is "topk".
+inline std::string plain_letters(std::string_view word) {
+  auto plain = std::string();
+  for (auto const letter : word) {
+    auto const c = static_cast<unsigned char>(letter);
+    if (std::isalnum(c) != 0) plain += static_cast<char>(std::tolower(c));
+  }
+  return plain;
+}
+
+/// How many letters must be put in, taken out or replaced to make one word of the other (Levenshtein).
+inline std::size_t edits(std::string_view from, std::string_view to) {
+  auto row = std::vector<std::size_t>(to.size() + 1);
+  for (std::size_t j = 0; j <= to.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= from.size(); ++i) {
+    auto diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= to.size(); ++j) {
+      auto const replaced = diagonal + (from[i - 1] != to[j - 1]);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row.back();
+}
+
+/// The name at the beginning of "qsgd<Bits>" or "ef(c)".
+constexpr std::string_view name_of(std::string_view form) { return form.substr(0, form.find_first_of("<(|")); }
+
+/// "; did you mean top_k?" of the name in the lists that is fewest edits away, at most a third of its letters; else ".".
+template <class... Forms>
+std::string proposal(std::string_view word, Forms const&... lists) {
+  auto const meant = plain_letters(word);
+  auto best = std::string_view();
+  auto fewest = meant.size() + 1;
+  auto const consider = [&](std::string_view name) {
+    auto const plain = plain_letters(name);
+    auto const count = edits(meant, plain);
+    if (name != word && 3 * count <= plain.size() && count < fewest) best = name, fewest = count;
+  };
+  auto const consider_all = [&](auto const& forms) {
+    for (std::string_view const form : forms) consider(name_of(form));
+  };
+  (consider_all(lists), ...);
+  return best.empty() ? "." : text("; did you mean ", best, "?");
+}
+
+/// "identity, cast<half>, ... and damped(stage)".
+template <class Forms>
+std::string listed(Forms const& forms) {
+  auto all = std::string();
+  auto left = std::size(forms);
+  for (std::string_view const form : forms) {
+    all += form;
+    if (--left > 0) all += left == 1 ? " and " : ", ";
+  }
+  return all;
+}
+
+}  // namespace pith::inline v0::detail

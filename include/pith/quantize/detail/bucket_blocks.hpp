@@ -1,0 +1,94 @@
+// pith/quantize/detail/bucket_blocks.hpp — which elements, of which buckets, a block of work holds.
+#pragma once
+
+#include <pith/core/detail/summation.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// Elements [first, first + count) of a tensor; they begin bucket `bucket`, and `width` of them share a scale.
+struct bucket_run {
+  std::uint64_t first, bucket;
+  std::uint32_t count, width;
+};
+
+/// A tensor of n elements, in buckets, cut into blocks of at most `span`: of whole buckets, or of one bucket's parts.
+struct bucket_blocks {
+  std::uint64_t n, bucket;
+  std::uint32_t span;
+
+  PITH_HD constexpr std::uint64_t buckets() const { return n == 0 ? 0 : (n - 1) / bucket + 1; }
+
+  /// Whether a block holds whole buckets.
+  PITH_HD constexpr bool are_small() const { return bucket <= span; }
+
+  PITH_HD constexpr std::uint64_t count() const {
+    if (n == 0) return 0;
+    return are_small() ? (n - 1) / whole() + 1 : n / bucket * parts() + (n % bucket + span - 1) / span;
+  }
+
+  PITH_HD constexpr bucket_run at(std::uint64_t block) const {
+    if (are_small()) {
+      auto const first = block * whole();
+      return {first, first / bucket, least(n - first, whole()), static_cast<std::uint32_t>(bucket)};
+    }
+    auto const b = block / parts(), inside = block % parts() * span;
+    auto const width = n - b * bucket < bucket ? n - b * bucket : bucket;
+    auto const size = least(width - inside, span);
+    return {b * bucket + inside, b, size, size};
+  }
+
+  /// Whether no block cuts a tile of so many elements.
+  constexpr bool hold(std::uint32_t tile_size) const {
+    auto const step = are_small() ? whole() : bucket;
+    return span % tile_size == 0 && (n <= step || step % tile_size == 0);
+  }
+
+  /// The tiles by which the statistic of a bucket is measured.
+  PITH_HD constexpr std::uint64_t tiles() const { return (bucket + tile - 1) / tile; }
+
+  PITH_HD constexpr bucket_run tile_at(std::uint64_t t) const {
+    auto const b = t / tiles(), inside = t % tiles() * tile;
+    auto const width = n - b * bucket < bucket ? n - b * bucket : bucket;
+    auto const size = inside < width ? least(width - inside, tile) : 0;
+    return {b * bucket + inside, b, size, size};
+  }
+
+  PITH_HD constexpr std::uint64_t width(std::uint64_t b) const {
+    return n - b * bucket < bucket ? n - b * bucket : bucket;
+  }
+
+ private:
+  PITH_HD constexpr std::uint64_t whole() const { return span / bucket * bucket; }
+  PITH_HD constexpr std::uint64_t parts() const { return (bucket + span - 1) / span; }
+  PITH_HD static constexpr std::uint32_t least(std::uint64_t a, std::uint64_t b) {
+    return static_cast<std::uint32_t>(a < b ? a : b);
+  }
+};
+
+/// A loop's rows, where the compiler is to know their width; a bucket is one of them or more.
+inline constexpr std::uint32_t loop_row = 64;
+
+/// Whether loops over a run may have such rows: whole blocks have a power of two of elements, and so do their buckets.
+PITH_HD constexpr bool has_loop_rows(bucket_run const& run, std::uint32_t span) {
+  return run.count == span && run.width % loop_row == 0;
+}
+
+/// log2 of the rows of a bucket.
+PITH_HD constexpr int rows_shift(std::uint32_t width, std::uint32_t row) {
+  int shift = 0;
+  while (row << shift < width) ++shift;
+  return shift;
+}
+
+/// The elements that share a scale in a tensor of n; a bucket of 0 is the whole tensor.
+PITH_HD constexpr std::uint64_t bucket_in(std::uint64_t n, std::uint64_t bucket) {
+  return bucket == 0 || bucket > n ? n : bucket;
+}
+
+PITH_HD constexpr bucket_blocks blocks_of(std::uint64_t n, std::uint64_t bucket, std::uint32_t span) {
+  return {n, n == 0 ? 1 : bucket_in(n, bucket), span};
+}
+
+}  // namespace pith::inline v0::detail

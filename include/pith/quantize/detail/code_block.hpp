@@ -1,0 +1,118 @@
+// pith/quantize/detail/code_block.hpp — what encoding a block writes: symbols, scales, and what a source hears of them.
+#pragma once
+
+#include <pith/core/call.hpp>
+#include <pith/core/detail/pack.hpp>
+#include <pith/core/team.hpp>
+#include <pith/quantize/detail/bucket_blocks.hpp>
+#include <pith/quantize/quantizer_rule.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// A rule's merge as a function object.
+template <class Rule>
+struct merged {
+  Rule rule;
+  template <class T>
+  PITH_HD T operator()(T const& a, T const& b) const {
+    return rule.merge(a, b);
+  }
+};
+
+/// What encoding writes.
+template <class Rule, class A>
+struct quantized {
+  Rule rule;
+  bucket_blocks over;
+  std::uint8_t* bytes;
+  scale_of<Rule, A>* scales;
+};
+
+/// A block's fast memory.
+template <class Rule, class A, std::uint32_t Span>
+struct quantizer_memory {
+  fast_array<A, Span> room;
+  fast_array<symbol_word<Rule::bits>, sign_only<Rule> ? 1 : Span> symbols;
+  fast_array<std::uint16_t, Rule::draws ? Span : 1> random;
+  fast_array<refined_of<Rule, A>, Span / group> refined;
+  fast_array<scale_of<Rule, A>, Span / group> scales;
+  fast_array<statistic_of<Rule, A>, Span> lanes;  // a row of 2^k + 8 values is merged in 2^k lanes
+};
+
+/// Symbols of a block whose scales are known, and the values that they stand for if the source keeps what was sent: by
+/// one thread from the reading of a group to the writing of its symbols. `width` elements share a scale.
+template <bool Packs, bool Keeps, class Rule, class Team, class Memory, class A>
+PITH_HD void code_groups(quantized<Rule, A> const& to, draws const& random, Team const& team, Memory& fast,
+                         std::uint64_t first, A const* p, std::uint32_t count, std::uint32_t width) {
+  constexpr std::size_t packed = Rule::bits;
+  auto* const bytes = to.bytes + first / group * packed;
+  auto* const sent = fast.room.data();
+  auto const* const scales = fast.scales.data();
+  auto const* const refined = fast.refined.data();
+  auto const rule = to.rule;
+  team.for_each_run(
+      count, is_vector_aligned(p) && lie_well_packed<packed>(bytes), [=](std::uint32_t i, auto const& run) {
+        auto const x = run.read(p + i);
+        auto const j = i / width;
+        auto const scale = refined[j];
+        auto random_bits = random_block();
+        if constexpr (Rule::draws) random_bits = random((first + i) / group);
+        symbol_word<Rule::bits> symbols[group] = {};
+        for (unsigned lane = 0; lane < group; ++lane) {
+          if (lane < run.count())
+            symbols[lane] = static_cast<symbol_word<Rule::bits>>(rule.code(x[lane], scale, random_bits.lane(lane)));
+        }
+        if constexpr (Packs) run.template pack<Rule::bits>(symbols, bytes + i / group * packed);
+        if constexpr (Keeps)
+          run.write(sent + i, [&](std::uint32_t lane) { return rule.value(symbols[lane], scales[j]); });
+      });
+}
+
+/// The same in passes over the block, each of which a compiler turns into vector instructions. Loops have rows of
+/// `width`, of which 2^shift share a scale.
+template <bool Packs, bool Keeps, class Rule, class Team, class Memory, class A, class Count, class Width>
+PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team const& team, Memory& fast,
+                         std::uint64_t first, A const* p, Count count, Width width, int shift) {
+  auto* const symbols = fast.symbols.data();
+  auto const* const scales = fast.scales.data();
+  auto const rule = to.rule;
+  if constexpr (sign_only<Rule>) {
+    if constexpr (Packs) team.negatives(p, count, to.bytes + first / group);
+  } else {
+    auto* const random_bits = fast.random.data();
+    auto const* const refined = fast.refined.data();
+    if constexpr (Rule::draws)
+      team.random(random, first / group, static_cast<std::uint32_t>(groups(count)), random_bits);
+    team.for_each_in(count, width, [=](std::uint32_t j) {
+      auto const scale = refined[j >> shift];
+      return [=](std::uint32_t i) {
+        symbols[i] = static_cast<symbol_word<Rule::bits>>(rule.code(p[i], scale, Rule::draws ? random_bits[i] : 0));
+      };
+    });
+    if constexpr (Packs) pack_symbols<Rule::bits>(team, symbols, count, to.bytes + first / group * Rule::bits);
+  }
+  if constexpr (Keeps) {
+    auto* const sent = fast.room.data();
+    team.for_each_in(count, width, [=](std::uint32_t j) {
+      auto const scale = scales[j >> shift];
+      return [=](std::uint32_t i) { sent[i] = rule.value(sign_only<Rule> ? p[i] < 0 : symbols[i], scale); };
+    });
+  }
+}
+
+/// Symbols of a block whose scales are known: coded, packed unless they are already, and told to the source as the
+/// values they stand for. `width` elements share a scale, and `row` of them a loop.
+template <bool Packs, class Rule, class Source, class Team, class Memory, class A, class Count, class Row>
+PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,
+                        Memory& fast, std::uint64_t first, A const* p, Count count, std::uint32_t width, Row row) {
+  if constexpr (Team::by_groups && !sign_only<Rule>) {
+    code_groups<Packs, Source::keeps>(to, random, team, fast, first, p, count, width);
+  } else {
+    code_passes<Packs, Source::keeps>(to, random, team, fast, first, p, count, row, rows_shift(width, row));
+  }
+  if constexpr (Source::keeps) from.keep(team, first, count, fast.room.data());
+}
+
+}  // namespace pith::inline v0::detail

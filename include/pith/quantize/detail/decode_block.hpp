@@ -1,0 +1,183 @@
+// pith/quantize/detail/decode_block.hpp — the values of a block from the symbols and scales of one or more ranks.
+#pragma once
+
+#include <pith/core/detail/pack.hpp>
+#include <pith/core/team.hpp>
+#include <pith/quantize/detail/bucket_blocks.hpp>
+#include <pith/quantize/quantizer_rule.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// What decoding reads: the symbols and scales of `ranks` payloads, `stride` bytes apart.
+template <class Rule, class A>
+struct parts_of {
+  Rule rule;
+  bucket_blocks over;
+  std::uint8_t const* bytes;
+  scale_of<Rule, A> const* scales;
+  std::size_t stride;
+  unsigned ranks;
+
+  PITH_HD std::uint8_t const* bytes_of(unsigned rank) const { return bytes + rank * stride; }
+  PITH_HD scale_of<Rule, A> const* scales_of([[maybe_unused]] unsigned rank) const {
+    if constexpr (!measures<Rule, A>) return nullptr;
+    return reinterpret_cast<scale_of<Rule, A> const*>(reinterpret_cast<std::uint8_t const*>(scales) + rank * stride);
+  }
+
+  /// Whether the symbols of groups from element `first` on lie well in each payload.
+  PITH_HD bool lie_well_from(std::uint64_t first) const {
+    auto const* const p = bytes + first / group * Rule::bits;
+    return lie_well_packed<Rule::bits>(p) && (ranks == 1 || lie_well_packed<Rule::bits>(p + stride));
+  }
+
+  /// sum[i] = what the ranks sent of group g, in bucket b, each value rounded as the sink says, added in order.
+  template <class Sink, class Run>
+  PITH_HD void sum_group(std::uint64_t g, std::uint64_t b, Run const& run, A* sum) const {
+    for (unsigned i = 0; i < group; ++i) sum[i] = -A{0};  // -0 + v is v, of either sign of zero
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      symbol_word<Rule::bits> symbols[group] = {};
+      auto const scale = scale_at(scales_of(rank), b);
+      run.template unpack<Rule::bits>(bytes_of(rank) + g * Rule::bits, symbols);
+      for (unsigned i = 0; i < group; ++i) sum[i] += Sink::rounded(rule.value(symbols[i], scale));
+    }
+  }
+};
+
+/// x = factor times the sum of the parts' values, in order.
+template <class Rule, class Sink, class A, std::uint32_t Span>
+struct dequantize_block {
+  static constexpr unsigned at_once = 4;  ///< ranks that are added up in registers
+
+  struct memory {
+    fast_array<A, Span> sum;
+    fast_array<symbol_word<Rule::bits>, Rule::bits == 8 ? 1 : at_once * Span> symbols;
+  };
+
+  parts_of<Rule, A> from;
+  Sink to;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
+    auto const run = from.over.at(block);
+    if constexpr (Team::by_groups) {
+      decode_groups(team, fast, run);
+    } else {
+      if constexpr (Team::specializes) {
+        if (run.count == Span && run.width >= Span) {
+          return decode(team, fast, run, constant<Span>(), constant<Span>());
+        }
+        if (has_loop_rows(run, Span)) return decode(team, fast, run, constant<Span>(), constant<loop_row>());
+      }
+      decode(team, fast, run, run.count, run.width);
+    }
+  }
+
+ private:
+  /// By one thread from the reading of a group's symbols to the writing of its values.
+  template <class Team>
+  PITH_HD void decode_groups(Team const& team, memory& fast, bucket_run const& run) const {
+    auto* const sums = fast.sum.data();
+    auto const parts = from;
+    auto const sink = to;
+    auto const own = run;
+    auto well = parts.lie_well_from(run.first);
+    if constexpr (!Sink::takes_blocks) well = well && is_vector_aligned(sink.x + run.first);
+    team.for_each_run(run.count, well, [=](std::uint32_t i, auto const& neighbours) {
+      A sum[group];
+      parts.template sum_group<Sink>((own.first + i) / group, own.bucket + i / own.width, neighbours, sum);
+      if constexpr (Sink::takes_blocks) {
+        neighbours.write(sums + i, [&](std::uint32_t lane) { return sum[lane]; });
+      } else {
+        sink.put_run(own.first + i, neighbours, sum);
+      }
+    });
+    if constexpr (Sink::takes_blocks) to.store(team, run.first, run.count, sums);
+  }
+
+  template <class Team, class Count, class Width>
+  PITH_HD void decode(Team const& team, memory& fast, bucket_run const& run, Count count, Width width) const {
+    if constexpr (Sink::takes_blocks) {
+      sum_up(team, fast, run, count, width, from.ranks);
+      to.store(team, run.first, count, fast.sum.data());
+    } else {
+      auto const sink = to;
+      auto const first = run.first;
+      auto const put = [=](std::uint32_t i, A sum) { sink.put(first + i, sum); };
+      auto const last = from.ranks % at_once == 0 ? at_once : 1;
+      sum_up(team, fast, run, count, width, from.ranks - last);
+      if (last == 1) return add<1>(team, fast, run, count, width, from.ranks - last, put);
+      add<at_once>(team, fast, run, count, width, from.ranks - last, put);
+    }
+  }
+
+  /// The sum of the first `ranks` ranks.
+  template <class Team, class Count, class Width>
+  PITH_HD void sum_up(Team const& team, memory& fast, bucket_run const& run, Count count, Width width,
+                      unsigned ranks) const {
+    auto* const sum = fast.sum.data();
+    auto const hold = [=](std::uint32_t i, A value) { sum[i] = value; };
+    team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, of either sign of zero
+    unsigned rank = 0;
+    for (; rank + at_once <= ranks; rank += at_once) add<at_once>(team, fast, run, count, width, rank, hold);
+    for (; rank < ranks; ++rank) add<1>(team, fast, run, count, width, rank, hold);
+  }
+
+  /// use(i, the sum and what `Ranks` ranks sent), added in order.
+  template <unsigned Ranks, class Team, class Count, class Width, class Use>
+  PITH_HD void add(Team const& team, memory& fast, bucket_run const& run, Count count, Width width, unsigned rank,
+                   Use const& use) const {
+    symbol_word<Rule::bits> const* symbols[Ranks];
+    scale_of<Rule, A> const* scales[Ranks];
+    for (unsigned k = 0; k < Ranks; ++k) {
+      auto const* const bytes = from.bytes_of(rank + k) + run.first / group * Rule::bits;
+      symbols[k] = unpacked_symbols<Rule::bits>(team, bytes, count, fast.symbols.data() + k * Span);
+      scales[k] = from.scales_of(rank + k) + run.bucket;
+    }
+    auto const* const before = fast.sum.data();
+    auto const rule = from.rule;
+    auto const shift = rows_shift(run.width, width);
+    team.for_each_in(count, width, [=](std::uint32_t j) {
+      scale_of<Rule, A> scale[Ranks];
+      for (unsigned k = 0; k < Ranks; ++k) scale[k] = scale_at(scales[k], j >> shift);
+      return [=](std::uint32_t i) {
+        auto sum = before[i];
+        for (unsigned k = 0; k < Ranks; ++k) sum += Sink::rounded(rule.value(symbols[k][i], scale[k]));
+        use(i, sum);
+      };
+    });
+  }
+};
+
+/// What the ranks sent, added in order and scaled: the source of an encoder that passes a sum on.
+template <class Rule, class A>
+struct sum_source {
+  static constexpr bool keeps = false;
+
+  parts_of<Rule, A> parts;
+  A factor;
+
+  template <class Team, class Count>
+  PITH_HD A const* load(Team const& team, std::uint64_t first, Count count, A* room) const {
+    auto const from = *this;
+    team.for_each(static_cast<std::uint32_t>(groups(count)), [=](std::uint32_t g) {
+      auto const size = static_cast<std::uint32_t>(group_size(g, count));
+      from.sum_group(first / group + g, loose_group{size}, room + g * group);
+    });
+    return room;
+  }
+
+  PITH_HD static A rounded(A value) { return value; }
+
+ private:
+  /// A bucket is a whole number of groups, so that a group has one scale.
+  PITH_HD void sum_group(std::uint64_t g, loose_group const& run, A* to) const {
+    A sum[group];
+    parts.template sum_group<sum_source>(g, g * group / parts.over.bucket, run, sum);
+    for (std::uint32_t i = 0; i < run.count(); ++i) to[i] = sum[i] * factor;
+  }
+};
+
+}  // namespace pith::inline v0::detail

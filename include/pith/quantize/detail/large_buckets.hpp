@@ -1,0 +1,201 @@
+// pith/quantize/detail/large_buckets.hpp — buckets that span blocks: measured by tiles, then coded part by part.
+#pragma once
+
+#include <pith/codec/detail/source.hpp>
+#include <pith/core/detail/summation.hpp>
+#include <pith/quantize/detail/code_block.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace pith::inline v0::detail {
+
+/// What a loop measures at a time: few enough lines of memory that asking for them does not hold up what is computed, or
+/// all that a block holds of a source that loads whole tiles.
+template <class Source, std::uint32_t Span>
+inline constexpr std::uint32_t measured_part = loads_tiles<Source> ? Span : 128;
+
+/// Lanes whose members lie apart, so that vector instructions add to them.
+template <class Rule, class A, std::uint32_t Span>
+struct member_lanes {
+  double of[member_count<Rule>][Span];
+
+  static_assert(sizeof(statistic_of<Rule, A>) == sizeof(double) * member_count<Rule>,
+                "pith: scalar_quantizer<Rule>: members must list all members of the statistic");
+
+  /// A row of values, the first one or a later one.
+  PITH_HD void add(Rule const& rule, A const* p, bool is_first) { add_each(rule, p, is_first, each()); }
+  PITH_HD void store(statistic_of<Rule, A>* to) const {
+    for (std::uint32_t i = 0; i < Span; ++i) store_each(to[i], i, each());
+  }
+
+ private:
+  using each = std::make_index_sequence<member_count<Rule>>;
+
+  template <std::size_t... M>
+  PITH_HD void add_each(Rule const& rule, A const* p, bool is_first, std::index_sequence<M...>) {
+    (add_to<M>(rule, p, is_first), ...);
+  }
+  template <std::size_t M>
+  PITH_HD void add_to(Rule const& rule, A const* p, bool is_first) {
+    for (std::uint32_t i = 0; i < Span && is_first; ++i) of[M][i] = rule.measure(p[i]).*Rule::members[M];
+    for (std::uint32_t i = 0; i < Span && !is_first; ++i) {
+      auto sum = statistic_of<Rule, A>();
+      sum.*Rule::members[M] = of[M][i];
+      of[M][i] = rule.merge(sum, rule.measure(p[i])).*Rule::members[M];
+    }
+  }
+  template <std::size_t... M>
+  PITH_HD void store_each(statistic_of<Rule, A>& to, std::uint32_t i, std::index_sequence<M...>) const {
+    ((to.*Rule::members[M] = of[M][i]), ...);
+  }
+};
+
+/// A word for each bucket, 0: the call's own, if one is enough.
+template <executor E>
+std::uint32_t* arrival_words(E const& exec, call const& id, std::uint64_t buckets, workspace_on<E>& ws) {
+  if (buckets == 1 && id.arrived != nullptr) return id.arrived;
+  auto* const words = ws.template take<std::uint32_t>(buckets).data;
+  exec.fill(words, std::byte{}, value_bytes<std::uint32_t>(buckets));
+  return words;
+}
+
+/// The statistic of one tile of a bucket, part of a row by part; symbols too, where they need no scale. The tile that
+/// ends last makes the bucket's scale of all of them.
+template <class Rule, class Source, class A, std::uint32_t Span>
+struct measure_tiles {
+  static_assert(tile_lanes % Span == 0 && Span % measured_part<Source, Span> == 0);
+  static constexpr std::uint32_t items_per_block = tile;
+  struct memory {
+    fast_array<A, Span> room;
+    fast_array<symbol_word<Rule::bits>, scale_free<Rule> && !sign_only<Rule> ? Span : 1> symbols;
+    fast_array<statistic_of<Rule, A>, tile_lanes> lanes;
+  };
+
+  quantized<Rule, A> to;
+  Source from;
+  statistic_of<Rule, A>* partial;
+  std::uint32_t* arrived;  ///< of each bucket's tiles
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t t) const {
+    auto const run = to.over.tile_at(t);
+    if (!add_columns(team, fast, run)) add_parts(team, fast, run);
+    merge_lanes(team, fast.lanes.data(), run.count < tile_lanes ? run.count : tile_lanes, merged<Rule>{to.rule});
+    auto const* const lanes = fast.lanes.data();
+    auto* const out = partial + t;
+    if (run.count > 0) team.for_each(1u, [=](std::uint32_t) { *out = lanes[0]; });
+    if (team.is_last(arrived + run.bucket, static_cast<std::uint32_t>(to.over.tiles()))) finish(team, fast, run.bucket);
+  }
+
+ private:
+  template <class Team>
+  PITH_HD void finish(Team const& team, memory& fast, std::uint64_t b) const {
+    auto const width = to.over.width(b);
+    auto* const mine = partial + b * to.over.tiles();
+    auto* const out = to.scales + b;
+    auto const rule = to.rule;
+    reduce_values(team, fast.lanes.data(), mine, tiles(width), merged<Rule>{rule});
+    team.for_each(1u, [=](std::uint32_t) { *out = rule.finish(mine[0], width, A{}); });
+  }
+
+  /// A whole tile by one thread: all rows of some lanes, which stay in the first cache, then those of the next ones.
+  template <class Team>
+  PITH_HD bool add_columns([[maybe_unused]] Team const& team, [[maybe_unused]] memory& fast,
+                           [[maybe_unused]] bucket_run const& run) const {
+    if constexpr (Team::by_groups || member_count<Rule> == 0) {
+      return false;
+    } else {
+      if (run.count < tile) return false;
+      constexpr auto part = constant<measured_part<Source, Span>>();
+      member_lanes<Rule, A, part> lanes;
+      for (std::uint32_t lane = 0; lane < tile_lanes; lane += part) {
+        for (auto at = lane; at < tile; at += tile_lanes) {
+          auto const* const p = from.load(team, run.first + at, part, fast.room.data());
+          lanes.add(to.rule, p, at < tile_lanes);
+          write_symbols(team, fast, run.first + at, p, part);
+        }
+        lanes.store(fast.lanes.data() + lane);
+      }
+      return true;
+    }
+  }
+  template <class Team>
+  PITH_HD void add_parts(Team const& team, memory& fast, bucket_run const& run) const {
+    std::uint32_t at = 0;
+    if constexpr (Team::specializes) {
+      constexpr auto part = constant<measured_part<Source, Span>>();
+      for (; at + part <= run.count; at += part) add_part(team, fast, run, at, part);
+    }
+    for (; at < run.count; at += Span) add_part(team, fast, run, at, run.count - at < Span ? run.count - at : Span);
+  }
+  template <class Team, class Count>
+  PITH_HD void add_part(Team const& team, memory& fast, bucket_run const& run, std::uint32_t at, Count count) const {
+    auto* const lanes = fast.lanes.data() + at % tile_lanes;
+    auto const rule = to.rule;
+    auto const* const p = from.load(team, run.first + at, count, fast.room.data());
+    if (at < tile_lanes) {
+      team.for_each(count, [=](std::uint32_t i) { lanes[i] = rule.measure(p[i]); });
+    } else {
+      team.for_each(count, [=](std::uint32_t i) { lanes[i] = rule.merge(lanes[i], rule.measure(p[i])); });
+    }
+    write_symbols(team, fast, run.first + at, p, count);
+  }
+  template <class Team, class Count>
+  PITH_HD void write_symbols(Team const& team, memory& fast, std::uint64_t first, A const* p, Count count) const {
+    if constexpr (scale_free<Rule>) {
+      auto const rule = to.rule;
+      auto* const bytes = to.bytes + first / group * Rule::bits;
+      if constexpr (sign_only<Rule>) {
+        team.negatives(p, count, bytes);
+      } else {
+        auto* const symbols = fast.symbols.data();
+        team.for_each(count, [=](std::uint32_t i) {
+          symbols[i] = static_cast<symbol_word<Rule::bits>>(rule.code(p[i], refined_of<Rule, A>(), 0));
+        });
+        pack_symbols<Rule::bits>(team, symbols, count, bytes);
+      }
+    }
+  }
+};
+
+/// A part of a bucket whose scale is known, or of a tensor without scales.
+template <class Rule, class Source, class A, std::uint32_t Span>
+struct quantize_part {
+  using memory = quantizer_memory<Rule, A, Span>;
+
+  quantized<Rule, A> to;
+  Source from;
+  draws random;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
+    auto const run = to.over.at(block);
+    if constexpr (measures<Rule, A>) read_scale(team, fast, run.bucket);
+    if constexpr (Team::specializes) {
+      if (run.count == Span) return encode(team, fast, run.first, constant<Span>());
+    }
+    encode(team, fast, run.first, run.count);
+  }
+
+ private:
+  template <class Team>
+  PITH_HD void read_scale(Team const& team, memory& fast, std::uint64_t bucket) const {
+    auto const* const scale = to.scales + bucket;
+    auto* const scales = fast.scales.data();
+    auto* const refined = fast.refined.data();
+    auto const rule = to.rule;
+    team.for_each(1u, [=](std::uint32_t) {
+      scales[0] = *scale;
+      refined[0] = refine(rule, *scale);
+    });
+  }
+  template <class Team, class Count>
+  PITH_HD void encode(Team const& team, memory& fast, std::uint64_t first, Count count) const {
+    auto const* const p = from.load(team, first, count, fast.room.data());
+    code_block<!scale_free<Rule>>(to, from, random, team, fast, first, p, count, count, count);
+  }
+};
+
+}  // namespace pith::inline v0::detail

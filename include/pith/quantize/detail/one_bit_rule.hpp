@@ -1,0 +1,67 @@
+// pith/quantize/detail/one_bit_rule.hpp — the mathematics of one_bit: two sums and a count, and two means.
+#pragma once
+
+#include <pith/config.hpp>
+#include <pith/core/element.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// A symbol is 1 for a negative element; a mean of none is 0.
+struct one_bit_rule {
+  static constexpr int bits = 1;
+  static constexpr bool draws = false;
+  static constexpr bool is_reproducible = true;
+  static constexpr bool is_sign = true;
+  static constexpr bool is_scale_free = true;
+
+  struct sums {
+    double above, below, n_below;
+  };
+  static constexpr double sums::*members[] = {&sums::above, &sums::below, &sums::n_below};
+  template <class A>
+  struct means {
+    A of[2];
+  };
+
+  template <class A>
+  PITH_HD sums measure(A x) const {
+    auto const v = static_cast<double>(x);
+    auto const word = bits_as<std::uint64_t>(v), below = std::uint64_t{0} - static_cast<std::uint64_t>(v < 0);
+    return {bits_as<double>(word & ~below), bits_as<double>(word & below),
+            bits_as<double>(bits_as<std::uint64_t>(1.0) & below)};
+  }
+  PITH_HD sums merge(sums a, sums b) const { return {a.above + b.above, a.below + b.below, a.n_below + b.n_below}; }
+
+  /// Both are NaN if one is: else a bucket that holds an infinity would be NaN in part.
+  template <class A>
+  PITH_HD means<A> finish(sums s, std::uint64_t count, A) const {
+    auto const above = mean<A>(s.above, static_cast<double>(count) - s.n_below), below = mean<A>(s.below, s.n_below);
+    auto const spoilt = finite_or_nan(above) * 0 + finite_or_nan(below) * 0;
+    return {{above + spoilt, below + spoilt}};
+  }
+  template <class A>
+  PITH_HD std::uint32_t code(A x, means<A>, std::uint16_t) const {
+    return x < 0;
+  }
+  /// Chosen by bits: of a condition compilers make a vector instruction here and a jump there.
+  template <class A>
+  PITH_HD A value(std::uint32_t symbol, means<A> m) const {
+    auto const above = bits_as<bits_of<A>>(m.of[0]), below = bits_as<bits_of<A>>(m.of[1]);
+    return bits_as<A>(above ^ ((above ^ below) & (bits_of<A>{0} - symbol)));
+  }
+
+ private:
+  template <class A>
+  PITH_HD static A mean(double sum, double count) {
+    return count == 0 ? A{0} : static_cast<A>(sum / count);
+  }
+};
+
+/// For groups that begin inside of a byte: their symbols are written in another pass.
+struct one_bit_means : one_bit_rule {
+  static constexpr bool is_scale_free = false;
+};
+
+}  // namespace pith::inline v0::detail

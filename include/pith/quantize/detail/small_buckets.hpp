@@ -1,0 +1,89 @@
+// pith/quantize/detail/small_buckets.hpp — buckets that a block holds whole: measured, coded and packed in one pass.
+#pragma once
+
+#include <pith/core/detail/summation.hpp>
+#include <pith/quantize/detail/code_block.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// Buckets that a block holds whole: measured, coded and packed in one pass.
+template <class Rule, class Source, class A, std::uint32_t Span>
+struct quantize_buckets {
+  using memory = quantizer_memory<Rule, A, Span>;
+
+  quantized<Rule, A> to;
+  Source from;
+  draws random;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
+    auto const run = to.over.at(block);
+    if constexpr (Team::specializes) {
+      if (has_loop_rows(run, Span)) return encode(team, fast, run, constant<Span>(), constant<loop_row>());
+    }
+    encode(team, fast, run, run.count, run.width);
+  }
+
+ private:
+  template <class Team, class Count, class Width>
+  PITH_HD void encode(Team const& team, memory& fast, bucket_run const& run, Count count, Width width) const {
+    auto const* const p = from.load(team, run.first, count, fast.room.data());
+    auto const full = count / run.width, buckets = (count + run.width - 1) / run.width;
+    measure_full(team, fast, p, full, run.width);
+    if (full < buckets) measure_rest(team, fast, p, full, count, run.width);
+    auto* const scales = fast.scales.data();
+    auto* const refined = fast.refined.data();
+    auto* const out = to.scales + run.bucket;
+    auto const rule = to.rule;
+    team.for_each(buckets, [=](std::uint32_t j) {
+      out[j] = scales[j];
+      refined[j] = refine(rule, scales[j]);
+    });
+    code_block<true>(to, from, random, team, fast, run.first, p, count, run.width, width);
+  }
+
+  /// The scales of whole buckets.
+  template <class Team>
+  PITH_HD void measure_full(Team const& team, memory& fast, A const* p, std::uint32_t buckets,
+                            std::uint32_t width) const {
+    if constexpr (Team::specializes || Team::by_groups) {
+      if (width == 128) return measure(team, fast, p, buckets, constant<128>());
+    }
+    measure(team, fast, p, buckets, width);
+  }
+  template <class Team, class Width>
+  PITH_HD void measure(Team const& team, memory& fast, A const* p, std::uint32_t buckets, Width width) const {
+    auto* const lanes = fast.lanes.data();
+    auto* const scales = fast.scales.data();
+    auto const rule = to.rule;
+    auto const merge_terms = [=, &team]<class Terms>(Terms const& terms) {
+      merge_rows(
+          team, lanes, buckets, width, [=](std::uint32_t i) { return terms.measure(p[i]); }, merged<Terms>{terms});
+    };
+    if constexpr (Team::by_groups && requires { rule.with_terms(merge_terms); }) {
+      rule.with_terms(merge_terms);
+    } else {
+      merge_terms(rule);
+    }
+    auto const stride = row_stride(width);
+    team.for_each(buckets, [=](std::uint32_t j) { scales[j] = rule.finish(lanes[j * stride], width, A{}); });
+  }
+
+  /// The scale of a last bucket that is not full.
+  template <class Team>
+  PITH_SELDOM PITH_HD void measure_rest(Team const& team, memory& fast, A const* all, std::uint32_t bucket,
+                                        std::uint32_t count, std::uint32_t width) const {
+    auto const* const p = all + bucket * width;
+    auto* const lanes = fast.lanes.data();
+    auto* const scales = fast.scales.data();
+    auto const rule = to.rule;
+    auto const rest = count - bucket * width;
+    merge_rows(
+        team, lanes, 1u, rest, [=](std::uint32_t i) { return rule.measure(p[i]); }, merged<Rule>{rule});
+    team.for_each(1u, [=](std::uint32_t) { scales[bucket] = rule.finish(lanes[0], rest, A{}); });
+  }
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,126 @@
+// pith/reference/adaptive_threshold.hpp — where the largest elements of either sign are, and the two means of them.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/stage.hpp>
+#include <pith/coding/packed_indices.hpp>
+#include <pith/reference/detail/for_comparison.hpp>
+#include <pith/sparsify/detail/density.hpp>
+
+#include <algorithm>
+#include <string>
+
+namespace pith::inline v0 {
+
+/// Keeps the max(1, floor(density m)) largest of the m elements above zero and as many of those below, as their mean; the
+/// others become zero. On `seq` and for float only.
+///
+///   emits       a count of symbols of 1 bit, 1 for the mean below zero, and zeros behind them, min(n, floor(density n)
+///               + 2) of them, by ascending index; side information: the count, the means above and below, then the indices
+///               of ceil(log2 n) bits
+///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
+///   complexity  two selections and a sort of what is kept; scratch n indices
+///   on NaN      NaN, then infinity, count as largest; the mean that they are part of is NaN; of an empty side it is 0
+///   properties  of variable rate; contractive with delta = 1 / n (in fact the sum over both sides of |kept|_1^2 / k /
+///               |x|^2); ties go to the smaller index; use it with error feedback
+///   reference   Dryden, Moon, Jacobs and Van Essen, Communication Quantization for Data-Parallel Training of Deep
+///               Neural Networks, MLHPC 2016, as GRACE's adaq, which searches thresholds for a sample in up to 20
+///               rounds, lands within a quarter of its aim, and sends NaN for an empty side
+class adaptive_threshold : public pipeable {
+ public:
+  template <class In>
+  using output = packed<1>;
+
+  static constexpr bool is_reproducible = true;
+  static constexpr bool is_variable_rate = true;
+
+  explicit adaptive_threshold(double density) : density_("adaptive_threshold", density) {}
+
+  std::string name() const { return detail::text("adaptive_threshold(", density_.text(), ")"); }
+  adaptive_threshold at(double density) const { return adaptive_threshold(density); }
+  double delta(shape const& dims) const { return dims.n == 0 ? 1 : 1 / static_cast<double>(dims.n); }
+
+  /// Each side may round up to one.
+  std::uint64_t capacity(std::uint64_t n) const { return std::min(n, density_.of(n) + 2); }
+
+  shape output_shape(shape const& dims) const { return {capacity(dims.n)}; }
+  std::size_t side_bytes(shape const& dims) const { return used_side_bytes(dims, capacity(dims.n)); }
+  std::size_t used_side_bytes(shape const& dims, std::uint64_t count) const {
+    return sizeof(head) + packed_indices().side_bytes(dims.n, std::min(count, capacity(dims.n)));
+  }
+
+  template <real In, executor E>
+  std::size_t scratch_bytes(E const&, shape const& dims) const {
+    return scratch_for<std::uint32_t>(dims.n);
+  }
+
+  template <real In, executor E>
+  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, packed<1>> y,
+              workspace_on<E>& ws) const {
+    detail::for_comparison<In, E>();
+    auto* const indices = ws.template take<std::uint32_t>(dims.n).data;
+    auto* const above = keep_largest(x.data, dims.n, 0, indices);
+    auto* const end = keep_largest(x.data, dims.n, 1, above);
+    std::sort(indices, end);
+    std::fill(end, std::max(end, indices + y.values.capacity), 0u);
+    exec.fill(y.values.data, std::byte{}, value_bytes<packed<1>>(y.values.capacity));
+    auto sums = side_sums();
+    for (auto const* at = indices; at < end; ++at) {
+      auto const below = static_cast<unsigned>(detail::sign_bit(x.data[*at]));
+      auto const j = static_cast<std::size_t>(at - indices);
+      y.values.data[j / 8] = static_cast<std::uint8_t>(y.values.data[j / 8] | below << j % 8);
+      sums.add(below, x.data[*at]);
+    }
+    *side_as<head>(y.side) = {static_cast<std::uint32_t>(end - indices), {sums.mean(0), sums.mean(1)}};
+    packed_indices().encode(exec, dims.n, y.values.capacity, indices, y.side.subspan(sizeof(head)), ws);
+  }
+  template <real In, executor E>
+  void decode(E const& exec, shape const& dims, encoded_on<E, packed<1> const> y, values_on<E, In> x,
+              workspace_on<E>& ws) const {
+    detail::for_comparison<In, E>();
+    auto* const indices = ws.template take<std::uint32_t>(dims.n).data;
+    packed_indices().decode(exec, dims.n, y.values.capacity, y.side.subspan(sizeof(head)), indices, ws);
+    exec.fill(x.data, std::byte{}, value_bytes<In>(dims.n));
+    auto const* const means = side_as<head>(y.side)->means;
+    for (std::uint32_t j = 0; j < *y.values.count; ++j) {
+      x.data[indices[j]] = means[y.values.data[j / 8] >> j % 8 & 1];
+    }
+  }
+
+ private:
+  struct head {
+    std::uint32_t count;
+    float means[2];
+  };
+
+  struct side_sums {
+    double sum[2] = {}, count[2] = {};
+
+    void add(unsigned side, float v) { sum[side] += static_cast<double>(v), ++count[side]; }
+    float mean(unsigned side) const {
+      return count[side] == 0 ? 0 : finite_or_nan(static_cast<float>(sum[side] / count[side]));
+    }
+  };
+
+  /// Writes the indices of the largest elements of a sign, in any order; the end of them.
+  std::uint32_t* keep_largest(float const* x, std::uint64_t n, int sign, std::uint32_t* to) const {
+    auto* end = to;
+    for (std::uint64_t i = 0; i < n; ++i) {
+      if (detail::magnitude_bits(x[i]) != 0 && detail::sign_bit(x[i]) == sign) *end++ = static_cast<std::uint32_t>(i);
+    }
+    auto const kept = density_.of(static_cast<std::uint64_t>(end - to));
+    std::nth_element(to, to + kept, end, [x](std::uint32_t a, std::uint32_t b) {
+      auto const size_a = detail::magnitude_bits(x[a]), size_b = detail::magnitude_bits(x[b]);
+      return size_a != size_b ? size_a > size_b : a < b;
+    });
+    return to + kept;
+  }
+
+  detail::density density_;
+};
+
+static_assert(stage<adaptive_threshold, float, archetype> && variable_rate<adaptive_threshold>);
+static_assert(contractive<adaptive_threshold> && rate_adjustable<adaptive_threshold> &&
+              !projection<adaptive_threshold>);
+
+}  // namespace pith::inline v0

@@ -1,0 +1,21 @@
+// pith/reference/detail/for_comparison.hpp — where the methods run that are kept for comparison.
+#pragma once
+
+#include <pith/exec/seq.hpp>
+
+#include <concepts>
+
+namespace pith::inline v0::detail {
+
+/// Making one fails to compile, in words, for other elements and executors than those that such a method is for.
+template <class In, class E>
+struct for_comparison {
+  static_assert(std::same_as<In, float>,
+                "pith: a method of pith/survey is kept for comparison and takes float: write error_feedback(c) around "
+                "it for half and bfloat16, or take a codec of pith/quantize or pith/sparsify");
+  static_assert(std::same_as<E, seq_executor>,
+                "pith: a method of pith/survey is kept for comparison and runs on seq: for other executors take a "
+                "codec of pith/quantize or pith/sparsify");
+};
+
+}  // namespace pith::inline v0::detail

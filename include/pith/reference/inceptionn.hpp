@@ -1,0 +1,136 @@
+// pith/reference/inceptionn.hpp — 0, 8, 16 or 32 bits an element, by its magnitude.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/stage.hpp>
+#include <pith/reference/detail/for_comparison.hpp>
+#include <pith/sparsify/detail/density.hpp>
+
+#include <cstring>
+#include <limits>
+#include <string>
+
+namespace pith::inline v0 {
+
+/// What the 7 bits of |x| in [2^-10, 2^-5) count: units of 2^-6, of which there is one at most, as in GRACE; or of 2^-12.
+enum class byte_field : std::uint8_t { reference, repaired };
+
+namespace detail {
+
+/// An element as its tag says: the lowest `bytes(tag)` bytes of a word.
+struct inceptionn_word {
+  byte_field field;
+
+  static constexpr std::uint32_t bytes(std::uint32_t tag) { return tag == 3 ? 4 : tag; }
+
+  /// 3: 1 <= |x|, or no number; 2: 2^-5 <= |x|; 1: 2^-10 <= |x|; 0: less.
+  static std::uint32_t tag(float x) {
+    auto const exponent = magnitude_bits(x) >> 23;
+    return exponent >= 127 ? 3 : exponent >= 122 ? 2 : exponent >= 117 ? 1 : 0;
+  }
+
+  std::uint32_t encode(float x, std::uint32_t tag) const {
+    if (tag == 0) return 0;
+    if (tag == 3) return bits_as<std::uint32_t>(x);
+    auto const units = static_cast<std::uint32_t>(magnitude(x) / unit(tag));
+    return static_cast<std::uint32_t>(sign_bit(x)) << (8 * tag - 1) | units;
+  }
+  float decode(std::uint32_t word, std::uint32_t tag) const {
+    if (tag == 0) return 0;
+    if (tag == 3) return bits_as<float>(word);
+    auto const sign = 1u << (8 * tag - 1);
+    auto const units = static_cast<float>(word & (sign - 1));
+    auto const half = field == byte_field::reference && units == 0 ? 0.5f : units;
+    return (word & sign) != 0 ? -half * unit(tag) : half * unit(tag);
+  }
+
+ private:
+  float unit(std::uint32_t tag) const {
+    return tag == 2 ? 0x1p-14f : field == byte_field::reference ? 0x1p-6f : 0x1p-12f;
+  }
+};
+
+}  // namespace detail
+
+/// Sends elements of at least 1 as they are, those of at least 2^-5 in 16 bits, those of at least 2^-10 in 8, and no
+/// smaller ones. On `seq` and for float only.
+///
+///   emits       a count of bytes, zeros behind them: the elements one after another, 4, 2, 1 or 0 bytes each, of which
+///               there is room for max(1, floor(capacity 4 n)); side information: the count, then a tag of 2 bits an element
+///   requires    0 < capacity <= 1 (std::invalid_argument), n < 2^30
+///   on NaN      NaN and infinity are kept; what finds no room decodes to 0
+///   properties  of variable rate; absolute: error_bound = 2^-6, repaired 2^-10, where there is room for all, else no
+///               number
+///   reference   Li et al., A Network-Centric Hardware/Algorithm Co-Design to Accelerate Distributed Training of Deep
+///               Neural Networks, MICRO 2018, in the ranges of GRACE. Its bound of 2e-10 is a decimal logarithm read as
+///               a binary one, 2^-10, and its field of 8 bits decodes what is below 2^-6 to 2^-7: that is
+///               `byte_field::reference`
+class inceptionn : public pipeable {
+ public:
+  template <class In>
+  using output = packed<8>;
+
+  static constexpr bool is_reproducible = true;
+  static constexpr bool is_variable_rate = true;
+
+  explicit inceptionn(byte_field field = byte_field::reference, double capacity = 1)
+      : word_{field}, capacity_("inceptionn", capacity, "capacity"), is_full_(capacity == 1) {}
+
+  std::string name() const {
+    auto const field = word_.field == byte_field::reference ? "reference" : "repaired";
+    if (is_full_) return detail::text("inceptionn(", field, ")");
+    return detail::text("inceptionn(", field, ",", capacity_.text(), ")");
+  }
+
+  double error_bound(shape const&) const {
+    if (!is_full_) return std::numeric_limits<double>::infinity();
+    return word_.field == byte_field::reference ? 0x1p-6 : 0x1p-10;
+  }
+
+  shape output_shape(shape const& dims) const { return {capacity_.of(4 * dims.n)}; }
+  std::size_t side_bytes(shape const& dims) const { return sizeof(std::uint32_t) + value_bytes<packed<2>>(dims.n); }
+
+  template <real In, executor E>
+  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, packed<8>> y,
+              workspace_on<E>&) const {
+    detail::for_comparison<In, E>();
+    exec.fill(y.values.data, std::byte{}, y.values.capacity);
+    exec.fill(y.side.data(), std::byte{}, y.side.size());
+    auto* const tags = side_as<std::uint8_t>(y.side.subspan(sizeof(std::uint32_t)));
+    std::uint64_t used = 0;
+    for (std::uint64_t i = 0; i < dims.n; ++i) {
+      auto const tag = word_.tag(x.data[i]), bytes = word_.bytes(tag);
+      if (used + bytes > y.values.capacity) continue;
+      auto const word = word_.encode(x.data[i], tag);
+      std::memcpy(y.values.data + used, &word, bytes);
+      tags[i / 4] = static_cast<std::uint8_t>(tags[i / 4] | tag << 2 * (i % 4));
+      used += bytes;
+    }
+    *y.values.count = static_cast<std::uint32_t>(used);
+  }
+  template <real In, executor E>
+  void decode(E const&, shape const& dims, encoded_on<E, packed<8> const> y, values_on<E, In> x,
+              workspace_on<E>&) const {
+    detail::for_comparison<In, E>();
+    auto const* const tags = side_as<std::uint8_t>(y.side.subspan(sizeof(std::uint32_t)));
+    std::uint64_t used = 0;
+    for (std::uint64_t i = 0; i < dims.n; ++i) {
+      auto const said = static_cast<std::uint32_t>(tags[i / 4]) >> 2 * (i % 4) & 3u;
+      auto const tag = used + word_.bytes(said) > *y.values.count ? 0 : said;
+      std::uint32_t word = 0;
+      std::memcpy(&word, y.values.data + used, word_.bytes(tag));
+      used += word_.bytes(tag);
+      x.data[i] = word_.decode(word, tag);
+    }
+  }
+
+ private:
+  detail::inceptionn_word word_;
+  detail::density capacity_;
+  bool is_full_;
+};
+
+static_assert(stage<inceptionn, float, archetype> && variable_rate<inceptionn> && absolute<inceptionn>);
+static_assert(!contractive<inceptionn> && !projection<inceptionn> && reproducible<inceptionn>);
+
+}  // namespace pith::inline v0

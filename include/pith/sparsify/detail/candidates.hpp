@@ -1,0 +1,192 @@
+// pith/sparsify/detail/candidates.hpp — the few values that may be among the k largest, found in one pass.
+#pragma once
+
+#include <pith/sparsify/detail/selection.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// keys[j] = the keys of lines that are spread over all: one in each stratum, at a place that looks random.
+template <class Source>
+struct sample_keys {
+  using A = typename selection<Source>::A;
+  static constexpr std::uint32_t items_per_block = select_span<A>;
+  struct memory {};
+
+  selection<Source> of;
+  bits_of<A>* keys;
+  std::uint32_t samples;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory&, std::uint64_t block) const {
+    auto const first = static_cast<std::uint32_t>(block) * select_span<A>;
+    auto const count = samples - first < select_span<A> ? samples - first : select_span<A>;
+    auto const width = of.n / (samples / sampled_line);
+    auto const from = of.from;
+    auto* const to = keys + first;
+    team.for_each_in(count, constant<sampled_line>(), [=](std::uint32_t j) {
+      auto const stratum = first / sampled_line + j;
+      auto const jitter = (static_cast<std::uint64_t>(stratum * 0x9E3779B1u) >> 16) * (width / sampled_line) >> 16;
+      auto const begin = (stratum * width + jitter * sampled_line) / sampled_line * sampled_line;
+      return [=](std::uint32_t i) { to[i] = magnitude_bits(from(begin + i % sampled_line)); };
+    });
+  }
+};
+
+/// bound = the first two digits of the key of rank `rank` in the sample, followed by zeros. Infinity and NaN are always
+/// candidates.
+template <class Source>
+struct find_bound {
+  using A = typename selection<Source>::A;
+  using key = bits_of<A>;
+  struct memory {
+    digit_memory digit;
+    fast_array<std::uint32_t, digit_bins> bins;
+  };
+
+  selection<Source> of;
+  key const* keys;
+  std::uint32_t samples, rank;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
+    auto const first = digit_of<key>(0, 0);
+    find(team, fast, first, rank);
+    auto const second = digit_of<key>(1, first.followed_by(fast.digit.digit));
+    find(team, fast, second, fast.digit.rank);
+    auto const bound = second.followed_by(fast.digit.digit) << second.shift;
+    constexpr auto infinite = infinite_bits<A>();
+    auto* const state = of.state;
+    team.for_each(1u, [=](std::uint32_t) { state->bound = bound < infinite ? bound : infinite; });
+  }
+
+ private:
+  template <class Team>
+  PITH_HD void find(Team const& team, memory& fast, digit_of<key> digit, std::uint32_t of_rank) const {
+    auto* const bins = fast.bins.data();
+    auto const* const sample = keys;
+    team.for_each(constant<digit_bins>(), [=](std::uint32_t i) { bins[i] = 0; });
+    team.for_each(samples,
+                  [=, &team](std::uint32_t i) { team.tally(bins, digit(sample[i]), digit.begins(sample[i])); });
+    find_digit(team, fast.digit, bins, of_rank);
+  }
+};
+
+/// Collects the candidates of a span, wherever there is room, and tells a keeping source that the others stay.
+template <class Source>
+struct collect_candidates {
+  using A = typename selection<Source>::A;
+  static constexpr std::uint32_t items_per_block = select_span<A>;
+  struct memory {
+    fast_array<A, select_span<A>> p;
+    fast_array<std::uint32_t, select_span<A> + kept_slack> list;
+    std::uint32_t first;
+  };
+
+  selection<Source> of;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t span) const {
+    auto const first = span * select_span<A>;
+    if (of.n - first >= select_span<A>) {
+      collect(team, fast, span, constant<select_span<A>>());
+    } else {
+      collect(team, fast, span, static_cast<std::uint32_t>(of.n - first));
+    }
+  }
+
+ private:
+  template <class Team, class Count>
+  PITH_HD void collect(Team const& team, memory& fast, std::uint64_t span, Count count) const {
+    auto const first = span * select_span<A>;
+    auto const* const p = source_values(of.from, team, first, count, fast.p.data());
+    auto const kept = team.at_least(p, count, bound(first), fast.list.data());
+    auto* const place = &fast.first;
+    auto const all = of;
+    team.for_each(1u, [=, &team](std::uint32_t) {
+      *place = team.add(&all.state->found, kept);
+      all.notes[span] = {*place, kept, 0};
+    });
+    if (static_cast<std::uint64_t>(*place) + kept > all.room) return;
+    put(team, p, first, *place, kept, fast.list.data());
+    if constexpr (keeping_source<Source>) all.from.leave(team, first, count, p);
+  }
+
+  /// Where fewer than k are not zero, the zeros that are kept are among the first k, since ties go to the smaller index.
+  PITH_HD bits_of<A> bound(std::uint64_t first) const {
+    auto const least = of.state->bound;
+    return least == 0 && first >= of.k ? bits_of<A>{1} : least;
+  }
+
+  template <class Team>
+  PITH_HD void put(Team const& team, A const* p, std::uint64_t first, std::uint32_t place, std::uint32_t kept,
+                   std::uint32_t const* list) const {
+    auto const to = of.found;
+    auto const from = of.from;
+    team.for_each(kept, [=](std::uint32_t j) {
+      to.index[place + j] = static_cast<std::uint32_t>(first) + list[j];
+      to.value[place + j] = p[list[j]];
+      if constexpr (keeping_source<Source>) to.old[place + j] = from.kept(first + list[j]);
+    });
+  }
+};
+
+/// Whether the candidates suffice, and where each span's go when in order.
+template <class Source>
+struct order_candidates {
+  struct memory {
+    prefix_memory scan;
+    std::uint32_t moved;
+  };
+
+  selection<Source> of;
+  std::uint32_t spans;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
+    auto* const state = of.state;
+    if (state->found < of.k || state->found > of.room) return;
+    auto* const moved = &fast.moved;
+    auto* const notes = of.notes;
+    team.for_each(1u, [=](std::uint32_t) { *moved = 0; });
+    prefix_sums(
+        team, fast.scan, spans, [=](std::uint32_t b) { return notes[b].count; },
+        [=](std::uint32_t b, std::uint32_t before, std::uint32_t) {
+          notes[b].place = before;
+          if (notes[b].first != before) *moved = 1;
+        });
+    team.for_each(1u, [=](std::uint32_t) {
+      state->in_order = *moved == 0 ? 1 : 0;
+      state->complete = 1;
+    });
+  }
+};
+
+/// Puts candidates in order, if they are not.
+template <class Source>
+struct move_candidates {
+  using A = typename selection<Source>::A;
+  static constexpr std::uint32_t items_per_block = select_span<A>;
+  struct memory {};
+
+  selection<Source> of;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory&, std::uint64_t block) const {
+    auto const first = static_cast<std::uint32_t>(block) * select_span<A>;
+    if (!of.from_candidates() || of.state->in_order != 0 || first >= of.state->found) return;
+    auto const rest = of.state->found - first;
+    auto const from = of.found, to = of.ordered;
+    auto const* const notes = of.notes;
+    team.for_each(rest < select_span<A> ? rest : select_span<A>, [=](std::uint32_t i) {
+      auto const note = notes[from.index[first + i] / select_span<A>];
+      auto const place = note.place + (first + i - note.first);
+      to.index[place] = from.index[first + i];
+      to.value[place] = from.value[first + i];
+      if constexpr (keeping_source<Source>) to.old[place] = from.old[first + i];
+    });
+  }
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,33 @@
+// pith/sparsify/detail/density.hpp — how many of n elements a density keeps.
+#pragma once
+
+#include <pith/core/call.hpp>
+#include <pith/core/error.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace pith::inline v0::detail {
+
+/// The fraction of elements that a sparsifier keeps.
+class density {
+ public:
+  density(char const* method, double fraction, char const* what = "density") : method_(method), fraction_(fraction) {
+    require(fraction > 0 && fraction <= 1, method, ": ", what, " must be in (0, 1], got ", fraction);
+  }
+
+  /// max(1, floor(density n)), and 0 of an empty tensor.
+  std::uint64_t of(std::uint64_t n) const {
+    require(n <= 0xffffffffu, method_, ": a tensor must have at most 2^32 - 1 elements, got ", n, ": split the tensor");
+    auto const k = static_cast<std::uint64_t>(fraction_ * static_cast<double>(n));
+    return n == 0 ? 0 : k == 0 ? 1 : k;
+  }
+
+  std::string text() const { return shortest(fraction_); }
+
+ private:
+  char const* method_;
+  double fraction_;
+};
+
+}  // namespace pith::inline v0::detail

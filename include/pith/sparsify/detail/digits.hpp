@@ -1,0 +1,69 @@
+// pith/sparsify/detail/digits.hpp — magnitudes as digits, and the digit in which the k-th largest of them lies.
+#pragma once
+
+#include <pith/sparsify/detail/prefix_sums.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// A digit has so many values.
+inline constexpr unsigned digit_bits = 11;
+inline constexpr std::uint32_t digit_bins = 1u << digit_bits;
+
+/// The digits of a magnitude's bits, the most significant one first.
+template <class Key>
+struct digits {
+  static constexpr unsigned bits = 8 * sizeof(Key) - 1;
+  static constexpr unsigned rounds = (bits + digit_bits - 1) / digit_bits;
+
+  PITH_HD static constexpr unsigned shift(unsigned round) {
+    return round + 1 == rounds ? 0 : bits - digit_bits * (round + 1);
+  }
+  PITH_HD static constexpr unsigned width(unsigned round) {
+    return round + 1 == rounds ? bits - digit_bits * round : digit_bits;
+  }
+};
+
+template <class A>
+PITH_HD constexpr bits_of<A> infinite_bits() {
+  return sizeof(A) == 8 ? static_cast<bits_of<A>>(0x7ff0000000000000u) : 0x7f800000u;
+}
+
+/// One digit of those keys that begin with `prefix`.
+template <class Key>
+struct digit_of {
+  Key prefix;
+  unsigned shift, width;
+
+  PITH_HD constexpr digit_of(unsigned round, Key before)
+      : prefix(before), shift(digits<Key>::shift(round)), width(digits<Key>::width(round)) {}
+
+  PITH_HD constexpr bool begins(Key key) const { return key >> shift >> width == prefix; }
+  PITH_HD constexpr std::uint32_t operator()(Key key) const {
+    return static_cast<std::uint32_t>(key >> shift) & ((1u << width) - 1);
+  }
+  PITH_HD constexpr Key followed_by(std::uint32_t digit) const { return prefix << width | digit; }
+};
+
+struct digit_memory {
+  prefix_memory scan;
+  std::uint32_t digit, rank;
+};
+
+/// The digit that the key of rank `rank` has, the largest key being of rank 1, and its rank among those of that digit:
+/// left in fast.digit and fast.rank.
+template <team Team>
+PITH_HD void find_digit(Team const& team, digit_memory& fast, std::uint32_t const* bins, std::uint32_t rank) {
+  auto* const result = &fast;
+  auto const holds = [=](std::uint32_t before, std::uint32_t through) { return before < rank && rank <= through; };
+  prefix_sums(
+      team, fast.scan, digit_bins, [=](std::uint32_t i) { return bins[digit_bins - 1 - i]; }, holds,
+      [=](std::uint32_t i, std::uint32_t before, std::uint32_t own) {
+        if (!holds(before, before + own)) return;
+        result->digit = digit_bins - 1 - i;
+        result->rank = rank - before;
+      });
+}
+
+}  // namespace pith::inline v0::detail

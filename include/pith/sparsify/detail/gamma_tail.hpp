@@ -1,0 +1,59 @@
+// pith/sparsify/detail/gamma_tail.hpp — the upper tail of the gamma distribution, and of the normal one, and their inverses.
+#pragma once
+
+#include <pith/core/detail/elementary.hpp>
+
+namespace pith::inline v0::detail {
+
+// As in elementary.hpp what is added is a quotient, a sum or exact, so that all machines make the same bits.
+
+/// a b as a quotient, which may be added to something.
+PITH_HD inline double apart(double a, double b) { return a / (1 / b); }
+
+/// ln Gamma(a) for a > 0, by Stieltjes' continued fraction from 8 on.
+PITH_HD inline double ln_gamma(double a) {
+  double below = 1;
+  for (; a < 8; a += 1) below *= a;
+  auto const rest = (1.0 / 12) / (a + (1.0 / 30) / (a + (53.0 / 210) / (a + (195.0 / 371) / a)));
+  constexpr auto half_ln_two_pi = 0x1.d67f1c864beb5p-1;
+  return apart(a - 0.5, ln(a)) - a + half_ln_two_pi + rest - ln(below);
+}
+
+/// P(X >= y) of a gamma distribution of shape a and scale 1.
+PITH_HD inline double gamma_tail(double a, double y) {
+  if (!(y > 0)) return 1;
+  auto const front = exp_of(apart(a, ln(y)) - y - ln_gamma(a));
+  if (y < a + 1) {  // 1 - y^a e^-y / Gamma(a) (1 / a + y / (a (a + 1)) + ...)
+    double term = 1 / a, sum = term;
+    for (int i = 1; term > 0x1p-54 * sum; ++i) term = term * y / (a + i), sum += term;
+    return 1 - apart(front, sum);
+  }
+  auto const terms = static_cast<int>(20 + 300 / y);
+  auto below = y + (2 * terms + 1 - a);  // y + 1 - a - 1 (1 - a) / (y + 3 - a - 2 (2 - a) / ...)
+  for (int i = terms; i > 0; --i) below = y + (2 * i - 1 - a) - i * (i - a) / below;
+  return front / below;
+}
+
+/// The y at which the tail of shape a is the share e^ln_share: Newton's steps on the logarithm of the tail, which is
+/// concave or convex, so that they come from one side in the end.
+PITH_HD inline double gamma_quantile(double a, double ln_share) {
+  if (!(ln_share < 0)) return 0;
+  auto const near_zero = exp_of((ln(1 - exp_of(ln_share)) + ln_gamma(a + 1)) / a);
+  auto const far = -ln_share - ln_gamma(a);
+  auto y = a < 1 && far < 1 ? near_zero : far > near_zero ? far : near_zero;
+  for (int i = 0; i < 30; ++i) {
+    auto const tail = gamma_tail(a, y);
+    auto const density = exp_of(apart(a - 1, ln(y)) - y - ln_gamma(a));
+    auto const step = apart(ln(tail) - ln_share, tail / density);
+    auto const next = y + step > y / 8 ? y + step : y / 8;
+    if (magnitude(next - y) <= 0x1p-26 * y) return next;
+    y = next;
+  }
+  return y;
+}
+
+/// The z that a normal number of deviation 1 exceeds on either side with the probability `share`: z^2 / 2 is a gamma
+/// number of shape 1/2.
+PITH_HD inline double normal_quantile(double share) { return sqrt(2 * gamma_quantile(0.5, ln(share))); }
+
+}  // namespace pith::inline v0::detail

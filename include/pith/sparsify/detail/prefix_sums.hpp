@@ -1,0 +1,66 @@
+// pith/sparsify/detail/prefix_sums.hpp — how much comes before each of many counts, by one team.
+#pragma once
+
+#include <pith/core/team.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// Counts are summed in so many parts, side by side.
+inline constexpr std::uint32_t sum_parts = 256;
+
+struct prefix_memory {
+  fast_array<std::uint32_t, sum_parts> sums, spare;
+};
+
+/// A part holds so many of n counts.
+PITH_HD constexpr std::uint32_t part_size(std::uint32_t n) { return (n + sum_parts - 1) / sum_parts; }
+
+/// sums[j] = the sum of the counts of parts 0 .. j.
+template <team Team, class Count>
+PITH_HD std::uint32_t const* sum_in_parts(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count) {
+  auto* from = fast.sums.data();
+  auto* to = fast.spare.data();
+  auto const size = part_size(n);
+  team.for_each(constant<sum_parts>(), [=](std::uint32_t j) {
+    std::uint32_t sum = 0;
+    for (auto i = j * size; i < n && i < (j + 1) * size; ++i) sum += count(i);
+    from[j] = sum;
+  });
+  for (std::uint32_t step = 1; step < sum_parts; step *= 2) {
+    team.for_each(constant<sum_parts>(), [=](std::uint32_t j) { to[j] = from[j] + (j < step ? 0 : from[j - step]); });
+    auto* const done = to;
+    to = from;
+    from = done;
+  }
+  return from;
+}
+
+/// visit(i, before, own) for i < n, where own = count(i) and before is the sum of the counts before it; the sum of all.
+/// A part that wants(before, through) denies is not visited.
+template <team Team, class Count, class Wants, class Visit>
+PITH_HD std::uint32_t prefix_sums(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count,
+                                  Wants const& wants, Visit const& visit) {
+  auto const* const sums = sum_in_parts(team, fast, n, count);
+  auto const all = sums[sum_parts - 1];  // read before the last loop: the memory may be written after it
+  auto const size = part_size(n);
+  team.for_each(constant<sum_parts>(), [=](std::uint32_t j) {
+    auto before = j == 0 ? 0 : sums[j - 1];
+    if (!wants(before, sums[j])) return;
+    for (auto i = j * size; i < n && i < (j + 1) * size; ++i) {
+      auto const own = count(i);
+      visit(i, before, own);
+      before += own;
+    }
+  });
+  return all;
+}
+template <team Team, class Count, class Visit>
+PITH_HD std::uint32_t prefix_sums(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count,
+                                  Visit const& visit) {
+  return prefix_sums(
+      team, fast, n, count, [](std::uint32_t, std::uint32_t) { return true; }, visit);
+}
+
+}  // namespace pith::inline v0::detail

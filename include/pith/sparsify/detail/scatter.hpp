@@ -1,0 +1,26 @@
+// pith/sparsify/detail/scatter.hpp — values at indices, taken out of a tensor and put back into zeros.
+#pragma once
+
+#include <pith/config.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+template <class In>
+struct gather_at {
+  In const* x;
+  std::uint32_t const* indices;
+  In* values;
+  PITH_HD void operator()(std::uint64_t i) const { values[i] = x[indices[i]]; }
+};
+
+template <class In>
+struct scatter_at {
+  In const* values;
+  std::uint32_t const* indices;
+  In* x;
+  PITH_HD void operator()(std::uint64_t i) const { x[indices[i]] = values[i]; }
+};
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,194 @@
+// pith/sparsify/detail/small_select.hpp — the k largest of what one block holds.
+#pragma once
+
+#include <pith/sparsify/detail/choose.hpp>
+#include <pith/sparsify/detail/selection.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// One block selects from so many spans, since more programs would take longer to begin: from the second number of them
+/// where it finds the k among few keys.
+inline constexpr std::uint32_t block_spans = 8, block_spans_of_few = 32;
+
+/// So few values are ranked one against all.
+inline constexpr std::uint32_t few = 32;
+
+/// The keys that are looked at again and again.
+template <class A>
+inline constexpr std::uint32_t key_room = 2 * select_span<A>;
+
+template <class A>
+constexpr bool fits_in_block(std::uint64_t n, std::uint64_t k) {
+  return n <= (4 * k <= key_room<A> ? block_spans_of_few : block_spans) * select_span<A>;
+}
+
+template <class Source, class Out>
+struct select_in_block {
+  using A = decltype(std::declval<Source const&>()(0));
+  using key = bits_of<A>;
+  struct memory {
+    fast_array<A, select_span<A>> p;
+    fast_array<key, key_room<A>> keys;
+    choice_memory<A> choice;
+  };
+
+  Source from;
+  selected_entries<Out> to;
+  std::uint32_t n, k;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
+    if (n <= few) {
+      auto const* const p = source_values(from, team, 0, n, fast.p.data());
+      return emit(team, 0, n, 0, p, rank(team, fast.choice, p));
+    }
+    auto const* const all = n <= select_span<A> ? source_values(from, team, 0, n, fast.p.data()) : nullptr;
+    auto const found = find(team, fast, all);
+    auto equals = found.equals;
+    std::uint32_t place = 0;
+    for_each_span(team, fast, all, [&](std::uint32_t first, std::uint32_t count, A const* p) {
+      auto const kept = choose(team, fast.choice, p, count, found.least, equals);
+      emit(team, first, count, place, p, kept);
+      place += kept.count;
+      equals -= kept.equal;
+    });
+  }
+
+ private:
+  struct bound {
+    key least;
+    std::uint32_t equals;
+  };
+
+  template <class Team>
+  PITH_HD void emit(Team const& team, std::uint32_t first, std::uint32_t count, std::uint32_t place, A const* p,
+                    choice const& kept) const {
+    auto const out = to;
+    auto const source = from;
+    team.for_each(kept.count, [=](std::uint32_t j) {
+      auto const i = kept.list[j];
+      out.indices[place + j] = first + i;
+      out.values[place + j] = element_cast<Out>(p[i]);
+      if constexpr (keeping_source<Source>) out.old[place + j] = source.kept(first + i);
+    });
+    if constexpr (keeping_source<Source>) source.leave(team, first, count, p);
+  }
+
+  /// Those that fewer than k come before.
+  template <class Team>
+  PITH_HD choice rank(Team const& team, choice_memory<A>& fast, A const* p) const {
+    auto* const list = fast.list.data();
+    auto const count = n, most = k;
+    auto const is_kept = [=](std::uint32_t i) {
+      auto const own = magnitude_bits(p[i]);
+      std::uint32_t before = 0;
+      for (std::uint32_t j = 0; j < count; ++j) {
+        auto const other = magnitude_bits(p[j]);
+        before += other > own || (other == own && j < i) ? 1 : 0;
+      }
+      return before < most;
+    };
+    auto const kept = team.compact(count, is_kept, [=](std::uint32_t i, std::uint32_t place) { list[place] = i; });
+    return {list, kept, 0};
+  }
+
+  /// f(first, count, p) for the values of each span: `all`, where there is one span.
+  template <class Team, class F>
+  PITH_HD void for_each_span(Team const& team, memory& fast, A const* all, F const& f) const {
+    for (std::uint32_t first = 0; first < n; first += select_span<A>) {
+      auto const count = block_size(n, first, select_span<A>);
+      f(first, count, all != nullptr ? all : source_values(from, team, first, count, fast.p.data()));
+    }
+  }
+
+  /// The bound of the k-th largest: found among the keys that reach a lower bound, or among all if those are many.
+  template <class Team>
+  PITH_HD bound find(Team const& team, memory& fast, A const* all) const {
+    auto const groups = group_count();
+    if (groups == 0) return bisect_all(team, fast, all);
+    find_largest(team, fast, all, groups);
+    auto const of_groups = bisect_keys(team, fast, groups).least;
+    auto const lower = of_groups > 0 ? of_groups : key{1};
+    auto const reached = collect(team, fast, all, lower);
+    if (reached < k) return {0, k - reached};
+    if (reached > key_room<A>) return bisect_all(team, fast, all);
+    auto const found = bisect_keys(team, fast, reached);
+    return {found.least > lower ? found.least : lower, found.equals};
+  }
+
+  /// A power of two: groups are of 16 to 31 values, or of fewer so that there are 2 k of them; none if of less than 4.
+  PITH_HD std::uint32_t group_count() const {
+    auto groups = few / 2;
+    while (32 * groups <= n || groups < 2 * k) groups *= 2;
+    return 4 * groups <= n && groups <= key_room<A> ? groups : 0;
+  }
+
+  /// keys[g] = the largest key of group g, of which the k-th largest is a lower bound: k values reach it.
+  template <class Team>
+  PITH_HD void find_largest(Team const& team, memory& fast, A const* all, std::uint32_t groups) const {
+    auto* const keys = fast.keys.data();
+    auto const width = groups < select_span<A> ? groups : select_span<A>;
+    team.for_each(groups, [=](std::uint32_t g) { keys[g] = 0; });
+    for_each_span(team, fast, all, [&](std::uint32_t first, std::uint32_t count, A const* p) {
+      auto* const largest = keys + first % groups;
+      for (std::uint32_t at = 0; at < count; at += width) {
+        team.for_each(block_size(count, at, width), [=, row = p + at](std::uint32_t i) {
+          auto const own = magnitude_bits(row[i]);
+          largest[i] = largest[i] < own ? own : largest[i];
+        });
+      }
+    });
+  }
+
+  /// Puts the keys that reach `least` into fast memory as far as there is room; returns their number.
+  template <class Team>
+  PITH_HD std::uint32_t collect(Team const& team, memory& fast, A const* all, key least) const {
+    std::uint32_t found = 0;
+    auto* const keys = fast.keys.data();
+    auto* const list = fast.choice.list.data();
+    for_each_span(team, fast, all, [&](std::uint32_t, std::uint32_t count, A const* p) {
+      auto const kept = team.at_least(p, count, least, list);
+      if (found + kept <= key_room<A>) {
+        team.for_each(kept, [=, to = keys + found](std::uint32_t j) { to[j] = magnitude_bits(p[list[j]]); });
+      }
+      found += kept;
+    });
+    return found;
+  }
+
+  /// The largest bound that k of `count` keys reach, bit by bit, until it is exactly k.
+  template <class Reaching>
+  PITH_HD bound bisect(std::uint32_t count, Reaching const& reaching) const {
+    key least = 0;
+    for (auto bit = key{1} << (digits<key>::bits - 1); bit > 0 && count > k; bit >>= 1) {
+      auto const reached = reaching(static_cast<key>(least | bit));
+      if (reached < k) continue;
+      least |= bit;
+      count = reached;
+    }
+    return {least, count == k ? k : k - reaching(static_cast<key>(least + 1))};
+  }
+
+  /// Of the keys in fast memory ...
+  template <class Team>
+  PITH_HD bound bisect_keys(Team const& team, memory& fast, std::uint32_t count) const {
+    auto const* const keys = fast.keys.data();
+    return bisect(count,
+                  [&](key least) { return team.count(count, [=](std::uint32_t i) { return keys[i] >= least; }); });
+  }
+  /// ... and of all.
+  template <class Team>
+  PITH_HD bound bisect_all(Team const& team, memory& fast, A const* all) const {
+    return bisect(n, [&](key least) {
+      std::uint32_t sum = 0;
+      for_each_span(team, fast, all, [&](std::uint32_t, std::uint32_t count, A const* p) {
+        sum += team.count(count, [=](std::uint32_t i) { return magnitude_bits(p[i]) >= least; });
+      });
+      return sum;
+    });
+  }
+};
+
+}  // namespace pith::inline v0::detail

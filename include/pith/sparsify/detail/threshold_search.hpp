@@ -1,0 +1,130 @@
+// pith/sparsify/detail/threshold_search.hpp — a threshold that about k of n values reach, found in a few passes without a wait.
+#pragma once
+
+#include <pith/core/detail/last_block.hpp>
+#include <pith/sparsify/detail/survivors.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0::detail {
+
+/// Where a search stands, in the executor's memory; zeros at first. Bounds are magnitudes.
+struct search {
+  double n, aim, room;   ///< of n values so many are sought, and so many at most
+  double bound;          ///< what is tried; 0: all that are not 0
+  double low, high;      ///< for rules: what is known of the threshold; at first 0 and the largest
+  double largest, safe;  ///< the least bound so far for which there is room, or the largest magnitude
+  double sent;           ///< how many reach the bound that was settled on
+  std::uint32_t pass, is_over;
+  std::uint32_t arrived;  ///< blocks of the program that runs
+};
+
+/// The bits that reach a bound: never those of 0.
+template <class A>
+struct found_bound {
+  search const* at;
+
+  PITH_HD bool is_over() const { return at->is_over != 0; }
+  PITH_HD bits_of<A> bits() const {
+    auto const least = magnitude_bits(static_cast<A>(at->bound));
+    return least == 0 ? 1 : least;
+  }
+  PITH_HD bits_of<A> end() const { return infinite_bits<A>(); }
+  PITH_HD bits_of<A> operator()() const { return bits(); }
+};
+
+/// A rule of searching, all PITH_HD:
+///
+///     first, later                        the terms of a pass over what is not 0, and of each one behind it
+///     passes()                            how many passes there are at most
+///     next(search&, survivors const&)     the bound to try after one that these reach; the same one to settle with it
+///
+/// Where there is room for all that is not 0, all of that is taken, so that what was decoded is encoded as it is.
+///
+/// The bound that is settled on is never above the largest magnitude. More values than there is room for reach it only
+/// if it is the largest; so among those that are sent is always one of the largest, and no more than
+/// |x|^2 - max |x_i|^2 <= (1 - 1 / n) |x|^2 is left out.
+template <class Rule, class A>
+struct search_step {
+  Rule rule;
+  double n, aim, room;
+  bool is_last;
+
+  PITH_HD void operator()(search& at, survivors const& of) const {
+    if (at.is_over != 0) return;
+    if (at.pass == 0) begin(at, of);
+    auto const fits = of.count <= room;
+    if (fits && at.bound <= at.safe) at.safe = at.bound, at.sent = of.count;
+    auto const next = at.pass == 0 && fits ? 0 : rule.next(at, of);
+    auto const held = static_cast<double>(static_cast<A>(!(next < at.largest) ? at.largest : next > 0 ? next : 0));
+    auto const settles = held == at.bound && fits;
+    if (settles) at.sent = of.count;
+    at.is_over = held == at.bound || is_last ? 1 : 0;
+    at.bound = settles || at.is_over == 0 ? held : at.safe;
+    ++at.pass;
+  }
+
+ private:
+  PITH_HD void begin(search& at, survivors const& of) const {
+    at.n = n, at.aim = aim, at.room = room;
+    at.bound = at.low = 0;
+    at.high = at.largest = at.safe = of.largest;
+    at.sent = 1;
+  }
+};
+
+template <class Step, class Terms>
+struct take_step {
+  using memory = fast_array<double, tile_lanes>;
+
+  Step step;
+  search* at;
+  double* partial;
+  std::uint64_t tiles;
+
+  template <team Team>
+  PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t) const {
+    auto const of = join_survivors(team, fast.data(), partial, tiles, Terms());
+    auto const own = step;
+    auto* const to = at;
+    team.for_each(1u, [=](std::uint32_t) { own(*to, of); });
+  }
+};
+
+template <class Rule>
+std::size_t search_scratch_bytes(std::uint64_t n) {
+  constexpr auto most = Rule::first::size > Rule::later::size ? Rule::first::size : Rule::later::size;
+  return scratch_for<double>(most * tiles(n));
+}
+
+/// One pass: what `step` makes of the terms.
+template <class Terms, executor E, class Source, class At, class Step>
+void sum_once(E const& exec, Source const& from, std::uint64_t n, At const& which, Step const& step, search* at,
+              workspace_on<E>& ws) {
+  auto const scope = ws.mark();
+  auto const size = tiles(n);
+  auto* const partial = ws.template take<double>(Terms::size * size).data;
+  for_each_block_then(exec, size, sum_survivors<Source, At, Terms>{from, n, which, partial},
+                      take_step<Step, Terms>{step, at, partial, size}, &at->arrived);
+}
+
+/// Leaves in `at` a bound that about `aim` of n > 0 values reach, and at most `room` unless they are all as large as
+/// the largest: a fixed sequence of programs, which do nothing when it is over.
+template <class Rule, executor E, class Source>
+void find_threshold(E const& exec, Rule const& rule, Source const& from, std::uint64_t n, double aim, double room,
+                    search* at, workspace_on<E>& ws) {
+  using A = decltype(from(0));
+  using first = typename Rule::first;
+  using later = typename Rule::later;
+  auto const bound = found_bound<A>{at};
+  for (unsigned pass = 0; pass < rule.passes(); ++pass) {
+    auto const step = search_step<Rule, A>{rule, static_cast<double>(n), aim, room, pass + 1 == rule.passes()};
+    if (pass == 0) {
+      sum_once<first>(exec, from, n, bound, step, at, ws);
+    } else {
+      sum_once<later>(exec, from, n, bound, step, at, ws);
+    }
+  }
+}
+
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,444 @@
+// tests/control/gradiveq_test.cpp — phases of a schedule, on all ranks alike.
+#include <pith/codec/rated.hpp>
+#include <pith/comm/self.hpp>
+#include <pith/comm/threads.hpp>
+#include <pith/control/gradiveq.hpp>
+#include <pith/exec/seq.hpp>
+#include <pith/quantize/summed_terngrad.hpp>
+#include <pith/sparsify/top_k.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/slices.hpp"
+
+using namespace support;
+using pith::gradiveq_phase;
+
+namespace {
+
+template <class In>
+using exchange_of = pith::gradient_exchange<In, pith::seq_executor, pith::thread_communicator>;
+template <class In>
+using schedule_of = pith::gradiveq<In, pith::seq_executor, pith::thread_communicator>;
+using codec = pith::any_codec<float, pith::seq_executor>;
+
+/// A vector, two convolutions of which one has a short last slice, and a matrix.
+std::vector<pith::tensor_spec> const tensors = {
+    {"bias", {4}}, {"conv1", {108, 4}}, {"conv2", {150, 5}}, {"fc", {60, 6}}};
+std::vector<pith::gradiveq_tensor> const convolutions = {{1, {4, 3, 3, 3}, 36}, {2, {5, 10, 1, 3}, 40}};
+constexpr std::size_t elements = 4 + 108 + 150 + 60;
+
+constexpr auto phases = pith::gradiveq_options{.warm_up = 2, .samples = 8, .compressed = 12, .first_losses = 3};
+
+/// Of rank r in step t: slices of `directions` in common.
+template <class In = float>
+std::vector<In> gradient(unsigned rank, std::uint64_t t, std::uint64_t directions = 700) {
+  auto x = normal_vector(elements, 40 + 100 * t + rank);
+  auto const one = correlated(108, 36, 3, 100 * t + rank, 0.05, directions);
+  auto const two = correlated(150, 40, 3, 200 * t + rank, 0.05, directions + 50);
+  auto const& c = convolutions;
+  for (std::size_t i = 0; i < one.size(); ++i) x[4 + c[0].conv.order()(i)] = one[i];
+  for (std::size_t i = 0; i < two.size(); ++i) x[112 + c[1].conv.order()(i)] = two[i];
+  return narrow<In>(x);
+}
+std::vector<double> mean_gradient(unsigned ranks, std::uint64_t t) {
+  auto mean = std::vector<double>(elements);
+  for (unsigned r = 0; r < ranks; ++r) {
+    auto const own = widen(gradient(r, t));
+    for (std::size_t i = 0; i < elements; ++i) mean[i] += own[i] / ranks;
+  }
+  return mean;
+}
+std::vector<double> part(std::vector<double> const& x, std::size_t first, std::size_t n) {
+  auto const at = x.begin() + static_cast<std::ptrdiff_t>(first);
+  return {at, at + static_cast<std::ptrdiff_t>(n)};
+}
+
+/// An exchange with its schedule, on one rank of some.
+template <class In>
+struct rank_of {
+  rank_of(pith::thread_communicator& comm, pith::gradiveq_options const& options)
+      : exchange(pith::seq, comm, tensors, pith::any_codec<In, pith::seq_executor>(pith::identity())),
+        schedule(pith::seq, comm, exchange, convolutions, options) {}
+
+  exchange_of<In> exchange;
+  schedule_of<In> schedule;
+};
+
+template <class In = float, class F>
+void on_ranks(unsigned ranks, pith::gradiveq_options const& options, F const& f) {
+  pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
+    auto rank = rank_of<In>(comm, options);
+    f(rank, comm);
+  });
+}
+
+gradiveq_phase phase_at(std::uint64_t t) {
+  if (t < 2) return gradiveq_phase::warm_up;
+  return (t - 2) % 20 < 8 ? gradiveq_phase::sampling : gradiveq_phase::compressed;
+}
+
+}  // namespace
+
+TEST_CASE("convolutions travel as they are, then by qsgd, then by pca, and by qsgd again; others as before") {
+  for (unsigned const ranks : {1u, 2u, 4u}) {
+    on_ranks(ranks, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+      for (std::uint64_t t = 0; t < 50; ++t) {
+        auto const phase = phase_at(t);
+        CHECK(rank.schedule.phase() == phase);
+        auto const& codecs = rank.exchange.codecs();
+        for (std::size_t const i : {1u, 2u}) {
+          auto const expected = phase == gradiveq_phase::warm_up    ? "identity"
+                                : phase == gradiveq_phase::sampling ? "qsgd<4>"
+                                                                    : "pca(";
+          CHECK(codecs[i].name().starts_with(expected));
+        }
+        CHECK(codecs[0].name() == "identity");
+        CHECK(codecs[3].name() == "identity");
+        auto g = gradient(comm.rank(), t);
+        rank.schedule.all_reduce_mean(g);
+      }
+    });
+  }
+}
+
+TEST_CASE("what all receive: the mean, then the mean on the plane that was learnt from the samples") {
+  on_ranks(2, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+    for (std::uint64_t t = 0; t < 22; ++t) {
+      auto const phase = rank.schedule.phase();
+      auto g = gradient(comm.rank(), t);
+      rank.schedule.all_reduce_mean(g);
+      auto const mean = mean_gradient(2, t), got = widen(g);
+      auto const one = part(mean, 4, 108), two = part(mean, 112, 150);
+      // Numbers stay below 16: a float of the sum is off by 16 2^-24; 40 terms along U by some 100 of them.
+      auto const off = [&](std::vector<double> const& a, std::size_t first) {
+        return std::sqrt(square(minus(a, part(got, first, a.size()))));
+      };
+      CHECK(off(part(mean, 0, 4), 0) <= 1e-5);
+      CHECK(off(part(mean, 262, 60), 262) <= 1e-5);
+      if (phase == gradiveq_phase::warm_up) CHECK(off(one, 4) <= 1e-5);
+      if (phase == gradiveq_phase::sampling) CHECK(off(one, 4) > 0.1);
+      if (phase != gradiveq_phase::compressed) continue;
+      auto const& a = *rank.schedule.basis(0);
+      auto const& b = *rank.schedule.basis(1);
+      CHECK(off(projected(a, one), 4) <= 1e-3);
+      CHECK(off(projected(b, two), 112) <= 1e-3);
+      CHECK(off(one, 4) > 1e-2);
+    }
+    CHECK(rank.schedule.basis(0)->slice() == 36);
+    CHECK(rank.schedule.basis(1)->slice() == 40);
+    CHECK(rank.exchange.summed_bytes() > 0);
+  });
+}
+
+TEST_CASE("bases are those of the means that all received in the sampling phase before, and of no others") {
+  on_ranks(2, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+    auto const& conv = convolutions[0].conv;
+    for (std::uint64_t first : {2u, 22u}) {
+      auto samples = pith::slice_samples<float>(108, 36, conv.order());
+      for (std::uint64_t t = first == 2 ? 0 : 10; t < first + 8; ++t) {
+        auto g = gradient(comm.rank(), t);
+        rank.schedule.all_reduce_mean(g);
+        if (t >= first) samples.add(pith::span<float const>(g.data() + 4, 108));
+      }
+      CHECK(rank.schedule.basis(0)->save() == pith::pca_basis::fit(samples).save());
+    }
+  });
+}
+
+TEST_CASE("the local loss is what a rank's own gradients have off the plane") {
+  on_ranks(2, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+    for (std::uint64_t t = 0; t < 12; ++t) {
+      auto const phase = rank.schedule.phase();
+      auto g = gradient(comm.rank(), t);
+      auto const own = widen(g);
+      rank.schedule.all_reduce_mean(g);
+      if (phase != gradiveq_phase::compressed) continue;
+      auto const one = part(own, 4, 108), two = part(own, 112, 150);
+      auto const lost = square(minus(one, projected(*rank.schedule.basis(0), one))) +
+                        square(minus(two, projected(*rank.schedule.basis(1), two)));
+      CHECK(rank.schedule.loss() == doctest::Approx(std::sqrt(lost / (square(one) + square(two)))).epsilon(1e-4));
+    }
+  });
+}
+
+TEST_CASE("when most ranks meet other gradients than were sampled, all sample again; half of them are not most") {
+  for (unsigned const ranks : {2u, 4u}) {
+    for (unsigned moved = 0; moved <= ranks; ++moved) {
+      CAPTURE(ranks);
+      CAPTURE(moved);
+      on_ranks(ranks, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+        for (std::uint64_t t = 0; t < 16; ++t) {
+          auto g = gradient(comm.rank(), t, t >= 15 && comm.rank() < moved ? 800 : 700);
+          rank.schedule.all_reduce_mean(g);
+        }
+        auto const is_early = rank.schedule.phase() == gradiveq_phase::sampling;
+        CHECK(is_early == (2 * moved > ranks));
+        CHECK(rank.schedule.steps() == (is_early ? 0 : 6));
+      });
+    }
+  }
+}
+
+TEST_CASE("who does not look does not vote, whatever it saw in the step before") {
+  on_ranks(2, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+    for (std::uint64_t t = 0; t < 15; ++t) {
+      CHECK(rank.schedule.looks() == (t >= 10));
+      auto const is_moved = t == 14 - comm.rank();
+      auto g = gradient(comm.rank(), t, is_moved ? 800 : 700);
+      if (comm.rank() == 0 || t < 14) rank.schedule.before(pith::span<float const>(g));
+      rank.exchange.all_reduce_mean(g);
+      rank.schedule.after(pith::span<float const>(g));
+    }
+    CHECK(rank.schedule.phase() == gradiveq_phase::compressed);
+  });
+}
+
+TEST_CASE("losses are looked at as often as is said, after the first ones") {
+  auto options = phases;
+  options.loss_every = 2;  // looked at in steps 10, 12 and 14, and voted on in 16
+  on_ranks(2, options, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+    for (std::uint64_t t = 0; t < 17; ++t) {
+      CHECK(rank.schedule.phase() == phase_at(t));
+      auto g = gradient(comm.rank(), t, t >= 15 ? 800 : 700);
+      rank.schedule.all_reduce_mean(g);
+    }
+    CHECK(rank.schedule.phase() == gradiveq_phase::sampling);
+  });
+}
+
+TEST_CASE("a schedule goes on bit for bit from what it saved, in every phase") {
+  for (auto const feedback : {false, true}) {
+    auto options = phases;
+    options.feedback = feedback;
+    for (std::uint64_t const stop : {0u, 1u, 2u, 6u, 9u, 10u, 15u, 22u, 25u}) {
+      CAPTURE(stop);
+      on_ranks(2, options, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+        auto const step = [&](rank_of<float>& r, std::uint64_t t) {
+          auto g = gradient(comm.rank(), t);
+          r.schedule.all_reduce_mean(g);
+          return g;
+        };
+        for (std::uint64_t t = 0; t < stop; ++t) step(rank, t);
+        auto const saved = rank.schedule.export_state();
+        auto const states = rank.exchange.export_state();
+        auto other = rank_of<float>(comm, options);
+        other.schedule.import_state(saved);
+        other.exchange.import_state(states);
+        CHECK(other.schedule.export_state() == saved);
+        for (auto t = stop; t < stop + 24; ++t) CHECK(step(other, t) == step(rank, t));
+      });
+    }
+  }
+}
+
+TEST_CASE("with feedback nothing is lost across phases") {
+  auto options = phases;
+  options.feedback = true;
+  for (unsigned const ranks : {1u, 3u}) {
+    on_ranks(ranks, options, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+      auto received = std::vector<double>(elements), made = received;
+      auto const take = [&](std::vector<float> const& g) {
+        for (std::size_t i = 0; i < elements; ++i) received[i] += static_cast<double>(g[i]);
+      };
+      for (std::uint64_t t = 0; t < 33; ++t) {
+        auto g = gradient(comm.rank(), t);
+        rank.schedule.all_reduce_mean(g);
+        take(g);
+        auto const mean = mean_gradient(ranks, t);
+        for (std::size_t i = 0; i < elements; ++i) made[i] += mean[i];
+      }
+      auto const waiting = std::sqrt(square(minus(made, received)));
+      rank.exchange.change(
+          std::vector<codec>(tensors.size(), pith::error_feedback(pith::rated(pith::top_k(0.5)).at(1))));
+      auto rest = std::vector<float>(elements);
+      rank.exchange.all_reduce_mean(rest);
+      take(rest);
+      CHECK(waiting > 1);
+      // 33 steps of some ten roundings of numbers below 64, of each of the ranks' three.
+      auto const bound = 33 * 10 * ranks * 64 * 0x1p-24;
+      for (std::size_t i = 0; i < elements; ++i) CHECK(std::abs(received[i] - made[i]) <= bound);
+    });
+  }
+}
+
+TEST_CASE("what travels may be more than a basis: levels of components are summed, and all receive the same") {
+  auto options = phases;
+  options.feedback = true;
+  auto const ternary = [](auto basis) { return pith::pca(basis) | pith::summed_terngrad(); };
+  pith::run_ranks(3, [&](pith::thread_communicator comm) {
+    auto exchange = exchange_of<float>(pith::seq, comm, tensors, codec(pith::identity()));
+    auto schedule = pith::gradiveq(pith::seq, comm, exchange, convolutions, options, ternary);
+    for (std::uint64_t t = 0; t < 22; ++t) {
+      CHECK(schedule.phase() == phase_at(t));
+      auto const is_compressed = schedule.phase() == gradiveq_phase::compressed;
+      auto g = gradient(comm.rank(), t);
+      schedule.all_reduce_mean(g);
+      if (is_compressed && t < 21) {
+        auto const& of = exchange.codecs()[1];
+        CHECK(of.name().starts_with("ef(pca("));
+        CHECK(of.name().ends_with("|summed_terngrad,unverified)"));
+        CHECK(exchange.gathered_bytes() == 0);
+        CHECK(schedule.loss() > 0);
+      }
+      auto largest = g;
+      comm.all_reduce(pith::seq, pith::span<float>(largest), pith::reduction::max).wait(pith::seq);
+      CHECK(largest == g);
+    }
+  });
+}
+
+TEST_CASE("means that are no numbers are no samples, and a tensor without samples goes on by qsgd") {
+  on_ranks(2, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+    for (std::uint64_t t = 0; t < 12; ++t) {
+      auto g = gradient(comm.rank(), t);
+      if (comm.rank() == 1) g[120] = static_cast<float>(not_a_number);
+      if (comm.rank() == 1 && t == 5) g[10] = static_cast<float>(infinity);
+      rank.schedule.all_reduce_mean(g);
+    }
+    CHECK(rank.schedule.phase() == gradiveq_phase::compressed);
+    CHECK(rank.exchange.codecs()[1].name().starts_with("pca("));
+    CHECK(rank.exchange.codecs()[2].name().starts_with("qsgd<4>"));
+    for (auto const v : rank.schedule.basis(0)->mean()) CHECK(std::isfinite(v));
+  });
+}
+
+TEST_CASE("a fit that fails on rank 0 is heard of by all") {
+  // Squares of a bucket are below the largest double, those of all samples are not.
+  auto options = phases;
+  options.warm_up = 0;
+  options.samples = 20;
+  on_ranks<double>(2, options, [&](rank_of<double>& rank, pith::thread_communicator& comm) {
+    auto const run = [&] {
+      for (std::uint64_t t = 0; t < 20; ++t) {
+        auto g = std::vector<double>(elements);
+        for (std::size_t i = 0; i < elements; ++i) g[i] = (t + i) % 2 == 0 ? 1e153 : -1e153;
+        rank.schedule.all_reduce_mean(g);
+      }
+    };
+    if (comm.rank() == 0) {
+      CHECK_THROWS_WITH_AS(run(), "pith::pca_basis::fit: samples must have finite squares", std::invalid_argument);
+    } else {
+      CHECK_THROWS_WITH_AS(run(), "pith::gradiveq: rank 0 could not fit its bases: see the error on rank 0",
+                           pith::communication_error);
+    }
+  });
+}
+
+TEST_CASE_TEMPLATE("one rank, any type, no warm-up and slices as usual: types are deduced", In, double, pith::half,
+                   pith::bfloat16) {
+  auto comm = pith::self_communicator();
+  auto exchange = pith::make_exchange<In>(pith::seq, comm, tensors, pith::identity());
+  auto schedule = pith::gradiveq(pith::seq, comm, exchange, {{1, {4, 3, 3, 3}}, {2, {5, 10, 1, 3}}},
+                                 {.warm_up = 0, .samples = 5, .compressed = 3});
+  for (std::uint64_t t = 0; t < 8; ++t) {
+    auto g = gradient<In>(0, t);
+    schedule.all_reduce_mean(g);
+    for (auto const v : g) CHECK(pith::is_finite(v));
+    CHECK(schedule.phase() == (t < 4 || t == 7 ? gradiveq_phase::sampling : gradiveq_phase::compressed));
+  }
+  CHECK(schedule.basis(0)->slice() == 108);
+  CHECK(schedule.basis(1)->slice() == 150);
+}
+
+TEST_CASE("kernels, options and states that cannot be are refused") {
+  pith::run_ranks(1, [&](pith::thread_communicator comm) {
+    auto exchange = exchange_of<float>(pith::seq, comm, tensors, codec(pith::identity()));
+    auto const make = [&](std::vector<pith::gradiveq_tensor> const& c, pith::gradiveq_options const& o = phases) {
+      return schedule_of<float>(pith::seq, comm, exchange, c, o);
+    };
+    CHECK_THROWS_WITH_AS(make({{1, {4, 4, 3, 3}}}),
+                         "pith::gradiveq: conv of tensor \"conv1\" must have 108 elements, got 144",
+                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(make({{4, {4, 4, 3, 3}}}), "pith::gradiveq: tensor must be below 4, got 4",
+                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(make({{1, {4, 3, 3, 3}}, {1, {4, 3, 3, 3}}}),
+                         "pith::gradiveq: each tensor must be listed once, got tensor 1 twice", std::invalid_argument);
+    CHECK_THROWS_WITH_AS(make(convolutions, {.samples = 1}), "pith::gradiveq: samples must be at least 2, got 1",
+                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(make(convolutions, {.compressed = 3, .first_losses = 2, .loss_every = 0}),
+                         "pith::gradiveq: compressed, first_losses and loss_every must be at least 1, got 3, 2 and 0",
+                         std::invalid_argument);
+    CHECK_THROWS_AS(make(convolutions, {.basis = {.lambda = 1}}), std::invalid_argument);
+    CHECK_THROWS_AS(make(convolutions, {.worse = 0}), std::invalid_argument);
+    auto schedule = make(convolutions);
+    CHECK_THROWS_WITH_AS(schedule.after(pith::span<float const>()),
+                         "pith::gradiveq: gradients must have 322 elements, got 0", std::invalid_argument);
+    auto const saved = schedule.export_state();
+    for (std::size_t size = 0; size < saved.size(); size += 3) {
+      CHECK_THROWS_AS(schedule.import_state(pith::span<std::byte const>(saved.data(), size)), std::invalid_argument);
+    }
+    for (std::size_t at = 0; at < saved.size(); ++at) {
+      auto damaged = saved;
+      damaged[at] ^= std::byte{4};
+      CHECK_THROWS_AS(schedule.import_state(damaged), std::invalid_argument);
+    }
+    auto const other = make({convolutions[0]});
+    CHECK_THROWS_WITH_AS(schedule.import_state(other.export_state()),
+                         "pith::gradiveq::import_state: the state must be of convolution of tensor 2 of 150 in 5 "
+                         "filters of 10 x 3 by 4 slices of 40, got one of no further tensor",
+                         std::invalid_argument);
+    schedule.import_state(saved);
+  });
+}
+
+TEST_CASE("a refused call of a schedule changes nothing, in any phase, between steps and during one") {
+  using schedule = schedule_of<float>;
+  auto const few = std::vector<float>(7);
+  auto const refusals = std::vector<std::pair<bool, std::function<void(schedule&, std::vector<float> const&)>>>{
+      {false, [&](schedule& s, auto const&) { s.before(few); }},
+      {false, [&](schedule& s, auto const&) { s.after(few); }},
+      {false, [](schedule& s, auto const&) { s.import_state({}); }},
+      {false,
+       [](schedule& s, auto const&) {
+         auto damaged = s.export_state();
+         damaged.back() ^= std::byte{1};
+         s.import_state(damaged);
+       }},
+      {true, [](schedule& s, auto const& g) { s.after(g); }},
+      {true, [](schedule& s, auto const&) { s.import_state(s.export_state()); }},
+  };
+  for (std::uint64_t const stop : {0u, 3u, 9u, 12u, 15u, 21u}) {
+    CAPTURE(stop);
+    on_ranks(2, phases, [&](rank_of<float>& tried, pith::thread_communicator& comm) {
+      auto expected = rank_of<float>(comm, phases);
+      auto const step = [&](rank_of<float>& r, std::uint64_t t, bool tries) {
+        auto g = gradient(comm.rank(), t);
+        auto const refuse = [&](bool in_step) {
+          for (auto const& [when, call] : refusals)
+            if (tries && when <= in_step) CHECK_THROWS_AS(call(r.schedule, g), std::invalid_argument);
+        };
+        refuse(false);
+        r.schedule.before(g);
+        r.exchange.begin(g);
+        refuse(true);
+        r.exchange.wait();
+        r.schedule.after(g);
+        return g;
+      };
+      for (std::uint64_t t = 0; t < stop + 4; ++t) CHECK(step(tried, t, t >= stop) == step(expected, t, false));
+      CHECK(tried.schedule.export_state() == expected.schedule.export_state());
+      CHECK(tried.exchange.export_state() == expected.exchange.export_state());
+    });
+  }
+}
+
+TEST_CASE("where the state of one rank is refused no rank changes") {
+  on_ranks(2, phases, [&](rank_of<float>& rank, pith::thread_communicator& comm) {
+    auto const before = rank.schedule.export_state();
+    auto damaged = before;
+    damaged.back() ^= std::byte{1};
+    auto const import = [&] { rank.schedule.import_state(comm.rank() == 0 ? before : damaged); };
+    if (comm.rank() == 0) CHECK_THROWS_AS(import(), pith::agreement_error);
+    if (comm.rank() == 1) CHECK_THROWS_AS(import(), std::invalid_argument);
+    CHECK(rank.schedule.export_state() == before);
+  });
+}

@@ -1,0 +1,246 @@
+// tests/exchange/change_test.cpp — other codecs, or the same ones at other rates, between steps.
+#include <pith/codec/bypass.hpp>
+#include <pith/codec/rated.hpp>
+#include <pith/comm/self.hpp>
+#include <pith/comm/threads.hpp>
+#include <pith/exchange/g_top_k.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
+#include <pith/exchange/ok_top_k.hpp>
+#include <pith/exec/seq.hpp>
+#include <pith/feedback/error_feedback.hpp>
+#include <pith/feedback/momentum_correction.hpp>
+#include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/scaled_sign.hpp>
+#include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/threshold.hpp>
+#include <pith/sparsify/top_k.hpp>
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using float_codec = pith::any_codec<float, pith::seq_executor>;
+using exchange = pith::gradient_exchange<float, pith::seq_executor, pith::thread_communicator>;
+
+std::vector<pith::tensor_spec> const changed_tensors = {
+    {"weight", {40 * 24, 40}}, {"bias", {40}}, {"none", {0}}, {"one", {1}}};
+
+/// A gradient of rank r in step t; whole sixteenths, so that sums of a few are exact.
+std::vector<float> gradient(std::size_t n, unsigned rank, int step) {
+  auto g = std::vector<float>(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    g[i] = static_cast<float>(static_cast<int>((i * 37 + rank * 11 + static_cast<unsigned>(step) * 5) % 33) - 16) / 16;
+  }
+  return g;
+}
+
+void add(std::vector<double>& sum, std::vector<float> const& x) {
+  for (std::size_t i = 0; i < x.size(); ++i) sum[i] += static_cast<double>(x[i]);
+}
+
+/// The mean over the ranks of the sums over the steps.
+std::vector<double> made(unsigned ranks, int steps, std::size_t n) {
+  auto sum = std::vector<double>(n);
+  for (unsigned r = 0; r < ranks; ++r) {
+    for (int step = 0; step < steps; ++step) add(sum, gradient(n, r, step));
+  }
+  for (auto& v : sum) v /= ranks;
+  return sum;
+}
+
+/// What a rank received in so many steps; `before(exchange, step)` comes before each.
+std::vector<double> received(exchange& ex, unsigned rank, int steps,
+                             std::function<void(exchange&, int)> const& before) {
+  auto sum = std::vector<double>(ex.size());
+  for (int step = 0; step < steps; ++step) {
+    before(ex, step);
+    auto g = gradient(ex.size(), rank, step);
+    ex.all_reduce_mean(g);
+    add(sum, g);
+  }
+  return sum;
+}
+
+/// A step without gradients in which all that waits is sent.
+void flush(exchange& ex, std::vector<double>& sum) {
+  ex.change(
+      std::vector<float_codec>(changed_tensors.size(), pith::error_feedback(pith::rated(pith::top_k(0.5)).at(1))));
+  auto g = std::vector<float>(ex.size());
+  ex.all_reduce_mean(g);
+  add(sum, g);
+}
+
+std::vector<float_codec> at(std::vector<float_codec> codecs, double rate) {
+  for (auto& c : codecs) c = c.at(rate);
+  return codecs;
+}
+
+}  // namespace
+
+TEST_CASE("nothing is lost while rates change, and a dense step sends all that waited") {
+  for (unsigned ranks : {1u, 2u, 4u}) {
+    pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
+      auto const rates = {0.1, 0.02, 0.5, 1.0, 0.001, 0.3, 0.3};
+      auto ex = exchange(pith::seq, comm, changed_tensors, pith::error_feedback(pith::rated(pith::top_k(0.1))));
+      auto sum = received(ex, comm.rank(), 14, [&](exchange& e, int step) {
+        e.change(at(e.codecs(), rates.begin()[static_cast<std::size_t>(step) % rates.size()]));
+      });
+      CHECK(sum != made(ranks, 14, ex.size()));
+      ex.change(at(ex.codecs(), 1));
+      CHECK(ex.gathered_bytes() == 0);
+      auto g = std::vector<float>(ex.size());
+      ex.all_reduce_mean(g);
+      add(sum, g);
+      CHECK(sum == made(ranks, 14, ex.size()));
+      ex.all_reduce_mean(g = std::vector<float>(ex.size()));
+      CHECK(g == std::vector<float>(ex.size()));  // nothing waits behind a dense step
+    });
+  }
+}
+
+TEST_CASE("what is fed back goes on in another codec with the same policy") {
+  pith::run_ranks(2, [&](pith::thread_communicator comm) {
+    auto const order = std::vector<float_codec>{
+        pith::error_feedback(pith::top_k(0.1)), pith::bypass(pith::error_feedback(pith::random_k(0.25)), 1),
+        pith::error_feedback(pith::threshold(0.75, 0.5)), pith::error_feedback(pith::rated(pith::top_k(0.05)))};
+    auto ex = exchange(pith::seq, comm, changed_tensors, order[3], {.bucket_bytes = 200});
+    auto sum = received(ex, comm.rank(), 12, [&](exchange& e, int step) {
+      e.change(std::vector<float_codec>(changed_tensors.size(), order[static_cast<std::size_t>(step) % order.size()]));
+    });
+    CHECK(sum != made(2, 12, ex.size()));
+    flush(ex, sum);
+    CHECK(sum == made(2, 12, ex.size()));
+  });
+}
+
+TEST_CASE("states that follow the rate are made again, and what is fed back goes on") {
+  for (auto const& sparse : {float_codec(pith::error_feedback(pith::ok_top_k(0.02))),
+                             float_codec(pith::error_feedback(pith::g_top_k(0.02)))}) {
+    pith::run_ranks(4, [&](pith::thread_communicator comm) {
+      auto ex = exchange(pith::seq, comm, changed_tensors, sparse);
+      CHECK(!sparse.shares_states(sparse.at(0.5)));
+      auto sum = received(ex, comm.rank(), 6, [&](exchange& e, int step) {
+        e.change(std::vector<float_codec>(changed_tensors.size(), sparse.at(step % 2 == 0 ? 0.5 : 0.01)));
+      });
+      CHECK(sum != made(4, 6, ex.size()));
+      flush(ex, sum);
+      CHECK(sum == made(4, 6, ex.size()));
+    });
+  }
+}
+
+TEST_CASE("by another policy what waited is lost, and the step goes on") {
+  pith::run_ranks(2, [&](pith::thread_communicator comm) {
+    auto ex = exchange(pith::seq, comm, changed_tensors, pith::error_feedback(pith::top_k(0.1)));
+    auto sum = received(ex, comm.rank(), 3, [](exchange&, int) {});
+    ex.change(std::vector<float_codec>(changed_tensors.size(),
+                                       pith::error_feedback(pith::top_k(0.1), pith::momentum_correction(0.9))));
+    flush(ex, sum);
+    CHECK(sum != made(2, 3, ex.size()));
+  });
+}
+
+TEST_CASE("a codec that is the same object keeps its states, another one of the same name begins again") {
+  auto comm = pith::self_communicator();
+  auto const low = float_codec(pith::error_feedback(pith::power_sgd(1)));
+  auto one = pith::make_exchange<float>(pith::seq, comm, changed_tensors, low);
+  auto two = pith::make_exchange<float>(pith::seq, comm, changed_tensors, low);
+  auto const step = [](auto& ex, int t) {
+    auto g = gradient(ex.size(), 0, t);
+    ex.all_reduce_mean(g);
+    return g;
+  };
+  for (int t = 0; t < 3; ++t) CHECK(step(one, t) == step(two, t));
+  two.change(two.codecs());
+  CHECK(step(one, 3) == step(two, 3));
+  two.change(std::vector<float_codec>(changed_tensors.size(), pith::error_feedback(pith::power_sgd(1))));
+  CHECK(step(one, 4) != step(two, 4));  // another warm start
+}
+
+TEST_CASE("after a change bytes are those of an exchange that was made so") {
+  auto comm = pith::self_communicator();
+  auto const codecs = {float_codec(pith::error_feedback(pith::threshold(0.5, 0.3))),
+                       float_codec(pith::error_feedback(pith::threshold(0.9, 0.01)))};
+  for (auto const how : {pith::gather::padded, pith::gather::exact, pith::gather::predicted}) {
+    auto ex = pith::make_exchange<float>(pith::seq, comm, changed_tensors, codecs.begin()[0], {.how = how});
+    auto g = gradient(ex.size(), 0, 0);
+    ex.all_reduce_mean(g);
+    for (auto const& next : codecs) {
+      ex.change(std::vector<float_codec>(changed_tensors.size(), next));
+      auto fresh = pith::make_exchange<float>(pith::seq, comm, changed_tensors, next, {.how = how});
+      CHECK(ex.gathered_bytes() == fresh.gathered_bytes());
+      ex.all_reduce_mean(g = gradient(ex.size(), 0, 1));
+      CHECK(ex.gathered_bytes() > 0);
+    }
+  }
+}
+
+TEST_CASE("ranks that change to different codecs hear which and where, and go on as they were") {
+  pith::run_ranks(3, [&](pith::thread_communicator comm) {
+    auto ex = exchange(pith::seq, comm, changed_tensors, pith::error_feedback(pith::rated(pith::top_k(0.1))));
+    auto codecs = ex.codecs();
+    codecs[1] = codecs[1].at(comm.rank() == 2 ? 0.25 : 0.5);
+    CHECK_THROWS_WITH_AS(
+        ex.change(codecs),
+        "pith::gradient_exchange: rank 2 differs from rank 0 in tensor 1: \"bias\" of 40 elements in 1 rows, codec "
+        "ef(rated(top_k(0.25))), not \"bias\" of 40 elements in 1 rows, codec ef(rated(top_k(0.5)))",
+        pith::agreement_error);
+    CHECK(ex.codecs()[1].name() == "ef(rated(top_k(0.1)))");
+    auto sum = received(ex, comm.rank(), 3, [](exchange&, int) {});
+    flush(ex, sum);
+    for (std::size_t i = 0; i < sum.size(); i += 97) CHECK(sum[i] == doctest::Approx(made(3, 3, sum.size())[i]));
+  });
+}
+
+TEST_CASE("a rank whose codecs do not fit says so to all") {
+  pith::run_ranks(2, [&](pith::thread_communicator comm) {
+    auto ex = exchange(pith::seq, comm, changed_tensors, pith::error_feedback(pith::top_k(0.1)));
+    auto codecs = ex.codecs();
+    if (comm.rank() == 1) {
+      codecs.pop_back();
+      CHECK_THROWS_WITH_AS(ex.change(codecs), "pith::gradient_exchange::change: codecs must have 4 entries, got 3",
+                           std::invalid_argument);
+    } else {
+      CHECK_THROWS_WITH_AS(ex.change(codecs),
+                           doctest::Contains("rank 1 failed: pith::gradient_exchange::change: codecs"),
+                           pith::agreement_error);
+    }
+    ex.begin();
+    CHECK_THROWS_WITH_AS(ex.change(ex.codecs()),
+                         doctest::Contains("change() must be called between steps: call wait() first"),
+                         std::invalid_argument);
+    ex.skip();
+  });
+}
+
+TEST_CASE("a state is put back where the same codecs are in force") {
+  auto comm = pith::self_communicator();
+  auto const first = float_codec(pith::error_feedback(pith::rated(pith::top_k(0.1))));
+  auto ex = pith::make_exchange<float>(pith::seq, comm, changed_tensors, first);
+  auto other = pith::make_exchange<float>(pith::seq, comm, changed_tensors, first);
+  ex.change(at(ex.codecs(), 0.5));
+  auto g = gradient(ex.size(), 0, 0), same = g;
+  ex.all_reduce_mean(g);
+  auto const saved = ex.export_state();
+  CHECK_THROWS_AS(other.import_state(saved), std::invalid_argument);
+  other.change(at(other.codecs(), 0.5));
+  other.import_state(saved);
+  ex.all_reduce_mean(g = gradient(ex.size(), 0, 1));
+  other.all_reduce_mean(same = gradient(ex.size(), 0, 1));
+  CHECK(g == same);
+}
+
+TEST_CASE("a codec without a rate says so") {
+  auto const sign = float_codec(pith::error_feedback(pith::scaled_sign()));
+  CHECK(!sign.has_rate());
+  CHECK_THROWS_WITH_AS(sign.at(0.1), "pith::any_codec::at: the codec must have an adjustable rate, got ef(scaled_sign)",
+                       std::invalid_argument);
+  CHECK(float_codec(pith::bypass(float_codec(pith::error_feedback(pith::top_k(0.1))), 8)).at(0.5).name() ==
+        "bypass(ef(top_k(0.5)),8)");
+}

@@ -1,0 +1,14 @@
+// tests/exchange/elastic_long_test.cpp — ten thousand jobs whose ranks come and go.
+#include <doctest/doctest.h>
+
+#include "exchange/elastic_schedule.hpp"
+
+TEST_CASE("what waits is conserved through ten thousand jobs") {
+  for (auto const& what : elastic::codec_cases) {
+    for (unsigned seed = 1000; seed < 1500; ++seed) {
+      CAPTURE(what.codec);
+      CAPTURE(seed);
+      elastic::schedule(what, seed).run();
+    }
+  }
+}

@@ -1,0 +1,18 @@
+// tests/exchange/make_golden_states.cpp — writes the golden states of this format. Run by hand, once for a format:
+//
+//     make_golden_states tests/data/state/v2
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+#include "exchange/golden_states.hpp"
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  golden::for_each_kind([&](std::string const& name, unsigned ranks, unsigned steps, auto const& make) {
+    auto const state = golden::saved_by(ranks, steps, make);
+    auto file = std::ofstream(argv[1] + ("/" + name + ".state"), std::ios::binary);
+    file.write(reinterpret_cast<char const*>(state.data()), static_cast<std::streamsize>(state.size()));
+    if (!file.flush()) throw std::runtime_error("cannot write the state of " + name);
+  });
+}
