@@ -1,4 +1,4 @@
-// pith/feedback/any_feedback.hpp — a policy whose type is known at run time only.
+// pith/feedback/any_feedback.hpp — a feedback policy whose type is known only at run time.
 #pragma once
 
 #include <pith/codec/any_stage.hpp>
@@ -10,7 +10,7 @@
 
 namespace pith::inline v0 {
 
-/// Any feedback policy for gradients of `In` on `E`; nothing of it is fused.
+/// Any feedback policy for gradients of `In` on `E`. It never fuses with a codec.
 template <real In, executor E>
 class any_feedback {
   using A = accum<In>;

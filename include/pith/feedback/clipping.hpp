@@ -1,4 +1,4 @@
-// pith/feedback/clipping.hpp — gradients that are too large, made smaller before a momentum remembers them.
+// pith/feedback/clipping.hpp — gradient clipping before momentum.
 #pragma once
 
 #include <pith/core/detail/convert.hpp>
@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A sum of squares becomes the factor that makes its root at most `most`; 1 if it is not finite.
+/// *squares, a sum of squares, becomes the factor that limits its root to `most`; 1 if the root is not finite.
 struct factor_to_norm {
   double* squares;
   double most;
@@ -22,7 +22,7 @@ struct factor_to_norm {
   }
 };
 
-/// to = from, no farther from zero than most; NaN stays.
+/// to = from, clamped to [-most, most]; NaN stays.
 template <class To, class From>
 struct clamp_to {
   From const* from;
@@ -48,11 +48,11 @@ constexpr std::size_t clip_scratch_bytes(std::uint64_t n) {
 
 }  // namespace detail
 
-/// How large a tensor's gradient may be on one rank: its norm, or each element. Where `most` bounds the sum of `ranks`
-/// independent gradients, which is sqrt(ranks) times as long, say norm(most, ranks) = norm(most / sqrt(ranks)).
+/// Limits the norm or each element of a tensor's gradient on one rank. The sum of `ranks` independent gradients is
+/// sqrt(ranks) times as long. To limit that sum by `most`, use norm(most, ranks) = norm(most / sqrt(ranks)).
 ///
 ///   requires    0 < most < infinity, ranks >= 1 (std::invalid_argument)
-///   on NaN      a tensor whose norm is not finite is left as it is
+///   on NaN      a tensor whose norm is NaN or infinite is not scaled
 ///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018, section 3.2
 class clipping {
  public:
@@ -64,7 +64,7 @@ class clipping {
   static clipping value(double most) { return {rule::value, most}; }
 
   bool clips() const { return rule_ != rule::none; }
-  /// What parse reads; empty if nothing is clipped.
+  /// The text that parse reads; empty without clipping.
   std::string name() const {
     if (!clips()) return "";
     return detail::text(rule_ == rule::norm ? "clip_norm(" : "clip_value(", detail::shortest(most_), ")");
@@ -98,10 +98,11 @@ class clipping {
 /// The workspace bytes that clip_to_norm needs for n elements.
 constexpr std::size_t clip_bytes(std::uint64_t n) { return detail::clip_scratch_bytes(n) + detail::scratch_alignment; }
 
-/// Scales the gradients of all tensors of a model together, in place, before they are exchanged: so that their norm is
-/// at most `most` / sqrt(ranks).
+/// Scales the gradients of all tensors of a model in place by one factor, so that their joint norm is at most
+/// `most` / sqrt(ranks). Call it before the exchange.
 ///
-///   requires    ws of clip_bytes(gradients.size()) bytes; a norm that is not finite changes nothing
+///   requires    ws of clip_bytes(gradients.size()) bytes
+///   on NaN      a norm that is NaN or infinite changes nothing
 template <real In, executor E>
 void clip_to_norm(E const& exec, span_on<E, In> gradients, double most, unsigned ranks, workspace_on<E>& ws) {
   detail::require(0 < most && most < HUGE_VAL, "clip_to_norm: most must be positive and finite, got ", most);

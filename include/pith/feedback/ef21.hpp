@@ -1,4 +1,4 @@
-// pith/feedback/ef21.hpp — what is sent is how the gradient differs from what all believe of it.
+// pith/feedback/ef21.hpp — feedback that encodes the gradient's difference from a replicated estimate.
 #pragma once
 
 #include <pith/codec/stage.hpp>
@@ -21,7 +21,7 @@ struct differ {
   PITH_HD void operator()(std::uint64_t i) const { p[i] = element_cast<accum<In>>(g[i]) - estimate[i]; }
 };
 
-/// average = decay (p + estimate), which is the average of gradients that p was made of; where it is a number.
+/// average = decay (p + estimate), if finite. p + estimate is the running mean from which p was computed.
 template <class A>
 struct keep_average {
   A const* p;
@@ -34,7 +34,7 @@ struct keep_average {
   }
 };
 
-/// estimate += sent, where that is a number.
+/// estimate += sent, if finite.
 template <class A>
 struct add_finite {
   A const* sent;
@@ -45,8 +45,8 @@ struct add_finite {
   }
 };
 
-/// The agreed estimate grows by what all received, and is what the gradient becomes. Where that is no number the ranks'
-/// estimates could not stay equal to their mean: all begin again from zero.
+/// Adds the decoded mean to the replicated estimate and returns the estimate as the gradient. Where the sum is NaN or
+/// infinite, the ranks' estimates would no longer average to the replicated one, so all are reset to zero.
 template <class A>
 struct settle_estimate {
   A* mean;
@@ -62,16 +62,16 @@ struct settle_estimate {
 
 }  // namespace detail
 
-/// C(g - e) is sent and added to e, the estimate of this rank's gradient; what all receive is the mean of estimates.
-/// With eta < 1 the gradient's running mean v = (1 - eta) v + eta g takes the place of g (EF21-SGDM). Estimates are 0
-/// at first. Only a new loss scale is a reason to rescale them: they are no steps that wait.
+/// Encodes C(g - e) and adds it to e, the estimate of this rank's gradient. The exchange returns the mean of the
+/// estimates. With eta < 1 the running mean v = (1 - eta) v + eta g replaces g (EF21-SGDM). Estimates start at 0.
+/// Rescale them only for a new loss scale: an estimate is not a postponed step.
 ///
 ///   requires    0 < eta <= 1 (std::invalid_argument); about 0.1 where gradients are noisy
-///   state       n elements of accum<In>, equal on all ranks: the mean of the estimates; n a rank's own, 2 n if eta < 1
-///   on NaN      where what all receive is NaN or infinite, all estimates begin again from 0; where a rank's g is, its v
-///               stays. Outside an exchange decompress gives what was sent, the difference
+///   state       replicated: n elements of accum<In>, the mean of the estimates; rank-local: n, or 2 n if eta < 1
+///   on NaN      where the mean is NaN or infinite, all estimates are reset to 0; where a rank's g is, its v stays
+///   properties  outside an exchange decompress returns the decoded difference
 ///   reference   Richtarik, Sokolov and Fatkhullin, EF21, NeurIPS 2021; Fatkhullin, Tyurin and Richtarik, Momentum
-///               Provably Improves Error Feedback, NeurIPS 2023; they begin with one gradient that is sent as it is
+///               Provably Improves Error Feedback, NeurIPS 2023; there the first gradient is sent uncompressed
 class ef21 {
  public:
   static constexpr bool is_reproducible = true;

@@ -1,4 +1,4 @@
-// pith/feedback/ef_sign.hpp — error feedback in units of the step that is taken.
+// pith/feedback/ef_sign.hpp — error feedback scaled by the learning rate.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -8,13 +8,13 @@
 
 namespace pith::inline v0 {
 
-/// p = e + lr g is encoded, e = p - sent is kept, and the mean is divided by lr, so that the optimizer multiplies by
-/// its learning rate as ever. What is kept is a step not yet taken: another learning rate, which is another codec with
-/// the same state, leaves it as it is. From the first step on lr g is encoded.
+/// Encodes p = e + lr g and keeps e = p - sent. The mean is divided by lr, so that the optimizer still multiplies by
+/// its learning rate. The residual is a postponed step: it stays as it is when the learning rate changes, which means a
+/// new codec with the same state. The first step already encodes lr g.
 ///
 ///   requires    a learning rate of 1e-30 to 1e30 (std::invalid_argument)
-///   state       what residual keeps
-///   errors      what residual does; outside an exchange nothing divides: decompress gives lr times the gradient
+///   state       as residual
+///   errors      as residual; outside an exchange the mean is not divided: decompress returns lr times the gradient
 ///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019, algorithm 1
 class ef_sign : public residual {
  public:

@@ -1,4 +1,4 @@
-// pith/feedback/error_feedback.hpp — a codec that remembers what it did not send.
+// pith/feedback/error_feedback.hpp — a codec with a feedback policy.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -19,18 +19,18 @@
 namespace pith::inline v0 {
 
 struct unverified_t {};
-/// error_feedback(c, unverified): feedback on a codec that does not promise to contract.
+/// error_feedback(c, unverified): feedback on a codec that does not declare a contraction.
 inline constexpr unverified_t unverified{};
 
-/// Encodes the compensated gradient with `C` and feeds back what was lost, by policy `F`.
+/// Policy `F` compensates the gradient, `C` encodes it, and `F` keeps the loss.
 ///
-///   requires    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute bound: with
-///               others the residual can grow without bound (std::invalid_argument when the state is made); any C for a
-///               policy that forgets what was not sent
-///   state       what F keeps (residual: n elements of accum<In>, a rank's own) and what C keeps
-///   complexity  with an engine that takes its values from a source one pass over g and the residual (quantizers,
-///               top_k), or three (power_sgd); else scratch of 2 n elements of accum<In> beside C's, and a decoding
-///   properties  the end of a pipeline; sum of sent + residual = sum of gradients, or what F promises in its place
+///   requires    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute bound, because
+///               with others the residual can grow without bound (std::invalid_argument when the state is made); any C
+///               with a memoryless policy
+///   state       F's (residual: n elements of accum<In>, rank-local) and C's
+///   complexity  one pass over g and the residual with an engine that reads from a source (quantizers, top_k), three
+///               with power_sgd; else a decoding, and scratch of 2 n elements of accum<In> beside C's
+///   properties  terminal; sum of sent + residual = sum of gradients, or the policy's own identity
 ///   reference   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
 template <class C, class F = residual>
 class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
@@ -41,7 +41,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
                 "error_feedback(bypass(c, n))");
   static_assert(erased_feedback<F> || feedback<F, float, archetype>,
                 "pith: error_feedback(c, f) needs a feedback policy f: name, compensate (which changes no state), "
-                "commit and rescale(exec, factor, agreed, local)");
+                "update and rescale(exec, factor, replicated, local)");
 
  public:
   static constexpr bool is_reproducible = reproducible<C> && reproducible<F>;
@@ -75,12 +75,12 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     return of;
   }
 
-  /// What its policy remembers, for another codec of the tensor.
+  /// The policy's state, to move it to another codec of the tensor.
   detail::policy_states fed_back_in(auto& replicated, auto& local) const {
     return {policy_part(replicated), policy_part(local)};
   }
 
-  /// For a new loss scale or learning rate: what is fed back, times factor.
+  /// For a new loss scale or learning rate: multiplies the codec's and the policy's state by factor.
   template <executor E>
   void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
     detail::rescale_state(codec_, exec, factor, inside(replicated), inside(local));
@@ -218,7 +218,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
 
   error_feedback with(C codec) const { return error_feedback(std::move(codec), policy_, verified_); }
 
-  /// The last round step by step.
+  /// The last round without fusion: absorb, update, after_exchange.
   template <class In, class E>
   void absorb_last(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
                    values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
@@ -238,7 +238,8 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     detail::narrow<In>(exec, mean, x);
   }
 
-  /// What the policy is told at the end: what of p arrived, if the codec says so, or the mean.
+  /// The decoded values for update after the exchange: this rank's delivered share if the codec reports it, else the
+  /// mean.
   template <class In, class E>
   values_on<E, accum<In> const> received([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
                                          [[maybe_unused]] shape const& dims, [[maybe_unused]] unsigned ranks,
@@ -283,21 +284,21 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   static auto& policy_part(auto& states) { return std::get<1>(states.each); }
 
   bool encodes_losslessly(shape const& dims) const { return detail::is_lossless(codec_, dims); }
-  /// What the policy remembers of a tensor.
+  /// The shape of the policy's state; empty for a lossless codec.
   shape kept(shape const& dims) const { return is_lossless(dims) ? shape{} : dims; }
 
-  /// Whether the source of a collective's rounds is told the mean, in the pass that makes it.
+  /// Whether the fused rounds pass the mean to the source in the pass that computes it.
   template <class In, class E>
   bool updates_on_mean(shape const& dims) const {
     return is_fused<In, E>(dims) && !updates_on_own<In, E>() && !encodes_losslessly(dims);
   }
 
-  /// Whether the codec can tell a rank's own part of the mean, sooner or later.
+  /// Whether the codec reports a rank's own part of the mean, before or after the exchange.
   template <class In, class E>
   static constexpr bool reports_own_part =
       detail::reports_contribution<C, accum<In>, E> || detail::reports_delivered<C, accum<In>, E>;
 
-  /// Whether the policy is told what this rank sent, once it has produced its last round; else when all has arrived.
+  /// Whether update runs after this rank produced its last round; if not, it runs after the exchange.
   template <class In, class E>
   bool updates_on_own() const {
     auto const to = detail::traits_of(policy_).updates_on;

@@ -1,4 +1,4 @@
-// pith/feedback/feedback.hpp — what a feedback policy does before encoding, after it, and after the exchange.
+// pith/feedback/feedback.hpp — the concept of a feedback policy: compensate, update, after_exchange, rescale.
 #pragma once
 
 #include <pith/codec/stage.hpp>
@@ -11,13 +11,13 @@
 
 namespace pith::inline v0 {
 
-/// Three moments, and a fourth that may be left out:
+/// Four functions; after_exchange is optional:
 ///
-///     compensate(exec, call, shape, g, p, local const, ws)  p is what the codec encodes; asked once a round
-///     commit(exec, call, shape, p, sent, local, ws)         once a step: sent = D(C(p)); p itself, the same
-///                                                           stream, where nothing is lost
-///     settle(exec, call, shape, mean, agreed, local, ws)    after the exchange; may change the mean that all receive
-///     rescale(exec, factor, agreed, local)                  loss scale or learning rate changed
+///     compensate(exec, call, shape, g, p, local const, ws)                p = what the codec encodes; once per round
+///     update(exec, call, shape, p, sent, local, ws)                       once per step; sent = D(C(p)), and the same
+///                                                                         view as p if the codec is lossless
+///     after_exchange(exec, call, shape, mean, replicated, local, ws)      may change the mean
+///     rescale(exec, factor, replicated, local)                            for a new loss scale or learning rate
 template <class F, class In, class E>
 concept feedback = std::copyable<F> && real<In> && executor<E> &&
     requires(F const& f, E const& exec, call const& id, shape const& dims, values_on<E, In const> g,
@@ -29,29 +29,28 @@ concept feedback = std::copyable<F> && real<In> && executor<E> &&
   { f.rescale(exec, 2.0, replicated, local) } -> std::same_as<void>;
 };
 
-/// What was not sent is lost to the policy: nothing can grow, so that it takes any codec.
+/// The policy keeps no loss, so nothing can grow and it takes any codec.
 template <class F>
 concept memoryless = requires {
   requires std::remove_cvref_t<F>::is_memoryless;
 };
 
-/// Which decoded values commit is told.
+/// The decoded values that update receives.
 enum class feedback_on : std::uint8_t {
-  first_known,  ///< the rank's own, where the codec knows them before the exchange ends; else the mean that all receive
+  first_known,  ///< the rank's own if the codec knows them before the exchange ends, else the mean
   own,          ///< the rank's own
   mean,         ///< the mean
 };
 
-/// What a policy is beside its moments: what it declares as `commits`, `is_memoryless`, `is_reproducible` and
-/// `changes_gradients()`.
+/// The traits of a policy: its members `updates_on`, `is_memoryless`, `is_reproducible` and `changes_gradients()`.
 struct feedback_traits {
   feedback_on updates_on = feedback_on::first_known;
   bool is_memoryless = false;
   bool reproducible = false;
-  bool changes_gradients = false;  ///< it makes something else even of what is sent without loss: a momentum, say
+  bool changes_gradients = false;  ///< the gradient changes even with a lossless codec, as with momentum
 };
 
-/// Its traits are known at run time only.
+/// A type-erased policy: its traits are known only at run time.
 template <class F>
 concept erased_feedback = requires(F const& f) {
   { f.traits() } -> std::same_as<feedback_traits>;
@@ -66,8 +65,8 @@ concept has_after_exchange = requires(F const& f, E const& exec, call const& id,
   f.after_exchange(exec, id, dims, mean, replicated, local, ws);
 };
 
-/// What an engine may encode from, of a policy that has a source: in a class of its own, since nvcc would look for it
-/// in policies that have none.
+/// The source of a policy that has one. It is a class of its own because nvcc would otherwise look for `source` in
+/// policies without one.
 template <class F, class In, class E>
 struct feedback_source {
   using type = decltype(std::declval<F const&>().template source<In, E>(values_on<E, In const>(),
@@ -94,7 +93,7 @@ feedback_traits traits_of(F const& policy) {
   }
 }
 
-/// Multiplies what is kept by a factor.
+/// Multiplies a buffer by factor.
 template <class A, executor E>
 void rescale_buffer(E const& exec, double factor, buffer<A, E> const& kept) {
   exec.for_each_index(kept.size(), scale<A, A>{kept.data(), kept.data(), static_cast<A>(factor)});

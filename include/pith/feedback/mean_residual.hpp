@@ -1,4 +1,4 @@
-// pith/feedback/mean_residual.hpp — what the mean of all ranks lacks of a rank's gradient is added to its next one.
+// pith/feedback/mean_residual.hpp — error feedback against the mean of all ranks.
 #pragma once
 
 #include <pith/feedback/residual.hpp>
@@ -7,12 +7,12 @@
 
 namespace pith::inline v0 {
 
-/// e = p - mean, the mean being what all ranks receive. Summed over the ranks it is what they did not send, as with
-/// `residual`; a rank's own e holds also by how much it differs from the others.
+/// e = p - mean, with the mean that all ranks decode. Summed over the ranks, e is the total loss, as with `residual`.
+/// One rank's e also contains its difference from the other ranks.
 ///
-///   state       what residual keeps
-///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, as released; power_sgd's residual is of this
-///               kind
+///   state       as residual
+///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, as released; power_sgd's own residual is of
+///               this kind
 class mean_residual : public residual {
  public:
   static constexpr feedback_on updates_on = feedback_on::mean;

@@ -1,4 +1,4 @@
-// pith/feedback/momentum_correction.hpp — what waits to be sent gathers momentum meanwhile.
+// pith/feedback/momentum_correction.hpp — a residual that accumulates momentum.
 #pragma once
 
 #include <pith/codec/stage.hpp>
@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 struct momentum_options {
   bool nesterov = false;
-  bool masks = true;  ///< the momentum of what is sent begins again
+  bool masks = true;  ///< reset the momentum of entries that were sent
   clipping clip = {};
 };
 
@@ -38,8 +38,8 @@ struct grow_momentum {
   PITH_HD void operator()(std::uint64_t i) const { to[i] = momentum * (u[i] + g[i]); }
 };
 
-/// v = p - sent, and u what the next step adds of p - v, which is what was added to v; nothing of it where sent, if it
-/// masks. Where that is not a number both stay.
+/// v = p - sent. u is momentum times p - v, the part that was added to v, and 0 for sent entries if it masks. Where
+/// p - sent is NaN or infinite, both stay.
 template <class A>
 struct keep_momentum {
   A const* p;
@@ -61,21 +61,18 @@ struct keep_momentum {
 
 }  // namespace detail
 
-/// u = m u + g; v = v + u is encoded, and what was not sent of it stays: sum of sent + v = sum of u. With Nesterov
-/// v + g + m u. The optimizer then adds no momentum of its own to gradients. By default what is sent loses its momentum
-/// as well (masking), so that it does not go on in a direction that is out of date. Where nothing is lost (an exact
-/// codec) nothing is masked: that is SGD with momentum. A codec that sends something of every element needs
-/// `masks = false`.
+/// u = m u + g. Encodes v + u and keeps v = v + u - sent, so that sum of sent + v = sum of u. With Nesterov it encodes
+/// v + g + m u. The optimizer must add no momentum of its own. By default an entry that is sent loses its momentum
+/// (masking), so that it does not continue in a stale direction. A lossless codec masks nothing, which makes it SGD
+/// with momentum. A codec that sends part of every element needs `masks = false`.
 ///
 ///   requires    0 <= momentum < 1 (std::invalid_argument)
-///   state       2 n elements of accum<In>, a rank's own: v, and m u, so that products are stored before anything is
-///               added
+///   state       2 n elements of accum<In>, rank-local: v, and m u, so that products are stored before they are added
 ///   complexity  scratch of n elements with Nesterov; clip_norm reads g once more
-///   on NaN      where a gradient is NaN or infinite, or is decoded so, u and v stay as they were, but for what exceeds
-///               2^47 (2^495 of doubles), whose squares may have overflowed in a sum: that becomes 0
-///   properties  reproducible; clip_norm of doubles only where sums are not contracted
-///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018; v keeps what a quantizer loses
-///               too
+///   on NaN      where a gradient is NaN or infinite, or is decoded so, u and v stay. Values beyond 2^47 (2^495 of
+///               doubles), whose squares may have overflowed in a sum, become 0
+///   properties  reproducible; with clip_norm of doubles only if sums are compiled without contraction
+///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018; here v keeps quantizer loss too
 class momentum_correction {
  public:
   static constexpr bool is_reproducible = true;

@@ -1,4 +1,4 @@
-// pith/feedback/no_feedback.hpp — what was not sent is lost.
+// pith/feedback/no_feedback.hpp — the policy without memory.
 #pragma once
 
 #include <pith/codec/detail/source.hpp>
@@ -9,9 +9,9 @@
 
 namespace pith::inline v0 {
 
-/// The gradient is encoded as it is: what other policies are compared with.
+/// Encodes the gradient as it is; the baseline for other policies.
 ///
-///   state       nothing
+///   state       none
 ///   reference   GRACE's memory "none"
 class no_feedback {
  public:

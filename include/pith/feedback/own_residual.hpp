@@ -1,4 +1,4 @@
-// pith/feedback/own_residual.hpp — what a rank's own payload lacks of its gradient is added to its next one.
+// pith/feedback/own_residual.hpp — error feedback against a rank's own decoded payload.
 #pragma once
 
 #include <pith/feedback/residual.hpp>
@@ -7,11 +7,11 @@
 
 namespace pith::inline v0 {
 
-/// e = p - sent, sent being this rank's part of the mean. `residual` is the same, and faster, where a codec knows that
-/// part at once; power_sgd can tell it, P (M^T P)^T, for one more product.
+/// e = p - sent, where sent is this rank's part of the mean. `residual` does the same, faster, if the codec knows that
+/// part before the exchange. power_sgd computes it as P (M^T P)^T, for one more product.
 ///
-///   requires    a codec that can tell a rank's own part
-///   state       what residual keeps
+///   requires    a codec that can report a rank's own part of the mean
+///   state       as residual
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, algorithm 2
 class own_residual : public residual {
  public:

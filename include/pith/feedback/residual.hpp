@@ -1,4 +1,4 @@
-// pith/feedback/residual.hpp — what was not sent is added to the next gradient.
+// pith/feedback/residual.hpp — error feedback: the loss of a step is added to the next gradient.
 #pragma once
 
 #include <pith/codec/detail/source.hpp>
@@ -21,7 +21,7 @@ struct add_residual {
   PITH_HD void operator()(std::uint64_t i) const { p[i] = residual[i] + element_cast<accum<In>>(g[i]); }
 };
 
-/// residual = beta (p - sent), where that is a number; elsewhere the residual stays.
+/// residual = beta (p - sent), if finite; else the residual stays.
 template <class A>
 struct keep_unsent {
   A const* p;
@@ -36,17 +36,17 @@ struct keep_unsent {
 
 }  // namespace detail
 
-/// p = e + gamma g is encoded, e = beta (p - sent) is kept, from e = 0 on. With beta = gamma = 1, sum of sent + e = sum of
+/// Encodes p = e + gamma g and keeps e = beta (p - sent), from e = 0. With beta = gamma = 1, sum of sent + e = sum of
 /// gradients.
 ///
-///   state       n elements of accum<In>, a rank's own
-///   on NaN      where a gradient is NaN or infinite, or is decoded so, the residual stays as it was; one beyond 2^47
-///               (2^495 of doubles), whose squares may have overflowed in a sum, becomes 0
+///   state       n elements of accum<In>, rank-local
+///   on NaN      where a gradient is NaN or infinite, or is decoded so, the residual stays; values beyond 2^47 (2^495
+///               of doubles), whose squares may have overflowed in a sum, become 0
 ///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014; beta and gamma as in GRACE, whose PyTorch
-///               memory leaves gamma out in the first step (p = g)
+///               memory omits gamma in the first step (p = g)
 class residual {
  public:
-  /// Products are stored before anything is added to them, so that p has the same bits everywhere.
+  /// Products are stored before they are added, so that p has the same bits on every executor.
   static constexpr bool is_reproducible = true;
 
   explicit constexpr residual(double beta = 1, double gamma = 1) : beta_(beta), gamma_(gamma) {}
@@ -64,7 +64,7 @@ class residual {
     return {buffer<accum<In>, E>(exec, dims.n)};
   }
 
-  /// The same in the pass of an engine that encodes: for beta = gamma = 1.
+  /// A source computes p in the engine's own pass; only for beta = gamma = 1.
   bool has_source() const { return beta_ == 1 && gamma_ == 1; }
   template <real In, executor E>
   detail::residual_source<In> source(values_on<E, In const> g, local<accum<In>, E>& mine) const {

@@ -1,4 +1,4 @@
-// pith/feedback/signum_momentum.hpp — the running mean of gradients is encoded in their place.
+// pith/feedback/signum_momentum.hpp — encoding of the gradients' running mean.
 #pragma once
 
 #include <pith/codec/stage.hpp>
@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// momentum = beta p, where p is a number; elsewhere the momentum stays.
+/// momentum = beta p, if finite; else the momentum stays.
 template <class A>
 struct keep_decayed {
   A const* p;
@@ -23,11 +23,11 @@ struct keep_decayed {
 
 }  // namespace detail
 
-/// m = beta m + (1 - beta) g is encoded, from m = 0. Nothing is fed back: what a sign loses stays lost.
+/// Encodes m = beta m + (1 - beta) g, from m = 0. It has no residual: the sign's loss stays lost.
 ///
 ///   requires    0 <= beta < 1 (std::invalid_argument)
-///   state       n elements of accum<In>, a rank's own: beta m, so that products are stored before anything is added
-///   on NaN      where m is NaN or infinite it is encoded so, and stays as it was
+///   state       n elements of accum<In>, rank-local: beta m, so that products are stored before they are added
+///   on NaN      where m is NaN or infinite, it is encoded so and the stored value stays
 ///   reference   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018, algorithm 2
 class signum_momentum {
  public:

@@ -1,4 +1,4 @@
-// pith/feedback/two_sided.hpp — what a server sends back is compressed too, and it remembers what it did not send.
+// pith/feedback/two_sided.hpp — compression of both directions, with a second residual at the server.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -16,16 +16,16 @@
 
 namespace pith::inline v0 {
 
-/// The ranks do as policy `F` says; what all receive is D(C(p)) of p = e + mean, and e = p - D(C(p)) is kept. All ranks
-/// play the server, with the same result. With residuals on both sides, sum of received + e + mean of the ranks'
-/// residuals = sum of the mean gradients.
+/// The ranks use policy `F`. The result is D(C(p)) with p = e + mean; e = p - D(C(p)) is kept. Every rank computes the
+/// server's part with the same result. With residuals on both sides,
+/// sum of results + e + mean of the ranks' residuals = sum of the mean gradients.
 ///
 ///   requires    a C that contracts for the tensor's shape, as error_feedback does (std::invalid_argument when the
 ///               state is made)
-///   state       n elements of accum<In> and what C keeps, equal on all ranks; what F keeps
-///   complexity  one more encoding and decoding, scratch of n elements and a payload beside C's; no bytes: who has a
-///               server sends payload_bytes<accum<In>>(c, shape) back
-///   on NaN      where the mean is NaN or infinite, or is decoded so, e stays as it was
+///   state       replicated: n elements of accum<In> and C's state; both of F's
+///   complexity  one more encoding and decoding, scratch of n elements and a payload beside C's, no bytes. With a real
+///               server it would return payload_bytes<accum<In>>(c, shape)
+///   on NaN      where the mean is NaN or infinite, or is decoded so, e stays
 ///   reference   Tang, Yu, Lian, Zhang and Liu, DoubleSqueeze, ICML 2019; Zheng, Huang and Kwok, NeurIPS 2019
 template <class C, class F = residual>
 class two_sided {
@@ -50,7 +50,7 @@ class two_sided {
     auto const worker = worker_.name();
     return detail::text("two_sided(", server_.name(), worker == "residual" ? "" : "," + worker, ")");
   }
-  /// Those of the ranks' policy, but for the server's part.
+  /// The traits of the ranks' policy, combined with the server's.
   feedback_traits traits() const {
     auto of = detail::traits_of(worker_);
     of.reproducible = of.reproducible && reproducible<C>;
@@ -100,7 +100,7 @@ class two_sided {
   }
 
  private:
-  /// No numbers that a rank draws.
+  /// The server's random position; it uses no rank-local random bits.
   static call at_server(call id) {
     id.hop = 1;
     return shared(id);

@@ -1,4 +1,4 @@
-// pith/lowrank/one_sided_power_sgd.hpp — a low rank found by half a power iteration a step.
+// pith/lowrank/one_sided_power_sgd.hpp — low-rank compression with half a power iteration per step.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -18,7 +18,7 @@ struct magnitude_of {
   PITH_HD double operator()(std::uint64_t i) const { return static_cast<double>(magnitude(x[i])); }
 };
 
-/// to = share sum; NaN as a whole if the largest of it is not finite.
+/// to = share sum; all NaN if the largest magnitude is NaN or infinite.
 template <class A>
 struct share_or_nan {
   A const* sum;
@@ -37,26 +37,27 @@ struct count_turn {
 
 }  // namespace detail
 
-/// power_sgd with one sum a step in place of two: P = M Q in one step, Q = M^T P in the next, the other factor being
-/// what the step before left, made orthonormal. Decodes P Q^T, the mean of all ranks' M projected on that factor.
+/// power_sgd with one sum per step instead of two: P = M Q in one step, Q = M^T P in the next, where the other factor
+/// is the orthonormalized result of the previous step. Decodes P Q^T, the mean of all ranks' M projected on that
+/// factor.
 ///
-/// A codec by itself has no step before: it is power_sgd, with its bytes.
+/// Outside an exchange there is no previous step: it behaves as power_sgd, with the same bytes.
 ///
-///   emits       in an exchange r max(rows, columns) values of accum<In>, since whose turn it is lies in the executor's
-///               memory and the shape alone says what travels; what the shorter factor leaves is zero
-///   requires    what power_sgd needs
-///   state       P, Q and the turn, equal on all ranks; in a chain nothing
-///   complexity  4 r flop an element in an exchange, 2 r less than power_sgd's, in double; reads M once; scratch as
-///               there
-///   errors      those of power_sgd
-///   properties  what power_sgd is, and exact at the same shapes; delta = r / max(rows, columns) in the mean over its
-///               start, whichever factor's turn is first. Of one M two steps get as far as one of power_sgd
-///   reference   the library of Vogels (num_iters_per_step = 1), which sends no more than the factor; with own_residual
+///   emits       in an exchange r max(rows, columns) values of accum<In>: the turn is in the executor's memory and only
+///               the shape determines the size; a shorter factor is padded with zeros
+///   requires    as power_sgd
+///   state       replicated: P, Q and the turn; none in a chain
+///   complexity  4 r flop per element in an exchange, 2 r fewer than power_sgd, in double; reads M once; scratch as
+///               power_sgd
+///   errors      as power_sgd
+///   properties  as power_sgd, lossless for the same shapes; delta = r / max(rows, columns) in the mean over its start,
+///               whichever factor has the first turn. For one M, two steps reach the same as one of power_sgd
+///   reference   Vogels' library (num_iters_per_step = 1), which sends only the factor itself; with own_residual
 class one_sided_power_sgd : public power_sgd {
  public:
   using power_sgd::power_sgd;
 
-  /// Q is refreshed in odd turns.
+  /// Refreshes Q in odd turns.
   template <class A, executor E>
   struct turns : factors<A, E> {
     buffer<std::uint32_t, E> turn;
@@ -112,7 +113,7 @@ class one_sided_power_sgd : public power_sgd {
     absorb_to(exec, id, dims, ranks, in, detail::tensor_sink<In>{x.data, 1}, replicated, ws);
   }
 
-  /// The product of the factor that this rank produced with the other one, which costs one more product.
+  /// The product of the factor that this rank produced with the other one; it costs one more product.
   template <real In, executor E>
   void own_contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
                         span_on<E, std::byte const> produced, values_on<E, In> sent,
@@ -125,7 +126,7 @@ class one_sided_power_sgd : public power_sgd {
     detail::expand(odd(exec, replicated), thin(dims), replicated.p.data(), mine, to, ws);
   }
 
-  /// What a source yields, and the mean for a sink: where it is not exact.
+  /// Reads from a source, and writes the mean to a sink; only where it is lossy.
   template <class A, executor E, class Source>
   void produce_from(E const& exec, shape const& dims, unsigned, Source const& from, span_on<E, std::byte> out,
                     turns<A, E> const& replicated, workspace_on<E>& ws) const {
@@ -159,7 +160,7 @@ class one_sided_power_sgd : public power_sgd {
     return detail::orthonormalize_scratch_bytes(std::max(dims.rows, dims.columns()), rank(dims));
   }
 
-  /// One number that is none makes the factor NaN, and all that is decoded from it.
+  /// A single NaN or infinity makes the factor NaN, and with it all decoded values.
   template <class Turn, class A, class E>
   static void take_mean(Turn const& exec, received_on<E> in, A share, buffer<A, E>& factor, workspace_on<E>& ws) {
     auto const scope = ws.mark();
@@ -169,7 +170,7 @@ class one_sided_power_sgd : public power_sgd {
     exec.for_each_index(factor.size(), detail::share_or_nan<A>{sum, factor.data(), largest, share});
   }
 
-  /// From a factor the projector of the next step.
+  /// Turns a factor into the next step's projection basis.
   template <class E, class A>
   void make_basis(E const& exec, call const& id, shape const& dims, std::uint64_t rows, A* factor,
                   workspace_on<E>& ws) const {

@@ -1,4 +1,4 @@
-// pith/lowrank/power_sgd.hpp — a matrix as the product of two thin ones, found by power iteration.
+// pith/lowrank/power_sgd.hpp — low-rank compression by power iteration.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -16,24 +16,24 @@
 
 namespace pith::inline v0 {
 
-/// Sends P = orth(M Q) and Q' = M^T P of rank r; decodes P Q'^T, the projection of M on the columns of P.
+/// Sends P = orth(M Q) and Q' = M^T P of rank r. Decodes P Q'^T, the projection of M on the columns of P.
 ///
-/// In an exchange both are summed in flight and Q' starts the next step (warm start): P Q'^T is then the projection of
-/// the mean of all ranks' M. As a codec by itself it draws a new Q in every step. A gradient_exchange adds up the P of
-/// all tensors in one sum, and their Q in another.
+/// In an exchange both factors are summed in flight, and Q' starts the next step (warm start). P Q'^T is then the
+/// projection of the mean of all ranks' M. Outside an exchange it draws a new Q in every step. A gradient_exchange sums
+/// the P of all tensors in one transfer, and their Q in another.
 ///
-///   emits       rows r + columns r values of accum<In>: P, then Q, row by row
+///   emits       rows r + columns r values of accum<In>: P, then Q, row-major
 ///   requires    rank >= 1, 1 <= min_rate < infinity (std::invalid_argument); a matrix shape: rows divide n
 ///               (std::invalid_argument)
-///   state       P and Q, equal on all ranks; in a chain nothing
-///   complexity  4 r flop an element to encode, 6 r in an exchange, in double; reads M twice; scratch n / 8 bytes, and
-///               8 r bytes a row and a column
-///   on NaN      a NaN or an infinity anywhere makes the mean NaN on all ranks; the warm start is drawn again
-///   properties  exact where n < min_rate r (rows + columns) (vectors, small matrices: sent as they are); else
-///               contractive with delta = r / min(rows, columns) in the mean over Q; use it with error feedback. Equal
-///               bytes and values with every instruction set and in any order of blocks: sums have one order, and
-///               products are exact before they are added (of doubles: as long as they neither overflow nor underflow)
-///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019; a column that vanishes is drawn again
+///   state       replicated: P and Q; none in a chain
+///   complexity  4 r flop per element to encode, 6 r in an exchange, in double; reads M twice; scratch n / 8 bytes, and
+///               8 r bytes per row and per column
+///   on NaN      a NaN or an infinity anywhere makes the mean NaN on all ranks, and Q is drawn again
+///   properties  lossless where n < min_rate r (rows + columns) (vectors, small matrices: sent unchanged); else
+///               contractive with delta = r / min(rows, columns) in the mean over Q; use it with error feedback. Bytes
+///               and values are equal with every instruction set and order of blocks: sums have one order, and products
+///               are exact before they are added (products of doubles unless they overflow or underflow)
+///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019; here a column that vanishes is drawn again
 class power_sgd : public pipeable {
  public:
   template <class In>
@@ -58,7 +58,7 @@ class power_sgd : public pipeable {
   };
 
   std::string name() const { return named("power_sgd"); }
-  /// Sent as it is unless n is at least min_rate times the values of two thin factors.
+  /// The tensor is sent unchanged unless n is at least min_rate times the number of values in two thin factors.
   bool is_lossless(shape const& dims) const {
     auto const values = static_cast<double>(rank(dims) * (dims.rows + dims.columns()));
     return dims.n == 0 || min_rate_ * values > static_cast<double>(dims.n);
@@ -89,7 +89,7 @@ class power_sgd : public pipeable {
     if (is_lossless(dims)) return exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, y.values.data});
     factorize(exec, id, dims, detail::plain_source<In>{x.data}, y.values.data, ws);
   }
-  /// The same of what a source yields, which is told what was sent.
+  /// Reads from a source and writes the residual back.
   template <std::floating_point In, executor E, detail::keeping_source Source>
   void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, In> y,
                    workspace_on<E>& ws) const {
@@ -147,7 +147,7 @@ class power_sgd : public pipeable {
     }
   }
 
-  /// P Q^T of the Q that this rank produced last: its own part of the mean, which costs one more product.
+  /// P Q^T with the Q that this rank produced last: its own part of the mean; it costs one more product.
   template <real In, executor E>
   void own_contribution(E const& exec, call const&, shape const& dims, unsigned, span_on<E, std::byte const> produced,
                         values_on<E, In> sent, factors<accum<In>, E> const& replicated, workspace_on<E>& ws) const {
@@ -156,7 +156,7 @@ class power_sgd : public pipeable {
     detail::expand(exec, thin(dims), replicated.p.data(), q, detail::tensor_sink<In>{sent.data, 1}, ws);
   }
 
-  /// A round's buffer of what a source yields, and the mean of the last round for a sink: where it is not exact.
+  /// The buffer of a round, read from a source, and the last round's mean for a sink; only where it is lossy.
   template <class A, executor E, class Source>
   void produce_from(E const& exec, shape const& dims, unsigned round, Source const& from, span_on<E, std::byte> out,
                     factors<A, E> const& replicated, workspace_on<E>& ws) const {
@@ -186,7 +186,7 @@ class power_sgd : public pipeable {
   std::uint64_t p_size(shape const& dims) const { return dims.rows * rank(dims); }
   std::uint64_t q_size(shape const& dims) const { return dims.columns() * rank(dims); }
 
-  /// A column of a factor of `rows` rows that vanished or is not finite would stay so for ever.
+  /// Draws a vanished, NaN or infinite column of a factor again, because it would never recover.
   template <class E, class A>
   void renew(E const& exec, call const& id, shape const& dims, std::uint64_t rows, A* factor) const {
     exec.for_each_block(rank(dims), detail::renew_column<A>{draws(shared(id)), factor, rows, rank(dims)});

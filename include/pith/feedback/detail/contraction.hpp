@@ -1,4 +1,4 @@
-// pith/feedback/detail/contraction.hpp — whether what is not sent can grow without bound.
+// pith/feedback/detail/contraction.hpp — the check that a residual cannot grow without bound.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -9,11 +9,11 @@
 
 namespace pith::inline v0::detail {
 
-/// It promises to contract, perhaps, or will be asked.
+/// A codec that may contract, depending on the shape; a type-erased one is checked at run time.
 template <class C>
 concept may_contract = contractive<C> || unbiased<C> || absolute<C> || erased<C>;
 
-/// delta and omega depend on the shape, so whether they suffice is a question for run time. `or_else`: another remedy.
+/// delta and omega depend on the shape, so they are checked at run time. `or_else`: another remedy for the message.
 template <class C>
 void require_contraction(char const* who, C const& codec, shape const& dims, char const* or_else = "") {
   auto const is = capabilities_of(codec, dims);

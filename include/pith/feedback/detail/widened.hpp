@@ -1,4 +1,4 @@
-// pith/feedback/detail/widened.hpp — a tensor of half precision as one of floats, which residuals are, and back.
+// pith/feedback/detail/widened.hpp — conversion of half-precision tensors to accum<In> and back.
 #pragma once
 
 #include <pith/codec/stage.hpp>
@@ -10,7 +10,7 @@
 
 namespace pith::inline v0::detail {
 
-/// x itself where its type is wide enough for sums, else scratch.
+/// x itself if In is accum<In>, else scratch.
 template <class In, class E>
 values_on<E, accum<In>> widened(values_on<E, In> x, workspace_on<E>& ws) {
   if constexpr (std::same_as<In, accum<In>>) {

@@ -1,4 +1,4 @@
-// pith/lowrank/detail/approx_normal.hpp — bell-shaped random numbers, and thin matrices drawn from them.
+// pith/lowrank/detail/approx_normal.hpp — approximately normal random numbers, and thin matrices of them.
 #pragma once
 
 #include <pith/core/call.hpp>
@@ -9,7 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-/// A bell-shaped draw of mean 0 and variance 1: eight uniform ones added, exact integers, so equal on every machine.
+/// An approximately normal number of mean 0 and variance 1: the sum of eight uniform integers, scaled. The sum is
+/// exact, so the bits are equal on every machine.
 template <class A>
 struct approx_normal {
   /// 2^17 times the standard deviation of the sum of eight uniform draws from 0 .. 65535.
@@ -24,7 +25,7 @@ struct approx_normal {
   }
 };
 
-/// to[i] = the bell's draw i.
+/// to[i] = approximately normal number i.
 template <class A>
 struct draw_bell {
   static constexpr std::uint32_t span = 512;
@@ -50,7 +51,7 @@ struct draw_bell {
   }
 };
 
-/// Draws column c of Q again if it is zero or not finite.
+/// Draws column c of Q again if it is zero, NaN or infinite.
 template <class A>
 struct renew_column {
   static constexpr std::uint32_t lanes = 256;

@@ -1,4 +1,4 @@
-// pith/lowrank/detail/exact_product.hpp — sums of products with the same bits whether or not the CPU fuses multiply and add.
+// pith/lowrank/detail/exact_product.hpp — sums of products whose bits do not depend on fused multiply-add.
 #pragma once
 
 #include <pith/core/element.hpp>
@@ -7,14 +7,14 @@
 
 namespace pith::inline v0::detail {
 
-/// x rounded to 26 significant bits; what is left, x minus this, has 26 at most. No number for an infinite x.
+/// x rounded to 26 significant bits; x minus this has at most 26 as well. NaN or infinity for an infinite x.
 PITH_HD inline double upper_bits(double x) {
   auto const rounded = bits_as<std::uint64_t>(x) + (std::uint64_t{1} << 26);
   return bits_as<double>(rounded >> 27 << 27);
 }
 
-/// sum + a b, where a and b are values of A. Each product that is added is exact: of two floats in double, of two
-/// halves of doubles as long as it does not underflow. So fused and separate operations round alike.
+/// sum + a b for values a, b of A. Every product that is added is exact: a product of two floats in double, or of two
+/// halves of doubles unless it underflows. So fused and separate operations round alike.
 template <class A>
 PITH_HD inline double add_product(double sum, double a, double b) {
   if constexpr (sizeof(A) < 8) return sum + a * b;

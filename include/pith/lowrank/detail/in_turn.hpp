@@ -1,4 +1,4 @@
-// pith/lowrank/detail/in_turn.hpp — work that is launched in every step and done in every other one.
+// pith/lowrank/detail/in_turn.hpp — loops that are launched in every step and run in every other one.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -7,7 +7,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Whether it is the turn of the even or the odd ones. The count lies in the executor's memory: the host does not know.
+/// Selects the even or the odd counts. The count is in the executor's memory, so the host cannot decide.
 struct turn {
   std::uint32_t const* count;
   std::uint32_t parity;
@@ -33,7 +33,7 @@ struct block_in_turn : Body {
   }
 };
 
-/// An executor whose loops do nothing when it is not their turn.
+/// An executor whose loops return at once unless `when` is on.
 template <executor E>
 class in_turn : public E {
  public:

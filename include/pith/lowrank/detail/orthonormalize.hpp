@@ -1,4 +1,4 @@
-// pith/lowrank/detail/orthonormalize.hpp — orthonormal columns of a thin matrix, safe on dependent and zero columns.
+// pith/lowrank/detail/orthonormalize.hpp — orthonormal columns of a thin matrix, also if they are dependent or zero.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -11,18 +11,18 @@
 
 namespace pith::inline v0::detail {
 
-/// The part of a column's square that may be a rounding error, with room for the sums.
+/// The fraction of a column's square that may be rounding error, with a margin for the sums.
 template <class A>
 inline constexpr double rounding_part = sizeof(A) == 8 ? 1e-26 : 1e-10;
 
-/// 1 / sqrt(after), or zero where all but a rounding error of the column was taken away. NaN for what is not finite.
+/// 1 / sqrt(after); 0 where only rounding error of the column is left; NaN where after is NaN or infinite.
 template <class A>
 PITH_HD inline double inverse_length(double before, double after) {
   if (after <= rounding_part<A> * finite_or_nan(before)) return 0;  // also for two zeros
   return 1 / sqrt(finite_or_nan(after));
 }
 
-/// Products of columns of P, a part for each `span` rows: partial[part rank^2 + a rank + c] = p_a . p_c for a <= c.
+/// Products of columns of P, one partial sum per `span` rows: partial[part rank^2 + a rank + c] = p_a . p_c, a <= c.
 template <class A>
 struct column_products {
   static constexpr std::uint32_t span = 128;
@@ -51,8 +51,8 @@ struct column_products {
   }
 };
 
-/// From the parts of G = P^T P, the upper triangular T with (P T)^T P T = I: G = R^T R, T = R^-1. A column of P that
-/// depends on those before it has a zero column in T. The upper bits of T, then the lower ones.
+/// Sums the partial G = P^T P and computes the upper triangular T with (P T)^T P T = I: G = R^T R, T = R^-1. A column
+/// of P that depends on earlier ones gets a zero column in T. Stores the upper bits of T, then the lower ones.
 template <class A>
 struct triangle_of_products {
   struct memory {};
@@ -82,7 +82,7 @@ struct triangle_of_products {
   }
 
  private:
-  /// Row a of R, and what it takes from the products behind it.
+  /// Row a of R, and its subtraction from the later products.
   template <class Team>
   PITH_HD void eliminate(Team const& team, std::uint32_t a, std::uint32_t size, double const* lengths) const {
     auto* const r = partial;
@@ -107,7 +107,7 @@ struct triangle_of_products {
   }
 };
 
-/// P = P T, `span` rows in a block.
+/// P = P T, `span` rows per block.
 template <class A>
 struct times_triangle {
   static constexpr std::uint32_t span = 128;
@@ -126,7 +126,7 @@ struct times_triangle {
   }
 
  private:
-  /// From the last column to the first, each of which needs only those before it.
+  /// From the last column to the first, because each needs only earlier ones.
   PITH_HD void multiply(A* row) const {
     auto const* const low = t + rank * rank;
     for (auto c = rank; c-- > 0;) {
@@ -140,7 +140,7 @@ struct times_triangle {
   }
 };
 
-/// Gram-Schmidt, twice, by one block: what doubles need, since a product of two columns is rounded to half their bits.
+/// Gram-Schmidt, twice, in one block. Doubles need it, because a product of two columns rounds away half their bits.
 struct gram_schmidt {
   static constexpr std::uint32_t lanes = 256;
   struct memory {
@@ -210,7 +210,7 @@ constexpr std::size_t orthonormalize_scratch_bytes(std::uint64_t rows, std::uint
          scratch_for<double>(2 * rank * rank);
 }
 
-/// P = P T, orthonormal but for rounding errors of P's columns that the products magnify.
+/// P = P T. The columns are orthonormal up to rounding errors of P that the products magnify.
 template <executor E>
 void orthonormalize_once(E const& exec, float* p, std::uint64_t rows, std::uint64_t rank, workspace_on<E>& ws) {
   auto const scope = ws.mark();
@@ -223,11 +223,11 @@ void orthonormalize_once(E const& exec, float* p, std::uint64_t rows, std::uint6
   exec.for_each_block(parts, times_triangle<float>{p, t, rows, rank});
 }
 
-/// Makes the columns of P (rows x rank, row by row) orthonormal. A column that depends on those before it becomes zero;
-/// NaN spreads. Nothing is read on the host, and the bits are the same everywhere.
+/// Makes the columns of P (rows x rank, row-major) orthonormal. A column that depends on earlier ones becomes zero. NaN
+/// spreads. The host reads nothing, and the bits are equal on every executor.
 ///
-/// Products of two floats are exact in double, so that P^T P says what depends on what, and a triangle does the rest
-/// (Cholesky-QR); once more takes away what was magnified.
+/// Cholesky-QR: products of two floats are exact in double, so P^T P shows which columns are dependent. The second pass
+/// removes the errors that the first one magnified.
 template <executor E>
 void orthonormalize(E const& exec, float* p, std::uint64_t rows, std::uint64_t rank, workspace_on<E>& ws) {
   for (int pass = 0; pass < 2; ++pass) orthonormalize_once(exec, p, rows, rank, ws);

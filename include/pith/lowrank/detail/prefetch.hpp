@@ -1,4 +1,4 @@
-// pith/lowrank/detail/prefetch.hpp — rows of a matrix, asked for before a host needs them.
+// pith/lowrank/detail/prefetch.hpp — a prefetch of short pieces of matrix rows.
 #pragma once
 
 #include <pith/codec/detail/source.hpp>
@@ -7,7 +7,7 @@
 
 namespace pith::inline v0::detail {
 
-/// `count` elements of each of `rows` rows that lie `pitch` apart: pieces too short for a CPU to see a stream in them.
+/// Prefetches `count` elements of `rows` rows that are `pitch` apart: pieces too short for the CPU's own prefetcher.
 template <class T>
 PITH_HD inline void prefetch_rows(T const* first, std::uint64_t pitch, std::uint32_t rows, std::uint32_t count) {
   constexpr std::uint32_t at_once = 64 / sizeof(T);

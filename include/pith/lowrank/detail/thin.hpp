@@ -1,4 +1,4 @@
-// pith/lowrank/detail/thin.hpp — what a matrix and thin ones are, and how loops take a few columns of those at once.
+// pith/lowrank/detail/thin.hpp — shapes of a matrix and thin ones, and loops over groups of columns.
 #pragma once
 
 #include <pith/config.hpp>
@@ -11,30 +11,30 @@
 
 namespace pith::inline v0::detail {
 
-/// A matrix M of rows x columns, and thin ones: P of rows x rank, Q of columns x rank. All lie row by row.
+/// A matrix M of rows x columns, and thin ones: P of rows x rank, Q of columns x rank. All are row-major.
 struct thin_shape {
   std::uint64_t rows, columns, rank;
 };
 
-/// The elements of M that each of so many blocks takes.
+/// The number of elements of M per block.
 constexpr std::uint64_t thin_elements(thin_shape const& size, std::uint64_t blocks) {
   return blocks == 0 ? 0 : size.rows * size.columns / blocks;
 }
 
-/// How many of the rank's columns a loop takes at once, and how many elements of a row a block does.
+/// The number of columns of the rank that a loop takes at once, and of elements of a row per block.
 inline constexpr std::uint32_t thin_group = 4;
 inline constexpr std::uint32_t thin_strip = 512;
 
-/// The same where rows of two tensors pass: hosts fetch short pieces of many rows at three quarters of the rate of long
-/// ones, while a device keeps its blocks small.
+/// The same for a source or sink of two tensors: hosts fetch short pieces of many rows at three quarters of the rate of
+/// long ones, while devices need small blocks.
 template <memory_space Space, bool Two>
 inline constexpr std::uint32_t strip_of_rows = (Two && std::same_as<Space, host_space>) ? 2048 : thin_strip;
 
-/// Sums in double take more registers than four blocks to a multiprocessor leave, products of doubles more than two.
+/// Sums in double need more registers than four blocks per multiprocessor leave, products of doubles more than two do.
 template <class A>
 inline constexpr unsigned thin_resident_blocks = sizeof(A) == 8 ? 1 : 2;
 
-/// f(constant<0>()), f(constant<1>()) ..: the vectoriser takes a loop whose inner loops are written out.
+/// f(constant<0>()), f(constant<1>()), ...: the compiler vectorizes a loop only if its inner loops are unrolled.
 template <std::uint32_t... I, class F>
 PITH_HD inline void write_out(std::integer_sequence<std::uint32_t, I...>, F const& f) {
   (f(constant<I>()), ...);
@@ -44,7 +44,7 @@ PITH_HD inline void write_out(F const& f) {
   write_out(std::make_integer_sequence<std::uint32_t, N>(), f);
 }
 
-/// f(c, width) for groups of columns [c, c + width) of the rank: full ones, then the rest.
+/// f(c, width) for groups of columns [c, c + width) of the rank: full groups, then the rest.
 template <class F>
 PITH_HD void for_each_group(std::uint64_t rank, F const& f) {
   std::uint64_t c = 0;
@@ -58,7 +58,7 @@ PITH_HD constexpr std::uint32_t at_most(std::uint64_t n, std::uint32_t most) {
   return n < most ? static_cast<std::uint32_t>(n) : most;
 }
 
-/// `Width` entries of each of `Rows` rows of a thin matrix.
+/// `Width` entries of each of `Rows` rows of a thin matrix, in double.
 template <std::uint32_t Rows, std::uint32_t Width>
 struct thin_rows {
   template <class A>

@@ -23,7 +23,7 @@ struct by_columns {
   }
 };
 
-/// to[i] = the sum of `parts` values that lie `n` apart, in order.
+/// to[i] = the sum of `parts` values at distance `n`, in order.
 template <class A>
 struct add_parts {
   double const* partial;

@@ -8,7 +8,7 @@
 
 namespace pith::inline v0::detail {
 
-/// M = P Q^T; terms are added in order. Q is given by columns, M goes to a sink of A.
+/// M = P Q^T; terms are added in order. Q is stored by columns; M is written to a sink of A.
 template <class Sink, class A, memory_space Space>
 struct thin_times_thin {
   static constexpr std::uint32_t tall = 4, strip = strip_of_rows<Space, Sink::takes_blocks>;
@@ -64,7 +64,7 @@ struct thin_times_thin {
     if constexpr (Sink::takes_blocks) store<Rows>(team, fast.values.data(), first, count);
   }
 
-  /// Adds to `sums` if there were terms before these, and leaves them there if there are terms behind.
+  /// Adds to `sums` if earlier terms exist (Before), and leaves the sums there if later terms follow (Behind).
   template <std::uint32_t Rows, bool Before, bool Behind, class Team, class Count, std::uint32_t Width>
   PITH_HD void add(Team const& team, memory& fast, A const* a, double const* b, std::uint64_t first, Count count,
                    constant<Width>) const {

@@ -10,18 +10,18 @@
 
 namespace pith::inline v0::detail {
 
-/// The columns of a part of P = M Q, and how many parts there are.
+/// The number of columns in one part of P = M Q, and the number of parts.
 inline constexpr std::uint32_t thin_segment = 8192;
 PITH_HD constexpr std::uint64_t thin_segments(thin_shape const& size) {
   return (size.columns + thin_segment - 1) / thin_segment;
 }
 
-/// Parts of P = M Q, one of each `thin_segment` columns: a sum has 32 lanes, which take each 32nd column in order and
-/// are merged like those of a tile. M is a source of A, Q is given by columns.
+/// Partial products P = M Q, one per `thin_segment` columns. A sum has 32 lanes; each adds every 32nd column in order,
+/// and the lanes are merged like those of a tile. M is a source of A; Q is stored by columns.
 template <class Source, class A, memory_space Space>
 struct times_thin {
-  /// A source of two tensors is loaded first, line by line: read lane by lane, their rows are more streams than a CPU
-  /// fetches ahead. It has fewer rows, so that they and their sums fit into fast memory.
+  /// A source of two tensors is first loaded row by row: read lane by lane, its rows are more address streams than a
+  /// CPU prefetches. It takes fewer rows per block, so that rows and sums fit into block-local memory.
   static constexpr bool loads = Source::keeps;
   static constexpr std::uint32_t lanes = 32, tall = loads ? 8 : 16;
   static constexpr std::uint32_t strip = strip_of_rows<Space, loads>;
@@ -62,7 +62,7 @@ struct times_thin {
   }
 
  private:
-  /// Each strip of the rows is loaded before it is multiplied.
+  /// Loads each strip of the rows, then multiplies it.
   template <class Team, class Width>
   PITH_HD void add_strips(Team const& team, memory& fast, Source const& a, double const* b, std::uint32_t rows,
                           std::uint32_t count, Width width) const {
@@ -98,7 +98,7 @@ struct times_thin {
     add_steps<1, Steps>(team, sums + even * width * lanes, a.tail(even * pitch), pitch, b, 1, count, width, ahead);
   }
 
-  /// For `times` times `Rows` rows, `Steps` terms of each of `count` lanes.
+  /// For `times` groups of `Rows` rows, adds `Steps` terms in each of `count` lanes.
   template <std::uint32_t Rows, std::uint32_t Steps, class Team, class From, class Count, class Width>
   PITH_HD void add_steps(Team const& team, double* sums, From const& a, std::uint64_t pitch, double const* b,
                          std::uint32_t times, Count count, Width width, std::uint32_t ahead) const {
@@ -110,7 +110,7 @@ struct times_thin {
     });
   }
 
-  /// Adds `Steps` terms to each of the sums that a lane has, `Width` in each of `Rows` rows.
+  /// Adds `Steps` terms to each of a lane's sums, `Width` in each of `Rows` rows.
   template <std::uint32_t Rows, std::uint32_t Steps, class From, class Width>
   struct lane_terms;
   template <std::uint32_t Rows, std::uint32_t Steps, class From, std::uint32_t Width>

@@ -9,13 +9,13 @@
 
 namespace pith::inline v0::detail {
 
-/// The rows of a part of Q = M^T P: as many as make the parts an eighth of a byte for each element of M.
+/// The rows in one part of Q = M^T P: so many that the parts take an eighth of a byte per element of M.
 PITH_HD constexpr std::uint64_t thin_slab(thin_shape const& size) { return 64 * size.rank; }
 PITH_HD constexpr std::uint64_t thin_slabs(thin_shape const& size) {
   return (size.rows + thin_slab(size) - 1) / thin_slab(size);
 }
 
-/// Parts of Q = M^T P, one of each slab of rows; rows are added in order. M is a source of A.
+/// Partial products Q = M^T P, one per slab of rows; rows are added in order. M is a source of A.
 template <class Source, class A>
 struct transposed_times_thin {
   static constexpr auto resident_blocks = thin_resident_blocks<A>;
