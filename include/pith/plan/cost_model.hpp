@@ -1,4 +1,4 @@
-// pith/plan/cost_model.hpp — how long an exchange takes: whether to compress, by which rounds, in how many segments.
+// pith/plan/cost_model.hpp — predicted seconds of an exchange, and the fastest codec and number of segments.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -14,14 +14,14 @@
 
 namespace pith::inline v0 {
 
-/// Seconds that n of something take: bytes on a link, elements in a codec.
+/// Seconds of n units: bytes on a link, elements in a codec.
 struct linear_cost {
   double fixed = 0, each = 0;
 
   constexpr double operator()(double n) const { return fixed + each * n; }
 };
 
-/// n of something took so many seconds.
+/// Measured seconds of n units.
 struct measured_cost {
   double n = 0, seconds = 0;
 };
@@ -35,8 +35,8 @@ inline void require_growth(char const* call, measured_cost small, measured_cost 
 
 }  // namespace detail
 
-/// The line through two measurements, the smaller one first. Where noise makes a part of it negative, that part is 0
-/// and the line goes through the larger one.
+/// The line through two measurements, the smaller one first. If noise makes a coefficient negative, it is set to 0 and
+/// the line goes through the larger measurement.
 ///
 ///   requires    0 <= small.n < large.n (std::invalid_argument)
 inline linear_cost fit_cost(measured_cost small, measured_cost large) {
@@ -48,23 +48,23 @@ inline linear_cost fit_cost(measured_cost small, measured_cost large) {
   return {fixed, each};
 }
 
-/// Ranks that send and receive at once, each over a link of its own: a message of b bytes takes alpha + beta b seconds.
-/// Ranks whose numbers follow each other may share a node, within which it takes less.
+/// Ranks that send and receive at once, each over its own link: a message of b bytes takes alpha + beta b seconds.
+/// Consecutive ranks may share a node; `message_in_node` is the cost within it.
 struct network {
   unsigned ranks = 1;
   linear_cost message;
   unsigned ranks_per_node = 1;
   linear_cost message_in_node = {};
 
-  /// That of a message among such a group.
+  /// The cost of a message within a subgroup.
   constexpr linear_cost const& message_among(subgroup const& g) const {
     auto const is_in_node = !g.is_all() && ranks_per_node % (g.size * g.stride) == 0;
     return is_in_node ? message_in_node : message;
   }
 };
 
-/// The network on which sums of so many bytes took so long. A ring adds them up in 2 (P - 1) steps, in each of which a
-/// rank sends a P-th of them, so that they take 2 (P - 1) (alpha + beta b / P).
+/// The network that explains two measured sums. A ring all-reduce of b bytes takes 2 (P - 1) steps of b / P bytes per
+/// rank, hence 2 (P - 1) (alpha + beta b / P) seconds.
 inline network fit_network(unsigned ranks, measured_cost small, measured_cost large) {
   detail::require(ranks > 1, "fit_network: ranks must be at least 2, got ", ranks);
   detail::require_growth("fit_network", small, large);
@@ -73,18 +73,18 @@ inline network fit_network(unsigned ranks, measured_cost small, measured_cost la
   return {ranks, fit_cost(message(small), message(large))};
 }
 
-/// The same one at `factor` times its rate between nodes.
+/// The same network with `factor` times the bandwidth between nodes.
 inline network faster(network net, double factor) {
   net.message.each /= factor;
   return net;
 }
 
-/// What a codec takes on a rank: a call for a tensor, and the elements that it encodes or decodes.
+/// Seconds of a codec on a rank: fixed per tensor, plus a share per encoded or decoded element.
 struct codec_cost {
   linear_cost encode, decode;
 };
 
-/// What a rank does in a step: calls, elements and messages.
+/// The work of a rank in a step: calls, elements and messages.
 struct exchange_work {
   double tensors = 0, encoded = 0, decoded = 0;
   std::vector<messages> sent = {};
@@ -92,7 +92,7 @@ struct exchange_work {
 
 namespace detail {
 
-/// Adds a tensor's elements to the work: as many as the payloads that a rank produces and receives are of its own.
+/// Adds a tensor's elements to the work, in proportion to the bytes that a rank produces and receives.
 inline void add_elements(exchange_work& work, transfer const& moves, unsigned all, double elements_a_byte) {
   auto const ranks = moves.among.ranks(all);
   auto const bytes = static_cast<double>(moves.bytes());
@@ -102,8 +102,8 @@ inline void add_elements(exchange_work& work, transfer const& moves, unsigned al
 
 }  // namespace detail
 
-/// The work of a step that exchanges tensors together, as a gradient_exchange of one bucket does. An all-gather encodes n
-/// and decodes P n elements, two_shot encodes n + n / P and decodes 2 n, a sum one and one.
+/// The work of a step that exchanges all tensors in one tensor bucket. An all-gather encodes n and decodes P n
+/// elements, two_shot encodes n + n / P and decodes 2 n, a sum encodes n and decodes n.
 template <real In, executor E, codec_policy_for<In, E> Policy>
 exchange_work work_of(E const&, std::vector<tensor_spec> const& tensors, Policy const& policy, unsigned ranks) {
   auto work = exchange_work();
@@ -127,11 +127,12 @@ exchange_work work_of(E const&, std::vector<tensor_spec> const& tensors, Policy 
   return work;
 }
 
-/// The cost of a codec's call and element from what two steps took, the smaller one first: work, and seconds of it.
+/// The work of a measured step, and its seconds.
 struct measured_codec {
   exchange_work work;
   double encode_seconds = 0, decode_seconds = 0;
 };
+/// A codec's cost per tensor and per element, fitted to two steps, the smaller one first.
 inline codec_cost fit_codec(measured_codec const& small, measured_codec const& large) {
   auto const fit = [&](double exchange_work::*n, double measured_codec::*seconds) {
     return fit_cost({small.work.*n / small.work.tensors, small.*seconds / small.work.tensors},
@@ -141,46 +142,47 @@ inline codec_cost fit_codec(measured_codec const& small, measured_codec const& l
           fit(&exchange_work::decoded, &measured_codec::decode_seconds)};
 }
 
-/// A way to exchange: what a rank does, and what its codec costs.
+/// A way to exchange: a rank's work, and its codec's cost.
 struct exchange_candidate {
   std::string name;
   exchange_work work;
   codec_cost cost = {};
 };
 
-/// Seconds of the codec, and on the wire, of one of `segments` equal parts of a step. A segment has its share of the
-/// tensors, or a piece of the only one, and a full number of messages.
+/// Codec seconds of one of `segments` equal parts of a step. A segment has its share of the tensors, or a piece of the
+/// only tensor.
 inline double codec_seconds(exchange_candidate const& c, unsigned segments = 1) {
   auto const calls = std::max(c.work.tensors / segments, std::min(c.work.tensors, 1.0));
   return calls * (c.cost.encode.fixed + c.cost.decode.fixed) +
          (c.cost.encode.each * c.work.encoded + c.cost.decode.each * c.work.decoded) / segments;
 }
+/// Transfer seconds of such a segment. Each segment sends the full number of messages.
 inline double wire_seconds(network const& net, exchange_candidate const& c, unsigned segments = 1) {
   double seconds = 0;
   for (auto const& sent : c.work.sent) seconds += sent.count * net.message_among(sent.among)(sent.bytes / segments);
   return seconds;
 }
 
-/// Seconds of a step. While a segment travels the one before is decoded and the one behind it encoded: the slower of
-/// codec and wire sets the pace, and the first encoding and the last decoding, which nothing hides, fill the pipeline.
+/// Seconds of a step. While a segment travels, the previous one is decoded and the next one is encoded, so the slower
+/// of codec and transfer sets the pace. Only the first encoding and the last decoding are not overlapped.
 inline double step_seconds(network const& net, exchange_candidate const& c, unsigned segments = 1) {
   auto const codec = codec_seconds(c, segments), wire = wire_seconds(net, c, segments);
   return codec + wire + (segments - 1) * std::max(codec, wire);
 }
 
-/// A candidate by its number, and how it is best exchanged.
+/// The index of a candidate, its best number of segments and the predicted seconds.
 struct exchange_choice {
   std::size_t candidate = 0;
   unsigned segments = 1;
   double seconds = 0;
 };
 
-/// The fastest of the candidates, in a power of two of segments. Among equally fast ones the first, in fewer segments,
-/// so that dense ones belong before codecs that lose something: what takes less than the `hidden_seconds` of a backward
-/// that it travels under is equally fast.
+/// The fastest candidate, with its best power of two of segments. Backward hides `hidden_seconds` of an exchange: all
+/// candidates below them count as equally fast. Ties go to the earlier candidate and to fewer segments, so list dense
+/// candidates before lossy ones.
 ///
-///   requires    a candidate (std::invalid_argument); most_segments of 1 where an exchange does not overlap
-///   complexity  nothing is measured or sent: the same answer on ranks that are asked with the same numbers
+///   requires    at least one candidate (std::invalid_argument); most_segments of 1 if the exchange does not overlap
+///   complexity  measures and sends nothing, so equal arguments give equal choices on all ranks; does not allocate
 inline exchange_choice plan_exchange(network const& net, std::vector<exchange_candidate> const& candidates,
                                      unsigned most_segments = 1, double hidden_seconds = 0) {
   detail::require(!candidates.empty(), "plan_exchange: candidates must not be empty");

@@ -1,4 +1,4 @@
-// pith/plan/probe.hpp — which codec is the fastest here: measured on this network, by these ranks, with these gradients.
+// pith/plan/probe.hpp — the fastest codec for given gradients, measured on the ranks and the network of the job.
 #pragma once
 
 #include <pith/comm/self.hpp>
@@ -19,7 +19,7 @@
 
 namespace pith::inline v0 {
 
-/// A policy, or one codec for all tensors, by the name that a table shows.
+/// A codec policy, or one codec for all tensors, with its name in the table.
 template <class In, class E>
 struct probe_candidate {
   std::string name;
@@ -32,24 +32,24 @@ struct probe_candidate {
 };
 
 struct probe_options {
-  unsigned rounds = 5;               ///< of each measurement, of which the median counts
-  unsigned most_segments = 1;        ///< as plan_exchange has them
-  double hidden_seconds = 0;         ///< of backward, under which an exchange travels and codecs work
-  double enough_seconds = 20e-3;     ///< of a sum, whose size is large enough to tell the rate of the links
+  unsigned rounds = 5;               ///< repetitions of each measurement; the median counts
+  unsigned most_segments = 1;        ///< as in plan_exchange
+  double hidden_seconds = 0;         ///< of backward that overlap the exchange
+  double enough_seconds = 20e-3;     ///< a sum that takes as long is large enough to measure the bandwidth
   std::size_t most_bytes = 1 << 24;  ///< of such a sum
 };
 
-/// What a candidate sends and takes in a step, on the slowest rank.
+/// Bytes, error and seconds of a candidate in a step, on the slowest rank.
 struct probed_codec {
   std::string name;
   double wire_bytes = 0;
-  double error = 0;  ///< |g - C(g)| / |g|, of the rank on which it is largest
+  double error = 0;  ///< |g - C(g)| / |g|, the largest of all ranks
   double encode_seconds = 0, decode_seconds = 0;
-  double wire_seconds = 0;  ///< by the model
-  double step_seconds = 0;  ///< by the model, at the best number of segments; at least hidden_seconds
+  double wire_seconds = 0;  ///< predicted
+  double step_seconds = 0;  ///< predicted, with the best number of segments; at least hidden_seconds
 };
 
-/// The same on all ranks. The first candidate is dense: `identity`, no compression.
+/// The result of probe(), equal on all ranks. The first candidate is dense: `identity`, no compression.
 struct probe_result {
   network net;
   std::vector<probed_codec> candidates;
@@ -57,7 +57,7 @@ struct probe_result {
 
   probed_codec const& best() const { return candidates[choice]; }
 
-  /// In Markdown; the choice is marked.
+  /// A Markdown table; the choice is marked.
   std::string table() const {
     auto lines = std::string(
         "| codec | bytes sent per rank | error | encode, ms | decode, ms | wire, ms | step, ms | |\n"
@@ -95,7 +95,7 @@ inline double median_of(std::vector<double> values) {
   return *middle;
 }
 
-/// The largest number of all ranks, in each place.
+/// The elementwise maximum over the ranks.
 template <class Comm, executor E>
 std::vector<double> largest_of_ranks(E const& exec, Comm& comm, std::vector<double> mine) {
   auto const all = gather_on_host(exec, comm, mine);
@@ -103,7 +103,7 @@ std::vector<double> largest_of_ranks(E const& exec, Comm& comm, std::vector<doub
   return mine;
 }
 
-/// What a sum of so many bytes takes on the slowest rank.
+/// Median seconds of a sum of `bytes` bytes, on the slowest rank.
 template <class Comm, executor E>
 measured_cost sum_cost(E const& exec, Comm& comm, std::size_t bytes, unsigned rounds) {
   auto const values = buffer<float, E>(exec, bytes / sizeof(float));
@@ -115,11 +115,11 @@ measured_cost sum_cost(E const& exec, Comm& comm, std::size_t bytes, unsigned ro
       exec.wait();
     }));
   }
-  times.erase(times.begin());  // in which connections are made
+  times.erase(times.begin());  // the first sum includes the set-up of connections
   return {static_cast<double>(bytes), largest_of_ranks(exec, comm, {median_of(times)})[0]};
 }
 
-/// The line through a sum of 16 KiB and one that takes long enough.
+/// Fits the network to a sum of 16 KiB and to one that takes at least enough_seconds.
 template <class Comm, executor E>
 network measure_network(E const& exec, Comm& comm, probe_options const& o) {
   if (comm.size() == 1) return {};
@@ -131,7 +131,7 @@ network measure_network(E const& exec, Comm& comm, probe_options const& o) {
   return fit_network(comm.size(), small, large);
 }
 
-/// What a candidate's codecs lose and take on this rank: encoding and decoding of one rank's payloads.
+/// Error and seconds of a candidate's codecs on this rank, for one rank's payloads.
 struct codec_probe {
   double error = 0, encode = 0, decode = 0;
 };
@@ -153,7 +153,7 @@ codec_probe probe_codec(E const& exec, std::vector<tensor_spec> const& tensors, 
   return {alone.report().total.error(), median_of(encode), median_of(decode)};
 }
 
-/// The model's candidate: what one rank's payloads took, an element's share of it for each element of all ranks'.
+/// The candidate for the cost model: seconds per element of one rank, times the elements of all ranks.
 template <real In, executor E>
 exchange_candidate modelled(E const& exec, std::vector<tensor_spec> const& tensors,
                             probe_candidate<In, E> const& candidate, unsigned ranks, codec_probe const& taken) {
@@ -174,7 +174,7 @@ inline probed_codec row_of(network const& net, exchange_candidate const& c, doub
   return row;
 }
 
-/// The number that rank 0 has chosen.
+/// The index that rank 0 chose.
 template <class Comm, executor E>
 std::size_t choice_of_first(E const& exec, Comm& comm, std::size_t mine, std::size_t candidates) {
   auto const chosen = gather_on_host(exec, comm, std::vector(1, std::uint64_t{mine}))[0];
@@ -186,19 +186,18 @@ std::size_t choice_of_first(E const& exec, Comm& comm, std::size_t mine, std::si
 
 }  // namespace detail
 
-/// Measures sums of a few sizes over `comm`, and what each candidate's codecs take and lose of this rank's gradients, all
-/// tensors one after another; the numbers of the slowest rank lead to one choice on all ranks, by the cost model. Dense
-/// floats come first, so that they are chosen where nothing is faster.
+/// Measures sums over `comm`, and the seconds and error of each candidate on this rank's gradients (all tensors, one
+/// after another). The cost model chooses by the slowest rank's values, so all ranks get the same choice. Dense floats
+/// come first, so they win ties.
 ///
 ///   auto const found = pith::probe<float>(pith::seq, comm, tensors, gradients, {{"top_k", pith::matrices(codec)}});
 ///   std::fputs(found.table().c_str(), stdout);
 ///
-///   requires    a host executor; equal tensors, candidates and options on all ranks, which call it between steps;
-///               codecs that one rank can run by itself: not those with groups of ranks. rounds of at least 1
-///               (std::invalid_argument)
+///   requires    a host executor; a call of all ranks, between steps, with equal tensors, candidates and options;
+///               codecs that run on one rank, hence without subgroups; rounds of at least 1 (std::invalid_argument)
 ///   complexity  sums of 16 KiB and more until one takes 20 ms, and `rounds` + 1 encodings and decodings of all tensors
-///               for each candidate; memory of an exchange of one rank
-///   errors      communication_error where a message was damaged
+///               per candidate; allocates a single-rank exchange per candidate
+///   errors      communication_error if a message was damaged; the gradients never change
 template <real In, executor E, class Comm>
 probe_result probe(E const& exec, Comm& comm, std::vector<tensor_spec> const& tensors, span_on<E, In const> gradients,
                    std::vector<probe_candidate<In, E>> candidates, probe_options const& o = {}) {

@@ -1,4 +1,4 @@
-// pith/wire/checked.hpp — a codec whose gathered payloads are verified where they are decoded, without a host wait.
+// pith/wire/checked.hpp — a codec that verifies each gathered payload before it is decoded, without a host wait.
 #pragma once
 
 #include <pith/codec/compact.hpp>
@@ -15,8 +15,12 @@
 
 namespace pith::inline v0 {
 
-/// Where checked codecs note what was wrong, in E's memory. One serves all codecs and tensors of an executor, and
-/// outlives them.
+/// A word in E's memory in which checked codecs record faults. One flag serves all codecs and tensors of an executor.
+///
+///   requires    a flag that outlives its codecs; one thread at a time
+///   complexity  the constructor allocates one word, no other call allocates
+///   errors      require_none() throws wire_error and leaves the flag unchanged; executors' errors pass through
+///   owns        a copy of the executor, and the word
 template <executor E>
 class error_flag {
  public:
@@ -24,7 +28,7 @@ class error_flag {
 
   std::uint32_t* data() const { return bits_.data(); }
 
-  /// The union of all faults since it was made or cleared; waits.
+  /// The union of all faults since construction or the last clear(); waits.
   std::uint32_t faults() const {
     std::uint32_t found = 0;
     exec_.download(&found, bits_.data(), sizeof found);
@@ -33,7 +37,7 @@ class error_flag {
   }
   void clear() { exec_.fill(bits_.data(), std::byte{}, bits_.size_bytes()); }
 
-  /// Throws wire_error if a payload was wrong; waits.
+  /// Throws wire_error if a payload had a fault; waits.
   void require_none() const {
     if (auto const found = faults(); found != 0)
       throw wire_error(detail::sentence("error_flag::require_none: ", describe(found)));
@@ -60,7 +64,7 @@ namespace detail {
 
 static_assert(device_format == ('p' | wire::version << 8));
 
-/// Makes x NaN if the verdict is not zero; a chunk tests it once.
+/// Sets x to NaN if the verdict is not zero; each chunk tests it once.
 template <class In>
 struct spoil {
   static constexpr std::uint64_t chunk = 1024;
@@ -74,7 +78,7 @@ struct spoil {
   }
 };
 
-/// The pieces of what lies behind a header.
+/// Visits the pieces of a payload that follows a header of `head` bytes.
 class pieces_behind final : public piece_visitor {
  public:
   pieces_behind(piece_visitor& to, std::size_t head) : to_(to), head_(head) {}
@@ -89,20 +93,20 @@ class pieces_behind final : public piece_visitor {
 
 }  // namespace detail
 
-/// What `C` sends, with 16 bytes before each payload that is gathered: version, identity, step and checksum. Where they
-/// are wrong, the flag is raised and what is decoded is NaN. What is summed in flight or moves among groups of ranks
-/// travels bare.
+/// The payloads of `C`, with a 16-byte header before each gathered one: version, identity, step and checksum. A wrong
+/// header raises the flag, and the decoded gradient becomes NaN. Payloads that are summed in flight or move within
+/// subgroups have no header.
 ///
 ///     auto flag = pith::error_flag(pith::seq);
 ///     auto codec = pith::checked(pith::error_feedback(pith::top_k(0.01)), flag);
 ///     ...
-///     flag.require_none();   // throws if any payload was wrong since
+///     flag.require_none();   // throws if a payload had a fault since the last clear()
 ///
-///   requires    a flag of the same memory that outlives it
-///   state       what C keeps
-///   complexity  one read of each payload; no host wait; scratch a few words beside C's
-///   on NaN      wrong bytes are a raised flag and NaN, on the rank that received them
-///   properties  the end of a pipeline, else what C is; bypass(checked(c, flag), n) goes around it
+///   requires    a flag in the same memory space that outlives the codec
+///   state       that of C
+///   complexity  one read of each payload; no host wait; a few words of scratch more than C
+///   on NaN      wrong bytes raise the flag and give NaN, on the rank that received them
+///   properties  terminal; otherwise those of C. bypass(checked(c, flag), n) leaves short tensors unchecked
 template <class C, memory_space Space = host_space>
 class checked : public detail::adaptor<checked<C, Space>, C> {
   using base = detail::adaptor<checked<C, Space>, C>;
@@ -192,7 +196,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
                         ws);
     if (before > 0) sign<In>(exec, id, dims, out, ws);
   }
-  /// A wrong payload in a round that is not the last makes the gradient NaN, and so what follows.
+  /// A wrong payload in an earlier round makes the gradient NaN, and with it the input of later rounds.
   template <class In, executor E>
     requires exchangeable<C, In, E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned r, received_on<E> in,
@@ -216,20 +220,20 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
 
   checked with(C codec) const { return checked(std::move(codec), flag_); }
 
-  /// What all ranks gather, each the payload of every other.
+  /// Whether all ranks gather this transfer: each receives every other rank's payload.
   static bool has_head(transfer const& moves) { return moves.how == transport::all_gather && moves.among.is_all(); }
   template <class In>
   std::size_t head_in(unsigned r, shape const& dims, unsigned ranks) const {
     return has_head(detail::transfer_of<In>(codec_, r, dims, ranks)) ? head : 0;
   }
 
-  /// A verdict, a checksum and what it takes.
+  /// A verdict, a checksum and the checksum's scratch.
   template <class E>
   static std::size_t own_scratch(E const& exec, std::size_t bytes) {
     return scratch_for<std::uint32_t>(1) + scratch_for<std::uint64_t>(1) + wire::checksum_scratch_bytes(exec, bytes);
   }
 
-  /// What both sides know but the step, which lies in the executor's memory.
+  /// A digest of the fields that sender and receiver share, without the step, which lies in the executor's memory.
   template <class In>
   std::uint32_t identity(call const& id, shape const& dims) const {
     auto const all =

@@ -1,4 +1,4 @@
-// pith/wire/checksum.hpp — a 64-bit hash of a payload, block by block and in any order.
+// pith/wire/checksum.hpp — a 64-bit hash of a payload, summed over blocks in any order.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -11,42 +11,41 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-inline constexpr std::uint64_t hash_block = 16384;  ///< bytes that are hashed by one thread
-inline constexpr std::uint64_t hash_lanes = 8;      ///< words of a row, each mixed into a lane of its own
+inline constexpr std::uint64_t hash_block = 16384;  ///< bytes that one thread hashes
+inline constexpr std::uint64_t hash_lanes = 8;      ///< words per row, each mixed into its own lane
 inline constexpr std::uint64_t hash_row = 8 * hash_lanes;
 
 inline constexpr std::uint64_t hash_factor = 0x9e3779b97f4a7c15u;  // 2^64 / golden ratio, odd
 inline constexpr std::uint64_t hash_second = 0xbb67ae8584caa73bu;  // 2^64 (sqrt 3 - 1), odd
 
-/// A permutation of the words of 64 bits: an odd product spreads a bit upwards, the shift brings it back down.
+/// A permutation of 64-bit words: the odd product moves bits upwards, the shift moves them back down.
 PITH_HD constexpr std::uint64_t stir(std::uint64_t word) {
   word *= hash_factor;
   return (word ^ word >> 32) * hash_second;
 }
 
-/// A word of the payload, which lies at a multiple of 8 bytes.
+/// A word of the payload, 8-byte aligned.
 PITH_HD inline std::uint64_t load_word(std::byte const* at) {
   std::uint64_t word;
   __builtin_memcpy(&word, __builtin_assume_aligned(at, 8), 8);
   return word;
 }
 
-/// Up to 8 bytes, and zeros behind them.
+/// Up to 8 bytes, padded with zeros.
 PITH_HD inline std::uint64_t load_part(std::byte const* at, std::uint64_t bytes) {
   std::uint64_t word = 0;
   for (std::uint64_t i = 0; i < bytes && i < 8; ++i) word |= static_cast<std::uint64_t>(at[i]) << (8 * i);
   return word;
 }
 
-/// The hash of the lanes: a permutation of each of them, the others held.
+/// The hash of the lanes: a permutation of each lane while the others are fixed.
 PITH_HD constexpr std::uint64_t join_lanes(std::uint64_t const* lanes, std::uint64_t bytes) {
   auto hash = stir(bytes);
   for (std::uint64_t i = 0; i < hash_lanes; ++i) hash = stir((hash ^ lanes[i]) + i);
   return hash ^ hash >> 32;
 }
 
-/// The hash of one block: lane i, which begins as stir(i + 1), is stirred with word i of each row. Zeros fill the last
-/// row.
+/// The hash of one block: lane i starts as stir(i + 1) and is stirred with word i of each row. Zeros fill the last row.
 PITH_HD inline std::uint64_t hash_of(std::byte const* from, std::uint64_t bytes) {
   std::uint64_t lanes[hash_lanes], at = 0;
   for (std::uint64_t i = 0; i < hash_lanes; ++i) lanes[i] = stir(i + 1);
@@ -61,7 +60,7 @@ PITH_HD inline std::uint64_t hash_of(std::byte const* from, std::uint64_t bytes)
   return join_lanes(lanes, bytes);
 }
 
-/// What block b adds to the checksum: its hash, stirred with its place.
+/// The term of block b in the checksum: its hash, stirred with its index.
 struct hash_block_at {
   std::byte const* from;
   std::uint64_t bytes;
@@ -81,10 +80,10 @@ constexpr std::uint64_t hash_blocks(std::uint64_t bytes) { return bytes / hash_b
 
 namespace wire {
 
-/// The checksum of `bytes`, which lie at a multiple of 8: the sum of their blocks' hashes, modulo 2^64.
+/// The checksum of `bytes`, 8-byte aligned: the sum of their blocks' hashes, modulo 2^64.
 ///
-///   properties  different whenever one aligned word of 8 bytes differs and no other: each step permutes the words
-///   errors      it finds accidents, not forgeries: anyone can compute it
+///   properties  a change of exactly one aligned 8-byte word always changes the checksum: each step permutes the words
+///   errors      it detects accidental damage, not forgery: anyone can compute it
 inline std::uint64_t checksum(span<std::byte const> bytes) {
   auto const term = detail::hash_block_at{bytes.data(), bytes.size()};
   std::uint64_t sum = 0;
@@ -92,14 +91,14 @@ inline std::uint64_t checksum(span<std::byte const> bytes) {
   return sum;
 }
 
-/// The same, to `to` in the executor's memory: no wait.
+/// Writes the same checksum to `to` in the executor's memory; does not wait.
 template <executor E>
 void checksum_into(E const& exec, std::uint64_t* to, span_on<E, std::byte const> bytes, workspace_on<E>& ws) {
   detail::reduce_into(exec, to, detail::hash_blocks(bytes.size()), detail::hash_block_at{bytes.data(), bytes.size()},
                       detail::wrapping_plus{}, std::uint64_t{0}, ws);
 }
 
-/// The workspace bytes that checksum_into takes for so many bytes.
+/// The workspace bytes that checksum_into needs for `bytes` bytes.
 template <executor E>
 std::size_t checksum_scratch_bytes(E const&, std::uint64_t bytes) {
   return detail::reduce_scratch_bytes<std::uint64_t>(detail::hash_blocks(bytes));

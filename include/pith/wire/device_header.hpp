@@ -1,4 +1,4 @@
-// pith/wire/device_header.hpp — 16 bytes before a payload inside a job, written and checked where the payload lies.
+// pith/wire/device_header.hpp — a 16-byte payload header, written and checked in the executor's memory.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -8,28 +8,28 @@
 
 namespace pith::inline v0 {
 
-/// What is wrong with a checked payload; an error flag is a union of these bits.
+/// The faults of a checked payload; an error flag is a union of these bits.
 namespace fault {
 
-inline constexpr std::uint32_t format = 1;    ///< no payload of this version
-inline constexpr std::uint32_t identity = 2;  ///< of another codec, tensor, shape, seed or rank
-inline constexpr std::uint32_t step = 4;      ///< of another step
-inline constexpr std::uint32_t checksum = 8;  ///< changed on its way
+inline constexpr std::uint32_t format = 1;    ///< another version, or not a payload
+inline constexpr std::uint32_t identity = 2;  ///< another codec, tensor, shape, seed or rank
+inline constexpr std::uint32_t step = 4;      ///< another step
+inline constexpr std::uint32_t checksum = 8;  ///< damaged in transit
 
 }  // namespace fault
 
 namespace detail {
 
-/// As it lies before a payload, little-endian.
+/// The layout before a payload, little-endian.
 struct device_header {
   std::uint16_t format;    //  0  'p', version
   std::uint16_t step;      //  2  low bits
-  std::uint32_t identity;  //  4  of what the two sides must agree on
+  std::uint32_t identity;  //  4  digest of the fields that both sides must agree on
   std::uint64_t checksum;  //  8  of the payload
 };
 static_assert(sizeof(device_header) == 16);
 
-inline constexpr std::uint16_t device_format = 'p';  ///< and the version in the high byte: 0
+inline constexpr std::uint16_t device_format = 'p';  ///< the high byte is the version, 0
 
 PITH_HD constexpr device_header make_device_header(std::uint32_t identity, std::uint64_t step, std::uint64_t checksum) {
   return {device_format, static_cast<std::uint16_t>(step), identity, checksum};
@@ -41,7 +41,7 @@ PITH_HD constexpr std::uint32_t faults_of(device_header const& expected, device_
          (expected.checksum == found.checksum ? 0 : fault::checksum);
 }
 
-/// Writes the header of a payload whose checksum is known.
+/// Writes the header of a payload, given its checksum.
 struct write_device_header {
   std::uint32_t identity;
   std::uint64_t const* step;
@@ -53,7 +53,7 @@ struct write_device_header {
   }
 };
 
-/// Adds to `verdict` and to `flag` what is wrong with a payload. Both are one executor's own, so no atomics.
+/// Adds the faults of a payload to `verdict` and `flag`. Only one executor writes them, so atomics are not needed.
 struct check_device_header {
   std::uint32_t identity;
   std::uint64_t const* step;

@@ -1,4 +1,4 @@
-// pith/wire/frame.hpp — a payload for storage and untrusted peers: sealed, and opened only if it is whole.
+// pith/wire/frame.hpp — a payload for storage and untrusted peers: sealed with a header, verified when opened.
 #pragma once
 
 #include <pith/wire/header.hpp>
@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Frames are a matter of the host, and of codecs that have a payload.
+/// Fails to compile unless the executor is a host executor and the codec has a payload.
 template <class In, class C, class E>
 constexpr void explain_frame() {
   static_assert(host_executor<E>,
@@ -30,7 +30,7 @@ std::uint64_t payload_checksum(E const& exec, span<std::byte const> payload, wor
   return sum;
 }
 
-/// Refuses a frame of another codec, element type, shape or size.
+/// Throws wire_error for a frame of another codec, element type, shape or size.
 template <class In, class C>
 void require_same(C const& codec, shape const& dims, wire::header const& h, std::size_t frame_bytes) {
   auto const name = codec.name();
@@ -62,11 +62,12 @@ std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims) {
                   checksum_scratch_bytes(exec, payload_bytes<In>(codec, dims)) + detail::scratch_alignment);
 }
 
-/// Compresses `gradient` straight into `frame`, as the state's next step, and writes the header before it.
+/// Compresses `gradient` into `frame` as the state's next step, and writes the header before the payload.
 ///
-///   requires    a frame of frame_bytes<In>(codec, dims) bytes at a multiple of 8 (std::invalid_argument), ws of
+///   requires    an 8-byte aligned frame of frame_bytes<In>(codec, dims) bytes (std::invalid_argument), ws of
 ///               wire::workspace_bytes<In>(exec, codec, dims) bytes
-///   complexity  that of compress and one read of the payload; waits
+///   complexity  that of compress and one read of the payload; waits; allocates the codec's name
+///   errors      std::invalid_argument before the state advances
 template <class In, executor E, class C>
 void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> const> gradient,
           span_on<E, std::byte> frame, codec_state<In, C, E>& state, workspace_on<E>& ws) {
@@ -85,13 +86,13 @@ void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> con
   write_header(h, frame);
 }
 
-/// Decodes into `gradient` what `frame` holds, whoever sealed it and in whichever step, and returns its header. `state`
-/// gives the shape and the agreed part of the codec; its step stays.
+/// Decodes the payload of `frame` into `gradient` and returns the header. Any rank and step may have sealed it. `state`
+/// provides the shape and the codec's replicated state; its step does not change.
 ///
-///   requires    a frame at a multiple of 8 bytes (std::invalid_argument), ws as for seal
-///   errors      wire_error says what was expected and what was found: no frame, another version, codec, element type,
-///               shape or length, a wrong checksum. The gradient is then as it was
-///   complexity  that of decompress and one read of the payload before it; waits
+///   requires    an 8-byte aligned frame (std::invalid_argument), ws as for seal
+///   errors      wire_error names the expected and the found value: not a frame, another version, codec, element type,
+///               shape or length, a wrong checksum. The gradient is then unchanged
+///   complexity  that of decompress and one read of the payload before it; waits; allocates names
 template <class In, executor E, class C>
 header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,
             span_on<E, std::type_identity_t<In>> gradient, codec_state<In, C, E>& state, workspace_on<E>& ws) {

@@ -1,4 +1,4 @@
-// pith/wire/header.hpp — what a frame says of itself: the codec, the tensor, the step, and the payload's checksum.
+// pith/wire/header.hpp — the header of a frame: codec, tensor, step and the payload's checksum.
 #pragma once
 
 #include <pith/codec/compress.hpp>
@@ -14,15 +14,15 @@
 
 namespace pith::inline v0 {
 
-/// Bytes are not what their reader expected.
+/// Thrown for bytes that are not the expected frame or payload.
 struct wire_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 namespace detail {
 
-/// A header as it lies in a frame, little-endian: this, the codec's name padded with zeros to a multiple of 8 bytes,
-/// and the checksum of both.
+/// The fixed part of a header, little-endian. The codec's name follows, padded with zeros to a multiple of 8 bytes, and
+/// then the checksum of both.
 struct header_fields {
   char magic[4];                   //  0  "pith"
   std::uint16_t version;           //  4
@@ -44,9 +44,9 @@ static_assert(element_kind::f32 == element_kind{1} && element_kind::f64 == eleme
                   element_kind::f16 == element_kind{3} && element_kind::bf16 == element_kind{4},
               "pith: these numbers are on the wire");
 
-inline constexpr std::size_t longest_name = 1024;  ///< of a codec: what a reader parses is bounded
+inline constexpr std::size_t longest_name = 1024;  ///< of a codec; bounds the work of a reader
 
-/// The bytes of a header of a codec's name, hence where the payload begins.
+/// The bytes of a header whose codec's name has `name_bytes`, which is the payload's offset.
 constexpr std::size_t header_bytes(std::size_t name_bytes) {
   return sizeof(header_fields) + align_up(name_bytes, 8) + sizeof(std::uint64_t);
 }
@@ -66,7 +66,7 @@ inline char const* name_of(element_kind kind) {
   }
 }
 
-/// Foreign bytes as they may stand in a message: short, and nothing that a terminal obeys.
+/// Untrusted bytes, shortened and without control characters, for an error message.
 inline std::string printable(std::string_view bytes) {
   auto shown = std::string(bytes.substr(0, 80));
   std::replace_if(
@@ -78,10 +78,10 @@ inline std::string printable(std::string_view bytes) {
 
 namespace wire {
 
-/// Of the layout of frames and payloads: a reader refuses any other.
+/// Version of the layout of frames and payloads; a reader throws for any other.
 inline constexpr std::uint16_t version = 0;
 
-/// What a frame holds.
+/// The fields of a frame's header.
 struct header {
   std::string codec;
   element_kind element = element_kind::f32;
@@ -91,7 +91,7 @@ struct header {
   std::uint64_t payload_bytes = 0;
   std::uint64_t payload_checksum = 0;
 
-  /// Where the payload begins in the frame.
+  /// The payload's offset in the frame.
   std::size_t bytes() const { return detail::header_bytes(codec.size()); }
 
   friend bool operator==(header const& a, header const& b) {
@@ -122,7 +122,7 @@ inline header_fields fields_of(wire::header const& h) {
           h.payload_checksum};
 }
 
-/// Refuses what is no header of this version, from the first byte on.
+/// Throws wire_error unless the bytes are a header of this version.
 inline void check_fields(header_fields const& f, std::size_t available) {
   require_wire(std::memcmp(f.magic, "pith", 4) == 0, "read_header: a frame must begin with \"pith\", got \"",
                printable({f.magic, 4}), "\"");
@@ -139,7 +139,7 @@ inline void require_name(char const* call, std::string_view name) {
           name.size());
 }
 
-/// Refuses a header whose last word is not its checksum. Its bytes may lie anywhere.
+/// Throws wire_error if the last word is not the header's checksum. The bytes may be unaligned.
 inline void check_sum(span<std::byte const> bytes) {
   alignas(8) std::byte copy[header_bytes(longest_name)];
   std::uint64_t said = 0;
@@ -150,7 +150,7 @@ inline void check_sum(span<std::byte const> bytes) {
   require_wire(said == sum, "read_header: the header is damaged: its checksum must be ", said, ", got ", sum);
 }
 
-/// Refuses what a header with a right checksum cannot say.
+/// Throws wire_error for values out of range, which a correct checksum does not exclude.
 inline void check_values(header_fields const& f) {
   auto const is_known = 1 <= f.element && f.element <= 4;
   require_wire(is_known, "read_header: the element kind must be in [1, 4], got ", unsigned{f.element});
@@ -163,7 +163,7 @@ inline void check_values(header_fields const& f) {
 
 namespace wire {
 
-/// Writes the header into the first `h.bytes()` bytes, which lie at a multiple of 8.
+/// Writes the header into the first `h.bytes()` bytes, which must be 8-byte aligned.
 inline void write_header(header const& h, span<std::byte> to) {
   auto const size = h.bytes();
   detail::require_name("wire::write_header", h.codec);
@@ -176,14 +176,14 @@ inline void write_header(header const& h, span<std::byte> to) {
   std::memcpy(to.data() + size - 8, &sum, sizeof sum);
 }
 
-/// What the frame that begins with `bytes` holds; the payload need not be there.
+/// Reads the header of the frame that begins with `bytes`; the payload may be missing.
 ///
 ///     auto const h = pith::wire::read_header(bytes);
 ///     auto const codec = pith::parse<float>(h.codec);
 ///     auto state = pith::make_state<float>(pith::seq, codec, h.dims, h.whose);
 ///
-///   errors      wire_error says what was expected and what was found. A header may be forged: look at dims before you
-///               allocate so much
+///   errors      wire_error names the expected and the found value. A header may be forged: check dims before you
+///               allocate memory for them
 inline header read_header(span<std::byte const> bytes) {
   auto f = detail::header_fields();
   detail::require_wire(bytes.size() >= detail::header_bytes(0), "read_header: the header must have at least ",
