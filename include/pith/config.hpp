@@ -1,4 +1,4 @@
-// pith/config.hpp — the language, the platform and the one host-device macro.
+// pith/config.hpp — checks of language and platform, and the compiler macros.
 #pragma once
 
 #include <bit>
@@ -7,7 +7,7 @@
 #error "pith needs C++20: compile with -std=c++20 (for nvcc too)"
 #endif
 
-// Its parts as well; clang++ 14 says so of -ffinite-math-only alone.
+// The parts of -ffast-math too. Of these, clang++ 14 defines a macro only for -ffinite-math-only.
 #if (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) ||              \
      defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)) && \
     !defined(PITH_ALLOW_FAST_MATH)
@@ -20,21 +20,21 @@
 #define PITH_HD
 #endif
 
-/// Asks for memory before it is needed; devices have other threads to run meanwhile.
+/// Prefetches memory on a CPU. Devices hide latency with other threads.
 #if defined(__CUDA_ARCH__)
 #define PITH_PREFETCH(address) static_cast<void>(address)
 #else
 #define PITH_PREFETCH(address) __builtin_prefetch(address)
 #endif
 
-/// For host code that runs seldom: not to be copied into the loops that call it.
+/// Marks host code that runs seldom, so that compilers do not inline it into hot loops.
 #if defined(__CUDACC__)
 #define PITH_SELDOM
 #else
 #define PITH_SELDOM __attribute__((noinline))
 #endif
 
-/// Before a short loop of known length: g++ would write it out before it looks for vectors, and branch where it merges.
+/// Before a short loop of constant length. g++ would unroll it before it vectorises, and then branch at each merge.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define PITH_ROLLED _Pragma("GCC unroll 1")
 #else

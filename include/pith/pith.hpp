@@ -1,4 +1,4 @@
-// pith/pith.hpp — the core, the calling thread, everyday codecs and feedback; the rest is included by name.
+// pith/pith.hpp — the core, the seq executor, everyday codecs and feedback; include other headers by name.
 #pragma once
 
 #include <pith/codec/any_codec.hpp>

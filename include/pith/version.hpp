@@ -1,4 +1,4 @@
-// pith/version.hpp — the version of the library, read by CMake too.
+// pith/version.hpp — the library's version; CMake reads it too.
 #pragma once
 
 #define PITH_VERSION_MAJOR 0

@@ -1,4 +1,4 @@
-// pith/core/buffer.hpp — memory that an executor allocated, owned.
+// pith/core/buffer.hpp — an owning array in an executor's memory.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -8,7 +8,7 @@
 
 namespace pith::inline v0 {
 
-/// `size()` elements of `T` in the memory of `E`, zero at first.
+/// `size()` elements of `T` in the memory of `E`, initialised to zero.
 template <class T, executor E>
 class buffer {
  public:
@@ -30,7 +30,7 @@ class buffer {
     if (data_ != nullptr) exec_.deallocate(data_, size_ * sizeof(T));
   }
 
-  /// Room for `size` elements at least; what was there is lost where it was less.
+  /// Makes room for at least `size` elements. Discards the contents if it reallocates.
   void grow(E const& exec, std::size_t size) {
     if (size > size_) *this = buffer(exec, size);
   }

@@ -1,4 +1,4 @@
-// pith/core/digest.hpp — a hash by which ranks find out that they do not do the same.
+// pith/core/digest.hpp — a hash that ranks compare to detect different settings.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// pith/core/element.hpp — the types of a gradient's elements: float, double, half, bfloat16.
+// pith/core/element.hpp — the element types of a gradient: float, double, half, bfloat16.
 #pragma once
 
 #include <pith/config.hpp>
@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// std::bit_cast needs a compiler flag in device code.
+/// std::bit_cast; the standard one needs a compiler flag in device code.
 template <class To, class From>
 PITH_HD inline To bits_as(From const& from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -24,8 +24,8 @@ PITH_HD inline To bits_as(From const& from) {
 PITH_HD inline std::int32_t least(std::int32_t a, std::int32_t b) { return a < b ? a : b; }
 PITH_HD inline std::int32_t most(std::int32_t a, std::int32_t b) { return a < b ? b : a; }
 
-/// A normal half by integers, a subnormal one by a float whose unit is its own: each is what the other is bounded by, so
-/// that no branch keeps loops from being vectorised.
+/// Rounds normal halves in integers, and subnormal ones by adding 0.5f, whose unit in the last place is theirs. Each
+/// result bounds the other, which needs no branch, so that loops vectorise.
 PITH_HD inline std::uint16_t half_bits(float value) {
   auto const bits = bits_as<std::int32_t>(value);
   auto const magnitude = bits & 0x7fffffff;
@@ -52,7 +52,7 @@ PITH_HD inline std::uint16_t bfloat16_bits(float value) {
 
 }  // namespace detail
 
-/// IEEE 754 binary16, as bits: the layout of CUDA's __half. Conversions round to nearest, ties to even.
+/// IEEE 754 binary16, stored as bits in the layout of CUDA's __half. Conversions round to nearest, ties to even.
 struct half {
   half() = default;
   PITH_HD explicit half(float value) : bits(detail::half_bits(value)) {}
@@ -61,7 +61,7 @@ struct half {
   std::uint16_t bits;
 };
 
-/// The upper half of a binary32, as bits: the layout of CUDA's __nv_bfloat16. Rounds to nearest, ties to even.
+/// The upper half of a binary32, stored as bits in the layout of CUDA's __nv_bfloat16. Rounds to nearest, ties to even.
 struct bfloat16 {
   bfloat16() = default;
   PITH_HD explicit bfloat16(float value) : bits(detail::bfloat16_bits(value)) {}
@@ -90,11 +90,11 @@ struct wide<double> {
 
 }  // namespace detail
 
-/// What sums, residuals and scales of `T` are kept in: double for double, else float.
+/// The type of sums, residuals and scales of `T`: double for double, else float.
 template <class T>
 using accum = typename detail::wide<T>::type;
 
-/// Converts between element types, narrow ones through float.
+/// Converts between element types; narrow types through float.
 template <class To, class From>
 PITH_HD inline To element_cast(From value) {
   if constexpr (std::same_as<To, From>) {
@@ -108,7 +108,7 @@ PITH_HD inline To element_cast(From value) {
   }
 }
 
-/// Neither NaN nor infinite; std::isfinite needs a compiler flag in device code.
+/// True if x is neither NaN nor infinite; std::isfinite needs a compiler flag in device code.
 template <real T>
 PITH_HD inline bool is_finite(T value) {
   auto const wide = element_cast<accum<T>>(value);
@@ -120,11 +120,12 @@ namespace detail {
 template <class A>
 using bits_of = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
 
-/// The one NaN that is written: the bits of a computed one are the processor's. A constant, which device code may use.
+/// The only NaN that payloads contain, since the bits of a computed NaN depend on the processor. It is a constant so
+/// that device code can use it.
 template <std::floating_point A>
 inline constexpr A written_nan = std::numeric_limits<A>::quiet_NaN();
 
-/// |x| and the sign bit of x without a branch, which would keep loops from being vectorised.
+/// |x| and the sign bit of x, without a branch, so that loops vectorise.
 template <std::floating_point A>
 PITH_HD inline A magnitude(A x) {
   return bits_as<A>(bits_as<bits_of<A>>(x) << 1 >> 1);
@@ -133,7 +134,7 @@ template <std::floating_point A>
 PITH_HD inline std::int32_t sign_bit(A x) {
   return static_cast<std::int32_t>(bits_as<bits_of<A>>(x) >> (8 * sizeof(A) - 1));
 }
-/// The smaller of two that are not negative; `most` for NaN.
+/// min(x, most) for x, most >= 0; `most` if x is NaN.
 template <std::floating_point A>
 PITH_HD inline A at_most(A x, A most) {
   auto const a = bits_as<bits_of<A>>(x), b = bits_as<bits_of<A>>(most);
@@ -142,7 +143,8 @@ PITH_HD inline A at_most(A x, A most) {
 
 }  // namespace detail
 
-/// The integer nearest to x of magnitude at most `most` < 2^31; any such for NaN. No branch, for vectorised loops.
+/// The integer nearest to x, clamped to [-most, most], most < 2^31; some integer in that range if x is NaN. It has no
+/// branch, so that loops vectorise.
 template <std::floating_point A>
 PITH_HD inline std::int32_t nearest_integer(A x, A most) {
   auto const size = static_cast<std::int32_t>(detail::at_most(detail::magnitude(x), most) + A{0.5f});
@@ -150,20 +152,20 @@ PITH_HD inline std::int32_t nearest_integer(A x, A most) {
   return (size ^ sign) - sign;
 }
 
-/// The larger one; NaN if either is. In two steps, since g++ makes jumps of a choice by two conditions.
+/// max(a, b); NaN if either is NaN. Two steps, because g++ turns one choice with two conditions into jumps.
 template <std::floating_point A>
 PITH_HD constexpr A larger_or_nan(A a, A b) {
   auto const most = a > b ? a : b;
   return a != a ? a : most;
 }
 
-/// A scale that is infinite says nothing about its bucket: such a bucket is NaN as a whole.
+/// A scale, or NaN if it is not finite. An infinite scale cannot restore its bucket, so the whole bucket becomes NaN.
 template <class A>
 PITH_HD inline A finite_or_nan(A value) {
   return is_finite(value) ? value : A{detail::written_nan<A>};
 }
 
-/// The name of an element type, as it stands in digests and messages.
+/// The name of an element type in digests and messages.
 template <real T>
 constexpr char const* element_name() {
   if constexpr (std::same_as<T, float>) {

@@ -1,4 +1,4 @@
-// pith/core/error.hpp — what is thrown, and how its one sentence is written.
+// pith/core/error.hpp — the exception types, and the text of their messages.
 #pragma once
 
 #include <pith/config.hpp>
@@ -12,17 +12,17 @@
 
 namespace pith::inline v0 {
 
-/// A workspace is too small for what a codec asked of it.
+/// A workspace is smaller than a codec needs.
 struct workspace_exhausted : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The ranks of a communicator do not agree on what they exchange.
+/// The ranks of a communicator disagree about what they exchange.
 struct agreement_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A communicator's library reported a failure, or another rank gave up.
+/// A communicator's library reported a failure, or another rank aborted.
 struct communication_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -39,7 +39,8 @@ PITH_SELDOM std::string numeral(N value, Format... format) {
 inline std::string shortest(double value) { return numeral(value); }
 inline std::string hexadecimal(std::uint64_t value) { return numeral(value, 16); }
 
-/// As a stream writes it, numbers with all their digits; <sstream> brings more lines than a codec has of its own.
+/// The text that a stream would write, with all digits of a number. <sstream> would include more lines than a codec
+/// has.
 inline std::string_view written(std::string_view words) { return words; }
 inline std::string_view written(char const& letter) { return {&letter, 1}; }
 template <class N>
@@ -48,7 +49,7 @@ std::string written(N value) { return numeral(+value); }
 
 PITH_SELDOM inline void append(std::string& joined, std::string_view words) { joined += words; }
 
-/// The parts, one after another.
+/// Concatenates the parts.
 template <class... Parts>
 std::string text(Parts const&... parts) {
   auto joined = std::string();
@@ -56,7 +57,7 @@ std::string text(Parts const&... parts) {
   return joined;
 }
 
-/// The same, as an error begins.
+/// Concatenates the parts after the prefix of every error message.
 template <class... Parts>
 std::string sentence(Parts const&... parts) {
   return text("pith::", parts...);

@@ -1,4 +1,4 @@
-// pith/core/executor.hpp — an executor: a memory space and a handful of asynchronous primitives.
+// pith/core/executor.hpp — the executor concept: a memory space and a few asynchronous primitives.
 #pragma once
 
 #include <pith/core/span.hpp>
@@ -33,18 +33,18 @@ struct noop {
 
 }  // namespace detail
 
-/// A place where work runs. Function objects are PITH_HD aggregates; a primitive may return before its work is done, and
-/// the next one sees what it did.
+/// A place where work runs. Function objects are PITH_HD aggregates. A primitive may return before its work is done;
+/// later primitives see its effects.
 ///
-///   for_each_index(n, f)                   f(i) for i < n, in any order
-///   for_each_block(blocks, body)           body(team, memory, b) for b < blocks, in any order: `team` are the threads
-///                                          that share the block, `memory` its fast memory, a Body::memory
-///   items_per_block                             the elements of a tensor that a block should take, a multiple of 512; a
-///                                          body that takes others may say how many, in a items_per_block of its own or
-///                                          by block_elements(), so that threads share its blocks well
-///   copy, fill, upload, download           bytes inside the space, to it and from it; download waits, upload may read
-///                                          until wait() returns
-///   wait                                   until all is done
+///   for_each_index(n, f)           f(i) for i < n, in any order
+///   for_each_block(blocks, body)   body(team, memory, b) for b < blocks, in any order; `team`: the threads of the block,
+///                                  `memory`: a Body::memory in block-local (shared) memory
+///   items_per_block                the preferred number of elements per block, a multiple of 512; a body with another
+///                                  number declares its own items_per_block, or block_elements(), so that threads share
+///                                  its blocks evenly
+///   copy, fill, upload, download   move bytes within the space, to it and from it; download waits, upload may read its
+///                                  source until wait() returns
+///   wait                           waits until all work is done
 template <class E>
 concept executor = std::copyable<std::remove_cvref_t<E>> && memory_space<space_of<E>> &&
     requires(E const& exec, std::uint64_t n, std::size_t bytes, void* to, void const* from) {
@@ -61,12 +61,12 @@ concept executor = std::copyable<std::remove_cvref_t<E>> && memory_space<space_o
   { E::name() } -> std::convertible_to<char const*>;
 };
 
-/// One whose memory the host can touch.
+/// An executor whose memory the host can access.
 template <class E>
 concept host_executor = executor<E> && std::same_as<space_of<E>, host_space>;
 
-/// The least executor there is: what a stage is checked against before a real executor is known. It is never run, but
-/// defined: without optimisation a function whose return type is deduced is linked even if it was only asked for its type.
+/// The minimal executor: concepts check stages against it before a real executor is known. It never runs. Its functions
+/// have bodies because an unoptimised build links a function whose deduced return type was needed.
 struct archetype {
   using space = host_space;
   static constexpr char const* name() { return "archetype"; }

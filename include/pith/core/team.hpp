@@ -1,4 +1,4 @@
-// pith/core/team.hpp — the threads that share a block of work and its fast memory.
+// pith/core/team.hpp — the team concept: the threads that share a block and its block-local memory.
 #pragma once
 
 #include <pith/core/call.hpp>
@@ -12,13 +12,13 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A count that the compiler knows: loops over it have no remainder. std::integral_constant needs a flag in device code.
+/// A compile-time count: loops over it have no remainder. std::integral_constant needs a compiler flag in device code.
 template <std::uint32_t N>
 struct constant {
   PITH_HD constexpr operator std::uint32_t() const { return N; }
 };
 
-/// Room for values of any trivially copyable T; a block's memory runs no constructors.
+/// Storage for N values of any trivially copyable T; block-local memory runs no constructors.
 template <class T, std::uint32_t N>
 struct fast_array {
   PITH_HD T* data() { return reinterpret_cast<T*>(bytes); }
@@ -27,9 +27,9 @@ struct fast_array {
   alignas(64) unsigned char bytes[N * sizeof(T)];
 };
 
-/// The blocks of `span` elements that n make ...
+/// The number of blocks of `span` elements in n elements.
 PITH_HD constexpr std::uint64_t blocks_for(std::uint64_t n, std::uint64_t span) { return n / span + (n % span != 0); }
-/// ... and the elements of the one that begins at `first`.
+/// The number of elements in the block that begins at `first`.
 PITH_HD constexpr std::uint32_t block_size(std::uint64_t n, std::uint64_t first, std::uint32_t span) {
   return n - first < span ? static_cast<std::uint32_t>(n - first) : span;
 }
@@ -49,13 +49,13 @@ struct none_kept {
   PITH_HD void operator()(std::uint32_t, std::uint32_t) const {}
 };
 
-/// The bits of |x|: they order magnitudes, infinity above all numbers and NaN above infinity.
+/// The bits of |x|, which order like magnitudes: infinity above every finite number, NaN above infinity.
 template <std::floating_point A>
 PITH_HD inline bits_of<A> magnitude_bits(A x) {
   return bits_as<bits_of<A>>(x) << 1 >> 1;
 }
 
-/// Which of so many values are below zero, at most a group.
+/// Bit i is x[i] < 0, for i < count <= 8.
 template <class Values>
 PITH_HD inline std::uint8_t negative_byte(Values const& x, std::uint64_t count) {
   unsigned byte = 0;
@@ -63,43 +63,43 @@ PITH_HD inline std::uint8_t negative_byte(Values const& x, std::uint64_t count) 
   return static_cast<std::uint8_t>(byte);
 }
 
-/// What at_least may write behind the last index that it keeps.
+/// at_least may write this many words after the last index that it keeps.
 inline constexpr std::uint32_t kept_slack = 16;
 
 }  // namespace detail
 
-/// What the body of a block may ask of the threads that run it, one on a host, hundreds on a device. All of a team call
-/// the same functions in the same order, and after each call they all see what was written in it.
+/// The threads that run a block body: one on a host, hundreds on a device. All threads of a team call the same
+/// functions in the same order. After each call they all see its writes.
 ///
 ///   for_each(n, f)               f(i) for i < n, in any order; n is a number or a detail::constant
-///   for_each_in(n, width, row)   row(i / width)(i) for i < n: what a row shares is read once, by row(j)
-///   for_each_run(n, well, f)     f(i, run) for runs of neighbours from element i on that make up n: all at once, or a
-///                                group a thread; `well` says that groups lie well (core/runs.hpp)
-///   specializes                  whether loops of known counts are worth a second copy of a body
-///   by_groups                    whether runs are groups, so that a thread had better keep one in its registers than
-///                                go over fast memory once for each thing to do; such a team also has
+///   for_each_in(n, width, row)   row(i / width)(i) for i < n; row(j) reads the data that a row shares, once
+///   for_each_run(n, well, f)     f(i, run) for runs of neighbours that start at element i and cover n: one run, or one
+///                                group per thread; `well`: groups are aligned for vector access (core/detail/runs.hpp)
+///   specializes                  true if a second copy of a body for constant loop counts is faster
+///   by_groups                    true if runs are groups: a thread then keeps its group in registers, and does not go
+///                                over block-local memory once per operation; such a team also has
 ///   merge_rows(lanes, stride, rows, width, f, merge)
 ///                                lanes[stride r] = the merge of f(r width + i) for i < width, upper half onto lower,
 ///                                for r < rows; width is a detail::constant
 ///   random(from, first, g, to)   to[8 j + lane] = from(first + j).lane(lane) for j < g
-///   count(n, keep)               for how many i < n keep(i) holds
-///   compact(n, keep, emit)       emit(i, place) for the i < n that keep(i) holds for, places counted from 0 in the
-///                                order of i; returns their number
+///   count(n, keep)               the number of i < n with keep(i)
+///   compact(n, keep, emit)       emit(i, place) for the i < n with keep(i), places counted from 0 in the order of i;
+///                                returns their number
 ///   negatives(x, n, bytes)       bit i of bytes = x[i] < 0 for i < n; the spare bits of the last byte are zero
-///   at_least(x, n, least, kept)  the i < n whose |x[i]| has bits that are at least `least`, in order, into kept[0 ...],
-///                                n + kept_slack long; returns their number
+///   at_least(x, n, least, kept)  the i < n with magnitude_bits(x[i]) >= least, in order, into kept[0 ...], which has
+///                                space for n + kept_slack; returns their number
 ///
-/// What a body may ask inside of f:
+/// f may call
 ///
-///   tally(bins, i, holds)        bins[i] += holds in the block's fast memory
-///   add(word, amount)            *word += amount, of many blocks; returns what it was
+///   tally(bins, i, holds)        bins[i] += holds in block-local memory
+///   add(word, amount)            atomic *word += amount across blocks; returns the old value
 ///
-/// What all threads of a team call, as its other functions, behind the last word of a block:
+/// All threads of a team call this last in a block:
 ///
-///   is_last(arrived, blocks)     whether this block is the last of so many that asked, and sees all that the others
-///                                wrote; `arrived` is a word of theirs that is 0 before the first one and after the last
+///   is_last(arrived, blocks)     true in the last of `blocks` blocks to call it, which sees all writes of the others;
+///                                *arrived is 0 before the first call and after the last
 ///
-/// A body branches only on what all threads of the team see alike.
+/// A body branches only on values that are equal in all threads of the team.
 template <class T>
 concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::uint32_t* words) {
   { T::specializes } -> std::convertible_to<bool>;
@@ -117,7 +117,7 @@ concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::u
   { t.is_last(words, 1u) } -> std::same_as<bool>;
 };
 
-/// One thread by itself, in any host or device code: the reference for other teams.
+/// One thread, in host or device code: the reference for other teams.
 struct lone_thread {
   static constexpr bool specializes = false;
   static constexpr bool by_groups = false;
@@ -185,7 +185,7 @@ struct lone_thread {
     return kept;
   }
 
-  /// Without a branch, which would often be guessed wrong.
+  /// No branch: it would often be mispredicted.
   PITH_HD void tally(std::uint32_t* bins, std::uint32_t i, bool holds) const { bins[i] += holds ? 1 : 0; }
 
   PITH_HD std::uint32_t add(std::uint32_t* word, std::uint32_t amount) const {

@@ -1,4 +1,4 @@
-// pith/core/values.hpp — a stream of values, packed or plain, and what a stage makes of it.
+// pith/core/values.hpp — value views, packed or plain, and a stage's encoded output.
 #pragma once
 
 #include <pith/core/span.hpp>
@@ -10,13 +10,13 @@
 
 namespace pith::inline v0 {
 
-/// Symbols of `Bits` bits, least significant bit first: eight of them fill `Bits` bytes.
+/// Symbols of `Bits` bits, least significant bit first; eight symbols fill `Bits` bytes.
 template <int Bits>
 struct packed {
   static_assert(1 <= Bits && Bits <= 16, "pith: packed<Bits> needs 1 <= Bits <= 16");
 };
 
-/// How values of `T` lie in memory.
+/// The memory layout of values of `T`.
 template <class T>
 struct storage {
   using word = T;
@@ -33,27 +33,27 @@ struct storage<T const> : storage<T> {
   using word = typename storage<T>::word const;
 };
 
-/// Values in a memory space. Slots in [count, capacity) hold zeros, so the next stage never asks for the count.
+/// Values in a memory space. Slots in [count, capacity) hold zeros, so that the next stage need not read the count.
 template <class T, memory_space Space = host_space>
 struct value_view {
   using count_type = std::conditional_t<std::is_const_v<T>, std::uint32_t const, std::uint32_t>;
 
   typename storage<T>::word* data = nullptr;
   std::uint64_t capacity = 0;   ///< known on the host
-  count_type* count = nullptr;  ///< in the space, or null: all of capacity
+  count_type* count = nullptr;  ///< in the space; null if all of capacity is used
 
   template <class U>
     requires(!std::is_const_v<T> && std::same_as<U, T const>)
   constexpr operator value_view<U, Space>() const { return {data, capacity, count}; }
 };
 
-/// The bytes that `n` values of `T` take.
+/// The size of `n` values of `T` in bytes.
 template <class T>
 constexpr std::size_t value_bytes(std::uint64_t n) {
   return static_cast<std::size_t>(storage<T>::words(n)) * sizeof(typename storage<T>::word);
 }
 
-/// What a stage emits: values for the next stage, and side information for the wire.
+/// The output of a stage: values for the next stage, and side information for the payload.
 template <class T, memory_space Space = host_space>
 struct encoded {
   using byte_type = std::conditional_t<std::is_const_v<T>, std::byte const, std::byte>;
@@ -66,14 +66,14 @@ struct encoded {
   constexpr operator encoded<U, Space>() const { return {values, side}; }
 };
 
-/// What `ranks` ranks emitted, equal in size, `stride` bytes apart: values and side information are the first rank's.
+/// The outputs of `ranks` ranks, equal in size and `stride` bytes apart. `values` and `side` are those of rank 0.
 template <class T, memory_space Space = host_space>
 struct parts : encoded<T const, Space> {
   std::size_t stride = 0;
   unsigned ranks = 1;
 };
 
-/// A side information, read as an array.
+/// Side information, viewed as an array of T.
 template <class T, class Byte, memory_space Space>
 auto side_as(span<Byte, Space> side) {
   using element = std::conditional_t<std::is_const_v<Byte>, T const, T>;

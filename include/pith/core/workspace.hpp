@@ -1,4 +1,4 @@
-// pith/core/workspace.hpp — scratch memory, asked for before and taken piece by piece.
+// pith/core/workspace.hpp — scratch memory: sized before a call, then allocated piece by piece.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -21,13 +21,13 @@ constexpr std::size_t align_up(std::size_t n, std::size_t to) { return (n + to -
 
 }  // namespace detail
 
-/// The workspace bytes that `n` values of `T` take, alignment included.
+/// The workspace bytes for `n` values of `T`, alignment included.
 template <class T>
 constexpr std::size_t scratch_for(std::uint64_t n) {
   return detail::align_up(value_bytes<T>(n), detail::scratch_alignment);
 }
 
-/// A bump allocator over memory that the caller owns. It belongs to one executor (one stream) at a time.
+/// A bump allocator over memory that the caller owns. One executor (one stream) uses it at a time.
 template <memory_space Space = host_space>
 class workspace {
  public:
@@ -39,7 +39,7 @@ class workspace {
   workspace(workspace const&) = delete;
   workspace& operator=(workspace const&) = delete;
 
-  /// Uninitialised room for `n` values of `T`, aligned to 128 bytes, until the enclosing mark ends.
+  /// Uninitialised memory for `n` values of `T`, aligned to 128 bytes; valid until the enclosing mark ends.
   template <class T>
   value_view<T, Space> take(std::uint64_t n) {
     auto const size = scratch_for<T>(n);
@@ -54,8 +54,8 @@ class workspace {
     return {data, n, nullptr};
   }
 
-  /// Throws workspace_exhausted unless there are `bytes` left, as the size function that is named returned them: calls
-  /// ask this before they change anything.
+  /// Throws workspace_exhausted unless `bytes` are left, the result of the named size function. Calls check this before
+  /// they change anything.
   void require(char const* call, char const* size_function, std::size_t bytes) const {
     auto const left = memory_.size() - used_, needed = bytes - std::min(bytes, detail::scratch_alignment);
     if (needed <= left) return;
@@ -63,7 +63,7 @@ class workspace {
                                                " of ", memory_.size(), ": allocate ", size_function));
   }
 
-  /// Gives back at its end what was taken since its beginning.
+  /// Its destructor frees all allocations made since its construction.
   class [[nodiscard]] scope {
    public:
     explicit scope(workspace& ws) : ws_(ws), used_(ws.used_) {}
@@ -77,7 +77,7 @@ class workspace {
   };
   scope mark() { return scope(*this); }
 
-  /// The most bytes that were taken at one time.
+  /// The peak number of bytes in use.
   std::size_t high_water() const { return high_water_; }
 
  private:
@@ -87,7 +87,7 @@ class workspace {
   std::size_t high_water_ = 0;
 };
 
-/// Of a vector of bytes, say.
+/// For example from a std::vector<std::byte>.
 template <class R>
   requires std::convertible_to<R, span<std::byte>> workspace(R&&)
 ->workspace<host_space>;

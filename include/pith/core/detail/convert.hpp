@@ -1,4 +1,4 @@
-// pith/core/detail/convert.hpp — element-wise passes that every codec may need.
+// pith/core/detail/convert.hpp — element-wise function objects that many codecs share.
 #pragma once
 
 #include <pith/core/element.hpp>
@@ -27,7 +27,7 @@ struct scale {
   }
 };
 
-/// The same of a factor in the executor's memory.
+/// to[i] = *factor from[i]; the factor is in the executor's memory.
 template <class To, class From>
 struct scale_by {
   From const* from;

@@ -1,4 +1,4 @@
-// pith/core/detail/elementary.hpp — logarithm and exponential with the same bits on every executor and compiler.
+// pith/core/detail/elementary.hpp — logarithm and exponential, bitwise equal on every executor and compiler.
 #pragma once
 
 #include <pith/core/element.hpp>
@@ -8,13 +8,13 @@
 
 namespace pith::inline v0::detail {
 
-// A product may be rounded on its way into a sum or not, as the machine has it; a quotient is rounded by itself everywhere.
-// So what is added here is a sum, an exact product or a quotient, and both functions are continued fractions.
+// A compiler may fuse a product into an addition (FMA), which changes the rounding. It cannot fuse a quotient. So these
+// functions add only sums, exact products and quotients; both are continued fractions.
 
-/// ln 2 in parts of 32 and 41 bits: their products with an exponent are exact.
+/// ln 2 as a sum of a 32-bit and a 41-bit part; their products with an exponent are exact.
 inline constexpr double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793p-33;
 
-/// 2^k of a normal double.
+/// 2^k, for k in the exponent range of normal doubles.
 PITH_HD inline double power_of_two(std::int32_t k) {
   return bits_as<double>(static_cast<std::uint64_t>(1023 + k) << 52);
 }
@@ -27,7 +27,7 @@ PITH_HD inline double ln_ratio(double s) {
   return 2 * s / below;
 }
 
-/// The natural logarithm, off by less than 2^-51 of itself; minus infinity of 0, NaN below.
+/// The natural logarithm with relative error below 2^-51; ln(0) is minus infinity, ln of a negative number NaN.
 PITH_HD inline double ln(double x) {
   auto const is_tiny = x < 0x1p-1022;
   auto const bits = bits_as<std::uint64_t>(is_tiny ? x * 0x1p54 : x);
@@ -40,7 +40,7 @@ PITH_HD inline double ln(double x) {
   return x > 0 && x < infinite ? of_number : of_rest;
 }
 
-/// e to the x, off by less than 2^-51 of itself, and where that is below 2^-1022 by less than 2^-1073.
+/// e^x with relative error below 2^-51; below 2^-1022 with absolute error below 2^-1073.
 PITH_HD inline double exp_of(double x) {
   if (x != x) return x;
   auto const inside = x < -746 ? -746 : x > 710 ? 710 : x;

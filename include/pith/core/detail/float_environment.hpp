@@ -1,15 +1,16 @@
-// pith/core/detail/float_environment.hpp — the same arithmetic on every thread, however its caller has set the processor.
+// pith/core/detail/float_environment.hpp — the default floating-point environment, on any calling thread.
 #pragma once
 
 #include <cstdint>
 
 namespace pith::inline v0::detail {
 
-/// While it lives, this thread rounds to nearest, keeps subnormal numbers and raises no signal; then it is as it was
-/// found. Engines flush subnormals to zero or trap invalid operations, and threads of a pool were made before that.
+/// During its lifetime this thread rounds to nearest, keeps subnormal numbers and masks exceptions. The destructor
+/// restores the caller's settings. Engines may flush subnormals to zero or trap invalid operations, and pool threads
+/// were started before they set that.
 ///
-///   complexity  a read and a comparison, unless the caller has set something else
-///   properties  done on x86-64 and AArch64; other processors go on as they are set
+///   complexity  one read and one comparison, unless the caller changed the environment
+///   properties  x86-64 and AArch64 only; other processors keep the caller's settings
 class default_float_environment {
  public:
 #if defined(__x86_64__)
@@ -21,7 +22,7 @@ class default_float_environment {
   }
 
  private:
-  static constexpr std::uint32_t flags = 0x3f;    ///< of exceptions that were raised
+  static constexpr std::uint32_t flags = 0x3f;    ///< flags of raised exceptions
   static constexpr std::uint32_t usual = 0x1f80;  ///< all exceptions are masked
   std::uint32_t found_;
 #elif defined(__aarch64__)

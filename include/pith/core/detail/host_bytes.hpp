@@ -1,4 +1,4 @@
-// pith/core/detail/host_bytes.hpp — numbers one behind the other as bytes on the host, and back.
+// pith/core/detail/host_bytes.hpp — serialisation of numbers to host bytes, and back.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -17,7 +17,7 @@ class byte_writer {
   template <class T>
     requires std::is_trivially_copyable_v<T>
   void put(T const& value) { append(&value, sizeof value); }
-  /// How many, and then they.
+  /// Writes the count, then the values.
   template <class T>
     requires std::is_trivially_copyable_v<T>
   void put_all(std::vector<T> const& values) {
@@ -35,7 +35,7 @@ class byte_writer {
   }
 };
 
-/// Takes what a writer put. Bytes that are too few or too many are std::invalid_argument, in the words of `who`.
+/// Reads the bytes of a byte_writer. Throws std::invalid_argument, prefixed by `who`, if there are too few or too many.
 class byte_reader {
  public:
   byte_reader(char const* who, span<std::byte const> bytes) : who_(who), total_(bytes.size()), left_(bytes) {}

@@ -1,4 +1,4 @@
-// pith/core/detail/last_block.hpp — a body for many blocks, and what the last of them goes on with.
+// pith/core/detail/last_block.hpp — a block body whose last block to finish runs a second body.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -7,8 +7,8 @@
 
 namespace pith::inline v0::detail {
 
-/// `Body` for each of `blocks` blocks, which are one or more; then `last`, for a single block, by the team that ends
-/// last: one program, where that is two. `arrived` is a word that is 0 and is so again in the end.
+/// Runs `Body` on each of `blocks` >= 1 blocks. The team that finishes last then runs `last` on a single block, which
+/// saves a kernel launch. `*arrived` is 0 before and after.
 template <class Body, class Last>
 struct with_last_block : Body {
   union memory {
@@ -27,7 +27,7 @@ struct with_last_block : Body {
   }
 };
 
-/// body(team, memory, b) for b < blocks, then last(team, memory, 0), which sees what all of them wrote.
+/// body(team, memory, b) for b < blocks, then last(team, memory, 0), which sees all their writes.
 template <executor E, class Body, class Last>
 void for_each_block_then(E const& exec, std::uint64_t blocks, Body const& body, Last const& last,
                          std::uint32_t* arrived) {

@@ -1,4 +1,4 @@
-// pith/core/detail/late_copy.hpp — words of an executor's memory that the host asks for in one step and reads in the next.
+// pith/core/detail/late_copy.hpp — a download requested in one step and read in the next.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -9,8 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-/// On a host it copies at once. Elsewhere `read` waits for all that was begun before it; the header of an executor that
-/// can tell when a copy is done specialises this, so that `read` waits for what was begun before `ask` alone.
+/// On a host, `ask` copies immediately. On a device, `read` waits for all earlier work. A header of an executor with
+/// events may specialise this, so that `read` waits only for the work submitted before `ask`.
 template <executor E>
 class late_copy {
  public:

@@ -1,4 +1,4 @@
-// pith/core/detail/pack.hpp — eight symbols to as many bytes as a symbol has bits, and back.
+// pith/core/detail/pack.hpp — packing of b-bit symbols: eight symbols in b bytes.
 #pragma once
 
 #include <pith/config.hpp>
@@ -8,7 +8,7 @@
 
 namespace pith::inline v0::detail {
 
-inline constexpr std::uint64_t group = 8;  ///< elements that share a random block and whole bytes
+inline constexpr std::uint64_t group = 8;  ///< elements that share one random block and fill whole bytes
 
 PITH_HD constexpr std::uint64_t groups(std::uint64_t n) { return n / group + (n % group != 0); }
 
@@ -16,7 +16,7 @@ PITH_HD constexpr std::uint64_t group_size(std::uint64_t g, std::uint64_t n) {
   return n - g * group < group ? n - g * group : group;
 }
 
-/// Four bytes at a time, the first one least significant: compilers make one access of it.
+/// Reads four bytes, least significant first. Compilers turn this into one load.
 PITH_HD constexpr std::uint32_t read_word(std::uint8_t const* from) {
   return std::uint32_t{from[0]} | std::uint32_t{from[1]} << 8 | std::uint32_t{from[2]} << 16 |
          std::uint32_t{from[3]} << 24;
@@ -25,7 +25,7 @@ PITH_HD constexpr void write_word(std::uint32_t word, std::uint8_t* to) {
   for (unsigned i = 0; i < 4; ++i) to[i] = static_cast<std::uint8_t>(word >> 8 * i);
 }
 
-/// Writes `count` symbols of `bits` <= 32 bits, least significant bit first; the last byte's spare bits are zero.
+/// Writes `count` symbols of `bits` <= 32 bits, least significant bit first. Spare bits of the last byte are zero.
 PITH_SELDOM PITH_HD constexpr void pack(std::uint32_t const* symbols, std::uint64_t count, unsigned bits,
                                         std::uint8_t* bytes) {
   std::uint64_t pending = 0;
@@ -66,7 +66,8 @@ PITH_HD constexpr std::uint64_t low_bits(unsigned width) {
   return mask;
 }
 
-/// Eight symbols of Bits <= 8 bits, one a byte, moved together: neighbours join, then pairs, then fours.
+/// Packs eight symbols of Bits <= 8 bits, one per byte: joins neighbours, then pairs, then fours. spread_out is the
+/// inverse.
 template <unsigned Bits>
 PITH_HD constexpr std::uint64_t close_up(std::uint64_t v) {
   constexpr auto one = low_bits<16>(Bits), two = low_bits<32>(2 * Bits), four = low_bits<64>(4 * Bits);
@@ -87,17 +88,17 @@ PITH_HD constexpr std::uint64_t spread_out(std::uint64_t v) {
   return (v & one) | ((v & (one << Bits)) << (8 - Bits));
 }
 
-/// What eight symbols of Bits bits lie in when they are packed, if a number of that size exists.
+/// The word that holds eight packed symbols of Bits bits; 64 bits if no type has that size.
 template <unsigned Bits>
 using packed_word = std::conditional_t<
     Bits == 1, std::uint8_t,
     std::conditional_t<Bits == 2, std::uint16_t, std::conditional_t<Bits == 4, std::uint32_t, std::uint64_t>>>;
 
-/// What a symbol of Bits bits lies in before it is packed.
+/// The word that holds one unpacked symbol of Bits bits.
 template <unsigned Bits>
 using symbol_word = std::conditional_t<(Bits <= 8), std::uint8_t, std::uint16_t>;
 
-/// A whole group of Bits <= 8 bits in its word, and back.
+/// Packs and unpacks a whole group of symbols of Bits <= 8 bits.
 template <unsigned Bits>
 PITH_HD packed_word<Bits> packed_group(std::uint8_t const* symbols) {
   std::uint64_t v;
@@ -110,7 +111,7 @@ PITH_HD void unpacked_group(packed_word<Bits> word, std::uint8_t* symbols) {
   __builtin_memcpy(symbols, &v, 8);
 }
 
-/// A group, or what is left of one.
+/// Packs a group of `count` <= 8 symbols.
 template <unsigned Bits>
 PITH_HD void pack_group(symbol_word<Bits> const* symbols, std::uint64_t count, std::uint8_t* bytes) {
   if constexpr (Bits > 8) {
@@ -138,7 +139,7 @@ PITH_HD void unpack_group(std::uint8_t const* bytes, std::uint64_t count, symbol
     __builtin_memcpy(&word, bytes, Bits);
     unpacked_group<Bits>(word, symbols);
   } else {
-    for (unsigned i = 0; i < group; ++i) {  // so that all indices are known, and symbols may lie in registers
+    for (unsigned i = 0; i < group; ++i) {  // a fixed bound makes indices constant, so that symbols stay in registers
       if (i >= count) break;
       auto const at = Bits * i / 8, from = Bits * i % 8;
       unsigned two = bytes[at];
@@ -148,7 +149,7 @@ PITH_HD void unpack_group(std::uint8_t const* bytes, std::uint64_t count, symbol
   }
 }
 
-/// The symbols of a block, packed by its team, and back. The block begins at a whole group.
+/// Packs and unpacks the symbols of a block with its team. The block begins at a whole group.
 template <unsigned Bits, class Team, class Count>
 PITH_HD void pack_symbols(Team const& team, symbol_word<Bits> const* symbols, Count count, std::uint8_t* bytes) {
   auto const full = count / static_cast<std::uint32_t>(group), rest = count % static_cast<std::uint32_t>(group);
@@ -163,7 +164,7 @@ PITH_HD void unpack_symbols(Team const& team, std::uint8_t const* bytes, Count c
   if (rest == 0) return;
   team.for_each(1u, [=](std::uint32_t) { unpack_group<Bits>(bytes + full * Bits, rest, symbols + full * group); });
 }
-/// The symbols of a block: where they lie if they are bytes, else in the room for them.
+/// The unpacked symbols of a block: `bytes` itself if Bits is 8, else unpacked into `room`.
 template <unsigned Bits, class Team, class Count>
 PITH_HD symbol_word<Bits> const* unpacked_symbols(Team const& team, std::uint8_t const* bytes, Count count,
                                                   symbol_word<Bits>* room) {

@@ -1,4 +1,4 @@
-// pith/core/detail/runs.hpp — the neighbours that a thread treats together, and how it reads and writes them.
+// pith/core/detail/runs.hpp — runs of neighbouring elements that one thread reads and writes together.
 #pragma once
 
 #include <pith/core/detail/pack.hpp>
@@ -8,13 +8,13 @@
 
 namespace pith::inline v0::detail {
 
-/// Neighbours, all of a block's on a host.
+/// A run of neighbouring elements; on a host, the whole block.
 ///
-///   count()        how many they are
-///   read(p)        what [i] gives value i of: p, or a copy in registers
+///   count()        the number of elements
+///   read(p)        an object whose [i] is p[i]: p itself, or a copy in registers
 ///   write(p, f)    p[i] = f(i)
 ///
-/// and of a group
+/// Groups add
 ///
 ///   pack<Bits>(symbols, bytes), unpack<Bits>(bytes, symbols)
 template <class Count>
@@ -32,14 +32,14 @@ struct block_run {
   }
 };
 
-/// How so many bytes may lie at best: 16 are the most that a device moves at a time.
+/// The largest useful alignment of an access of so many bytes; 16 bytes is a device's widest.
 PITH_HD constexpr std::size_t best_alignment(std::size_t bytes) {
   auto const even = bytes & (~bytes + 1);
   return even < 16 ? even : 16;
 }
 
-/// Whether groups of such values, or groups that are packed in so many bytes, lie so from p on. Doubles never do: a
-/// thread has no registers for three groups of them.
+/// True if groups of values (or packed groups of so many bytes) from p on are aligned for vector access. Always false
+/// for double: a thread lacks registers for three groups of doubles.
 template <class T>
 PITH_HD inline bool is_vector_aligned(T const* p) {
   return sizeof(T) < sizeof(double) && reinterpret_cast<std::uintptr_t>(p) % best_alignment(group * sizeof(T)) == 0;
@@ -49,7 +49,7 @@ PITH_HD inline bool lie_well_packed(std::uint8_t const* p) {
   return reinterpret_cast<std::uintptr_t>(p) % best_alignment(Bytes) == 0;
 }
 
-/// A group that lies well, by a thread of a device.
+/// A group aligned for vector access, processed by one device thread.
 struct aligned_group {
   template <class T>
   struct alignas(best_alignment(group * sizeof(T))) values {
@@ -91,8 +91,7 @@ struct aligned_group {
   static constexpr bool is_word = sizeof(packed_word<Bits>) == Bits;
 };
 
-/// One that lies anywhere, or a part of one. Loops have indices that a compiler knows, so that a thread's values are in
-/// registers.
+/// A group at any alignment, or a part of one. Loops have constant bounds, so that a thread's values stay in registers.
 struct loose_group {
   std::uint32_t size;
 

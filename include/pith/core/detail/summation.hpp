@@ -1,4 +1,4 @@
-// pith/core/detail/summation.hpp — the one order in which anything is summed, so that sums have the same bits everywhere.
+// pith/core/detail/summation.hpp — the one summation order, which makes sums bitwise equal everywhere.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -9,8 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-/// A tile is 8 rows of 2,048 lanes. A lane's rows are merged in order, then the upper half of the lanes is merged into
-/// the lower half until one is left. The values of the tiles are reduced in the same way.
+/// A tile is 8 rows of 2,048 lanes. First each lane's rows are merged in order. Then the upper half of the lanes is
+/// merged into the lower half until one lane is left. The values of the tiles are reduced in the same way.
 inline constexpr std::uint32_t tile_lanes = 2048;
 inline constexpr std::uint32_t tile_rows = 8;
 inline constexpr std::uint32_t tile = tile_lanes * tile_rows;
@@ -39,7 +39,7 @@ PITH_HD void merge_lanes(Team const& team, T* lane, constant<Count>, Merge merge
   }
 }
 
-/// lane[0] = the merge of f(i) for i < count, 1 <= count <= tile. Lanes are room for min(count, tile_lanes) values.
+/// lane[0] = the merge of f(i) for i < count, 1 <= count <= tile. `lane` holds min(count, tile_lanes) values.
 template <team Team, class T, class F, class Merge>
 PITH_HD void reduce_tile(Team const& team, T* lane, std::uint32_t count, F const& f, Merge merge) {
   auto const lanes = count < tile_lanes ? count : tile_lanes;
@@ -51,10 +51,10 @@ PITH_HD void reduce_tile(Team const& team, T* lane, std::uint32_t count, F const
   merge_lanes(team, lane, lanes, merge);
 }
 
-/// Where the merge of a row of `width` values is found: lanes[row_stride(width) r].
+/// The merge of row r, `width` values wide, ends in lanes[row_stride(width) r].
 PITH_HD constexpr std::uint32_t row_stride(std::uint32_t width) { return width < 2 ? 1 : half_of(width); }
 
-/// Merges the lanes of rows that lie `stride` apart: `half` onto `half`.
+/// Merges the lanes of rows that are `stride` apart, `half` onto `half`.
 template <team Team, class T, class Stride, class Merge>
 PITH_HD void fold_rows(Team const& team, T* lanes, std::uint32_t rows, Stride stride, std::uint32_t half, Merge merge) {
   for (; half > 0; half /= 2) {
@@ -76,7 +76,7 @@ PITH_HD void fold_rows(Team const& team, T* lanes, std::uint32_t rows, Stride st
   }
 }
 
-/// Merges what lies above `half` in each row into the lanes below it.
+/// Merges the values above `half` of each row into the lanes below it.
 template <team Team, class T, class F, class Merge>
 PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::uint32_t half, std::uint32_t upper,
                          F const& f, Merge merge) {
@@ -87,7 +87,7 @@ PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::ui
   });
 }
 
-/// lane[0] of one row by one thread, with loops of known lengths at the end, which are short.
+/// One thread reduces one row to lane[0]. The short last loops have constant lengths.
 template <class T, class Merge>
 PITH_HD T fold_row(T* lane, constant<0>, Merge const&) {
   return lane[0];
@@ -107,7 +107,7 @@ PITH_HD T fold_row(T* lane, std::uint32_t half, Merge const& merge) {
   return lane[0];
 }
 
-/// The merge of f(at) to f(at + width - 1) by one thread, in lanes of its own, which nothing else can change.
+/// The merge of f(at) .. f(at + width - 1) by one thread, in local lanes, which no store can alias.
 template <class T, std::uint32_t Width, class F, class Merge>
 PITH_HD T merge_row(constant<Width>, F const& f, std::uint32_t at, Merge const& merge) {
   constexpr auto half = Width / 2;
@@ -125,7 +125,8 @@ PITH_HD T merge_row(std::uint32_t width, F const& f, std::uint32_t at, Merge con
   return fold_row(lane, half / 2, merge);
 }
 
-/// Merges each of `rows` rows of `width` <= tile_lanes values: side by side, or one after another by one thread.
+/// Merges each of `rows` rows of `width` <= tile_lanes values. A team merges the rows in parallel, a lone thread one by
+/// one.
 template <team Team, class T, class F, class Merge>
   requires(!std::derived_from<Team, lone_thread>)
 PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, std::uint32_t width, F const& f, Merge merge) {
@@ -219,7 +220,7 @@ constexpr std::size_t reduce_scratch_bytes(std::uint64_t n) {
   return scratch_for<T>(tiles(n));
 }
 
-/// *out = the merge of f(i) for i < n, in the one order; `none` if n is 0.
+/// *out = the merge of f(i) for i < n in the order above; `none` if n is 0.
 template <class T, executor E, class F, class Merge>
 void reduce_into(E const& exec, T* out, std::uint64_t n, F const& f, Merge merge, T none, workspace_on<E>& ws) {
   auto const scope = ws.mark();
