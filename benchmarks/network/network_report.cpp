@@ -1,4 +1,4 @@
-// benchmarks/network/network_report.cpp — the tables of docs/network.md, and the bars that they are held to.
+// benchmarks/network/network_report.cpp — the tables of docs/network.md, and their thresholds.
 //
 //   network_report TABLE.csv               prints them
 //   network_report TABLE.csv --into PAGE   puts them into a page
@@ -22,20 +22,20 @@ namespace {
 using namespace network;
 using bench::code, bench::heading;
 
-/// Seconds: ten times what a token bucket lets through unlimited.
+/// Seconds: ten times the burst that a token bucket passes at full speed.
 constexpr double shortest = 10e-3;
-/// How much slower a plan may be than another way before it is called wrong.
+/// How much slower than another choice a plan may be before it counts as an error.
 constexpr double slack = 0.05;
 
-/// What is measured of a row, such as a ratio, and whether it holds.
-struct bar {
+/// A quantity of a row, such as a ratio, and the most that it may be.
+struct threshold {
   std::string what;
   std::function<bool(row const&)> concerns;
   std::function<double(row const&)> value;
   double most;
 };
 
-std::vector<double> values_of(bar const& b, std::vector<row> const& rows, double rate) {
+std::vector<double> values_of(threshold const& b, std::vector<row> const& rows, double rate) {
   auto values = std::vector<double>();
   for (auto const& r : rows) {
     if (r.rate == rate && b.concerns(r)) values.push_back(b.value(r));
@@ -58,8 +58,8 @@ std::string verdict(std::size_t held, std::size_t all) {
   return held == all ? fmt::format("pass, {} of {}", held, all) : fmt::format("**fail**, {} of {}", held, all);
 }
 
-/// Median, worst, and how many hold, at each rate.
-std::string lines_of(bar const& b, std::vector<row> const& rows) {
+/// The median, the worst, and how many are within the threshold, at each rate.
+std::string lines_of(threshold const& b, std::vector<row> const& rows) {
   auto text = std::string();
   for (auto const rate : rates_of(rows)) {
     auto const values = values_of(b, rows, rate);
@@ -79,7 +79,7 @@ double bytes_error(std::vector<row> const& rows, row const& r) {
   return std::abs(r.sent / r.reported / (ring->plain_sent / ring->reported) - 1);
 }
 
-/// The plan is dense where that is faster, and compresses where that is, at each rate.
+/// How often the plan chooses the faster of dense and compressed, at each rate.
 std::string lines_of(std::vector<decision> const& all, std::vector<row> const& rows) {
   auto text = std::string();
   for (auto const rate : rates_of(rows)) {
@@ -95,7 +95,7 @@ std::string lines_of(std::vector<decision> const& all, std::vector<row> const& r
   return text;
 }
 
-std::string bars(std::vector<row> const& rows, oracle const& model) {
+std::string thresholds(std::vector<row> const& rows, oracle const& model) {
   auto const any = [](row const&) { return true; };
   auto const is_float = [](row const& r) { return r.codec == "identity"; };
   auto const is_counted = [](row const& r) { return r.sent > 0 && r.reported >= 1e6; };
@@ -106,14 +106,14 @@ std::string bars(std::vector<row> const& rows, oracle const& model) {
   auto const over_parts = [](row const& r) { return r.step / r.parts(); };
   auto const off_report = [&](row const& r) { return bytes_error(rows, r); };
   auto const off_model = [&](row const& r) { return std::abs(model.step(r) / r.step - 1); };
-  auto text = heading("bar", {"Mbit/s", "median", "worst", "at most", ""}) + "\n";
-  for (auto const& b : {bar{"`identity` over MPI_Allreduce", is_float, over_plain, 1.05},
-                        bar{"step over plain exchange + codec", any, over_parts, 1.15},
-                        bar{"the same, steps from 10 ms on", is_long, over_parts, 1.15},
-                        bar{"bytes sent, off what pith reports, from 1 MB on", is_counted, off_report, 0.02},
-                        bar{"step predicted, off what it took", is_new, off_model, 0.2},
-                        bar{"the same, steps from 10 ms on", is_both, off_model, 0.2}}) {
-    text += lines_of(b, rows);
+  auto text = heading("quantity", {"Mbit/s", "median", "worst", "at most", ""}) + "\n";
+  for (auto const& t : {threshold{"`identity` over MPI_Allreduce", is_float, over_plain, 1.05},
+                        threshold{"step over plain exchange + codec", any, over_parts, 1.15},
+                        threshold{"the same, steps from 10 ms on", is_long, over_parts, 1.15},
+                        threshold{"bytes sent, deviation from the report, from 1 MB on", is_counted, off_report, 0.02},
+                        threshold{"error of the predicted step", is_new, off_model, 0.2},
+                        threshold{"the same, steps from 10 ms on", is_both, off_model, 0.2}}) {
+    text += lines_of(t, rows);
   }
   return text + lines_of(decisions(model, rows), rows);
 }
@@ -124,7 +124,7 @@ double geometric_mean(std::vector<double> const& x) {
   return std::exp(sum / static_cast<double>(x.size()));
 }
 
-/// Times over those of the best of each user's ways: the mean, and the worst.
+/// Times over those of each user's best choice: the mean, and the worst.
 std::string regrets(std::vector<decision> const& all) {
   auto text = heading("codec", {"plan", "worst", "always", "worst", "never", "worst", "plan errs"}) + "\n";
   for (auto const& family : families()) {
@@ -148,7 +148,7 @@ std::string regrets(std::vector<decision> const& all) {
 
 std::string label_of(row const& r) { return is_tensor(r) ? r.workload + " KiB" : r.workload; }
 
-/// Milliseconds of a step, and how often dense float it is, for each workload at a rate.
+/// Milliseconds of a step, and the speed-up over dense float, for each workload at a rate.
 std::string steps_at(std::vector<row> const& rows, double rate) {
   auto places = std::vector<row>();
   std::copy_if(rows.begin(), rows.end(), std::back_inserter(places),
@@ -168,13 +168,13 @@ std::string steps_at(std::vector<row> const& rows, double rate) {
   return text;
 }
 
-/// How each method keeps to its parts, at each rate: the median over the workloads.
+/// The step of each method over its parts, at each rate: the median over the workloads.
 std::string over_parts(std::vector<row> const& rows) {
   auto columns = std::vector<std::string>{"exchange"};
   for (auto const rate : rates_of(rows)) columns.push_back(fmt::format("{:g} Mbit/s", rate));
   auto text = heading("codec", columns) + "\n";
   for (auto const& m : methods) {
-    auto const b = bar{"", [&](row const& r) { return r.codec == m.codec; },
+    auto const b = threshold{"", [&](row const& r) { return r.codec == m.codec; },
                        [](row const& r) { return r.step / r.parts(); }, 1.15};
     text += fmt::format("| {} | {} |", code(m.family), m.exchange);
     for (auto const rate : rates_of(rows)) {
@@ -198,7 +198,7 @@ void write(std::string const& page, std::string const& name, std::string const& 
 void report(std::string const& table, std::string const& page, double fit_rate) {
   auto const rows = read_rows(table);
   auto const model = oracle(rows, fit_rate);
-  write(page, "bars", bars(rows, model));
+  write(page, "thresholds", thresholds(rows, model));
   write(page, "parts", over_parts(rows));
   write(page, "regret", regrets(decisions(model, rows)));
   for (auto const rate : rates_of(rows)) write(page, fmt::format("steps {:g}", rate), steps_at(rows, rate));
@@ -207,12 +207,12 @@ void report(std::string const& table, std::string const& page, double fit_rate) 
 }  // namespace
 
 int main(int argc, char** argv) {
-  auto app = CLI::App("The tables of docs/network.md, and the bars that they are held to.", "network_report");
+  auto app = CLI::App("The tables of docs/network.md, and their thresholds.", "network_report");
   auto table = std::string(), page = std::string();
   auto rate = 100.0;
-  app.add_option("table", table, "what network_bench wrote")->required()->check(CLI::ExistingFile);
+  app.add_option("table", table, "the table of network_bench")->required()->check(CLI::ExistingFile);
   app.add_option("--into", page, "a page that has their sections")->check(CLI::ExistingFile);
-  app.add_option("--fit-rate", rate, "the rate whose smallest and largest tensor the cost model knows")
+  app.add_option("--fit-rate", rate, "the rate at which the cost model is fitted")
       ->capture_default_str();
   try {
     app.parse(argc, argv);

@@ -1,7 +1,7 @@
-// benchmarks/network/regret.hpp — how much longer a step takes than by the best of the ways that one had.
+// benchmarks/network/regret.hpp — the time of a planned step over that of the best choice.
 #pragma once
 
-#include "foretold.hpp"
+#include "predicted.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -42,7 +42,7 @@ struct decision {
 
 inline bool same_place(row const& a, row const& b) { return a.rate == b.rate && a.workload == b.workload; }
 
-/// The ways that a user of a family has where `place` was measured.
+/// The choices of a user of a family, measured at `place`.
 inline std::vector<row> ways_of(std::vector<row> const& rows, row const& place, std::string const& family) {
   auto ways = std::vector<row>();
   for (auto const& wanted : {std::string("float"), std::string("bfloat16"), family}) {
@@ -68,7 +68,7 @@ inline std::vector<std::string> families() {
   return all;
 }
 
-/// One for each family, workload and rate.
+/// One decision for each family, workload and rate.
 inline std::vector<decision> decisions(oracle const& model, std::vector<row> const& rows) {
   auto all = std::vector<decision>();
   for (auto const& family : families()) {

@@ -1,4 +1,4 @@
-// benchmarks/network/predicted.hpp — what the cost model makes of two sizes at one rate, for all others.
+// benchmarks/network/predicted.hpp — steps predicted by a cost model that is fitted to two sizes at one rate.
 #pragma once
 
 #include "methods.hpp"
