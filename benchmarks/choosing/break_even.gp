@@ -21,7 +21,7 @@ set yrange [0.8:150]  # links that are faster were not measured
 set grid
 set xlabel 'ranks'
 set key bottom left Left reverse samplen 1.5 font 'sans,10'
-set multiplot layout 1, 3 title 'Foretold: the Gbit/s below which a step is faster; dashed: two_shot, dotted: ring'
+set multiplot layout 1, 3 title 'Predicted: the Gbit/s below which a step is faster; dashed: two_shot, dotted: ring'
 do for [panel in 'ResNet-50,8 ResNet-50,9 ResNet-20,9'] {
   model = panel[1:9]
   at = panel[11:11] + 0

@@ -108,7 +108,7 @@ struct agreement {
 /// A step that was measured, and what it takes in the model.
 struct pair {
   row measured;
-  double foretold;
+  double predicted;
 };
 
 std::vector<pair> pairs(oracle const& knows, std::vector<row> const& rows) {
@@ -127,12 +127,12 @@ std::map<double, agreement> agreements(std::vector<pair> const& all) {
   auto by_rate = std::map<double, agreement>();
   for (auto const& a : all) {
     auto& with = by_rate[a.measured.rate];
-    with.off.push_back(std::abs(a.foretold / a.measured.step - 1));
+    with.off.push_back(std::abs(a.predicted / a.measured.step - 1));
     for (auto const& b : all) {
       auto const is_other = network::same_place(a.measured, b.measured) && &a != &b;
       if (!is_other || !network::is_dense(b.measured.family)) continue;
       ++with.contests;
-      with.right += (a.foretold < b.foretold) == (a.measured.step < b.measured.step);
+      with.right += (a.predicted < b.predicted) == (a.measured.step < b.measured.step);
     }
   }
   return by_rate;

@@ -1,7 +1,7 @@
 // benchmarks/choosing/forecast.hpp — a step as a function of the rate of its links, and where two of them cross.
 #pragma once
 
-#include "../network/foretold.hpp"
+#include "../network/predicted.hpp"
 
 #include <pith/plan/cost_model.hpp>
 

@@ -1,4 +1,4 @@
-# benchmarks/choosing/steps.gp — the time of a step over the rate of the links: foretold lines, and points measured.
+# benchmarks/choosing/steps.gp — the time of a step over the rate of the links: predicted lines, and points measured.
 #
 #   gnuplot -c steps.gp FROM.csv NETWORK.csv TO.svg
 set datafile separator comma
@@ -12,7 +12,7 @@ dash(i) = strstrt(method(i), 'two_shot') > 0 ? 2 : 1
 # A step takes fixed + megabits / rate seconds.
 array fixed[n]
 array megabits[n]
-is_foretold(i) = stringcolumn(1) eq model && column(2) == ranks && stringcolumn(3).','.stringcolumn(4) eq method(i)
+is_predicted(i) = stringcolumn(1) eq model && column(2) == ranks && stringcolumn(3).','.stringcolumn(4) eq method(i)
 is_measured(i) = stringcolumn(3) eq model && column(2) == ranks && stringcolumn(5).','.stringcolumn(6) eq method(i)
 
 set terminal svg size 1150, 470 noenhanced font 'sans,12' background 'white'
@@ -23,14 +23,14 @@ set grid
 set xlabel 'bit/s of the links'
 set samples 50
 set key off
-set multiplot layout 1, 3 title 'Milliseconds of a step: lines are foretold, points are measured'
+set multiplot layout 1, 3 title 'Milliseconds of a step: lines are predicted, points are measured'
 do for [panel in 'LSTM,4 ResNet-50,4 ResNet-50,64'] {
   model = panel[1:strstrt(panel, ',') - 1]
   ranks = panel[strstrt(panel, ',') + 1:] + 0
   do for [i = 1:n] {
-    stats ARG1 skip 1 using (is_foretold(i) ? column(6) : NaN) nooutput
+    stats ARG1 skip 1 using (is_predicted(i) ? column(6) : NaN) nooutput
     fixed[i] = STATS_min
-    stats ARG1 skip 1 using (is_foretold(i) ? column(7) : NaN) nooutput
+    stats ARG1 skip 1 using (is_predicted(i) ? column(7) : NaN) nooutput
     megabits[i] = STATS_min
   }
   set title sprintf('%s, %d ranks', model, ranks)
