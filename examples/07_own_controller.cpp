@@ -54,7 +54,7 @@ void train(pith::thread_communicator comm) {
     if (comm.rank() != 0 || (step != 1 && step % 100 != 0)) continue;
     auto const density = exchange.controller().decide(exchange.steps(), 0);
     std::printf("step %3d: density %.4f, %5zu bytes gathered and %5zu summed\n", step, density,
-                exchange.exchange().gathered_bytes(), exchange.exchange().summed_bytes());
+                exchange.exchange().traffic().gathered, exchange.exchange().traffic().summed);
   }
 }
 

@@ -32,6 +32,6 @@ void train(Comm& comm) {
     for (std::size_t i = 0; i < w.size(); ++i) w[i] -= 0.005f * gradient[i];
   }
   if (comm.rank() != 0) return;
-  std::printf("%zu bytes gathered and %zu summed a step, not %zu\n", exchange.gathered_bytes(), exchange.summed_bytes(),
-              4 * w.size());
+  auto const sent = exchange.traffic();
+  std::printf("%zu bytes gathered and %zu summed a step, not %zu\n", sent.gathered, sent.summed, 4 * w.size());
 }

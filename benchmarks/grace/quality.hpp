@@ -18,7 +18,7 @@
 namespace grace {
 
 /// The bytes that a rank hands over, as GRACE counts them.
-inline double volume(train::trial const& t) { return static_cast<double>(t.predicted.bytes.payload()); }
+inline double volume(train::trial const& t) { return static_cast<double>(t.predicted.bytes.total()); }
 
 /// A row for each method: `volume` is bytes handed over, and `over_float32_at_R` steps a second at R Gbit/s, over those
 /// of dense float, which is always trained by.

@@ -47,7 +47,7 @@ inline train::prediction predict(method const& m, std::vector<pith::tensor_spec>
     return comm.of([&] { exchange.all_reduce_mean(gradient); });
   });
   alone.compute = o.compute;
-  return {o.ranks, {exchange.gathered_bytes(), exchange.summed_bytes()}, alone};
+  return {o.ranks, {exchange.traffic().gathered, exchange.traffic().summed}, alone};
 }
 
 /// A row for each method and link rate. The dense ones are always measured.

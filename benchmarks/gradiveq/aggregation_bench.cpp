@@ -102,7 +102,8 @@ void measure(pith::mpi_communicator& comm, method const& m, std::vector<float> c
     times.push_back(seconds_of([&] { exchange.all_reduce_mean(x); }));
   }
   std::ranges::sort(times);
-  auto const bytes = exchange.summed_bytes() + exchange.gathered_bytes() + exchange.passed_bytes();
+  auto const moved = exchange.traffic();
+  auto const bytes = moved.summed + moved.gathered + moved.passed;
   if (comm.rank() == 0) {
     fmt::print("{:<24}{:>8.1f} ms{:>12.0f} kB{:>12.2e}{:>6}\n", m.name, 1e3 * times[times.size() / 2],
                static_cast<double>(bytes) / 1e3, error, times.size());

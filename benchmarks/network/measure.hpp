@@ -98,11 +98,10 @@ class subject {
   }
   /// What travels among two ranks goes to one other, not to all.
   double handed_bytes(unsigned ranks) const {
-    auto const all = train::traffic{exchange_.gathered_bytes(), exchange_.summed_bytes(), exchange_.scattered_bytes(),
-                                    exchange_.passed_bytes()};
+    auto const all = exchange_.traffic();
     auto bytes = all.sent(ranks);
-    for (auto const apart : {1u, 2u}) {
-      auto const two = traffic_among({2, apart});
+    for (auto const stride : {1u, 2u}) {
+      auto const two = traffic_among({2, stride});
       bytes += two.sent(2) - two.sent(ranks);
     }
     return bytes;
@@ -112,9 +111,10 @@ class subject {
   using alone_communicator = train::stopwatch_communicator<replaying_communicator>;
 
   /// Swaps and shifts left out, which go to one rank of any group.
-  train::traffic traffic_among(pith::subgroup const& group) const {
-    auto const bytes = [&](pith::transport how) { return exchange_.sent_bytes(how, group); };
-    return {bytes(pith::transport::all_gather), bytes(pith::transport::sum), bytes(pith::transport::all_to_all)};
+  pith::traffic traffic_among(pith::subgroup const& group) const {
+    auto bytes = exchange_.traffic(group);
+    bytes.passed = 0;
+    return bytes;
   }
 
   notes noted_step() {

@@ -30,7 +30,7 @@ struct outcome {
   std::vector<point> curve;
   double loss;  // on the training images, at the end
   phases mean;
-  traffic bytes{};  // of all steps
+  pith::traffic bytes{};  // of all steps
   std::vector<decided_step> decided = {};
 
   double accuracy() const { return curve.back().accuracy; }
@@ -101,8 +101,8 @@ inline void add_run(trial& of, task const& job, std::uint64_t seed, progress& sh
 }
 
 /// Of a step, over all that were taken.
-inline traffic mean_bytes(trial const& of, std::size_t steps) {
-  auto sum = traffic{};
+inline pith::traffic mean_bytes(trial const& of, std::size_t steps) {
+  auto sum = pith::traffic{};
   for (auto const& run : of.runs) sum += run.bytes;
   return sum / (steps * of.runs.size());
 }

@@ -57,7 +57,7 @@ class seq_exchange : public rank_exchange {
   phases all_reduce_mean(std::vector<float>& gradient) override {
     return comm_.of([&] { exchange(gradient); });
   }
-  traffic bytes() const override { return traffic_of(plain_ ? *plain_ : adaptive_->exchange()); }
+  pith::traffic bytes() const override { return (plain_ ? *plain_ : adaptive_->exchange()).traffic(); }
   std::vector<decided_step> decided() const override {
     if (schedule_) return schedule_->decided();
     return plain_ ? std::vector<decided_step>() : adaptive_->controller().decided();

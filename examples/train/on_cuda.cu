@@ -59,7 +59,7 @@ class cuda_exchange : public rank_exchange {
     exec_.download(gradient.data(), gradient_.data(), gradient_.size_bytes());
     return {0, 0, watch.lap(), 0};
   }
-  traffic bytes() const override { return traffic_of(exchange_); }
+  pith::traffic bytes() const override { return exchange_.traffic(); }
 
  private:
   nccl_owner raw_;

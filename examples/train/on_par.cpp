@@ -20,7 +20,7 @@ class par_exchange : public rank_exchange {
   phases all_reduce_mean(std::vector<float>& gradient) override {
     return comm_.of([&] { exchange_.all_reduce_mean(gradient); });
   }
-  traffic bytes() const override { return traffic_of(exchange_); }
+  pith::traffic bytes() const override { return exchange_.traffic(); }
 
  private:
   using communicator = stopwatch_communicator<pith::thread_communicator>;

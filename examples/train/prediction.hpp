@@ -58,7 +58,7 @@ class echo_communicator {
 /// A step of one codec: its times, measured alone on one thread, and its bytes.
 struct prediction {
   unsigned ranks;
-  traffic bytes;
+  pith::traffic bytes;
   phases alone;
 
   double sent() const { return bytes.sent(ranks); }

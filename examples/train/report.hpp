@@ -46,7 +46,7 @@ inline void print_learning(std::FILE* out, std::vector<trial> const& trials, dou
   for (auto const& t : trials) {
     auto const us = t.time() / 1e-6;
     fmt::print(out, "{:{}} {:8} {:8.0f} {:6.1f} {:8.4f} {:5.2f} +- {:4.2f} {:8.1f} {:7.1f} {:9.1f} {:7.1f}\n", t.codec,
-               width, t.predicted.bytes.payload(), t.predicted.sent(), dense / t.predicted.sent(), t.loss(),
+               width, t.predicted.bytes.total(), t.predicted.sent(), dense / t.predicted.sent(), t.loss(),
                100 * t.accuracy(), 100 * standard_deviation(t.accuracies()), us.compute, us.encode, us.exchange,
                us.decode);
   }
@@ -67,7 +67,7 @@ inline void print_prediction(std::FILE* out, std::vector<trial> const& trials) {
 }
 
 /// The bytes that dense float sends.
-inline double dense_bytes(task const& job) { return traffic{0, job.net.size() * sizeof(float)}.sent(job.ranks); }
+inline double dense_bytes(task const& job) { return pith::traffic{0, job.net.size() * sizeof(float)}.sent(job.ranks); }
 
 inline constexpr auto learning_notes =
     R"(payload: all bytes that a rank hands over. sent: those that leave it, 2(N-1)/N payload for a sum, (N-1) payload
@@ -96,7 +96,7 @@ inline void print_report(std::FILE* out, task const& job, options const& o, std:
 
 inline std::string csv_row(trial const& t, double dense) {
   auto const run = t.time() / 1e-6, alone = t.predicted.alone / 1e-6;
-  auto row = fmt::format("\"{}\",{},{},{},{},{},{}", t.codec, t.predicted.bytes.payload(), t.predicted.sent(),
+  auto row = fmt::format("\"{}\",{},{},{},{},{},{}", t.codec, t.predicted.bytes.total(), t.predicted.sent(),
                          dense / t.predicted.sent(), t.loss(), t.accuracy(), standard_deviation(t.accuracies()));
   for (auto const time : {run.compute, run.encode, run.exchange, run.decode, alone.compute, alone.encode, alone.decode})
     row += fmt::format(",{:.2f}", time);

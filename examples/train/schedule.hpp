@@ -49,7 +49,7 @@ class traced_schedule {
         dense_bytes_(static_cast<double>(net.size() * sizeof(float))) {}
 
   void all_reduce_mean(std::vector<float>& gradient) {
-    auto const sent = static_cast<double>(exchange_->gathered_bytes() + exchange_->summed_bytes());
+    auto const sent = static_cast<double>(exchange_->traffic().gathered + exchange_->traffic().summed);
     auto const is_compressed = schedule_.phase() == pith::gradiveq_phase::compressed;
     stopwatch watch;
     schedule_.all_reduce_mean(gradient);

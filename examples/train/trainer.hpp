@@ -25,7 +25,7 @@ struct snapshot {
 struct history {
   std::vector<snapshot> snapshots;
   phases mean;
-  traffic bytes{};
+  pith::traffic bytes{};
   std::vector<decided_step> decided = {};  ///< by a controller, if there is one
 
   std::vector<float> const& result() const { return snapshots.back().parameters; }

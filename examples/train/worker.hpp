@@ -73,7 +73,7 @@ class worker {
   }
 
   std::vector<float> const& parameters() const { return parameters_; }
-  traffic bytes() const { return exchange_->bytes(); }
+  pith::traffic bytes() const { return exchange_->bytes(); }
   std::vector<decided_step> decided() const { return exchange_->decided(); }
 
  private:

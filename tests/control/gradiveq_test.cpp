@@ -135,7 +135,7 @@ TEST_CASE("what all receive: the mean, then the mean on the plane that was learn
     }
     CHECK(rank.schedule.basis(0)->slice() == 36);
     CHECK(rank.schedule.basis(1)->slice() == 40);
-    CHECK(rank.exchange.summed_bytes() > 0);
+    CHECK(rank.exchange.traffic().summed > 0);
   });
 }
 
@@ -286,7 +286,7 @@ TEST_CASE("what travels may be more than a basis: levels of components are summe
         auto const& of = exchange.codecs()[1];
         CHECK(of.name().starts_with("ef(pca("));
         CHECK(of.name().ends_with("|summed_terngrad,unverified)"));
-        CHECK(exchange.gathered_bytes() == 0);
+        CHECK(exchange.traffic().gathered == 0);
         CHECK(schedule.loss() > 0);
       }
       auto largest = g;

@@ -161,8 +161,8 @@ TEST_CASE("the same seed gives the same bits, another seed others") {
 TEST_CASE("weights are compressed and biases are not") {
   auto const job = digits(1);
   CHECK(train::compressed_share(job.net) == 4736.0 / 4810);
-  CHECK(train::predict(job, "cast<half>").bytes.payload() == 4736 * 2 + 74 * 4);
-  CHECK(train::predict(job, "identity").bytes.payload() == 4810 * 4);
+  CHECK(train::predict(job, "cast<half>").bytes.total() == 4736 * 2 + 74 * 4);
+  CHECK(train::predict(job, "identity").bytes.total() == 4810 * 4);
 }
 
 TEST_CASE("a training leaves snapshots of every epoch and of its end") {
@@ -174,7 +174,7 @@ TEST_CASE("a training leaves snapshots of every epoch and of its end") {
   CHECK(longer.snapshots[21].steps == 968);
   CHECK(longer.snapshots[22].steps == 1000);
   CHECK(run(digits(1), "identity").snapshots.size() == 1);
-  CHECK(seen.bytes.payload() == 100 * 4810 * 4);
+  CHECK(seen.bytes.total() == 100 * 4810 * 4);
 }
 
 TEST_CASE("an error of a rank is the training's") {
@@ -230,15 +230,15 @@ TEST_CASE("an echo has what this rank has") {
 }
 
 TEST_CASE("bytes sent and the time of a step, by hand") {
-  train::traffic const bytes{100, 400};
-  CHECK(bytes.payload() == 500);
+  pith::traffic const bytes{100, 400};
+  CHECK(bytes.total() == 500);
   CHECK(bytes.sent(4) == 3 * 100 + 1.5 * 400);
   train::prediction const predicted{4, bytes, {1e-3, 2e-3, 99, 3e-3}};
   CHECK(predicted.step(1) == doctest::Approx(6e-3 + 900 * 8e-9 + 120e-6));
   CHECK(predicted.step(100) == doctest::Approx(6e-3 + 900 * 8e-11 + 120e-6));
   train::prediction const dense{4, {0, 4'000'000}, {1e-3, 0, 99, 0}};
   CHECK(predicted.throughput_over(dense, 1) == doctest::Approx((1e-3 + 48e-3 + 120e-6) / predicted.step(1)));
-  CHECK((train::traffic{100, 400} / 4).payload() == 125);
+  CHECK((pith::traffic{100, 400} / 4).total() == 125);
 }
 
 TEST_CASE("statistics by hand") {
@@ -350,7 +350,7 @@ TEST_CASE("bytes that pairs of ranks swap leave as they are") {
   auto const job = digits(1);
   auto const bytes = train::predict(job, "g_top_k(0.01)").bytes;
   CHECK(bytes.passed > 0);
-  CHECK(bytes.payload() == bytes.passed + bytes.summed + bytes.gathered);
+  CHECK(bytes.total() == bytes.passed + bytes.summed + bytes.gathered);
   CHECK(bytes.sent(4) == static_cast<double>(bytes.passed) + 3.0 * static_cast<double>(bytes.gathered) +
                              1.5 * static_cast<double>(bytes.summed));
 }

@@ -93,7 +93,7 @@ TEST_CASE("nothing is lost while rates change, and a dense step sends all that w
       });
       CHECK(sum != made(ranks, 14, ex.size()));
       ex.change(at(ex.codecs(), 1));
-      CHECK(ex.gathered_bytes() == 0);
+      CHECK(ex.traffic().gathered == 0);
       auto g = std::vector<float>(ex.size());
       ex.all_reduce_mean(g);
       add(sum, g);
@@ -174,9 +174,9 @@ TEST_CASE("after a change bytes are those of an exchange that was made so") {
     for (auto const& next : codecs) {
       ex.change(std::vector<float_codec>(changed_tensors.size(), next));
       auto fresh = pith::make_exchange<float>(pith::seq, comm, changed_tensors, next, {.how = how});
-      CHECK(ex.gathered_bytes() == fresh.gathered_bytes());
+      CHECK(ex.traffic().gathered == fresh.traffic().gathered);
       ex.all_reduce_mean(g = gradient(ex.size(), 0, 1));
-      CHECK(ex.gathered_bytes() > 0);
+      CHECK(ex.traffic().gathered > 0);
     }
   }
 }

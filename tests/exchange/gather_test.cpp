@@ -101,7 +101,7 @@ history run(unsigned ranks, std::vector<gather> const& how, Policy const& policy
       spoil(g, comm.rank(), static_cast<int>(step));
       exchange.all_reduce_mean(g);
       own.means.push_back(g);
-      own.bytes.push_back(exchange.gathered_bytes());
+      own.bytes.push_back(exchange.traffic().gathered);
     }
     own.states.push_back(exchange.export_state());
   });
@@ -273,7 +273,7 @@ TEST_CASE("an exchange that is put back predicts nothing") {
     for (int step = 0; step < 4; ++step) {
       means.push_back(gradients(0, step));
       exchange.all_reduce_mean(means.back());
-      bytes.push_back(exchange.gathered_bytes());
+      bytes.push_back(exchange.traffic().gathered);
     }
   }
   CHECK(std::equal(means.begin(), means.begin() + 4, means.begin() + 4));
@@ -317,7 +317,7 @@ TEST_CASE("a tensor of zeros costs two counts") {
     auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"zero", {n}}}, any(threshold(tau)), 0, gather::exact);
     auto g = std::vector<float>(n);
     exchange.all_reduce_mean(g);
-    CHECK(exchange.gathered_bytes() == 4 + 8);  // the second one aligned
+    CHECK(exchange.traffic().gathered == 4 + 8);  // the second one aligned
     CHECK(g == std::vector<float>(n));
   }
 }
@@ -348,7 +348,7 @@ TEST_CASE("a checked payload comes back byte for byte, and what is bypassed is s
         plain.all_reduce_mean(a);
         safe.all_reduce_mean(b);
         CHECK(a == b);
-        CHECK(safe.gathered_bytes() == plain.gathered_bytes() + varying * 16);
+        CHECK(safe.traffic().gathered == plain.traffic().gathered + varying * 16);
       }
       CHECK(flag.faults() == 0);
     }
@@ -358,7 +358,7 @@ TEST_CASE("a checked payload comes back byte for byte, and what is bypassed is s
   auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"w", {99}}}, small, 0, gather::predicted);
   auto g = std::vector<float>(99, 1.0f);
   exchange.all_reduce_mean(g);
-  CHECK(exchange.gathered_bytes() == 0);
+  CHECK(exchange.traffic().gathered == 0);
   CHECK(g == std::vector<float>(99, 1.0f));
 }
 

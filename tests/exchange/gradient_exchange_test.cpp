@@ -111,8 +111,8 @@ TEST_CASE("a policy gives each tensor its codec, and transfers are counted") {
   CHECK(ex.codecs()[0].name() == "ef(scaled_sign)");
   CHECK(ex.codecs()[1].name() == "identity");
   // 960 / 8 + 4 and 168 / 8 + 4 (+ 3 to align the scale), each rounded up to 8; 40 floats.
-  CHECK(ex.gathered_bytes() == 128 + 32);
-  CHECK(ex.summed_bytes() == 160);
+  CHECK(ex.traffic().gathered == 128 + 32);
+  CHECK(ex.traffic().summed == 160);
 }
 
 TEST_CASE("low ranks of many matrices take two sums, or one, however many there are") {

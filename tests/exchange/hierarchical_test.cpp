@@ -376,12 +376,12 @@ TEST_CASE("volume: two payloads inside, of which a rank keeps its own part; betw
   pith::run_ranks(8, [&](pith::thread_communicator comm) {
     auto const exchange = pith::make_exchange<float>(pith::seq, comm, {{"a", {n}}, {"b", {n}}}, codec);
     auto const padded = [](std::size_t bytes) { return pith::detail::align_up(bytes, 8); };
-    CHECK(exchange.sent_bytes(transport::all_to_all, {4, 1}) == 2 * 4 * padded(inner));
-    CHECK(exchange.sent_bytes(transport::all_gather, {2, 4}) == 2 * padded(outer));
-    CHECK(exchange.sent_bytes(transport::all_gather, {4, 1}) == 2 * padded(inner));
-    CHECK(exchange.sent_bytes(transport::all_gather, {}) == 0);
-    CHECK(exchange.scattered_bytes() == 2 * 4 * padded(inner));
-    CHECK(exchange.gathered_bytes() == 2 * padded(inner) + 2 * padded(outer));
+    CHECK(exchange.traffic({4, 1}).scattered == 2 * 4 * padded(inner));
+    CHECK(exchange.traffic({2, 4}).gathered == 2 * padded(outer));
+    CHECK(exchange.traffic({4, 1}).gathered == 2 * padded(inner));
+    CHECK(exchange.traffic(pith::subgroup()).gathered == 0);
+    CHECK(exchange.traffic().scattered == 2 * 4 * padded(inner));
+    CHECK(exchange.traffic().gathered == 2 * padded(inner) + 2 * padded(outer));
   });
 }
 

@@ -380,8 +380,8 @@ TEST_CASE("an exchange sums levels of components, and nothing is gathered") {
     auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"conv", {100}}},
                                                pith::any_codec<float, pith::seq_executor>(pith::error_feedback(
                                                    pca(basis) | pith::summed_terngrad(), pith::unverified)));
-    CHECK(exchange.gathered_bytes() == 0);
-    CHECK(exchange.summed_bytes() == 8 + 32);  // a float and 25 bytes, each as far as a multiple of 8
+    CHECK(exchange.traffic().gathered == 0);
+    CHECK(exchange.traffic().summed == 8 + 32);  // a float and 25 bytes, each as far as a multiple of 8
     auto g = gradients_of<float>(100, 24, 3)[comm.rank()];
     exchange.all_reduce_mean(g);
     for (auto const v : g) CHECK(std::isfinite(v));

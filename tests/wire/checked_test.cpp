@@ -140,7 +140,7 @@ TEST_CASE("an exchange gives the same means with checked around its codec, and s
       auto plain = pith::make_exchange<float>(pith::seq, comm, tensors, codec, 3);
       auto safe = pith::make_exchange<float>(pith::seq, comm, tensors,
                                              pith::any_codec<float, pith::seq_executor>(pith::checked(codec, flag)), 3);
-      CHECK(safe.summed_bytes() == plain.summed_bytes());
+      CHECK(safe.traffic().summed == plain.traffic().summed);
       for (int step = 0; step < 3; ++step) {
         auto a = narrow<float>(normal_vector(1000, comm.rank() + 10 * static_cast<unsigned>(step))), b = a;
         plain.all_reduce_mean(pith::span<float>(a));

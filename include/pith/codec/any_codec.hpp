@@ -5,6 +5,7 @@
 #include <pith/codec/compress.hpp>
 #include <pith/codec/detail/fed_back.hpp>
 #include <pith/codec/measured.hpp>
+#include <pith/exec/seq.hpp>
 
 #include <memory>
 #include <stdexcept>
@@ -14,7 +15,7 @@
 namespace pith::inline v0 {
 
 /// Any codec for values of `In` on `E`, fused inside as its type was. What a tensor's policy returns.
-template <real In, executor E>
+template <real In, executor E = seq_executor>
 class any_codec : public pipeable {
   struct base;
 

@@ -1,14 +1,16 @@
-// pith/core/call.hpp — the shape of a tensor, and who encodes it when: all that randomness may depend on.
+// pith/core/call.hpp — tensor shapes, and the inputs of every random draw: seed, step, tensor, rank, hop, stage.
 #pragma once
 
+#include <pith/core/error.hpp>
 #include <pith/core/random.hpp>
 
 #include <cstdint>
+#include <stdexcept>
 
 namespace pith::inline v0 {
 
-/// `n` elements; a matrix is `rows` x `n / rows`, row by row. A stage that is bounded by room (rate_form) emits at most
-/// `room` values of them in this call: less room makes a smaller payload of the same codec.
+/// `n` elements; a matrix is `rows` x `n / rows` in row-major order. A stage whose rate_form is `bounded` emits at most
+/// `capacity` values; a smaller capacity makes a smaller payload of the same codec.
 struct shape {
   std::uint64_t n = 0;
   std::uint64_t rows = 1;
@@ -18,21 +20,34 @@ struct shape {
   friend constexpr bool operator==(shape const&, shape const&) = default;
 };
 
-/// The rank in calls whose randomness all ranks share.
+/// The shape of a vector of n elements.
+constexpr shape vector(std::uint64_t n) { return {n}; }
+
+/// The shape of a matrix that lies row by row. The rows of a convolution are its output channels, those of an embedding
+/// its tokens. Throws std::invalid_argument where rows x columns is 2^64 or more.
+constexpr shape matrix(std::uint64_t rows, std::uint64_t columns) {
+  if (columns > 0 && rows > ~std::uint64_t{0} / columns) {
+    throw std::invalid_argument(
+        detail::sentence("matrix: rows x columns must be below 2^64, got ", rows, " x ", columns));
+  }
+  return {rows * columns, rows};
+}
+
+/// The rank number of calls whose random numbers are equal on all ranks.
 inline constexpr std::uint16_t shared_rank = 0xffff;
 
-/// Who is encoding what, when. A draw is a pure function of these: equal on every executor, thread count and grid.
+/// One encoding. Each random number is a pure function of these fields: equal on every executor, thread count and grid.
 struct call {
-  std::uint64_t const* step = nullptr;  ///< in the executor's memory, so that a replayed graph sees it advance
+  std::uint64_t const* step = nullptr;  ///< in the executor's memory, so that a replayed graph reads the current step
   std::uint64_t seed = 0;
   std::uint64_t first = 0;   ///< offset of the first element in its tensor, a multiple of 8
   std::uint32_t tensor = 0;  ///< 24 bits
-  std::uint16_t rank = 0;    ///< the encoder's, also at decode
+  std::uint16_t rank = 0;    ///< the encoder's rank, at decode too
   std::uint8_t hop = 0;      ///< 3 bits
   std::uint8_t stage = 0;    ///< 5 bits
 
-  /// A word of the state's for team::is_last, 0 between programs; null where no state made the call. Nothing else
-  /// depends on it.
+  /// A word of the state for team::is_last; 0 between kernels, null if no state made the call. No random number depends
+  /// on it.
   std::uint32_t* arrived = nullptr;
 };
 
@@ -57,7 +72,7 @@ class draws {
         place_(static_cast<std::uint32_t>(id.rank) << 8 | (id.hop & 7u) << 24 |
                static_cast<std::uint32_t>(id.stage) << 27) {}
 
-  /// The block for elements 8 i .. 8 i + 7.
+  /// The random block of elements 8 i .. 8 i + 7.
   PITH_HD constexpr random_block operator()(std::uint64_t i) const { return philox4x32_10(counter(i), key_); }
 
   PITH_HD constexpr random_block counter(std::uint64_t i) const {
@@ -68,7 +83,7 @@ class draws {
   }
   PITH_HD constexpr philox_key key() const { return key_; }
 
-  /// Whether the counters of blocks i .. i + count - 1 differ in their first word only.
+  /// True if the counters of blocks i .. i + count - 1 differ in their first word only.
   PITH_HD constexpr bool in_one_word(std::uint64_t i, std::uint32_t count) const {
     return static_cast<std::uint32_t>(first_block_ + i) <= 0xffffffffu - (count - 1);
   }

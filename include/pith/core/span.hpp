@@ -1,10 +1,12 @@
-// pith/core/span.hpp — memory spaces, and a view of memory that knows its space.
+// pith/core/span.hpp — memory spaces, and a span whose type names its memory space.
 #pragma once
 
 #include <pith/config.hpp>
 
 #include <concepts>
 #include <cstddef>
+#include <iterator>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -15,6 +17,20 @@ struct device_space {};
 
 template <class S>
 concept memory_space = std::same_as<S, host_space> || std::same_as<S, device_space>;
+
+namespace detail {
+
+/// A contiguous range of T, or of elements that become T by a const. As for std::span, a temporary container gives a span
+/// of const elements only.
+template <class R, class T>
+concept contiguous_range_of = (std::is_lvalue_reference_v<R> || std::is_const_v<T> ||
+                               std::ranges::enable_borrowed_range<std::remove_cvref_t<R>>) && requires(R& r) {
+  requires std::contiguous_iterator<decltype(std::begin(r))>;
+  requires std::is_convertible_v<std::remove_pointer_t<decltype(std::data(r))> (*)[], T (*)[]>;
+  { std::size(r) } -> std::convertible_to<std::size_t>;
+};
+
+}  // namespace detail
 
 /// `size()` elements in a memory space. Only a host span is a range, so a device span never converts to one.
 template <class T, memory_space Space = host_space>
@@ -32,33 +48,30 @@ class span {
   PITH_HD constexpr span(span<U, Space> other) : data_(other.data()), size_(other.size()) {}
 
   template <class R>
-    requires std::same_as<Space, host_space> &&(!std::same_as<std::remove_cvref_t<R>, span>)&&requires(R& r) {
-      { r.data() } -> std::convertible_to<T*>;
-      { r.size() } -> std::convertible_to<std::size_t>;
-      r.begin();
-    }
-    constexpr span(R&& range) : data_(range.data()), size_(range.size()) {}
+    requires(std::same_as<Space, host_space> && !std::same_as<std::remove_cvref_t<R>, span> &&
+             detail::contiguous_range_of<R, T>)
+  constexpr span(R&& range) : data_(std::data(range)), size_(std::size(range)) {}
 
-    PITH_HD constexpr T* data() const { return data_; }
-    PITH_HD constexpr std::size_t size() const { return size_; }
-    PITH_HD constexpr std::size_t size_bytes() const { return size_ * sizeof(T); }
-    PITH_HD constexpr bool empty() const { return size_ == 0; }
+  PITH_HD constexpr T* data() const { return data_; }
+  PITH_HD constexpr std::size_t size() const { return size_; }
+  PITH_HD constexpr std::size_t size_bytes() const { return size_ * sizeof(T); }
+  PITH_HD constexpr bool empty() const { return size_ == 0; }
 
-    PITH_HD constexpr span first(std::size_t n) const { return span(data_, n); }
-    PITH_HD constexpr span subspan(std::size_t from) const { return span(data_ + from, size_ - from); }
-    PITH_HD constexpr span subspan(std::size_t from, std::size_t n) const { return span(data_ + from, n); }
+  PITH_HD constexpr span first(std::size_t n) const { return span(data_, n); }
+  PITH_HD constexpr span subspan(std::size_t from) const { return span(data_ + from, size_ - from); }
+  PITH_HD constexpr span subspan(std::size_t from, std::size_t n) const { return span(data_ + from, n); }
 
-    constexpr T* begin() const requires std::same_as<Space, host_space> { return data_; }
-    constexpr T* end() const requires std::same_as<Space, host_space> { return data_ + size_; }
-    constexpr T& operator[](std::size_t i) const requires std::same_as<Space, host_space> { return data_[i]; }
+  constexpr T* begin() const requires std::same_as<Space, host_space> { return data_; }
+  constexpr T* end() const requires std::same_as<Space, host_space> { return data_ + size_; }
+  constexpr T& operator[](std::size_t i) const requires std::same_as<Space, host_space> { return data_[i]; }
 
-   private:
-    T* data_ = nullptr;
-    std::size_t size_ = 0;
+ private:
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
 };
 
 template <class R>
-span(R&&) -> span<std::remove_pointer_t<decltype(std::declval<R&>().data())>, host_space>;
+span(R&&) -> span<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>, host_space>;
 template <class T>
 span(T*, std::size_t) -> span<T, host_space>;
 

@@ -14,6 +14,7 @@
 #include <pith/exchange/exchange_options.hpp>
 #include <pith/exchange/exchange_report.hpp>
 #include <pith/exchange/messages.hpp>
+#include <pith/exchange/traffic.hpp>
 
 #include <chrono>
 #include <cmath>
@@ -97,19 +98,15 @@ class gradient_exchange {
     return engine_->ready.bucket_of(tensor);
   }
 
-  /// The bytes that a rank hands to the communicator in a step, padding included; gathered ones travel to all others,
-  /// scattered ones to one rank each, passed ones to one rank. Where they vary they are those of the last step, and
+  /// The bytes that this rank hands to its communicator in a step. Where they vary they are those of the last step, and
   /// before the first one the most.
-  std::size_t gathered_bytes() const { return engine_->pipeline.gathered_bytes(); }
-  std::size_t scattered_bytes() const { return engine_->pipeline.sent_bytes(transport::all_to_all); }
-  std::size_t passed_bytes() const {
-    return engine_->pipeline.sent_bytes(transport::swap) + engine_->pipeline.sent_bytes(transport::shift);
+  pith::traffic traffic() const {
+    auto all = engine_->pipeline.traffic();
+    all.gathered = engine_->pipeline.gathered_bytes();
+    return all;
   }
-  std::size_t summed_bytes() const {
-    return engine_->pipeline.sent_bytes(transport::sum) + engine_->pipeline.sent_bytes(transport::max);
-  }
-  /// Those of them that travel so among such a group of ranks; gathered ones at the most.
-  std::size_t sent_bytes(transport how, subgroup among) const { return engine_->pipeline.sent_bytes(how, among); }
+  /// Those of them that travel among a subgroup of the ranks; gathered ones at the most.
+  pith::traffic traffic(subgroup among) const { return engine_->pipeline.traffic(among); }
 
   /// Replaces gradients, all tensors one after another, by their means over the ranks, as far as the codecs keep them.
   /// With exchange_options::is_weighted the means are those of sum(weight x gradient) / sum(weight).

@@ -12,10 +12,10 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The most blocks that a grid may have.
+/// The maximum number of blocks in a grid.
 inline constexpr std::uint64_t most_cuda_blocks = 0x7fffffff;
 
-/// The shared memory that a kernel has for a block without asking, beside the team's.
+/// The shared memory of a block without a function attribute, less the team's.
 inline constexpr std::size_t usual_shared_bytes = 48 * 1024 - cuda_team::own_bytes;
 
 template <class F>
@@ -29,7 +29,7 @@ __device__ void run_cuda_blocks(Body const& body, typename Body::memory& fast, s
   for (std::uint64_t b = blockIdx.x; b < blocks; b += gridDim.x) body(cuda_team(), fast, b);
 }
 
-/// The blocks that a multiprocessor must have registers for: four, or fewer for a body that says so.
+/// The number of blocks per multiprocessor that must have registers: four, unless the body declares fewer.
 template <class Body>
 consteval unsigned resident_blocks() {
   if constexpr (requires { Body::resident_blocks; }) {
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(cuda_team::threads, resident_blocks<Body>())
   }
 }
 
-/// Launches kernel(work, count), `blocks` blocks of it or as many as there may be.
+/// Launches kernel(work, count) with `blocks` blocks, or the maximum if that is less.
 template <class Work>
 void launch(cudaStream_t stream, void (*kernel)(Work, std::uint64_t), Work const& work, std::uint64_t count,
             std::uint64_t blocks, std::size_t shared_bytes) {

@@ -1,4 +1,4 @@
-// pith/exec/cuda_executor.hpp — a CUDA stream as an executor: its memory in any source, its kernels in those of nvcc.
+// pith/exec/cuda_executor.hpp — a CUDA stream as an executor: memory functions in any source, kernels in nvcc's.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -12,25 +12,27 @@
 
 namespace pith::inline v0 {
 
-/// A call of the CUDA runtime failed; the message names the call.
+/// A CUDA runtime call failed; the message names the call.
 struct cuda_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Throws cuda_error if a call of the runtime failed, whose last error it resets.
+/// Throws cuda_error if a CUDA runtime call failed, and resets the runtime's last error.
 inline void check_cuda(cudaError_t status, char const* call) {
   if (status == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());
   throw cuda_error(detail::sentence("cuda: ", call, ": ", cudaGetErrorString(status)));
 }
 
-/// Work in the order of a stream, on its device, which must be the current one.
+/// Runs work in the order of a stream. The stream's device must be the current device.
 ///
-///   owns     nothing: the stream must outlive it and its copies; by default it is the default stream
-///   waits    in download, wait, allocate and deallocate only; all else may be captured in a graph
-///   memory   upload may read host memory until wait() returns; captured, in each replay; copied bytes must not overlap
-///   requires    nvcc where work is started: a source of another compiler may allocate, copy, fill and wait
-///   throws   cuda_error; what fails on the device is thrown by a later call, as CUDA reports it
+///   owns        no memory and no stream: the stream must outlive the executor and its copies; the default is the
+///               default stream
+///   waits       only in download, wait, allocate and deallocate; all other calls can be captured in a graph
+///   memory      upload may read its host source until wait() returns, and a captured upload reads it in each replay;
+///               copied bytes must not overlap
+///   requires    nvcc to start kernels; sources of other compilers may allocate, copy, fill and wait
+///   throws      cuda_error; CUDA reports a failed kernel from a later call
 class cuda_executor {
  public:
   using space = device_space;
@@ -74,7 +76,7 @@ class cuda_executor {
   }
   void wait() const { check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
-  /// Whether a graph is being captured from the stream.
+  /// True while a graph is being captured from the stream.
   bool is_capturing() const {
     auto status = cudaStreamCaptureStatusNone;
     check_cuda(cudaStreamIsCapturing(stream_, &status), "cudaStreamIsCapturing");
@@ -86,7 +88,7 @@ class cuda_executor {
     check_cuda(cudaMalloc(&memory, bytes), "cudaMalloc");
     return memory;
   }
-  /// Waits until no kernel uses the memory, whichever stream it runs in.
+  /// Waits until no kernel of any stream uses the memory.
   void deallocate(void* memory, std::size_t) const noexcept { static_cast<void>(cudaFree(memory)); }
 
  private:
@@ -109,7 +111,7 @@ class cuda_executor {
 
 static_assert(executor<cuda_executor> && !host_executor<cuda_executor>);
 
-/// The executor of a stream that the caller owns.
+/// An executor for a stream that the caller owns.
 inline cuda_executor on(cudaStream_t stream) { return cuda_executor(stream); }
 
 }  // namespace pith::inline v0

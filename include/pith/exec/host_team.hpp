@@ -1,4 +1,4 @@
-// pith/exec/host_team.hpp — blocks on a host thread, their loops compiled for the instruction set of the CPU.
+// pith/exec/host_team.hpp — one host thread as a team, its loops compiled for the CPU's instruction set.
 #pragma once
 
 #include <pith/core/detail/float_environment.hpp>
@@ -12,7 +12,8 @@
 
 namespace pith::inline v0::detail::inline PITH_ISA_NAMESPACE {
 
-// Bodies call what a team has, and are for devices too: nvcc wants it there, and not to look what it calls.
+// Bodies are host-device functions that call team functions. nvcc wants these marked PITH_HD too, and must not check
+// the host functions that they call.
 #if defined(__CUDACC__)
 #define PITH_CALLS_HOST _Pragma("nv_exec_check_disable")
 #else
@@ -68,7 +69,7 @@ struct host_team : lone_thread {
     return lone_thread::at_least(x, n, least, to);
   }
 
-  /// Blocks may run on other threads at the same time.
+  /// Atomic, because other threads run blocks at the same time.
   PITH_CALLS_HOST
   PITH_HD std::uint32_t add(std::uint32_t* word, std::uint32_t amount) const {
     return __atomic_fetch_add(word, amount, __ATOMIC_RELAXED);
@@ -83,7 +84,7 @@ struct host_team : lone_thread {
 
 template <isa Level, class Body>
 inline void run_blocks_on(Body const& given, std::uint64_t first, std::uint64_t last) {
-  auto const body = given;  // a copy of its own, which stores of bytes cannot alias
+  auto const body = given;  // a local copy, which byte stores cannot alias
   typename Body::memory fast;
   for (auto b = first; b < last; ++b) body(host_team<Level>(), fast, b);
 }
@@ -112,7 +113,7 @@ void run_blocks([[maybe_unused]] isa level, Body const& body, std::uint64_t firs
   run_blocks_on<isa::baseline>(body, first, last);
 }
 
-/// f(i) for the indices of a block, so that one driver runs both.
+/// f(i) for a block of indices, so that run_blocks runs both indices and blocks.
 template <class F>
 struct index_block {
   static constexpr std::uint64_t items_per_block = 4096;

@@ -1,11 +1,11 @@
-// pith/exec/isa.hpp — which vector instructions a host loop may use, chosen when the program runs.
+// pith/exec/isa.hpp — run-time choice of the vector instructions of host loops.
 #pragma once
 
 #include <pith/core/error.hpp>
 
 #include <cstdint>
 
-/// Without optimisation vector instructions gain nothing.
+/// Vector instructions gain nothing in an unoptimised build.
 #if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(PITH_NO_ISA_DISPATCH)
 #define PITH_ISA_DISPATCH 1
 #define PITH_TARGET_AVX2 __attribute__((target("avx2,fma,bmi,bmi2,lzcnt,popcnt")))
@@ -19,8 +19,8 @@
 #define PITH_ISA_DISPATCH 0
 #endif
 
-/// How the translation unit itself is compiled names a namespace, so that functions of units with other flags are other
-/// functions: a linker that kept one for both could keep what a CPU cannot run.
+/// A namespace named after the translation unit's compiler flags, so that units with other flags define different
+/// functions. If they were the same function, the linker would keep one, maybe one that the CPU cannot run.
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #define PITH_ISA_NAMESPACE_IF(dispatch) compiled_for_avx512_##dispatch
 #elif defined(__AVX2__) && defined(__FMA__)
@@ -36,7 +36,7 @@
 
 namespace pith::inline v0 {
 
-/// What host loops are compiled for: the flags of the translation unit, or more.
+/// The instruction set of host loops: that of the translation unit's flags, or a larger one.
 enum class isa : std::uint8_t { baseline, avx2, avx512 };
 
 constexpr char const* isa_name(isa level) {
@@ -45,7 +45,7 @@ constexpr char const* isa_name(isa level) {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// The most that this CPU can run and this translation unit was built to choose.
+/// The best instruction set that this CPU supports and this translation unit contains.
 inline isa best_isa() {
 #if PITH_ISA_DISPATCH
   static isa const best = [] {
@@ -66,7 +66,7 @@ inline isa best_isa() {
 
 namespace detail {
 
-/// `level`, if it can run here (std::invalid_argument).
+/// Returns `level`; throws std::invalid_argument if this CPU or build does not support it.
 inline isa runnable(isa level) {
   require(level <= best_isa(), "isa: level must be at most ", isa_name(best_isa()), " on this CPU and build, got ",
           isa_name(level));

@@ -1,4 +1,4 @@
-// pith/exec/par.hpp — the threads of a pool, or of the engine: the bytes of seq, on all cores.
+// pith/exec/par.hpp — an executor on the threads of a pool, or of the engine; its bytes equal those of seq.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -19,8 +19,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The elements of a tensor that a block of a body takes, so that its cost can be guessed: a body that takes others
-/// than the executor asks for says so.
+/// The number of tensor elements per block, a measure of a block's cost: the executor's number, unless the body
+/// declares its own.
 template <class Body>
 constexpr std::uint64_t elements_in_block([[maybe_unused]] Body const& body, std::uint64_t usual) {
   if constexpr (requires { body.block_elements(); }) {
@@ -34,7 +34,8 @@ constexpr std::uint64_t elements_in_block([[maybe_unused]] Body const& body, std
 
 /// `total` units of work in chunks of `grain`.
 struct chunking {
-  /// A chunk takes some microseconds, so that claiming it costs little; more than 64 a thread would balance no better.
+  /// A chunk takes a few microseconds, so that the cost of claiming it is small. More than 64 chunks per thread would
+  /// not improve the balance.
   static constexpr std::uint64_t most_a_thread = 64;
 
   std::uint64_t total, grain;
@@ -47,7 +48,7 @@ struct chunking {
   constexpr std::uint64_t last(std::uint64_t chunk) const { return std::min(total, first(chunk) + grain); }
 };
 
-/// How many threads a runner has, one a core if it does not say.
+/// The number of threads of a runner; one per core if it has no threads().
 template <class R>
 unsigned threads_of(R const& runner) {
   if constexpr (requires { runner.threads(); }) {
@@ -91,13 +92,15 @@ struct fill_chunk {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// Shares work with the threads of a runner, and returns when it is done; small work stays on the calling thread. Bytes
-/// are those of seq with the same instructions, for any number of threads.
+/// Shares work among the threads of a runner and returns when it is done. Small work runs on the calling thread. The
+/// bytes equal those of seq with the same instructions, for any number of threads.
 ///
-///   owns     nothing: the runner must outlive it and its copies. One that was made of no runner uses its caller alone
-///   throws   what the runner throws; bodies do not throw
-///   nests    as the runner does: with a thread_pool, who runs inside a run, or while another thread does, works alone
-///   complexity  no allocation of its own
+///   owns        no threads: the runner must outlive the executor and its copies; a default-constructed one uses only
+///               its caller's thread
+///   throws      the exceptions of the runner; bodies do not throw
+///   nests       as the runner does: calls inside a run of a thread_pool, or during another thread's run, use one
+///               thread
+///   complexity  no allocation
 template <parallel_runner R>
 class par_executor : public detail::host_memory {
  public:
@@ -108,7 +111,7 @@ class par_executor : public detail::host_memory {
   explicit par_executor(R& runner, isa level = isa::avx512)
       : runner_(std::addressof(runner)), threads_(detail::threads_of(runner)), most_(level) {}
 
-  /// The instructions that it uses.
+  /// The instruction set in use.
   isa level() const { return std::min(most_, best_isa()); }
 
   template <class F>
@@ -127,7 +130,7 @@ class par_executor : public detail::host_memory {
     (*runner_)(over.count(), detail::block_chunk<Body>{body, over, level()});
   }
 
-  /// The bytes may overlap, as in host_memory; then one thread moves them.
+  /// The bytes may overlap, as in host_memory; one thread then moves them.
   void copy(void* to, void const* from, std::size_t bytes) const {
     auto* const first = static_cast<std::byte*>(to);
     auto const* const source = static_cast<std::byte const*>(from);
@@ -146,7 +149,7 @@ class par_executor : public detail::host_memory {
   void download(void* to, void const* from, std::size_t bytes) const { copy(to, from, bytes); }
 
  private:
-  /// What is less is done sooner than a sleeping thread wakes.
+  /// Smaller work finishes before a sleeping thread wakes.
   static constexpr std::uint64_t shared_elements = std::uint64_t{1} << 16, chunk_elements = std::uint64_t{1} << 14;
   static constexpr std::size_t shared_bytes = std::size_t{1} << 20, chunk_bytes = std::size_t{1} << 18;
 
@@ -157,7 +160,7 @@ class par_executor : public detail::host_memory {
 
 static_assert(executor<par_executor<thread_pool>>);
 
-/// The executor of a runner, which the caller owns: a thread_pool, or whatever runs the engine's own threads. A level
+/// An executor for a runner that the caller owns: a thread_pool, or an adaptor for the engine's own threads. `level`
 /// limits its instructions.
 template <parallel_runner R>
 par_executor<R> par(R& runner) {
@@ -180,7 +183,7 @@ par_executor<R> par(std::reference_wrapper<R> runner, isa level) {
 
 namespace detail {
 
-/// Made when it is first asked for, and never destroyed: the child of a fork may end, but not destroy a pool.
+/// Created on first use and never destroyed, because the child of a fork may exit but must not destroy a pool.
 inline thread_pool& common_pool() {
   static auto* const pool = new thread_pool();
   return *pool;
@@ -190,7 +193,7 @@ inline thread_pool& common_pool() {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// The executor of one pool that the process owns, with a thread for each core.
+/// An executor on one process-wide pool, with one thread per core.
 inline par_executor<thread_pool> par() { return par(detail::common_pool()); }
 
 }  // namespace PITH_ISA_NAMESPACE

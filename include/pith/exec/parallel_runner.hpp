@@ -1,4 +1,4 @@
-// pith/exec/parallel_runner.hpp — who runs chunks of work on several threads: a pool of ours, or the engine's own.
+// pith/exec/parallel_runner.hpp — the runner concept: runs chunks of work on pith's pool or the engine's threads.
 #pragma once
 
 #include <concepts>
@@ -9,7 +9,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Work that comes in numbered chunks; a function is passed by its address.
+/// A function of a chunk's number; a plain function is passed by its address.
 template <class F>
 concept chunk_function = std::is_object_v<F> && std::invocable<F const&, std::uint64_t>;
 
@@ -21,8 +21,8 @@ static_assert(chunk_function<any_chunk>);
 
 }  // namespace detail
 
-/// run(count, f) calls f(i) once for each i < count, on any threads and in any order, and returns when all calls have.
-/// What f throws must reach the caller of run.
+/// run(count, f) calls f(i) once for each i < count, on any threads and in any order, and returns after all calls. An
+/// exception of f must reach the caller of run.
 ///
 ///   auto const run = [](std::uint64_t count, auto const& f) { tbb::parallel_for(std::uint64_t{0}, count, f); };
 template <class R>

@@ -1,4 +1,4 @@
-// pith/exec/seq.hpp — the calling thread: the reference that every other executor agrees with.
+// pith/exec/seq.hpp — the calling thread as an executor: the reference for all others.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -10,8 +10,7 @@
 
 namespace pith::inline v0::inline PITH_ISA_NAMESPACE {
 
-/// Runs everything at once, in order, on the calling thread, with the best instructions that the CPU has or those asked
-/// for.
+/// Runs all work immediately, in order, on the calling thread. It uses the CPU's best instructions, or the given level.
 class seq_executor : public detail::host_memory {
  public:
   static constexpr std::uint32_t items_per_block = 512;
@@ -20,7 +19,7 @@ class seq_executor : public detail::host_memory {
   constexpr seq_executor() = default;
   explicit seq_executor(isa level) : most_(detail::runnable(level)) {}
 
-  /// The instructions that it uses.
+  /// The instruction set in use.
   isa level() const { return std::min(most_, best_isa()); }
 
   template <class F>

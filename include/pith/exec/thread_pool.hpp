@@ -1,4 +1,4 @@
-// pith/exec/thread_pool.hpp — threads that claim chunks of work one by one, beside the caller who brought it.
+// pith/exec/thread_pool.hpp — a thread pool: workers and the caller claim chunks of work one by one.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -18,8 +18,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Whether `word` says something else than `seen` soon. Jobs follow each other within microseconds, and a sleeping
-/// thread costs its waker more than that: so it looks for a while, and lets others have the core meanwhile.
+/// True if `word` soon differs from `seen`. Jobs follow each other within microseconds, and waking a sleeping thread
+/// takes longer. So this polls for a while, and yields the core between polls.
 inline bool changes_soon(std::atomic<std::uint32_t> const& word, std::uint32_t seen) {
   for (int look = 0; look < 100; ++look) {
     if (word.load(std::memory_order_acquire) != seen) return true;
@@ -28,18 +28,19 @@ inline bool changes_soon(std::atomic<std::uint32_t> const& word, std::uint32_t s
   return false;
 }
 
-/// One job after another, whose indices threads claim. A job is done when all its indices are, whoever came to help.
+/// A sequence of jobs whose indices threads claim. A job is done when all its indices are done.
 ///
-/// The ticket is one word: the job's number, and how many of its indices are left to claim. Who looks at a job and then
-/// claims under the same ticket has looked at an open job; who slept through its end, fewer than 2^44 jobs ago, fails.
-/// What was seen is used after the claim only, so that the next job can be written while old onlookers are about.
+/// The ticket is one word: the job's number and the number of unclaimed indices. If a claim succeeds under the ticket
+/// that a thread read before the job's fields, that job was open when it read them. If the job has ended since (fewer
+/// than 2^44 jobs ago), the claim fails. Threads use the fields only after a successful claim, so the next job may
+/// overwrite them while late threads still read.
 class claimed_job {
  public:
   using call_type = void (*)(void const* f, std::uint64_t i);
 
   static constexpr std::uint64_t most = (std::uint64_t{1} << 20) - 1;
 
-  /// The next call of a job, as someone saw it.
+  /// The next call of a job, as one thread read it.
   struct offer {
     std::uint64_t ticket;
     call_type call;
@@ -47,7 +48,7 @@ class claimed_job {
     std::uint64_t i;
   };
 
-  /// Opens a job of `count` indices from `first`, at most `most` of them, when the one before is done.
+  /// Opens a job of `count` <= `most` indices from `first`; the previous job must be done.
   void open(call_type call, void const* f, std::uint64_t first, std::uint64_t count) {
     call_.store(call, std::memory_order_relaxed);
     f_.store(f, std::memory_order_relaxed);
@@ -70,17 +71,17 @@ class claimed_job {
     return left_in(ticket) > 0 && ticket_.compare_exchange_strong(ticket, ticket - 1, std::memory_order_acquire);
   }
 
-  /// Claims and calls until nothing is left to claim.
+  /// Claims and calls indices until all are claimed.
   void help() {
     std::uint32_t finished = 0;
     for (auto seen = look(); left_in(seen.ticket) > 0; seen = look()) {
       if (claim(seen)) finished += 1 + skipped_by(seen);
     }
-    // Sequentially consistent, as notify_one may read whether anybody waits before it.
+    // Sequentially consistent, because notify_one may read whether a thread waits before this store.
     if (finished > 0 && unfinished_.fetch_sub(finished) == finished) unfinished_.notify_one();
   }
 
-  /// Until what others have claimed is done.
+  /// Waits until all claimed indices are done.
   void wait() const {
     while (auto const n = unfinished_.load(std::memory_order_acquire)) {
       if (!changes_soon(unfinished_, n)) unfinished_.wait(n, std::memory_order_acquire);
@@ -89,7 +90,7 @@ class claimed_job {
 
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
-  /// The first error of the jobs that were waited for since the last call, or none.
+  /// The first exception of the jobs since the last call; null if none threw.
   std::exception_ptr take_error() {
     failed_.store(false, std::memory_order_relaxed);
     return std::exchange(error_, nullptr);
@@ -98,7 +99,7 @@ class claimed_job {
  private:
   static std::uint64_t left_in(std::uint64_t ticket) { return ticket & most; }
 
-  /// Makes a call. If it throws, nobody claims what is left: so many are skipped.
+  /// Calls one index. If it throws, closes the job and returns the number of indices skipped.
   std::uint32_t skipped_by(offer const& claimed) {
     try {
       claimed.call(claimed.f, claimed.i);
@@ -120,18 +121,17 @@ class claimed_job {
 
 }  // namespace detail
 
-/// Threads that wait for work, and run(count, f), which shares it with them; a parallel_runner.
+/// Threads that wait for work, and run(count, f), which shares the work with them; a parallel_runner.
 ///
-///   claims   indices one at a time and in order; the caller claims too, and returns when all calls have: it waits for
-///            indices that others have claimed, never for a thread that has claimed none
-///   throws   the first exception of an f, when all claimed calls have returned; the rest may then be skipped
-///   nests    run inside an f, and run while another thread runs, call f on their own thread alone: no deadlock
-///   requires    f to outlive the call only; a pool does not survive fork, and the child must neither use nor destroy
-///               it
-///   complexity  no allocation; at most one wake of a sleeping thread, which wakes others while there is work for them
+///   claims      one index at a time, in order. The caller claims too, and returns after all calls. It waits for
+///               claimed indices, never for a thread without one
+///   throws      the first exception of f, after all claimed calls have returned; the remaining indices may be skipped
+///   nests       without deadlock: run inside an f, or during another thread's run, calls its f on its own thread only
+///   requires    f to outlive the call; a pool does not survive fork: the child must neither use nor destroy it
+///   complexity  no allocation; the caller wakes at most one sleeping thread, which wakes others while work remains
 class thread_pool {
  public:
-  /// `threads` run f at a time, the caller being one of them; 0 means as many as the machine has cores.
+  /// `threads` counts the caller; 0 means one per core.
   explicit thread_pool(unsigned threads = 0) : thread_pool(without_workers()) {
     detail::require(threads <= 4096, "thread_pool: threads must be in [0, 4096], got ", threads);
     if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
@@ -165,7 +165,7 @@ class thread_pool {
 
  private:
   struct without_workers {};
-  explicit thread_pool(without_workers) {}  // so that the destructor runs if a thread cannot be started
+  explicit thread_pool(without_workers) {}  // delegated to, so that the destructor runs if a thread cannot start
 
   void share(detail::claimed_job::call_type call, void const* f, std::uint64_t count) {
     for (std::uint64_t first = 0; first < count && !job_.failed(); first += job_.most) {
@@ -193,7 +193,7 @@ class thread_pool {
     }
   }
 
-  /// Wakes up to `at_most` workers, as far as there is work for more than this thread and those who look for it.
+  /// Wakes up to `at_most` workers, as long as there is work for more than this thread and the polling workers.
   void wake(int at_most) {
     for (; at_most > 0 && job_.left() > 1 + looking_.load(); --at_most) calls_.notify_one();
   }

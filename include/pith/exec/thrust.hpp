@@ -1,7 +1,7 @@
 // pith/exec/thrust.hpp — any Thrust execution policy as an executor.
 #pragma once
 
-// Thrust takes its device to be CUDA, which a host compiler has no headers for.
+// Thrust's default device system is CUDA, whose headers a host compiler does not have.
 #if !defined(__CUDACC__) && !defined(THRUST_DEVICE_SYSTEM)
 #define THRUST_DEVICE_SYSTEM THRUST_DEVICE_SYSTEM_CPP
 #endif
@@ -31,7 +31,7 @@ static_assert(THRUST_VERSION >= 101702, "pith: Thrust must be 1.17.2 or newer, o
 
 namespace pith::inline v0 {
 
-/// What Thrust takes for the first argument of its algorithms.
+/// The types that Thrust accepts as the first argument of its algorithms.
 template <class P>
 concept thrust_policy = std::copyable<P> && std::derived_from<P, thrust::detail::execution_policy_base<P>>;
 
@@ -55,7 +55,7 @@ struct thrust_host_block {
 
 }  // namespace PITH_ISA_NAMESPACE
 
-/// The memory that a policy's algorithms can reach.
+/// The memory that a policy's algorithms access.
 template <class P>
 struct thrust_memory : host_memory {
   static constexpr std::uint32_t items_per_block = 512;
@@ -69,7 +69,7 @@ template <cuda_policy P>
 struct thrust_memory<P> : cuda_executor {
   thrust_memory() = default;
   explicit thrust_memory(P const& policy)
-      : cuda_executor(thrust::cuda_cub::stream(const_cast<P&>(policy))) {}  // which takes no const policy, and reads it
+      : cuda_executor(thrust::cuda_cub::stream(const_cast<P&>(policy))) {}  // stream() takes a non-const policy but only reads it
 };
 #endif
 
@@ -77,12 +77,13 @@ struct thrust_memory<P> : cuda_executor {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// Runs indices and blocks by thrust::for_each, where a thread takes whole blocks; the blocks of a device policy as
-/// on(stream) does, since their memory is too large for each of its threads.
+/// Runs indices and blocks with thrust::for_each, one thread per block. Blocks of a device policy run as on(stream)
+/// runs them, since their memory is too large for single threads.
 ///
-///   owns     a copy of the policy; what that refers to, such as a stream, must outlive it; needs one to run
-///   waits    as the policy does: par_nosync of a stream does not; for the blocks of a device never
-///   requires    for omp::par and tbb::par what Thrust needs for them: -fopenmp, TBB
+///   owns        a copy of the policy; objects that it refers to, such as a stream, must outlive it; a
+///               default-constructed executor cannot run
+///   waits       as the policy does: par_nosync of a stream does not; blocks on a device never wait
+///   requires    for omp::par and tbb::par Thrust's own requirements: -fopenmp, TBB
 template <thrust_policy P>
 class thrust_executor : public detail::thrust_memory<P> {
  public:
@@ -109,7 +110,7 @@ class thrust_executor : public detail::thrust_memory<P> {
   std::optional<P> policy_;
 };
 
-/// The executor of a policy: thrust::seq, thrust::omp::par, thrust::cuda::par_nosync.on(stream) and others.
+/// An executor for a policy: thrust::seq, thrust::omp::par, thrust::cuda::par_nosync.on(stream) and others.
 template <thrust_policy P>
 thrust_executor<P> on(P const& policy) {
   return thrust_executor<P>(policy);
@@ -132,7 +133,7 @@ struct space_of_system<thrust::cuda_cub::tag> {
 
 }  // namespace detail
 
-/// The elements of a Thrust vector, in the space where they lie: a device_vector's is the device in sources of nvcc.
+/// A span of a Thrust vector's elements in their memory space; for a device_vector in nvcc sources this is the device.
 template <class Vector>
   requires requires(Vector& v) { thrust::raw_pointer_cast(v.data()); }
 auto view(Vector& v) {

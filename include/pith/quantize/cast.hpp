@@ -1,4 +1,4 @@
-// pith/quantize/cast.hpp — every value in a narrower element type.
+// pith/quantize/cast.hpp — a cast to a narrower element type.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 /// Rounds every value to `T`, to nearest, ties to even.
 ///
 ///   emits       n values of T; no side information
-///   requires    values in T's normal range for delta to hold: smaller ones lose digits, larger ones become infinite
+///   requires    values in T's normal range for delta to hold; smaller ones lose digits, larger ones become infinite
 ///   properties  contractive with delta = 1 - 2^-22 (half), 1 - 2^-16 (bfloat16), 1 - 2^-48 (float); summable;
 ///               reproducible
 template <real T>

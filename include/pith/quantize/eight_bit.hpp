@@ -1,4 +1,4 @@
-// pith/quantize/eight_bit.hpp — a sign and one of 128 points of a dynamic tree, relative to the largest magnitude.
+// pith/quantize/eight_bit.hpp — sign and one of 128 points of a dynamic tree, relative to the largest magnitude.
 #pragma once
 
 #include <pith/quantize/qsgd.hpp>
@@ -9,7 +9,7 @@
 
 namespace pith::inline v0 {
 
-/// Which point of a table stands for a value between two: the nearest, or the one below.
+/// The table point for a value between two points: the nearest, or the one below.
 enum class snap : std::uint8_t { nearest, floor };
 
 namespace detail {
@@ -18,8 +18,8 @@ struct tree_points {
   float at[128];
 };
 
-/// 0, the middles of parts of six decades, 1: decade d = 1 .. 6 is [10^(d-7), 10^(d-6)], and half of its 2^d points lie
-/// in equal parts of [1, 4.5) 10^(d-7), half in those of the rest.
+/// 0, the midpoints of intervals of six decades, 1. Decade d = 1 .. 6 is [10^(d-7), 10^(d-6)]. Half of its 2^d points
+/// divide [1, 4.5) 10^(d-7) equally, half the rest.
 PITH_HD constexpr tree_points make_tree() {
   constexpr double decades[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
   auto tree = tree_points();
@@ -38,10 +38,10 @@ PITH_HD inline float tree_point(std::uint32_t code) {
   return tree.at[code];
 }
 
-/// The points that a value stands for, looked up by the upper bits of twice the value: `first` of a cell is the point of
-/// its least value, and edge[p] is where, in twice the value, point p + 1 begins. A cell has one edge at most.
+/// The lookup of points by the upper bits of twice the value: `first` of a cell is the point of its least value;
+/// edge[p] is the least value, doubled, of point p + 1. A cell has at most one edge.
 struct tree_cells {
-  static constexpr int shift = 18;                          ///< five bits of the fraction count
+  static constexpr int shift = 18;                          ///< five bits of the fraction are used
   static constexpr std::int32_t least = (127 - 19) << 5;    ///< all below 2^-19 is 0
   static constexpr std::int32_t count = 20 * (1 << 5) + 1;  ///< the last one begins at 2
 
@@ -77,7 +77,7 @@ constexpr bool has_an_edge_a_cell() {
 }
 static_assert(has_an_edge_a_cell<snap::nearest>() && has_an_edge_a_cell<snap::floor>());
 
-/// Of NaN, 0.
+/// The code of value `twice` / 2; 0 for NaN.
 template <snap How>
 PITH_HD inline std::uint32_t tree_code(float twice) {
   static constexpr auto cells = make_cells<How>();
@@ -100,7 +100,7 @@ struct eight_bit_rule {
   }
   PITH_HD double merge(double a, double b) const { return larger{}(a, b); }
 
-  /// Of double 29 bits, so that its product with a point, which has 24, is exact in double.
+  /// A scale of double keeps 29 bits, so that its product with a point of 24 bits is exact in double.
   template <class A>
   PITH_HD A finish(double largest, std::uint64_t, A) const {
     constexpr int digits = sizeof(A) == 8 ? 29 : 24;
@@ -113,7 +113,7 @@ struct eight_bit_rule {
     auto const point = how == snap::floor ? tree_code<snap::floor>(twice) : tree_code<snap::nearest>(twice);
     return static_cast<std::uint32_t>(sign_bit(x)) << 7 | point;
   }
-  /// The product is exact in double and rounded once, so that nothing is left for a fused multiply-add.
+  /// The product is exact in double and rounded once, so a fused multiply-add changes nothing.
   template <class A>
   PITH_HD A value(std::uint32_t symbol, A scale) const {
     auto const size = static_cast<A>(static_cast<double>(tree_point(symbol & 127)) * static_cast<double>(scale));
@@ -123,19 +123,19 @@ struct eight_bit_rule {
 
 }  // namespace detail
 
-/// Divides a bucket by its largest magnitude and sends of each element the sign and the nearest of 128 points, which lie
-/// the closer the nearer they are to 0: 0, 126 in six decades, and 1, so that the largest is exact.
+/// Divides a bucket by its largest magnitude and sends each element's sign and the nearest of 128 points: 0, 126 in six
+/// decades, and 1. Points are denser near 0, and the largest element is exact.
 ///
-///   emits       n symbols of 8 bits, the sign in the uppermost; side information: the largest magnitude of each bucket (of
-///               double rounded up to 29 bits)
+///   emits       n symbols of 8 bits, the sign in the highest; side information: the largest magnitude of each bucket
+///               (for double rounded up to 29 bits)
 ///   requires    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
-///   complexity  a division an element and two looks into tables
+///   complexity  one division and two table lookups per element
 ///   on NaN      a bucket that holds NaN or infinity decodes to NaN
-///   properties  contractive: with c = bucket - 1, 1 - delta is the largest c e^2 / (1 + c y^2) where points change, y
-///               being where and e how far off (0.0015 for 128 elements, 0.016 for a million); use it with error
-///               feedback
+///   properties  contractive: with c = bucket - 1, 1 - delta is the largest c e^2 / (1 + c y^2) over the values y
+///               between two points, where e is the rounding error (0.0015 for 128 elements, 0.016 for a million); use
+///               it with error feedback
 ///   reference   Dettmers, 8-Bit Approximations for Parallelism in Deep Learning, ICLR 2016; `snap::floor` takes the
-///               point below, as GRACE does, which has neither 0 nor 1 among its points and loses what is above 0.9957
+///               point below, as GRACE does, whose points exclude 0 and 1, so that it loses values above 0.9957
 class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {
  public:
   explicit constexpr eight_bit(std::uint64_t bucket = 0, snap how = snap::nearest)

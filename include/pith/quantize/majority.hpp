@@ -1,4 +1,4 @@
-// pith/quantize/majority.hpp — votes of many ranks, counted 64 elements at once.
+// pith/quantize/majority.hpp — majority votes of many ranks, counted 64 elements at once.
 #pragma once
 
 #include <pith/core/detail/pack.hpp>
@@ -10,12 +10,12 @@
 
 namespace pith::inline v0 {
 
-/// What as many ranks for as against come to.
+/// The result of an equal vote.
 enum class ties : std::uint8_t { positive, zero };
 
 namespace detail {
 
-/// How often each of 64 bits was set: bit i of planes[k] is bit k of the count of bit i.
+/// Counts of 64 bits in bit planes: bit i of planes[k] is bit k of the count of bit i.
 class bit_counts {
  public:
   /// For counts of up to `most` < 2^17.
@@ -33,7 +33,7 @@ class bit_counts {
   struct comparison {
     std::uint64_t greater, equal;
   };
-  /// Which counts exceed `count`, and which are it.
+  /// The counts greater than `count`, and those equal to it.
   PITH_HD comparison against(std::uint32_t count) const {
     auto found = comparison{0, ~std::uint64_t{0}};
     for (int k = used_ - 1; k >= 0; --k) {
@@ -49,7 +49,7 @@ class bit_counts {
   int used_;
 };
 
-/// x = +1 where fewer than half of the ranks have a 1, -1 where more, and by the rule for ties between.
+/// x = +1 where fewer than half of the ranks have a 1, -1 where more do; `even` decides a tie.
 template <class In, std::uint32_t Span>
 struct count_votes {
   static constexpr std::uint32_t word = 64;
@@ -88,7 +88,7 @@ struct count_votes {
   }
 
  private:
-  /// The votes against elements first .. first + 63, as far as there are so many.
+  /// The votes against elements first .. first + 63, or up to the tensor's end.
   PITH_HD bit_counts poll(std::uint64_t first) const {
     auto counts = bit_counts(ranks);
     auto const size = n - first < word ? (n - first + 7) / 8 : word / 8;

@@ -9,7 +9,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A symbol is a sign, its highest bit, and a code: 0 for zero, else 2^(code - bias). Zero with a sign says NaN.
+/// A symbol is a sign, the highest bit, and a code: 0 for zero, else 2^(code - bias). Negative zero stands for NaN.
 template <int Bits>
 struct natural_rule {
   static constexpr int bits = Bits;
@@ -17,16 +17,16 @@ struct natural_rule {
   static constexpr bool is_reproducible = true;
 
   static constexpr std::uint32_t sign = 1u << (Bits - 1);
-  static constexpr std::uint32_t most = Bits == 8 ? 127 : 254;  ///< 2^128 is no float
+  static constexpr std::uint32_t most = Bits == 8 ? 127 : 254;  ///< 2^128 is not a float
   static constexpr int bias = Bits == 8 ? 109 : 127;
 
-  /// The bits of a number's fraction, and what its exponent field exceeds the code by.
+  /// The width of the fraction field, and the difference between exponent field and code.
   template <class A>
   static constexpr int fraction = sizeof(A) == 8 ? 52 : 23;
   template <class A>
   static constexpr std::uint32_t offset = (sizeof(A) == 8 ? 1023 : 127) - bias;
 
-  /// The fraction carries into the exponent where it exceeds the random bits, which lie at its top.
+  /// The fraction carries into the exponent if it exceeds the random bits, which are aligned to its top.
   template <class A>
   PITH_HD std::uint32_t code(A x, unscaled<A>, std::uint16_t random) const {
     using word = bits_of<A>;
@@ -53,18 +53,18 @@ struct natural_rule {
 
 }  // namespace detail
 
-/// Rounds each element to a power of two, up or down at random so that its mean is the element: a sign and an exponent.
+/// Rounds each element to a power of two, up or down at random so that the mean is the element.
 ///
-///   emits       n symbols of Bits bits; no side information
+///   emits       n symbols of Bits bits, sign and exponent; no side information
 ///   requires    Bits of 8 or 9; magnitudes from 2^-108 to 2^18 (8), from 2^-126 to 2^127 (9): larger ones become the
 ///               largest power, smaller ones zero or the smallest
-///   complexity  one read of x, 16 random bits an element
-///   on NaN      NaN or infinity decodes to NaN, and the elements beside it as they would without; half values above
-///               2^15 may be rounded up to infinity
+///   complexity  one read of x, 16 random bits per element
+///   on NaN      NaN or infinity decodes to NaN and does not affect its neighbours; half values above 2^15 may be
+///               rounded up to infinity
 ///   properties  unbiased up to 2^-16 of an element, omega = 1/8 + 2^-16, both within the range; powers of two are
 ///               exact
-///   reference   Horvath, Ho, Horvath, Sahu, Canini and Richtarik, Natural Compression, 2019; its 9 bits are all
-///               exponents, the 8 are those of GRACE, ICDCS 2021
+///   reference   Horvath, Ho, Horvath, Sahu, Canini and Richtarik, Natural Compression, 2019, with 9 bits and all
+///               exponents; the 8 bits are as in GRACE, ICDCS 2021
 template <int Bits = 8>
 class natural : public scalar_quantizer<detail::natural_rule<Bits>> {
   static_assert(Bits == 8 || Bits == 9, "pith: natural<Bits> needs Bits of 8 (2^-108 to 2^18) or 9 (all exponents)");

@@ -1,4 +1,4 @@
-// pith/quantize/one_bit.hpp — one bit an element and two means: of the negative elements and of the others.
+// pith/quantize/one_bit.hpp — one bit per element and two means: of negative and of other elements.
 #pragma once
 
 #include <pith/quantize/detail/one_bit_matrix.hpp>
@@ -9,19 +9,19 @@
 
 namespace pith::inline v0 {
 
-/// What shares two means: the whole tensor, a row or a column of the matrix.
+/// The elements that share two means: the whole tensor, or a row or a column of the matrix.
 enum class axis : std::uint8_t { tensor, row, column };
 
-/// Sends which elements are negative, and the mean of those and of the others, of each row or each column.
+/// Sends whether each element is negative, and per row or column the mean of the negative and of the other elements.
 ///
-///   emits       n symbols of 1 bit; side information: two means a row or a column, of the others first
+///   emits       n symbols of 1 bit; side information: two means per row or column, the negatives' second
 ///   requires    a matrix shape: rows divide n (std::invalid_argument)
-///   complexity  two reads of x; scratch for two sums and a count (24 bytes) a tile of a row, or a column of 256 rows,
-///               and a word a row
+///   complexity  two reads of x; scratch for two sums and a count (24 bytes) per tile of a row, or per column of 256
+///               rows, and one word per row
 ///   on NaN      a row or column that holds NaN or infinity decodes to NaN
 ///   properties  a projection on the indicators of both sides, contractive with delta = 1 / columns, or 1 / rows; use
 ///               it with error feedback
-///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit Stochastic Gradient Descent, Interspeech 2014: a mean a column
+///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit Stochastic Gradient Descent, Interspeech 2014: means per column
 template <axis Of = axis::tensor>
 class one_bit : public pipeable {
  public:
@@ -92,14 +92,14 @@ class one_bit : public pipeable {
   }
 };
 
-/// Sends which elements are negative, and the mean of those and of the others, of the whole tensor or of each bucket.
+/// Sends whether each element is negative, and per bucket the mean of the negative and of the other elements.
 ///
-///   emits       n symbols of 1 bit; side information: two means per bucket, of the others first
+///   emits       n symbols of 1 bit; side information: two means per bucket, the negatives' second
 ///   requires    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
 ///   on NaN      a bucket that holds NaN or infinity, or (double only) whose sum overflows, decodes to NaN
 ///   properties  a projection on the indicators of both sides, contractive with delta = 1 / bucket; use it with error
 ///               feedback. Zero counts as positive
-///   reference   Seide et al. 2014, above; the whole tensor as in GRACE, ICDCS 2021
+///   reference   Seide et al. 2014, above; one bucket for the whole tensor as in GRACE, ICDCS 2021
 template <>
 class one_bit<axis::tensor> : public scalar_quantizer<detail::one_bit_rule> {
  public:

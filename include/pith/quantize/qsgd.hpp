@@ -9,12 +9,12 @@
 
 namespace pith::inline v0 {
 
-/// What a QSGD bucket's levels divide.
+/// The norm that the levels of a QSGD bucket divide.
 enum class norm : std::uint8_t { l2, max };
 
 namespace detail {
 
-/// The least value >= v of so many significant bits; what is not finite stays so.
+/// The least value >= v of `Digits` significant bits; NaN and infinity stay.
 template <int Digits, class A>
 PITH_HD inline A round_up(double v) {
   using word = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
@@ -27,7 +27,7 @@ PITH_HD inline A round_up(double v) {
   return bits_as<A>(static_cast<word>((bits + mask) & ~mask));
 }
 
-/// What is merged over a bucket for its norm.
+/// The statistic of a bucket's norm: sum of squares or largest magnitude.
 template <norm Of>
 struct norm_terms {
   template <class A>
@@ -38,13 +38,14 @@ struct norm_terms {
   PITH_HD double merge(double a, double b) const { return Of == norm::l2 ? a + b : larger{}(a, b); }
 };
 
-/// A level is a unit wide: unit = norm / levels, and a symbol counts units, in two's complement.
+/// unit = norm / levels; a symbol is a number of units in two's complement.
 template <int Bits>
 struct qsgd_rule {
   static constexpr int bits = Bits;
   static constexpr bool draws = true;
   static constexpr bool is_reproducible = true;
-  /// Of a unit: a symbol's Bits - 1 and these fit in a float, so that a fused multiply-add cannot change a residual.
+  /// The digits of a unit. With a symbol's Bits - 1 they fit in a float, so a fused multiply-add cannot change a
+  /// residual.
   static constexpr int digits = Bits < 10 ? 16 : 15;
 
   std::int32_t levels;
@@ -98,17 +99,17 @@ struct qsgd_rule {
 
 }  // namespace detail
 
-/// Rounds each element to a multiple of norm / levels, up or down at random so that its mean is the element.
+/// Rounds each element to a multiple of norm / levels, up or down at random so that the mean is the element.
 ///
 ///   emits       n symbols of Bits bits, two's complement; side information: norm / levels per bucket, rounded up to 16
 ///               digits (15 for Bits = 10)
 ///   requires    1 <= levels <= 2^(Bits-1) - 1 (the default), a bucket of 0 or a multiple of 8 (128)
-///   complexity  16 random bits an element
+///   complexity  16 random bits per element
 ///   on NaN      a bucket that holds NaN or infinity, or whose norm overflows, decodes to NaN; half values within a
 ///               level of 65504 may be rounded up to infinity
 ///   properties  unbiased up to 2^-16 of a level, omega = min(b / (4 s^2), sqrt(b) / s) for b elements per bucket and s
-///               levels; reproducible; in double, squares are inexact, so only where sums are not contracted
-///   reference   Alistarh, Grubic, Li, Tomioka and Vojnovic, QSGD, NeurIPS 2017; no entropy coding here
+///               levels; reproducible; in double only if sums are compiled without contraction, as squares are inexact
+///   reference   Alistarh, Grubic, Li, Tomioka and Vojnovic, QSGD, NeurIPS 2017; without its entropy coding
 template <int Bits>
 class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
   static_assert(2 <= Bits && Bits <= 10, "pith: qsgd<Bits> needs 2 <= Bits <= 10: a sign and at least one level");

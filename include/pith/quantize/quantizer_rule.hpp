@@ -1,4 +1,4 @@
-// pith/quantize/quantizer_rule.hpp — what the mathematics of a scalar quantizer is.
+// pith/quantize/quantizer_rule.hpp — the concept of a scalar quantizer's rule.
 #pragma once
 
 #include <pith/config.hpp>
@@ -11,13 +11,13 @@
 
 namespace pith::inline v0 {
 
-/// What stands for the scale of a rule that has none.
+/// The empty scale of a rule without scales.
 template <class A>
 struct unscaled {};
 
 namespace detail {
 
-/// The rule has a scale a bucket.
+/// The rule has one scale per bucket.
 template <class R, class A>
 concept measures = requires(R const& r) {
   r.finish(r.measure(A{}), std::uint64_t{}, A{});
@@ -37,23 +37,24 @@ struct rule_types<R, A> {
 
 }  // namespace detail
 
-/// The mathematics of a scalar quantizer, all PITH_HD: a statistic per bucket, a scale from it, a symbol per element.
+/// The mathematics of a scalar quantizer, all PITH_HD: a statistic per bucket, its scale, and a symbol per element.
 ///
 ///     statistic measure(A x)                            what x adds to its bucket's statistic: a double or a few
 ///     statistic merge(statistic, statistic)             joins two; of magnitudes: larger_or_nan
-///     scale     finish(statistic, uint64 count, A{})    the scale, a number or a few of A; NaN if it is not finite
+///     scale     finish(statistic, uint64 count, A{})    the scale, one or a few values of A; NaN instead of infinity
 ///     uint32    code(A x, scale, uint16 random)         the symbol, below 2^bits
-///     A         value(uint32 symbol, scale)             what it stands for; NaN for a NaN scale
+///     A         value(uint32 symbol, scale)             the decoded value; NaN for a NaN scale
 ///
-/// It may leave out:
+/// Optional:
 ///
-///     refined   refine(scale)                           what `code` takes in place of the scale, such as its inverse
+///     refined   refine(scale)                           passed to `code` instead of the scale, e.g. its inverse
 ///     bool      is_scale_free                           `code` needs no scale: symbols are written while measuring
-///     double statistic::*members[]                      all that the statistic has, each of which is merged by itself:
-///                                                       then vector instructions can measure a large bucket
-///     bool      is_sign                                 `code` is x < 0, a bit: symbols are packed without being written
-///     measure, merge and finish                         all three: it has no scale, and there is no side information;
-///                                                       `code` and `value` take an unscaled<A>
+///     double statistic::*members[]                      all members of the statistic if each is merged by itself;
+///                                                       then vector instructions measure a large bucket
+///     bool      is_sign                                 `code` is x < 0, one bit: symbols are packed directly
+///
+/// A rule may omit measure, merge and finish together. It then has no scale and no side information, and `code` and
+/// `value` receive an unscaled<A>.
 template <class R, class A>
 using statistic_of = typename detail::rule_types<R, A>::statistic;
 template <class R, class A>
@@ -70,7 +71,7 @@ PITH_HD auto refine(R const& rule, Scale scale) {
   }
 }
 
-/// scales[j]; of a rule without scales no memory is read.
+/// scales[j]; reads no memory for a rule without scales.
 template <class Scale>
 PITH_HD Scale scale_at([[maybe_unused]] Scale const* scales, [[maybe_unused]] std::uint64_t j) {
   if constexpr (std::is_empty_v<Scale>) {
@@ -85,7 +86,7 @@ concept scale_free = measures<R, float> && requires {
   requires R::is_scale_free;
 };
 
-/// How many members the statistic has, if the rule lists them; else 0.
+/// The number of members of the statistic if the rule lists them, else 0.
 template <class R>
 inline constexpr std::size_t member_count = 0;
 template <class R>
@@ -97,7 +98,7 @@ concept sign_only = requires {
   requires R::is_sign;
 };
 
-/// It merges what it measures.
+/// A rule that measures also has merge.
 template <class R, class A>
 concept merges = !measures<R, A> || requires(R const& r, statistic_of<R, A> statistic) {
   { r.merge(statistic, statistic) } -> std::same_as<statistic_of<R, A>>;

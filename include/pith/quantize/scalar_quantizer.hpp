@@ -1,4 +1,4 @@
-// pith/quantize/scalar_quantizer.hpp — the engine of quantizers: a symbol per element, a scale per bucket.
+// pith/quantize/scalar_quantizer.hpp — the engine of quantizers: one symbol per element, one scale per bucket.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -14,16 +14,16 @@
 
 namespace pith::inline v0 {
 
-/// A stage from a rule. `Rule` is the mathematics; buckets, packing, randomness, sums over ranks, error feedback in the
-/// same pass, and both directions come from here.
+/// A stage from a rule. `Rule` is the mathematics; the engine adds buckets, packing, random bits, sums over ranks,
+/// error feedback in the same pass, and both directions.
 ///
-///   emits       n symbols of Rule::bits bits; side information: one scale (of float, double for double) per bucket, none
-///               for a rule without scales
+///   emits       n symbols of Rule::bits bits; side information: one scale (of float, double for double) per bucket, or
+///               none for a rule without scales
 ///   requires    a bucket of 0 (the whole tensor) or a multiple of 8 elements (std::invalid_argument)
-///   state       nothing
-///   properties  reproducible if the rule says so: no product and sum that a fused multiply-add could round otherwise
-///   complexity  one read of x, two where a bucket is larger than a block of the executor; scratch for those: a
-///               statistic for each tile of 16,384 elements, a word for each bucket
+///   state       none
+///   properties  reproducible if the rule is: no sum of products that a fused multiply-add would round differently
+///   complexity  one read of x, two if a bucket is larger than a block of the executor, with scratch for one statistic
+///               per tile of 16,384 elements and one word per bucket
 ///   on NaN      a bucket that holds NaN or infinity decodes to NaN; without scales the rule decides
 template <class Rule>
 class scalar_quantizer : public pipeable {
@@ -44,13 +44,13 @@ class scalar_quantizer : public pipeable {
     detail::require(bucket % detail::group == 0, codec, ": bucket must be 0 (whole tensor) or a multiple of 8, got ",
                     bucket);
   }
-  /// Of a rule without scales there are no buckets.
+  /// A rule without scales has no buckets.
   explicit constexpr scalar_quantizer(Rule rule) requires(!detail::measures<Rule, float>) : rule_(rule), bucket_(0) {}
 
   constexpr Rule const& rule() const { return rule_; }
   constexpr std::uint64_t bucket() const { return bucket_; }
 
-  /// The elements that share a scale in a tensor of n.
+  /// The number of elements that share a scale in a tensor of n.
   constexpr std::uint64_t bucket_of(std::uint64_t n) const { return detail::bucket_in(n, bucket_); }
 
   template <real In>
@@ -73,7 +73,7 @@ class scalar_quantizer : public pipeable {
   constexpr bool holds_tiles(std::uint64_t n, std::uint32_t span, std::uint32_t tile) const {
     return blocks(n, span).hold(tile);
   }
-  /// Encodes what a source yields, and tells it what was sent if it keeps that.
+  /// Encodes from a source, and passes it the decoded values if it has residual write-back.
   template <real In, executor E, class Source>
   void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, output<In>> y,
                    [[maybe_unused]] workspace_on<E>& ws) const {
@@ -115,7 +115,7 @@ class scalar_quantizer : public pipeable {
     decode_parts<In>(exec, dims, {in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks}, to);
   }
 
-  /// Decodes what all ranks sent, adds it up in rank order times `factor`, and encodes that, without a tensor between.
+  /// Encodes `factor` times the sum of all ranks' decoded values, added in rank order, without a tensor in between.
   template <real In, executor E>
   void reduce_step(E const& exec, call const& id, shape const& dims, parts_on<E, output<In>> in, accum<In> factor,
                    encoded_on<E, output<In>> y, workspace_on<E>& ws) const {
@@ -124,7 +124,7 @@ class scalar_quantizer : public pipeable {
     encode_from<In>(exec, id, dims, detail::sum_source<Rule, accum<In>>{parts, factor}, y, ws);
   }
 
-  /// A payload of x[a g, b g) is a slice of the whole one's values and scales, for this g; 0 if there is none.
+  /// For this g, a payload of x[a g, b g) is a slice of the whole payload's values and scales; 0 if no g exists.
   constexpr std::uint64_t granule() const { return has_scale<float> ? bucket_ : detail::group; }
 
   /// The engine of encode_batch and decode_batch.

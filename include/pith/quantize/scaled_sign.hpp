@@ -1,4 +1,4 @@
-// pith/quantize/scaled_sign.hpp — one bit an element and the mean magnitude of its bucket.
+// pith/quantize/scaled_sign.hpp — one bit per element and the mean magnitude of its bucket.
 #pragma once
 
 #include <pith/quantize/scalar_quantizer.hpp>
@@ -37,13 +37,13 @@ struct scaled_sign_rule {
 
 }  // namespace detail
 
-/// Sends the sign of each element and the mean magnitude of its bucket; zero counts as positive.
+/// Sends the sign of each element and the mean magnitude of its bucket. Zero counts as positive.
 ///
 ///   emits       n symbols of 1 bit; side information: one scale per bucket
 ///   requires    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
 ///   on NaN      a bucket that holds NaN or infinity, or (double only) whose sum of magnitudes overflows, decodes to
 ///               NaN
-///   properties  a projection on the signs of x, contractive with delta = 1 / bucket (in fact |x|_1^2 / (n |x|^2)); use
+///   properties  a projection on the signs of x, contractive with delta = 1 / bucket (exactly |x|_1^2 / (n |x|^2)); use
 ///               it with error feedback
 ///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019
 class scaled_sign : public scalar_quantizer<detail::scaled_sign_rule> {

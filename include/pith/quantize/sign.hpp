@@ -1,4 +1,4 @@
-// pith/quantize/sign.hpp — one bit an element, and what most ranks say.
+// pith/quantize/sign.hpp — one bit per element, and the majority of the ranks.
 #pragma once
 
 #include <pith/quantize/majority.hpp>
@@ -24,21 +24,20 @@ struct sign_rule {
   PITH_HD A value(std::uint32_t symbol, unscaled<A>) const {
     return 1 - 2 * static_cast<A>(symbol);
   }
-  /// Of a sum in flight.
+  /// The integer to sum in flight.
   PITH_HD std::int32_t level(std::uint32_t symbol) const { return symbol == 0 ? 1 : -1; }
 };
 
 }  // namespace detail
 
-/// Sends the sign of each element, which decodes to +1 or -1; in an exchange all receive what most ranks say.
+/// Sends the sign of each element, which decodes to +1 or -1. An exchange returns the majority of the ranks.
 ///
 ///   emits       n symbols of 1 bit; no side information
-///   requires    a learning rate that suits steps of 1: no scale is sent
-///   complexity  one read of x; the vote counts 64 elements at once, bit by bit of the count
-///   on NaN      zero counts as positive, and so does NaN, which a sign cannot tell: look for it before
-///   properties  no estimate of x: feedback on it needs `unverified`. The majority stands in the place of the mean;
-///               with ties::zero, ranks that are even gives 0. Behind another stage votes are averaged, as any values
-///               are
+///   requires    a learning rate for steps of 1, because no scale is sent
+///   complexity  one read of x; the vote counts 64 elements at once in bit planes
+///   on NaN      zero and NaN count as positive; a sign cannot represent NaN, so check gradients before
+///   properties  no estimate of x, so feedback on it needs `unverified`. The majority replaces the mean; with
+///               ties::zero an equal vote gives 0. After another stage votes are averaged like any values
 ///   reference   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018; with majority vote, ICLR 2019
 class sign : public scalar_quantizer<detail::sign_rule> {
  public:
@@ -49,7 +48,7 @@ class sign : public scalar_quantizer<detail::sign_rule> {
   std::string name() const { return even_ == ties::positive ? "sign" : "sign(zero)"; }
   constexpr ties even() const { return even_; }
 
-  /// x = what most ranks say: of a sum's sign a factor changes nothing.
+  /// x = the majority of the ranks; a factor does not change the sign of a sum.
   template <real In, executor E>
   void decode_sum(E const& exec, call const&, shape const& dims, parts_on<E, packed<1>> in, accum<In>,
                   values_on<E, In> x, workspace_on<E>&) const {

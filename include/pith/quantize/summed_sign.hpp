@@ -1,4 +1,4 @@
-// pith/quantize/summed_sign.hpp — signs that are added up in flight: what most ranks say, by a sum.
+// pith/quantize/summed_sign.hpp — signs that are summed in flight: the majority by a sum.
 #pragma once
 
 #include <pith/quantize/detail/summed_levels.hpp>
@@ -10,7 +10,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// x = what a sum of votes comes to.
+/// x = the majority, from the sum of votes.
 template <class In, class Level>
 struct judge_votes {
   Level const* sums;
@@ -24,14 +24,14 @@ struct judge_votes {
 
 }  // namespace detail
 
-/// sign for communicators that add faster than they gather: an exchange is one sum of votes, a byte an element for up
-/// to 127 ranks, four bytes for more.
+/// sign for communicators whose all-reduce is faster than their all-gather. An exchange is one sum of votes, one byte
+/// per element for up to 127 ranks, four bytes for more.
 ///
-///   emits       what sign emits
-///   complexity  one read of x, and one of the sum; no scratch. sign gathers n / 8 bytes of each rank: less below 8
-///               ranks
-///   properties  what sign is, with the same result in an exchange. Behind summable stages votes are summed too, and
-///               those decode the majority
+///   emits       as sign
+///   complexity  one read of x and one of the sum; no scratch. sign gathers n / 8 bytes per rank, which is less for
+///               fewer than 8 ranks
+///   properties  as sign, with the same result in an exchange. After summable stages votes are summed too, and those
+///               stages decode the majority
 ///   reference   Bernstein, Zhao, Azizzadenesheli and Anandkumar, signSGD with Majority Vote, ICLR 2019
 class summed_sign : public sign {
  public:

@@ -1,4 +1,4 @@
-// pith/quantize/summed_terngrad.hpp — TernGrad with a scale that all ranks share, added up in flight.
+// pith/quantize/summed_terngrad.hpp — TernGrad with a scale that all ranks share, summed in flight.
 #pragma once
 
 #include <pith/core/buffer.hpp>
@@ -21,7 +21,7 @@ struct measured {
   PITH_HD auto operator()(std::uint64_t i) const { return rule.measure(element_cast<accum<In>>(x[i])); }
 };
 
-/// A scale that is NaN travels as infinity, which every maximum takes for the largest.
+/// A NaN scale is sent as infinity, so that every maximum keeps it.
 template <class Rule, class A>
 struct offer_scale {
   Rule rule;
@@ -40,7 +40,7 @@ struct take_scale {
   PITH_HD void operator()(std::uint64_t) const { *to = finite_or_nan(*most); }
 };
 
-/// x = a sum of levels times the scale, and then a share of it.
+/// x = share times scale times a sum of levels.
 template <class In, class Level>
 struct scale_levels {
   using A = accum<In>;
@@ -55,17 +55,17 @@ struct scale_levels {
 
 }  // namespace detail
 
-/// terngrad for communicators that add: the largest scale of all ranks, then a sum of -1, 0 and 1, a byte an element for
-/// up to 127 ranks, four bytes for more.
+/// terngrad for communicators with a fast all-reduce: the maximum of the ranks' scales, then a sum of -1, 0 and 1, one
+/// byte per element for up to 127 ranks, four bytes for more.
 ///
-///   emits       as a codec by itself what terngrad emits
-///   requires    sigma >= 0, 0 cutting nothing (2.5): each rank's scale before the maximum
-///   state       the scale, equal on all ranks
+///   emits       outside an exchange as terngrad
+///   requires    sigma >= 0 (2.5; 0 does not clip), applied to each rank's scale before the maximum
+///   state       replicated: the scale
 ///   complexity  two rounds, a maximum of one number and a sum; reads x twice; scratch for the moments (24 bytes) of
 ///               each tile of 16,384 elements
 ///   on NaN      a NaN or an infinity anywhere makes the mean NaN on all ranks
-///   properties  summed behind summable stages too, as in pca(basis) | summed_terngrad(), which encode in both rounds;
-///               unbiased for what was cut; no promise for a rank's own x, since another rank's scale may be the larger
+///   properties  also summed after summable stages, as in pca(basis) | summed_terngrad(), which encode in both rounds;
+///               unbiased for the clipped gradient; no bound for a rank's own x, as another rank may set the scale
 ///   reference   Wen et al., TernGrad, NeurIPS 2017, section 4: scaler sharing
 class summed_terngrad : public pipeable {
  public:

@@ -1,4 +1,4 @@
-// pith/quantize/terngrad.hpp — minus one, zero or one times a scale, at random.
+// pith/quantize/terngrad.hpp — stochastic rounding to minus one, zero or one times a scale.
 #pragma once
 
 #include <pith/quantize/qsgd.hpp>
@@ -9,15 +9,15 @@
 
 namespace pith::inline v0 {
 
-/// What becomes of elements beyond a few standard deviations before they are rounded.
+/// Whether elements beyond a few standard deviations are clipped before rounding.
 enum class outliers : std::uint8_t { cut, kept };
 
 namespace detail {
 
-/// v without its lower bits: its square is exact, so that a fused multiply-add cannot change what it is added to.
+/// v without its lower bits: its square is exact, so that a fused multiply-add cannot change a sum with it.
 PITH_HD inline double short_of(double v) { return bits_as<double>(bits_as<std::uint64_t>(v) >> 29 << 29); }
 
-/// QSGD of one level, the scale: the largest magnitude, or sigma standard deviations where that is less.
+/// QSGD of one level, the scale: the largest magnitude, or sigma standard deviations if smaller.
 struct terngrad_rule {
   static constexpr int bits = 2;
   static constexpr bool draws = true;
@@ -39,7 +39,7 @@ struct terngrad_rule {
     return {larger{}(a.largest, b.largest), a.sum + b.sum, a.squares + b.squares};
   }
 
-  /// Where the mean is beyond the bound, as in a tensor of equal elements, nothing is an outlier.
+  /// If the mean is beyond the bound, as in a tensor of equal elements, no element is an outlier.
   template <class A>
   PITH_HD A finish(moments of, std::uint64_t n, A) const {
     auto const count = static_cast<double>(n), mean = short_of(of.sum / count);
@@ -49,7 +49,7 @@ struct terngrad_rule {
     return finite_or_nan(static_cast<A>(cuts ? bound : of.largest));
   }
 
-  /// Enlarged by more than it and the product are rounded: the scale itself is always sent as one.
+  /// Enlarged by more than the rounding errors of the inverse and the product: the scale itself always becomes 1.
   template <class A>
   PITH_HD auto refine(A scale) const {
     auto inverse = qsgd().refine(scale);
@@ -64,7 +64,7 @@ struct terngrad_rule {
   PITH_HD A value(std::uint32_t symbol, A scale) const {
     return qsgd().value(symbol, scale);
   }
-  /// Of a sum in flight.
+  /// The integer to sum in flight.
   PITH_HD std::int32_t level(std::uint32_t symbol) const { return static_cast<std::int32_t>(symbol << 30) >> 30; }
 
  private:
@@ -73,18 +73,18 @@ struct terngrad_rule {
 
 }  // namespace detail
 
-/// Rounds each element to -s, 0 or s at random, so that its mean is the element. s is the bucket's largest magnitude;
-/// where outliers are cut it is sigma standard deviations if that is less, and larger elements are sent as s.
+/// Rounds each element to -s, 0 or s at random so that the mean is the element. s is the bucket's largest magnitude.
+/// With clipping, s is at most sigma standard deviations, and larger elements become s.
 ///
 ///   emits       n symbols of 2 bits, two's complement; side information: s per bucket. trits(s) packs five into a byte
-///   requires    sigma >= 0, 0 cutting nothing (2.5); a bucket of 0 (the whole tensor, the default) or a multiple of 8
-///   complexity  16 random bits an element
+///   requires    sigma >= 0 (2.5; 0 does not clip); a bucket of 0 (the whole tensor, the default) or a multiple of 8
+///   complexity  16 random bits per element
 ///   on NaN      a bucket that holds NaN or infinity decodes to NaN
 ///   properties  terngrad<outliers::kept>: unbiased up to 2^-16 of s, omega = (sqrt(b) - 1) / 2 + 2^-16 for b elements
-///               a bucket; damped(s) for feedback. Else unbiased for what was cut, and no promise for x. reproducible;
-///               in double, squares are inexact, so only where sums are not contracted
-///   reference   Wen, Xu, Yan, Wu, Wang, Chen and Li, TernGrad, NeurIPS 2017; nothing is cut off where the mean is
-///               beyond the bound: equal elements are exact
+///               per bucket; damped(s) for feedback. Else unbiased for the clipped gradient, without a bound for x.
+///               reproducible; in double only if sums are compiled without contraction, as squares are inexact
+///   reference   Wen, Xu, Yan, Wu, Wang, Chen and Li, TernGrad, NeurIPS 2017; here nothing is clipped if the mean is
+///               beyond the bound, so that equal elements are exact
 template <outliers Which = outliers::cut>
 class terngrad : public scalar_quantizer<detail::terngrad_rule> {
  public:

@@ -14,6 +14,7 @@
 #include <pith/exchange/exchange_options.hpp>
 #include <pith/exchange/exchange_report.hpp>
 #include <pith/exchange/messages.hpp>
+#include <pith/exchange/traffic.hpp>
 
 #include <algorithm>
 #include <array>
@@ -95,6 +96,12 @@ class exchange_pipeline {
     std::size_t bytes = 0;
     for (auto const& b : buckets_) bytes += b.plan().sent_bytes(how, among);
     return bytes;
+  }
+  /// All bytes that a rank hands over in a step.
+  pith::traffic traffic(std::optional<subgroup> among = {}) const {
+    auto const of = [&](transport how) { return sent_bytes(how, among); };
+    return {of(transport::all_gather), of(transport::sum) + of(transport::max), of(transport::all_to_all),
+            of(transport::swap) + of(transport::shift)};
   }
   /// The bytes of each tensor that a rank's interface sent in the last step, padding included. Where gathered payloads
   /// are cut down together, each has the share of its capacity.

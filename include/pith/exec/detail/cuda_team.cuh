@@ -10,7 +10,7 @@
 #include <concepts>
 #include <cstdint>
 
-// Before a loop that nvcc shall leave as it is; other compilers, in tests, do not know how to be told.
+// Before a loop that nvcc must not unroll. Other compilers, in tests, do not know the pragma.
 #if defined(__CUDACC__)
 #define PITH_CUDA_ROLLED _Pragma("unroll 1")
 #else
@@ -20,7 +20,7 @@
 namespace pith::inline v0::detail {
 
 #if defined(__CUDA_ARCH__)
-/// Whether a thread is the last of so many that arrive, and sees what the others wrote; then the word is 0 again.
+/// True in the last of `all` threads to arrive, which then sees the writes of the others; resets the word to 0.
 __device__ inline bool arrives_last(std::uint32_t* arrived, std::uint32_t all) {
   __threadfence();
   auto const last = atomicAdd(arrived, 1u) + 1 == all;
@@ -30,11 +30,11 @@ __device__ inline bool arrives_last(std::uint32_t* arrived, std::uint32_t all) {
 }
 #endif
 
-/// The threads of a kernel's block; one Philox block a thread. Bodies are for hosts too, so what they call is there as
-/// well, where it does nothing and is not called.
+/// The threads of a kernel's block; each thread computes one Philox block. Bodies compile for hosts too, so on a host
+/// these functions exist, do nothing and are never called.
 struct cuda_team {
   static constexpr std::uint32_t threads = 256;
-  /// The shared memory that functions of the team may have beside the block's.
+  /// The shared memory that functions of the team may use besides the body's.
   static constexpr std::uint32_t own_bytes = 256;
   static constexpr bool specializes = false;
   static constexpr bool by_groups = true;
@@ -47,7 +47,7 @@ struct cuda_team {
 #endif
   }
 
-  /// Without unrolling: a group is enough to read side by side, and several have no room in registers.
+  /// No unrolling: one group already gives enough parallel loads, and several groups would not fit in registers.
   template <class Count, class F>
   PITH_HD void for_each_run([[maybe_unused]] Count n, [[maybe_unused]] bool well, [[maybe_unused]] F const& f) const {
 #if defined(__CUDA_ARCH__)
@@ -66,7 +66,7 @@ struct cuda_team {
 
   template <class Count, class Width, class Row>
   PITH_HD void for_each_in(Count n, Width width, Row const& row) const {
-    // A row by itself needs no division.
+    // A single row needs no division.
     if (width < n) return for_each(n, [&](std::uint32_t i) { row(i / width)(i); });
     auto const only = row(0);
     for_each(n, [&](std::uint32_t i) { only(i); });
@@ -79,7 +79,7 @@ struct cuda_team {
     });
   }
 
-  /// A warp a row, in registers.
+  /// One warp per row, in registers.
   template <class T, std::uint32_t Width, class F, class Merge>
   PITH_HD void merge_rows([[maybe_unused]] T* lanes, [[maybe_unused]] std::uint32_t stride,
                           [[maybe_unused]] std::uint32_t count, constant<Width>, [[maybe_unused]] F const& f,
@@ -106,7 +106,8 @@ struct cuda_team {
     return compact(n, keep, [](std::uint32_t, std::uint32_t) {});
   }
 
-  /// A warp takes rows of 32 neighbours. A place is behind those of the warps before, the rows before and lower lanes.
+  /// Each warp takes rows of 32 neighbours. An element's place follows those of lower warps, earlier rows and lower
+  /// lanes.
   template <class Count, class Keep, class Emit>
   PITH_HD std::uint32_t compact([[maybe_unused]] Count n, [[maybe_unused]] Keep const& keep,
                                 [[maybe_unused]] Emit const& emit) const {
@@ -124,7 +125,7 @@ struct cuda_team {
     return kept;
   }
 
-  /// A thread a group.
+  /// One thread per group.
   template <std::floating_point A, class Count>
   PITH_HD void negatives(A const* x, Count n, std::uint8_t* bytes) const {
     for_each_run(n, is_vector_aligned(x), [=](std::uint32_t i, auto const& run) {
@@ -132,7 +133,7 @@ struct cuda_team {
     });
   }
 
-  /// A thread a group, of which few are kept.
+  /// One thread per group; few elements are kept.
   template <std::floating_point A, class Count>
   PITH_HD std::uint32_t at_least([[maybe_unused]] A const* x, [[maybe_unused]] Count n,
                                  [[maybe_unused]] bits_of<A> least, [[maybe_unused]] std::uint32_t* to) const {
@@ -165,7 +166,7 @@ struct cuda_team {
 #endif
   }
 
-  /// One thread arrives for all: what they wrote before the barrier goes with its fence.
+  /// One thread arrives for the block. Its fence covers all writes before the barrier.
   PITH_HD bool is_last([[maybe_unused]] std::uint32_t* arrived, [[maybe_unused]] std::uint32_t blocks) const {
 #if defined(__CUDA_ARCH__)
     __shared__ bool last;
@@ -179,11 +180,11 @@ struct cuda_team {
   }
 
  private:
-  /// The elements of a thread that are looked at before its block waits: loads that go on side by side.
+  /// The number of elements that a thread tests before its block synchronises; their loads run in parallel.
   static constexpr std::uint32_t rows = 8;
 
 #if defined(__CUDA_ARCH__)
-  /// The value of the lane so far above.
+  /// The value of the lane that is `distance` above.
   template <class T>
   __device__ static T lanes_above(T value, std::uint32_t distance) {
     static_assert(sizeof(T) % sizeof(std::uint32_t) == 0);
@@ -197,7 +198,7 @@ struct cuda_team {
   struct sums {
     std::uint32_t before, all;
   };
-  /// Of what warps have, each its own: that of the warps before, and that of all.
+  /// Sums the warps' `own` values over the lower warps (`before`) and over all warps (`all`).
   __device__ static sums sums_of_warps(std::uint32_t own) {
     __shared__ std::uint32_t of_warp[threads / 32];
     auto const warp = threadIdx.x / 32;
@@ -211,7 +212,7 @@ struct cuda_team {
     __syncthreads();
     return found;
   }
-  /// The sum over the lower lanes of a warp, and over all of them. A user may have put CUB into another namespace.
+  /// The same over the lanes of a warp. A user may have moved CUB to another namespace.
   __device__ static sums sums_of_lanes(std::uint32_t own) {
     using scan = CUB_NS_QUALIFIER::WarpScan<std::uint32_t>;
     __shared__ scan::TempStorage of_warp[threads / 32];
@@ -220,7 +221,7 @@ struct cuda_team {
     return found;
   }
 
-  /// Which of a group's values, or of so many that are left, have at least these bits.
+  /// Bit i is set if value i of the group, or of the `left` remaining values, has magnitude bits >= least.
   template <class A>
   __device__ static std::uint32_t reaching(A const* p, std::uint32_t left, bits_of<A> least, bool well) {
     if (well && left >= group) return reaching(aligned_group(), p, least);
@@ -236,11 +237,11 @@ struct cuda_team {
     return reach;
   }
 
-  /// Which of a warp's elements are kept, a word a row.
+  /// The ballots of a warp, one word per row, and the number of kept elements.
   struct ballot {
     std::uint32_t row[rows], kept;
 
-    /// `lower` are the lanes below; a thread's elements begin at i, a warp's places at `place`.
+    /// `lower`: the mask of lower lanes; `i`: the thread's first element; `place`: the warp's first place.
     template <class Emit>
     __device__ void emit(std::uint32_t i, std::uint32_t place, std::uint32_t lower, Emit const& to) const {
       for (std::uint32_t r = 0; r < rows; ++r, i += 32) {

@@ -1,4 +1,4 @@
-// pith/exec/detail/host_memory.hpp — the memory of executors that run on the host: what they do with it, they do at once.
+// pith/exec/detail/host_memory.hpp — synchronous memory functions of executors on the host.
 #pragma once
 
 #include <pith/core/span.hpp>

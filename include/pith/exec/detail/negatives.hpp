@@ -1,4 +1,4 @@
-// pith/exec/detail/negatives.hpp — a bit an element for those below zero, compared many at once in vector registers.
+// pith/exec/detail/negatives.hpp — vectorised sign masks: one bit per element, set if it is below zero.
 #pragma once
 
 #include <pith/core/detail/pack.hpp>
@@ -9,7 +9,7 @@
 #if PITH_ISA_DISPATCH
 #include <immintrin.h>
 
-/// Bit i of `bytes` is x[i] < 0, for the first elements of n, in whole bytes; they return how many elements they did.
+/// Set bit i of `bytes` to x[i] < 0 for as many whole bytes as the vectors cover; return the number of elements done.
 namespace pith::inline v0::detail {
 
 PITH_TARGET_AVX2 inline std::uint32_t negatives_avx2(float const* x, std::uint32_t n, std::uint8_t* bytes) {
@@ -21,7 +21,7 @@ PITH_TARGET_AVX2 inline std::uint32_t negatives_avx2(float const* x, std::uint32
   return i;
 }
 
-/// Not a lambda: what nvcc makes of one for the host compiler has lost its target.
+/// Not a lambda: for the host compiler nvcc rewrites lambdas without their target attribute.
 PITH_TARGET_AVX2 inline int below_zero_of_four(double const* x) {
   return _mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(x), _mm256_setzero_pd(), _CMP_LT_OQ));
 }

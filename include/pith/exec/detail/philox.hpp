@@ -1,4 +1,4 @@
-// pith/exec/detail/philox.hpp — Philox4x32-10 for many blocks at once, in vector registers.
+// pith/exec/detail/philox.hpp — vectorised Philox4x32-10 for many blocks at once.
 #pragma once
 
 #include <pith/core/call.hpp>
@@ -9,8 +9,8 @@
 #if PITH_ISA_DISPATCH
 #include <immintrin.h>
 
-/// Words lie in 64-bit lanes, whose upper halves the multiplication ignores: a round is two products, two shifts and two
-/// exclusive ors. Compilers do not find this form.
+/// Each word occupies a 64-bit lane. The multiplication ignores the upper half, so a round takes two products, two
+/// shifts and two exclusive ors. Compilers do not find this form.
 namespace pith::inline v0::detail {
 
 PITH_TARGET_AVX2 inline void philox_8_avx2(random_block counter, philox_key key, std::uint16_t* to) {

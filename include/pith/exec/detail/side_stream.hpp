@@ -1,4 +1,4 @@
-// pith/exec/detail/side_stream.hpp — a CUDA stream that goes on beside others, but where one is put behind the other.
+// pith/exec/detail/side_stream.hpp — a CUDA stream that runs beside others, with explicit ordering between them.
 #pragma once
 
 #include <pith/exec/cuda_executor.hpp>
@@ -17,19 +17,19 @@ struct destroy_event {
   void operator()(cudaEvent_t event) const { static_cast<void>(cudaEventDestroy(event)); }
 };
 
-/// Whether all is done that a stream was given; not while a graph is captured.
+/// True if a stream has no unfinished work. Must not be called during graph capture.
 inline bool is_idle(cudaStream_t stream) {
   auto const status = cudaStreamQuery(stream);
   if (status == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // it is no failure, and others of this thread ask for the last one
+    static_cast<void>(cudaGetLastError());  // not a failure; clear it for other readers of this thread's last error
     return false;
   }
   check_cuda(status, "cudaStreamQuery");
   return true;
 }
 
-/// A stream of the current device, its own or the caller's, and the event that orders it among others. Nothing here
-/// waits for the device, so that a graph captures both streams, where the one it began with follows in the end.
+/// A stream of the current device, own or the caller's, and the event that orders it relative to others. No function
+/// waits for the device. So a graph captures both streams, provided the captured stream follows this one at the end.
 class side_stream {
  public:
   side_stream() : own_(made_stream()), stream_(own_.get()), event_(made_event()) {}
@@ -37,9 +37,9 @@ class side_stream {
 
   cudaStream_t get() const { return stream_; }
 
-  /// What it is given from here on begins when all is done that `other` has been given.
+  /// Later work on this stream starts after all work that `other` has now.
   void follow(cudaStream_t other) const { order(other, stream_); }
-  /// What `other` is given from here on begins when all is done that this one has been given.
+  /// Later work on `other` starts after all work that this stream has now.
   void lead(cudaStream_t other) const { order(stream_, other); }
 
   bool is_idle() const { return detail::is_idle(stream_); }
@@ -48,8 +48,8 @@ class side_stream {
   using stream_owner = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, destroy_stream>;
   using event_owner = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, destroy_event>;
 
-  /// In no order with the default stream, and before others where both have blocks to run: a kernel that fills the
-  /// device would else hold up what is to go on beside it.
+  /// A non-blocking stream (not ordered with the default stream) of the highest priority. Otherwise a kernel that fills
+  /// the device would delay the concurrent work.
   static stream_owner made_stream() {
     int least = 0, most = 0;
     check_cuda(cudaDeviceGetStreamPriorityRange(&least, &most), "cudaDeviceGetStreamPriorityRange");
@@ -63,7 +63,8 @@ class side_stream {
     return event_owner(event);
   }
 
-  /// One event is enough: a stream that was told to wait does so for what was recorded then, whatever is recorded next.
+  /// One event is enough: a waiting stream waits for the record at the time of the call, even if the event is recorded
+  /// again.
   void order(cudaStream_t first, cudaStream_t then) const {
     check_cuda(cudaEventRecord(event_.get(), first), "cudaEventRecord");
     check_cuda(cudaStreamWaitEvent(then, event_.get(), 0), "cudaStreamWaitEvent");

@@ -1,4 +1,4 @@
-// pith/quantize/detail/bucket_blocks.hpp — which elements, of which buckets, a block of work holds.
+// pith/quantize/detail/bucket_blocks.hpp — the elements and buckets of a block of work.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -7,20 +7,20 @@
 
 namespace pith::inline v0::detail {
 
-/// Elements [first, first + count) of a tensor; they begin bucket `bucket`, and `width` of them share a scale.
+/// Elements [first, first + count) of a tensor. They start in bucket `bucket`, and every `width` of them share a scale.
 struct bucket_run {
   std::uint64_t first, bucket;
   std::uint32_t count, width;
 };
 
-/// A tensor of n elements, in buckets, cut into blocks of at most `span`: of whole buckets, or of one bucket's parts.
+/// The split of a tensor of n elements into blocks of at most `span`: whole buckets, or parts of one bucket.
 struct bucket_blocks {
   std::uint64_t n, bucket;
   std::uint32_t span;
 
   PITH_HD constexpr std::uint64_t buckets() const { return n == 0 ? 0 : (n - 1) / bucket + 1; }
 
-  /// Whether a block holds whole buckets.
+  /// Whether blocks hold whole buckets.
   PITH_HD constexpr bool are_small() const { return bucket <= span; }
 
   PITH_HD constexpr std::uint64_t count() const {
@@ -39,13 +39,13 @@ struct bucket_blocks {
     return {b * bucket + inside, b, size, size};
   }
 
-  /// Whether no block cuts a tile of so many elements.
+  /// Whether no block splits a tile of `tile_size` elements.
   constexpr bool hold(std::uint32_t tile_size) const {
     auto const step = are_small() ? whole() : bucket;
     return span % tile_size == 0 && (n <= step || step % tile_size == 0);
   }
 
-  /// The tiles by which the statistic of a bucket is measured.
+  /// The number of tiles in which a bucket's statistic is measured.
   PITH_HD constexpr std::uint64_t tiles() const { return (bucket + tile - 1) / tile; }
 
   PITH_HD constexpr bucket_run tile_at(std::uint64_t t) const {
@@ -67,10 +67,10 @@ struct bucket_blocks {
   }
 };
 
-/// A loop's rows, where the compiler is to know their width; a bucket is one of them or more.
+/// The row length of a loop where the compiler must know it; a bucket is one or more rows.
 inline constexpr std::uint32_t loop_row = 64;
 
-/// Whether loops over a run may have such rows: whole blocks have a power of two of elements, and so do their buckets.
+/// Whether loops over a run can use such rows: the block is full, and the bucket a multiple of a row.
 PITH_HD constexpr bool has_loop_rows(bucket_run const& run, std::uint32_t span) {
   return run.count == span && run.width % loop_row == 0;
 }
@@ -82,7 +82,7 @@ PITH_HD constexpr int rows_shift(std::uint32_t width, std::uint32_t row) {
   return shift;
 }
 
-/// The elements that share a scale in a tensor of n; a bucket of 0 is the whole tensor.
+/// The number of elements that share a scale in a tensor of n; a bucket of 0 is the whole tensor.
 PITH_HD constexpr std::uint64_t bucket_in(std::uint64_t n, std::uint64_t bucket) {
   return bucket == 0 || bucket > n ? n : bucket;
 }

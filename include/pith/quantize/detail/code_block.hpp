@@ -1,4 +1,4 @@
-// pith/quantize/detail/code_block.hpp — what encoding a block writes: symbols, scales, and what a source hears of them.
+// pith/quantize/detail/code_block.hpp — the encoding of a block: symbols, scales, and the source's residual.
 #pragma once
 
 #include <pith/core/call.hpp>
@@ -21,7 +21,7 @@ struct merged {
   }
 };
 
-/// What encoding writes.
+/// The output of the encoder.
 template <class Rule, class A>
 struct quantized {
   Rule rule;
@@ -30,7 +30,7 @@ struct quantized {
   scale_of<Rule, A>* scales;
 };
 
-/// A block's fast memory.
+/// A block's block-local memory.
 template <class Rule, class A, std::uint32_t Span>
 struct quantizer_memory {
   fast_array<A, Span> room;
@@ -41,8 +41,8 @@ struct quantizer_memory {
   fast_array<statistic_of<Rule, A>, Span> lanes;  // a row of 2^k + 8 values is merged in 2^k lanes
 };
 
-/// Symbols of a block whose scales are known, and the values that they stand for if the source keeps what was sent: by
-/// one thread from the reading of a group to the writing of its symbols. `width` elements share a scale.
+/// Encodes a block whose scales are known; also stores the decoded values if the source has residual write-back. One
+/// thread handles a group from reading it to writing its symbols. `width` elements share a scale.
 template <bool Packs, bool Keeps, class Rule, class Team, class Memory, class A>
 PITH_HD void code_groups(quantized<Rule, A> const& to, draws const& random, Team const& team, Memory& fast,
                          std::uint64_t first, A const* p, std::uint32_t count, std::uint32_t width) {
@@ -70,8 +70,8 @@ PITH_HD void code_groups(quantized<Rule, A> const& to, draws const& random, Team
       });
 }
 
-/// The same in passes over the block, each of which a compiler turns into vector instructions. Loops have rows of
-/// `width`, of which 2^shift share a scale.
+/// The same in passes over the block, which the compiler vectorizes. Loops have rows of `width` elements, and 2^shift
+/// rows share a scale.
 template <bool Packs, bool Keeps, class Rule, class Team, class Memory, class A, class Count, class Width>
 PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team const& team, Memory& fast,
                          std::uint64_t first, A const* p, Count count, Width width, int shift) {
@@ -102,8 +102,8 @@ PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team
   }
 }
 
-/// Symbols of a block whose scales are known: coded, packed unless they are already, and told to the source as the
-/// values they stand for. `width` elements share a scale, and `row` of them a loop.
+/// Encodes a block whose scales are known: codes, packs unless already packed, and passes the decoded values to the
+/// source. `width` elements share a scale; a loop takes `row` of them.
 template <bool Packs, class Rule, class Source, class Team, class Memory, class A, class Count, class Row>
 PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,
                         Memory& fast, std::uint64_t first, A const* p, Count count, std::uint32_t width, Row row) {

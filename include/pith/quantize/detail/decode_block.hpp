@@ -1,4 +1,4 @@
-// pith/quantize/detail/decode_block.hpp — the values of a block from the symbols and scales of one or more ranks.
+// pith/quantize/detail/decode_block.hpp — the decoding of a block from the payloads of one or more ranks.
 #pragma once
 
 #include <pith/core/detail/pack.hpp>
@@ -11,7 +11,7 @@
 
 namespace pith::inline v0::detail {
 
-/// What decoding reads: the symbols and scales of `ranks` payloads, `stride` bytes apart.
+/// The input of the decoder: the symbols and scales of `ranks` payloads, `stride` bytes apart.
 template <class Rule, class A>
 struct parts_of {
   Rule rule;
@@ -27,16 +27,16 @@ struct parts_of {
     return reinterpret_cast<scale_of<Rule, A> const*>(reinterpret_cast<std::uint8_t const*>(scales) + rank * stride);
   }
 
-  /// Whether the symbols of groups from element `first` on lie well in each payload.
+  /// Whether the symbols from element `first` on are aligned for vector access in every payload.
   PITH_HD bool lie_well_from(std::uint64_t first) const {
     auto const* const p = bytes + first / group * Rule::bits;
     return lie_well_packed<Rule::bits>(p) && (ranks == 1 || lie_well_packed<Rule::bits>(p + stride));
   }
 
-  /// sum[i] = what the ranks sent of group g, in bucket b, each value rounded as the sink says, added in order.
+  /// sum[i] = the sum of the ranks' decoded values of group g, in bucket b, each rounded by the sink, added in order.
   template <class Sink, class Run>
   PITH_HD void sum_group(std::uint64_t g, std::uint64_t b, Run const& run, A* sum) const {
-    for (unsigned i = 0; i < group; ++i) sum[i] = -A{0};  // -0 + v is v, of either sign of zero
+    for (unsigned i = 0; i < group; ++i) sum[i] = -A{0};  // -0 + v is v, for either sign of zero
     for (unsigned rank = 0; rank < ranks; ++rank) {
       symbol_word<Rule::bits> symbols[group] = {};
       auto const scale = scale_at(scales_of(rank), b);
@@ -46,10 +46,10 @@ struct parts_of {
   }
 };
 
-/// x = factor times the sum of the parts' values, in order.
+/// x = factor times the sum of the ranks' decoded values, in order.
 template <class Rule, class Sink, class A, std::uint32_t Span>
 struct dequantize_block {
-  static constexpr unsigned at_once = 4;  ///< ranks that are added up in registers
+  static constexpr unsigned at_once = 4;  ///< ranks that are summed in registers
 
   struct memory {
     fast_array<A, Span> sum;
@@ -76,7 +76,7 @@ struct dequantize_block {
   }
 
  private:
-  /// By one thread from the reading of a group's symbols to the writing of its values.
+  /// One thread handles a group from reading its symbols to writing its values.
   template <class Team>
   PITH_HD void decode_groups(Team const& team, memory& fast, bucket_run const& run) const {
     auto* const sums = fast.sum.data();
@@ -113,19 +113,19 @@ struct dequantize_block {
     }
   }
 
-  /// The sum of the first `ranks` ranks.
+  /// The sum over the first `ranks` ranks.
   template <class Team, class Count, class Width>
   PITH_HD void sum_up(Team const& team, memory& fast, bucket_run const& run, Count count, Width width,
                       unsigned ranks) const {
     auto* const sum = fast.sum.data();
     auto const hold = [=](std::uint32_t i, A value) { sum[i] = value; };
-    team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, of either sign of zero
+    team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, for either sign of zero
     unsigned rank = 0;
     for (; rank + at_once <= ranks; rank += at_once) add<at_once>(team, fast, run, count, width, rank, hold);
     for (; rank < ranks; ++rank) add<1>(team, fast, run, count, width, rank, hold);
   }
 
-  /// use(i, the sum and what `Ranks` ranks sent), added in order.
+  /// use(i, the sum so far plus the values of `Ranks` ranks), added in order.
   template <unsigned Ranks, class Team, class Count, class Width, class Use>
   PITH_HD void add(Team const& team, memory& fast, bucket_run const& run, Count count, Width width, unsigned rank,
                    Use const& use) const {
@@ -151,7 +151,7 @@ struct dequantize_block {
   }
 };
 
-/// What the ranks sent, added in order and scaled: the source of an encoder that passes a sum on.
+/// The scaled sum of the ranks' decoded values, as the source of an encoder that passes the sum on.
 template <class Rule, class A>
 struct sum_source {
   static constexpr bool keeps = false;
@@ -172,7 +172,7 @@ struct sum_source {
   PITH_HD static A rounded(A value) { return value; }
 
  private:
-  /// A bucket is a whole number of groups, so that a group has one scale.
+  /// A bucket is a whole number of groups, so a group has one scale.
   PITH_HD void sum_group(std::uint64_t g, loose_group const& run, A* to) const {
     A sum[group];
     parts.template sum_group<sum_source>(g, g * group / parts.over.bucket, run, sum);

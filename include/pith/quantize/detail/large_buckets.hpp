@@ -1,4 +1,4 @@
-// pith/quantize/detail/large_buckets.hpp — buckets that span blocks: measured by tiles, then coded part by part.
+// pith/quantize/detail/large_buckets.hpp — buckets larger than a block: measured by tiles, then encoded part by part.
 #pragma once
 
 #include <pith/codec/detail/source.hpp>
@@ -11,12 +11,12 @@
 
 namespace pith::inline v0::detail {
 
-/// What a loop measures at a time: few enough lines of memory that asking for them does not hold up what is computed, or
-/// all that a block holds of a source that loads whole tiles.
+/// The elements that a loop measures at once: few enough cache lines that their prefetch does not stall it, or the
+/// whole block for a source that loads whole tiles.
 template <class Source, std::uint32_t Span>
 inline constexpr std::uint32_t measured_part = loads_tiles<Source> ? Span : 128;
 
-/// Lanes whose members lie apart, so that vector instructions add to them.
+/// Lanes stored member by member, so that vector instructions can add to them.
 template <class Rule, class A, std::uint32_t Span>
 struct member_lanes {
   double of[member_count<Rule>][Span];
@@ -24,7 +24,7 @@ struct member_lanes {
   static_assert(sizeof(statistic_of<Rule, A>) == sizeof(double) * member_count<Rule>,
                 "pith: scalar_quantizer<Rule>: members must list all members of the statistic");
 
-  /// A row of values, the first one or a later one.
+  /// Adds a row of values; is_first initializes the lanes.
   PITH_HD void add(Rule const& rule, A const* p, bool is_first) { add_each(rule, p, is_first, each()); }
   PITH_HD void store(statistic_of<Rule, A>* to) const {
     for (std::uint32_t i = 0; i < Span; ++i) store_each(to[i], i, each());
@@ -52,7 +52,7 @@ struct member_lanes {
   }
 };
 
-/// A word for each bucket, 0: the call's own, if one is enough.
+/// One zeroed counter per bucket: the call's own if one is enough.
 template <executor E>
 std::uint32_t* arrival_words(E const& exec, call const& id, std::uint64_t buckets, workspace_on<E>& ws) {
   if (buckets == 1 && id.arrived != nullptr) return id.arrived;
@@ -61,8 +61,8 @@ std::uint32_t* arrival_words(E const& exec, call const& id, std::uint64_t bucket
   return words;
 }
 
-/// The statistic of one tile of a bucket, part of a row by part; symbols too, where they need no scale. The tile that
-/// ends last makes the bucket's scale of all of them.
+/// The statistic of one tile of a bucket; also its symbols if they need no scale. The last tile to finish computes the
+/// bucket's scale.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct measure_tiles {
   static_assert(tile_lanes % Span == 0 && Span % measured_part<Source, Span> == 0);
@@ -76,7 +76,7 @@ struct measure_tiles {
   quantized<Rule, A> to;
   Source from;
   statistic_of<Rule, A>* partial;
-  std::uint32_t* arrived;  ///< of each bucket's tiles
+  std::uint32_t* arrived;  ///< finished tiles of each bucket
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t t) const {
@@ -100,7 +100,7 @@ struct measure_tiles {
     team.for_each(1u, [=](std::uint32_t) { *out = rule.finish(mine[0], width, A{}); });
   }
 
-  /// A whole tile by one thread: all rows of some lanes, which stay in the first cache, then those of the next ones.
+  /// A whole tile in one thread: all rows of a few lanes, which stay in the L1 cache, then the next lanes.
   template <class Team>
   PITH_HD bool add_columns([[maybe_unused]] Team const& team, [[maybe_unused]] memory& fast,
                            [[maybe_unused]] bucket_run const& run) const {
@@ -160,7 +160,7 @@ struct measure_tiles {
   }
 };
 
-/// A part of a bucket whose scale is known, or of a tensor without scales.
+/// Encodes a part of a bucket whose scale is known, or of a tensor without scales.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct quantize_part {
   using memory = quantizer_memory<Rule, A, Span>;

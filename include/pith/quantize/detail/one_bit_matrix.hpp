@@ -1,4 +1,4 @@
-// pith/quantize/detail/one_bit_matrix.hpp — the means of the rows and of the columns of a matrix, and looking them up.
+// pith/quantize/detail/one_bit_matrix.hpp — the means of a matrix's rows and columns, and their lookup.
 #pragma once
 
 #include <pith/codec/detail/source.hpp>
@@ -12,7 +12,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The symbols of a tensor, which are signs, wherever rows begin.
+/// Writes the sign symbols of a tensor; rows may start anywhere in a byte.
 template <class In, class E>
 void write_signs(E const& exec, std::uint64_t n, In const* x, std::uint8_t* bytes) {
   constexpr auto span = E::items_per_block;
@@ -22,7 +22,7 @@ void write_signs(E const& exec, std::uint64_t n, In const* x, std::uint8_t* byte
   exec.for_each_block(over.count(), body{to, {x}, draws(call())});
 }
 
-/// The tiles of all rows.
+/// The number of tiles of all rows.
 constexpr std::uint64_t row_parts(shape const& dims) {
   auto const over = blocks_of(dims.n, dims.columns(), tile);
   return over.buckets() * over.tiles();
@@ -40,10 +40,10 @@ void measure_rows(E const& exec, shape const& dims, In const* x, one_bit_rule::s
 
 inline constexpr std::uint32_t strip_rows = 256, strip_columns = 512;
 
-/// One sum for each column of each strip of rows.
+/// The number of column statistics: one per column and strip of rows.
 constexpr std::uint64_t column_parts(shape const& dims) { return blocks_for(dims.rows, strip_rows) * dims.columns(); }
 
-/// The statistics of some columns in a strip of rows, row after row.
+/// The statistics of some columns in one strip of rows, row by row.
 template <class In>
 struct measure_strip {
   static constexpr std::uint32_t items_per_block = strip_rows * strip_columns;
@@ -121,7 +121,7 @@ struct look_up_means {
     auto const first = block * Span;
     auto const count = block_size(n, first, Span);
     auto* const sum = fast.sum.data();
-    team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, of either sign of zero
+    team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, for either sign of zero
     for (unsigned rank = 0; rank < ranks; ++rank) {
       auto const* const its = reinterpret_cast<std::uint8_t const*>(all) + rank * stride;
       unpack_symbols<1>(team, bytes + rank * stride + first / group, count, fast.symbols.data());
@@ -132,7 +132,7 @@ struct look_up_means {
   }
 
  private:
-  /// Row by row, as far as the block goes, so that no element divides.
+  /// Row by row within the block, so that no element needs a division.
   template <class Team>
   PITH_HD void add(Team const& team, memory& fast, std::uint64_t first, std::uint32_t count, means const* its) const {
     auto row = first / columns, column = first % columns;

@@ -1,4 +1,4 @@
-// pith/quantize/detail/one_bit_rule.hpp — the mathematics of one_bit: two sums and a count, and two means.
+// pith/quantize/detail/one_bit_rule.hpp — the mathematics of one_bit: two sums and a count, then two means.
 #pragma once
 
 #include <pith/config.hpp>
@@ -8,7 +8,7 @@
 
 namespace pith::inline v0::detail {
 
-/// A symbol is 1 for a negative element; a mean of none is 0.
+/// A symbol is 1 for a negative element. The mean of an empty side is 0.
 struct one_bit_rule {
   static constexpr int bits = 1;
   static constexpr bool draws = false;
@@ -34,7 +34,7 @@ struct one_bit_rule {
   }
   PITH_HD sums merge(sums a, sums b) const { return {a.above + b.above, a.below + b.below, a.n_below + b.n_below}; }
 
-  /// Both are NaN if one is: else a bucket that holds an infinity would be NaN in part.
+  /// Both means are NaN if one is; otherwise a bucket with an infinity would be only partly NaN.
   template <class A>
   PITH_HD means<A> finish(sums s, std::uint64_t count, A) const {
     auto const above = mean<A>(s.above, static_cast<double>(count) - s.n_below), below = mean<A>(s.below, s.n_below);
@@ -45,7 +45,7 @@ struct one_bit_rule {
   PITH_HD std::uint32_t code(A x, means<A>, std::uint16_t) const {
     return x < 0;
   }
-  /// Chosen by bits: of a condition compilers make a vector instruction here and a jump there.
+  /// Selects by bits: for a condition, compilers emit a vector instruction in some places and a branch in others.
   template <class A>
   PITH_HD A value(std::uint32_t symbol, means<A> m) const {
     auto const above = bits_as<bits_of<A>>(m.of[0]), below = bits_as<bits_of<A>>(m.of[1]);
@@ -59,7 +59,7 @@ struct one_bit_rule {
   }
 };
 
-/// For groups that begin inside of a byte: their symbols are written in another pass.
+/// For rows that begin inside a byte: their symbols are written in another pass.
 struct one_bit_means : one_bit_rule {
   static constexpr bool is_scale_free = false;
 };

@@ -13,7 +13,7 @@
 
 namespace pith::inline v0::detail {
 
-/// What encoding reads and writes of each segment.
+/// The encoder's input and output for each segment.
 template <class Rule, class In, std::uint32_t Span>
 struct segments_to_quantize {
   using A = accum<In>;
@@ -40,7 +40,7 @@ struct segments_to_quantize {
   }
 };
 
-/// A body that encodes a segment ...
+/// Makes the body that encodes a segment.
 template <class Body, class Segments>
 struct make_encoder {
   using body = Body;
@@ -48,7 +48,7 @@ struct make_encoder {
   PITH_HD body operator()(segment const& s, std::uint32_t) const { return {of.to(s), of.from(s), of.random(s)}; }
 };
 
-/// ... or measures its buckets.
+/// Makes the body that measures a segment's buckets.
 template <class Body, class Segments>
 struct make_measurer {
   using body = Body;
@@ -74,11 +74,11 @@ struct make_dequantize_block {
   }
 };
 
-/// A quantizer's engine for batches: tensors of small buckets take one program, those of large ones two, and those
-/// without scales one.
+/// The batch engine of a quantizer. Tensors with small buckets take one program, with large buckets two, without scales
+/// one.
 template <class Rule>
 struct quantizer_batch {
-  /// Programs, but for large_buckets: these are counted to lay out a word for each.
+  /// The programs. large_buckets is not one; its count lays out one counter per bucket.
   enum work : unsigned { small_buckets, tiles_of_large, large_buckets, parts_of_large, decoding };
   static constexpr unsigned programs = 5;
 

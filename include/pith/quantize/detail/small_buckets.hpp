@@ -1,4 +1,4 @@
-// pith/quantize/detail/small_buckets.hpp — buckets that a block holds whole: measured, coded and packed in one pass.
+// pith/quantize/detail/small_buckets.hpp — buckets that fit into a block: measured, encoded and packed in one pass.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -8,7 +8,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Buckets that a block holds whole: measured, coded and packed in one pass.
+/// Encodes a block of whole buckets.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct quantize_buckets {
   using memory = quantizer_memory<Rule, A, Span>;
@@ -44,7 +44,7 @@ struct quantize_buckets {
     code_block<true>(to, from, random, team, fast, run.first, p, count, run.width, width);
   }
 
-  /// The scales of whole buckets.
+  /// The scales of the full buckets.
   template <class Team>
   PITH_HD void measure_full(Team const& team, memory& fast, A const* p, std::uint32_t buckets,
                             std::uint32_t width) const {

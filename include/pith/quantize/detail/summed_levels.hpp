@@ -1,4 +1,4 @@
-// pith/quantize/detail/summed_levels.hpp — symbols as small whole numbers that ranks add up in flight.
+// pith/quantize/detail/summed_levels.hpp — symbols as small integers that are summed in flight.
 #pragma once
 
 #include <pith/codec/rounds.hpp>
@@ -11,16 +11,16 @@
 
 namespace pith::inline v0::detail {
 
-/// -1, 0 and 1 of so many ranks fit in a byte.
+/// The type that holds a sum of -1, 0 and 1 over `ranks` ranks.
 constexpr element_kind level_kind(unsigned ranks) { return ranks <= 127 ? element_kind::i8 : element_kind::i32; }
 
-/// Calls f(level{}) with the type of the levels of so many ranks.
+/// Calls f(level{}) with that type.
 template <class F>
 void with_level(unsigned ranks, F const& f) {
   return level_kind(ranks) == element_kind::i8 ? f(std::int8_t{}) : f(std::int32_t{});
 }
 
-/// to[i] = the level of x[i]: what its symbol is a multiple of. A rule without scales reads none.
+/// to[i] = the level of x[i], the integer that its symbol stands for. A rule without scales reads no scale.
 template <class Rule, class In, class Level, std::uint32_t Span>
 struct write_levels {
   using A = accum<In>;

@@ -1,0 +1,78 @@
+// pith/codec/compressor.hpp — one tensor's codec with all that it needs: state, payload and workspace.
+#pragma once
+
+#include <pith/codec/any_codec.hpp>
+#include <pith/codec/compress.hpp>
+#include <pith/core/buffer.hpp>
+#include <pith/exec/seq.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace pith::inline v0 {
+
+/// A codec with the state, the payload and the workspace of one tensor on one rank. `compressor<In>(exec, codec, dims)`
+/// makes one.
+///
+///     auto c = pith::compressor<float>(pith::seq, pith::error_feedback(pith::top_k(0.01)), pith::vector(n));
+///     send(c.compress(gradient));
+///     c.decompress(received, gradient);
+///
+///   owns        the codec, a copy of the executor, and all memory: allocated once, by the constructor. Move-only
+///   complexity  no call allocates; payload_bytes(dims) + workspace_bytes(dims) bytes beside the state
+///   errors      std::invalid_argument for spans of other sizes, before anything changes
+///   requires    one thread at a time
+template <real In, class C = any_codec<In>, executor E = seq_executor>
+class tensor_compressor {
+ public:
+  tensor_compressor(E const& exec, C codec, shape const& dims, tensor_id const& whose = {})
+      : exec_(exec),
+        codec_(std::move(codec)),
+        state_(make_state<In>(exec_, codec_, dims, whose)),
+        payload_(exec_, pith::payload_bytes<In>(codec_, dims)),
+        scratch_(exec_, workspace_bytes<In>(exec_, codec_, dims)) {}
+
+  /// Begins the next step and encodes `x`, of dims().n elements. The payload is valid until the next call.
+  span_on<E, std::byte const> compress(span_on<E, In const> x) {
+    auto ws = workspace_on<E>(scratch_.view());
+    pith::compress(exec_, codec_, x, payload_.view(), state_, ws);
+    return payload();
+  }
+
+  /// Decodes into `x` what rank `from` compressed in this step.
+  void decompress(span_on<E, std::byte const> payload, span_on<E, In> x, std::uint16_t from) {
+    auto ws = workspace_on<E>(scratch_.view());
+    pith::decompress(exec_, codec_, payload, x, state_, ws, from);
+  }
+  /// ... what this rank compressed.
+  void decompress(span_on<E, std::byte const> payload, span_on<E, In> x) { decompress(payload, x, state_.id().rank); }
+
+  /// The payload of the last step.
+  span_on<E, std::byte const> payload() const { return payload_.view(); }
+  C const& codec() const { return codec_; }
+  shape const& dims() const { return state_.dims(); }
+  E const& exec() const { return exec_; }
+  codec_state<In, C, E>& state() { return state_; }
+
+ private:
+  E exec_;
+  C codec_;
+  codec_state<In, C, E> state_;
+  buffer<std::byte, E> payload_, scratch_;
+};
+
+/// A tensor_compressor for gradients of In; `whose` names seed, tensor and rank, on which random numbers depend.
+template <real In, executor E, class C>
+tensor_compressor<In, C, E> compressor(E const& exec, C codec, shape const& dims, tensor_id const& whose = {}) {
+  return {exec, std::move(codec), dims, whose};
+}
+/// ... on the calling thread.
+template <real In, class C>
+  requires(!executor<C>)
+tensor_compressor<In, C> compressor(C codec, shape const& dims, tensor_id const& whose = {}) {
+  return {seq, std::move(codec), dims, whose};
+}
+
+}  // namespace pith::inline v0

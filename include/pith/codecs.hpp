@@ -1,0 +1,36 @@
+// pith/codecs.hpp — every method, and what joins and wraps methods.
+#pragma once
+
+#include <pith/codec/any_codec.hpp>
+#include <pith/codec/bypass.hpp>
+#include <pith/codec/chain.hpp>
+#include <pith/codec/compressor.hpp>
+#include <pith/codec/damped.hpp>
+#include <pith/codec/identity.hpp>
+#include <pith/codec/rated.hpp>
+#include <pith/coding/trits.hpp>
+#include <pith/lowrank/one_sided_power_sgd.hpp>
+#include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/cast.hpp>
+#include <pith/quantize/eight_bit.hpp>
+#include <pith/quantize/natural.hpp>
+#include <pith/quantize/one_bit.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/scalar_quantizer.hpp>
+#include <pith/quantize/scaled_sign.hpp>
+#include <pith/quantize/sign.hpp>
+#include <pith/quantize/summed_sign.hpp>
+#include <pith/quantize/summed_terngrad.hpp>
+#include <pith/quantize/terngrad.hpp>
+#include <pith/sparsify/gaussian_k.hpp>
+#include <pith/sparsify/random_blocks.hpp>
+#include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/redsync.hpp>
+#include <pith/sparsify/redsync_mean.hpp>
+#include <pith/sparsify/sidco.hpp>
+#include <pith/sparsify/threshold.hpp>
+#include <pith/sparsify/top_k.hpp>
+#include <pith/transform/hadamard.hpp>
+#include <pith/vector/hypersphere_quantizer.hpp>
+#include <pith/vector/pca.hpp>
+#include <pith/vector/product_quantizer.hpp>

@@ -1,0 +1,20 @@
+// pith/exchange.hpp — exchanges of gradients, and the communicators that need no library.
+#pragma once
+
+#include <pith/comm/pairwise.hpp>
+#include <pith/comm/reproducible_sums.hpp>
+#include <pith/comm/self.hpp>
+#include <pith/comm/threads.hpp>
+#include <pith/exchange/all_gather.hpp>
+#include <pith/exchange/all_reduce_mean.hpp>
+#include <pith/exchange/codec_policy.hpp>
+#include <pith/exchange/g_top_k.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
+#include <pith/exchange/hierarchical.hpp>
+#include <pith/exchange/mean_norm.hpp>
+#include <pith/exchange/ok_top_k.hpp>
+#include <pith/exchange/reduce_scatter_mean.hpp>
+#include <pith/exchange/report_lines.hpp>
+#include <pith/exchange/reshard.hpp>
+#include <pith/exchange/ring.hpp>
+#include <pith/exchange/two_shot.hpp>
