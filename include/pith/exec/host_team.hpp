@@ -12,8 +12,8 @@
 
 namespace pith::inline v0::detail::inline PITH_ISA_NAMESPACE {
 
-// Bodies are host-device functions that call team functions. nvcc wants these marked PITH_HD too, and must not check
-// the host functions that they call.
+// Bodies are host-device functions, so nvcc requires PITH_HD on the team functions that they call. The pragma stops it
+// from checking the host functions that these call.
 #if defined(__CUDACC__)
 #define PITH_CALLS_HOST _Pragma("nv_exec_check_disable")
 #else

@@ -20,7 +20,7 @@
 #endif
 
 /// A namespace named after the translation unit's compiler flags, so that units with other flags define different
-/// functions. If they were the same function, the linker would keep one, maybe one that the CPU cannot run.
+/// functions. The linker would keep only one of two equal functions, maybe the one that the CPU cannot run.
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #define PITH_ISA_NAMESPACE_IF(dispatch) compiled_for_avx512_##dispatch
 #elif defined(__AVX2__) && defined(__FMA__)

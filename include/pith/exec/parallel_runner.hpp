@@ -9,7 +9,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A function of a chunk's number; a plain function is passed by its address.
+/// A function object called with a chunk's number; pass a plain function by its address.
 template <class F>
 concept chunk_function = std::is_object_v<F> && std::invocable<F const&, std::uint64_t>;
 

@@ -77,7 +77,7 @@ class claimed_job {
     for (auto seen = look(); left_in(seen.ticket) > 0; seen = look()) {
       if (claim(seen)) finished += 1 + skipped_by(seen);
     }
-    // Sequentially consistent, because notify_one may read whether a thread waits before this store.
+    // Sequentially consistent: a weaker order would let notify_one look for waiters before this decrement.
     if (finished > 0 && unfinished_.fetch_sub(finished) == finished) unfinished_.notify_one();
   }
 

@@ -69,7 +69,7 @@ template <cuda_policy P>
 struct thrust_memory<P> : cuda_executor {
   thrust_memory() = default;
   explicit thrust_memory(P const& policy)
-      : cuda_executor(thrust::cuda_cub::stream(const_cast<P&>(policy))) {}  // stream() takes a non-const policy but only reads it
+      : cuda_executor(thrust::cuda_cub::stream(const_cast<P&>(policy))) {}  // stream() reads a non-const policy
 };
 #endif
 

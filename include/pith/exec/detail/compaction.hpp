@@ -33,7 +33,7 @@ PITH_TARGET_AVX2 inline std::uint32_t append_ones(std::uint32_t mask, std::uint3
 PITH_TARGET_AVX2 inline std::uint32_t at_least_avx2(float const* x, std::uint32_t n, std::uint32_t least,
                                                     std::uint32_t* to) {
   auto const magnitude = _mm256_set1_epi32(0x7fffffff);
-  auto const below = _mm256_set1_epi32(static_cast<int>(least - 1));  // the comparison is signed: for least = 0, 0 > -1 holds
+  auto const below = _mm256_set1_epi32(static_cast<int>(least - 1));  // a signed comparison, so that 0 > -1
   std::uint32_t kept = 0, i = 0;
   for (; i + 32 <= n; i += 32) {
     std::uint32_t mask = 0;
