@@ -1,4 +1,4 @@
-// pith/comm/mpi.hpp — ranks of an MPI communicator.
+// pith/comm/mpi.hpp — a communicator over MPI.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -19,30 +19,31 @@
 
 namespace pith::inline v0 {
 
-/// How a communicator calls MPI.
+/// Options of an mpi_communicator.
 struct mpi_options {
-  timeout_duration timeout = default_timeout;  ///< of a call, from the first wait or test on
-  /// The elements that a call of MPI moves at most: MPI counts in ints, and parts of it are wrong near 2^31.
+  timeout_duration timeout = default_timeout;  ///< of a call, from its first wait or test on
+  /// Largest number of elements per MPI call: MPI counts in ints, and some functions fail near 2^31.
   std::size_t most = std::size_t{1} << 27;
 };
 
-/// The ranks of a duplicate of `comm`, by MPI's own nonblocking collectives. MPI's errors are thrown as
-/// communication_error, and end the communicator's use: every later call throws the same, since nobody knows where the
-/// other ranks are.
+/// The ranks of a duplicate of `comm`, connected by MPI's nonblocking collectives. MPI chooses the order of sums;
+/// reproducible_sums adds in rank order.
 ///
-///   requires    MPI_Init before and MPI_Finalize after its life; one thread at a time, another than MPI's own only
-///               where MPI_Init_thread gave MPI_THREAD_SERIALIZED or more (std::invalid_argument), since
-///               gradient_exchange::ready makes one. Calls that are under way go on while any of them is waited for or
-///               tested. MPICH ends the program on errors of requests unless MPI_COMM_WORLD, too, has MPI_ERRORS_RETURN
-///   throws   on both sides where the sizes of ranks differ; where a call takes longer than `timeout` from the first wait or
-///            test on: a rank is gone or stuck, which is named where messages go from rank to rank. MPI may then write to
-///            the call's memory whenever it runs, and MPI_Finalize may wait for ever: end the program by MPI_Abort or
-///            std::_Exit
-///   state       room for as many elements as are summed at once
-///   complexity  a call reads and writes host memory itself, so it waits for the executor. While its bytes move the
-///               ranks compare sizes: a maximum of 16 bytes. MPI chooses the order of sums; reproducible_sums adds in
-///               that of the ranks. Device memory needs an MPI that is aware of CUDA. Calls with it, but for send_recv,
-///               block and have no deadline, since Open MPI's nonblocking collectives cannot take it
+///   requires    MPI_Init before and MPI_Finalize after its life; one thread at a time. A thread other than MPI's main
+///               thread needs MPI_THREAD_SERIALIZED or more (std::invalid_argument); gradient_exchange::ready starts
+///               such a thread on a host. Device memory needs a CUDA-aware MPI. With MPICH, set MPI_ERRORS_RETURN on
+///               MPI_COMM_WORLD too: otherwise an error of a request ends the program
+///   state       a copy of the elements of each pending sum
+///   complexity  a call waits for the executor first, since MPI reads and writes the memory. Ranks compare sizes during
+///               the transfer, by a maximum of 16 bytes. Memory is reused: equal calls allocate only once. Waiting for
+///               one call, or testing it, lets all pending calls progress. Calls with device memory block without a
+///               timeout, except send_recv: Open MPI's nonblocking collectives do not support it
+///   errors      communication_error for an error of MPI, for sizes that differ (on all ranks involved), and for a call
+///               that takes longer than `timeout` from its first wait or test on: a rank is gone or stuck. send_recv
+///               names that rank. Any error ends the communicator's use: every later call throws it again, since the
+///               ranks' progress is unknown. After a timeout MPI may still write to the call's memory and MPI_Finalize
+///               may never return: end the program by MPI_Abort or std::_Exit
+///   owns        the duplicate; its requests must end before it
 class mpi_communicator {
  public:
   explicit mpi_communicator(MPI_Comm comm, mpi_options const& options = {})
@@ -84,7 +85,7 @@ class mpi_communicator {
                         unsigned from) {
     arguments().send_recv(mine.size(), to, theirs.size(), from);
     auto request = begin(exec, "send_recv");
-    auto const tag = static_cast<int>(3 * (calls_++ % 10000));  // ranks make their calls in one order
+    auto const tag = static_cast<int>(3 * (calls_++ % 10000));  // equal on all ranks: they make the same calls in order
     agree(request, mine.size(), int(to), theirs.size(), int(from), tag + 1);
     for_each_piece(theirs.size(), most_, [&](std::size_t at, int n) {
       request.check(MPI_Irecv(theirs.data() + at, n, MPI_BYTE, int(from), tag, comm_, request.next(int(from))));
@@ -95,7 +96,7 @@ class mpi_communicator {
     return request;
   }
 
-  /// Sums a copy: in place, Open MPI's nonblocking sums take three times as long.
+  /// Sums from a copy: in place, Open MPI's nonblocking sums take three times as long.
   template <executor E, class T>
   mpi_request all_reduce(E const& exec, span<T, space_of<E>> x, reduction how) {
     auto request = begin(exec, "all_reduce", x.size_bytes());
@@ -148,7 +149,7 @@ class mpi_communicator {
   }
 
  private:
-  /// A communicator that is no one else's.
+  /// A communicator to be freed.
   struct own {
     MPI_Comm comm;
   };
@@ -171,7 +172,7 @@ class mpi_communicator {
     return made;
   }
 
-  /// MPI_Comm_split has no deadline of its own, so all ranks must be there before.
+  /// A barrier with a timeout before MPI_Comm_split, which has none.
   void meet() {
     auto request = mpi_request(link_, "MPI_Comm_split");
     request.check(MPI_Ibarrier(comm_, request.next()));
@@ -188,7 +189,7 @@ class mpi_communicator {
                     "MPI_THREAD_SERIALIZED: call MPI_Init_thread in place of MPI_Init");
   }
 
-  /// The executor's work is done before MPI reads its memory.
+  /// Waits for the executor, so that MPI can read its memory.
   template <class E>
   mpi_request begin(E const& exec, char const* call) {
     require_thread(call);
@@ -197,7 +198,8 @@ class mpi_communicator {
     exec.wait();
     return {link_, call};
   }
-  /// The same of a call in which all ranks must pass this size: it must be their largest, and its negative too.
+  /// For a call in which all ranks must pass this size: it must be the maximum, and its negative the maximum of
+  /// negatives.
   template <class E>
   mpi_request begin(E const& exec, char const* call, std::size_t size) {
     auto request = begin(exec, call);
@@ -208,7 +210,7 @@ class mpi_communicator {
         MPI_Iallreduce(c.sent.data(), c.received.data(), 2, MPI_INT64_T, MPI_MAX, comm_, &c.agreement[0].request));
     return request;
   }
-  /// Rank `to` must expect the size of `mine`, and rank `from` must send that of `theirs`.
+  /// Rank `to` must expect the size of `mine`, and rank `from` must send the size of `theirs`.
   void agree(mpi_request& request, std::size_t mine, int to, std::size_t theirs, int from, int tag) {
     auto& c = request.call();
     c.expected = {static_cast<std::int64_t>(mine), static_cast<std::int64_t>(theirs)};
@@ -221,7 +223,7 @@ class mpi_communicator {
     }
   }
 
-  /// MPI's nonblocking collectives take host memory alone.
+  /// Host memory uses the nonblocking collective, device memory the blocking one.
   template <class E, class Nonblocking, class Blocking, class... Arguments>
   void call(mpi_request& request, Nonblocking start, Blocking run, Arguments... passed) {
     request.check(host_executor<E> ? start(passed..., comm_, request.next()) : run(passed..., comm_));
@@ -230,7 +232,7 @@ class mpi_communicator {
   static void for_each_piece(std::size_t n, std::size_t most, F const& f) {
     for (std::size_t at = 0; at < n; at += most) f(at, static_cast<int>(std::min(most, n - at)));
   }
-  /// The elements of each rank that a call moves at most.
+  /// Largest number of elements of each rank per MPI call.
   std::size_t most_each() const { return std::max<std::size_t>(most_ / size(), 1); }
 
   detail::mpi_link link_;

@@ -1,4 +1,4 @@
-// pith/comm/nccl.hpp — ranks of a NCCL communicator, device memory, on a stream beside the executor's.
+// pith/comm/nccl.hpp — a communicator over NCCL, for device memory, on a stream beside the executor's.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -39,26 +39,28 @@ constexpr ncclRedOp_t nccl_operation(reduction how) { return how == reduction::s
 
 }  // namespace detail
 
-/// A device executor whose stream NCCL's can wait for.
+/// A device executor with a CUDA stream.
 template <class E>
 concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& exec) {
   { exec.stream() } -> std::convertible_to<cudaStream_t>;
 };
 
-/// The ranks of a blocking NCCL communicator that the caller owns, 2.18 or newer. Transfers have a stream of their own:
-/// a call begins when all is done that the executor's stream had been given, and goes on beside what that is given
-/// next, up to where the request is waited for. Until then the memory of the call is the request's.
+/// The ranks of a blocking NCCL communicator, 2.18 or newer. Transfers run on their own stream: a call starts after the
+/// work enqueued so far on the executor's stream, and overlaps later work until its request is waited for. Until then
+/// the spans of the call belong to the request.
 ///
-///   requires    the device of the communicator to be the current one
-///   state       a stream that its parts share, since ranks must run the calls of all their communicators in one order:
-///               those that are used together and are no parts of one take one stream of the caller's, which outlives
-///               them. The executor's own is such a stream too; then nothing goes on beside anything
-///   waits    for no device; split waits for the other ranks. A graph captures calls whose requests are waited for, and
-///            not tested, before its capture ends. A gradient_exchange waits where its next round leaves: backward on
-///            the same stream goes on beside one bucket, and beside all on a stream of its own, whose gradients the
-///            caller's events announce to the exchange's
-///   throws   communication_error: what a call reports, and what went wrong since the call before. Calls wait for no
-///            rank: synchronize() does, and has a timeout
+///   requires    the device of the communicator to be the current one; one thread at a time
+///   state       one stream, shared with the communicators that split() returns, since all ranks must run the calls of
+///               their communicators in the same order. Other communicators that are used together must share one
+///               stream of the caller, which must outlive them. On the executor's own stream nothing overlaps
+///   complexity  no call waits for the device or allocates device memory; split() waits for the other ranks. A graph
+///               can capture calls whose requests are waited for, and not tested, before the capture ends. A
+///               gradient_exchange waits when its next round starts, so backward on the same stream overlaps one tensor
+///               bucket. Backward on another stream overlaps all of them; the caller's events then order its gradients
+///               before the exchange's stream
+///   errors      communication_error for an error of the call, or an asynchronous one since the last call. Calls do not
+///               detect a lost rank: synchronize() does, by its timeout
+///   owns        the NCCL communicator only if split() made it; the caller's must outlive this object
 class nccl_communicator {
  public:
   explicit nccl_communicator(ncclComm_t comm)
@@ -76,13 +78,13 @@ class nccl_communicator {
     if (!is_own_ || comm_ == nullptr) return;
     auto state = ncclSuccess;
     ncclCommGetAsyncError(comm_, &state);
-    state == ncclSuccess ? ncclCommDestroy(comm_) : ncclCommAbort(comm_);  // which alone does not wait for lost ranks
+    state == ncclSuccess ? ncclCommDestroy(comm_) : ncclCommAbort(comm_);  // destroy would wait for lost ranks
   }
 
   unsigned rank() const { return rank_; }
   unsigned size() const { return size_; }
 
-  /// Throws what went wrong since it was asked last, without waiting for the device.
+  /// Throws an asynchronous error since the last call; does not wait for the device.
   void check() const {
     require_usable();
     auto state = ncclSuccess;
@@ -90,8 +92,8 @@ class nccl_communicator {
     done(state, "an earlier call");
   }
 
-  /// Waits on the host until all is done that the executor's stream was given, calls that were waited for included.
-  /// Where that takes longer than `timeout` a rank is gone or stuck: it aborts, and throws.
+  /// Waits on the host for all work of the executor's stream, including the calls whose requests were waited for. After
+  /// `timeout` a rank is gone or stuck: it aborts the communicator and throws communication_error.
   template <streamed E>
   void synchronize(E const& exec, timeout_duration timeout = default_timeout) {
     detail::require_timeout("nccl_communicator::synchronize", timeout);
@@ -104,8 +106,8 @@ class nccl_communicator {
     check();
   }
 
-  /// Ends what is under way, so that streams that wait for a lost rank go on; every later call throws. The NCCL
-  /// communicator is gone: its owner must not destroy it.
+  /// Ends the pending calls, so that streams no longer wait for a lost rank; every later call throws. This destroys the
+  /// NCCL communicator: its owner must not destroy it again.
   void abort() {
     require_usable();
     done(ncclCommAbort(std::exchange(comm_, nullptr)), "ncclCommAbort");
@@ -196,7 +198,7 @@ class nccl_communicator {
       throw communication_error(detail::sentence("nccl_communicator: ", what, ": ", ncclGetErrorString(code)));
   }
 
-  /// f(stream) enqueues the call; one that fails half-way is followed, too.
+  /// f(stream) enqueues the call. If it fails, the request still makes the caller's stream wait for the enqueued part.
   template <class E, class F>
   nccl_request call(E const& exec, char const* what, F const& f) {
     check();
@@ -205,7 +207,7 @@ class nccl_communicator {
     return request;
   }
 
-  /// Starts f(r), sends and receives, for each rank; they go on together. A group that was begun must be ended.
+  /// Starts the sends and receives f(r) of all ranks as one group. The group must be ended after an error too.
   template <class E, class F>
   nccl_request grouped(E const& exec, F f) {
     return call(exec, "ncclSend, ncclRecv", [&](cudaStream_t) {

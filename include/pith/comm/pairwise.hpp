@@ -1,4 +1,4 @@
-// pith/comm/pairwise.hpp — a communicator whose all-gathers and all-to-alls are swaps of pairs of ranks.
+// pith/comm/pairwise.hpp — a communicator whose all-gathers and all-to-alls are pairwise swaps.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -11,15 +11,17 @@
 
 namespace pith::inline v0 {
 
-/// `Comm`, made of the same arguments, but for its all-gathers and all-to-alls: ranks swap bytes pair by pair, as in a
-/// round-robin tournament, so that no link carries messages of two ranks at once. docs/network.md says where this is
-/// faster than MPI's own collectives.
+/// A `Comm`, constructed from the same arguments, with other all-gathers and all-to-alls: ranks swap bytes pairwise in
+/// a round-robin schedule, so no link carries messages of two ranks at once. docs/network.md shows where this is faster
+/// than MPI's own collectives.
 ///
 ///   auto comm = pith::pairwise<pith::mpi_communicator>(MPI_COMM_WORLD);
 ///
-///   requires    a communicator with send_recv
-///   complexity  (N - 1) / N of the bytes of `all` through each rank, and the latency of N - 1 swaps. Both calls return
-///               when they are done
+///   requires    a communicator with send_recv; one thread at a time
+///   complexity  (N - 1) / N of the bytes of `all` through each rank, and the latency of N - 1 swaps. Both calls are
+///               complete when they return, and add no allocation to Comm's
+///   errors      those of Comm
+///   owns        the Comm
 template <class Comm>
 class pairwise {
  public:
@@ -81,8 +83,8 @@ class pairwise {
   }
 
   unsigned rounds() const { return size() - (size() % 2 == 0); }
-  /// Ranks i and j meet in round i + j modulo rounds(). Of an even number of ranks the last one meets who is left over;
-  /// of an odd number that rank is its own partner.
+  /// Ranks i and j meet in round (i + j) mod rounds(). With an even number of ranks the last one meets the rank that is
+  /// left over; with an odd number the left-over rank is its own partner.
   unsigned partner(unsigned round) const {
     auto const all = rounds();
     if (rank() == all) return static_cast<unsigned>(std::uint64_t{round} * (size() / 2) % all);

@@ -1,4 +1,4 @@
-// pith/comm/reproducible_sums.hpp — a communicator whose sums are added in the order of the ranks.
+// pith/comm/reproducible_sums.hpp — a communicator that adds sums in rank order.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -20,7 +20,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// values[i] = that of all ranks' pieces of n values, in the order of the ranks.
+/// values[i] = sum or maximum over r of values[r n + i], in rank order.
 template <class T>
 struct reduce_pieces {
   using A = std::conditional_t<std::floating_point<T> || std::integral<T>, T, float>;
@@ -45,16 +45,20 @@ struct reduce_pieces {
 
 }  // namespace detail
 
-/// `Comm`, made of the same arguments, but for its sums: one rank adds each part of a tensor, in the order of the ranks,
-/// and sends the sum to all. So the bits do not depend on the transport, its version and settings, or on where in a
-/// tensor an element lies. They are those of thread_communicator.
+/// A `Comm`, constructed from the same arguments, with other sums: each rank adds one part of the tensor, in rank
+/// order, and sends the sum to all ranks. So the bits do not depend on the transport, its version, its settings, or the
+/// element's position. They equal those of thread_communicator.
 ///
 ///   auto comm = pith::reproducible_sums<pith::mpi_communicator>(MPI_COMM_WORLD);
 ///
-///   requires    host memory; a communicator with all_to_all and all_gather
-///   state       two copies of each tensor whose sum is under way
-///   complexity  2 (N - 1) / N of the bytes through each rank, and three copies of them. all_reduce returns once this
-///               rank's part is added, so ranks call all of their communicators in one order
+///   requires    host memory; a communicator with all_to_all and all_gather; one thread at a time; requests that end
+///               before it
+///   state       two copies of each tensor with a pending sum
+///   complexity  2 (N - 1) / N of the bytes through each rank, and three copies of them. all_reduce waits until this
+///               rank's part is added, so all ranks must call their communicators in the same order. Memory is reused:
+///               equal calls allocate only once
+///   errors      those of Comm; memory of a failed call is kept until the program ends
+///   owns        the Comm
 template <class Comm>
 class reproducible_sums {
  public:
@@ -108,12 +112,12 @@ class reproducible_sums {
   struct part_of {};
   reproducible_sums(part_of, Comm& whole, unsigned color) : comm_(whole.split(color)) {}
 
-  /// As many bytes as the parts of a tensor have, the last of them padded.
+  /// Two copies of a tensor, padded to equal parts.
   struct parts {
     std::vector<std::byte> pieces, sums;
   };
 
-  /// An all-gather of the sums, which are copied to the tensor once it is done.
+  /// The all-gather of the sums; on completion they are copied to the tensor.
   template <class R>
   class request {
    public:
@@ -138,7 +142,7 @@ class reproducible_sums {
     }
 
    private:
-    /// Memory of a call that failed is never freed: MPI may write to it as long as it runs.
+    /// The memory of a failed call is never freed: MPI may write to it until the program ends.
     template <class F>
     bool finish(F const& is_done) try {
       if (!is_done()) return false;
@@ -162,7 +166,7 @@ class reproducible_sums {
     return span<byte>(reinterpret_cast<byte*>(x.data()), x.size_bytes());
   }
 
-  /// Writes this rank's part of the sums to the beginning of the memory's pieces.
+  /// Writes this rank's part of the sums to the start of `memory`'s pieces.
   template <class T, class E>
   void add_up(E const& exec, span<std::byte const> x, detail::lent<std::unique_ptr<parts>>& memory, reduction how) {
     auto& pieces = (*memory)->pieces;

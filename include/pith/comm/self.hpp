@@ -1,4 +1,4 @@
-// pith/comm/self.hpp — a group of one.
+// pith/comm/self.hpp — a communicator of one rank.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -9,7 +9,8 @@
 
 namespace pith::inline v0 {
 
-/// The communicator of a single rank: what it sends it receives, and sums are its own.
+/// The communicator of a single rank: it receives its own messages, and a sum is its own term. It has no state,
+/// allocates nothing, and any thread may use it.
 class self_communicator {
  public:
   unsigned rank() const { return 0; }

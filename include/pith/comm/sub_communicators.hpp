@@ -1,4 +1,4 @@
-// pith/comm/sub_communicators.hpp — a communicator and those of groups of its ranks, among which some exchanges move bytes.
+// pith/comm/sub_communicators.hpp — a communicator and the sub-communicators of its subgroups.
 #pragma once
 
 #include <pith/codec/rounds.hpp>
@@ -14,17 +14,20 @@
 
 namespace pith::inline v0 {
 
-/// It splits into communicators of its own type.
+/// A communicator whose split() returns its own type.
 template <class Comm>
 concept has_same_type_split = has_split<Comm> && requires(Comm& comm) {
   { comm.split(0u) } -> std::same_as<Comm>;
 };
 
-/// A communicator, and one of each group of ranks that was added.
+/// A communicator, and one sub-communicator per added subgroup.
 ///
-///   requires    a communicator that outlives it and, for groups, has_same_type_split; groups that the number of ranks
-///               is a multiple of (std::invalid_argument). To add is a call of all ranks, in equal order
-///   complexity  a split a group, once; of() is a search among the groups that were added
+///   requires    a communicator that outlives it, with has_same_type_split for subgroups; size x stride of a subgroup
+///               divides the number of ranks (std::invalid_argument). All ranks call add() in the same order; one
+///               thread at a time
+///   complexity  one split and one allocation per new subgroup; of() is a linear search
+///   errors      an add() that throws adds nothing
+///   owns        the sub-communicators
 template <class Comm>
 class sub_communicators {
  public:
@@ -48,7 +51,7 @@ class sub_communicators {
   }
   bool has(subgroup const& among) const { return among.is_all() || find(among) != parts_.end(); }
 
-  /// The communicator of this rank's group, which was added.
+  /// The communicator of this rank's subgroup, which must have been added.
   Comm& of(subgroup const& among) { return among.is_all() ? *all_ : *find(among)->second; }
 
  private:
@@ -60,7 +63,7 @@ class sub_communicators {
   std::vector<std::pair<subgroup, std::unique_ptr<Comm>>> parts_;
 };
 
-/// With the groups that the rounds of `codec` ask for: what all_reduce_mean needs of such a codec.
+/// The sub-communicators for all rounds of `codec`, as all_reduce_mean needs them.
 template <class In, class Comm, class C>
 sub_communicators<Comm> make_sub_communicators(Comm& comm, C const& codec, shape const& dims) {
   auto made = sub_communicators<Comm>(comm);

@@ -1,4 +1,4 @@
-// pith/comm/threads.hpp — ranks that are threads of one process.
+// pith/comm/threads.hpp — a communicator whose ranks are threads of one process.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -25,7 +25,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A barrier that a rank may leave, or not reach in time: from then on whoever waits for it or comes to it throws.
+/// A barrier that breaks when a rank leaves it or misses the timeout. Ranks that wait for a broken barrier, or reach it
+/// later, throw.
 class leavable_barrier {
  public:
   leavable_barrier(unsigned ranks, timeout_duration timeout) : timeout_(timeout), is_here_(ranks) {
@@ -34,9 +35,9 @@ class leavable_barrier {
 
   timeout_duration timeout() const { return timeout_; }
 
-  /// Of a call that begins: ranks may be anywhere.
+  /// At the start of a call, with the timeout.
   void arrive_and_wait(char const* call, unsigned rank) { meet(call, rank, timeout_); }
-  /// Of a call that all ranks are in. Some may be reading the others' memory, so nobody goes away.
+  /// Within a call, without a timeout: other ranks may still read this rank's memory.
   void arrive_and_stay(char const* call, unsigned rank) { meet(call, rank, for_ever); }
 
   void leave(unsigned rank) {
@@ -48,7 +49,7 @@ class leavable_barrier {
 
  private:
   using clock = std::chrono::steady_clock;
-  static constexpr timeout_duration for_ever{1e9};  // some clocks count to a hundred times that
+  static constexpr timeout_duration for_ever{1e9};  // a hundredth of the range of some clocks
 
   bool is_broken() const { return left_by_ || !missing_.empty(); }
 
@@ -92,16 +93,16 @@ class leavable_barrier {
   std::vector<unsigned> missing_;
 };
 
-/// What a rank shows the others while they all make a call.
+/// The arguments of a rank's call, which the other ranks read.
 struct shown_memory {
   char const* call;
   void* data = nullptr;
   std::size_t bytes = 0;
-  unsigned number = 0;                  ///< the rank that it is for, or the colour of a split
-  class thread_group* group = nullptr;  ///< that a split made
+  unsigned number = 0;                  ///< the receiving rank of send_recv, or the colour of a split
+  class thread_group* group = nullptr;  ///< the result of a split
 };
 
-/// The ranks of a communicator. The groups that its splits make live as long as it does.
+/// The ranks of a communicator. It owns the groups that its splits make.
 class thread_group {
  public:
   thread_group(unsigned ranks, timeout_duration timeout) : barrier(ranks, timeout), shown(ranks) {}
@@ -116,7 +117,7 @@ class thread_group {
     return *parts_.back().members;
   }
 
-  /// A rank that leaves a group leaves its parts.
+  /// A rank that leaves a group also leaves the groups split from it.
   void leave(unsigned rank) {
     barrier.leave(rank);
     auto const lock = std::lock_guard(mutex_);
@@ -137,9 +138,14 @@ class thread_group {
 
 }  // namespace detail
 
-/// One rank's end of a group of threads. Every call waits for all ranks; sums run in rank order, narrow types in float,
-/// so that all ranks have the same bits. A rank that shows other sizes than expected, that has returned or thrown, or
-/// that does not make the call within thread_options::timeout is a communication_error of all others.
+/// One rank of a group of threads. Every call waits for all ranks. Sums run in rank order, 16-bit floats in float, so
+/// all ranks get the same bits.
+///
+///   requires    to be used by its rank's thread alone, and only while run_ranks runs
+///   complexity  no call but split() allocates
+///   errors      communication_error on the other ranks if a rank passes another size, has returned or thrown, or does
+///               not make the call within thread_options::timeout. The spans then hold any values
+///   owns        nothing: run_ranks owns the group
 class thread_communicator {
  public:
   thread_communicator(detail::thread_group& group, unsigned rank) : group_(&group), rank_(rank) {}
@@ -176,7 +182,7 @@ class thread_communicator {
     return done();
   }
 
-  /// Rank r reduces the r-th part of all ranks' elements in its own memory; then all copy all parts.
+  /// Rank r reduces the r-th part of all ranks' elements in its own memory; then all ranks copy all parts.
   template <host_executor E, class T>
   completed all_reduce(E const& exec, span<T, host_space> x, reduction how) {
     show({.call = "all_reduce", .data = x.data(), .bytes = x.size_bytes()});
@@ -210,7 +216,7 @@ class thread_communicator {
     return done();
   }
 
-  /// The first rank of a colour makes the group.
+  /// The first rank of each colour makes the group.
   thread_communicator split(unsigned color) {
     show({.call = "split", .number = color});
     auto ranks = std::vector<unsigned>();
@@ -247,7 +253,7 @@ class thread_communicator {
   std::byte* at(unsigned r, std::size_t offset) const { return static_cast<std::byte*>(shown(r).data) + offset; }
 
   void stay() { group_->barrier.arrive_and_stay(shown(rank_).call, rank_); }
-  /// All have read what was shown.
+  /// All ranks have read each other's memory.
   completed done() {
     stay();
     return {};
@@ -258,7 +264,7 @@ class thread_communicator {
     fail(shown(rank_).call, " of rank ", rank_, " must receive ", expected, " bytes from rank ", from, ", got ", got);
   }
 
-  /// Others may be reading this rank's memory until done().
+  /// Other ranks may read this rank's memory until done().
   template <class... Parts>
   [[noreturn]] void fail(Parts const&... parts) {
     done();
@@ -284,7 +290,7 @@ static_assert(exchange_communicator<thread_communicator, archetype> &&
 
 namespace detail {
 
-/// How ranks end: by themselves, or because another one did.
+/// The exceptions of ranks: their own errors, and communication_error caused by another rank's.
 class rank_errors {
  public:
   explicit rank_errors(unsigned ranks) : own_(ranks), followed_(ranks) {}
@@ -312,7 +318,7 @@ class rank_errors {
   std::vector<std::exception_ptr> own_, followed_;
 };
 
-/// Starts run(rank) on `ranks` threads and joins them; if one cannot be started, the others hear of it.
+/// Starts run(rank) on `ranks` threads and joins them. If a thread cannot be started, the calls of the others throw.
 template <class F>
 void join_threads(unsigned ranks, leavable_barrier& barrier, F const& run) {
   auto threads = std::vector<std::jthread>();
@@ -326,13 +332,13 @@ void join_threads(unsigned ranks, leavable_barrier& barrier, F const& run) {
 
 }  // namespace detail
 
-/// How ranks that are threads wait for one another.
+/// Options of run_ranks.
 struct thread_options {
-  timeout_duration timeout = default_timeout;  ///< of a call, until all ranks have made it
+  timeout_duration timeout = default_timeout;  ///< within which all ranks must make a call
 };
 
-/// Calls f(communicator) on `ranks` threads and waits for them. If some throw, the others' next call throws too, and
-/// the error of the first rank that failed by itself is thrown here.
+/// Calls f(communicator) on `ranks` threads and joins them. If a rank throws, the next call of the others throws too.
+/// run_ranks then throws the error of the first rank that failed on its own.
 template <class F>
 void run_ranks(unsigned ranks, F const& f, thread_options const& options = {}) {
   detail::require(ranks >= 1 && ranks < shared_rank, "run_ranks: ranks must be in [1, 65534], got ", ranks);

@@ -1,4 +1,4 @@
-// pith/comm/timeout.hpp — how long a call of a communicator waits for other ranks, and what its error says of them.
+// pith/comm/timeout.hpp — the timeout of a communicator's calls, and the text of its error.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -11,7 +11,7 @@ namespace pith::inline v0 {
 
 using timeout_duration = std::chrono::duration<double>;
 
-/// The `timeout` of every communicator's options, unless said otherwise.
+/// The default `timeout` of every communicator.
 constexpr timeout_duration default_timeout = std::chrono::minutes(30);
 
 namespace detail {
@@ -20,7 +20,7 @@ inline void require_timeout(char const* whose, timeout_duration timeout) {
   require(timeout.count() > 0, whose, ": timeout must be above 0 s, got ", timeout.count(), " s");
 }
 
-/// Of the ranks that a call waits for, in words; of none where it is not known which they are.
+/// The ranks that a call waits for, in words. An empty list means that they are unknown.
 inline std::string gone_or_stuck(std::vector<unsigned> const& ranks) {
   if (ranks.empty()) return "a rank is gone or stuck";
   if (ranks.size() == 1) return text("rank ", ranks[0], " is gone or stuck");

@@ -1,4 +1,4 @@
-// pith/comm/trace.hpp — when an exchange encoded, moved and decoded what: spans of time for a trace viewer.
+// pith/comm/trace.hpp — a trace of an exchange's encoding, transfers and decoding, for a trace viewer.
 #pragma once
 
 #include <chrono>
@@ -10,12 +10,12 @@
 
 namespace pith::inline v0 {
 
-/// Spans of time that an exchange notes, for chrome://tracing or Perfetto. One belongs to one exchange; it is read
-/// between steps.
+/// Time spans of one exchange, for chrome://tracing or Perfetto.
 ///
-///   state       room for `most` spans; further ones are counted only
-///   complexity  two readings of a clock a span, no allocation; a transfer ends when the exchange learns that it has.
-///               On a device the times are those of the host, which only enqueues
+///   requires    to outlive its exchange; to be read between steps
+///   state       capacity for `most` spans; further ones are only counted
+///   complexity  two clock reads per span; only the constructor and json() allocate. A transfer ends when the exchange
+///               detects it. On a device the times are the host's, which only enqueues
 class exchange_trace {
  public:
   using clock = std::chrono::steady_clock;
@@ -38,13 +38,13 @@ class exchange_trace {
     }
   }
 
-  /// The zero of the times that are written.
+  /// The time zero of json().
   clock::time_point began() const { return began_; }
   std::vector<entry> const& entries() const { return entries_; }
-  /// The spans that there was no room for.
+  /// The number of spans beyond the capacity.
   std::size_t dropped() const { return dropped_; }
 
-  /// In Chrome's trace format: the rank is a process, its codecs are one thread of it and its transfers another.
+  /// The spans in Chrome's trace format. The rank is a process with two threads: codecs and transfers.
   std::string json(unsigned rank = 0) const {
     auto const process = ",\"pid\":" + std::to_string(rank) + ",\"tid\":";
     auto text = "{\"traceEvents\":[\n" + thread(process, "0", "codecs") + ",\n" + thread(process, "1", "transfers");
@@ -69,7 +69,7 @@ class exchange_trace {
            microseconds(e.end - e.begin) + R"(,"args":{"bucket":)" + std::to_string(e.bucket) + R"(,"round":)" +
            std::to_string(e.round) + "}}";
   }
-  /// With three digits behind the point.
+  /// With three decimal places.
   static std::string microseconds(clock::duration span) {
     auto const ns = std::chrono::duration_cast<std::chrono::nanoseconds>(span).count();
     return std::to_string(ns / 1000) + "." + std::to_string(1000 + ns % 1000).substr(1);
@@ -82,12 +82,12 @@ class exchange_trace {
 
 namespace detail {
 
-/// Seconds of the work on a bucket in a step.
+/// Seconds of work on a tensor bucket in a step.
 struct bucket_seconds {
   double encode = 0, transfer = 0, decode = 0;
 };
 
-/// Adds up a step's spans of time, bucket by bucket, and notes them in a trace if there is one.
+/// Adds up a step's time spans per tensor bucket, and records them in an optional trace.
 class span_log {
  public:
   explicit span_log(exchange_trace* trace) : trace_(trace) {}
@@ -115,7 +115,7 @@ class span_log {
   std::vector<bucket_seconds> seconds_;
 };
 
-/// Notes the time of its life, in a log if there is one.
+/// Records the time between its construction and end() in a log; without a log it records nothing.
 class traced {
  public:
   [[nodiscard]] traced(span_log* log, exchange_trace::work what, std::size_t bucket, unsigned round)

@@ -1,4 +1,4 @@
-// pith/comm/detail/any_request.hpp — whatever a communicator's calls return, as one type.
+// pith/comm/detail/any_request.hpp — one request type for all calls of a communicator.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -13,7 +13,7 @@
 
 namespace pith::inline v0::detail {
 
-/// One of several kinds of requests.
+/// A variant of request types.
 template <class... Request>
 class request_among {
  public:
@@ -36,7 +36,7 @@ class request_among {
   std::variant<Request...> held_;
 };
 
-/// The requests of a list without repetitions.
+/// A request_among of the distinct types of a list.
 template <class Found, class... Rest>
 struct distinct_requests {
   using type = Found;
@@ -53,7 +53,7 @@ using gather_request = decltype(std::declval<Comm&>().all_gather(
 template <class Comm, class E, class T>
 using sum_request =
     decltype(std::declval<Comm&>().all_reduce(std::declval<E const&>(), span_on<E, T>(), reduction::sum));
-/// Those of calls that a communicator may lack are `completed` then.
+/// The request of an optional collective; `completed` if the communicator lacks it.
 template <class Comm, class E>
 struct piece_request {
   using type = completed;
@@ -75,7 +75,7 @@ struct send_request<Comm, E> {
                                                         span_on<E, std::byte>(), 0u));
 };
 
-/// What a transfer of an exchange over `Comm` returns.
+/// The request of any transfer of an exchange over `Comm`.
 template <class Comm, class E>
 using any_request =
     typename distinct_requests<request_among<completed>, gather_request<Comm, E>, typename piece_request<Comm, E>::type,

@@ -1,4 +1,4 @@
-// pith/comm/detail/arguments.hpp — what the arguments of a collective must fulfil, whatever the communicator.
+// pith/comm/detail/arguments.hpp — argument checks of the collectives, for all communicators.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -7,8 +7,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Throws std::invalid_argument, which names the communicator and the call, where this rank's arguments do not fit.
-/// Sizes are those of its spans.
+/// Throws std::invalid_argument, with the names of the communicator and the call, for this rank's wrong arguments.
+/// Parameters are the sizes of its spans.
 struct collective_arguments {
   char const* communicator;
   unsigned rank, size;

@@ -1,4 +1,4 @@
-// pith/comm/detail/backoff.hpp — how long a thread leaves a transfer alone between two polls.
+// pith/comm/detail/backoff.hpp — the time between two polls of a transfer.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Naps that begin short, since short transfers have arrived by the time they grow, and that stay short beside the time
-/// which a transport can fill without being polled.
+/// Sleep times that start short, for short transfers, and grow later. They stay well below the time that a transport
+/// can fill without being polled.
 class backoff {
  public:
   using duration = std::chrono::microseconds;

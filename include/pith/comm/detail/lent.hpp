@@ -1,4 +1,4 @@
-// pith/comm/detail/lent.hpp — memory that a transport uses, and that stays where one of its calls failed.
+// pith/comm/detail/lent.hpp — memory lent to a transport, never freed after a failed call.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -10,7 +10,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Is never freed: a transport may use it as long as the program runs.
+/// Keeps memory until the program ends, since a transport may still use it.
 inline void keep(void* memory) {
   static std::mutex mutex;
   static auto& kept = *new std::vector<void*>();
@@ -18,13 +18,13 @@ inline void keep(void* memory) {
   kept.push_back(memory);
 }
 
-/// A request whose call is done with its memory once the request is destroyed, also where it failed.
+/// A request after whose destruction the call no longer uses its memory, even if it failed.
 template <class R>
 concept returns_memory = std::same_as<R, completed> || requires {
   requires R::returns_memory;
 };
 
-/// Memory that is lent to one call at a time. Where a call fails before it ends, the memory is kept.
+/// Memory that one call at a time uses. If a call fails before it ends, the memory is never freed.
 template <class Memory>
 class lent {
  public:
@@ -43,7 +43,7 @@ class lent {
   Memory& operator*() { return memory_; }
   Memory const& operator*() const { return memory_; }
 
-  /// call() returns a request, which is waited for.
+  /// Waits for the request that call() returns.
   template <class E, class F>
   void wait(E const& exec, F const& call) {
     is_lent_ = !returns_memory<decltype(call())>;

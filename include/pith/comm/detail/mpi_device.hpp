@@ -1,4 +1,4 @@
-// pith/comm/detail/mpi_device.hpp — whether MPI takes device memory.
+// pith/comm/detail/mpi_device.hpp — whether MPI supports device memory.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -11,7 +11,8 @@
 
 namespace pith::inline v0::detail {
 
-/// What MPI says of itself when it runs; MPI 3.1 has no such question, Open MPI and MPICH have their own.
+/// Whether MPI reports CUDA support at run time. MPI 3.1 has no query for it; Open MPI and MPICH each have an
+/// extension.
 inline bool is_cuda_aware() {
 #if defined(MPIX_CUDA_AWARE_SUPPORT)
   return MPIX_Query_cuda_support() != 0;

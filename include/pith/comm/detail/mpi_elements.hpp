@@ -1,4 +1,4 @@
-// pith/comm/detail/mpi_elements.hpp — MPI's types of the elements that ranks add, and its operations on them.
+// pith/comm/detail/mpi_elements.hpp — MPI data types and reduction operations of the element types.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -12,7 +12,7 @@
 
 namespace pith::inline v0::detail {
 
-/// MPI 3.1 has no 16-bit floats: they are MPI_UINT16_T, which operations of our own add.
+/// MPI 3.1 has no 16-bit floats: they travel as MPI_UINT16_T, and narrow_operation adds them.
 template <class T>
 MPI_Datatype mpi_type() {
   if constexpr (std::same_as<T, float>) return MPI_FLOAT;
@@ -32,7 +32,7 @@ void reduce_narrow(void* in, void* inout, int* length, MPI_Datatype*) {
   }
 }
 
-/// Made once, and never freed: calls that were given up may still use it.
+/// Made once and never freed: abandoned calls may still use it.
 template <class T, reduction How>
 MPI_Op narrow_operation() {
   static auto const made = [] {

@@ -1,4 +1,4 @@
-// pith/comm/detail/mpi_request.hpp — calls of MPI that are under way, what their ranks must agree on, and how long they may take.
+// pith/comm/detail/mpi_request.hpp — pending MPI calls, with the check of sizes between ranks and the timeout.
 #pragma once
 
 #include <pith/comm/timeout.hpp>
@@ -23,17 +23,17 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// What MPI reads and writes while a call is under way. Later calls use it again, so that a step allocates nothing.
+/// The memory that MPI reads and writes during a call. Later calls reuse it, so a step allocates nothing.
 struct mpi_call {
   struct message {
     MPI_Request request = MPI_REQUEST_NULL;
-    int peer = MPI_PROC_NULL;  ///< the one rank that it needs, if it is one
+    int peer = MPI_PROC_NULL;  ///< the partner of a point-to-point message
   };
   std::vector<message> messages;
   std::vector<MPI_Datatype> types;
   std::vector<std::byte> memory;
 
-  /// Ranks agree on sizes where `received` is `expected` once `agreement` is done.
+  /// Sizes agree if `received` == `expected` when `agreement` has completed.
   std::array<message, 2> agreement;
   std::array<std::int64_t, 2> sent, expected, received;
 
@@ -44,7 +44,7 @@ struct mpi_call {
   }
 };
 
-/// What a communicator shares with its requests: how long they may take, and the first error, which ends its use.
+/// State that a communicator shares with its requests: the timeout, and the first error, which ends its use.
 class mpi_link {
  public:
   explicit mpi_link(timeout_duration timeout) : timeout_(timeout) { require_timeout("mpi_communicator", timeout); }
@@ -74,7 +74,7 @@ class mpi_link {
     idle_.pop_back();
     return call;
   }
-  /// That of a call which failed stays for good: MPI may use it as long as it runs.
+  /// The memory of a failed call is never freed: MPI may use it until the program ends.
   void give_back(std::unique_ptr<mpi_call> call) {
     if (is_broken()) return static_cast<void>(call.release());
     call->clear();
@@ -89,9 +89,11 @@ class mpi_link {
 
 }  // namespace detail
 
-/// A call of a communicator, for which MPI may be called several times. It ends in wait(), in a test() that returns
-/// true, or with its life, before that of its communicator. One that failed is abandoned: MPI may touch its memory as
-/// long as it runs.
+/// A pending call of a communicator, of one or more MPI calls. It ends in wait(), in a test() that returns true, or in
+/// its destructor, which waits. A failed call is abandoned: MPI may use its memory until the program ends.
+///
+///   requires    to end before its communicator; the communicator's thread
+///   errors      wait() and test() throw communication_error; the destructor throws nothing
 class mpi_request {
  public:
   mpi_request(detail::mpi_link& link, char const* name) : link_(&link), name_(name), call_(link.take()) {}
@@ -101,7 +103,7 @@ class mpi_request {
     if (!call_) return;
     try {
       if (!link_->is_broken()) end();
-    } catch (communication_error const&) {  // which the communicator's next call throws again
+    } catch (communication_error const&) {  // the communicator's next call throws it again
     }
     link_->give_back(std::move(call_));
   }
@@ -115,7 +117,7 @@ class mpi_request {
     return poll();
   }
 
-  /// Waits, in no executor's order: short messages arrive at once, and for long ones others may work.
+  /// Waits on the host: polls first, for short messages, then yields and sleeps.
   void end() {
     for (unsigned tries = 0; !poll(); ++tries) {
       if (tries >= patient) {
@@ -126,18 +128,18 @@ class mpi_request {
     }
   }
 
-  /// Where the next call of MPI, made by check(), puts its request. It needs `peer` alone, or all ranks.
+  /// The request of the next MPI call, which depends on `peer` alone, or on all ranks.
   MPI_Request* next(int peer = MPI_PROC_NULL) {
     call_->messages.push_back({MPI_REQUEST_NULL, peer});
     return &call_->messages.back().request;
   }
   void check(int code) { link_->check(code, name_); }
-  /// That lives as long as MPI may use it.
+  /// Memory that lives as long as MPI may use it.
   std::byte* memory(std::size_t bytes) {
     call_->memory.resize(bytes);
     return call_->memory.data();
   }
-  /// n bytes of every `stride`, as MPI counts them.
+  /// Count and type of n bytes of every `stride`.
   std::pair<int, MPI_Datatype> strided(int n, std::size_t stride) {
     if (static_cast<std::size_t>(n) == stride) return {n, MPI_BYTE};
     auto bytes = MPI_DATATYPE_NULL;
@@ -165,7 +167,8 @@ class mpi_request {
     return false;
   }
 
-  /// Where it was this rank that stood still, all may have arrived during that: then the next poll sees it.
+  /// Fails unless all requests have completed: if this rank itself was suspended, they may have, and the next poll sees
+  /// it.
   void require_ended() {
     auto waits = false;
     auto missing = std::vector<unsigned>();
@@ -182,14 +185,14 @@ class mpi_request {
       link_->fail(detail::sentence("mpi_communicator: ", name_, " did not end within ", link_->timeout().count(),
                                    " s: ", detail::gone_or_stuck(missing)));
   }
-  /// Also of a request that was seen to have.
+  /// True also for a request that was completed before.
   bool has_ended(MPI_Request request) {
     int done = 0;
     check(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE));
     return done;
   }
 
-  /// Where sizes differ the ranks on both sides throw, and none waits for bytes that do not come.
+  /// If sizes differ, the ranks on both sides throw, so no rank waits for missing bytes.
   void agree() {
     auto& [first, second] = call_->agreement;
     if (has_replicated_ || !is_done(first.request) || !is_done(second.request)) return;

@@ -1,4 +1,4 @@
-// pith/comm/detail/nccl_request.hpp — a call of NCCL that goes on beside the executor's stream.
+// pith/comm/detail/nccl_request.hpp — a pending NCCL call on a stream beside the executor's.
 #pragma once
 
 #include <pith/exec/detail/side_stream.hpp>
@@ -9,11 +9,11 @@
 
 namespace pith::inline v0 {
 
-/// A call of a communicator, begun when all is done that the executor's stream had been given. wait() puts a stream
-/// behind it, and behind all calls before it; the host waits for nothing.
+/// A pending call of a communicator, which starts after all work enqueued so far on the executor's stream. wait() makes
+/// a stream wait for it and for all earlier calls; the host does not wait. The destructor does the same with the
+/// executor's stream, so that the stream can reuse the memory.
 ///
-///   requires    a communicator that outlives it, and the executor's stream as long as it was not waited for: its end
-///               puts that stream behind the call, so that the memory is the stream's again
+///   requires    a communicator that outlives it, and the executor's stream until wait() or the destructor
 class nccl_request {
  public:
   static constexpr bool returns_memory = true;
@@ -27,7 +27,7 @@ class nccl_request {
   ~nccl_request() {
     try {
       if (transfers_ != nullptr) transfers_->lead(caller_);
-    } catch (cuda_error const&) {  // which the next call of CUDA reports again
+    } catch (cuda_error const&) {  // the next CUDA call reports it again
     }
   }
 
@@ -35,7 +35,7 @@ class nccl_request {
   void wait(E const& exec) {
     if (transfers_ != nullptr) std::exchange(transfers_, nullptr)->lead(exec.stream());
   }
-  /// Asks the device, which is not allowed while a graph is captured.
+  /// Queries the device, which is not allowed during the capture of a graph.
   template <class E>
   bool test(E const&) {
     if (transfers_ != nullptr && transfers_->is_idle()) transfers_ = nullptr;

@@ -1,4 +1,4 @@
-// pith/comm/detail/pending_transfers.hpp — the transfers of one round, on their way.
+// pith/comm/detail/pending_transfers.hpp — the pending transfers of one round.
 #pragma once
 
 #include <pith/comm/detail/any_request.hpp>
@@ -12,19 +12,19 @@
 
 namespace pith::inline v0::detail {
 
-/// Requests that are waited for together. test() lets them make progress, so whoever works meanwhile calls it at times.
+/// Requests that are waited for together. test() lets them make progress; call it now and then during other work.
 template <class Comm, executor E>
 class pending_transfers {
  public:
   using request = any_request<Comm, E>;
 
-  /// Makes room for the most transfers of a round.
+  /// Allocates for the largest number of transfers of a round.
   void reserve(std::size_t most) { requests_.reserve(most); }
 
   void start(traced time) { time_ = std::move(time); }
   void add(request r) { requests_.push_back(std::move(r)); }
 
-  /// Whether all have arrived. A device is not asked: its stream keeps the order, and may be captured.
+  /// Whether all transfers have completed. Always false on a device: the stream keeps the order, and may be captured.
   bool test(E const& exec) {
     if constexpr (host_executor<E>) {
       while (arrived_ < requests_.size() && requests_[arrived_].test(exec)) ++arrived_;
@@ -38,7 +38,7 @@ class pending_transfers {
     for (; arrived_ < requests_.size(); ++arrived_) requests_[arrived_].wait(exec);
     clear();
   }
-  /// Ends requests as their destructors do.
+  /// Destroys the requests, which ends them.
   void clear() {
     time_.end();
     requests_.clear();

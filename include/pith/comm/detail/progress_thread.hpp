@@ -1,4 +1,4 @@
-// pith/comm/detail/progress_thread.hpp — a thread that does one job a step while its caller does something else.
+// pith/comm/detail/progress_thread.hpp — a thread that runs one job per step beside its caller.
 #pragma once
 
 #include <condition_variable>
@@ -10,8 +10,8 @@
 
 namespace pith::inline v0::detail {
 
-/// start(job) returns at once; join() waits for the job and throws what it threw. Sleeps between jobs. Who destroys it
-/// sees to it that its job ends.
+/// start(job) returns at once; join() waits for the job and rethrows its exception. The thread sleeps between jobs. The
+/// destructor waits for the job, so its owner must let the job end.
 class progress_thread {
  public:
   progress_thread() : thread_([this] { work(); }) {}
@@ -62,7 +62,7 @@ class progress_thread {
   std::function<void()> job_;
   std::exception_ptr error_;
   bool is_stopping_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: it uses the other members
 };
 
 }  // namespace pith::inline v0::detail
