@@ -11,8 +11,8 @@
 
 namespace pith::inline v0 {
 
-/// Writes k ascending indices below n to side information, and back. It is a sparsifier's parameter. What it reads back
-/// is below n whatever the bytes are; a lossy coder replaces the indices by those that it will read back.
+/// Writes k ascending indices below n to side information and reads them back; a parameter of sparsifiers. For
+/// arbitrary bytes, decoded indices are below n. A lossy coder replaces the indices by those that it will decode.
 template <class C, class E = archetype>
 concept index_coder = std::copyable<C> &&
     requires(C const& c, E const& exec, std::uint64_t n, std::uint64_t k, std::uint32_t* indices,
@@ -24,7 +24,7 @@ concept index_coder = std::copyable<C> &&
   { c.decode(exec, n, k, coded, indices, ws) } -> std::same_as<void>;
 };
 
-/// It may read back other indices than it was given.
+/// A coder whose decoded indices may differ.
 template <class C>
 concept lossy_coder = requires {
   requires C::is_lossy;
@@ -58,7 +58,7 @@ struct unpack_indices {
 
 }  // namespace detail
 
-/// Fixed width: ceil(log2 n) bits an index, least significant bit first.
+/// Fixed width: ceil(log2 n) bits per index, least significant bit first.
 class packed_indices {
  public:
   std::string name() const { return "packed_indices"; }

@@ -1,4 +1,4 @@
-// pith/coding/trits.hpp — five ternary symbols a byte in place of four.
+// pith/coding/trits.hpp — ternary symbols, five per byte instead of four.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -11,7 +11,7 @@
 
 namespace pith::inline v0 {
 
-/// Five symbols of -1, 0 and 1 a byte, the first one its least digit of base 3, where 2 stands for -1.
+/// Five symbols of -1, 0 and 1 per byte; the first is the least digit in base 3. Digit 2 stands for -1.
 struct packed_trits {};
 
 template <>
@@ -20,7 +20,7 @@ struct storage<packed_trits> {
   static constexpr std::uint64_t words(std::uint64_t n) { return n / 5 + (n % 5 != 0); }
 };
 
-/// Its symbols of two bits are -1, 0 and 1.
+/// A stage whose two-bit symbols are -1, 0 and 1.
 template <class S>
 concept ternary = requires {
   requires std::remove_cvref_t<S>::is_ternary;
@@ -28,14 +28,14 @@ concept ternary = requires {
 
 namespace detail {
 
-/// Twenty symbols are five bytes of two bits each, or four of trits.
+/// Twenty symbols are five bytes of two-bit symbols or four bytes of trits.
 inline constexpr std::uint64_t trit_group = 20;
 
 /// -1, which is 3 in two bits, is digit 2.
 PITH_HD constexpr std::uint32_t trit_of(std::uint32_t symbol) { return symbol - (symbol >> 1); }
 PITH_HD constexpr std::uint32_t symbol_of(std::uint32_t trit) { return trit + (trit >> 1); }
 
-/// The symbols of group g of n, or what is left.
+/// The number of symbols in group g of n; the last group may be short.
 PITH_HD constexpr std::uint64_t trit_count(std::uint64_t g, std::uint64_t n) {
   return n - g * trit_group < trit_group ? n - g * trit_group : trit_group;
 }
@@ -79,13 +79,13 @@ struct unpack_trits {
 
 }  // namespace detail
 
-/// What `S` sends, in 1.6 bits an element in place of 2.
+/// The payload of `S` in 1.6 bits per element instead of 2.
 ///
-///   emits       n symbols in packed_trits; side information: that of S
+///   emits       n symbols in packed_trits; side information: as S
 ///   requires    a ternary S: terngrad, qsgd<2>
-///   complexity  a pass over the symbols; scratch for them beside that of S. Sums over ranks and feedback take their
-///               own passes
-///   properties  what S is
+///   complexity  one pass over the symbols, with scratch for them beside S's. Sums over ranks and feedback take
+///               separate passes
+///   properties  as S
 template <class S>
 class trits : public pipeable {
   static_assert(ternary<S>, "pith: trits(s) needs a stage s of symbols -1, 0 and 1: terngrad or qsgd<2>");

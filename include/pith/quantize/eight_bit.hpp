@@ -131,9 +131,9 @@ struct eight_bit_rule {
 ///   requires    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
 ///   complexity  one division and two table lookups per element
 ///   on NaN      a bucket that holds NaN or infinity decodes to NaN
-///   properties  contractive: with c = bucket - 1, 1 - delta is the largest c e^2 / (1 + c y^2) over the values y
-///               between two points, where e is the rounding error (0.0015 for 128 elements, 0.016 for a million); use
-///               it with error feedback
+///   properties  contractive: with c = bucket - 1, 1 - delta is the largest c e^2 / (1 + c y^2) over the borders y of
+///               neighbouring points, where e is the rounding error at y (0.0015 for 128 elements, 0.016 for a
+///               million); use it with error feedback
 ///   reference   Dettmers, 8-Bit Approximations for Parallelism in Deep Learning, ICLR 2016; `snap::floor` takes the
 ///               point below, as GRACE does, whose points exclude 0 and 1, so that it loses values above 0.9957
 class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {

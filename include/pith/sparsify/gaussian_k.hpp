@@ -1,4 +1,4 @@
-// pith/sparsify/gaussian_k.hpp — keep what a normal distribution of the same mean and deviation would have as its tails.
+// pith/sparsify/gaussian_k.hpp — sparsification by a threshold from a normal distribution's tails.
 #pragma once
 
 #include <pith/sparsify/detail/gamma_tail.hpp>
@@ -8,7 +8,7 @@
 
 namespace pith::inline v0 {
 
-/// How gaussian_k corrects its threshold by what passes it.
+/// How gaussian_k corrects its threshold by the number of entries that pass it.
 enum class correction : std::uint8_t {
   coarse,  ///< up to 3 times by half, until 2/3 k to 4/3 k pass
   fine,    ///< up to 20 times by 2 %, until 3/4 k to 5/4 k pass
@@ -38,7 +38,7 @@ struct gaussian_rule {
  private:
   PITH_HD static double smaller(double a, double b) { return a < b ? a : b; }
 
-  /// |mean| + z deviation, the variance being square / n - mean^2.
+  /// |mean| + z deviation, with the variance square / n - mean^2.
   PITH_HD double estimate(double n, survivors const& of) const {
     auto const mean = magnitude(of.signed_sum / n);
     auto const square = of.squares / n;
@@ -49,14 +49,13 @@ struct gaussian_rule {
 
 }  // namespace detail
 
-/// Keeps about k = max(1, floor(density n)) entries of largest magnitude: those beyond |mean| + z deviation, z being
-/// what k of n normal numbers exceed on either side, corrected by what passes it.
+/// Keeps about k = max(1, floor(density n)) entries of largest magnitude: those beyond |mean| + z deviation, where the
+/// magnitudes of k of n normal numbers exceed z, corrected by the number that pass. As threshold_estimator, except:
 ///
-///   emits, needs, errors, is    what threshold_estimator says
-///   complexity  one pass for the moments, one for each correction, one to see what it did; two to write
+///   complexity  one pass for the moments, one per correction, one to count the result; two to write
 ///   reference   Shi, Chu, Cheung and See, Understanding Top-k Sparsification in Distributed Deep Learning, 2019; 20
-///               fine corrections are Ok-Topk's. Of a threshold that too many pass in the end the entries are not kept:
-///               the next larger one that was tried is taken, or the largest entry alone
+///               fine corrections are Ok-Topk's. If too many entries pass the final threshold, the next larger one that
+///               was tried is used, or the largest entry alone
 class gaussian_k : public threshold_estimator<detail::gaussian_rule> {
  public:
   explicit gaussian_k(double density, correction how = correction::coarse)

@@ -1,4 +1,4 @@
-// pith/sparsify/large_entries.hpp — the payload of what reaches a bound: a count, values and indices.
+// pith/sparsify/large_entries.hpp — the payload of entries that reach a bound: a count, values and indices.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -11,15 +11,15 @@
 
 namespace pith::inline v0 {
 
-/// What becomes of entries for which there is no room.
+/// The treatment of entries beyond the capacity.
 enum class overflow : std::uint8_t {
-  keep,   ///< the first ones by index are sent; with error feedback the others wait in the residual
-  dense,  ///< all n values are sent as they are
+  keep,   ///< the first ones by index are sent; with error feedback the others stay in the residual
+  dense,  ///< all n values are sent unchanged
 };
 
 namespace detail {
 
-/// Counts what reaches a bound, then writes it in order: two passes over the source.
+/// Counts the values that reach a bound, then writes them in order: two passes over the source.
 template <executor E, class Source, class Bound, class Places>
 void place_entries(E const& exec, large_values<Source, Bound> const& of, Places const& to) {
   using A = decltype(of.from(0));
@@ -29,7 +29,7 @@ void place_entries(E const& exec, large_values<Source, Bound> const& of, Places 
   exec.for_each_block(parts, emit_large<Source, Bound, Places>{of, to});
 }
 
-/// Those of n entries that reach a bound, with room for so many of them.
+/// The payload of the entries of n that reach a bound, with a capacity of `room`.
 template <overflow Policy>
 struct large_entries {
   static constexpr bool sends_all = Policy == overflow::dense;
@@ -49,7 +49,7 @@ struct large_entries {
     return scratch_for<std::uint32_t>(room) + scratch_for<std::uint32_t>(parts<In>());
   }
 
-  /// `bound()` is the least bits of what is kept.
+  /// `bound()` is the least bits of an entry that is kept.
   template <class In, class Bound, executor E>
   void encode(E const& exec, In const* x, Bound const& bound, encoded_on<E, In> y, workspace_on<E>& ws) const {
     auto* const indices = ws.template take<std::uint32_t>(room).data;
@@ -88,7 +88,7 @@ struct large_entries {
   }
 };
 
-/// A stage that emits large_entries: Self says how many it has room for, capacity(dims), and which bound they reach.
+/// A stage that emits large_entries. Self provides capacity(dims) and the bound.
 template <class Self, overflow Policy = overflow::keep>
 class large_entries_stage : public pipeable {
  public:
@@ -103,7 +103,7 @@ class large_entries_stage : public pipeable {
   shape output_shape(shape const& dims) const { return {entries(dims).values()}; }
   std::size_t side_bytes(shape const& dims) const { return entries(dims).side_bytes(); }
 
-  /// What a payload of so many values uses of its room: zeros are behind.
+  /// The used part of a payload with `count` values; zeros follow.
   std::uint64_t used_values(shape const& dims, std::uint64_t count) const { return entries(dims).used_values(count); }
   std::size_t used_side_bytes(shape const& dims, std::uint64_t count) const {
     return entries(dims).used_side_bytes(count);
@@ -114,7 +114,7 @@ class large_entries_stage : public pipeable {
               workspace_on<E>& ws) const {
     entries(dims).decode(exec, y, x, ws);
   }
-  /// For the mean of many ranks; where all values may come there are no entries.
+  /// For the mean of many ranks. A dense payload has no entries, so overflow::dense lacks these.
   std::uint64_t most_entries(shape const& dims) const requires(Policy == overflow::keep) { return entries(dims).room; }
   template <real In, executor E>
     requires(Policy == overflow::keep)

@@ -1,4 +1,4 @@
-// pith/sparsify/random_blocks.hpp — keep runs of neighbours that all ranks draw alike.
+// pith/sparsify/random_blocks.hpp — sparsification to random runs of neighbours, the same on all ranks.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -12,11 +12,11 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The elements that a team copies at a time, and the most that a block has.
+/// The number of elements that a team copies at once, and the largest block.
 inline constexpr std::uint32_t block_room = strata_room;
 
-/// Copies blocks of `width` elements, one drawn from each stratum of them, one way or the other. A team takes as many as
-/// fit its room.
+/// Copies blocks of `width` elements, one drawn from each stratum of blocks, in either direction. A team takes as many
+/// blocks as fit.
 template <class Copy>
 struct copy_blocks {
   static constexpr std::uint32_t items_per_block = block_room;
@@ -48,18 +48,18 @@ struct copy_blocks {
 
 }  // namespace detail
 
-/// Keeps k = max(1, floor(density m)) of the m = floor(n / block) runs of `block` neighbours, one drawn from each of k
-/// equal strata of them, the same on all ranks in a step, and the n mod block elements behind the last run; the others
-/// become zero. `random_blocks<scaling::unbiased>` multiplies a run by the number of runs in its stratum.
+/// Of the m = floor(n / block) runs of `block` neighbours it keeps k = max(1, floor(density m)), one drawn from each of
+/// k equal strata, the same on all ranks in a step. It also keeps the n mod block elements after the last run; the
+/// others become zero. `random_blocks<scaling::unbiased>` multiplies a run by the number of runs in its stratum.
 ///
 ///   emits       k block + n mod block values of In; no side information
 ///   requires    0 < density <= 1, 1 <= block <= 2048 (std::invalid_argument), m < 2^32
-///   complexity  a draw of 32 bits a run; whole lines of memory in place of the single values of random_k; no scratch
-///   on NaN      a NaN that is not drawn does not travel
+///   complexity  32 random bits per run; reads whole cache lines, unlike random_k; no scratch
+///   on NaN      a NaN that is not drawn is not sent
 ///   properties  summable; unscaled: a projection, contractive with delta = 1 / ceil(m / k); unbiased: omega = ceil(m /
 ///               k) - 1
-///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, "random block"; many small blocks instead of
-///               one
+///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, "random block"; here many small blocks instead
+///               of one
 template <scaling Scaling = scaling::none>
 class random_blocks : public pipeable {
  public:

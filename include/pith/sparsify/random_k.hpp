@@ -1,4 +1,4 @@
-// pith/sparsify/random_k.hpp — keep k entries that all ranks draw alike, or each its own.
+// pith/sparsify/random_k.hpp — sparsification to k random entries, the same on all ranks or drawn by each rank.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -11,12 +11,12 @@
 
 namespace pith::inline v0 {
 
-/// Whether all ranks keep the same entries, whose values can then be summed on their way, or each rank others.
+/// shared: all ranks keep the same entries, which can be summed in flight. own: each rank draws its own.
 enum class drawing : std::uint8_t { shared, own };
 
 namespace detail {
 
-/// Copies what is drawn from each stratum, one way or the other.
+/// Copies one drawn element per stratum, in either direction.
 template <class Copy>
 struct copy_drawn {
   static constexpr std::uint32_t items_per_block = 512;
@@ -39,16 +39,16 @@ struct copy_drawn {
 
 }  // namespace detail
 
-/// Keeps k = max(1, floor(density n)) entries, one drawn from each of k equal strata, the same on all ranks in a step;
-/// the others become zero. `random_k<scaling::unbiased>` multiplies what it keeps by the width of its stratum. With
-/// `drawing::own` a rank draws for itself: payloads are gathered, and their mean over N ranks errs N times less where
-/// it is unbiased.
+/// Keeps k = max(1, floor(density n)) entries, one drawn from each of k equal strata, the same on all ranks in a step.
+/// The others become zero. `random_k<scaling::unbiased>` multiplies an entry by the width of its stratum. With
+/// `drawing::own` each rank draws for itself: payloads are all-gathered, and if unbiased, the squared error of the mean
+/// over N ranks is N times smaller.
 ///
-///   emits       k values of In; no side information: the indices follow from seed, tensor and step, and the rank if it is
-///               own
+///   emits       k values of In; no side information: the indices follow from seed, tensor and step, and the rank with
+///               drawing::own
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
-///   complexity  k draws of 32 bits; no scratch
-///   on NaN      a NaN that is not drawn does not travel
+///   complexity  32 random bits per kept entry; no scratch
+///   on NaN      a NaN that is not drawn is not sent
 ///   properties  summable if shared; unscaled: a projection, contractive with delta = 1 / ceil(n / k); unbiased: omega
 ///               = ceil(n / k) - 1, for use without error feedback
 ///   reference   Stich, Cordonnier and Jaggi, Sparsified SGD with Memory, NeurIPS 2018; strata instead of a permutation

@@ -1,4 +1,4 @@
-// pith/sparsify/redsync.hpp — keep between k and 2 k entries, by a binary search for the threshold.
+// pith/sparsify/redsync.hpp — sparsification to k .. 2 k entries by a binary search for the threshold.
 #pragma once
 
 #include <pith/sparsify/threshold_estimator.hpp>
@@ -9,7 +9,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Halves [0, max |x_i|] until the count is at least the aim and has room.
+/// Bisects [0, max |x_i|] until the count is at least the target and fits.
 struct redsync_rule {
   using first = terms<how_many, largest_magnitude>;
   using later = terms<how_many>;
@@ -26,14 +26,13 @@ struct redsync_rule {
 }  // namespace detail
 
 /// Keeps from k to 2 k - 1 entries of largest magnitude, k = max(1, floor(density n)), by a binary search in [0, max
-/// |x_i|] of at most 10 passes. Where ties or a few huge elements leave no such threshold, it keeps fewer, the largest
-/// always.
+/// |x_i|] of at most 10 passes. If ties or a few huge elements leave no such threshold, it keeps fewer, always
+/// including a largest one. As threshold_estimator, except:
 ///
-///   emits, needs, errors, is    what threshold_estimator says
-///   complexity  one pass for the largest and some 4 to count, at most 10; two to write
+///   complexity  one pass for the largest and about 4 to count, at most 10; two to write
 ///   reference   Fang, Fu, Yang and Hsieh, RedSync: Reducing Synchronization Bandwidth for Distributed Deep Learning
-///               Training System, JPDC 2019: threshold binary search. Its code keeps nothing above [mean, max], goes on
-///               to raise the threshold from k / 2 on, and stops after three passes: 0.1 to 2.1 k
+///               Training System, JPDC 2019: threshold binary search. Its code searches only in [mean, max], raises the
+///               threshold already at k / 2, and stops after three passes: 0.1 to 2.1 k
 class redsync : public threshold_estimator<detail::redsync_rule> {
  public:
   explicit redsync(double density) : threshold_estimator("redsync", density, {}) {}

@@ -1,4 +1,4 @@
-// pith/sparsify/redsync_mean.hpp — the largest entries of one sign, as their indices and their mean.
+// pith/sparsify/redsync_mean.hpp — the largest entries of one sign, sent as indices and one mean.
 #pragma once
 
 #include <pith/sparsify/redsync.hpp>
@@ -11,7 +11,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Of a tensor the values of one sign and those that are no numbers, and zeros in place of the others.
+/// The values of one sign, NaN and infinity; zeros replace the others.
 template <class In>
 struct one_sign {
   static constexpr bool keeps = false;
@@ -37,7 +37,7 @@ struct one_sign {
   }
 };
 
-/// All that is not 0.
+/// All nonzero values.
 template <class A>
 struct any_value {
   PITH_HD bool is_over() const { return false; }
@@ -45,14 +45,14 @@ struct any_value {
   PITH_HD bits_of<A> end() const { return infinite_bits<A>(); }
 };
 
-/// What was found, and what is no number.
+/// The values that were found, NaN and infinity.
 template <class A>
 struct all_found : found_bound<A> {
   PITH_HD bool is_over() const { return false; }
   PITH_HD bits_of<A> end() const { return beyond_bits<A>; }
 };
 
-/// By turns above and below zero, but a sign whose largest is less than half of the other's loses its turn.
+/// Alternates between positive and negative, unless the largest of a sign is less than half of the other's.
 struct choose_sign {
   std::uint64_t const* step;
   std::uint32_t* is_negative;
@@ -119,18 +119,18 @@ struct list_mean {
 
 }  // namespace detail
 
-/// Keeps about k = max(1, floor(density n)) entries, the largest above zero in even steps and below in odd ones, as
-/// their mean; the others become zero. A sign whose largest is less than half of the other's loses its turn.
+/// Keeps about k = max(1, floor(density n)) entries, the largest positive ones in even steps and negative ones in odd
+/// steps, as their mean. The others become zero. A sign whose largest is less than half of the other's is skipped.
 ///
-///   emits       a count of bytes, and zeros behind them: indices of ceil(log2 n) bits, ascending, 2 k - 1 of them;
-///               side information: the count, the number of indices, the mean in accum<In>
+///   emits       a number of bytes followed by zeros: indices of ceil(log2 n) bits, ascending, at most 2 k - 1 of them;
+///               side information: the number of bytes, the number of indices, the mean in accum<In>
 ///   requires    0 < density <= 1, n < 2^32, indices of less than 2^32 bytes (std::invalid_argument)
-///   complexity  a pass for the signs, those of redsync, three more; scratch 2 k indices; no host wait
-///   on NaN      NaN and infinity are kept, and make the mean NaN
+///   complexity  one pass for the signs, those of redsync, three more; scratch 2 k indices; no host wait
+///   on NaN      NaN and infinity are kept, and the mean becomes NaN
 ///   properties  a projection of variable rate, which shape::capacity bounds; contractive with delta = 1 / (4 n (2 k -
-///               1)): what is kept is (sum of m entries)^2 / m, one of which is at least max |x_i| / 2. Of typical
-///               tensors it is far more, about the share of |x|^2 that is in the entries
-///   reference   Fang, Fu, Yang and Hsieh, RedSync, JPDC 2019: quantised sets, where turns do not depend on the tensor
+///               1)): it keeps (sum of m entries)^2 / m, one of which is at least max |x_i| / 2. For typical tensors it
+///               is far more, about the entries' fraction of |x|^2
+///   reference   Fang, Fu, Yang and Hsieh, RedSync, JPDC 2019: quantised sets; here turns do not depend on the tensor
 class redsync_mean : public pipeable {
  public:
   template <class In>
@@ -151,7 +151,7 @@ class redsync_mean : public pipeable {
     return dims.n == 0 ? 1 : most == 0 ? 0 : 1 / (4 * static_cast<double>(dims.n) * most);
   }
 
-  /// The indices that there is room for; room in the shape is of bytes.
+  /// The capacity in indices; shape::capacity counts bytes.
   std::uint64_t entries(shape const& dims) const {
     auto const k = density_.of(dims.n), most = k == 0 ? 0 : std::min(2 * k - 1, dims.n);
     auto const held = bytes_of(dims, most) <= dims.capacity ? most : dims.capacity * 8 / width(dims);

@@ -1,4 +1,4 @@
-// pith/sparsify/sidco.hpp — keep what a distribution fitted to the magnitudes, and to its tail again, says is in its tail.
+// pith/sparsify/sidco.hpp — sparsification by thresholds from distributions fitted to the magnitudes in stages.
 #pragma once
 
 #include <pith/core/buffer.hpp>
@@ -11,22 +11,22 @@
 
 namespace pith::inline v0 {
 
-/// What sidco fits: to all magnitudes, and in later stages to what is above the last threshold.
+/// The model that sidco fits to all magnitudes, and in later stages to those above the last threshold.
 enum class magnitudes : std::uint8_t {
   exponential,  ///< in every stage
   pareto,       ///< generalised, in every stage
-  gamma,        ///< to all magnitudes, then generalised Pareto
+  gamma,        ///< for all magnitudes, then generalised Pareto
 };
 
 namespace detail {
 
-/// The threshold that a share e^ln_share of an exponential tail exceeds, measured from the smallest survivor.
+/// The threshold that a fraction e^ln_share of an exponential tail exceeds, measured from the smallest survivor.
 PITH_HD inline double exponential_threshold(survivors const& of, double ln_share) {
   return of.smallest + apart(of.mean() - of.smallest, -ln_share);
 }
 
-/// ... of a generalised Pareto tail: by its mean m and variance, r = m^2 / variance, smallest + m (r + 1) / 2
-/// (1 - share^shape) / shape where shape = (r - 1) / 2.
+/// The same for a generalised Pareto tail, by its mean m and variance: r = m^2 / variance, smallest + m (r + 1) / 2
+/// (1 - share^shape) / shape with shape = (r - 1) / 2.
 PITH_HD inline double pareto_threshold(survivors const& of, double ln_share) {
   auto const mean = of.mean(), excess = mean - of.smallest;
   auto const variance = (of.squares / of.count / mean / mean - 1) * mean * mean;
@@ -36,8 +36,8 @@ PITH_HD inline double pareto_threshold(survivors const& of, double ln_share) {
   return of.smallest + excess * (ratio + 1) / 2 * (1 - exp_of(shape * ln_share)) / shape;
 }
 
-/// ... of a gamma distribution, by the mean and the mean logarithm. Of magnitudes that are nearly equal, an exponential
-/// one.
+/// The same for a gamma distribution, by the mean and the mean logarithm. Magnitudes that are nearly equal use the
+/// exponential one.
 PITH_HD inline double gamma_threshold(survivors const& of, double ln_share) {
   auto const s = ln(of.mean()) - of.logs / of.count;
   if (!(s > 1.0 / 128)) return exponential_threshold(of, ln_share);
@@ -45,8 +45,8 @@ PITH_HD inline double gamma_threshold(survivors const& of, double ln_share) {
   return of.mean() / shape * gamma_quantile(shape, ln_share);
 }
 
-/// What sidco remembers of a tensor: how many stages it takes beside the first one, and of the steps since that was
-/// changed the sum of what was kept, in parts of what was sought.
+/// The state of sidco per tensor: the number of stages after the first, and over the steps since its last change the
+/// sum of kept entries divided by the target.
 struct sidco_memory {
   double kept;
   std::uint32_t more, steps;
@@ -61,10 +61,10 @@ struct sidco_rule {
                                    terms<how_many, magnitude_sum, log_sum, least_magnitude, largest_magnitude>,
                                    terms<how_many, magnitude_sum, square_sum, least_magnitude, largest_magnitude>>;
 
-  std::int32_t fixed, most;  ///< stages; 0: as many as the memory says
+  std::int32_t fixed, most;  ///< stages; 0: as many as the state says
   sidco_memory* memory = nullptr;
 
-  /// A pass more than there are stages, and three for stages behind those where too many still pass.
+  /// One pass more than stages, and three for further stages if too many values still pass.
   PITH_HD unsigned passes() const { return static_cast<unsigned>(fixed > 0 ? fixed : most) + 4; }
 
   PITH_HD std::int32_t stages() const {
@@ -81,9 +81,9 @@ struct sidco_rule {
     return threshold(at, of, ln_left > ln_quarter ? ln_left : ln_quarter);
   }
 
-  /// Every five steps a stage more where less than 4/5 of what was sought was kept, or more than 6/5.
+  /// Every five steps: one stage more if less than 4/5 or more than 6/5 of the target was kept.
   PITH_HD void learn(search const& at) const {
-    if (at.pass < 2) return;  // there was nothing to leave out
+    if (at.pass < 2) return;  // all nonzero values fitted
     memory->kept += at.sent / at.aim;
     if (++memory->steps < 5) return;
     auto const now = static_cast<std::uint32_t>(stages()), most_more = static_cast<std::uint32_t>(most) - 1;
@@ -109,26 +109,27 @@ struct learn_from {
 
 }  // namespace detail
 
-/// Keeps about k = max(1, floor(density n)) entries of largest magnitude: those in the tail of a distribution that is
-/// fitted to the magnitudes, a quarter of them, and then in stages to what is left, each above its smallest. A stage
-/// goes as far as there is to go by what was counted, divided by the stages left.
+/// Keeps about k = max(1, floor(density n)) entries of largest magnitude: those in the tail of a distribution fitted to
+/// the magnitudes. The first stage keeps a quarter; each later stage fits the survivors, above their smallest. From the
+/// count so far, the remaining reduction is divided equally (as a ratio) among the remaining stages. As
+/// threshold_estimator, except:
 ///
-///   emits, needs, errors, is    what threshold_estimator says; zeros are no part of the fit
-///   state       where stages are not said, their number: at first one, every five steps one more where less than 0.8 k
-///               or more than 1.2 k were kept in the mean, up to ceil(log2(1 / density))
-///   complexity  one pass for each stage, up to three more where too many pass still, one to see it; two to write. A
-///               logarithm a value in the first pass for the gamma distribution, whose quantile one thread computes
+///   state       without given stages their number: at first one; every five steps one more if less than 0.8 k or more
+///               than 1.2 k were kept on average, up to ceil(log2(1 / density))
+///   complexity  one pass per stage, up to three more if too many still pass, one to count the result; two to write.
+///               For the gamma distribution one logarithm per value in the first pass; one thread computes its quantile
+///   on NaN      as threshold_estimator; zeros are excluded from the fit
 ///   reference   Abdelmoniem, Elzanaty, Alouini and Canini, An Efficient Statistical-based Gradient Compression
-///               Technique for Distributed Training Systems (SIDCo), MLSys 2021. Shares of stages are of what was
-///               counted, not fixed: so a stage makes good what the ones before it missed, and none is taken back where
-///               too many are kept; zeros, and the survivors of another pass, do no harm. The gamma quantile is exact,
-///               not for shapes near 1; the number of stages is a tensor's own
+///               Technique for Distributed Training Systems (SIDCo), MLSys 2021. Here a stage's ratio depends on the
+///               count, so that it corrects earlier stages, and no stage is removed if too many are kept; zeros and the
+///               survivors of another pass do no harm. The gamma quantile is exact, not an approximation for shapes
+///               near 1; each tensor has its own number of stages
 template <magnitudes Model = magnitudes::exponential>
 class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   using engine = threshold_estimator<detail::sidco_rule<Model>>;
 
  public:
-  /// Of 0 stages the number is learnt.
+  /// With 0 stages the number is adapted.
   explicit sidco(double density, unsigned stages = 0)
       : engine("sidco", density, {static_cast<std::int32_t>(stages), most_stages(density)}) {
     detail::require(stages <= 32, "sidco: stages must be at most 32, got ", stages);
@@ -165,7 +166,7 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   }
 
  private:
-  /// The engine refuses other densities later.
+  /// The engine rejects other densities later.
   static std::int32_t most_stages(double density) {
     return 0 < density && density <= 1 ? std::max(1, static_cast<std::int32_t>(std::ceil(-std::log2(density)))) : 1;
   }

@@ -1,4 +1,4 @@
-// pith/sparsify/strata.hpp — one drawn of each of k equal strata, kept and put back: random_k and random_blocks.
+// pith/sparsify/strata.hpp — one element drawn from each of k equal strata, for random_k and random_blocks.
 #pragma once
 
 #include <pith/core/call.hpp>
@@ -9,14 +9,14 @@
 
 namespace pith::inline v0 {
 
-/// Whether what is kept is multiplied by the inverse of its probability.
+/// Whether kept values are multiplied by the inverse of their probability.
 enum class scaling : std::uint8_t { none, unbiased };
 
 namespace detail {
 
-/// Where stratum j + i begins, i <= 2^11, without a division: (j n + i n) / k = first + i whole + (rest + i more) / k, of
-/// whose numerator a half keeps what is whole from falling below. It and the numbers are exact; the quotient, below 2^12,
-/// is at least 1 / 2k from a whole number, and errs by a 2^-52nd of itself.
+/// The start of stratum j + i, i <= 2^11, without a division: (j n + i n) / k = first + i whole + (rest + i more) / k.
+/// One half is added to the numerator, so that an integer quotient is not rounded down. Numerator and numbers are
+/// exact; the quotient, below 2^12, is at least 1 / 2k from an integer, and its relative error is 2^-52.
 struct strata_starts {
   std::uint32_t first, whole;
   double rest, more, inverse;
@@ -27,10 +27,10 @@ struct strata_starts {
   }
 };
 
-/// The most strata that a team draws from at a time ...
+/// The largest number of strata that a team draws from at once.
 inline constexpr std::uint32_t strata_room = 2048;
 
-/// ... and where each begins, the next one behind them, and what is drawn of each.
+/// The start of each stratum, with one end, and the element drawn from each.
 template <std::uint32_t Most>
 struct drawn_strata {
   static_assert(Most <= strata_room);
@@ -40,7 +40,7 @@ struct drawn_strata {
   fast_array<std::uint32_t, Most> drawn;
 };
 
-/// Stratum j of k is [j n / k, (j+1) n / k): one index is drawn from each, so that indices are distinct and ascend.
+/// Stratum j of k is [j n / k, (j+1) n / k). One index is drawn from each, so that indices are distinct and ascend.
 struct strata {
   draws random;
   std::uint64_t n, k;
@@ -50,7 +50,7 @@ struct strata {
             static_cast<double>(j * n % k) + 0.5, static_cast<double>(n % k), 1 / static_cast<double>(k)};
   }
 
-  /// Draws from strata j .. j + count - 1: a word of 32 bits, two halves, for each.
+  /// Draws from strata j .. j + count - 1, with 32 random bits (two halves) each.
   template <team Team, std::uint32_t Most>
   PITH_HD void draw(Team const& team, drawn_strata<Most>& to, std::uint64_t j, std::uint32_t count) const {
     auto const skip = static_cast<std::uint32_t>(j % 4);
@@ -71,13 +71,13 @@ struct strata {
   static double widest(std::uint64_t n, std::uint64_t k) { return n == 0 ? 1 : static_cast<double>((n + k - 1) / k); }
 };
 
-/// Keeps an element that is drawn from a stratum of `width` ...
+/// Copies a drawn element of a stratum of `width` to the kept values.
 template <class In, scaling Scaling>
 struct keep_drawn {
   In const* x;
   In* values;
 
-  /// What counts from an element on.
+  /// The same, relative to a later element.
   PITH_HD keep_drawn behind(std::uint64_t drawn, std::uint64_t kept) const { return {x + drawn, values + kept}; }
   PITH_HD void operator()(std::uint64_t drawn, std::uint64_t kept, [[maybe_unused]] std::uint64_t width) const {
     if constexpr (Scaling == scaling::none) {
@@ -88,7 +88,7 @@ struct keep_drawn {
   }
 };
 
-/// ... and puts it back.
+/// Copies a kept value back to its element.
 template <class In>
 struct restore_drawn {
   In const* values;
@@ -98,7 +98,7 @@ struct restore_drawn {
   PITH_HD void operator()(std::uint64_t drawn, std::uint64_t kept, std::uint64_t) const { x[drawn] = values[kept]; }
 };
 
-/// Notes where it was.
+/// Stores the index of a drawn element.
 struct list_drawn {
   std::uint32_t* indices;
 

@@ -1,4 +1,4 @@
-// pith/sparsify/threshold.hpp — keep the entries of at least a magnitude, however many they are.
+// pith/sparsify/threshold.hpp — sparsification to all entries of at least a given magnitude.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -13,16 +13,16 @@
 
 namespace pith::inline v0 {
 
-/// Keeps the entries |x| >= tau, of which the payload has room for max(1, floor(capacity n)); the others become zero.
+/// Keeps the entries |x| >= tau, up to a capacity of max(1, floor(capacity n)). The others become zero.
 ///
-///   emits       a count of values of In, by ascending index, and zeros behind them, capacity of them (dense: n); side
-///               record: the count, then indices of ceil(log2 n) bits. A count above the capacity says: all n values
+///   emits       a number of values of In, by ascending index, followed by zeros up to the capacity (dense: n); side
+///               information: the count, then indices of ceil(log2 n) bits. A count above the capacity means all n
+///               values
 ///   requires    0 < tau < infinity, 0 < capacity <= 1 (std::invalid_argument), n < 2^32
-///   complexity  two passes over x; scratch an index for each place, no host wait
+///   complexity  two passes over x; scratch one index per entry of the capacity, no host wait
 ///   on NaN      NaN and infinity are kept
-///   properties  a projection of variable rate, which shape::capacity bounds (keep); absolute: error_bound = tau where
-///               nothing can overflow or what does is sent densely, else no number: keep what overflows by error
-///               feedback
+///   properties  a projection of variable rate, which shape::capacity bounds (keep); absolute: error_bound = tau if
+///               nothing can overflow or overflow::dense, else infinity; use error feedback to keep what overflows
 ///   reference   Strom, Scalable Distributed DNN Training Using Commodity GPU Cloud Computing, Interspeech 2015, with
 ///               values as they are; Dutta et al., On the Discrepancy between the Theoretical Analysis and Practical
 ///               Implementations of Compressed Communication, AAAI 2020
@@ -49,7 +49,7 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
     return sends_all || capacity(dims) == dims.n ? tau_ : std::numeric_limits<double>::infinity();
   }
 
-  /// The entries that there is room for.
+  /// The number of entries that fit.
   std::uint64_t capacity(std::uint64_t n) const { return capacity_.of(n); }
   std::uint64_t capacity(shape const& dims) const { return std::min(capacity(dims.n), dims.capacity); }
 

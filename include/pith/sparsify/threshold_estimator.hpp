@@ -1,4 +1,4 @@
-// pith/sparsify/threshold_estimator.hpp — the engine of sparsifiers that estimate a threshold in place of a selection.
+// pith/sparsify/threshold_estimator.hpp — the engine of sparsifiers that estimate a threshold instead of selecting.
 #pragma once
 
 #include <pith/codec/stage.hpp>
@@ -11,17 +11,17 @@
 
 namespace pith::inline v0 {
 
-/// A stage from a rule of searching (detail::search_step): it keeps about k = max(1, floor(density n)) entries of
-/// largest magnitude, and at most 2 k - 1; the others become zero. Where no more than those are not zero, it keeps all.
+/// A stage from a search rule (detail::search_step). It keeps about k = max(1, floor(density n)) entries of largest
+/// magnitude, and at most 2 k - 1. The others become zero. If no more than 2 k - 1 are nonzero, it keeps all of them.
 ///
-///   emits       a count of values of In, by ascending index, and zeros behind them, 2 k - 1 of them; side information: the
+///   emits       a number of values of In, by ascending index, followed by zeros up to 2 k - 1; side information: the
 ///               count, then indices of ceil(log2 n) bits
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
 ///   complexity  the passes of the rule over x, which end early, and two more; scratch 2 k indices, and a few doubles
-///               for each 16,384 values; no host wait
-///   on NaN      NaN and infinity are kept, the first ones by index, and are no part of the estimate
-///   properties  a projection of variable rate, which shape::capacity bounds; contractive with delta = 1 / n, since one
-///               of the largest is always kept. Where the rule finds no bound for which there is room, fewer are kept
+///               per 16,384 values; no host wait
+///   on NaN      NaN and infinity are kept, the first ones by index, and are excluded from the estimate
+///   properties  a projection of variable rate, which shape::capacity bounds; contractive with delta = 1 / n, because
+///               one of the largest is always kept. If the rule finds no bound whose entries fit, fewer are kept
 template <class Rule>
 class threshold_estimator : public detail::large_entries_stage<threshold_estimator<Rule>> {
   using base = detail::large_entries_stage<threshold_estimator<Rule>>;
@@ -38,7 +38,7 @@ class threshold_estimator : public detail::large_entries_stage<threshold_estimat
     return dims.n == 0 ? 1 : capacity(dims) == 0 ? 0 : 1 / static_cast<double>(dims.n);
   }
 
-  /// The entries that are sought, and those that there is room for.
+  /// The number of entries that are sought, and the number that fits.
   std::uint64_t kept(shape const& dims) const { return std::min(density_.of(dims.n), capacity(dims)); }
   std::uint64_t capacity(shape const& dims) const {
     auto const k = density_.of(dims.n);
@@ -58,7 +58,7 @@ class threshold_estimator : public detail::large_entries_stage<threshold_estimat
   }
 
  protected:
-  /// What `rule` finds; where the search ended.
+  /// Encodes by the bound that `rule` finds; returns the final state of the search.
   template <real In, executor E>
   detail::search const* encode_by(E const& exec, Rule const& rule, shape const& dims, values_on<E, In const> x,
                                   encoded_on<E, In> y, workspace_on<E>& ws) const {

@@ -1,4 +1,4 @@
-// pith/sparsify/top_k.hpp — keep the k entries of largest magnitude.
+// pith/sparsify/top_k.hpp — sparsification to the k entries of largest magnitude.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -17,17 +17,18 @@
 
 namespace pith::inline v0 {
 
-/// Keeps the k = max(1, floor(density n)) entries of largest magnitude; the others become zero.
+/// Keeps the k = max(1, floor(density n)) entries of largest magnitude. The others become zero.
 ///
 ///   emits       k values of In, by ascending index; side information: their indices, written by the coder
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
-///   complexity  about one pass over x where few of many are kept, else five; scratch a few values for each that is
-///               kept, no host wait
+///   complexity  about one pass over x if k is small against n, else five; scratch a few values per kept entry, no host
+///               wait
 ///   on NaN      NaN, then infinity, count as largest, so that they reach the other ranks
 ///   properties  a projection; with a lossless coder contractive with delta = k / n, and nestable; ties go to the
 ///               smaller index
 ///   reference   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017. As Deep Gradient
-///               Compression (Lin et al., ICLR 2018) it selects from what reaches a sampled bound, but always k
+///               Compression (Lin et al., ICLR 2018) it selects among values above a sampled bound, but always exactly
+///               k
 template <index_coder Coder = packed_indices>
 class top_k : public pipeable {
  public:
@@ -70,7 +71,7 @@ class top_k : public pipeable {
     coder_.encode(exec, dims.n, k, indices, y.side, ws);
     if constexpr (lossy_coder<Coder>) exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
   }
-  /// The same of what a source yields, which is told what was sent.
+  /// Reads from a source and writes the residual back.
   template <std::floating_point In, executor E, detail::keeping_source Source>
     requires(!lossy_coder<Coder>)
   void encode_from(E const& exec, call const&, shape const& dims, Source const& from, encoded_on<E, In> y,
@@ -87,8 +88,8 @@ class top_k : public pipeable {
            std::max(detail::select_scratch_bytes<Source>(dims.n, k), coder_.scratch_bytes(exec, dims.n, k));
   }
 
-  /// For a chain, whose next stage encodes what was picked: room for it; the selection, whose indices go to the side
-  /// record; and what was sent of it in the end.
+  /// For a chain whose next stage encodes the selected entries: their memory, the selection, whose indices go to the
+  /// side information, and the write-back of the decoded values.
   template <std::floating_point In, memory_space Space>
   detail::selected_entries<In> make_selected(shape const& dims, workspace<Space>& ws) const {
     auto const k = kept(dims.n);
@@ -109,8 +110,8 @@ class top_k : public pipeable {
     exec.for_each_index(kept(dims.n), detail::write_back_selected<Source, In>{from, of, sent});
   }
 
-  /// What each of the rates keeps, of which one picks among the picks of another, goes to `energies`; this one's picks to
-  /// the payload, unless that is empty.
+  /// Writes |x|^2 and the energy that each rate keeps to `energies`; each selection is made among a larger one. Writes
+  /// this codec's own selection to the payload, unless that is empty.
   template <real In, executor E, class Source>
     requires(!lossy_coder<Coder>)
   void encode_measured(E const& exec, shape const& dims, Source const& from, rate_list const& rates,
@@ -163,7 +164,7 @@ class top_k : public pipeable {
   }
 
  private:
-  /// A selection: for a place among the energies or, with 0, for the payload.
+  /// A selection whose energy goes to slot `slot`; slot 0 is the payload's.
   struct nested_level {
     std::uint64_t k;
     std::size_t slot;
@@ -175,7 +176,7 @@ class top_k : public pipeable {
     nested_level const* begin() const { return levels.data(); }
     nested_level const* end() const { return levels.data() + size; }
   };
-  /// The largest first, since the others pick among its picks.
+  /// Largest first, because the others select among its entries.
   level_list levels(shape const& dims, rate_list const& rates, bool sends) const {
     auto all = level_list();
     if (sends) all.levels[all.size++] = {kept(dims.n), 0};

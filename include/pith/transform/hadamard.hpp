@@ -1,4 +1,4 @@
-// pith/transform/hadamard.hpp — random signs and the Walsh-Hadamard matrix: every value spreads over its tile.
+// pith/transform/hadamard.hpp — random signs and the Walsh-Hadamard transform of tiles.
 #pragma once
 
 #include <pith/transform/tile_transform.hpp>
@@ -27,8 +27,8 @@ struct hadamard_rule {
   }
 
  private:
-  /// A random block has the signs of 128 elements: word w those of 32 w .. 32 w + 31. A thread of many takes a group and
-  /// draws for itself.
+  /// A random block has the signs of 128 elements: word w those of 32 w .. 32 w + 31. On devices, each thread takes a
+  /// group and draws for itself.
   template <class Team, class Count, class A>
   PITH_HD void flip_signs(Team const& team, draws const& random, std::uint64_t first, Count count, A* p) const {
     constexpr std::uint32_t row = 32, drawn = 128;
@@ -42,7 +42,7 @@ struct hadamard_rule {
       team.for_each((skip + count + drawn - 1) / drawn, [=](std::uint32_t b) {
         auto const signs = random(first / drawn + b);
         for (std::uint32_t w = 0; w < 4; ++w) {
-          auto const at = b * drawn + w * row;  // from the first block on
+          auto const at = b * drawn + w * row;  // relative to the first block
           if (at >= skip && at - skip < count) flip<row>(p + (at - skip), signs.word[w]);
         }
       });
@@ -56,7 +56,7 @@ struct hadamard_rule {
     }
   }
 
-  /// Butterflies of neighbours, of pairs, of fours and so on.
+  /// Butterflies over distances 1, 2, 4 and so on.
   template <class Team, class Count, class A>
   PITH_HD void rotate(Team const& team, Count count, A* p) const {
     auto const times = static_cast<A>(unit);
@@ -96,12 +96,13 @@ struct hadamard_rule {
 
 }  // namespace detail
 
-/// Multiplies each tile by a random diagonal of signs, the same on all ranks in a step, and by the Walsh-Hadamard matrix
-/// / sqrt(tile). Large values spread over their tile, so that a quantizer behind it, with a scale a bucket, loses less.
+/// Multiplies each tile by a random diagonal of signs, the same on all ranks in a step, and by the Walsh-Hadamard
+/// matrix / sqrt(tile). Large values spread over their tile, so that a following quantizer with one scale per bucket
+/// loses less.
 ///
-///   emits       n values of In, zeros added up to whole tiles; no side information
+///   emits       n values of In, padded with zeros to whole tiles; no side information
 ///   requires    a tile of 64 or 256 elements, powers of four (std::invalid_argument)
-///   complexity  log2(tile) additions an element
+///   complexity  log2(tile) additions per element
 ///   on NaN      NaN or infinity spreads over its tile
 ///   properties  a rotation, reproducible; no isometry where the tile does not divide n
 ///   reference   Suresh, Yu, Kumar and McMahan, Distributed Mean Estimation with Limited Communication, ICML 2017

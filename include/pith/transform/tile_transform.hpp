@@ -1,4 +1,4 @@
-// pith/transform/tile_transform.hpp — the engine of transforms that work tile by tile, fused with what follows.
+// pith/transform/tile_transform.hpp — the engine of transforms of tiles, fused with the next stage.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -10,11 +10,11 @@
 
 namespace pith::inline v0 {
 
-/// The mathematics of an orthogonal transform of tiles, the same on all ranks in a step, PITH_HD, in fast memory:
+/// The concept of an orthogonal transform of tiles, the same on all ranks in a step, PITH_HD, in block-local memory:
 ///
 ///     tile                                        elements, a power of two of at most 512
-///     forward(team, draws, first, count, A* p)    whole tiles of values that begin at element `first`; count is a
-///                                                 number or a detail::constant
+///     forward(team, draws, first, count, A* p)    transforms whole tiles, from element `first` on; count is a number
+///                                                 or a detail::constant
 ///     inverse(team, draws, first, count, A* p)    its inverse and transpose
 template <class R>
 concept tile_rule = requires(R const& r, draws const& random, lone_thread const& team, std::uint64_t first, float* p) {
@@ -25,7 +25,7 @@ concept tile_rule = requires(R const& r, draws const& random, lone_thread const&
 
 namespace detail {
 
-/// The transform of what another source yields, with zeros behind its `n` elements.
+/// The transform of another source's values, padded with zeros after its `n` elements.
 template <class Rule, class Source, class A>
 struct transformed_source {
   static constexpr bool keeps = Source::keeps;
@@ -54,7 +54,7 @@ struct transformed_source {
   }
 };
 
-/// Takes transformed values, and gives another sink what they were made of, times a factor.
+/// Writes the inverse transform, times a factor, to another sink.
 template <class Rule, class Sink, class A>
 struct inverse_sink {
   static constexpr bool takes_blocks = true;
@@ -78,7 +78,7 @@ struct inverse_sink {
   }
 };
 
-/// One block of whole tiles, there and back.
+/// Transforms one block of whole tiles, in either direction.
 template <class Source, class In, std::uint32_t Span>
 struct transform_block {
   using A = accum<In>;
@@ -133,12 +133,11 @@ struct restore_block {
 
 }  // namespace detail
 
-/// A stage from a rule. A quantizer that follows in a chain takes the transformed tiles from fast memory.
+/// A stage from a rule. A following quantizer in a chain reads the transformed tiles from block-local memory.
 ///
-///   emits       n values of In, zeros added up to whole tiles; no side information
-///   complexity  one read and one write of x; none of its own where it is fused; no scratch
-///   properties  a rotation, omega = 0, delta = 1, and summable, up to rounding; no isometry where tiles do not divide
-///               n
+///   emits       n values of In, padded with zeros to whole tiles; no side information
+///   complexity  one read and one write of x, none if fused; no scratch
+///   properties  a rotation, omega = 0, delta = 1, and summable, up to rounding; no isometry if tiles do not divide n
 template <tile_rule Rule>
 class tile_transform : public pipeable {
  public:
@@ -178,7 +177,7 @@ class tile_transform : public pipeable {
                             restored<In>(id, dims, detail::tensor_sink<In>{x.data, 1}), y.values.data, n});
   }
 
-  /// What a quantizer behind it takes and gives back.
+  /// The source and the sink of a fused quantizer.
   template <real In, class Source>
   auto transformed(call const& id, shape const& dims, Source const& from) const {
     return detail::transformed_source<Rule, Source, accum<In>>{rule_, from, draws(shared(id)), dims.n};

@@ -1,4 +1,4 @@
-// pith/sparsify/detail/candidates.hpp — the few values that may be among the k largest, found in one pass.
+// pith/sparsify/detail/candidates.hpp — the few values that may be among the k largest, collected in one pass.
 #pragma once
 
 #include <pith/sparsify/detail/selection.hpp>
@@ -7,7 +7,7 @@
 
 namespace pith::inline v0::detail {
 
-/// keys[j] = the keys of lines that are spread over all: one in each stratum, at a place that looks random.
+/// keys[j] = the keys of cache lines spread over all values: one line per stratum, at a pseudorandom place.
 template <class Source>
 struct sample_keys {
   using A = typename selection<Source>::A;
@@ -73,7 +73,8 @@ struct find_bound {
   }
 };
 
-/// Collects the candidates of a span, wherever there is room, and tells a keeping source that the others stay.
+/// Collects the candidates of a span if they fit, and writes the span's values back to a source with residual
+/// write-back.
 template <class Source>
 struct collect_candidates {
   using A = typename selection<Source>::A;
@@ -113,7 +114,8 @@ struct collect_candidates {
     if constexpr (keeping_source<Source>) all.from.leave(team, first, count, p);
   }
 
-  /// Where fewer than k are not zero, the zeros that are kept are among the first k, since ties go to the smaller index.
+  /// If fewer than k values are nonzero, the zeros to select are among the first k, because ties go to the smaller
+  /// index.
   PITH_HD bits_of<A> bound(std::uint64_t first) const {
     auto const least = of.state->bound;
     return least == 0 && first >= of.k ? bits_of<A>{1} : least;
@@ -132,7 +134,7 @@ struct collect_candidates {
   }
 };
 
-/// Whether the candidates suffice, and where each span's go when in order.
+/// Checks that the candidates suffice, and computes each span's place in order.
 template <class Source>
 struct order_candidates {
   struct memory {
@@ -163,7 +165,7 @@ struct order_candidates {
   }
 };
 
-/// Puts candidates in order, if they are not.
+/// Moves candidates into order if they are not.
 template <class Source>
 struct move_candidates {
   using A = typename selection<Source>::A;

@@ -1,4 +1,4 @@
-// pith/sparsify/detail/choose.hpp — which values of a span are kept, once the least of those that are is known.
+// pith/sparsify/detail/choose.hpp — the selected values of a span, given the least selected key.
 #pragma once
 
 #include <pith/sparsify/detail/selection.hpp>
@@ -13,13 +13,13 @@ struct choice_memory {
   std::uint32_t cut;
 };
 
-/// Indices in a span, in order, and how many of them equal the least.
+/// Indices in a span, in order, and the number of values that equal the least key.
 struct choice {
   std::uint32_t const* list;
   std::uint32_t count, equal;
 };
 
-/// Those whose key is above `least`, and the first `equals` of those that have it.
+/// Selects the values whose key is above `least`, and the first `equals` of those whose key equals it.
 template <team Team, class A>
 PITH_HD choice choose(Team const& team, choice_memory<A>& fast, A const* p, std::uint32_t count, bits_of<A> least,
                       std::uint32_t equals) {

@@ -1,13 +1,13 @@
-// pith/sparsify/detail/gamma_tail.hpp — the upper tail of the gamma distribution, and of the normal one, and their inverses.
+// pith/sparsify/detail/gamma_tail.hpp — the upper tails of the gamma and the normal distribution, and their inverses.
 #pragma once
 
 #include <pith/core/detail/elementary.hpp>
 
 namespace pith::inline v0::detail {
 
-// As in elementary.hpp what is added is a quotient, a sum or exact, so that all machines make the same bits.
+// As in elementary.hpp, every summand is a quotient, a sum or exact, so that all machines compute the same bits.
 
-/// a b as a quotient, which may be added to something.
+/// a b as a quotient, so that a fused multiply-add cannot merge it with an addition.
 PITH_HD inline double apart(double a, double b) { return a / (1 / b); }
 
 /// ln Gamma(a) for a > 0, by Stieltjes' continued fraction from 8 on.
@@ -34,8 +34,8 @@ PITH_HD inline double gamma_tail(double a, double y) {
   return front / below;
 }
 
-/// The y at which the tail of shape a is the share e^ln_share: Newton's steps on the logarithm of the tail, which is
-/// concave or convex, so that they come from one side in the end.
+/// The y with gamma_tail(a, y) = e^ln_share, by Newton's method on the logarithm of the tail. The logarithm is concave
+/// or convex, so that the last steps approach from one side.
 PITH_HD inline double gamma_quantile(double a, double ln_share) {
   if (!(ln_share < 0)) return 0;
   auto const near_zero = exp_of((ln(1 - exp_of(ln_share)) + ln_gamma(a + 1)) / a);
@@ -52,8 +52,8 @@ PITH_HD inline double gamma_quantile(double a, double ln_share) {
   return y;
 }
 
-/// The z that a normal number of deviation 1 exceeds on either side with the probability `share`: z^2 / 2 is a gamma
-/// number of shape 1/2.
+/// The z that the magnitude of a standard normal number exceeds with probability `share`: z^2 / 2 has a gamma
+/// distribution of shape 1/2.
 PITH_HD inline double normal_quantile(double share) { return sqrt(2 * gamma_quantile(0.5, ln(share))); }
 
 }  // namespace pith::inline v0::detail

@@ -1,4 +1,4 @@
-// pith/sparsify/detail/nested_selection.hpp — the k largest among the K largest: several selections for little more than one.
+// pith/sparsify/detail/nested_selection.hpp — nested selections: each takes the k largest of the previous one.
 #pragma once
 
 #include <pith/codec/detail/source.hpp>
@@ -12,11 +12,10 @@
 
 namespace pith::inline v0::detail {
 
-/// So many values are one row, whose squares are summed.
+/// The number of values in a row, whose squares are summed together.
 inline constexpr std::uint32_t square_row = 64;
 
-/// What a source yields; the squares of each row that is loaded are summed beside it. A span may be loaded again: its
-/// sums are the same.
+/// A source that also sums the squares of each row that it loads. Loading a span again computes the same sums.
 template <class Source>
 struct measuring_source {
   static constexpr bool keeps = Source::keeps;
@@ -56,7 +55,7 @@ struct measuring_source {
   PITH_HD void write_back(std::uint64_t i, A value, A old, A sent) const { from.write_back(i, value, old, sent); }
 };
 
-/// Of picks among picks: which of the source they are, and what it kept of them.
+/// Maps a selection among selected entries to the source: its indices, and the old residuals.
 template <class In>
 struct place_among {
   selected_entries<In> all, some;
@@ -73,7 +72,7 @@ struct value_at {
   PITH_HD T operator()(std::uint64_t i) const { return x[i]; }
 };
 
-/// Selections of fewer and fewer of the largest, each among those before it; the first one reads the source.
+/// Selections of fewer and fewer largest entries, each among the previous one. The first reads the source.
 template <class In, executor E, class Source>
 class nested_selection {
  public:
@@ -81,7 +80,7 @@ class nested_selection {
       : exec_(exec), ws_(ws), n_(n), from_{from, ws.template take<double>(noted::rows_for(n)).data} {}
 
   static std::size_t own_bytes(std::uint64_t n) { return scratch_for<double>(noted::rows_for(n)); }
-  /// Of one selection: what stays, and what it takes meanwhile.
+  /// The memory of one selection: its result, and its temporary scratch.
   static std::size_t kept_bytes(std::uint64_t k) {
     return scratch_for<std::uint32_t>(k) + scratch_for<In>(k) + (Source::keeps ? scratch_for<accum<In>>(k) : 0);
   }
@@ -90,7 +89,7 @@ class nested_selection {
                      reduce_scratch_bytes<double>(n)});
   }
 
-  /// The k largest of those that were selected last.
+  /// The k largest of the last selection.
   selected_entries<In> const& select(std::uint64_t k) {
     if (k == selected_) return last_;
     auto const next =
@@ -106,7 +105,7 @@ class nested_selection {
     return last_ = next;
   }
 
-  /// |p|^2 of what the source yielded, and of what was selected last.
+  /// |p|^2 of the source's values, and of the last selection.
   void sum_all(double* energy) const {
     auto const sums = value_at<double>{from_.rows};
     reduce_into(exec_, energy, noted::rows_for(n_), sums, plus(), 0.0, ws_);

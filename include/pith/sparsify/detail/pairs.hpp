@@ -1,4 +1,4 @@
-// pith/sparsify/detail/pairs.hpp — values with their indices, in pieces, as sparse exchanges send them.
+// pith/sparsify/detail/pairs.hpp — pieces of values with indices, the messages of sparse exchanges.
 #pragma once
 
 #include <pith/codec/detail/entries.hpp>
@@ -13,7 +13,7 @@ constexpr std::size_t pair_values_bytes(std::size_t value_bytes, std::uint64_t n
   return align_up(n * value_bytes, section_alignment);
 }
 
-/// The bytes of n values, n indices and `words` others behind them.
+/// The bytes of n values, n indices and `words` words after them.
 template <class In>
 constexpr std::size_t pairs_bytes(std::uint64_t n, std::uint64_t words = 0) {
   return align_up(pair_values_bytes(sizeof(In), n) + (n + words) * sizeof(std::uint32_t), section_alignment);
@@ -42,14 +42,14 @@ class pair_pieces {
   std::size_t stride_, behind_;
 };
 
-/// Pairs in one place.
+/// The pairs of one piece.
 template <class In>
 struct pairs {
   In* values;
   typename pair_pieces<In>::index* indices;
 };
 
-/// x[i] = value for pairs that were picked of others, where they are none of padding.
+/// x[i] = value for the selected pairs, except padding.
 template <class In>
 struct place_pairs {
   accum<In> const* values;
@@ -62,7 +62,7 @@ struct place_pairs {
   }
 };
 
-/// sent[i] = p[i] for the indices that a rank sent, where the mean says that they arrived.
+/// sent[i] = p[i] for the indices that a rank sent, if the mean at i is nonzero, which means that the entry arrived.
 template <class A>
 struct place_arrived {
   std::uint32_t const* indices;

@@ -1,4 +1,4 @@
-// pith/sparsify/detail/prefix_sums.hpp — how much comes before each of many counts, by one team.
+// pith/sparsify/detail/prefix_sums.hpp — prefix sums of counts by one team.
 #pragma once
 
 #include <pith/core/team.hpp>
@@ -7,14 +7,14 @@
 
 namespace pith::inline v0::detail {
 
-/// Counts are summed in so many parts, side by side.
+/// The number of parts that are summed in parallel.
 inline constexpr std::uint32_t sum_parts = 256;
 
 struct prefix_memory {
   fast_array<std::uint32_t, sum_parts> sums, spare;
 };
 
-/// A part holds so many of n counts.
+/// The number of counts per part.
 PITH_HD constexpr std::uint32_t part_size(std::uint32_t n) { return (n + sum_parts - 1) / sum_parts; }
 
 /// sums[j] = the sum of the counts of parts 0 .. j.
@@ -37,8 +37,8 @@ PITH_HD std::uint32_t const* sum_in_parts(Team const& team, prefix_memory& fast,
   return from;
 }
 
-/// visit(i, before, own) for i < n, where own = count(i) and before is the sum of the counts before it; the sum of all.
-/// A part that wants(before, through) denies is not visited.
+/// Calls visit(i, before, own) for i < n, where own = count(i) and before is the sum of the counts before i. Returns
+/// the total. Skips parts for which wants(before, through) is false.
 template <team Team, class Count, class Wants, class Visit>
 PITH_HD std::uint32_t prefix_sums(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count,
                                   Wants const& wants, Visit const& visit) {

@@ -1,4 +1,4 @@
-// pith/sparsify/detail/radix_select.hpp — the k-th largest key, digit by digit, and what is kept, in order.
+// pith/sparsify/detail/radix_select.hpp — the k-th largest key, digit by digit, and the selected entries in order.
 #pragma once
 
 #include <pith/sparsify/detail/choose.hpp>
@@ -8,7 +8,7 @@
 
 namespace pith::inline v0::detail {
 
-/// bins[d] += how many of a part's keys begin with the known digits and go on with d.
+/// bins[d] += the number of a part's keys that begin with the known digits and continue with d.
 template <class Source>
 struct count_digits {
   using A = typename selection<Source>::A;
@@ -43,7 +43,7 @@ struct count_digits {
   }
 };
 
-/// One digit more of the k-th largest key.
+/// Determines the next digit of the k-th largest key.
 template <class Source>
 struct fix_digit {
   using A = typename selection<Source>::A;
@@ -65,7 +65,7 @@ struct fix_digit {
   }
 };
 
-/// How many of a part are above the k-th largest, and how many equal it.
+/// Counts a part's keys above the k-th largest and those equal to it.
 template <class Source>
 struct count_kept {
   using A = typename selection<Source>::A;
@@ -91,7 +91,7 @@ struct count_kept {
   }
 };
 
-/// How many of either come before each part.
+/// Prefix sums of both counts over the parts.
 template <class Source>
 struct place_kept {
   using A = typename selection<Source>::A;
@@ -116,7 +116,7 @@ template <class Source>
 using olds_of =
     fast_array<typename selection<Source>::A, keeping_source<Source> ? select_span<typename selection<Source>::A> : 1>;
 
-/// Writes what is kept of a part.
+/// Writes the selected entries of a part.
 template <class Source, class Out>
 struct emit_kept {
   using A = typename selection<Source>::A;

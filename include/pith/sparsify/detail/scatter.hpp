@@ -1,4 +1,4 @@
-// pith/sparsify/detail/scatter.hpp — values at indices, taken out of a tensor and put back into zeros.
+// pith/sparsify/detail/scatter.hpp — gather and scatter of values at indices.
 #pragma once
 
 #include <pith/config.hpp>

@@ -10,7 +10,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Takes the memory of a selection, or counts it: `take(T{}, n)` gives n values of T.
+/// Takes the memory of a selection, or counts it: `take(T{}, n)` returns n values of T.
 template <class Source, class Take>
 selection<Source> selection_on(Source const& from, selection_size const& size, Take const& take) {
   using A = typename selection<Source>::A;
@@ -39,7 +39,7 @@ std::size_t select_scratch_bytes(std::uint64_t n, std::uint64_t k) {
   return bytes;
 }
 
-/// Finds the candidates, in order.
+/// Collects the candidates in order.
 template <executor E, class Source>
 void find_candidates(E const& exec, selection<Source> const& of, selection_size const& size, workspace_on<E>& ws) {
   using A = typename selection<Source>::A;
@@ -53,7 +53,7 @@ void find_candidates(E const& exec, selection<Source> const& of, selection_size 
   exec.for_each_block(blocks(size.room), move_candidates<Source>{of});
 }
 
-/// Selects from the candidates, or from all.
+/// Selects from the candidates, or from all values.
 template <executor E, class Source, class Out>
 void radix_select(E const& exec, selection<Source> const& of, std::uint32_t parts, selected_entries<Out> const& to) {
   auto* const arrived = &of.state->arrived;
@@ -64,11 +64,12 @@ void radix_select(E const& exec, selection<Source> const& of, std::uint32_t part
   exec.for_each_block(parts, emit_kept<Source, Out>{of, to});
 }
 
-/// Writes the k values of largest magnitude of what `from` yields for 0 .. n - 1, and their indices, ascending. Ties go
-/// to the smaller index; NaN counts as largest, then infinity. A keeping source keeps every value that is a number, and
-/// `to.old` has what it kept of those that were selected.
+/// Writes the k values of largest magnitude of from(0 .. n - 1), and their indices, ascending. Ties go to the smaller
+/// index; NaN counts as largest, then infinity. A source with residual write-back keeps every finite value; `to.old`
+/// holds its previous residuals of the selected entries.
 ///
-///   complexity  for few of many about one pass, else five (of double: eight); a fixed sequence of programs, no wait
+///   complexity  about one pass if k is small against n, else five (double: eight); a fixed sequence of programs, no
+///               wait
 template <executor E, class Source, class Out>
 void select_largest(E const& exec, Source const& from, std::uint64_t n, std::uint64_t k,
                     selected_entries<Out> const& to, workspace_on<E>& ws) {

@@ -1,4 +1,4 @@
-// pith/sparsify/detail/selection.hpp — what the programs of a selection share: its size, its memory, what it selects from.
+// pith/sparsify/detail/selection.hpp — the shared data of a selection's programs: sizes, memory, input.
 #pragma once
 
 #include <pith/codec/detail/source.hpp>
@@ -11,26 +11,26 @@
 
 namespace pith::inline v0::detail {
 
-/// The values that a team has in fast memory at a time, and the values that it takes one after the other.
+/// The number of values that a team holds in block-local memory at once, and of those that it processes in sequence.
 template <class A>
 inline constexpr std::uint32_t select_span = 8192 / sizeof(A);
 inline constexpr std::uint32_t spans_in_part = 4;
 template <class A>
 inline constexpr std::uint32_t select_part = spans_in_part* select_span<A>;
 
-/// A line of memory that is sampled.
+/// The number of values in a sampled cache line.
 inline constexpr std::uint32_t sampled_line = 16;
 
-/// What the host decides, from the number of elements and of those kept alone.
+/// The sizes that the host chooses, from n and k alone.
 struct selection_size {
   std::uint64_t n, k;
-  std::uint32_t samples = 0;  ///< none: selects from all
+  std::uint32_t samples = 0;  ///< 0: select from all values
   std::uint32_t rank = 0;     ///< of the lower bound in the sample
-  std::uint64_t room = 0;     ///< for candidates
+  std::uint64_t room = 0;     ///< capacity for candidates
 
-  /// A sample gives a lower bound of the k-th largest when few are kept of many. In the mean samples * k / n of it are
-  /// among the k largest; four standard deviations more are not, once in some ten thousand times. For few there is room
-  /// for k that are not zero and k zeros besides.
+  /// A sample gives a lower bound of the k-th largest value if k is small against n. On average samples * k / n of the
+  /// sample are among the k largest; the rank adds four standard deviations, so that the bound fails once in some ten
+  /// thousand times. For small k the capacity suffices for k nonzero values and k zeros.
   static selection_size of(std::uint64_t n, std::uint64_t k) {
     if (n < 16384 || k > n / 4) return {n, k};
     auto const samples = std::clamp<std::uint64_t>(n / 256 / sampled_line * sampled_line, 4096, 16384);
@@ -44,20 +44,20 @@ struct selection_size {
   std::uint32_t spans(std::uint32_t span) const { return static_cast<std::uint32_t>((n + span - 1) / span); }
 };
 
-/// What is decided while it runs; zeros at first.
+/// The state of a selection; zeros at first.
 template <class Key>
 struct selection_state {
   Key bound;               ///< of candidates
-  Key prefix;              ///< the digits of the k-th largest key that are known; all of them in the end
-  std::uint32_t rank;      ///< of the k-th largest among the keys that begin so; in the end, how many equals are kept
-  std::uint32_t found;     ///< candidates
-  std::uint32_t complete;  ///< there are k candidates and all had room
-  std::uint32_t in_order;  ///< they lie in order
-  std::uint32_t arrived;   ///< blocks of the program that runs
+  Key prefix;              ///< the known digits of the k-th largest key; all of them in the end
+  std::uint32_t rank;      ///< of the k-th largest among keys with this prefix; in the end, the equal keys to select
+  std::uint32_t found;     ///< the number of candidates
+  std::uint32_t complete;  ///< at least k candidates were found and all fitted
+  std::uint32_t in_order;  ///< they are in order
+  std::uint32_t arrived;   ///< finished blocks of the current program
   std::uint32_t bins[digits<Key>::rounds][digit_bins];
 };
 
-/// The candidates of a span: where they were put, and where they go when in order.
+/// The candidates of a span: their place as collected, and their place in order.
 struct span_note {
   std::uint32_t first, count, place;
 };
@@ -69,7 +69,7 @@ struct candidates {
   A* old;
 };
 
-/// How many of a part lie above the k-th largest and how many equal it; then, how many do before the part.
+/// The number of a part's keys above the k-th largest and equal to it; later, the prefix sums of both.
 struct part_note {
   std::uint32_t above, equal;
 };
@@ -91,7 +91,7 @@ struct selection {
   PITH_HD std::uint64_t size() const { return from_candidates() ? state->found : n; }
   PITH_HD candidates<A> chosen() const { return state->in_order != 0 ? found : ordered; }
 
-  /// Whether the elements of a span were left while candidates were looked for.
+  /// Whether the values of a span were already written back while candidates were collected.
   PITH_HD bool was_left(std::uint64_t span) const {
     if (room == 0) return false;
     auto const note = notes[span];
@@ -99,15 +99,15 @@ struct selection {
   }
 };
 
-/// The values of a span of the source: where they are, or loaded into `p`.
+/// The values of a span of the source: a pointer into the tensor, or loaded into `p`.
 template <class Source, class A, team Team>
 PITH_HD A const* source_values(Source const& from, Team const& team, std::uint64_t first, std::uint32_t count, A* p) {
   if (count == select_span<A>) return from.load(team, first, constant<select_span<A>>(), p);
   return from.load(team, first, count, p);
 }
 
-/// The values of a span of what is selected from. Those that were left are put together from what is kept and, where
-/// that is not the value, from the candidates.
+/// The values of a span of the selection's input. If the span was already written back, they are rebuilt from the
+/// residual and, where the two differ, from the candidates.
 template <class Source, class A, team Team>
 PITH_HD A const* selection_values(selection<Source> const& of, Team const& team, std::uint64_t first,
                                   std::uint32_t count, A* p) {
@@ -126,7 +126,7 @@ PITH_HD A const* selection_values(selection<Source> const& of, Team const& team,
   return source_values(of.from, team, first, count, p);
 }
 
-/// What was kept of these values before they were left.
+/// The previous residuals of these values, before they were written back.
 template <class Source, class A, team Team>
 PITH_HD void selection_olds(selection<Source> const& of, Team const& team, std::uint64_t first, std::uint32_t count,
                             A const* p, A* old) {

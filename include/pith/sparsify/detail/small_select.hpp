@@ -1,4 +1,4 @@
-// pith/sparsify/detail/small_select.hpp — the k largest of what one block holds.
+// pith/sparsify/detail/small_select.hpp — the k largest values of a tensor that fits into one block.
 #pragma once
 
 #include <pith/sparsify/detail/choose.hpp>
@@ -8,14 +8,14 @@
 
 namespace pith::inline v0::detail {
 
-/// One block selects from so many spans, since more programs would take longer to begin: from the second number of them
-/// where it finds the k among few keys.
+/// The largest tensor, in spans, that one block selects from, because launching more programs would take longer. The
+/// second number applies if it finds the k largest among a few keys.
 inline constexpr std::uint32_t block_spans = 8, block_spans_of_few = 32;
 
-/// So few values are ranked one against all.
+/// Up to this many values, each is ranked against all others.
 inline constexpr std::uint32_t few = 32;
 
-/// The keys that are looked at again and again.
+/// The capacity for keys that are read repeatedly.
 template <class A>
 inline constexpr std::uint32_t key_room = 2 * select_span<A>;
 
@@ -76,7 +76,7 @@ struct select_in_block {
     if constexpr (keeping_source<Source>) source.leave(team, first, count, p);
   }
 
-  /// Those that fewer than k come before.
+  /// Selects the values that fewer than k others precede.
   template <class Team>
   PITH_HD choice rank(Team const& team, choice_memory<A>& fast, A const* p) const {
     auto* const list = fast.list.data();
@@ -94,7 +94,7 @@ struct select_in_block {
     return {list, kept, 0};
   }
 
-  /// f(first, count, p) for the values of each span: `all`, where there is one span.
+  /// f(first, count, p) for the values of each span; p = all if there is one span.
   template <class Team, class F>
   PITH_HD void for_each_span(Team const& team, memory& fast, A const* all, F const& f) const {
     for (std::uint32_t first = 0; first < n; first += select_span<A>) {
@@ -103,7 +103,7 @@ struct select_in_block {
     }
   }
 
-  /// The bound of the k-th largest: found among the keys that reach a lower bound, or among all if those are many.
+  /// The bound of the k-th largest, searched among the keys above a lower bound, or among all if those are too many.
   template <class Team>
   PITH_HD bound find(Team const& team, memory& fast, A const* all) const {
     auto const groups = group_count();
@@ -118,14 +118,14 @@ struct select_in_block {
     return {found.least > lower ? found.least : lower, found.equals};
   }
 
-  /// A power of two: groups are of 16 to 31 values, or of fewer so that there are 2 k of them; none if of less than 4.
+  /// A power of two: groups of 16 to 31 values, or of fewer so that there are 2 k groups; 0 if of fewer than 4 values.
   PITH_HD std::uint32_t group_count() const {
     auto groups = few / 2;
     while (32 * groups <= n || groups < 2 * k) groups *= 2;
     return 4 * groups <= n && groups <= key_room<A> ? groups : 0;
   }
 
-  /// keys[g] = the largest key of group g, of which the k-th largest is a lower bound: k values reach it.
+  /// keys[g] = the largest key of group g. The k-th largest of them is a lower bound, because k values reach it.
   template <class Team>
   PITH_HD void find_largest(Team const& team, memory& fast, A const* all, std::uint32_t groups) const {
     auto* const keys = fast.keys.data();
@@ -142,7 +142,7 @@ struct select_in_block {
     });
   }
 
-  /// Puts the keys that reach `least` into fast memory as far as there is room; returns their number.
+  /// Copies the keys that reach `least` into block-local memory up to its capacity; returns their number.
   template <class Team>
   PITH_HD std::uint32_t collect(Team const& team, memory& fast, A const* all, key least) const {
     std::uint32_t found = 0;
@@ -158,7 +158,7 @@ struct select_in_block {
     return found;
   }
 
-  /// The largest bound that k of `count` keys reach, bit by bit, until it is exactly k.
+  /// The largest bound that k of `count` keys reach, bit by bit, until exactly k reach it.
   template <class Reaching>
   PITH_HD bound bisect(std::uint32_t count, Reaching const& reaching) const {
     key least = 0;
@@ -171,14 +171,14 @@ struct select_in_block {
     return {least, count == k ? k : k - reaching(static_cast<key>(least + 1))};
   }
 
-  /// Of the keys in fast memory ...
+  /// Bisects the keys in block-local memory.
   template <class Team>
   PITH_HD bound bisect_keys(Team const& team, memory& fast, std::uint32_t count) const {
     auto const* const keys = fast.keys.data();
     return bisect(count,
                   [&](key least) { return team.count(count, [=](std::uint32_t i) { return keys[i] >= least; }); });
   }
-  /// ... and of all.
+  /// Bisects all keys.
   template <class Team>
   PITH_HD bound bisect_all(Team const& team, memory& fast, A const* all) const {
     return bisect(n, [&](key least) {

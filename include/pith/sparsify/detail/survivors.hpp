@@ -1,4 +1,4 @@
-// pith/sparsify/detail/survivors.hpp — sums over what reaches a bound, in one pass.
+// pith/sparsify/detail/survivors.hpp — sums over the values that reach a bound, in one pass.
 #pragma once
 
 #include <pith/core/detail/elementary.hpp>
@@ -11,7 +11,7 @@
 
 namespace pith::inline v0::detail {
 
-/// What is known of the values that reach a bound; what was not asked for is 0.
+/// Statistics of the values that reach a bound; those that no term computes are 0.
 struct survivors {
   double count = 0, sum = 0, signed_sum = 0, squares = 0, logs = 0, smallest = 0, largest = 0, most_above = 0,
          most_below = 0;
@@ -19,8 +19,8 @@ struct survivors {
   PITH_HD double mean() const { return sum / count; }
 };
 
-// What is asked for: `of` a value, merged, `outside` standing for values that do not count. Sums of squares are of 26
-// bits of each number, so that they are exact products.
+// The terms: `of` maps a value, and the results are merged; `outside` is a value that does not count. Sums of squares
+// use 26 bits of each value, so that the products are exact.
 
 struct how_many : plus {
   static constexpr double outside = 0;
@@ -77,11 +77,11 @@ struct terms {
   static constexpr std::uint32_t size = sizeof...(Term);
 };
 
-/// What is above the bits of NaN.
+/// Above the bits of any NaN.
 template <class A>
 inline constexpr bits_of<A> beyond_bits = bits_of<A>{1} << (8 * sizeof(A) - 1);
 
-/// A value's part in a sum.
+/// A value's contribution to a sum.
 template <class Source, class Term>
 struct part_in_sum {
   using A = decltype(std::declval<Source const&>()(0));
@@ -91,7 +91,7 @@ struct part_in_sum {
   key bound, end;
   std::uint64_t first;
 
-  /// By masks, since a branch would often be guessed wrong and keep loops from being vectorised.
+  /// Uses masks, because a branch would often be mispredicted and would prevent vectorization.
   PITH_HD double operator()(std::uint32_t i) const {
     auto const p = from(first + i);
     auto const counts = key{0} - static_cast<key>(magnitude_bits(p) - bound < end - bound);
@@ -100,8 +100,8 @@ struct part_in_sum {
   }
 };
 
-/// partial[j tiles(n) + t] = term j of tile t. `at.is_over()` says that nobody asks any more; what counts has
-/// bits from `at.bits()` to below `at.end()`.
+/// partial[j tiles(n) + t] = term j of tile t. Values count whose bits are in [at.bits(), at.end()). If `at.is_over()`,
+/// nothing is computed.
 template <class Source, class At, class Terms>
 struct sum_survivors;
 template <class Source, class At, class... Term>
@@ -129,7 +129,7 @@ struct sum_survivors<Source, At, terms<Term...>> {
   }
 };
 
-/// Joins the tiles' sums.
+/// Merges the tiles' sums.
 template <team Team, class... Term>
 PITH_HD survivors join_survivors(Team const& team, double* lane, double* partial, std::uint64_t count, terms<Term...>) {
   auto all = survivors();

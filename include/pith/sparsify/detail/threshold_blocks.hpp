@@ -10,8 +10,8 @@
 
 namespace pith::inline v0::detail {
 
-/// What of a source reaches a bound, part by part, in at most `capacity` places. If more do, the first ones are taken,
-/// or, where that is what `all` says, all n values as they are. `bound()` is the least bits of a magnitude that does.
+/// The values of a source that reach a bound, at most `capacity` of them, part by part. If more do, the first ones are
+/// taken, or all n values unchanged if `all`. `bound()` is the least bits of a magnitude that reaches it.
 template <class Source, class Bound>
 struct large_values {
   Source from;
@@ -19,7 +19,7 @@ struct large_values {
   Bound bound;
   std::uint32_t capacity;
   bool all;
-  std::uint32_t* counts;  ///< of parts
+  std::uint32_t* counts;  ///< per part
   std::uint32_t* count;
 };
 
@@ -29,7 +29,7 @@ struct fixed_bound {
   PITH_HD bits_of<A> operator()() const { return bits; }
 };
 
-/// Where an entry goes.
+/// Writes entries as indices and values.
 template <class In>
 struct entry_places {
   In const* x;
@@ -63,7 +63,7 @@ struct count_large {
   }
 };
 
-/// How many come before each part, and how many values there are.
+/// Prefix sums of the counts, and their total.
 template <class Source, class Bound>
 struct place_large {
   using memory = prefix_memory;
@@ -125,7 +125,7 @@ struct emit_large {
   }
 };
 
-/// x = the values where there are all; else zero, for what is scattered.
+/// x = the values if all were sent, else zero before the scatter.
 template <class In>
 struct expand_all {
   In const* values;
@@ -135,7 +135,7 @@ struct expand_all {
   PITH_HD void operator()(std::uint64_t i) const { x[i] = *count > capacity ? values[i] : In(0.0f); }
 };
 
-/// Indices behind those that are counted name nothing.
+/// Indices after the counted ones become padding.
 struct drop_uncounted {
   std::uint32_t const* count;
   std::uint32_t* indices;
@@ -144,7 +144,7 @@ struct drop_uncounted {
   }
 };
 
-/// Values that are counted, at their indices; where there are all, none.
+/// Scatters the counted values to their indices, unless all were sent.
 template <class In>
 struct scatter_counted {
   In const* values;

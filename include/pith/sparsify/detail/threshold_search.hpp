@@ -1,4 +1,4 @@
-// pith/sparsify/detail/threshold_search.hpp — a threshold that about k of n values reach, found in a few passes without a wait.
+// pith/sparsify/detail/threshold_search.hpp — a search for a threshold that about k of n values reach, in a few passes.
 #pragma once
 
 #include <pith/core/detail/last_block.hpp>
@@ -8,18 +8,18 @@
 
 namespace pith::inline v0::detail {
 
-/// Where a search stands, in the executor's memory; zeros at first. Bounds are magnitudes.
+/// The state of a search, in the executor's memory; zeros at first. Bounds are magnitudes.
 struct search {
-  double n, aim, room;   ///< of n values so many are sought, and so many at most
-  double bound;          ///< what is tried; 0: all that are not 0
-  double low, high;      ///< for rules: what is known of the threshold; at first 0 and the largest
-  double largest, safe;  ///< the least bound so far for which there is room, or the largest magnitude
-  double sent;           ///< how many reach the bound that was settled on
+  double n, aim, room;   ///< of n values, the number sought and the number that fits
+  double bound;          ///< the bound to try; 0: all nonzero values
+  double low, high;      ///< for rules: an interval of the threshold; at first 0 and the largest magnitude
+  double largest, safe;  ///< the least bound so far whose values fit, or the largest magnitude
+  double sent;           ///< the number of values that reach the final bound
   std::uint32_t pass, is_over;
-  std::uint32_t arrived;  ///< blocks of the program that runs
+  std::uint32_t arrived;  ///< finished blocks of the current program
 };
 
-/// The bits that reach a bound: never those of 0.
+/// The bits that reach a bound; the bits of 0 never do.
 template <class A>
 struct found_bound {
   search const* at;
@@ -33,17 +33,18 @@ struct found_bound {
   PITH_HD bits_of<A> operator()() const { return bits(); }
 };
 
-/// A rule of searching, all PITH_HD:
+/// The concept of a search rule, all PITH_HD:
 ///
-///     first, later                        the terms of a pass over what is not 0, and of each one behind it
-///     passes()                            how many passes there are at most
-///     next(search&, survivors const&)     the bound to try after one that these reach; the same one to settle with it
+///     first, later                        the terms of the first pass, over all nonzero values, and of each later pass
+///     passes()                            the largest number of passes
+///     next(search&, survivors const&)     the next bound, given the values that reach the current one; the same bound
+/// ends the search
 ///
-/// Where there is room for all that is not 0, all of that is taken, so that what was decoded is encoded as it is.
+/// If all nonzero values fit, all are taken, so that a decoded tensor is encoded without loss.
 ///
-/// The bound that is settled on is never above the largest magnitude. More values than there is room for reach it only
-/// if it is the largest; so among those that are sent is always one of the largest, and no more than
-/// |x|^2 - max |x_i|^2 <= (1 - 1 / n) |x|^2 is left out.
+/// The final bound is never above the largest magnitude. More values than fit reach it only if it is the largest
+/// magnitude. So one of the largest values is always sent, and at most |x|^2 - max |x_i|^2 <= (1 - 1 / n) |x|^2 is
+/// lost.
 template <class Rule, class A>
 struct search_step {
   Rule rule;
@@ -97,7 +98,7 @@ std::size_t search_scratch_bytes(std::uint64_t n) {
   return scratch_for<double>(most * tiles(n));
 }
 
-/// One pass: what `step` makes of the terms.
+/// One pass: computes the terms and calls `step`.
 template <class Terms, executor E, class Source, class At, class Step>
 void sum_once(E const& exec, Source const& from, std::uint64_t n, At const& which, Step const& step, search* at,
               workspace_on<E>& ws) {
@@ -108,8 +109,8 @@ void sum_once(E const& exec, Source const& from, std::uint64_t n, At const& whic
                       take_step<Step, Terms>{step, at, partial, size}, &at->arrived);
 }
 
-/// Leaves in `at` a bound that about `aim` of n > 0 values reach, and at most `room` unless they are all as large as
-/// the largest: a fixed sequence of programs, which do nothing when it is over.
+/// Finds a bound that about `aim` of n > 0 values reach, and at most `room` unless all of them are as large as the
+/// largest. It is a fixed sequence of programs, which do nothing once the search is over. The result is in `at`.
 template <class Rule, executor E, class Source>
 void find_threshold(E const& exec, Rule const& rule, Source const& from, std::uint64_t n, double aim, double room,
                     search* at, workspace_on<E>& ws) {
