@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# benchmarks/instructions.sh — fails if an operation of a codec takes more instructions an element than it used to.
+# benchmarks/instructions.sh — fails if an operation of a codec takes more instructions per element than before.
 #
 #   benchmarks/instructions.sh PROGRAM            counts with callgrind, compares with instructions.txt
 #   benchmarks/instructions.sh --update PROGRAM   rewrites instructions.txt
@@ -9,13 +9,13 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/gate.sh"
 table=$here/instructions.txt
-head="# Instructions an element of 65,536 floats, on valgrind's x86-64 with AVX2: what instructions.sh --update wrote."
+head="# Instructions per element of 65,536 floats, on valgrind's x86-64 with AVX2. Written by instructions.sh --update."
 
-# callgrind counts a repeated string instruction once a byte; so memcpy and memset are to use vectors.
+# callgrind counts a repeated string instruction once per byte, so memcpy and memset must use vectors.
 export LD_BIND_NOW=1
 export GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000
 
-# The program's lines, each beside the count of the dump that it ended.
+# The program's lines, each with the count of the dump that it ended.
 count() {
   local directory=$1 program=$2 i=0 elements what
   if ! valgrind --tool=callgrind --toggle-collect=measured --dump-after=measured \
@@ -39,7 +39,7 @@ if (($# != 1)); then
   exit 2
 fi
 command -v valgrind >/dev/null || skip "no valgrind"
-grep -qw avx2 /proc/cpuinfo || skip "valgrind shows programs a CPU like this one, which has no AVX2"
+grep -qw avx2 /proc/cpuinfo || skip "valgrind emulates this CPU, which has no AVX2"
 directory=$(mktemp -d)
 trap 'rm -r "$directory"' EXIT
 counts=$(count "$directory" "$1")

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""benchmarks/kernels.py — what the kernels of kernels.cu take, of a compiler's cubin and what ptxas -v said.
+"""benchmarks/kernels.py — counts of the kernels of kernels.cu, from a cubin and the log of ptxas -v.
 
-    kernels.py kernels.cu CUBIN LOG                             a count and what it is of, a line each
-    kernels.py kernels.cu CUBIN LOG --update docs/performance.md   their table
+    kernels.py kernels.cu CUBIN LOG                             prints the counts, one per line
+    kernels.py kernels.cu CUBIN LOG --update docs/performance.md   writes their table
 
-Instructions an element are static: those of a loop's body over the elements that a thread treats in it, which the
-accesses of the body tell. Of loops alike the dearest counts. Fails if a kernel spills registers, or has no such loop.
+Instructions per element are static: those of a loop's body over the elements that a thread processes in it, which
+follow from the accesses of the body. Of variants of a loop the most expensive counts. Fails if a kernel spills
+registers, or has no such loop.
 """
 import argparse
 import re
@@ -16,8 +17,8 @@ from fractions import Fraction
 import sass
 from table import code, heading, line, replace
 
-# Of what an H100 can issue in the time it copies a byte: 132 x 4 x 32 lanes at 1.75 GHz, 3.0 TB/s.
-MOST_A_BYTE = 0.6 * 132 * 4 * 32 * 1.75e9 / 3.0e12
+# 60 % of the instructions that an H100 issues in the time of copying a byte: 132 x 4 x 32 lanes at 1.75 GHz, 3.0 TB/s.
+MOST_PER_BYTE = 0.6 * 132 * 4 * 32 * 1.75e9 / 3.0e12
 
 
 class Loop:
@@ -31,7 +32,7 @@ class Loop:
             self.accesses[access] = int(times or 1)
 
     def instructions(self, body):
-        """An element's, or None if this is another loop."""
+        """Instructions per element, or None if this is another loop."""
         found = sass.accesses(body)
         times = {Fraction(found[a], n) for a, n in self.accesses.items()}
         if found.keys() != self.accesses.keys() or len(times) > 1:
@@ -69,10 +70,10 @@ class Kernel:
             yield f"{self.shared} bytes of shared memory of {self.name}"
         yield f"{self.size} instructions of {self.name}"
         for loop, count in self.counts.items():
-            yield f"{count:.2f} an element in {loop} of {self.name}"
+            yield f"{count:.2f} per element in {loop} of {self.name}"
 
     def cells(self):
-        most = self.bytes * MOST_A_BYTE
+        most = self.bytes * MOST_PER_BYTE
         loops = ", ".join(f"{name} {count:.3g}" for name, count in self.counts.items())
         outside = sorted({a for loop in self.loops for a in loop.accesses if a.startswith(("LDG", "STG", "LD."))})
         total = f"{self.in_all:.3g}" if self.in_all <= most else f"**{self.in_all:.3g}**"
@@ -88,7 +89,7 @@ def noted(path):
 
 
 def named(text):
-    """The name that kernels.cu gave a kernel of this mangled one."""
+    """The name in kernels.cu of a kernel with this mangled name."""
     return re.search(r"_kernelI\d+(\w+?)EEv", text)[1]
 
 
@@ -103,7 +104,7 @@ def measured(arguments):
 
 
 def table(kernels):
-    titles = "kernel, registers, shared bytes, instructions an element, in all, at most, by hand, global accesses"
+    titles = "kernel, registers, shared bytes, instructions per element, total, at most, by hand, global accesses"
     return [*heading(titles.split(", ")), *(line(kernel.cells()) for kernel in kernels)]
 
 

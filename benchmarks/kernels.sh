@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# benchmarks/kernels.sh — fails if a kernel spills registers or takes more of a GPU than it used to; needs no GPU.
+# benchmarks/kernels.sh — fails if a kernel spills registers or takes more of a GPU than before; needs no GPU.
 #
 #   benchmarks/kernels.sh [nvcc]            compiles kernels.cu for sm_90, compares its counts with kernels.txt
 #   benchmarks/kernels.sh --update [nvcc]   rewrites kernels.txt and the table of docs/performance.md
 #
-# A count may be 15 % above the table's. Without nvcc or python3 it says so and returns 77.
+# A count may be 15 % above the table's. Without nvcc or python3 it prints so and returns 77.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/gate.sh"
 table=$here/kernels.txt
-head='# What the kernels of kernels.cu take on sm_90, by what ptxas says and by their code: what kernels.sh --update wrote.'
+head='# Counts of the kernels of kernels.cu on sm_90, from ptxas and from their code. Written by kernels.sh --update.'
 export PYTHONDONTWRITEBYTECODE=1
 
 update=no

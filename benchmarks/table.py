@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""benchmarks/table.py — what codec_bench and overhead_bench printed as JSON, as Markdown tables.
+"""benchmarks/table.py — the JSON of codec_bench and overhead_bench as Markdown tables.
 
     codec_bench --benchmark_format=json > codecs.json
     table.py codecs.json overheads.json                          prints the tables
@@ -12,18 +12,18 @@ import json
 import re
 
 OVERHEADS = {
-    "call": ("compressing 8 elements, elements copied meanwhile", ["copied"]),
+    "call": ("compressing 8 elements, in copied elements", ["copied"]),
     "resnet50": ("161 tensors, x memcpy | over one tensor", ["x_memcpy", "x_one"]),
     "transformer": ("292 tensors, x memcpy | over one tensor", ["x_memcpy", "x_one"]),
     "small": (
-        "325 tensors, x memcpy | over one tensor | more for a tensor, elements copied meanwhile",
+        "325 tensors, x memcpy | over one tensor | difference per tensor, in copied elements",
         ["x_memcpy", "x_one", "copied_a_tensor"],
     ),
     "mean": ("`all_reduce_mean`, x memcpy | over compress and decompress", ["x_memcpy", "x_parts"]),
-    "memory": ("workspace, bytes an element | state | payload", ["workspace", "state", "payload"]),
+    "memory": ("workspace, bytes per element | state | payload", ["workspace", "state", "payload"]),
 }
-# What loops written for one operation reached on a CPU with AVX-512, in % of memcpy.
-AIMS = {
+# Speeds of loops written by hand for one operation, on a CPU with AVX-512, in % of memcpy.
+TARGETS = {
     "encode": {
         "sign": 110,
         "scaled_sign": 110,
@@ -42,7 +42,7 @@ AIMS = {
 
 
 def read_rows(path):
-    """Where and when it was measured, and by which instructions; rows by name, in order."""
+    """The machine and date, its instructions, and the rows by name, in order."""
     with open(path, encoding="utf-8") as file:
         result = json.load(file)
     context = result["context"]
@@ -69,12 +69,12 @@ def heading(titles):
     return [line(titles), "|---" * len(titles) + "|"]
 
 
-def operation_cells(row, aim):
+def operation_cells(row, target):
     of_memcpy = number(100 * row["of_memcpy"])
     return [
         f"{row['bytes_per_element']:.3g}",
         number(row["x_memcpy"]),
-        f"{of_memcpy} ({aim})" if aim else of_memcpy,
+        f"{of_memcpy} ({target})" if target else of_memcpy,
         number(100 * row["of_bound"]),
     ]
 
@@ -93,17 +93,17 @@ def codec_tables(machine, rows):
     lines = []
     for group in groups:
         titles = ["codec", "ratio", "error"]
-        for verb in AIMS:
-            titles += [f"{verb}: B/el", "x memcpy", "% memcpy (aim)", "% bound"]
+        for verb in TARGETS:
+            titles += [f"{verb}: B/el", "x memcpy", "% memcpy (target)", "% bound"]
         lines += [f"{machine} {memory_line(group, rows)}", "", *heading(titles)]
         for name, row in rows.items():
             if not name.endswith("/encode/" + group):
                 continue
             codec = name.removesuffix("/encode/" + group)
             cells = []
-            for verb, aims in AIMS.items():
+            for verb, targets in TARGETS.items():
                 operation = rows.get(f"{codec}/{verb}/{group}")
-                cells += operation_cells(operation, aims.get(codec)) if operation else [""] * 4
+                cells += operation_cells(operation, targets.get(codec)) if operation else [""] * 4
             lines.append(line([code(codec), f"{row['ratio']:.1f}", number(row["error"]), *cells]))
         lines.append("")
     return lines[:-1]

@@ -40,9 +40,9 @@ def of_page(lines):
     """The lines of a page, with "|" in place of those that are no prose."""
     fenced = made = code = False
     before = ""
-    for line in lines:
+    for i, line in enumerate(lines):
         if line.startswith("<!--"):
-            made = "<!-- end" not in line
+            made = next((later for later in lines[i + 1 :] if later.startswith("<!--")), "") == "<!-- end -->"
         fence = line.lstrip().startswith("```")
         fenced ^= fence
         code = line.startswith("    ") and (code or not before.strip())
