@@ -20,21 +20,18 @@ double length(std::vector<float> const& x) {
 int main() {
   // What to send, and the promise that the rest is sent later.
   auto const codec = pith::error_feedback(pith::top_k(0.01) | pith::qsgd<8>());
-  auto const dims = pith::shape{10'000};
+  constexpr std::size_t n = 10'000;
 
-  // All memory, once.
-  auto state = pith::make_state<float>(pith::seq, codec, dims);
-  auto payload = std::vector<std::byte>(pith::payload_bytes<float>(codec, dims));
-  auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, dims));
-  auto ws = pith::workspace(pith::span(scratch));
-  std::printf("%s makes %zu bytes %zu\n", codec.name().c_str(), 4 * dims.n, payload.size());
+  // The codec with all memory that it needs for one tensor.
+  auto compressor = pith::compressor<float>(codec, pith::vector(n));
+  std::printf("%s makes %zu bytes %zu\n", codec.name().c_str(), 4 * n, compressor.payload().size());
 
-  auto gradient = std::vector<float>(dims.n), received = gradient, unsent = gradient;
-  for (std::size_t i = 0; i < dims.n; ++i) gradient[i] = std::sin(static_cast<float>(i * i));
+  auto gradient = std::vector<float>(n), received = gradient, unsent = gradient;
+  for (std::size_t i = 0; i < n; ++i) gradient[i] = std::sin(static_cast<float>(i * i));
   for (int step = 1; step <= 3; ++step) {
-    pith::compress(pith::seq, codec, pith::span(gradient), pith::span(payload), state, ws);
-    pith::decompress(pith::seq, codec, pith::span(payload), pith::span(received), state, ws);
-    for (std::size_t i = 0; i < dims.n; ++i) unsent[i] += gradient[i] - received[i];
+    auto const payload = compressor.compress(gradient);
+    compressor.decompress(payload, received);
+    for (std::size_t i = 0; i < n; ++i) unsent[i] += gradient[i] - received[i];
     std::printf("step %d: %td of %zu entries received, residual %.2f of the gradient\n", step,
                 std::count_if(received.begin(), received.end(), [](float v) { return v != 0; }), received.size(),
                 length(unsent) / length(gradient));

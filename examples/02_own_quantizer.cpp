@@ -22,10 +22,10 @@ int main() {
   auto state = pith::make_state<float>(pith::seq, codec, {x.size()});
   auto payload = std::vector<std::byte>(pith::payload_bytes<float>(codec, {x.size()}));
   auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, {x.size()}));
-  auto ws = pith::workspace(pith::span(scratch));
+  auto ws = pith::workspace(scratch);
   auto y = x;
-  pith::compress(pith::seq, codec, pith::span(x), pith::span(payload), state, ws);
-  pith::decompress(pith::seq, codec, pith::span(payload), pith::span(y), state, ws);
+  pith::compress(pith::seq, codec, x, payload, state, ws);
+  pith::decompress(pith::seq, codec, payload, y, state, ws);
 
   double error = 0, energy = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {

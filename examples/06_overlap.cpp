@@ -17,8 +17,10 @@
 
 namespace {
 
-std::vector<pith::tensor_spec> const layers = {
-    {"first", {300 * 100, 300}}, {"second", {100 * 100, 100}}, {"third", {100 * 100, 100}}, {"head", {100 * 10, 100}}};
+std::vector<pith::tensor_spec> const layers = {{"first", pith::matrix(300, 100)},
+                                               {"second", pith::matrix(100, 100)},
+                                               {"third", pith::matrix(100, 100)},
+                                               {"head", pith::matrix(100, 10)}};
 
 /// What backward writes of a layer: here some waves, other ones on each rank.
 void backward(pith::span<float> gradient, unsigned rank) {

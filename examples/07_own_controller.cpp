@@ -45,7 +45,8 @@ float target(std::size_t i, unsigned rank) {
 
 void train(pith::thread_communicator comm) {
   auto const codec = pith::error_feedback(pith::rated(pith::top_k(0.1)));
-  auto exchange = pith::make_adaptive_exchange<float>(pith::seq, comm, {{"weight", {10'000, 100}}}, codec, keep_half());
+  auto exchange =
+      pith::make_adaptive_exchange<float>(pith::seq, comm, {{"weight", pith::matrix(100, 100)}}, codec, keep_half());
   auto w = std::vector<float>(exchange.size()), gradient = w;
   for (int step = 1; step <= 300; ++step) {
     for (std::size_t i = 0; i < w.size(); ++i) gradient[i] = w[i] - target(i, comm.rank());

@@ -60,7 +60,7 @@ void train(checkpoint& job, int steps) {
   auto waiting = std::vector<std::vector<float>>(ranks);
   pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
     auto const codec = pith::error_feedback(pith::top_k(0.01));
-    auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"weight", {10'000, 100}}}, codec);
+    auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"weight", pith::matrix(100, 100)}}, codec);
     auto w = begin.weights, gradient = w;
     if (!begin.states[comm.rank()].empty()) exchange.import_state(begin.states[comm.rank()]);
     for (int step = 0; step < steps; ++step) {

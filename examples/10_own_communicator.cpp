@@ -78,8 +78,8 @@ static_assert(pith::exchange_communicator<own_communicator, pith::seq_executor>)
 
 void exchange(own_communicator comm) {
   auto const codec = pith::error_feedback(pith::top_k(0.25));
-  auto exchange =
-      pith::make_exchange<float>(pith::seq, comm, {{"weight", {8, 2}}, {"bias", {2}}}, pith::matrices(codec));
+  auto exchange = pith::make_exchange<float>(
+      pith::seq, comm, {{"weight", pith::matrix(2, 4)}, {"bias", pith::vector(2)}}, pith::matrices(codec));
   auto gradient = std::vector<float>(exchange.size());
   for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i * (comm.rank() + 1));
   exchange.all_reduce_mean(gradient);

@@ -15,8 +15,8 @@ inline float target(std::size_t i, float r) { return std::sin(static_cast<float>
 template <class Comm>
 void train(Comm& comm) {
   auto const codec = pith::error_feedback(pith::top_k(0.1) | pith::qsgd<8>());
-  auto exchange =
-      pith::make_exchange<float>(pith::seq, comm, {{"weight", {10'000, 100}}, {"bias", {100}}}, pith::matrices(codec));
+  auto exchange = pith::make_exchange<float>(
+      pith::seq, comm, {{"weight", pith::matrix(100, 100)}, {"bias", pith::vector(100)}}, pith::matrices(codec));
 
   auto const rank = static_cast<float>(comm.rank());
   auto const mean = static_cast<float>(comm.size() - 1) / 2;
@@ -28,7 +28,7 @@ void train(Comm& comm) {
       squared += std::pow(w[i] - target(i, mean), 2);
     }
     if (comm.rank() == 0 && step % 1000 == 0) std::printf("step %4d  |w - w*| = %.2f\n", step, std::sqrt(squared));
-    exchange.all_reduce_mean(pith::span(gradient));
+    exchange.all_reduce_mean(gradient);
     for (std::size_t i = 0; i < w.size(); ++i) w[i] -= 0.005f * gradient[i];
   }
   if (comm.rank() != 0) return;

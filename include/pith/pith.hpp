@@ -5,6 +5,7 @@
 #include <pith/codec/bypass.hpp>
 #include <pith/codec/chain.hpp>
 #include <pith/codec/compress.hpp>
+#include <pith/codec/compressor.hpp>
 #include <pith/codec/damped.hpp>
 #include <pith/codec/identity.hpp>
 #include <pith/comm/self.hpp>
