@@ -1,4 +1,4 @@
-// benchmarks/peers/contender.hpp — a codec that is timed beside peers: payloads, states, and what it loses.
+// benchmarks/peers/contender.hpp — a codec that is compared with peers: its payloads, states and error.
 #pragma once
 
 #include "../values.hpp"

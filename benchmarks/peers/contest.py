@@ -1,7 +1,7 @@
-"""benchmarks/peers/contest.py — what a peer's methods are measured with: values, residuals, rounds, rows.
+"""benchmarks/peers/contest.py — measurement of a peer's methods: values, residuals, rounds, rows.
 
 A method is an object: `computes` in words; encode(x, owner) makes a payload; decode(payload) makes values of the length
-of x; size(payload) counts bytes. `owner` is whose residual it is, for methods that feed back (steps > 1).
+of x; size(payload) counts bytes. `owner` is the key of the residual, for methods with feedback (steps > 1).
 """
 import argparse
 import random

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""benchmarks/peers/grace_peers.py — GRACE's torch compressors from a checkout of theirs, called as they are.
+"""benchmarks/peers/grace_peers.py — GRACE's torch compressors, unmodified, from a checkout of GRACE.
 
     grace_peers.py FILE --grace DIR [--rounds N] [--device cuda]     prints the rows of benchmarks/peers/run.sh
 """
@@ -76,8 +76,8 @@ def add_methods(contest):
         if feeds_back:
             contest.add(f"ef({name})", TheirsFedBack(method, ResidualMemory()))
 
-    add("one_bit", Theirs(EFSignSGDCompressor(lr=1), "efsignsgd: mean magnitude; a byte a sign"))
-    add("one_bit_means", Theirs(OneBitCompressor(), "onebit: two means; a byte a sign"), feeds_back=False)
+    add("one_bit", Theirs(EFSignSGDCompressor(lr=1), "efsignsgd: mean magnitude; one byte per sign"))
+    add("one_bit_means", Theirs(OneBitCompressor(), "onebit: two means; one byte per sign"), feeds_back=False)
     add("qsgd8", Theirs(QSGDCompressor(127, 128), "qsgd: buckets of 128; l2; 127 levels"))
     add("top_k", Theirs(TopKCompressor(DENSITY), "topk: 4-byte indices"))
     add("random_k", Theirs(RandomKCompressor(DENSITY), "randomk: 1 % with repeats; no indices"), feeds_back=False)

@@ -1,4 +1,4 @@
-// benchmarks/peers/nearest8.hpp — as quantize_per_tensor: the nearest multiple of the tensor's largest / 127.
+// benchmarks/peers/nearest8.hpp — a quantizer like quantize_per_tensor: multiples of the largest magnitude / 127.
 #pragma once
 
 #include <pith/quantize/scalar_quantizer.hpp>

@@ -1,9 +1,9 @@
-// benchmarks/peers/pith_peers.cpp — what peers are timed beside: their methods as codecs, on one thread.
+// benchmarks/peers/pith_peers.cpp — the peers' methods as codecs of this library, on one thread.
 //
 //   pith_peers values LOG2N            writes 2^LOG2N normal floats to the standard output
 //   pith_peers time FILE [ROUNDS]      prints the rows of benchmarks/peers/run.sh for the floats of a file
 //
-// Codecs are those of the library as types, not as parse makes them. Buffers are those of yardstick.hpp.
+// Codecs are concrete types, not made by parse. Buffers are those of yardstick.hpp.
 #include "contender.hpp"
 #include "nearest8.hpp"
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# benchmarks/peers/run.sh — this library beside its peers, method by method: builds, measures by turns, reports.
+# benchmarks/peers/run.sh — compares this library with its peers, method by method: builds, measures, reports.
 #
-#   benchmarks/peers/run.sh [--grace DIR]      minutes on a quiet machine, behind one of compiling: writes
+#   benchmarks/peers/run.sh [--grace DIR]      minutes on a quiet machine, after one of compiling: writes
 #                                              docs/figures/peers_<instructions>.csv and a table of docs/peers.md
 #   benchmarks/peers/run.sh --quick            half a minute: fewer values and rounds; prints the table
-#   benchmarks/peers/run.sh --no-build [...]   with the program that is there
-#   benchmarks/peers/run.sh --device cuda      torch and GRACE on a GPU: prints their rows alone
+#   benchmarks/peers/run.sh --no-build [...]   with the program of an earlier build
+#   benchmarks/peers/run.sh --device cuda      torch and GRACE on a GPU: prints only their rows
 #
-# Peers are what is installed: torch of $PYTHON (python3), GRACE (github.com/sands-lab/grace) cloned to DIR. Without
-# torch it says so and returns 77. A row of the CSV is a median of one turn: bytes are of the payload, error is
+# Peers are torch of $PYTHON (python3) and GRACE (github.com/sands-lab/grace), cloned to DIR. Without torch the script
+# prints so and returns 77. A row of the CSV is the median of one turn: bytes are those of the payload, error is
 # |D(C(x)) - x|^2 / |x|^2, with feedback |residual|^2 / |x|^2 after four steps of the same x.
 set -euo pipefail
 here=benchmarks/peers

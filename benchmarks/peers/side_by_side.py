@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""benchmarks/peers/side_by_side.py — the rows of run.sh as a table: this library's time beside each peer's.
+"""benchmarks/peers/side_by_side.py — the rows of run.sh as a table: this library's time and each peer's.
 
     side_by_side.py ROWS.csv                prints the tables
     side_by_side.py ROWS.csv --update docs/peers.md --instructions avx2
                                             puts them between <!-- peers avx2 --> and <!-- end -->
 
-Ends with status 1, and writes nothing, where the same method has another error in a peer than here: then the work was
-not equal. A bar that is missed is said in the table.
+Exits with status 1 and writes nothing if a method's errors differ between a peer and this library: then the work is not
+equal. The table marks missed targets.
 """
 import argparse
 import csv
@@ -19,8 +19,8 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from table import code, heading, line, number, replace
 
-# How many times as long each peer shall take to encode 2^22 normal values.
-BARS = {
+# The least ratio of a peer's time to ours for encoding 2^22 normal values.
+TARGETS = {
     "one_bit": 5,
     "one_bit_means": 5,
     "ef(one_bit)": 4,
@@ -29,7 +29,7 @@ BARS = {
     "ef(top_k)": 20,
     "power_sgd": 5,
 }
-BARRED = "normal", 1 << 22
+TARGETED = "normal", 1 << 22
 
 
 def read(path):
@@ -72,12 +72,12 @@ def is_drawn(method):
 
 
 def tolerance(method, n):
-    """By how much of itself the error of a method may differ: six deviations of each of two sides.
+    """The relative difference that the errors of a method may have: six deviations of each of two sides.
 
-    What is not drawn differs by sums in float, whose error of some 2^-24 sqrt(n) moves a scale, and hardly what is
-    chosen or fed back: far below 1e-4. Stochastic rounding adds f (1 - f) units^2, 1/6 in the mean with a variance of
-    1/30 for f spread evenly, so a sum over n values deviates by 1.1 / sqrt(n). What random_k keeps of normal values
-    deviates by sqrt(2 / k), and what power_sgd finds in a matrix of normal values by no more than 1 / sqrt(rows).
+    Deterministic methods differ by sums in float, whose error of some 2^-24 sqrt(n) changes a scale, and hardly the
+    selection or the residual: far below 1e-4. Stochastic rounding adds f (1 - f) units^2, 1/6 in the mean with a
+    variance of 1/30 for uniform f, so a sum over n values deviates by 1.1 / sqrt(n). The energy that random_k keeps of
+    normal values deviates by sqrt(2 / k), that of power_sgd in a matrix of normal values by at most 1 / sqrt(rows).
     """
     both = 6 * math.sqrt(2)
     if "qsgd8" in method:
@@ -90,14 +90,14 @@ def tolerance(method, n):
 
 
 def compared(method, error):
-    """The error; where next to nothing is sent, what was: of the square of four steps, 16, where there is feedback."""
+    """The error; for methods that send little, 1 - error, or 16 - error after four steps with feedback."""
     if not ("random_k" in method or "power_sgd" in method):
         return error
     return (16 if method.startswith("ef(") else 1) - error
 
 
 def disagreements(rows):
-    """How far draws may differ is known of normal values alone."""
+    """Messages for unequal errors. The tolerance of draws is derived for normal values only."""
     for (data, method, verb), ours, theirs in pairs(rows):
         if is_drawn(method) and data != "normal":
             continue
@@ -110,17 +110,18 @@ def disagreements(rows):
 
 
 def cells(key, ours, theirs, copy):
-    """Times are those of our memcpy, `copy`, of as many values."""
+    """A line of the table; `copy` is the time of our memcpy per element."""
     data, method, verb = key
-    bar = BARS.get(method) if verb == "encode" and (data, ours["n"]) == BARRED else None
+    target = TARGETS.get(method) if verb == "encode" and (data, ours["n"]) == TARGETED else None
     times = theirs["ns"] / ours["ns"]
-    met = "" if bar is None else "yes" if times >= bar else "**no**"
+    met = "" if target is None else "yes" if times >= target else "**no**"
     mine, other = ([number(r["ns"] / copy), f"{r['bytes']:.3g}", number(r["error"])] for r in (ours, theirs))
-    return [code(method), verb, *mine, theirs["peer"], theirs["computes"], *other, number(times), str(bar or ""), met]
+    compared_with = [theirs["peer"], theirs["computes"]]
+    return [code(method), verb, *mine, *compared_with, *other, number(times), str(target or ""), met]
 
 
 def speeds(rows, data):
-    """What memory did beside each side."""
+    """The speed of memcpy in each program."""
     said = []
     for row in rows.get((data, "memcpy", "copy"), {}).values():
         said.append(f"{8 / row['ns']:.1f} GB/s in {row['peer']}")
@@ -128,7 +129,7 @@ def speeds(rows, data):
 
 
 def tables(rows):
-    titles = "method, operation, pith: x memcpy, B/el, error, peer, computes, x memcpy, B/el, error, times, bar, met"
+    titles = "method, operation, pith: x memcpy, B/el, error, peer, computes, x memcpy, B/el, error, times, target, met"
     lines = [f"{cpu()}, {datetime.date.today()}."]
     for data in dict.fromkeys(data for data, _, _ in rows):
         found = [(key, *both) for key, *both in pairs(rows) if key[0] == data and key[1] != "memcpy"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# benchmarks/peers/side_by_side_test.sh — unequal work is refused, a missed bar is said, and no torch is no failure.
+# benchmarks/peers/side_by_side_test.sh — unequal work fails; missed targets are marked; without torch: skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 command -v python3 > /dev/null || { echo "skipped: needs python3"; exit 77; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""benchmarks/peers/torch_peers.py — the methods as one would write them with torch's operations, on one thread.
+"""benchmarks/peers/torch_peers.py — the methods written with torch's operations, on one thread.
 
     torch_peers.py FILE [--rounds N] [--device cuda]     prints the rows of benchmarks/peers/run.sh
 """
@@ -10,7 +10,7 @@ from contest import Contest, FedBack, Method, read_arguments
 
 DENSITY = 0.01
 BUCKET = 128
-LEVELS = 127 - 2**-14  # So that rounding makes no level larger than 127.
+LEVELS = 127 - 2**-14  # Rounding then yields no level larger than 127.
 RANK = 4
 
 
@@ -44,7 +44,7 @@ class OneBit(Method):
 
 
 class OneBitBytes(OneBit):
-    computes = "mean magnitude; a byte a sign"
+    computes = "mean magnitude; one byte per sign"
 
     def encode(self, x, _):
         return x.abs().mean(), x < 0
