@@ -1,4 +1,4 @@
-// pith/control/accordion.hpp — little compression while gradients change, and much in between.
+// pith/control/accordion.hpp — a low compression while gradient norms change, a high one otherwise.
 #pragma once
 
 #include <pith/control/rate_controller.hpp>
@@ -12,29 +12,30 @@
 namespace pith::inline v0 {
 
 struct accordion_options {
-  double high_rate = 0.99;     ///< while gradients change
-  double low_rate = 0.1;       ///< in between
-  double change = 0.5;         ///< of a norm, from which on it counts
-  std::uint64_t interval = 1;  ///< steps between two looks, such as ten epochs
-  double smoothing = 0;        ///< 0: a norm is that of an interval; else the share of a step in a moving average
-  bool is_of_model = false;    ///< one decision, by the norm of all tensors
-  double fall = 0.5;           ///< of the learning rate since the last one that counted, from which on it counts
+  double high_rate = 0.99;     ///< while norms change
+  double low_rate = 0.1;       ///< otherwise
+  double change = 0.5;         ///< least relative change of a norm that makes a regime critical
+  std::uint64_t interval = 1;  ///< steps between two comparisons, such as ten epochs
+  double smoothing = 0;        ///< 0: the norm of an interval; else the weight of a step in a moving average
+  bool is_of_model = false;    ///< one decision for the model, by the norm of all tensors
+  double fall = 0.5;           ///< least relative fall of the learning rate that makes all regimes critical
 
-  /// As GraVAC's authors compare with it: one norm, smoothed, in each step.
+  /// The setting of the comparison in the GraVAC paper: one smoothed norm, compared in each step.
   static accordion_options each_step() {
     return {.high_rate = 0.01, .low_rate = 0.001, .change = 0.2, .interval = 1, .smoothing = 0.02, .is_of_model = true};
   }
 };
 
-/// Every interval a tensor's norm, the root of the mean of |g|^2 over steps and ranks, is compared with that of the
-/// interval before: where it changed by `change` of it or more, or was zero, the tensor is in a critical regime and
-/// gets the high rate. So it does in the first interval, and from a fall of the learning rate to the next look: one by
-/// half, since many schedules lower it a little in every step.
+/// After each interval, norm = sqrt(mean of |g|^2 over steps and ranks) of a tensor is compared with the previous norm.
+/// If |norm - last| >= change x last, or last = 0, the tensor is in a critical regime and gets the high rate. The first
+/// interval is critical too, and so is the time from a fall of the learning rate to the next comparison. The fall must
+/// be large (half by default), since many schedules lower the rate a little in every step.
 ///
-///   state       four numbers for each tensor; saved
-///   errors      a norm that is no number: the next step is dense and the interval goes on without it
-///   reference   Agarwal, Wang, Lee, Venkataraman and Papailiopoulos, Accordion, MLSys 2021, whose norm is that of the
-///               sum of an interval's gradients: it takes n more values a tensor
+///   state       four numbers per tensor; saved
+///   on NaN      a NaN or infinite |g|^2: the next step is dense, and the interval continues without this step
+///   errors      a load() that throws changes nothing
+///   reference   Agarwal, Wang, Lee, Venkataraman and Papailiopoulos, Accordion, MLSys 2021; its norm is of the sum of
+///               an interval's gradients, which needs n more values per tensor
 class accordion {
  public:
   static constexpr bool needs_gradients = true;
@@ -92,7 +93,7 @@ class accordion {
 
  private:
   struct regime {
-    double sum = 0, last = 0;  ///< of squares since the last look, or their average; the norm of the last look
+    double sum = 0, last = 0;  ///< squares since the last comparison, or their average; the norm of that comparison
     std::uint64_t seen = 0, is_critical = 1;
   };
 
@@ -118,7 +119,7 @@ class accordion {
 
   accordion_options options_;
   std::vector<regime> regimes_;
-  double learning_rate_ = 0;  ///< the highest since the last fall that counted
+  double learning_rate_ = 0;  ///< the highest since the last large fall
   std::uint64_t steps_ = 0;
   bool is_blind_ = false;
 };

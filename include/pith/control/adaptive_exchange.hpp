@@ -1,4 +1,4 @@
-// pith/control/adaptive_exchange.hpp — an exchange whose rates a controller chooses from step to step.
+// pith/control/adaptive_exchange.hpp — an exchange whose rates a controller chooses in each step.
 #pragma once
 
 #include <pith/comm/detail/lent.hpp>
@@ -22,16 +22,15 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Numbers from where codecs left them, side by side.
+/// Gathers numbers from scattered addresses.
 struct collect_numbers {
   double const* const* from;
   double* to;
   PITH_HD void operator()(std::uint64_t i) const { to[i] = *from[i]; }
 };
 
-/// What a step measured on this rank, as one row of doubles that ranks add up: |g|^2 of each tensor, the energies of
-/// those that measure, and the seconds of each rank in a place of its own. Adding up leads all ranks to equal numbers,
-/// and to NaN where one has it.
+/// The measurements of a step, as one array of doubles: |g|^2 of each tensor, the energies of tensors that measure, and
+/// the seconds of each rank in its own slot. The sum over the ranks is equal on all ranks; a NaN of one rank stays NaN.
 template <executor E>
 class step_board {
  public:
@@ -46,13 +45,13 @@ class step_board {
 
   double* squares() const { return numbers().data(); }
 
-  /// Other places: those of each tensor's energies one after another.
+  /// Sets the addresses of the energies, tensor by tensor.
   void place(E const& exec, std::vector<double const*> places) {
     from_ = std::move(places);
     exec.upload(places_.data(), from_.data(), from_.size() * sizeof(double const*));
   }
 
-  /// Adds up the boards of all ranks, and asks for the sum.
+  /// Sums the boards of all ranks, and starts the download of the sum.
   template <class Comm>
   void agree(E const& exec, Comm& comm, double seconds) {
     auto* const energies = squares() + tensors_;
@@ -65,7 +64,7 @@ class step_board {
     numbers_.wait(exec, [&] { return comm.all_reduce(exec, span_on<E, double>(squares(), used), reduction::sum); });
     late_.ask(exec, reinterpret_cast<std::uint32_t const*>(squares()));
   }
-  /// Reads what was asked for.
+  /// Reads the downloaded sum.
   void read(E const& exec) { std::memcpy(host_.data(), late_.read(exec), host_.size() * sizeof(double)); }
 
   span<double const> gradients() const { return {host_.data(), tensors_}; }
@@ -80,7 +79,7 @@ class step_board {
   static std::size_t words(std::size_t doubles) { return doubles * (sizeof(double) / sizeof(std::uint32_t)); }
 
   std::size_t tensors_ = 0, ranks_ = 0;
-  std::vector<double const*> from_;  ///< these and the seconds stay until they are uploaded
+  std::vector<double const*> from_;  ///< this and seconds_ are members since an upload may read them later
   double seconds_ = 0;
   lent<buffer<double, E>> numbers_;
   buffer<double const*, E> places_;
@@ -90,21 +89,23 @@ class step_board {
 
 }  // namespace detail
 
-/// A gradient_exchange and a controller: after each step ranks agree on what was measured, and before the next one the
-/// controller chooses by it the rates of all tensors that have one. A step's buckets leave before all of its gradients
-/// are there, so a decision comes one step late: that for step t + 1 is made of what was measured in step t.
+/// A gradient_exchange with a controller. After each step the ranks sum their measurements. Before the next step the
+/// controller chooses from them the rates of all tensors that have a rate. A decision is one step late, since a step's
+/// first payloads are sent before all of its gradients exist: the rates of step t + 1 follow from the measurements of
+/// step t.
 ///
 ///   auto codec = pith::error_feedback(pith::rated(pith::top_k(0.1)));
 ///   auto exchange = pith::make_adaptive_exchange<float>(exec, comm, tensors, pith::matrices(codec), pith::gravac());
-///   exchange.set_learning_rate(0.1);        // of the steps that come, for controllers that ask
-///   exchange.all_reduce_mean(gradients);    // or begin, ready and wait, as those of gradient_exchange
+///   exchange.set_learning_rate(0.1);        // of later steps, for controllers that use it
+///   exchange.all_reduce_mean(gradients);    // or begin, ready and wait, as in gradient_exchange
 ///
-///   requires    what gradient_exchange needs; controllers of one name and equal settings on all ranks
-///   state       what gradient_exchange keeps, the controller, and ten doubles a tensor
-///   complexity  a sum of some doubles a tensor after each step; where a decision differs from the last, what change()
-///               costs
-///   errors      agreement_error on all ranks where one has a controller of another name; a state that is not one of
-///               these: std::invalid_argument
+///   requires    that of gradient_exchange; controllers with the same name and equal settings on all ranks
+///   state       that of gradient_exchange, the controller, and ten doubles per tensor
+///   complexity  a sum of up to ten doubles per tensor after each step, and of change() when a rate changes. A step
+///               with unchanged rates allocates nothing, as far as the controller does not
+///   errors      agreement_error on all ranks if one has a controller of another name; std::invalid_argument for a
+///               wrong state. A step that throws fails as in gradient_exchange
+///   owns        the exchange and the controller; the communicator and options.trace must outlive it
 template <real In, executor E, class Comm, rate_controller R>
 class adaptive_exchange {
  public:
@@ -127,7 +128,7 @@ class adaptive_exchange {
     if (detail::needs_gradients<R>()) exchange_.measure_gradients(board_.squares());
   }
 
-  /// One codec for all tensors.
+  /// With one codec for all tensors.
   adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, codec_type const& codec, R controller,
                     exchange_options const& options = {})
       : adaptive_exchange(
@@ -140,9 +141,9 @@ class adaptive_exchange {
   std::vector<codec_type> const& codecs() const { return exchange_.codecs(); }
   std::uint64_t size() const { return exchange_.size(); }
 
-  /// What the last step led to, from the next begin() on.
+  /// The report of the last complete step; it is updated by the next begin().
   step_report const& last_report() const { return report_; }
-  /// The steps that were begun.
+  /// The number of steps begun.
   std::uint64_t steps() const { return step_; }
 
   void set_learning_rate(double rate) { learning_rate_ = rate; }
@@ -177,7 +178,7 @@ class adaptive_exchange {
     last_ = now;
     is_seen_ = is_begun_ = false;
   }
-  /// Leaves a step out, as if it had not begun: nothing is measured, and its rates hold for the next one.
+  /// Skips a step, as if it had not begun: measures nothing, and keeps its rates for the next step.
   void skip() {
     exchange_.skip();
     withdraw();
@@ -189,16 +190,16 @@ class adaptive_exchange {
   void rescale(double factor) { exchange_.rescale(factor); }
   void fit_buckets() { exchange_.fit_buckets(); }
 
-  /// Of all ranks, since the rates of the next step come into force; after a step that threw, or of one step before, as
-  /// that of gradient_exchange and of this rank alone.
+  /// All ranks call it, since it applies the rates of the next step. After a step that threw, or with steps_back > 0,
+  /// it is local, as gradient_exchange::export_state.
   std::vector<std::byte> export_state(unsigned steps_back = 0) {
     if (steps_back > 0 || is_begun_) return export_moment(steps_back);
     exchange_.require_idle("export_state");
     prepare();
     return saved({controller_, step_, learning_rate_}, exchange_.export_state());
   }
-  /// Of all ranks. Where the state of one is refused, it throws what gradient_exchange::import_state throws, the others
-  /// agreement_error, and nothing is changed on any.
+  /// All ranks call it. If one rank's state is wrong, that rank throws as gradient_exchange::import_state, the others
+  /// throw agreement_error, and all ranks are unchanged.
   void import_state(span<std::byte const> bytes) {
     auto next = std::optional<restored>();
     auto failure = std::exception_ptr();
@@ -226,14 +227,14 @@ class adaptive_exchange {
   using clock = std::chrono::steady_clock;
   static constexpr auto* call = "adaptive_exchange::import_state";
 
-  /// What is in force for a tensor.
+  /// The decision in force for a tensor.
   struct choice {
     double rate = 0;
     rate_list measured = {};
     friend bool operator==(choice const&, choice const&) = default;
   };
 
-  /// What chose the rates of a step, at its begin.
+  /// The controller and its inputs at the begin of a step.
   struct moment {
     R controller;
     std::uint64_t step;
@@ -242,7 +243,7 @@ class adaptive_exchange {
 
   std::vector<std::byte> export_moment(unsigned steps_back) const {
     exchange_.require_between_steps("export_state");
-    auto const since = is_begun_ ? 0u : 1u;  // steps that are complete since the last moment
+    auto const since = is_begun_ ? 0u : 1u;  // steps completed since the last moment
     detail::require(is_recoverable_ || !is_begun_,
                     "adaptive_exchange: export_state() is refused after a step that threw: set ",
                     "exchange_options::is_recoverable, or call import_state() first");
@@ -258,7 +259,7 @@ class adaptive_exchange {
     return detail::save_adaptive(controller_words(), {head, controller, states});
   }
 
-  /// What a saved state holds.
+  /// The contents of a saved state.
   struct restored {
     R controller;
     detail::adaptive_header head;
@@ -278,7 +279,7 @@ class adaptive_exchange {
     return detail::text(detail::adaptive_word, "\ncontroller ", controller_.name(), '\n');
   }
 
-  /// Shows the controller the step before, and does as it decides of the next one.
+  /// Passes the last report to the controller, and applies its rates for the next step.
   void prepare() {
     if (is_prepared_ || lost_) return;
     if (!is_seen_) observe();
@@ -299,7 +300,7 @@ class adaptive_exchange {
     auto& last = moments_.front();
     last.controller = controller_, last.step = step_, last.learning_rate = learning_rate_;
   }
-  /// The step has not begun.
+  /// Undoes note_begun().
   void withdraw() {
     if (lost_) return;
     if (is_begun_ && !moments_.empty()) moments_.erase(moments_.begin());
@@ -336,7 +337,7 @@ class adaptive_exchange {
     }
     return codecs;
   }
-  /// What the controller decides of a step comes into force.
+  /// Applies the controller's decisions for a step.
   void choose(R const& controller, std::uint64_t step) {
     auto is_new = false;
     for (std::uint32_t i = 0; i < codecs_.size(); ++i)
@@ -354,7 +355,7 @@ class adaptive_exchange {
     choices_ = std::move(next);
     place();
   }
-  /// Where the numbers of the next steps are.
+  /// Sets the addresses of the energies, and the rates to report.
   void place() {
     auto places = std::vector<double const*>();
     reports_.clear();
@@ -372,7 +373,7 @@ class adaptive_exchange {
     return detail::transfer_of<In>(codecs_[tensor].at(rate), 0, dims, comm_->size()).bytes();
   }
 
-  /// Of one tensor at least.
+  /// Throws unless a codec has a rate, and one measures if the controller needs it.
   void require_rates() const {
     auto const has_rate = [](auto const& c) { return c.has_rate(); };
     detail::require(codecs_.empty() || std::ranges::any_of(codecs_, has_rate),
@@ -400,18 +401,18 @@ class adaptive_exchange {
   Comm* comm_;
   exchange_type exchange_;
   R controller_;
-  std::vector<codec_type> codecs_;  ///< as they were given, of which those in force are made
+  std::vector<codec_type> codecs_;  ///< as passed by the caller; those in force derive from them
   std::vector<choice> choices_;
   detail::step_board<E> board_;
   std::vector<rate_report> reports_;
   step_report report_;
   std::uint64_t step_ = 0;
   double learning_rate_ = 0;
-  bool is_seen_ = true;       ///< the last step, by the controller
-  bool is_prepared_ = false;  ///< the next step: its rates are in force
-  bool is_begun_ = false;     ///< and not yet waited for, or left out
+  bool is_seen_ = true;       ///< the controller has observed the last step
+  bool is_prepared_ = false;  ///< the rates of the next step are in force
+  bool is_begun_ = false;     ///< a step was begun, and not yet waited for or skipped
   bool is_recoverable_;
-  std::vector<moment> moments_;  ///< of the last two steps that began, the last one first
+  std::vector<moment> moments_;  ///< of the last two begun steps, the newest first
   std::exception_ptr lost_;      ///< why no step can begin
   clock::time_point last_ = clock::now();
 };

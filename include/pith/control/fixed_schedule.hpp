@@ -1,4 +1,4 @@
-// pith/control/fixed_schedule.hpp — rates that begin at steps which are known before.
+// pith/control/fixed_schedule.hpp — a list of rates and the steps at which they begin.
 #pragma once
 
 #include <pith/control/rate_controller.hpp>
@@ -12,16 +12,16 @@
 
 namespace pith::inline v0 {
 
-/// From step `first` on, `rate`.
+/// A rate in force from step `first` on.
 struct scheduled_rate {
   std::uint64_t first;
   double rate;
 };
 
-/// The rate of the last entry whose step has come; before the first one everything travels.
+/// The rate of the last entry with first <= step; 1, which is dense, before the first entry.
 ///
-///   requires    steps that rise, rates in (0, 1] (std::invalid_argument)
-///   state       nothing: the step, from 1 on, says all
+///   requires    ascending steps, rates in (0, 1] (std::invalid_argument)
+///   state       none: the rate is a function of the step, from 1 on
 class fixed_schedule {
  public:
   explicit fixed_schedule(std::vector<scheduled_rate> entries) : entries_(std::move(entries)) {

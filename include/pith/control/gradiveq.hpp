@@ -1,4 +1,4 @@
-// pith/control/gradiveq.hpp — when convolutions are sampled and when they travel compressed, as GradiVeQ has it.
+// pith/control/gradiveq.hpp — GradiVeQ's schedule of sampling and compressing the gradients of convolutions.
 #pragma once
 
 #include <pith/codec/identity.hpp>
@@ -27,27 +27,27 @@
 namespace pith::inline v0 {
 
 enum class gradiveq_phase : std::uint8_t {
-  warm_up,     ///< convolutions travel as they are
-  sampling,    ///< by qsgd<4>, while what all receive is collected
-  compressed,  ///< by pca, along what was learnt
+  warm_up,     ///< convolutions are exchanged uncompressed
+  sampling,    ///< by qsgd<4>, while rank 0 collects the means
+  compressed,  ///< by pca, along the learned bases
 };
 
-/// A tensor of the exchange that is a convolution's gradient. A slice of 0: conv.usual_slice().
+/// A tensor of the exchange that is a convolution's gradient. A slice of 0 means conv.usual_slice().
 struct gradiveq_tensor {
   std::size_t tensor = 0;
   conv_shape conv = {};
   std::uint64_t slice = 0;
 };
 
-/// Phases in steps. Equal on all ranks.
+/// Lengths of the phases in steps, and other settings. Equal on all ranks.
 struct gradiveq_options {
   std::uint64_t warm_up = 2500, samples = 100, compressed = 400;
   pca_options basis = {};               ///< lambda 0.01, each slice with its mean
   sampled which = sampled::all_slices;  ///< of a tensor
-  bool feedback = false;                ///< what a rank did not send waits, across phases too
-  double worse = 2;                     ///< a rank asks for new samples where its loss is so many times
-  std::uint64_t first_losses = 20;      ///< the mean of the first ones in the phase ...
-  std::uint64_t loss_every = 1;         ///< ... each of them so many steps after the one before
+  bool feedback = false;                ///< error feedback, whose residual lasts across phases
+  double worse = 2;                     ///< a rank votes for new samples if its loss exceeds `worse` times ...
+  std::uint64_t first_losses = 20;      ///< ... the mean of so many first losses of the phase,
+  std::uint64_t loss_every = 1;         ///< measured every `loss_every` steps
 };
 
 namespace detail {
@@ -56,7 +56,7 @@ struct plain_pca {
   auto operator()(std::shared_ptr<pca_basis const> basis) const { return pca(std::move(basis)); }
 };
 
-/// Rank 0's values on all ranks: for the host, outside of steps.
+/// Sends rank 0's values to all ranks, in host memory, outside of steps.
 template <class T, class Comm, executor E>
 void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
   static_assert(has_broadcast<Comm, E>,
@@ -72,36 +72,40 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 
 }  // namespace detail
 
-/// Changes the codecs of an exchange's convolutions from step to step: all travel as they are; then by qsgd<4>, while
-/// rank 0 collects the means; then by pca along the bases that it learnt, which the others get from it; and again.
+/// Changes the codecs of an exchange's convolutions by phase. They are exchanged uncompressed first, then by qsgd<4>
+/// while rank 0 collects the means, then by pca along the bases that rank 0 fits and broadcasts. Sampling and
+/// compression then alternate.
 ///
 ///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, {{0, {64, 64, 3, 3}}, {4, {128, 64, 3, 3}}});
 ///   schedule.all_reduce_mean(gradients);   // in place of the exchange's, in each step
 ///
-/// or, where the exchange is at work while backward is:
+/// With an exchange that overlaps backward:
 ///
-///   exchange.begin(gradients);                          // ready(i) by ready(i), unless schedule.looks():
-///   if (schedule.looks()) schedule.before(gradients);   // then all are written, and none has been ready
+///   exchange.begin(gradients);                          // then ready(i) during backward, unless schedule.looks():
+///   if (schedule.looks()) schedule.before(gradients);   // after backward, before the first ready()
 ///   exchange.wait();
 ///   schedule.after(gradients);                          // the means
 ///
-/// In a compressed phase each rank looks at its local loss, |g - D(C(g))| / |g| over all convolutions. Where more than
-/// half of the ranks see more than `worse` times what the phase began with, sampling begins at once. A rank that leaves
-/// before() out does not vote.
+/// In a compressed phase each rank measures its local loss, |g - D(C(g))| / |g| over all convolutions. If more than
+/// half of the ranks measure more than `worse` times the mean of the phase's first losses, sampling starts at once. A
+/// rank that does not call before() does not vote.
 ///
-/// What travels is `coding` of a basis: pca(basis), or a stage of yours that begins with it, equal on all ranks, as in
+/// `coding(basis)` is the codec of the compressed phase: pca(basis), or a pipeline that begins with it, equal on all
+/// ranks, as in
 ///
 ///   auto const ternary = [](auto basis) { return pith::pca(basis, pith::blas_product()) | pith::summed_terngrad(); };
 ///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, convolutions, {.feedback = true}, ternary);
 ///
-///   requires    an exchange and a communicator that outlive it, which broadcasts; kernels that have the sizes of their
-///               tensors (std::invalid_argument). Calls come from all ranks, between steps
+///   requires    an exchange and a communicator that outlive it, with broadcast; kernels with the sizes of their
+///               tensors (std::invalid_argument); calls of all ranks, between steps, by one thread at a time
 ///   state       on rank 0 `samples` times the convolutions in accum<In>, or their first slices; on all ranks U three
-///               times in double: the basis, the exchange's and that of the loss
-///   complexity  a fit of each basis when sampling ends (pca_basis), for which the others wait; in a compressed phase
-///               one more encoding and decoding, and a sum of one double, in each `loss_every`-th step
-///   on NaN      a tensor of which rank 0 saw fewer than 2 finite means goes on by qsgd<4>. A fit that throws does so
-///               on rank 0, and is a communication_error on the others
+///               times in double: in the basis, in the exchange and in the loss
+///   complexity  when sampling ends, rank 0 fits each basis (pca_basis) and the other ranks wait. In a compressed phase
+///               one more encoding and decoding, and a sum of one double, in every `loss_every`-th step. Sampling and a
+///               change of phase allocate
+///   on NaN      a tensor with fewer than 2 finite means on rank 0 stays with qsgd<4>
+///   errors      a fit that throws does so on rank 0, and is a communication_error on the other ranks. import_state()
+///               checks the states of all ranks before it changes anything
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018
 template <real In, executor E, class Comm, class Coding = detail::plain_pca>
 class gradiveq {
@@ -124,24 +128,24 @@ class gradiveq {
   }
 
   gradiveq_phase phase() const { return phase_; }
-  /// That the phase has seen.
+  /// The steps since the phase began.
   std::uint64_t steps() const { return steps_; }
-  /// The basis of the i-th convolution; none before the first was learnt.
+  /// The basis of the i-th convolution; null before the first fit.
   shared_basis const& basis(std::size_t i) const { return kernels_[i].basis; }
-  /// This rank's, when it was last looked at.
+  /// The last local loss that before() measured on this rank.
   double loss() const { return loss_; }
 
-  /// A step: what gradient_exchange::all_reduce_mean does.
+  /// A step, as gradient_exchange::all_reduce_mean.
   void all_reduce_mean(span_on<E, In> gradients, double weight = 1) {
     before(span_on<E, In const>(gradients));
     exchange_->all_reduce_mean(gradients, weight);
     after(span_on<E, In const>(gradients));
   }
 
-  /// Whether before() has something to look at in this step: in others it may be left out.
+  /// Whether before() measures the loss in this step; in other steps it need not be called.
   bool looks() const { return phase_ == gradiveq_phase::compressed && steps_ % options_.loss_every == 0; }
 
-  /// This rank's own gradients, all tensors one after another, before any of them is exchanged.
+  /// Takes this rank's own gradients, all tensors one after another, before any of them is exchanged.
   void before(span_on<E, In const> gradients) {
     require_all(gradients);
     if (!looks()) return;
@@ -150,7 +154,7 @@ class gradiveq {
     if (std::isfinite(loss_) && !is_voting()) first_.sum += loss_, ++first_.count;
   }
 
-  /// The means that all ranks received, between steps.
+  /// Takes the means, between steps.
   void after(span_on<E, In const> means) {
     require_all(means);
     exchange_->require_idle("gradiveq::after");
@@ -162,7 +166,7 @@ class gradiveq {
     enter(phase_ == gradiveq_phase::sampling ? gradiveq_phase::compressed : gradiveq_phase::sampling);
   }
 
-  /// The bytes of all that this rank knows; the exchange's states are its own to save.
+  /// The bytes of this rank's schedule; the exchange saves its own states.
   std::vector<std::byte> export_state() const {
     auto to = detail::byte_writer();
     to.put(phase_);
@@ -174,9 +178,9 @@ class gradiveq {
     }
     return detail::save_states(words(), to.bytes);
   }
-  /// Puts back what export_state of an equal schedule returned, on all ranks, before the exchange's import_state: it
-  /// gives the exchange the codecs of then. Where the state of one rank is refused, the others throw agreement_error, and
-  /// nothing is changed on any.
+  /// Restores the bytes of an equal schedule's export_state. All ranks call it, before the exchange's import_state,
+  /// since it sets the exchange's codecs. If one rank's state is wrong, the others throw agreement_error, and all ranks
+  /// are unchanged.
   void import_state(span<std::byte const> bytes) {
     auto next = std::optional<progress>();
     auto failure = std::exception_ptr();
@@ -195,17 +199,17 @@ class gradiveq {
  private:
   struct kernel {
     std::size_t tensor;
-    std::uint64_t first;  ///< of its elements among all gradients
+    std::uint64_t first;  ///< offset among all gradients
     slice_samples<accum<In>> samples;
     shared_basis basis;
   };
-  /// What a compressed phase began with.
+  /// The first losses of a compressed phase.
   struct first_losses {
     double sum = 0;
     std::uint64_t count = 0;
   };
 
-  /// What a state says.
+  /// The contents of a saved state.
   struct progress {
     gradiveq_phase phase;
     std::uint64_t steps;
@@ -294,7 +298,7 @@ class gradiveq {
     return stage;
   }
 
-  /// Rank 0's samples: means that are not finite are none.
+  /// Adds the means to rank 0's samples, except those with NaN or infinity.
   void collect(span_on<E, In const> means) {
     if (comm_->rank() != 0) return;
     for (auto& k : kernels_) {
@@ -304,7 +308,7 @@ class gradiveq {
     }
   }
 
-  /// Rank 0's new bases, saved; empty for a tensor of which it saw too little.
+  /// The bytes of rank 0's new bases; empty for a tensor with fewer than 2 samples.
   std::vector<std::vector<std::byte>> fitted() {
     auto saved = std::vector<std::vector<std::byte>>(kernels_.size());
     for (std::size_t i = 0; i < saved.size(); ++i) {
@@ -315,7 +319,7 @@ class gradiveq {
     return saved;
   }
 
-  /// Learns on rank 0, and has all ranks hear of it, or of why not.
+  /// Fits on rank 0, and broadcasts the bases or the failure.
   void share_bases() {
     auto failure = std::exception_ptr();
     auto saved = std::vector<std::vector<std::byte>>(kernels_.size());
@@ -351,10 +355,10 @@ class gradiveq {
     return basis;
   }
 
-  /// Whether the mean of the first losses of the phase is complete: on all ranks in the same step.
+  /// Whether the mean of the phase's first losses is complete; it is so in the same step on all ranks.
   bool is_voting() const { return steps_ / options_.loss_every >= options_.first_losses; }
 
-  /// A sum of one double over the ranks.
+  /// Counts the votes by a sum of one double over the ranks.
   bool most_ranks_lose() {
     auto const is_worse = loss_ * static_cast<double>(first_.count) > options_.worse * first_.sum;
     auto votes = has_looked_ && is_worse ? 1.0 : 0.0;
@@ -365,7 +369,7 @@ class gradiveq {
     return 2 * votes > comm_->size();
   }
 
-  /// What two schedules must share for one to go on with the other's state, line by line.
+  /// Lines that must be equal in a schedule and in the state that it imports.
   std::string words() const {
     using detail::text;
     auto words = text("gradiveq\nrank ", comm_->rank(), " of ", comm_->size(), "\nelements of ", element_name<In>(),

@@ -1,4 +1,4 @@
-// pith/control/gravac.hpp — the highest compression whose gain suffices, found on a ladder while training.
+// pith/control/gravac.hpp — the highest compression factor with sufficient gain, searched on a ladder during training.
 #pragma once
 
 #include <pith/control/rate_controller.hpp>
@@ -15,7 +15,7 @@
 
 namespace pith::inline v0 {
 
-/// How many times fewer elements are sent: from the least factor to the most.
+/// Compression factors in ascending order: a factor f sends 1 / f of the elements.
 class factor_ladder {
  public:
   static constexpr std::size_t most_rungs = 24;
@@ -53,33 +53,36 @@ class factor_ladder {
   std::vector<double> rungs_;
 };
 
-/// What is averaged of a gain: energies, or their quotient in each step as in the paper.
+/// The averages that make up a gain: of the energies, or of their quotient in each step as in the paper.
 enum class gain_average : std::uint8_t { of_energies, of_quotients };
 
 struct gravac_options {
   factor_ladder ladder = factor_ladder::exponential(10, 1000);
-  double least_gain = 0.7;     ///< below it a factor is not sent
-  double saturation = 0.01;    ///< gains, or throughputs, that differ by no more are taken for equal
-  std::uint32_t window = 500;  ///< steps between two looks at the ladder
-  double smoothing = 0.04;     ///< the share of a new observation in an average: ranks / 100, at most 1
+  double least_gain = 0.7;     ///< a factor with a smaller gain is not sent
+  double saturation = 0.01;    ///< relative difference below which gains, or throughputs, count as equal
+  std::uint32_t window = 500;  ///< steps between two moves on the ladder
+  double smoothing = 0.04;     ///< weight of a new observation in an average; smoothing_for(ranks) in the paper
   gain_average average = gain_average::of_energies;
-  std::uint32_t samples = 10;       ///< of a throughput, before it is compared; no more than the window
-  std::uint32_t fresh_windows = 8;  ///< for how long a throughput is compared
-  double regime = 2;                ///< a learning rate so many times as high or as low is another regime
+  std::uint32_t samples = 10;       ///< of a throughput before it is compared; at most the window
+  std::uint32_t fresh_windows = 8;  ///< age, in windows, up to which a throughput is compared
+  double regime = 2;                ///< a learning rate that changes by this factor starts a new regime
 
-  /// As the paper sets it for so many ranks.
+  /// The paper's value, min(1, ranks / 100).
   static double smoothing_for(unsigned ranks) { return std::min(1.0, ranks / 100.0); }
 };
 
-/// Sends at the highest of two factors whose gain, the share of |p|^2 that is kept, suffices; all if neither does.
-/// Every window it promotes the lower factor where the higher one keeps as much, and tries the next factor, until
-/// throughput (gain over seconds) grows no more.
+/// Measures two factors and sends at the higher one whose gain, the kept share of |p|^2, is at least least_gain; dense
+/// if neither is. After each window the lower factor becomes the higher one if their gains are equal, and the higher
+/// one moves up the ladder, until throughput (gain / seconds) no longer grows.
 ///
-///   requires    tensors that measure: error_feedback(rated(top_k(...))); one decision for all of them
+///   requires    tensors that measure, as error_feedback(rated(top_k(...))); one decision for all of them
 ///   state       averages for each of up to 24 factors; saved, about 1.2 kB
-///   errors      an energy that is no number: the next step is dense and the averages stay. All energies zero: gain is
-///               1
-///   reference   Tyagi and Swany, GraVAC, CLOUD 2023; docs/adaptive.md says where it was left open or is different here
+///   complexity  observe() and decide() allocate nothing
+///   on NaN      a NaN or infinite energy: the next step is dense and the averages do not change. The gain of zero
+///               energies is 1
+///   errors      a load() that throws changes nothing
+///   reference   Tyagi and Swany, GraVAC, CLOUD 2023; docs/adaptive.md lists what the paper leaves open and what
+///               differs
 class gravac {
  public:
   explicit gravac(gravac_options options = {}) : options_(std::move(options)) {
@@ -117,7 +120,7 @@ class gravac {
     return rates;
   }
 
-  /// Begins the search again, at the first factor. Nothing is known of gains, so the next step is dense.
+  /// Restarts the search at the first factor. All gains are unknown, so the next step is dense.
   void reopen() {
     state_.rungs = {};
     state_.sent = dense;
@@ -127,7 +130,8 @@ class gravac {
     state_.in_window = state_.below = 0;
   }
 
-  /// For plots: the lower and the higher factor, the one that is sent (1: dense), its gain, whether the search is over.
+  /// For plots: the lower and the higher factor, the sent factor (1: dense), its gain, and whether the search has
+  /// ended.
   double low_factor() const { return options_.ladder[state_.low]; }
   double high_factor() const { return options_.ladder[state_.high]; }
   double factor() const { return state_.sent == dense ? 1 : options_.ladder[state_.sent]; }
@@ -150,7 +154,7 @@ class gravac {
  private:
   static constexpr std::uint32_t dense = ~std::uint32_t{0};
 
-  /// Averages of one factor: of energies or quotients, and of gain / seconds where it was sent.
+  /// Averages of one factor: of energies or quotients, and of gain / seconds when it was sent.
   struct rung {
     double energy = 0, kept = 0, throughput = 0;
     std::uint64_t seen = 0, samples = 0, last = 0;
@@ -159,10 +163,10 @@ class gravac {
     std::array<rung, factor_ladder::most_rungs> rungs = {};
     double learning_rate = 0;
     std::uint64_t step = 0;
-    std::uint32_t low = 0, high = 0;  ///< the two factors that are measured
-    std::uint32_t sent = dense;       ///< what the next step sends; the first one knows no gains
+    std::uint32_t low = 0, high = 0;  ///< the two measured factors
+    std::uint32_t sent = dense;       ///< the factor of the next step; dense in the first one, without gains yet
     std::uint32_t in_window = 0;      ///< steps
-    std::uint32_t below = 0;          ///< steps in a row in which a gain did not suffice
+    std::uint32_t below = 0;          ///< consecutive steps with a gain below least_gain
     std::uint32_t is_saturated = 0;
   };
 
@@ -179,8 +183,8 @@ class gravac {
     of = is_first ? value : detail::moved(of, value, share);
   }
 
-  /// Whether they are numbers. If not, nothing is noted; nor of a factor that was not measured, since the search has
-  /// just begun again.
+  /// Returns whether the energies are finite; if not, it notes no gain. A factor without a report, as after a restart
+  /// of the search, is skipped.
   bool note_gains(step_report const& seen) {
     auto const low = sum_at(seen, options_.ladder.rate(state_.low));
     auto const high = sum_at(seen, options_.ladder.rate(state_.high));
@@ -220,7 +224,7 @@ class gravac {
     ++of.samples;
     of.last = state_.step;
   }
-  /// Rates are compared with that of the regime's begin, since many schedules move them a little in every step.
+  /// Compares with the rate at the start of the regime, since many schedules change the rate a little in every step.
   void note_learning_rate(double rate) {
     auto const begun = state_.learning_rate;
     if (begun != 0 && rate < begun * options_.regime && rate > begun / options_.regime) return;
@@ -228,7 +232,7 @@ class gravac {
     state_.learning_rate = rate;
   }
 
-  /// What the next step sends.
+  /// The factor that the next step sends.
   std::uint32_t row() const {
     for (auto const r : {state_.high, state_.low}) {
       if (gain_of(r) >= options_.least_gain) return r;
@@ -250,7 +254,7 @@ class gravac {
       state_.high = std::min(state_.high + 1, top_rung());
     }
   }
-  /// Whether the two highest throughputs differ by next to nothing; the lower of their factors.
+  /// Whether the two highest throughputs are equal up to `saturation`; the lower of their factors.
   std::pair<bool, std::uint32_t> saturated() const {
     std::uint32_t best = dense, second = dense;
     for (std::uint32_t r = 0; r <= top_rung(); ++r) {

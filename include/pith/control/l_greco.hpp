@@ -1,4 +1,4 @@
-// pith/control/l_greco.hpp — a rate for each tensor, by which all send least for an error of the whole that is given.
+// pith/control/l_greco.hpp — the rates per tensor that send the fewest bytes for a given total error.
 #pragma once
 
 #include <pith/control/rate_controller.hpp>
@@ -17,18 +17,18 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// What a choice costs: its error, in bins, and its bytes.
+/// The cost of a choice: its error, in bins, and its bytes.
 struct knapsack_choice {
   std::uint32_t bins;
   std::uint64_t bytes;
 };
 
-/// One choice an item so that bins add up to no more than `budget` and bytes are fewest; nothing if there is none. Of
-/// equals the first.
+/// One choice per item, with sum of bins <= `budget` and the fewest bytes; empty if no combination fits. Ties go to the
+/// earlier choice.
 inline std::vector<std::uint32_t> cheapest_choices(std::vector<std::vector<knapsack_choice>> const& items,
                                                    std::uint32_t budget) {
   constexpr auto none = std::numeric_limits<std::uint64_t>::max();
-  auto cost = std::vector<std::uint64_t>(budget + 1, 0), next = cost;  // of the items so far, in so many bins
+  auto cost = std::vector<std::uint64_t>(budget + 1, 0), next = cost;  // [b]: bytes of the items so far within b bins
   auto taken = std::vector<std::uint32_t>(items.size() * (budget + 1));
   for (std::size_t i = 0; i < items.size(); ++i) {
     std::fill(next.begin(), next.end(), none);
@@ -56,19 +56,20 @@ inline std::vector<std::uint32_t> cheapest_choices(std::vector<std::vector<knaps
 
 struct l_greco_options {
   rate_list rates = {0.001, 0.003, 0.01, 0.03, 0.1};  ///< to choose from
-  double reference = 0.01;                            ///< all tensors at this rate have the error that is allowed
+  double reference = 0.01;                            ///< the rate whose total error is the allowed error
   std::uint64_t interval = 500;                       ///< steps between two choices
-  std::uint32_t bins = 10'000;                        ///< into which the error is divided
+  std::uint32_t bins = 10'000;                        ///< quantization levels of the error
 };
 
-/// Every interval chooses rates again so that, by the errors |p - D(C(p))|^2 of its steps, all tensors together lose no
-/// more than at the reference rate (tensors / bins of it aside), and send the fewest bytes. Until it has chosen, the
-/// reference.
+/// After each interval, chooses the rates that send the fewest bytes, with a total error sum |p - D(C(p))|^2 of at most
+/// that of the reference rate, up to a relative tensors / bins. Before the first choice, all tensors have the reference
+/// rate.
 ///
 ///   requires    tensors that measure; a reference among the rates (std::invalid_argument)
 ///   state       energies and errors of an interval, and the choice; saved
-///   complexity  tensors x rates x bins once an interval, on the host
-///   errors      an energy that is no number: the next step is dense and the interval goes on without it
+///   complexity  tensors x rates x bins once per interval, on the host
+///   on NaN      a NaN or infinite energy: the next step is dense, and the interval continues without this step
+///   errors      a load() that throws changes nothing
 ///   reference   Alimohammadi, Markov, Frantar and Alistarh, L-GreCo, MLSys 2024
 class l_greco {
  public:
@@ -138,7 +139,7 @@ class l_greco {
     }
   }
 
-  /// Reports come in the same order in each step.
+  /// The search starts after the last hit, since the order of reports is the same in each step.
   trial& trial_of(rate_report const& r) {
     auto const is_it = [&](trial const& t) { return t.tensor == r.tensor && t.rate == r.rate; };
     next_ = next_ < trials_.size() ? next_ : 0;
@@ -149,8 +150,8 @@ class l_greco {
     return *found;
   }
 
-  /// Errors are rounded up to bins, those of the reference too, so that it is one of the choices. The budget may be
-  /// more than all bins therefore; what alone exceeds the error that is allowed has more than any budget.
+  /// Errors are rounded up to bins, those of the reference too, so that the reference fits the budget. So the budget
+  /// may exceed `bins`. A single error above the allowed one never fits.
   void choose() {
     double allowed = 0;
     for (auto const& t : trials_) allowed += t.rate == options_.reference ? t.lost : 0;
@@ -168,7 +169,7 @@ class l_greco {
     }
     take(detail::cheapest_choices(items, budget));
   }
-  /// Without a choice, as where a tensor was not reported at the reference, that.
+  /// An empty choice sets the reference, as when a tensor was not reported at that rate.
   void take(std::vector<std::uint32_t> const& chosen) {
     std::size_t item = 0, of_item = 0;
     for (std::size_t i = 0; i < trials_.size(); ++i, ++of_item) {
@@ -179,9 +180,9 @@ class l_greco {
   }
 
   l_greco_options options_;
-  std::vector<trial> trials_;  ///< the rates of a tensor one after another
+  std::vector<trial> trials_;  ///< grouped by tensor
   std::uint64_t steps_ = 0;
-  std::size_t next_ = 0;  ///< where the trial of the next report is looked for
+  std::size_t next_ = 0;  ///< start of the search for the next report's trial
   bool is_blind_ = false;
 };
 

@@ -1,4 +1,4 @@
-// pith/control/rate_controller.hpp — what chooses the rate of each tensor, on all ranks alike.
+// pith/control/rate_controller.hpp — concept of a controller that chooses each tensor's rate, equal on all ranks.
 #pragma once
 
 #include <pith/codec/measured.hpp>
@@ -15,35 +15,37 @@
 
 namespace pith::inline v0 {
 
-/// What one rate keeps of one tensor, added up over the ranks, so that all see equal numbers. What is no number on one
-/// rank is none on any.
+/// Energies of one tensor at one rate, summed over the ranks, so all ranks see equal numbers. A NaN of one rank is NaN
+/// on all.
 struct rate_report {
   std::uint32_t tensor = 0;
   double rate = 1;
-  double energy = 0;        ///< |p|^2 of what was to be sent, residuals included
-  double kept = 0;          ///< |p|^2 - |p - D(C(p))|^2, which of a projection is |D(C(p))|^2
-  std::uint64_t bytes = 0;  ///< that a rank hands over at this rate
+  double energy = 0;        ///< |p|^2 of the encoder's input p, residual included
+  double kept = 0;          ///< |p|^2 - |p - D(C(p))|^2; for a projection, |D(C(p))|^2
+  std::uint64_t bytes = 0;  ///< payload of a rank at this rate
 
-  /// The share that is kept; all of nothing.
+  /// kept / energy, at least 0; 1 if energy = 0, NaN if kept is NaN.
   double gain() const { return energy == 0 ? 1 : kept > 0 ? kept / energy : kept == kept ? 0 : kept; }
 };
 
-/// What the ranks agree on after a step. A tensor may be reported at several rates; one that does not measure, at none.
+/// The measurements of a step, equal on all ranks. A tensor may be reported at several rates; a tensor that does not
+/// measure has no report.
 struct step_report {
   std::uint64_t step = 0;
   double learning_rate = 0;
-  double seconds = 0;  ///< of the slowest rank, from the end of the step before
+  double seconds = 0;  ///< of the slowest rank, since the end of the previous step
   span<rate_report const> tensors = {};
-  span<double const> gradients = {};  ///< |g|^2 of each tensor, added up over the ranks; empty unless it is asked for
+  span<double const> gradients = {};  ///< |g|^2 of each tensor, summed over the ranks; empty without needs_gradients
 };
 
-/// Decides as a pure function of what it observed, so that ranks which observe equal reports decide alike; what it
-/// remembers is saved and loaded as bytes.
+/// A controller's decisions are a pure function of its reports, so ranks with equal reports decide equally. Its state
+/// is saved and loaded as bytes. A controller refers to nothing outside, and one thread at a time uses it.
 ///
-///   observe(report)        after a step
+///   observe(report)        called after a step
 ///   decide(step, tensor)   the rate of a tensor in this step; 1 is dense
-///   measures(step, tensor) may be left out: the rates that the report of this step shall have
-///   needs_gradients        may be left out: whether it shall have |g|^2
+///   measures(step, tensor) optional: the rates to report of this step
+///   needs_gradients        optional: whether the report has |g|^2
+///   load(bytes)            throws std::invalid_argument for a wrong state, and then changes nothing
 template <class R>
 concept rate_controller = std::copyable<R> && requires(R& r, R const& c, step_report const& seen, std::uint64_t step,
                                                        std::uint32_t tensor, span<std::byte const> saved) {
@@ -54,7 +56,7 @@ concept rate_controller = std::copyable<R> && requires(R& r, R const& c, step_re
   { r.load(saved) } -> std::same_as<void>;
 };
 
-/// Fails to compile with what `R` lacks to be a controller.
+/// Fails to compile with the function that `R` lacks as a controller.
 template <class R>
 constexpr void explain_controller() {
   static_assert(std::copyable<R>, "pith: a controller must be copyable");
@@ -84,8 +86,8 @@ constexpr bool needs_gradients() {
   }
 }
 
-/// The average, moved towards a value by a share of what lies between. It divides, since a product would be fused into
-/// the sum by some compilers only, and ranks would remember other averages.
+/// average + share x (value - average). It divides by 1 / share: some compilers would fuse a product into the sum, and
+/// ranks would get different averages.
 inline double moved(double average, double value, double share) { return average + (value - average) / (1 / share); }
 
 }  // namespace detail
@@ -93,7 +95,7 @@ inline double moved(double average, double value, double share) { return average
 template <class T>
 concept trivially_copied = std::is_trivially_copyable_v<T>;
 
-/// For controllers: values of a type that is its bytes, saved one after another ...
+/// Helpers of save() and load(): the bytes of trivially copyable values, and the values of such bytes.
 template <trivially_copied T>
 std::vector<std::byte> saved_bytes(T const* values, std::size_t count) {
   auto bytes = std::vector<std::byte>(count * sizeof(T));

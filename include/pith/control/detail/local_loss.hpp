@@ -1,4 +1,4 @@
-// pith/control/detail/local_loss.hpp — how much of its own gradients a rank's codecs lose.
+// pith/control/detail/local_loss.hpp — the relative error of a rank's codecs on its own gradients.
 #pragma once
 
 #include <pith/codec/compress.hpp>
@@ -15,14 +15,14 @@
 
 namespace pith::inline v0::detail {
 
-/// sqrt(sum |g - D(C(g))|^2 / sum |g|^2) over some tensors of a model, each with its codec. Encodes and decodes each of
-/// them; the host waits once.
+/// sqrt(sum |g - D(C(g))|^2 / sum |g|^2) over some tensors of a model, each with its codec. Encodes and decodes each
+/// tensor; the host waits once per call.
 template <real In, executor E, class C>
 class local_loss {
  public:
   explicit local_loss(E const& exec) : exec_(exec) {}
 
-  /// `first`: where the tensor begins among all gradients.
+  /// `first`: offset of the tensor among all gradients.
   void add(C codec, shape const& dims, std::uint64_t first) {
     auto state = make_state<In>(exec_, codec, dims);
     payload_.grow(exec_, payload_bytes<In>(codec, dims));
