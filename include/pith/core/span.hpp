@@ -20,12 +20,12 @@ concept memory_space = std::same_as<S, host_space> || std::same_as<S, device_spa
 
 namespace detail {
 
-/// A contiguous range of T, or of elements that become T by a const. As for std::span, a temporary container gives a span
-/// of const elements only.
+/// A range whose data() points to all its elements: of T, or of elements that convert to T by adding const. As for std::span, a temporary container
+/// converts only to a span of const elements.
 template <class R, class T>
 concept contiguous_range_of = (std::is_lvalue_reference_v<R> || std::is_const_v<T> ||
                                std::ranges::enable_borrowed_range<std::remove_cvref_t<R>>) && requires(R& r) {
-  requires std::contiguous_iterator<decltype(std::begin(r))>;
+  std::begin(r);
   requires std::is_convertible_v<std::remove_pointer_t<decltype(std::data(r))> (*)[], T (*)[]>;
   { std::size(r) } -> std::convertible_to<std::size_t>;
 };
