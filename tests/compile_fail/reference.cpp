@@ -20,13 +20,13 @@ void on_seq() {
 }
 
 #if defined(DOUBLES)
-// expected-error {{pith: a method of pith/survey is kept for comparison and takes float}}
+// expected-error {{pith: a method of pith/reference is kept for comparison and takes float}}
 void doubles() { use<double>(pith::inceptionn(), pith::seq); }
 #elif defined(THREADS)
-// expected-error {{pith: a method of pith/survey is kept for comparison and runs on seq}}
+// expected-error {{pith: a method of pith/reference is kept for comparison and runs on seq}}
 void threads() { use<float>(pith::sketch_ml<6>(), pith::par()); }
 #elif defined(HALVES)
-// expected-error {{pith: a method of pith/survey is kept for comparison and takes float}}
+// expected-error {{pith: a method of pith/reference is kept for comparison and takes float}}
 void halves() { use<pith::half>(pith::adaptive_threshold(0.1), pith::seq); }
 #elif defined(NINE_BITS)
 // expected-error {{pith: sketch_ml<Bits> needs 1 <= Bits <= 8}}

@@ -1,4 +1,4 @@
-// pith/reference/adaptive_threshold.hpp — where the largest elements of either sign are, and the two means of them.
+// pith/reference/adaptive_threshold.hpp — the largest elements of either sign, sent as indices and two means.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -12,20 +12,20 @@
 
 namespace pith::inline v0 {
 
-/// Keeps the max(1, floor(density m)) largest of the m elements above zero and as many of those below, as their mean; the
-/// others become zero. On `seq` and for float only.
+/// Keeps the max(1, floor(density m)) largest of the m positive elements, and of the negative ones likewise, as their
+/// means. The others become zero. On `seq` and for float only.
 ///
-///   emits       a count of symbols of 1 bit, 1 for the mean below zero, and zeros behind them, min(n, floor(density n)
-///               + 2) of them, by ascending index; side information: the count, the means above and below, then the indices
-///               of ceil(log2 n) bits
+///   emits       a number of symbols of 1 bit, 1 for the negative mean, followed by zeros up to min(n, floor(density n)
+///               + 2) of them, by ascending index; side information: the number, the positive and the negative mean,
+///               then the indices of ceil(log2 n) bits
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
-///   complexity  two selections and a sort of what is kept; scratch n indices
-///   on NaN      NaN, then infinity, count as largest; the mean that they are part of is NaN; of an empty side it is 0
-///   properties  of variable rate; contractive with delta = 1 / n (in fact the sum over both sides of |kept|_1^2 / k /
+///   complexity  two selections and a sort of the kept entries; scratch n indices
+///   on NaN      NaN, then infinity, count as largest, and their mean is NaN; the mean of an empty side is 0
+///   properties  of variable rate; contractive with delta = 1 / n (exactly the sum over both sides of |kept|_1^2 / k /
 ///               |x|^2); ties go to the smaller index; use it with error feedback
 ///   reference   Dryden, Moon, Jacobs and Van Essen, Communication Quantization for Data-Parallel Training of Deep
 ///               Neural Networks, MLHPC 2016, as GRACE's adaq, which searches thresholds for a sample in up to 20
-///               rounds, lands within a quarter of its aim, and sends NaN for an empty side
+///               rounds, ends within a quarter of its target, and sends NaN for an empty side
 class adaptive_threshold : public pipeable {
  public:
   template <class In>
@@ -40,7 +40,7 @@ class adaptive_threshold : public pipeable {
   adaptive_threshold at(double density) const { return adaptive_threshold(density); }
   double delta(shape const& dims) const { return dims.n == 0 ? 1 : 1 / static_cast<double>(dims.n); }
 
-  /// Each side may round up to one.
+  /// Each side may round up to one entry.
   std::uint64_t capacity(std::uint64_t n) const { return std::min(n, density_.of(n) + 2); }
 
   shape output_shape(shape const& dims) const { return {capacity(dims.n)}; }
@@ -102,7 +102,7 @@ class adaptive_threshold : public pipeable {
     }
   };
 
-  /// Writes the indices of the largest elements of a sign, in any order; the end of them.
+  /// Writes the indices of the largest elements of a sign, in any order; returns their end.
   std::uint32_t* keep_largest(float const* x, std::uint64_t n, int sign, std::uint32_t* to) const {
     auto* end = to;
     for (std::uint64_t i = 0; i < n; ++i) {

@@ -1,4 +1,4 @@
-// pith/reference/inceptionn.hpp — 0, 8, 16 or 32 bits an element, by its magnitude.
+// pith/reference/inceptionn.hpp — 0, 8, 16 or 32 bits per element, by its magnitude.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -12,18 +12,18 @@
 
 namespace pith::inline v0 {
 
-/// What the 7 bits of |x| in [2^-10, 2^-5) count: units of 2^-6, of which there is one at most, as in GRACE; or of 2^-12.
+/// The unit of the 7 bits of |x| in [2^-10, 2^-5): 2^-6, of which at most one fits, as in GRACE; or 2^-12.
 enum class byte_field : std::uint8_t { reference, repaired };
 
 namespace detail {
 
-/// An element as its tag says: the lowest `bytes(tag)` bytes of a word.
+/// The code of an element with a given tag: the lowest `bytes(tag)` bytes of a word.
 struct inceptionn_word {
   byte_field field;
 
   static constexpr std::uint32_t bytes(std::uint32_t tag) { return tag == 3 ? 4 : tag; }
 
-  /// 3: 1 <= |x|, or no number; 2: 2^-5 <= |x|; 1: 2^-10 <= |x|; 0: less.
+  /// 3: 1 <= |x|, or NaN; 2: 2^-5 <= |x|; 1: 2^-10 <= |x|; 0: less.
   static std::uint32_t tag(float x) {
     auto const exponent = magnitude_bits(x) >> 23;
     return exponent >= 127 ? 3 : exponent >= 122 ? 2 : exponent >= 117 ? 1 : 0;
@@ -52,19 +52,19 @@ struct inceptionn_word {
 
 }  // namespace detail
 
-/// Sends elements of at least 1 as they are, those of at least 2^-5 in 16 bits, those of at least 2^-10 in 8, and no
+/// Sends elements of at least 1 unchanged, those of at least 2^-5 in 16 bits, those of at least 2^-10 in 8, and drops
 /// smaller ones. On `seq` and for float only.
 ///
-///   emits       a count of bytes, zeros behind them: the elements one after another, 4, 2, 1 or 0 bytes each, of which
-///               there is room for max(1, floor(capacity 4 n)); side information: the count, then a tag of 2 bits an element
+///   emits       a number of bytes, followed by zeros: the elements one after another, 4, 2, 1 or 0 bytes each, with a
+///               capacity of max(1, floor(capacity 4 n)); side information: the number, then a tag of 2 bits per
+///               element
 ///   requires    0 < capacity <= 1 (std::invalid_argument), n < 2^30
-///   on NaN      NaN and infinity are kept; what finds no room decodes to 0
-///   properties  of variable rate; absolute: error_bound = 2^-6, repaired 2^-10, where there is room for all, else no
-///               number
+///   on NaN      NaN and infinity are kept; elements beyond the capacity decode to 0
+///   properties  of variable rate; absolute: error_bound = 2^-6, repaired 2^-10, if the capacity suffices for all
+///               elements, else infinity
 ///   reference   Li et al., A Network-Centric Hardware/Algorithm Co-Design to Accelerate Distributed Training of Deep
-///               Neural Networks, MICRO 2018, in the ranges of GRACE. Its bound of 2e-10 is a decimal logarithm read as
-///               a binary one, 2^-10, and its field of 8 bits decodes what is below 2^-6 to 2^-7: that is
-///               `byte_field::reference`
+/// Neural Networks, MICRO 2018, in the ranges of GRACE. GRACE reads its bound of 2e-10, a decimal exponent, as the
+/// binary one 2^-10, and its 8-bit field decodes values below 2^-6 to 2^-7: that is `byte_field::reference`
 class inceptionn : public pipeable {
  public:
   template <class In>

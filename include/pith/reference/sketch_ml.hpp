@@ -1,4 +1,4 @@
-// pith/reference/sketch_ml.hpp — buckets between quantiles, and the mean of each.
+// pith/reference/sketch_ml.hpp — quantile buckets, sent as one index per element and one mean per bucket.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -14,14 +14,14 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Orders all floats: negative NaN, -infinity, numbers, infinity, NaN.
+/// Orders all floats: negative NaN, -infinity, finite numbers, infinity, NaN.
 inline std::uint32_t ordered_key(float x) {
   auto const bits = bits_as<std::uint32_t>(x);
   return sign_bit(x) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-/// The least keys of buckets 1, 2, ...: bucket b begins where ceil(b (m - 1) / Buckets) of m sorted keys are below, so
-/// that equal values are in one bucket. Beside the linear quantiles these are the values next above them.
+/// The least keys of buckets 1, 2, ...: ceil(b (m - 1) / Buckets) of m sorted keys are below bucket b, so that equal
+/// values share a bucket. Compared with linear quantiles, an edge is the next value above.
 template <std::uint32_t Buckets>
 struct quantile_edges {
   std::uint32_t at[Buckets - 1];
@@ -36,19 +36,19 @@ struct quantile_edges {
 
 }  // namespace detail
 
-/// Cuts the values at their 2^Bits - 1 quantiles and sends of each element its bucket, and of each bucket its mean. Of
-/// more than `sample` elements the quantiles are those of so many that are drawn. On `seq` and for float only.
+/// Splits the values at their 2^Bits - 1 quantiles and sends each element's bucket and each bucket's mean. Above
+/// `sample` elements the quantiles are those of a random sample of that size. On `seq` and for float only.
 ///
 ///   emits       n symbols of Bits bits; side information: 2^Bits means, 0 for an empty bucket; none for n = 0
 ///   requires    1 <= sample (2^20; std::invalid_argument), n < 2^32
-///   complexity  a sort of min(n, sample) keys, which are its scratch, and a search of Bits steps an element
-///   on NaN      a bucket that holds NaN or infinity decodes to NaN. A share of the elements below an edge that is
-///               drawn is off by more than e with a chance of at most 2 exp(-2 sample e^2): by 0.27 % once in a million
-///   properties  a projection on the means of buckets. No delta: where more than 1 - 2^-Bits of all are equal, the last
-///               bucket may hold them and all above, with a mean of 0. For sparse gradients write top_k(d) |
+///   complexity  a sort of min(n, sample) keys, which are its scratch, and a search of Bits steps per element
+///   on NaN      a bucket that holds NaN or infinity decodes to NaN. The fraction of the elements below a sampled edge
+///               is off by more than e with a probability of at most 2 exp(-2 sample e^2): by 0.27 % once in a million
+///   properties  a projection on the means of buckets. No delta: if more than 1 - 2^-Bits of all elements are equal,
+///               the last bucket may hold them and all above, with a mean of 0. For sparse gradients write top_k(d) |
 ///               sketch_ml<6>()
-///   reference   Jiang, Fu, Yang and Cui, SketchML, SIGMOD 2018, as GRACE's sketch: exact quantiles in place of a
-///               sketch of them, and no coding of keys
+///   reference   Jiang, Fu, Yang and Cui, SketchML, SIGMOD 2018, as GRACE's sketch; exact quantiles instead of a
+///               quantile sketch, and no coding of keys
 template <int Bits>
 class sketch_ml : public pipeable {
   static_assert(1 <= Bits && Bits <= 8, "pith: sketch_ml<Bits> needs 1 <= Bits <= 8: it has 2^Bits buckets");

@@ -1,4 +1,4 @@
-// pith/vector/blas_product.hpp — slices times a basis by a BLAS, on a host.
+// pith/vector/blas_product.hpp — slices times a basis by a BLAS library, on a host.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -15,7 +15,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// C = A B^T, row by row.
+/// C = A B^T, row-major.
 inline void gemm(int m, int n, int k, float const* a, float const* b, float* c) {
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1, a, k, b, k, 0, c, n);
 }
@@ -25,11 +25,11 @@ inline void gemm(int m, int n, int k, double const* a, double const* b, double* 
 
 }  // namespace detail
 
-/// What `pca` encodes with where its bits need not be the same on all machines: `pca(basis, blas_product())`.
+/// The product of `pca` by a BLAS, for encoding whose bits may depend on the machine: `pca(basis, blas_product())`.
 ///
 ///   requires    pith::blas, a BLAS with cblas.h; slices of fewer than 2^31 elements (std::invalid_argument)
-///   complexity  threads are the BLAS's own; no scratch, and U once more in A
-///   errors      sums in A: a component is off by K 2^-24 of sum |s| |u| at most, of doubles K 2^-53
+///   complexity  threads are the BLAS's own; no scratch; a copy of U in A
+///   errors      sums in A: a component is off by at most K 2^-24 of sum |s| |u|, for doubles K 2^-53
 struct blas_product {
   template <class A>
   using factor = A;
@@ -50,7 +50,7 @@ struct blas_product {
   }
 
  private:
-  static constexpr std::uint64_t most_rows = 1u << 30;  ///< in one call, which counts in ints
+  static constexpr std::uint64_t most_rows = 1u << 30;  ///< per call, whose sizes are ints
 };
 
 static_assert(matrix_product<blas_product, float, archetype>);

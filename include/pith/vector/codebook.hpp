@@ -1,4 +1,4 @@
-// pith/vector/codebook.hpp — short vectors that stand for others, the same on all ranks.
+// pith/vector/codebook.hpp — a codebook: short vectors, the same on all ranks.
 #pragma once
 
 #include <pith/core/digest.hpp>
@@ -14,9 +14,9 @@
 
 namespace pith::inline v0 {
 
-/// `size()` words of `width()` numbers each, one behind the other, on the host. Immutable; quantizers share it.
+/// `size()` codewords of `width()` numbers each, consecutive, on the host. Immutable; quantizers share it.
 ///
-///   requires    a width of 1 to 64, at least one word, finite numbers (std::invalid_argument)
+///   requires    a width of 1 to 64, at least one codeword, finite numbers (std::invalid_argument)
 class codebook {
  public:
   codebook(std::uint64_t width, std::vector<float> words) : width_(width), words_(std::move(words)) {
@@ -31,15 +31,15 @@ class codebook {
     digest_ = all.value();
   }
 
-  /// The unit vectors of the axes: `width` words.
+  /// The unit vectors of the axes: `width` codewords.
   static codebook axes(std::uint64_t width) {
     auto words = std::vector<float>(width * width);
     for (std::uint64_t i = 0; i < width; ++i) words[i * width + i] = 1;
     return codebook(width, std::move(words));
   }
 
-  /// `size` unit vectors in random directions, equal on all ranks with a seed that they share: of numbers that are nearly
-  /// normal, each a sum of eight of 16 bits.
+  /// `size` unit vectors in random directions, equal on all ranks that share the seed. Their numbers are approximately
+  /// normal, each a sum of eight 16-bit numbers.
   static codebook directions(std::uint64_t width, std::uint64_t size, std::uint64_t seed) {
     auto words = std::vector<float>();
     for (std::uint32_t word = 0; word < size; ++word) {
@@ -61,7 +61,7 @@ class codebook {
   std::uint64_t size() const { return words_.size() / width_; }
   std::vector<float> const& words() const { return words_; }
 
-  /// Of the width and the bits of all numbers, so that ranks find out whether theirs differ.
+  /// A digest of the width and the bits of all numbers, by which ranks detect different codebooks.
   std::uint64_t digest() const { return digest_; }
 
   static philox_key key_of(std::uint64_t seed) {

@@ -20,7 +20,7 @@ inline void check_cublas(cublasStatus_t status, char const* call) {
     throw cuda_error(sentence("cublas: ", call, ": ", cublasGetStatusString(status)));
 }
 
-/// C = A B^T row by row: column by column, which is cuBLAS's order, that is C^T = B A^T.
+/// C = A B^T row-major, which is C^T = B A^T in cuBLAS's column-major order.
 inline void gemm(cublasHandle_t handle, std::int64_t m, std::int64_t n, std::int64_t k, float const* a, float const* b,
                  float* c) {
   float const one = 1, zero = 0;
@@ -34,14 +34,14 @@ inline void gemm(cublasHandle_t handle, std::int64_t m, std::int64_t n, std::int
 
 }  // namespace detail
 
-/// What `pca` encodes with on a CUDA stream where its bits need not be those of a host: `pca(basis,
+/// The product of `pca` on a CUDA stream, for encoding whose bits may differ from a host's: `pca(basis,
 /// cublas_product(handle))`.
 ///
-///   owns     nothing: the handle, of the stream's device and with scalars on the host, must outlive it, and one thread
-///            at a time may use it
-///   requires    pith::cublas. A graph can capture it where the handle was given a workspace (cublasSetWorkspace)
-///   complexity  U once more in A; what the handle takes for itself
-///   errors      sums in A, as the handle's math mode says; cuda_error where cuBLAS refuses
+///   owns        nothing: the handle, of the stream's device and with scalars on the host, must outlive it, and one
+///               thread at a time may use it
+///   requires    pith::cublas. A graph can capture it if the handle has a workspace (cublasSetWorkspace)
+///   complexity  a copy of U in A, and the handle's own memory
+///   errors      sums in A, by the handle's math mode; cuda_error if cuBLAS fails
 class cublas_product {
  public:
   template <class A>

@@ -15,13 +15,13 @@
 
 namespace pith::inline v0 {
 
-/// Stands in for `householder_qr`: `pca_basis::fit(samples, options, eigen3_solver())`.
+/// Replaces `householder_qr`: `pca_basis::fit(samples, options, eigen3_solver())`.
 ///
-///   requires    pith::eigen, Eigen 3.3 or newer; a symmetric matrix of finite numbers (std::runtime_error where steps
-///               do not converge)
-///   complexity  about 9 n^3 flop and two matrices of memory, whatever the number of vectors
-///   errors      as householder_qr has; bits depend on Eigen's version and on the instruction set, so that one rank
-///               should fit and the others receive what it saved, as `gradiveq` has it
+///   requires    pith::eigen, Eigen 3.3 or newer; a symmetric matrix of finite numbers (std::runtime_error if the
+///               iteration does not converge)
+///   complexity  about 9 n^3 flop and two matrices of memory, for any number of vectors
+///   errors      as householder_qr; bits depend on Eigen's version and on the instruction set, so one rank should fit
+///               and send its saved basis to the others, as `gradiveq` does
 struct eigen3_solver {
   spectrum operator()(std::vector<double> matrix, std::size_t n, vector_count const& count) const {
     auto of = spectrum();
@@ -34,7 +34,7 @@ struct eigen3_solver {
           detail::sentence("eigen3_solver: the eigenvalues of a ", n, " x ", n, " matrix did not converge"));
     auto const& values = solved.eigenvalues();
     auto const& vectors = solved.eigenvectors();
-    for (auto k = size; k-- > 0;) of.values.push_back(values[k]);  // Eigen's rise
+    for (auto k = size; k-- > 0;) of.values.push_back(values[k]);  // Eigen's ascend
     auto const kept = std::min(count(of.values), n);
     for (std::size_t k = 0; k < kept; ++k) {
       auto const* const vector = vectors.data() + (n - 1 - k) * n;

@@ -16,15 +16,15 @@
 
 namespace pith::inline v0 {
 
-/// All eigenvalues from the largest on, and the vectors of the first few, one after another.
+/// All eigenvalues in descending order, and the eigenvectors of the first few, consecutive.
 struct spectrum {
   std::vector<double> values, vectors;
 };
 
-/// How many vectors are wanted, once the values are known.
+/// The number of vectors to compute, given the values.
 using vector_count = std::function<std::size_t(std::vector<double> const&)>;
 
-/// Takes a symmetric matrix of n x n; a library's solver may stand in for `householder_qr`.
+/// A solver for a symmetric matrix of n x n; a library's solver may replace `householder_qr`.
 template <class S>
 concept eigen_solver = requires(S const& s, std::vector<double> matrix, std::size_t n, vector_count const& count) {
   { s(std::move(matrix), n, count) } -> std::same_as<spectrum>;
@@ -32,7 +32,7 @@ concept eigen_solver = requires(S const& s, std::vector<double> matrix, std::siz
 
 namespace detail {
 
-/// Eight sums side by side, so that they are vectorised, in an order of their own.
+/// Eight parallel sums in a fixed order, which the compiler vectorizes.
 inline double dot(double const* a, double const* b, std::size_t n) {
   double lanes[8] = {};
   std::size_t i = 0;
@@ -47,7 +47,7 @@ inline void add_multiple(double factor, double const* x, double* y, std::size_t 
   for (std::size_t i = 0; i < n; ++i) y[i] += factor * x[i];
 }
 
-/// A = V T V^T: V is a product of reflections 1 - scale v v^T, one for each column but the last two.
+/// A = V T V^T. V is a product of reflections 1 - scale v v^T, one per column except the last two.
 class tridiagonal {
  public:
   tridiagonal(std::vector<double> a, std::size_t n) : diagonal(n), beside(n), n_(n), a_(std::move(a)), scale_(n) {
@@ -72,7 +72,7 @@ class tridiagonal {
  private:
   double* row(std::size_t k) { return a_.data() + k * n_; }
 
-  /// Turns what is behind the diagonal in row k into a multiple of its first entry. v stays where that row was.
+  /// Reflects the part of row k after the diagonal onto its first entry. v is stored in place of that part.
   void reflect(std::size_t k, double* product) {
     auto* const v = row(k) + k + 1;
     auto const size = n_ - k - 1;
@@ -95,7 +95,7 @@ class tridiagonal {
   std::vector<double> a_, scale_;
 };
 
-/// T = W^T D W by implicit QR steps; `rows` become W.
+/// T = W^T D W by implicit QR steps; `rows` becomes W.
 class tridiagonal_qr {
  public:
   tridiagonal_qr(std::vector<double> diagonal, std::vector<double> beside)
@@ -125,20 +125,20 @@ class tridiagonal_qr {
     }
   }
 
-  /// Where the part that is coupled to `last` begins.
+  /// The start of the unreduced block that ends at `last`.
   std::size_t start(std::size_t last) const {
     while (last > 0 && std::abs(beside_[last - 1]) > least_) --last;
     return last;
   }
 
-  /// The eigenvalue of the last two rows and columns that is nearer to the last one.
+  /// The eigenvalue of the trailing 2 x 2 block that is nearer to its last entry.
   double shift(std::size_t last) const {
     auto const half = (values[last - 1] - values[last]) / 2, couple = beside_[last - 1];
     auto const length = std::hypot(half, couple);
     return values[last] - couple / (half + (half < 0 ? -length : length)) * couple;
   }
 
-  /// Rotations that turn the first column of T - shift, and then chase the entry that this makes out of the band.
+  /// Rotates the first column of T - shift, then chases the resulting bulge out of the band.
   void step(std::size_t first, std::size_t last) {
     auto x = values[first] - shift(last), out = beside_[first];
     for (auto k = first; k < last; ++k) {
@@ -174,10 +174,10 @@ class tridiagonal_qr {
 
 /// Householder's tridiagonal form, then implicit QR steps with Wilkinson's shift.
 ///
-///   requires    a symmetric matrix of finite numbers (std::runtime_error where steps do not converge)
+///   requires    a symmetric matrix of finite numbers (std::runtime_error if the iteration does not converge)
 ///   complexity  about 7 n^3 flop and two matrices of memory; for n = 512 half a second, for 1024 a few
-///   errors      eigenvalues and vectors of a matrix that is off by a few n roundings of its norm. The same program
-///               gives the same bits; compilers that fuse multiplications and additions do not
+///   errors      exact for a matrix that differs by a few n roundings of its norm. The same program gives the same
+///               bits; compilers that fuse multiplications and additions give others
 ///   reference   Golub and Van Loan, Matrix Computations, sections 8.3.1 and 8.3.5
 struct householder_qr {
   spectrum operator()(std::vector<double> matrix, std::size_t n, vector_count const& count) const {

@@ -1,4 +1,4 @@
-// pith/vector/hypersphere_quantizer.hpp — runs of elements as one random direction of a codebook and a length, unbiased.
+// pith/vector/hypersphere_quantizer.hpp — unbiased vector quantization: a random codeword and a length per run.
 #pragma once
 
 #include <pith/vector/product_quantizer.hpp>
@@ -14,7 +14,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The inverse of G = sum c c^T over the words, w x w, by Gauss and Jordan with the largest pivots.
+/// The inverse of G = sum c c^T over the codewords, w x w, by Gauss-Jordan elimination with partial pivoting.
 class inverse_gram {
  public:
   explicit inverse_gram(codebook const& of) : width_(of.width()), left_(width_ * width_), inverse_(width_ * width_) {
@@ -27,7 +27,7 @@ class inverse_gram {
     for (std::size_t i = 0; i < width_; ++i) eliminate(i);
   }
 
-  /// The dual of a word: G^-1 c.
+  /// The dual of a codeword: G^-1 c.
   std::vector<float> dual(float const* word) const {
     auto made = std::vector<float>();
     for (std::size_t i = 0; i < width_; ++i) {
@@ -37,7 +37,7 @@ class inverse_gram {
     }
     return made;
   }
-  /// No eigenvalue of G^-1 is larger than the largest sum of a row's magnitudes.
+  /// A bound of G^-1's eigenvalues: the largest sum of a row's magnitudes.
   double most() const {
     double largest = 0;
     for (std::size_t i = 0; i < width_; ++i) {
@@ -73,8 +73,8 @@ class inverse_gram {
   std::vector<double> left_, inverse_;
 };
 
-/// Eight symbols: of the coefficients <d_j, x> one, by the share that its magnitude has in their sum, and its sign. All
-/// products are of two floats, hence exact in double.
+/// Computes eight symbols: of the coefficients <d_j, x> it draws one with probability proportional to its magnitude,
+/// with its sign. All products are of two floats and hence exact in double.
 template <class In, int Bits>
 struct random_words {
   padded_floats<In> x;
@@ -116,24 +116,25 @@ struct random_words {
 
 }  // namespace detail
 
-/// Sends of each run x of w elements one of K = 2^(Bits - 1) unit vectors c_j, its sign, and a length, such that the
-/// mean is x. With the dual vectors d_j = G^-1 c_j, G = sum c_j c_j^T, x = sum <d_j, x> c_j; so c_j is drawn with
-/// probability |<d_j, x>| / a, a = sum |<d_j, x>|, and decodes to +- a c_j.
+/// For each run x of w elements it sends one of K = 2^(Bits - 1) unit vectors c_j, a sign, and a length, such that the
+/// mean is x. With the dual vectors d_j = G^-1 c_j, G = sum c_j c_j^T, we have x = sum <d_j, x> c_j. So c_j is drawn
+/// with probability |<d_j, x>| / a, a = sum |<d_j, x>|, and decodes to +- a c_j.
 ///
-///   emits       ceil(n / w) symbols of Bits bits, the sign in the uppermost; side information: a of each run, a float. The
-///               last run is filled up with zeros
-///   requires    a codebook of 2^(Bits - 1) words of length 1 that span all directions (std::invalid_argument), equal
+///   emits       ceil(n / w) symbols of Bits bits, the sign in the highest; side information: a of each run, a float.
+///               The last run is padded with zeros
+///   requires    a codebook of 2^(Bits - 1) codewords of length 1 that span all directions (std::invalid_argument),
+///               equal
 ///               on all ranks: its digest is part of the name
-///   state       words and duals in the executor's memory, made of the codebook: nothing to save
-///   complexity  2^(Bits + 1) flop an element to encode
-///   on NaN      a NaN or an infinity leaves no number of its run; doubles are rounded to floats
+///   state       codewords and duals in the executor's memory, made from the codebook: nothing to save
+///   complexity  2^(Bits + 1) flop per element to encode
+///   on NaN      a NaN or an infinity makes its run NaN; doubles are rounded to floats
 ///   properties  unbiased up to 2^-22: E|a c - x|^2 = a^2 - |x|^2 of a run, and a^2 <= K |G^-1| |x|^2, so that omega =
-///               K |G^-1| - 1, for which |G^-1| is taken as its largest row sum; w - 1 where the words are evenly
-///               spread (G = (K / w) 1). Of infinitely many words the error is 2 w / pi - 1
+///               K |G^-1| - 1, where |G^-1| is its largest row sum; w - 1 if the codewords are evenly spread (G = (K /
+///               w) 1). With infinitely many codewords the error is 2 w / pi - 1
 ///   reference   Gandikota, Kane, Maity and Mazumdar, vqSGD: Vector Quantized Stochastic Gradient Descent, AISTATS
-///               2021, whose points +- sqrt(w) e_i with |x|_2 sent always err by w - 1; `codebook::axes` with a = |x|_1
-///               errs by less. Dai et al., Hyper-Sphere Quantization, 2019, for a codebook. Of the two nearest words no
-///               choice is unbiased unless x lies between them
+///               2021, whose points +- sqrt(w) e_i with |x|_2 sent always have the error w - 1; `codebook::axes` with a
+///               = |x|_1 has less. Dai et al., Hyper-Sphere Quantization, 2019, for a codebook. A choice between the
+///               two nearest codewords is biased unless x lies between them
 template <int Bits>
 class hypersphere_quantizer : public pipeable {
   static_assert(2 <= Bits && Bits <= 12, "pith: hypersphere_quantizer<Bits> needs 2 <= Bits <= 12");

@@ -1,4 +1,4 @@
-// pith/vector/k_means.hpp — a codebook of words near to what samples are made of, by Lloyd's algorithm.
+// pith/vector/k_means.hpp — codebooks fitted to samples by Lloyd's algorithm.
 #pragma once
 
 #include <pith/core/span.hpp>
@@ -14,7 +14,7 @@
 
 namespace pith::inline v0 {
 
-/// A codebook, and the mean squared error for an element when each sample is replaced by its nearest word.
+/// A codebook, and the mean squared error per element when each sample is replaced by its nearest codeword.
 struct fitted_codebook {
   codebook words;
   double distortion;
@@ -22,13 +22,13 @@ struct fitted_codebook {
 
 namespace detail {
 
-/// On the host and in double, in one order, so that the same program makes the same words on all ranks.
+/// Runs on the host and in double, in one order, so that the same program gives the same codewords on all ranks.
 class k_means {
  public:
   k_means(std::vector<double> samples, std::size_t width)
       : samples_(std::move(samples)), width_(width), nearest_(count()), distance_(count(), infinite) {}
 
-  /// k-means++: each next word is a sample, drawn with probabilities in proportion to squared distances.
+  /// k-means++: each next codeword is a sample, drawn with probability proportional to its squared distance.
   void seed(std::size_t size, philox_key key) {
     for (std::uint32_t j = 0; j < size; ++j) {
       auto const word = philox4x32_10({{j, 0, 0, 0}}, key).word[0];
@@ -38,7 +38,7 @@ class k_means {
     }
   }
 
-  /// Moves words to the means of what they stand for, until that is the same as before.
+  /// Moves each codeword to the mean of its samples until the assignment no longer changes.
   void refine(unsigned rounds) {
     for (auto before = nearest_; rounds > 0; --rounds, before = nearest_) {
       move_to_means();
@@ -71,7 +71,7 @@ class k_means {
     if (distance < distance_[i]) distance_[i] = distance, nearest_[i] = word;
   }
 
-  /// The sample at which a share of the sum of all squared distances is reached.
+  /// The sample at which the running sum of squared distances reaches `share` of the total.
   std::size_t drawn(double share) const {
     auto left = share * std::accumulate(distance_.begin(), distance_.end(), 0.0);
     std::size_t i = 0;
@@ -79,7 +79,7 @@ class k_means {
     return i;
   }
 
-  /// A word that stands for nothing stays where it is.
+  /// A codeword without samples stays.
   void move_to_means() {
     auto sums = std::vector<double>(words_.size()), members = std::vector<double>(size());
     for (std::size_t i = 0; i < count(); ++i) {
@@ -99,17 +99,17 @@ class k_means {
 
 }  // namespace detail
 
-/// Fits a codebook to a tensor that all ranks have, such as a mean: its runs of `width` elements, divided by the root
-/// of its mean square, as product_quantizer divides. A last run that is short is left out. At most `rounds` rounds,
-/// fewer where nothing changes.
+/// Fits a codebook to a tensor that all ranks have, such as a mean: to its runs of `width` elements, divided by its
+/// root mean square as in product_quantizer. A short last run is ignored. At most `rounds` iterations, fewer if nothing
+/// changes.
 ///
-///   requires    at least one run, a width of 1 to 64, at least one word, finite samples that are not all zero
+///   requires    at least one run, a width of 1 to 64, at least one codeword, finite samples that are not all zero
 ///               (std::invalid_argument)
-///   complexity  runs x words squared distances of `width` elements to begin with, and in each round; on the host, in
+///   complexity  runs x codewords squared distances of `width` elements to start and per iteration; on the host, in
 ///               double
-///   properties  a local optimum: no word is nearer to the mean of what another stands for. Words and distortion are
-///               those of this program's roundings; ranks of other compilers may find others, which the name of a codec
-///               shows
+///   properties  a local optimum: each codeword is the nearest one to the mean of its samples. Codewords and distortion
+///               depend on this program's roundings; ranks with other compilers may get others, which shows in the name
+///               of a codec
 ///   reference   Lloyd, Least Squares Quantization in PCM, 1982; Arthur and Vassilvitskii, k-means++, SODA 2007
 inline fitted_codebook fit_codebook(span<float const> samples, std::uint64_t width, std::uint64_t size,
                                     std::uint64_t seed = 0, unsigned rounds = 50) {

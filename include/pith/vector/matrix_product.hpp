@@ -1,4 +1,4 @@
-// pith/vector/matrix_product.hpp — how slices are multiplied by a basis where they are encoded.
+// pith/vector/matrix_product.hpp — the product of slices and a basis in an encoder.
 #pragma once
 
 #include <pith/codec/detail/source.hpp>
@@ -13,12 +13,12 @@ namespace pith::inline v0 {
 /// `rows` slices of `columns` elements each, `rank` components.
 using product_shape = detail::thin_shape;
 
-/// Z = S U^T, on E and for slices of A: S, U (a row each direction) and Z lie row by row. What a rank encodes is its
-/// own, so that a library's product, whose bits depend on the machine, may stand in for `ordered_product`: `pca(basis,
-/// blas_product())`. What is decoded must be equal on all ranks and is always multiplied in one order.
+/// Z = S U^T, on E and for slices of A. S, U (one row per direction) and Z are row-major. Only this rank's encoding
+/// uses it, so a library's product, whose bits depend on the machine, may replace `ordered_product`: `pca(basis,
+/// blas_product())`. Decoding must be equal on all ranks and always multiplies in one order.
 ///
 ///   factor<A>     the type of U: double or A
-///   multiply      in the executor's order, allocates nothing, does not wait for a device; any of the sizes may be 0
+///   multiply      in the executor's order; does not allocate or wait for a device; any of the sizes may be 0
 template <class P, class A, class E>
 concept matrix_product = executor<E> && std::copyable<P> &&
     requires(P const& p, E const& exec, product_shape const& size, A const* s, typename P::template factor<A> const* u,
@@ -29,7 +29,7 @@ concept matrix_product = executor<E> && std::copyable<P> &&
 
 /// Sums in double in one order: the same bits on every executor and with every instruction set.
 ///
-///   complexity  scratch of 8 bytes a component, times ceil(columns / 8192)
+///   complexity  scratch of 8 bytes per component, times ceil(columns / 8192)
 struct ordered_product {
   template <class A>
   using factor = double;

@@ -1,4 +1,4 @@
-// pith/vector/pca.hpp — slices as their components along a basis that all ranks share; sums travel compressed.
+// pith/vector/pca.hpp — projection of slices on a basis that all ranks share, summable in flight.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -20,24 +20,24 @@
 
 namespace pith::inline v0 {
 
-/// Sends z = U^T x of each slice x of K elements: d numbers, which may be added in flight. Decodes
-/// U z + (1 - U U^T) mu.
+/// Sends z = U^T x for each slice x of K elements: d numbers, summable in flight. Decodes U z + (1 - U U^T) mu.
 ///
-/// Of N ranks, sum U^T (x_i / N) = U^T mean, so that all receive U U^T (mean - mu) + mu: the mean's projection on the
-/// plane through mu. The encoder is linear and knows neither mu nor N; the decoder adds once what z cannot hold of mu.
+/// With N ranks, sum U^T (x_i / N) = U^T mean, so that all ranks receive U U^T (mean - mu) + mu, the mean's projection
+/// on the plane through mu. The encoder is linear and independent of mu and N. The decoder adds once the part of mu
+/// that z cannot represent.
 ///
-///   emits       d values of accum<In> for each of ceil(n / K) slices; the last slice is filled up with zeros
+///   emits       d values of accum<In> for each of ceil(n / K) slices; the last slice is padded with zeros
 ///   requires    a basis that is equal on all ranks and has the tensor's order and slices (std::invalid_argument)
-///   state       U in double and (1 - U U^T) mu in accum<In>, made of the basis: nothing to save
-///   complexity  2 d flop an element to encode, and to decode, in double; scratch of 8 d bytes a slice, and where
-///               slices do not lie side by side in accum<In>, or the last one is short, of n elements for a pass that
-///               gathers them. `Product` multiplies where x is encoded: pca(basis, blas_product()) by a library
-///   on NaN      a NaN or an infinity leaves no number of its slice on any rank; half and bfloat16 are divided by N,
-///               and rounded, before they are encoded, unless error_feedback widens them
-///   properties  affine and summable; it promises neither delta nor omega, which depend on what the samples had in
-///               common with x: feedback needs `unverified`, and what lies off the plane waits in its residual until
-///               the basis is another. Equal bytes and values with every instruction set and in any order of blocks, as
-///               power_sgd has, unless a library multiplies: then values are still equal on all ranks
+///   state       U in double and (1 - U U^T) mu in accum<In>, made from the basis: nothing to save
+///   complexity  2 d flop per element to encode and to decode, in double; scratch of 8 d bytes per slice, and of n
+///               elements for a gather pass unless slices are contiguous in accum<In> and the last one is whole.
+///               `Product` multiplies in the encoder: pca(basis, blas_product()) uses a library
+///   on NaN      a NaN or an infinity makes its slice NaN on all ranks; half and bfloat16 are divided by N, and
+///               rounded, before they are encoded, unless error_feedback widens them
+///   properties  affine and summable; neither delta nor omega, which depend on how well the samples represent x:
+///               feedback needs `unverified`, and the residual keeps what lies off the plane until the basis changes.
+///               Bytes and values are equal with every instruction set and order of blocks, as in power_sgd; with a
+///               library's product only decoded values are equal on all ranks
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018, where each
 ///               rank subtracts mu / N before it encodes
 template <class Product = ordered_product>
@@ -59,13 +59,13 @@ class pca : public pipeable {
 
   pca_basis const& basis() const { return *basis_; }
 
-  /// Of what travels and of how it is decoded: ranks may multiply by other products.
+  /// Identifies payloads and decoding; ranks may encode with different products.
   std::string name() const {
     return detail::text("pca(", basis_->slice(), ",", basis_->components(), ",", detail::hexadecimal(basis_->digest()),
                         ")");
   }
 
-  /// Parts of a tensor begin at slices; those of a tensor in another order, or with a mean for each slice, are refused.
+  /// Parts of a tensor begin at slices. Tensors in another order, or with one mean per slice, throw.
   std::uint64_t granule() const { return basis_->slice(); }
 
   shape output_shape(shape const& dims) const {
@@ -77,7 +77,7 @@ class pca : public pipeable {
     return {slices(dims) * basis_->components()};
   }
 
-  /// The basis in the memory of an executor; U also as the product takes it, if it does not take doubles.
+  /// The basis in the executor's memory; `factor` is U in A if the product needs it.
   template <class A, executor E>
   struct uploaded {
     buffer<double, E> vectors;
@@ -137,7 +137,7 @@ class pca : public pipeable {
   std::uint64_t slices(shape const& dims) const { return basis_->slices(dims.n); }
   detail::thin_shape thin(shape const& dims) const { return {slices(dims), basis_->slice(), basis_->components()}; }
 
-  /// Whether the tensor's slices are a matrix of accum<In> where they lie.
+  /// Whether the tensor is already a contiguous matrix of slices of accum<In>.
   template <class In>
   bool lies_as(shape const& dims) const {
     return std::same_as<In, accum<In>> && basis_->order().is_plain() && dims.n % basis_->slice() == 0;
@@ -167,7 +167,7 @@ class pca : public pipeable {
     return values;
   }
 
-  /// mu - U U^T mu, of each slice that has a mean.
+  /// mu - U U^T mu for each slice with a mean.
   template <class A>
   std::vector<A> offset_of(std::vector<double> const& vectors) const {
     auto const size = basis_->slice();

@@ -1,4 +1,4 @@
-// pith/vector/pca_basis.hpp — a mean and the few directions in which a tensor's slices vary, learnt from samples.
+// pith/vector/pca_basis.hpp — the mean and the principal components of a tensor's slices, fitted to samples.
 #pragma once
 
 #include <pith/core/digest.hpp>
@@ -18,21 +18,21 @@
 
 namespace pith::inline v0 {
 
-/// The principal components U (K x d) of slices of K elements, and their mean: what `pca` encodes with. Immutable, on
-/// the host, in double.
+/// The principal components U (K x d) of slices of K elements, and their mean: the basis of `pca`. Immutable, on the
+/// host, in double.
 ///
 ///   auto samples = pith::slice_samples<float>(conv.n(), conv.usual_slice(), conv.order());
 ///   samples.add<float>(gradient);   // 100 times, of means that all ranks have
 ///   auto const basis = pith::pca_basis::fit(samples);
 ///
 ///   requires    samples of at least two tensors, finite; 0 <= lambda < 1 (std::invalid_argument)
-///   complexity  of m samples: where m < K an m x m Gram matrix, m^2 K flop, else K^2 m; then an eigensolver's 7 m^3 or
-///               7 K^3. Memory for the samples in double and two such matrices
-///   properties  the best of all affine maps of d numbers a slice for the samples: what it loses of them is, in the
-///               mean, exactly the sum of the eigenvalues that were dropped. Of later slices it may lose more
+///   complexity  of m samples: an m x m Gram matrix if m < K, m^2 K flop, else K^2 m; then an eigensolver's 7 m^3 or 7
+///               K^3. Memory for the samples in double and two such matrices
+///   properties  the best affine map with d numbers per slice for the samples: its mean squared error on them is
+///               exactly the sum of the dropped eigenvalues. For later slices the error may be larger
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018; a covariance
-///               of m samples that are centred slice by slice has rank m - slices at most, which bounds d whatever
-///               lambda says
+///               of m samples that are centred slice by slice has a rank of at most m - slices, which bounds d for any
+///               lambda
 class pca_basis {
  public:
   template <std::floating_point A, eigen_solver Solver = householder_qr>
@@ -53,13 +53,13 @@ class pca_basis {
   std::uint64_t components() const { return vectors_.size() / slice_; }
   slice_order const& order() const { return order_; }
 
-  /// Component k: K numbers, one component behind the other.
+  /// Component k: K numbers; components are consecutive.
   std::vector<double> const& vectors() const { return vectors_; }
-  /// Of each slice of a tensor, or of one slice that stands for all.
+  /// The mean of each slice of a tensor, or one mean for all slices.
   std::vector<double> const& mean() const { return mean_; }
-  /// Of the samples' covariance, from the largest on, those that were dropped too.
+  /// The eigenvalues of the samples' covariance, descending, including dropped ones.
   std::vector<double> const& eigenvalues() const { return eigenvalues_; }
-  /// The share of the samples' variance that was dropped.
+  /// The fraction of the samples' variance that was dropped.
   double dropped() const {
     double kept = 0, total = 0;
     for (std::size_t i = 0; i < eigenvalues_.size(); ++i) {
@@ -70,18 +70,17 @@ class pca_basis {
   }
 
   std::uint64_t slices(std::uint64_t n) const { return detail::blocks_for(n, slice_); }
-  /// Whether slices of a tensor of n elements have a mean here; those of no elements need none.
+  /// Whether this basis has means for the slices of a tensor of n elements; an empty tensor needs none.
   bool fits(std::uint64_t n) const {
     return n == 0 || (order_.fits(n) && (mean_.size() == slice_ || mean_.size() / slice_ == slices(n)));
   }
 
-  /// Of all that it is, so that ranks find out whether theirs differ.
+  /// A digest of all members, by which ranks detect different bases.
   std::uint64_t digest() const { return digest_; }
 
-  /// To bytes and back, of this machine's order of bytes.
+  /// Serializes to bytes in this machine's byte order.
   ///
-  ///   errors      bytes that are not such ones, or were changed, are std::invalid_argument: no number of them is
-  ///               trusted
+  ///   errors      load throws std::invalid_argument for foreign or modified bytes; it validates every number
   std::vector<std::byte> save() const {
     auto words = header();
     words.push_back(digest_);

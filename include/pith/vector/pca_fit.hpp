@@ -13,21 +13,21 @@
 
 namespace pith::inline v0 {
 
-/// Whose mean is taken away before slices are compared, and put back behind.
+/// The mean that is subtracted from slices before the fit and added after decoding.
 enum class centring : std::uint8_t {
-  each_slice,  ///< each slice of a tensor has a mean of its own
-  shared,      ///< one mean for all slices that are samples
+  each_slice,  ///< one mean per slice of a tensor
+  shared,      ///< one mean of all sampled slices
 };
 
 struct pca_options {
-  double lambda = 0.01;          ///< the share of the variance that may be dropped, in [0, 1)
-  std::uint64_t components = 0;  ///< at most so many in place of what lambda says; 0: as lambda says
+  double lambda = 0.01;          ///< the fraction of the variance that may be dropped, in [0, 1)
+  std::uint64_t components = 0;  ///< at most so many components instead of lambda's; 0: by lambda
   centring about = centring::each_slice;
 };
 
 namespace detail {
 
-/// Of m samples of K elements: row by row, without their means.
+/// m samples of K elements, row-major, minus their means.
 struct centred_samples {
   std::vector<double> rows, mean;
   std::size_t m, slice;
@@ -70,7 +70,7 @@ inline std::vector<double> covariance(centred_samples const& x) {
   return c;
 }
 
-/// X X^T / m: m x m, with the same eigenvalues but for zeros.
+/// X X^T / m: m x m, with the same nonzero eigenvalues.
 inline std::vector<double> gram(centred_samples const& x) {
   auto g = std::vector<double>(x.m * x.m);
   for (std::size_t i = 0; i < x.m; ++i) {
@@ -80,8 +80,8 @@ inline std::vector<double> gram(centred_samples const& x) {
   return g;
 }
 
-/// How many directions are kept: the fewest of which the share is 1 - lambda, or those that are asked for; never one in
-/// which the samples vary by no more than rounding errors of the largest.
+/// The number of kept components: the fewest whose fraction of the variance is 1 - lambda, or options.components.
+/// Directions whose variance is within rounding errors of the largest are never kept.
 inline std::size_t kept_components(pca_options const& options, std::vector<double> const& values) {
   auto const noise = std::numeric_limits<double>::epsilon() * static_cast<double>(values.size()) * values[0];
   double total = 0, share = 0;
@@ -93,7 +93,7 @@ inline std::size_t kept_components(pca_options const& options, std::vector<doubl
   return d;
 }
 
-/// Rows of length 1 that are perpendicular to those before them; they nearly are.
+/// Orthonormalizes rows that are nearly orthonormal.
 inline void straighten(std::vector<double>& rows, std::size_t size) {
   for (std::size_t i = 0; i * size < rows.size(); ++i) {
     auto* const own = rows.data() + i * size;
@@ -106,7 +106,7 @@ inline void straighten(std::vector<double>& rows, std::size_t size) {
   }
 }
 
-/// An eigenvector is one either way round: its component of largest magnitude, the first of equals, is positive.
+/// Fixes the sign of an eigenvector: its component of largest magnitude, the first of equals, becomes positive.
 inline void make_largest_positive(double* vector, std::size_t size) {
   std::size_t largest = 0;
   for (std::size_t k = 1; k < size; ++k) {
@@ -116,7 +116,7 @@ inline void make_largest_positive(double* vector, std::size_t size) {
   for (std::size_t k = 0; k < size; ++k) vector[k] = -vector[k];
 }
 
-/// X^T v for each of the vectors of the Gram matrix: those of the covariance, up to their lengths.
+/// X^T v for each eigenvector of the Gram matrix: the covariance's eigenvectors, up to their lengths.
 inline std::vector<double> through_samples(centred_samples const& x, std::vector<double> const& vectors) {
   auto of = std::vector<double>(vectors.size() / x.m * x.slice);
   for (std::size_t k = 0; k * x.m < vectors.size(); ++k) {
@@ -126,7 +126,7 @@ inline std::vector<double> through_samples(centred_samples const& x, std::vector
   return of;
 }
 
-/// Eigenvalues of the covariance, at most K, none below zero, and the vectors that are kept: at least one.
+/// The covariance's eigenvalues, at most K, clamped to zero, and at least one kept vector.
 template <eigen_solver Solver>
 spectrum principal_components(centred_samples const& x, pca_options const& options, Solver const& solver) {
   auto const count = [&](std::vector<double> const& values) { return kept_components(options, values); };

@@ -1,4 +1,4 @@
-// pith/vector/product_quantizer.hpp — runs of elements as the nearest words of a codebook that all ranks share.
+// pith/vector/product_quantizer.hpp — vector quantization: the nearest codeword of a shared codebook per run.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -20,14 +20,14 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Words in the memory of an executor, and a number for each of them.
+/// Codewords in the memory of an executor, and one number per codeword.
 struct words_in_memory {
   float const* words;
   float const* numbers;
   std::uint32_t width, size;
 };
 
-/// Element i as a float; zeros behind the tensor.
+/// Element i as a float, padded with zeros.
 template <class In>
 struct padded_floats {
   In const* x;
@@ -43,7 +43,7 @@ struct float_square {
   PITH_HD double operator()(std::uint64_t i) const { return x(i) * x(i); }
 };
 
-/// The root of a mean square, as a float; NaN if it is not finite.
+/// The root of a mean square, as a float; NaN instead of infinity.
 struct root_mean_square {
   double const* sum;
   float* scale;
@@ -53,8 +53,8 @@ struct root_mean_square {
   }
 };
 
-/// Eight symbols: the words c for which |x - s c|^2 is least, that is 2 <x, c> - s |c|^2 largest. All products are of
-/// two floats, hence exact in double.
+/// Computes eight symbols: the codewords c with the least |x - s c|^2, that is the largest 2 <x, c> - s |c|^2. All
+/// products are of two floats and hence exact in double.
 template <class In, int Bits>
 struct nearest_words {
   padded_floats<In> x;
@@ -84,7 +84,7 @@ struct nearest_words {
   }
 };
 
-/// Eight symbols back: their words, times a number that is all symbols' or each one's own.
+/// Decodes eight symbols: their codewords, times one number for all symbols or, if Signed, one per symbol.
 template <class In, int Bits, bool Signed>
 struct expand_words {
   std::uint8_t const* bytes;
@@ -111,7 +111,7 @@ struct expand_words {
   }
 };
 
-/// A codebook in the memory of an executor: made of what the codec holds, nothing to save.
+/// A codebook in the memory of an executor, made from the codec's own: nothing to save.
 template <executor E>
 struct uploaded_words {
   buffer<float, E> words, numbers;
@@ -132,20 +132,20 @@ struct uploaded_words {
 
 }  // namespace detail
 
-/// Sends of each run of w elements which of the 2^Bits words of a codebook is nearest to it, both measured in the root
-/// of the tensor's mean square s. Decodes s c.
+/// For each run of w elements it sends the index of the nearest of a codebook's 2^Bits codewords, after division by the
+/// tensor's root mean square s. Decodes s c.
 ///
-///   emits       ceil(n / w) symbols of Bits bits; side information: s, a float. The last run is filled up with zeros
-///   requires    a codebook of 2^Bits words (std::invalid_argument), equal on all ranks: its digest is part of the name
-///   state       the words in the executor's memory, made of the codebook: nothing to save
-///   complexity  one pass for s, and 2^(Bits + 1) flop an element to encode; scratch a double for each 16,384 elements
-///   on NaN      a NaN or an infinity leaves no number of the tensor on any rank; doubles are rounded to floats
-///   properties  reproducible. It promises neither delta nor omega, which depend on what the samples of the codebook
-///               had in common with x: feedback needs `unverified`. Of samples that it was fitted to, it loses what
-///               k-means did
+///   emits       ceil(n / w) symbols of Bits bits; side information: s, a float. The last run is padded with zeros
+///   requires    a codebook of 2^Bits codewords (std::invalid_argument), equal on all ranks: its digest is part of the
+///               name
+///   state       the codewords in the executor's memory, made from the codebook: nothing to save
+///   complexity  one pass for s, and 2^(Bits + 1) flop per element to encode; scratch one double per 16,384 elements
+///   on NaN      a NaN or an infinity makes the tensor NaN on all ranks; doubles are rounded to floats
+///   properties  reproducible; neither delta nor omega, which depend on how well the codebook's samples represent x:
+///               feedback needs `unverified`. On the samples that it was fitted to, the error is k-means' distortion
 ///   reference   Jégou, Douze and Schmid, Product Quantization for Nearest Neighbor Search, TPAMI 2011; one codebook
-///               for all runs, so that a tensor of any size has enough samples. Put `hadamard` in front where elements
-///               have scales of their own
+///               for all runs, so that a tensor of any size has enough samples. Put `hadamard` before it if elements
+///               differ in scale
 template <int Bits>
 class product_quantizer : public pipeable {
   static_assert(1 <= Bits && Bits <= 12, "pith: product_quantizer<Bits> needs 1 <= Bits <= 12");

@@ -9,15 +9,15 @@
 
 namespace pith::inline v0 {
 
-/// Slices are runs of K elements, one behind the other: of a tensor as it lies, or of a convolution's gradient that is
+/// Slices are consecutive runs of K elements: of a tensor in memory order, or of a convolution's gradient that is
 /// stored as OIHW (filters, depth, height, width) in the order HWIO, in which the elements of all filters at one place
-/// of the kernel are neighbours. What lies where is arithmetic: a tensor is read and written where it is.
+/// of the kernel are neighbours. The order is computed by index arithmetic, without a copy of the tensor.
 ///
 ///   requires    for oihw: filters, depth and window (height x width) of at least 1, fewer than 2^31 filters
 ///               (std::invalid_argument)
 class slice_order {
  public:
-  /// As it lies: a tensor in HWIO, or any other.
+  /// Memory order: for a tensor in HWIO, or any other.
   constexpr slice_order() = default;
 
   static slice_order oihw(std::uint64_t filters, std::uint64_t depth, std::uint64_t window) {
@@ -33,7 +33,7 @@ class slice_order {
   }
 
   constexpr bool is_plain() const { return filters_ == 0; }
-  /// 0 where the tensor is taken as it lies.
+  /// 0 for memory order.
   constexpr std::uint64_t filters() const { return filters_; }
   constexpr std::uint64_t depth() const { return depth_; }
   constexpr std::uint64_t window() const { return window_; }
@@ -44,13 +44,13 @@ class slice_order {
     return n % filters_ == 0 && n / filters_ % depth_ == 0 && n / filters_ / depth_ == window_;
   }
 
-  /// Where element i of the slices lies in the tensor.
+  /// The index in the tensor of element i of the slices.
   PITH_HD constexpr std::uint64_t operator()(std::uint64_t i) const {
     if (filters_ == 0) return i;
     return i % filters_ * (depth_ * window_) + row(i / filters_);
   }
 
-  /// f(i, place) for i < count, place being that of element first + i: one division for each row of filters.
+  /// Calls f(i, place) for i < count, where place is the index of element first + i: one division per row of filters.
   template <class Team, class F>
   PITH_HD void walk(Team const& team, std::uint64_t first, std::uint32_t count, F const& f) const {
     if (filters_ == 0) return team.for_each(count, [=](std::uint32_t i) { f(i, first + i); });
@@ -69,7 +69,7 @@ class slice_order {
   friend constexpr bool operator==(slice_order const&, slice_order const&) = default;
 
  private:
-  /// Where the first filter of the r-th place lies: places go through the depth first.
+  /// The index of the first filter at the r-th place; places go through the depth first.
   PITH_HD constexpr std::uint64_t row(std::uint64_t r) const { return r % depth_ * window_ + r / depth_; }
 
   std::uint64_t filters_ = 0, depth_ = 1, window_ = 1;

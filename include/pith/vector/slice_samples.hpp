@@ -1,4 +1,4 @@
-// pith/vector/slice_samples.hpp — tensors seen one after another, kept as slices from which a basis is made.
+// pith/vector/slice_samples.hpp — tensors collected one by one, as slices to fit a basis to.
 #pragma once
 
 #include <pith/core/detail/host_bytes.hpp>
@@ -16,16 +16,16 @@
 
 namespace pith::inline v0 {
 
-/// Which slices of a tensor are samples.
+/// The slices of a tensor that are samples.
 enum class sampled : std::uint8_t {
-  all_slices,   ///< each: a basis for what they have in common
-  first_slice,  ///< the first, as the method was published: less memory and work, for a basis that others share
+  all_slices,   ///< all: the basis fits their common directions
+  first_slice,  ///< the first, as published: less memory and work, for a basis that the other slices share
 };
 
-/// Tensors of n elements as slices of K, the last one filled up with zeros; on the host.
+/// Tensors of n elements as slices of K, the last one padded with zeros; on the host.
 ///
 ///   requires    K >= 1; an order that fits n (std::invalid_argument)
-///   state       of each tensor n elements of A, or K with sampled::first_slice; the sum of all in double
+///   state       per tensor n elements of A, or K with sampled::first_slice; the sum of all in double
 template <std::floating_point A>
 class slice_samples {
  public:
@@ -40,14 +40,14 @@ class slice_samples {
   std::uint64_t n() const { return n_; }
   std::uint64_t slice() const { return slice_; }
   slice_order const& order() const { return order_; }
-  /// Of a tensor.
+  /// The number of slices per tensor.
   std::uint64_t slices() const { return detail::blocks_for(n_, slice_); }
-  /// Of a tensor, those that are kept.
+  /// The number of slices per tensor that are kept.
   std::uint64_t kept_slices() const {
     return which_ == sampled::all_slices ? slices() : std::min<std::uint64_t>(slices(), 1);
   }
 
-  /// How many tensors were seen.
+  /// The number of tensors that were added.
   std::uint64_t count() const { return count_; }
 
   template <real In>
@@ -79,7 +79,7 @@ class slice_samples {
     count_ = 0;
   }
 
-  /// What was seen, and back to where it was put for a tensor of the same sizes (std::invalid_argument).
+  /// Saves the samples, and loads them for a tensor of the same sizes (std::invalid_argument).
   void save(detail::byte_writer& to) const {
     to.put(count_);
     to.put_all(values_);

@@ -1,4 +1,4 @@
-// pith/parse/detail/near_miss.hpp — the word that a misspelt one was meant for.
+// pith/parse/detail/near_miss.hpp — proposals for misspelt names.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -24,7 +24,7 @@ inline std::string plain_letters(std::string_view word) {
   return plain;
 }
 
-/// How many letters must be put in, taken out or replaced to make one word of the other (Levenshtein).
+/// The Levenshtein distance: the least number of letters to insert, delete or replace.
 inline std::size_t edits(std::string_view from, std::string_view to) {
   auto row = std::vector<std::size_t>(to.size() + 1);
   for (std::size_t j = 0; j <= to.size(); ++j) row[j] = j;
@@ -41,7 +41,7 @@ inline std::size_t edits(std::string_view from, std::string_view to) {
 /// The name at the beginning of "qsgd<Bits>" or "ef(c)".
 constexpr std::string_view name_of(std::string_view form) { return form.substr(0, form.find_first_of("<(|")); }
 
-/// "; did you mean top_k?" of the name in the lists that is fewest edits away, at most a third of its letters; else ".".
+/// "; did you mean top_k?" with the listed name of fewest edits, at most a third of its letters; else ".".
 template <class... Forms>
 std::string proposal(std::string_view word, Forms const&... lists) {
   auto const meant = plain_letters(word);

@@ -1,4 +1,4 @@
-// pith/parse/detail/policies.hpp — feedback policies from their text.
+// pith/parse/detail/policies.hpp — the parser of feedback policies.
 #pragma once
 
 #include <pith/feedback/any_feedback.hpp>
@@ -19,7 +19,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The policy of this name, residual or one like it: name, or name(beta, gamma).
+/// A policy of type F, residual or one derived from it, written as name or name(beta, gamma).
 template <class F>
 std::optional<F> residual_from(syntax::term const& t, std::string_view word) {
   if (!t.is_plain(word, 0, 2)) return std::nullopt;

@@ -1,4 +1,4 @@
-// pith/parse/detail/quantizers.hpp — quantizers from their text.
+// pith/parse/detail/quantizers.hpp — the parser of quantizers.
 #pragma once
 
 #include <pith/codec/identity.hpp>
@@ -22,7 +22,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Calls f with a qsgd of as many bits as the text says.
+/// Calls f with qsgd<Bits>, Bits as written.
 template <class F, int... Bits>
 auto with_qsgd(syntax::term const& t, F const& f, std::integer_sequence<int, Bits...>) {
   t.takes(0, 3);
@@ -45,7 +45,7 @@ auto with_terngrad(syntax::term const& t, F const& f) {
   return sigma == 0 ? f(terngrad<outliers::kept>(bucket)) : f(terngrad<>(sigma, bucket));
 }
 
-/// Calls f with trits of the ternary stage that a term says.
+/// Calls f with trits of the ternary stage that the term names.
 template <class F>
 auto with_trits(syntax::term const& t, F const& f) {
   auto const wrapped = [&]<class S>(S const& stage) -> decltype(f(identity())) {

@@ -1,4 +1,4 @@
-// pith/reference/detail/for_comparison.hpp — where the methods run that are kept for comparison.
+// pith/reference/detail/for_comparison.hpp — the element type and executor of methods kept for comparison.
 #pragma once
 
 #include <pith/exec/seq.hpp>
@@ -7,14 +7,14 @@
 
 namespace pith::inline v0::detail {
 
-/// Making one fails to compile, in words, for other elements and executors than those that such a method is for.
+/// Instantiation fails to compile, with a message, for other elements and executors.
 template <class In, class E>
 struct for_comparison {
   static_assert(std::same_as<In, float>,
-                "pith: a method of pith/survey is kept for comparison and takes float: write error_feedback(c) around "
+                "pith: a method of pith/reference is kept for comparison and takes float: write error_feedback(c) around "
                 "it for half and bfloat16, or take a codec of pith/quantize or pith/sparsify");
   static_assert(std::same_as<E, seq_executor>,
-                "pith: a method of pith/survey is kept for comparison and runs on seq: for other executors take a "
+                "pith: a method of pith/reference is kept for comparison and runs on seq: for other executors take a "
                 "codec of pith/quantize or pith/sparsify");
 };
 

@@ -1,4 +1,4 @@
-// pith/vector/detail/slices.hpp — a tensor's slices, read in one pass and written where they belong.
+// pith/vector/detail/slices.hpp — gather and scatter of a tensor's slices.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -8,7 +8,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The slices of a tensor of n elements one behind the other, as A; zeros behind the tensor.
+/// Copies the slices of a tensor of n elements to consecutive memory, as A, padded with zeros.
 template <class In>
 struct gather_slices {
   static constexpr std::uint32_t items_per_block = 512;
@@ -33,7 +33,7 @@ struct gather_slices {
   }
 };
 
-/// Where decoded slices go: each value and what is added to it, to its place in the tensor; none behind the tensor.
+/// A sink for decoded slices: adds the offset and writes each value to its place in the tensor; drops the padding.
 template <class In>
 struct slice_sink {
   static constexpr bool takes_blocks = true;
@@ -42,7 +42,7 @@ struct slice_sink {
   std::uint64_t n;
   slice_order order;
   accum<In> const* offset;
-  std::uint64_t offsets;  ///< of all slices, or of one that stands for all
+  std::uint64_t offsets;  ///< elements: of all slices, or of one slice used for all
 
   template <class Team, class Count>
   PITH_HD void store(Team const& team, std::uint64_t first, Count count, accum<In> const* values) const {
