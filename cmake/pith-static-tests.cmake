@@ -3,6 +3,7 @@
 #   pith_add_compile_fail_tests(compile_fail/chain.cpp)     each section is refused, in the expected words; by other
 #                                                           compilers than the project's: long
 #   pith_add_header_tests(mpi pith/comm/mpi.hpp)            each header compiles alone, and twice, and all in both orders
+#   pith_add_compile_tests(fuzz/fuzz_state.cpp)             sources compile that the default tier does not build
 #   pith_add_kernel_test(device/signs device/on_stream.cu LEAST 60 DEFINES -DX)   for sm_80 and sm_90 so many kernels
 #                                                           are made, none spills registers; long
 #
@@ -52,6 +53,15 @@ function(pith_add_compile_fail_test name expected)
   add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} "-DEXPECTED=${expected}"
                                 -P ${PROJECT_SOURCE_DIR}/cmake/expect-compile-error.cmake -- ${ARGN})
   set_tests_properties(${name} PROPERTIES LABELS static)
+endfunction()
+
+function(pith_add_compile_tests)
+  foreach(file IN LISTS ARGN)
+    add_test(NAME static/${file}
+             COMMAND ${pith_check_c++} -DPITH_NO_ISA_DISPATCH -I${PROJECT_SOURCE_DIR}/include -I${CMAKE_CURRENT_SOURCE_DIR}
+                     ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+    set_tests_properties(static/${file} PROPERTIES LABELS static)
+  endforeach()
 endfunction()
 
 # ptxas says how many kernels a .cu file makes.
