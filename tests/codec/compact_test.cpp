@@ -90,7 +90,7 @@ TEST_CASE("what is too short is refused and any bytes do no harm") {
   };
   CHECK_NOTHROW(open(whole));
   CHECK_THROWS_WITH_AS(open(bytes(whole.begin(), whole.begin() + 2)),
-                       "pith::unseal: sealed must have at least 4 bytes, got 2", std::invalid_argument);
+                       "pith::expand: compacted must have at least 4 bytes, got 2", std::invalid_argument);
   for (std::size_t n = 4; n < whole.size(); ++n) {
     CHECK_THROWS_AS(open(bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n))), std::invalid_argument);
   }

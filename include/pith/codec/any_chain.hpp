@@ -1,4 +1,4 @@
-// pith/codec/any_chain.hpp — stages in a row that are known at run time only: the bytes are those of chain.
+// pith/codec/any_chain.hpp — a chain whose stages are chosen at run time; its bytes are those of chain.
 #pragma once
 
 #include <pith/codec/any_stage.hpp>
@@ -12,8 +12,8 @@
 
 namespace pith::inline v0 {
 
-/// Stages from left to right; all but the last emit `In` again. A codec whose stages are fused with feedback, not with
-/// one another: where the types are known, write `a | b`.
+/// Stages from left to right; all but the last emit `In`. The chain fuses with feedback, but its stages do not fuse
+/// with each other: if the types are known at compile time, write `a | b`.
 template <real In, executor E>
 class any_chain {
  public:
@@ -64,7 +64,7 @@ class any_chain {
   bool has_rate() const {
     return std::count_if(stages_.begin(), stages_.end(), [](auto const& s) { return s.has_rate(); }) == 1;
   }
-  /// The stage whose rate can be adjusted, at `rate`; the others as they are.
+  /// Sets the rate of the one rate-adjustable stage; the other stages are unchanged.
   any_chain at(double rate) const {
     if (!has_rate()) {
       throw std::invalid_argument(
@@ -103,7 +103,7 @@ class any_chain {
     auto const values = stages_.back().values_bytes(dims.n);
     return side == 0 ? values : detail::align_up(values, detail::section_alignment) + side;
   }
-  /// Side records first, as those of chain.
+  /// Side information first, as in chain.
   template <std::same_as<In> T>
   void visit_pieces(shape dims, detail::piece_visitor& visitor) const {
     auto side = values_section(dims);
@@ -166,7 +166,7 @@ class any_chain {
     require_stages(local);
   }
 
-  /// A single engine, or a sparsifier before other stages, is fused with feedback.
+  /// A single engine, or a sparsifier before other stages, fuses with feedback.
   template <std::same_as<E> On>
   bool can_encode_from(shape const& dims) const {
     return stages_.size() == 1 ? stages_[0].encodes_from(dims) : stages_[0].selects_from();
@@ -185,7 +185,8 @@ class any_chain {
     stages_[0].encode_from(exec, id, dims, from, payload.data(), payload.subspan(section), ws);
   }
 
-  /// An engine adds up what all ranks sent, and stages before it that do so alike and linearly decode that.
+  /// True if the last stage is an engine that sums the ranks' values, and the stages before it decode that sum: they
+  /// are linear and equal on all ranks.
   bool sums_payloads() const {
     if (stages_.size() == 1) return stages_[0].sums_parts();
     auto const decodes_sums = [](auto const& s) {
@@ -202,7 +203,7 @@ class any_chain {
     };
     decode_stages(0, exec, id, dims, in, std::min(in.size(), values_section(dims)), x, replicated, ws, add_up);
   }
-  /// The first stage's entries, whose values the others decode.
+  /// The maximum number of the first stage's entries; the other stages decode their values.
   std::uint64_t most_entries(shape const& dims) const { return stages_[0].most_entries(dims); }
   void decode_payload_entries(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
                               detail::selected_entries<In> const& to, states const& replicated,
@@ -218,7 +219,7 @@ class any_chain {
   }
 
  private:
-  /// What chain's capabilities say, stage after stage.
+  /// Updates the chain's capabilities by those of the next stage, as chain does.
   static void join(capabilities& all, capabilities const& next, bool is_last) {
     all.omega = all.omega && next.omega && (is_last || next.isometric || next.rotation)
                     ? std::optional((1 + *all.omega) * (1 + *next.omega) - 1)
@@ -234,7 +235,7 @@ class any_chain {
   }
 
   bool is_last(std::size_t i) const { return i + 1 == stages_.size(); }
-  /// Chains have states of one type, whatever their stages.
+  /// Checks the number of states, because all any_chains share one state type.
   void require_stages(states const& all) const {
     if (all.each.size() == stages_.size()) return;
     throw std::invalid_argument(detail::sentence("any_chain: the state of ", name(), " must have ", stages_.size(),
@@ -249,7 +250,8 @@ class any_chain {
     return detail::align_up(stages_.back().values_bytes(output_shape(dims).n), detail::section_alignment);
   }
 
-  /// Stage i writes its side information at `side` bytes into the payload; the last one's values lie at its beginning.
+  /// Stage i writes its side information at byte `side` of the payload. The last stage writes its values at the
+  /// beginning.
   void encode_stages(std::size_t i, E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
                      span_on<E, std::byte> payload, std::size_t side, states const& replicated, states& local,
                      workspace_on<E>& ws) const {
@@ -274,7 +276,7 @@ class any_chain {
     };
     decode_stages(i, exec, id, dims, payload, side, x, replicated, ws, decode_last);
   }
-  /// The last one as `last` says: last(stage, id, shape, record, values).
+  /// Decodes the last stage with last(stage, id, shape, side information, values).
   template <class Last>
   void decode_stages(std::size_t i, E const& exec, call const& id, shape const& dims,
                      span_on<E, std::byte const> payload, std::size_t side, values_on<E, In> x,
@@ -291,7 +293,8 @@ class any_chain {
     s.decode(exec, id, dims, reinterpret_cast<std::byte const*>(mid.data), record, x, state_of(replicated, i), ws);
   }
 
-  /// The first stage picks from the source, the others encode what it picked, and the source hears what came of it.
+  /// The first stage selects entries from the source, the other stages encode them. Then the decoded entries are
+  /// written back to the source's residual.
   void encode_picked(E const& exec, call const& id, shape const& dims, detail::residual_source<In> const& from,
                      span_on<E, std::byte> payload, std::size_t section, states const& replicated, states& local,
                      workspace_on<E>& ws) const {

@@ -1,4 +1,4 @@
-// pith/codec/any_codec.hpp — a codec whose type is known at run time only: one virtual call for a tensor.
+// pith/codec/any_codec.hpp — a type-erased codec: one virtual call per tensor.
 #pragma once
 
 #include <pith/codec/any_stage.hpp>
@@ -14,7 +14,8 @@
 
 namespace pith::inline v0 {
 
-/// Any codec for values of `In` on `E`, fused inside as its type was. What a tensor's policy returns.
+/// A type-erased codec for values of `In` on `E`. It keeps the codec's fusion. A codec policy returns one for each
+/// tensor.
 template <real In, executor E = seq_executor>
 class any_codec : public pipeable {
   struct base;
@@ -43,13 +44,14 @@ class any_codec : public pipeable {
   double* energies_in(any_state& local) const { return self_->energies_in(local); }
   bool has_rate() const { return self_->has_rate(); }
   bool states_follow_rate() const { return self_->states_follow_rate(); }
-  /// The same codec at another rate, for the same states unless they follow it; std::invalid_argument if it has no rate.
+  /// The same codec at another rate. Its states remain valid unless states_follow_rate(). Throws std::invalid_argument
+  /// if the codec has no rate.
   any_codec at(double rate) const {
     auto other = self_->at(rate);
     if (!states_follow_rate()) other.origin_ = origin_;
     return other;
   }
-  /// Whether the other is this one at some rate, so that states of one are states of the other.
+  /// True if `other` is this codec at some rate, so that both can use the same states.
   bool shares_states(any_codec const& other) const { return origin_ == other.origin_; }
   bool is_same(any_codec const& other) const { return self_ == other.self_; }
   detail::policy_states fed_back_in(any_state& replicated, any_state& local) const {

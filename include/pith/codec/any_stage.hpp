@@ -1,10 +1,10 @@
-// pith/codec/any_stage.hpp — a stage whose type is known at run time only.
+// pith/codec/any_stage.hpp — a type-erased stage and its type-erased state.
 #pragma once
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/compact.hpp>
-#include <pith/codec/detail/source.hpp>
 #include <pith/codec/rounds.hpp>
+#include <pith/ext/source.hpp>
 
 #include <memory>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// The state of anything, owned. That of an any_state is the same state: none is wrapped twice.
+/// Owns a state of any type. An any_state made from an any_state is that state: it is not wrapped twice.
 class any_state {
  public:
   any_state() = default;
@@ -23,10 +23,10 @@ class any_state {
   void fields(field_visitor& f) {
     if (self_) self_->fields(f);
   }
-  /// Equal for states that were made of one type.
+  /// Equal for states of the same type.
   void const* type() const { return self_ ? self_->type() : nullptr; }
 
-  /// The state that this was made of; std::invalid_argument if it was made of another.
+  /// The state as an S; throws std::invalid_argument if it has another type.
   template <class S>
   S& as() {
     if constexpr (std::same_as<S, any_state>)
@@ -43,7 +43,7 @@ class any_state {
   }
 
  private:
-  /// A tag instead of dynamic_cast, so that engines without run-time type information can use it.
+  /// A type tag in place of dynamic_cast, for engines built without run-time type information.
   template <class S>
   static constexpr char tag = 0;
 
@@ -72,7 +72,7 @@ class any_state {
   std::unique_ptr<base> self_;
 };
 
-/// Any stage for values of `In` on `E`. What it emits is bytes of a kind.
+/// A type-erased stage for values of `In` on `E`. Its output is bytes of an element_kind.
 template <real In, executor E>
 class any_stage {
  public:
@@ -111,8 +111,8 @@ class any_stage {
     self_->decode(exec, id, dims, values, side, x, replicated, ws);
   }
 
-  /// Whether it is an engine that takes its values from a source, one that picks from it for the next stage, one that
-  /// sums what all ranks sent, and one whose sum stages before it may decode.
+  /// Whether the stage is: an engine that reads from a source; a sparsifier that selects from a source for the next
+  /// stage; an engine that sums the ranks' values; one whose sum earlier stages can decode.
   bool encodes_from(shape const& dims) const { return self_->encodes_from(dims); }
   bool selects_from() const { return self_->selects_from(); }
   bool sums_parts() const { return self_->sums_parts(); }
@@ -137,7 +137,7 @@ class any_stage {
     self_->decode_sum(exec, id, dims, values, side, stride, ranks, factor, x, ws);
   }
 
-  /// Of a stage that emits entries; 0 of others.
+  /// The maximum number of entries; 0 for a stage that emits none.
   std::uint64_t most_entries(shape const& dims) const { return self_->most_entries(dims); }
   void decode_entries(E const& exec, call const& id, shape const& dims, std::byte const* values,
                       span_on<E, std::byte const> side, selected const& to, workspace_on<E>& ws) const {
@@ -232,7 +232,7 @@ class any_stage {
       detail::decode<In>(stage, exec, id, dims, y, x, a.as<replicated>(), ws);
     }
 
-    // What a stage cannot do is never asked of it.
+    // Callers check these before they call the functions below.
     static constexpr bool fuses = detail::encodes_from<S, In, E, source>;
     static constexpr bool selects = detail::selects_from<S, In, E, source>;
     static constexpr bool sums = detail::sums_parts<S, In, E>;

@@ -1,4 +1,4 @@
-// pith/codec/bypass.hpp — small tensors travel dense.
+// pith/codec/bypass.hpp — dense transfer of small tensors.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -15,13 +15,13 @@
 
 namespace pith::inline v0 {
 
-/// Sends tensors of fewer than `least` elements as they are, in one sum; others by `C`.
+/// Sends tensors of fewer than `least` elements dense, in one sum, and larger ones with `C`.
 ///
-/// By default of fewer than 1024: most codecs spend as much on a call as on a few hundred elements, so that smaller
-/// tensors gain only where links are slower than half the rate at which large ones begin to gain.
+/// The default is 1024. Most codecs spend as much time on a call as on a few hundred elements. So smaller tensors gain
+/// only if the links are slower than half the rate at which large tensors begin to gain.
 ///
-///   state       what C keeps; nothing for small tensors
-///   properties  exact for small tensors, else what C is; the end of a pipeline
+///   state       that of C; none for small tensors
+///   properties  lossless for small tensors, else those of C; terminal
 template <class C>
 class bypass : public detail::adaptor<bypass<C>, C> {
   using base = detail::adaptor<bypass<C>, C>;
@@ -32,7 +32,7 @@ class bypass : public detail::adaptor<bypass<C>, C> {
   static constexpr rate_form rates = rate_form_of<C>();
   static constexpr std::uint64_t usual_least = 1024;
 
-  template <std::same_as<C> T>  // as in around: converts nothing
+  template <std::same_as<C> T>  // no conversions, as in adaptor
   explicit bypass(T codec, std::uint64_t least = usual_least) : base(std::move(codec)), least_(least) {}
 
   std::string name() const { return detail::text("bypass(", codec_.name(), ",", least_, ")"); }

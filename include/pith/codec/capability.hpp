@@ -1,4 +1,4 @@
-// pith/codec/capability.hpp — what a codec promises, as numbers and laws.
+// pith/codec/capability.hpp — the capabilities of codecs, as numbers and laws.
 #pragma once
 
 #include <pith/core/call.hpp>
@@ -9,9 +9,9 @@
 
 namespace pith::inline v0 {
 
-/// How payloads may be summed in flight, x_i being the input of rank i of N.
+/// How payloads may be summed in flight. x_i is the input of rank i of N.
 enum class sum_form {
-  none,    ///< they may not
+  none,    ///< not summable
   encode,  ///< C(mean x_i) = mean C(x_i): the sum is decoded, then divided by N
   decode,  ///< D(sum C(x_i / N)) = mean D(C(x_i)): inputs are divided by N, so narrow sums fit; D may be affine
 };
@@ -40,32 +40,32 @@ concept projection = requires {
   requires std::remove_cvref_t<S>::is_projection;
 };
 
-/// D embeds values isometrically, |D(y) - D(z)| = |y - z|, so that the errors of later stages keep their size.
+/// D is isometric, |D(y) - D(z)| = |y - z|, so that the errors of later stages keep their size.
 template <class S>
 concept isometric = requires {
   requires std::remove_cvref_t<S>::is_isometric;
 };
 
-/// |C(x)| = |x|, D(C(x)) = x and |D(y) - D(z)| <= |y - z|: the errors of later stages do not grow. It need not
-/// be isometric: C may add padding, which D cuts off.
+/// |C(x)| = |x|, D(C(x)) = x and |D(y) - D(z)| <= |y - z|: the errors of later stages do not grow. D need not be
+/// isometric: C may add padding, which D cuts off.
 template <class S>
 concept rotation = requires {
   requires std::remove_cvref_t<S>::is_rotation;
 };
 
-/// Values may be summed in flight; there is no side information.
+/// Values may be summed in flight, and there is no side information.
 template <class S>
 concept summable = requires {
   requires std::remove_cvref_t<S>::sums != sum_form::none;
 };
 
-/// D is affine, D(y) = A y + D(0): what a rank contributes to D(sum) is known from two decodings, not from one.
+/// D is affine, D(y) = A y + D(0). A rank's own share of D(sum) then takes two decodings, not one.
 template <class S>
 concept affine = requires {
   requires std::remove_cvref_t<S>::is_affine;
 };
 
-/// The count of emitted values depends on the data; it begins the side information, and the output shape bounds it.
+/// The number of emitted values depends on the data. It begins the side information, and the output shape bounds it.
 template <class S>
 concept variable_rate = requires {
   requires std::remove_cvref_t<S>::is_variable_rate;
@@ -74,12 +74,12 @@ concept variable_rate = requires {
 template <class S>
 concept fixed_rate = !variable_rate<S>;
 
-/// How the size of what a codec emits varies.
+/// How the size of a codec's output varies.
 enum class rate_form {
-  fixed,     ///< it does not
-  variable,  ///< with the data, up to a capacity
-  bounded,   ///< so, and shape::capacity bounds it: what exceeds it is left out
-  fed_back,  ///< so, and what is left out waits for the next step
+  fixed,     ///< constant
+  variable,  ///< varies with the data, up to a bound
+  bounded,   ///< variable, and shape::capacity bounds it: excess entries are dropped
+  fed_back,  ///< bounded, and dropped entries stay in the residual
 };
 
 template <class S>
@@ -93,18 +93,18 @@ constexpr rate_form rate_form_of() {
 
 namespace detail {
 
-/// Of a | b: room is for one stage.
+/// The form of a | b; a capacity limits only one stage.
 constexpr rate_form joined_rate(rate_form a, rate_form b) {
   if (a == rate_form::fixed) return b;
   return b == rate_form::fixed ? a : rate_form::variable;
 }
-/// With feedback around it.
+/// The form with error feedback around the codec.
 constexpr rate_form fed_back_rate(rate_form form) { return form == rate_form::bounded ? rate_form::fed_back : form; }
 
 }  // namespace detail
 
-/// The same codec at another rate. Its states are of the same types and, unless it says states_follow_rate(), of the same
-/// sizes: then they go on.
+/// at(rate) is the same codec at another rate. Its states have the same types. Unless states_follow_rate(), they have
+/// the same sizes too and remain valid.
 template <class S>
 concept rate_adjustable = requires(S const& s, double rate) {
   { s.at(rate) } -> std::same_as<std::remove_cvref_t<S>>;
@@ -112,7 +112,7 @@ concept rate_adjustable = requires(S const& s, double rate) {
 
 namespace detail {
 
-/// Whether states at another rate have other sizes, so that they cannot go on.
+/// True if states at another rate have other sizes, so that they cannot be reused.
 template <class S>
 bool states_follow_rate(S const& s) {
   if constexpr (requires {
@@ -124,7 +124,7 @@ bool states_follow_rate(S const& s) {
   }
 }
 
-/// Whether there is a rate to adjust: what is erased knows at run time only.
+/// True if the codec has an adjustable rate; type-erased codecs decide this at run time.
 template <class S>
 bool has_rate(S const& s) {
   if constexpr (requires {
@@ -150,39 +150,40 @@ concept reproducible = requires {
   requires std::remove_cvref_t<S>::is_reproducible;
 };
 
-/// What it keeps is for an exchange of its own: encode and decode do without, so that in a chain it keeps nothing.
+/// Its state is used only when the codec is exchanged on its own. encode and decode do not need it, so in a chain the
+/// stage has no state.
 template <class S>
 concept keeps_for_exchange = requires {
   requires std::remove_cvref_t<S>::keeps_for_exchange;
 };
 
-/// A collective whose rounds are those of a chain that it ends, where all stages before it are summable. It reads x
-/// only where it produces, and says what a rank contributed.
+/// A collective that may end a chain of summable stages: the chain uses its rounds. It reads x only in produce, and can
+/// return a rank's own share.
 template <class S>
 concept sums_in_chains = requires {
   requires std::remove_cvref_t<S>::sums_in_chains;
 };
 
-/// Capabilities of a codec whose type is known at run time only.
+/// The capabilities of any codec as values, for type-erased codecs.
 struct capabilities {
   std::optional<double> omega, delta, error_bound;
   bool projection = false, isometric = false, rotation = false, reproducible = false, affine = false;
   sum_form sums = sum_form::none;
   rate_form rates = rate_form::fixed;
 
-  /// delta, which an unbiased codec has too where omega < 1: it is 1 - omega.
+  /// delta; for an unbiased codec with omega < 1 it is 1 - omega.
   std::optional<double> contraction() const { return delta ? delta : omega ? std::optional(1 - *omega) : std::nullopt; }
 };
 
 namespace detail {
 
-/// delta of a | b behind an isometric projection of delta a. Where b does not contract, the worst x lies within what a
+/// delta of a | b after an isometric projection a. If b is not contractive, the worst x lies in the subspace that a
 /// keeps.
 constexpr double joined_delta(double a, double b) { return b < 0 ? b : a * b; }
 
 }  // namespace detail
 
-/// Its capabilities are found by asking.
+/// A codec that returns its capabilities at run time.
 template <class S>
 concept erased = requires(S const& s, shape const& dims) {
   { s.capabilities_for(dims) } -> std::same_as<capabilities>;
@@ -197,7 +198,7 @@ constexpr sum_form sum_form_of() {
   }
 }
 
-/// The capabilities of any codec, for tables, messages and run-time composition.
+/// The capabilities of a codec, for tables, messages and run-time composition.
 template <class S>
 capabilities capabilities_of(S const& s, shape const& dims) {
   if constexpr (erased<S>) {

@@ -1,4 +1,4 @@
-// pith/codec/chain.hpp — stages in a row: a | b gives a's values to b, and a's side information to the wire.
+// pith/codec/chain.hpp — chains of stages: in a | b, b encodes the values that a emits.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -9,9 +9,9 @@
 #include <pith/codec/detail/chain_types.hpp>
 #include <pith/codec/detail/chain_walk.hpp>
 #include <pith/codec/detail/entries.hpp>
-#include <pith/codec/detail/source.hpp>
 #include <pith/codec/explain.hpp>
 #include <pith/codec/stage.hpp>
+#include <pith/ext/source.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A stage at another rate, if it has one.
+/// The stage at another rate if it has one, else the stage itself.
 template <class S>
 constexpr S at(S const& s, [[maybe_unused]] double rate) {
   if constexpr (rate_adjustable<S>) {
@@ -35,13 +35,14 @@ constexpr S at(S const& s, [[maybe_unused]] double rate) {
 
 }  // namespace detail
 
-/// Stages from left to right. Flat: (a | b) | c and a | (b | c) are one type with the same bytes.
+/// Stages from left to right. Chains are flat: (a | b) | c and a | (b | c) are one type with the same bytes.
 ///
-///   emits       the last stage's values; side information: the stages' side information in order, each aligned to 8 bytes.
-///               Behind summable stages a summed_terngrad or a summed_sign is exchanged as by itself, in rounds that
-///               sum
-///   properties  omega = prod (1 + omega_i) - 1 where decoders embed isometrically; delta = prod delta_i behind
-///               isometric projections, the last one delta or 1 - omega (Basu et al. 2019)
+///   emits       the last stage's values; side information: that of each stage in order, each aligned to 8 bytes. If a
+///               summed_terngrad or a summed_sign follows summable stages, the chain is exchanged in that stage's
+///               summing rounds
+///   properties  omega = prod (1 + omega_i) - 1 if all stages but the last are isometric or rotations; delta = prod
+///               delta_i if they are isometric projections or rotations, with the last factor delta or 1 - omega (Basu
+///               et al. 2019)
 template <class... S>
 class chain : public pipeable {
  public:
@@ -79,12 +80,12 @@ class chain : public pipeable {
   constexpr std::size_t scratch_bytes(E const& exec, shape const& dims) const {
     return detail::scratch_from<0, In>(stages_, exec, dims);
   }
-  /// The count of the last variable-rate stage is the chain's.
+  /// The chain's count is that of its last variable-rate stage.
   template <class In>
     requires(variable_rate<S> || ...)
   constexpr std::size_t count_offset(shape const& dims) const { return detail::count_from<0, In>(stages_, dims); }
 
-  /// The stage whose rate can be adjusted, at `rate`; the others as they are.
+  /// Sets the rate of the one rate-adjustable stage; the other stages are unchanged.
   chain at(double rate) const requires((rate_adjustable<S> + ...) == 1) {
     return std::apply([rate](auto const&... s) { return chain(std::tuple<S...>(detail::at(s, rate)...)); }, stages_);
   }
@@ -158,7 +159,7 @@ class chain : public pipeable {
     detail::decode_stages<0, In>(stages_, exec, id, dims, y, x, replicated, detail::pick<workspace_on<E>>(rest...));
   }
 
-  /// The others decode what the last stage added up.
+  /// The last stage sums the ranks' values, the others decode the sum.
   template <real In, executor E>
     requires(detail::heads_decode_sums<S...> && !detail::states_of<In, E, S...>::any_replicated &&
              detail::adds_parts<detail::last_of<S...>, typename detail::input_at<sizeof...(S) - 1, In, S...>::type, E>)
@@ -174,7 +175,7 @@ class chain : public pipeable {
     detail::decode_heads<0, In>(stages_, exec, id, dims, x, no_state(), ws, add_up);
   }
 
-  /// The first stage's, whose values the others decode.
+  /// The maximum number of the first stage's entries; the other stages decode their values.
   std::uint64_t most_entries(shape const& dims) const requires detail::counts_entries<detail::stage_at<0, S...>> {
     return get<0>().most_entries(dims);
   }
@@ -191,7 +192,7 @@ class chain : public pipeable {
     get<0>().decode_entries(exec, id, dims, encoded_on<E, values const>{mid, y.side.first(own)}, to, ws);
   }
 
-  /// Those of the last stage, where the others are summable: they encode in each round again.
+  /// The rounds of the last stage. The other stages are summable and encode again in each round.
   unsigned rounds(shape const& dims, unsigned ranks) const requires detail::ends_in_rounds<S...> {
     return detail::rounds(get<last>(), before<last>(dims), ranks);
   }
@@ -238,7 +239,7 @@ class chain : public pipeable {
     detail::decode_heads<0, In>(stages_, exec, id, dims, sent, replicated, ws, sent_by_last);
   }
 
-  /// A transform and a quantizer in one pass.
+  /// Fuses a transform and a quantizer into one pass.
   template <class In, executor E, class Source>
     requires detail::fuses_tiles<In, E, S...>
   void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, output<In>> y,
@@ -255,7 +256,7 @@ class chain : public pipeable {
     }
   }
 
-  /// A sparsifier in the pass that reads, and another stage on what it picked.
+  /// A sparsifier reads the source and selects entries; the second stage encodes them.
   template <class In, executor E, class Source>
     requires detail::fuses_picks<In, E, Source, S...>
   void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, output<In>> y,
@@ -281,7 +282,7 @@ class chain : public pipeable {
   }
 
  private:
-  /// What stage I takes.
+  /// The input type of stage I.
   template <class In, std::size_t I>
   using input = typename detail::input_at<I, In, S...>::type;
 
@@ -296,7 +297,7 @@ class chain : public pipeable {
     id.stage = static_cast<std::uint8_t>(id.stage + I);
     return id;
   }
-  /// The shape that stage I sees.
+  /// The input shape of stage I.
   template <std::size_t I>
   constexpr shape before(shape const& dims) const {
     if constexpr (I == 0) {
@@ -305,7 +306,7 @@ class chain : public pipeable {
       return detail::output_shape(get<I - 1>(), before<I - 1>(dims));
     }
   }
-  /// What stage I keeps, for an exchange too where its rounds are the chain's.
+  /// The state of stage I. If the chain's rounds are those of its last stage, that stage has its exchange state too.
   template <class In, std::size_t I, class E>
   auto make_part(E const& exec, call const& id, shape const& dims) const {
     if constexpr (I == last && detail::ends_in_rounds<S...>) {
@@ -353,7 +354,7 @@ constexpr auto operator|(A a, B b) {
     static_assert(
         composable<A, B>,
         "pith: these stages do not fit: the right one cannot take the values that the left one emits (sparsifiers "
-        "and transforms go before quantizers), or is no stage: ask pith::explain_stage<B>()");
+        "and transforms go before quantizers), or is no stage: call pith::explain_stage<B>()");
   }
 }
 

@@ -1,4 +1,4 @@
-// pith/codec/compact.hpp — a payload of variable rate cut down to what it uses, and back.
+// pith/codec/compact.hpp — removal of the unused bytes of a variable-rate payload, and the inverse.
 #pragma once
 
 #include <pith/codec/chain.hpp>
@@ -18,7 +18,7 @@ struct payload_piece {
   std::size_t at, used;
 };
 
-/// What a stage that says nothing else uses: as many values as it counts, and all of its side information.
+/// The used values and side bytes of a stage. By default `count` values, and all of the side information.
 template <class S>
 std::uint64_t used_values(S const& s, shape const& dims, std::uint64_t count) {
   if constexpr (requires { s.used_values(dims, count); }) {
@@ -38,14 +38,14 @@ std::size_t used_side_bytes(S const& s, shape const& dims, std::uint64_t count) 
   }
 }
 
-/// The values and the bytes of its side information that a stage uses.
+/// The number of values and of side bytes that a stage uses.
 struct stage_use {
   std::uint64_t values;
   std::size_t side;
 };
 
-/// What a stage uses whose side information begins at byte `side` of the payload. `read(at, cut, most)` is the count at byte
-/// `at` of the payload, which is byte `cut` of the sealed one; the stage writes none above `most`.
+/// The use of a stage whose side information begins at byte `side` of the payload. read(at, cut, most) returns the
+/// count at byte `at` of the payload, which is byte `cut` of the compacted payload. The stage writes at most `most`.
 template <class In, class S, class Read>
 stage_use used_of(S const& s, shape const& dims, [[maybe_unused]] std::size_t side, [[maybe_unused]] std::size_t cut,
                   [[maybe_unused]] Read const& read) {
@@ -59,7 +59,8 @@ stage_use used_of(S const& s, shape const& dims, [[maybe_unused]] std::size_t si
   }
 }
 
-/// The used pieces of stages' payload, side information first: each begins with what tells how long it is.
+/// The used pieces of the stages' payload, side information first, because it begins with the count that sets the
+/// piece's length.
 template <class In, class Read>
 class used_pieces {
  public:
@@ -96,7 +97,7 @@ concept feeds_back = requires(C const& c) {
   c.policy();
 };
 
-/// The used pieces of any codec's payload; of one that does not say more, the whole.
+/// The used pieces of any codec's payload; by default one piece, the whole payload.
 template <class In, class C, class Read>
 auto pieces_of(C const& c, shape const& dims, Read const& read) {
   if constexpr (feeds_back<C>) {
@@ -110,12 +111,12 @@ auto pieces_of(C const& c, shape const& dims, Read const& read) {
   }
 }
 
-/// A count in the executor's memory; waits for it.
+/// Reads a count from the executor's memory; waits for it.
 template <class E>
 std::uint32_t read_count(E const& exec, span_on<E, std::byte const> bytes, std::size_t at) {
   std::uint32_t count = 0;
-  require(at + sizeof(count) <= bytes.size(), "unseal: sealed must have at least ", at + sizeof(count), " bytes, got ",
-          bytes.size());
+  require(at + sizeof(count) <= bytes.size(), "expand: compacted must have at least ", at + sizeof(count),
+          " bytes, got ", bytes.size());
   exec.download(&count, bytes.data() + at, sizeof(count));
   return count;
 }
@@ -123,13 +124,13 @@ std::uint32_t read_count(E const& exec, span_on<E, std::byte const> bytes, std::
 template <class In, class E, class C>
 auto pieces_in(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
   auto const size = payload_bytes<In>(codec, dims);
-  require(payload.size() >= size, "seal: payload must have at least ", size, " bytes, got ", payload.size());
+  require(payload.size() >= size, "compact: payload must have at least ", size, " bytes, got ", payload.size());
   return pieces_of<In>(codec, dims,
                        [&](std::size_t at, auto...) { return read_count<E>(exec, payload.first(size), at); });
 }
 
-/// Is asked for the count at byte `at` of a payload, which the codec writes at most as `most`, and hears of its used
-/// pieces: for codecs whose type is known at run time only, and those that put something around others.
+/// Returns the count at byte `at` of a payload, at most `most`, and receives its used pieces: for type-erased codecs
+/// and for adaptors.
 class piece_visitor {
  public:
   virtual std::uint32_t count(std::size_t at, std::uint64_t most) = 0;
@@ -151,7 +152,7 @@ void visit_pieces(C const& c, shape const& dims, piece_visitor& visitor) {
   }
 }
 
-/// Adds up the used pieces of a payload.
+/// Sums the sizes of a payload's used pieces.
 template <class E>
 class used_counter final : public piece_visitor {
  public:
@@ -169,8 +170,8 @@ class used_counter final : public piece_visitor {
 
 }  // namespace detail
 
-/// The bytes of a payload that hold something, which `seal` keeps: fewer than payload_bytes where the rate varies. Of a
-/// codec whose type is known at run time only, `seal` keeps all. Waits for the payload; nothing here can be captured in a
+/// The number of used bytes of a payload; less than payload_bytes if the rate varies. compact keeps these bytes; for a
+/// type-erased codec it keeps the whole payload. Waits for the payload, so none of these functions can be captured in a
 /// graph.
 template <real In, executor E, class C>
 std::size_t used_bytes(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
@@ -182,13 +183,13 @@ std::size_t used_bytes(E const& exec, C const& codec, shape const& dims, span_on
   return used.bytes();
 }
 
-/// Copies what a payload uses to the beginning of `sealed`, which has at least used_bytes; its size.
+/// Copies the used bytes of a payload to `compacted`, which holds at least used_bytes. Returns their number.
 template <real In, executor E, class C>
 std::size_t compact(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload,
                     span_on<E, std::byte> compacted) {
   std::size_t done = 0;
   for (auto const& piece : detail::pieces_in<In>(exec, codec, dims, payload)) {
-    detail::require(piece.used <= compacted.size() - done, "seal: sealed must have at least ", done + piece.used,
+    detail::require(piece.used <= compacted.size() - done, "compact: compacted must have at least ", done + piece.used,
                     " bytes, got ", compacted.size(), ": allocate used_bytes");
     exec.copy(compacted.data() + done, payload.data() + piece.at, piece.used);
     done += piece.used;
@@ -196,19 +197,20 @@ std::size_t compact(E const& exec, C const& codec, shape const& dims, span_on<E,
   return done;
 }
 
-/// The payload that was sealed, byte for byte; std::invalid_argument if `sealed` is shorter than it says.
+/// Restores the payload that was compacted, byte for byte. Throws std::invalid_argument if `compacted` is shorter than
+/// its counts require.
 template <real In, executor E, class C>
 void expand(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> compacted,
             span_on<E, std::byte> payload) {
   auto const size = payload_bytes<In>(codec, dims);
-  detail::require(payload.size() >= size, "unseal: payload must have at least ", size, " bytes, got ", payload.size());
+  detail::require(payload.size() >= size, "expand: payload must have at least ", size, " bytes, got ", payload.size());
   auto const pieces = detail::pieces_of<In>(codec, dims, [&](std::size_t, std::size_t cut, std::uint64_t) {
     return detail::read_count<E>(exec, compacted, cut);
   });
   exec.fill(payload.data(), std::byte{}, size);
   std::size_t done = 0;
   for (auto const& piece : pieces) {
-    detail::require(piece.used <= compacted.size() - done, "unseal: sealed must have at least ", done + piece.used,
+    detail::require(piece.used <= compacted.size() - done, "expand: compacted must have at least ", done + piece.used,
                     " bytes, got ", compacted.size());
     exec.copy(payload.data() + piece.at, compacted.data() + done, piece.used);
     done += piece.used;

@@ -1,4 +1,4 @@
-// pith/codec/compress.hpp — what a codec needs for one tensor, and the verbs compress and decompress.
+// pith/codec/compress.hpp — the state and workspace of a codec for one tensor; compress and decompress.
 #pragma once
 
 #include <pith/codec/detail/fed_back.hpp>
@@ -14,7 +14,7 @@
 
 namespace pith::inline v0 {
 
-/// Whose tensor a state belongs to: all that randomness depends on but the step.
+/// Identifies a tensor: the inputs of its random numbers, except the step.
 struct tensor_id {
   std::uint64_t seed = 0;
   std::uint32_t tensor = 0;  ///< below 2^24
@@ -30,7 +30,7 @@ struct advance {
 
 }  // namespace detail
 
-/// What codec `C` keeps for one tensor on one rank: agreed and local parts, and the step, in E's memory.
+/// The state of codec `C` for one tensor on one rank, in E's memory: replicated state, rank-local state, and the step.
 template <class In, class C, executor E>
 class codec_state {
  public:
@@ -51,16 +51,16 @@ class codec_state {
   auto& replicated() { return replicated_; }
   auto& local() { return local_; }
 
-  /// Where the steps that have begun are counted.
+  /// The counter of begun steps, in E's memory.
   std::uint64_t* steps() const { return step_.data(); }
-  /// The call of this rank in this step.
+  /// This rank's call in the current step.
   call id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0, arrived_.data()}; }
 
-  /// The next step begins: it draws other random numbers.
+  /// Begins the next step, which draws new random numbers.
   void advance(E const& exec) { exec.for_each_index(1, detail::advance{step_.data()}); }
 
-  /// Goes on with the states that were made for codec `next` of the same tensor: at this step, with what `own` fed back
-  /// if `next` feeds back the same.
+  /// Replaces these states by `made`, those of codec `next` for the same tensor. The step stays; so does the feedback
+  /// state of `own` if `next` has the same feedback policy.
   void become(C const& own, C const& next, codec_state made) {
     detail::fed_back_in(own, replicated_, local_).swap_with(detail::fed_back_in(next, made.replicated_, made.local_));
     replicated_ = std::move(made.replicated_);
@@ -82,7 +82,7 @@ class codec_state {
   local_of<C, In, E> local_;
 };
 
-/// Everything that `codec` must remember for a tensor of shape `dims`; allocates, so do it once.
+/// Creates the state of `codec` for a tensor of shape `dims`. It allocates, so call it once per tensor.
 template <class In, executor E, class C>
 codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dims, tensor_id const& whose = {}) {
   static_assert(real<In>, "pith: the elements of a gradient are float, double, half or bfloat16");
@@ -93,8 +93,7 @@ codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dim
   return {exec, codec, dims, whose};
 }
 
-/// The workspace bytes that compress, decompress and all_reduce_mean need over `ranks` ranks; the default is for the
-/// first two.
+/// The workspace bytes for compress and decompress; with `ranks` > 0 also for all_reduce_mean over so many ranks.
 template <class In, class C, executor E>
 std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims, unsigned ranks = 0) {
   auto most = detail::scratch_bytes<In>(codec, exec, dims);
@@ -122,7 +121,7 @@ inline void require_size(char const* verb, char const* what, std::size_t expecte
 inline void require_room(char const* verb, std::size_t expected, std::size_t got) {
   require(got >= expected, verb, ": payload must have at least ", expected, " bytes, got ", got);
 }
-/// For encoding and for decoding.
+/// Checks the workspace for encoding and decoding.
 template <class In, class C, executor E>
 void require_scratch(char const* verb, E const& exec, C const& codec, shape const& dims, workspace_on<E> const& ws) {
   ws.require(verb, "workspace_bytes", workspace_bytes<In>(exec, codec, dims));
@@ -137,7 +136,7 @@ inline constexpr bool is_state_for = false;
 template <class In, class C, class E>
 inline constexpr bool is_state_for<codec_state<In, C, E>, C, E> = true;
 
-/// A verb of codec C on E may read, or write, a gradient X by a state S.
+/// With a state S, codec C on E may read, or write, a gradient X.
 template <class X, class S, class C, class E>
 concept readable_by = is_state_for<S, C, E> && std::convertible_to<X, span_on<E, typename S::element const>>;
 template <class X, class S, class C, class E>
@@ -148,7 +147,7 @@ inline constexpr bool is_elsewhere = false;
 template <class T, memory_space Space, class E>
 inline constexpr bool is_elsewhere<span<T, Space>, E> = !std::same_as<Space, space_of<E>>;
 
-/// Fails to compile with what a verb of codec C on E cannot take: its gradient X or its state S.
+/// Fails to compile with a message that names the wrong argument: the gradient X or the state S.
 template <class X, class S, class C, class E>
 constexpr void explain_arguments() {
   static_assert(is_state_for<S, C, E>,
@@ -166,7 +165,7 @@ constexpr void explain_arguments() {
 }  // namespace detail
 
 /// Begins the state's next step and encodes `x` into the first payload_bytes<In>(codec, dims) bytes of `payload`, which
-/// lies at a multiple of 8 bytes.
+/// is 8-byte aligned.
 template <class In, executor E, class C>
 void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> const> x,
               span_on<E, std::byte> payload, codec_state<In, C, E>& state, workspace_on<E>& ws) {
@@ -183,12 +182,12 @@ void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In>
                              payload.first(size), state.replicated(), state.local(), ws);
 }
 
-/// Arguments that do not fit say why.
+/// Explains arguments of a wrong type at compile time.
 template <executor E, class C, class X, class Payload, class S>
   requires(!detail::readable_by<X, S, C, E>)
 void compress(E const&, C const&, X&&, Payload&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }
 
-/// Decodes into `x` what rank `from` compressed in the state's current step; the payload lies as compress needs it.
+/// Decodes into `x` the payload that rank `from` compressed in the state's current step; `payload` is 8-byte aligned.
 template <class In, executor E, class C>
 void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload,
                 span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws,
@@ -207,14 +206,14 @@ void decompress(E const& exec, C const& codec, span_on<E, std::byte const> paylo
                              state.replicated(), ws);
 }
 
-/// Decodes what this rank compressed.
+/// Decodes this rank's own payload.
 template <class In, executor E, class C>
 void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload,
                 span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws) {
   decompress(exec, codec, payload, x, state, ws, state.id().rank);
 }
 
-/// Arguments that do not fit say why.
+/// Explains arguments of a wrong type at compile time.
 template <executor E, class C, class Payload, class X, class S>
   requires(!detail::writable_by<X, S, C, E>)
 void decompress(E const&, C const&, Payload&&, X&&, S&, workspace_on<E>&, std::uint16_t = 0) {

@@ -1,4 +1,4 @@
-// pith/codec/damped.hpp — an unbiased stage, shrunk so that it contracts.
+// pith/codec/damped.hpp — an unbiased stage scaled by 1 / (1 + omega), which makes it contractive.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -11,11 +11,11 @@
 
 namespace pith::inline v0 {
 
-/// Decodes what `S` encoded, times 1 / (1 + omega).
+/// Decodes as `S` and multiplies by 1 / (1 + omega).
 ///
-///   emits       what S emits
+///   emits       as S
 ///   requires    an unbiased S
-///   state       what S keeps
+///   state       that of S
 ///   properties  contractive with delta = 1 / (1 + omega)
 ///   reference   Beznosikov, Horvath, Richtarik and Safaryan, On Biased Compression, JMLR 2023
 template <class S>

@@ -1,4 +1,4 @@
-// pith/codec/explain.hpp — says in one sentence why something is not a stage, or why two stages do not fit.
+// pith/codec/explain.hpp — compile-time explanations: why a type is not a stage, or why two stages do not fit.
 #pragma once
 
 #include <pith/codec/stage.hpp>
@@ -8,13 +8,13 @@
 
 namespace pith::inline v0 {
 
-/// It ends a pipeline: no stage can follow it, nor can it follow one.
+/// A codec that no stage can follow or precede.
 template <class C>
 concept terminal = requires {
   requires std::remove_cvref_t<C>::is_terminal;
 };
 
-/// B takes what A emits.
+/// B accepts the values that A emits.
 template <class A, class B, class In = float, class E = archetype>
 concept composable = stage<A, In, E> && stage<B, output_of<A, In>, E>;
 
@@ -31,7 +31,7 @@ concept has_name = requires(S const& s) {
 
 }  // namespace detail
 
-/// Fails to compile with the first thing that `S` lacks to be a stage.
+/// Fails to compile with a message that names the first requirement of a stage that `S` lacks.
 template <class S, class In = float, class E = archetype>
 constexpr void explain_stage() {
   static_assert(std::derived_from<S, pipeable>, "pith: a stage must derive from pith::pipeable");
@@ -44,16 +44,16 @@ constexpr void explain_stage() {
   if constexpr (detail::has_output<S, In>) {
     static_assert(
         encodes<S, In, E>,
-        "pith: a stage must have void encode(exec, [call,] shape, value_view<In const>, encoded<Out>, [agreed const&,] "
-        "[local&,] ws) const; call only if it draws, states only if it has make_replicated or make_local");
-    static_assert(
-        decodes<S, In, E>,
-        "pith: a stage must have void decode(exec, [call,] shape, encoded<Out const>, value_view<In>, [agreed const&,] "
-        "ws) const");
+        "pith: a stage must have void encode(exec, [call,] shape, value_view<In const>, encoded<Out>, "
+        "[replicated const&,] [local&,] ws) const; call only if it draws, states only if it has make_replicated or "
+        "make_local");
+    static_assert(decodes<S, In, E>,
+                  "pith: a stage must have void decode(exec, [call,] shape, encoded<Out const>, value_view<In>, "
+                  "[replicated const&,] ws) const");
   }
 }
 
-/// Fails to compile if memory of `Space` is not what executor `E` works on.
+/// Fails to compile if executor `E` does not work on memory of `Space`.
 template <class E, class Space>
 constexpr void explain_space() {
   static_assert(

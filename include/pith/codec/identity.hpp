@@ -1,4 +1,4 @@
-// pith/codec/identity.hpp — the values as they are: the dense baseline.
+// pith/codec/identity.hpp — values unchanged: the dense baseline.
 #pragma once
 
 #include <pith/codec/capability.hpp>

@@ -1,4 +1,4 @@
-// pith/codec/inspect.hpp — for logs and tests: what a codec kept of a tensor.
+// pith/codec/inspect.hpp — the feedback state of a tensor, for logs and tests.
 #pragma once
 
 #include <pith/codec/compress.hpp>
@@ -10,8 +10,8 @@
 
 namespace pith::inline v0 {
 
-/// What the codec's feedback keeps on this rank, on the host: n values of `residual`, v and then m u (2 n values) of
-/// momentum_correction, others as they say what they keep. Nothing of a codec without feedback. Waits.
+/// This rank's feedback state, copied to the host: n values of `residual`; 2 n values of momentum_correction, v and
+/// then m u; other policies document theirs. Empty for a codec without feedback. Waits.
 template <class In, class C, executor E>
 std::vector<accum<In>> fed_back(E const& exec, C const& codec, codec_state<In, C, E>& state) {
   auto saved = detail::field_saver<E>(exec);

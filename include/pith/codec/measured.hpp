@@ -1,4 +1,4 @@
-// pith/codec/measured.hpp — what a codec keeps of what it gets, measured at a few rates.
+// pith/codec/measured.hpp — measurement of the energy that a codec keeps at several rates.
 #pragma once
 
 #include <pith/codec/state.hpp>
@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// A few rates, at which a codec measures what it keeps.
+/// The rates at which a codec measures the energy that it keeps.
 class rate_list {
  public:
   static constexpr std::size_t most = 8;
@@ -44,8 +44,7 @@ class rate_list {
 
 namespace detail {
 
-/// What was measured in the last encoding, a rank's own and not worth saving: |p|^2, and then for each rate
-/// |p|^2 - |p - D(C(p))|^2.
+/// The measurements of the last encoding: |p|^2, then |p|^2 - |p - D(C(p))|^2 for each rate. Rank-local and not saved.
 template <executor E>
 struct energies {
   static constexpr std::size_t size = 1 + rate_list::most;
@@ -55,7 +54,7 @@ struct energies {
   void fields(field_visitor&) {}
 };
 
-/// The same codec, measuring at these rates; as it is if it measures nothing.
+/// The same codec, measuring at these rates; unchanged if it cannot measure.
 template <class C>
 C measuring(C const& c, [[maybe_unused]] rate_list const& rates) {
   if constexpr (requires { c.measuring(rates); }) {
@@ -65,7 +64,7 @@ C measuring(C const& c, [[maybe_unused]] rate_list const& rates) {
   }
 }
 
-/// At which rates a codec measures ...
+/// The rates at which a codec measures; empty by default.
 template <class C>
 rate_list measured_rates(C const& c) {
   if constexpr (requires { c.measured_rates(); }) {
@@ -75,7 +74,7 @@ rate_list measured_rates(C const& c) {
   }
 }
 
-/// ... and where the energies are, in its executor's memory; null if it never measures.
+/// The energies in the executor's memory; null if the codec cannot measure.
 template <class C, class Local>
 double* energies_in(C const& c, Local& local) {
   if constexpr (requires { c.energies_in(local); }) {
@@ -85,7 +84,7 @@ double* energies_in(C const& c, Local& local) {
   }
 }
 
-/// An engine that measures in the pass that encodes: what each rate keeps; and it sends, unless the payload is empty.
+/// An engine that measures the kept energy in the pass that encodes. It encodes too, unless the payload is empty.
 template <class C, class In, class E, class Source>
 concept measures_from = requires(C const& c, E const& exec, shape const& dims, Source const& from,
                                  rate_list const& rates, span_on<E, std::byte> payload, double* energies,

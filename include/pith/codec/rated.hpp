@@ -1,15 +1,15 @@
-// pith/codec/rated.hpp — a codec whose rate changes from step to step; at the highest ones everything travels.
+// pith/codec/rated.hpp — a codec whose rate may change in each step, dense at the highest rates.
 #pragma once
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/compact.hpp>
 #include <pith/codec/detail/fed_back.hpp>
-#include <pith/codec/detail/source.hpp>
 #include <pith/codec/identity.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/core/detail/summation.hpp>
 #include <pith/core/error.hpp>
+#include <pith/ext/source.hpp>
 
 #include <algorithm>
 #include <string>
@@ -18,16 +18,15 @@
 
 namespace pith::inline v0 {
 
-/// Sends by `C` at rates below `dense_from`, and from there on all values as they are, in one sum. In
-/// error_feedback(rated(c)) what waits goes out with them, so that the residual is zero behind a dense step.
-/// `measuring` says at which rates it shall measure meanwhile what C would keep.
+/// Sends with `C` at rates below `dense_from`; from `dense_from` on, sends all values dense, in one sum. In
+/// error_feedback(rated(c)) a dense step sends the residual too, so that the residual is zero afterwards. `measuring`
+/// sets the rates at which to measure the energy that C would keep.
 ///
-///   requires    a C that is gathered or summed (no rounds of its own), whose rate is a share of what it gets: a
-///               density
-///   state       what C keeps, and nine doubles that are not saved
-///   complexity  measuring top_k: little more than the largest of its rates; others are encoded and decoded for each
-///               rate
-///   properties  exact at rates from dense_from on, else what C is; a tensor's feedback keeps its place either way
+///   requires    a C without rounds of its own (summed, or sent by all-gather), whose rate is a density
+///   state       that of C, and nine doubles that are not saved
+///   complexity  measuring top_k costs little more than its largest rate; other codecs encode and decode once per
+///               measured rate
+///   properties  lossless at rates from dense_from on, else those of C; a tensor's residual is allocated at every rate
 template <class C>
 class rated : public pipeable {
   static_assert(rate_adjustable<C>, "pith: rated(c) needs a codec c with a rate: one with at(rate), as top_k(0.01)");
@@ -130,7 +129,7 @@ class rated : public pipeable {
     detail::decode_payload<In>(codec_, exec, id, dims, payload, x, replicated, ws);
   }
 
-  /// In the pass of C's engine, if it is one, and measures in that pass too.
+  /// True if the step is not dense and C's engine encodes in one pass, including measurements if rates are set.
   template <executor E>
   bool can_encode_from(shape const& dims) const {
     auto const can_measure = detail::measures_from<C, float, E, detail::plain_source<float>>;
@@ -156,7 +155,7 @@ class rated : public pipeable {
     detail::encode_payload_from<In>(codec_, exec, id, dims, from, payload, replicated, only(local), ws);
   }
 
-  /// Dense payloads are no sum of C's.
+  /// Dense payloads are not summed by C's engine.
   bool sums_payloads() const {
     if constexpr (requires { codec_.sums_payloads(); }) {
       return !is_dense_ && codec_.sums_payloads();
@@ -185,7 +184,7 @@ class rated : public pipeable {
  private:
   static auto& only(auto& local) { return std::get<0>(local.each); }
 
-  /// By encoding and decoding at each of the rates.
+  /// Measures by encoding and decoding at each rate.
   template <class In, executor E>
   void measure(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, auto const& replicated,
                auto& local, workspace_on<E>& ws) const {

@@ -1,4 +1,4 @@
-// pith/codec/rounds.hpp — an exchange as rounds: produce bytes, have them summed or gathered, absorb the result.
+// pith/codec/rounds.hpp — an exchange as rounds: produce bytes, transfer them (sum, maximum or all-gather), absorb.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -13,17 +13,17 @@
 
 namespace pith::inline v0 {
 
-/// How a round's bytes travel.
+/// How a round transfers its bytes.
 enum class transport : std::uint8_t {
   all_gather,  ///< every rank receives every rank's bytes, in rank order
-  all_to_all,  ///< every rank sends a piece to each, and receives every rank's piece for it, in rank order
+  all_to_all,  ///< every rank sends one piece to each rank, and receives one from each, in rank order
   sum,         ///< every rank receives the elementwise sum
   max,         ///< every rank receives the elementwise maximum
-  swap,        ///< two ranks whose numbers differ by `distance` in their bits exchange; who has no partner is idle
-  shift,       ///< every rank sends to the one `distance` behind it, modulo their number, and receives from before it
+  swap,        ///< ranks r and r xor `distance` exchange; a rank without a partner is idle
+  shift,       ///< rank r sends to rank r + `distance` and receives from r - `distance`, modulo their number
 };
 
-/// What a round's bytes are, for a communicator that adds them.
+/// The element type of a round's bytes, for a communicator that sums them.
 enum class element_kind : std::uint8_t { bytes, f32, f64, f16, bf16, i32, i8 };
 
 template <class T>
@@ -48,10 +48,10 @@ constexpr std::size_t kind_bytes(element_kind kind) {
   }
 }
 
-/// Among whom bytes travel: all ranks, or each group of `size` ranks whose numbers are `stride` apart. Of ranks that lie in
-/// rows, {columns, 1} are the rows and {rows, columns} the columns.
+/// The ranks that take part: all, or each group of `size` ranks whose numbers are `stride` apart. If the ranks form a
+/// matrix, {columns, 1} are its rows and {rows, columns} its columns.
 struct subgroup {
-  std::uint32_t size = 0;  ///< 0: all
+  std::uint32_t size = 0;  ///< 0: all ranks
   std::uint32_t stride = 1;
 
   constexpr bool is_all() const { return size == 0; }
@@ -63,8 +63,8 @@ struct subgroup {
   friend constexpr bool operator==(subgroup const&, subgroup const&) = default;
 };
 
-/// What every rank sends in one round: `count` elements of a kind; in an all_to_all to each rank, a multiple of 8
-/// bytes. Swaps and shifts go over a distance. Ranks are those of the group.
+/// The data that every rank sends in one round: `count` elements of a kind. In an all_to_all it sends so many to each
+/// rank, a multiple of 8 bytes. `distance` is that of a swap or a shift. Ranks are numbered within their subgroup.
 struct transfer {
   transport how = transport::all_gather;
   element_kind kind = element_kind::bytes;
@@ -76,8 +76,7 @@ struct transfer {
   friend constexpr bool operator==(transfer const&, transfer const&) = default;
 };
 
-/// What a round brought: one buffer that all ranks added up or another rank sent, or one buffer of every rank, `stride`
-/// bytes apart.
+/// The data that a round returned: one buffer, the sum or another rank's; or one buffer per rank, `stride` bytes apart.
 template <memory_space Space = host_space>
 struct received {
   span<std::byte const, Space> bytes;
@@ -90,8 +89,8 @@ struct received {
 template <class E>
 using received_on = received<space_of<E>>;
 
-/// An exchange of its own: rounds that each produce a buffer on every rank and absorb its sum, maximum or all-gather.
-/// `x` holds the gradient until the last round absorbs: then it holds the mean over the ranks.
+/// A codec with its own rounds. In each round every rank produces a buffer and absorbs the sum, maximum or all-gather
+/// of these. `x` holds the gradient until the last absorb, which writes the mean over the ranks.
 template <class C, class In, class E>
 concept collective = requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
                               unsigned round, values_on<E, In const> g, values_on<E, In> x, span_on<E, std::byte> out,
@@ -104,7 +103,7 @@ concept collective = requires(C const& c, E const& exec, call const& id, shape c
   { c.absorb(exec, id, dims, ranks, round, in, x, replicated, local, ws) } -> std::same_as<void>;
 };
 
-/// Anything that can be exchanged: a collective as it says, a summable codec in one sum, any other in one all-gather.
+/// Any exchangeable codec: a collective in its own rounds, a summable codec in one sum, any other in one all-gather.
 template <class C, class In, class E>
 concept exchangeable = collective<C, In, E> || codec<C, In, E>;
 
@@ -119,8 +118,9 @@ unsigned rounds(C const& c, shape const& dims, unsigned ranks) {
   }
 }
 
-/// How many rounds of a tensor may be under way: with 2, produce(r) builds on what round r - 2 absorbed, not r - 1, which
-/// then travels while others are at work. A collective says so by a constant, or by a function if it wraps another.
+/// The number of rounds of a tensor that may be in flight. With 2, produce(r) needs the result of round r - 2 only, so
+/// that the transfer of round r - 1 overlaps with computation. A collective declares a constant, or a function if it
+/// wraps another.
 template <class C>
 unsigned depth([[maybe_unused]] C const& c) {
   if constexpr (requires { c.depth(); }) {
@@ -132,7 +132,7 @@ unsigned depth([[maybe_unused]] C const& c) {
   }
 }
 
-/// The form of a codec's sums, which an erased one knows at run time only.
+/// The form of a codec's sums; type-erased codecs return it at run time.
 template <class C>
 constexpr sum_form sums(C const& c) {
   if constexpr (requires {
@@ -144,7 +144,7 @@ constexpr sum_form sums(C const& c) {
   }
 }
 
-/// Whether a codec decodes affinely, which an erased one knows at run time only.
+/// True if a codec's decoding is affine; type-erased codecs return this at run time.
 template <class C>
 concept maybe_affine = affine<C> || requires(C const& c) {
   { c.decodes_affinely() } -> std::same_as<bool>;
@@ -158,7 +158,7 @@ constexpr bool is_affine([[maybe_unused]] C const& c) {
   }
 }
 
-/// The kind of the values that a summable codec emits.
+/// The element kind of a summable codec's values.
 template <class In, class C>
 constexpr element_kind value_kind(C const& c) {
   if constexpr (requires {
@@ -188,8 +188,8 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
   }
 }
 
-/// What gradients are divided by before they are summed in flight: by the ranks where the sum is decoded as a mean; by a
-/// power of two where values travel as half, whose sum might overflow where the mean does not.
+/// The divisor of gradients before a sum in flight. It is the number of ranks if the sum is decoded as a mean. It is a
+/// power of two if values are half: their sum might overflow although the mean does not.
 template <class In, class C>
 unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
   auto const form = sums(c);
@@ -198,24 +198,24 @@ unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
   return transfer_of<In>(c, 0, dims, ranks).kind == element_kind::f16 ? std::bit_ceil(ranks) : 1;
 }
 
-/// Whether a rank receives what others produced apart from its own, not a sum.
+/// True if a rank receives the others' buffers separately, not their sum or maximum.
 constexpr bool comes_apart(transport how) { return how != transport::sum && how != transport::max; }
 
-/// The pieces that a rank receives apart from its own: of all ranks, or of one.
+/// The number of pieces that a rank receives: one per rank, one, or 0 if they are reduced in place.
 constexpr unsigned arrivals(transport how, unsigned ranks) {
   if (how == transport::swap || how == transport::shift) return 1;
   return comes_apart(how) ? ranks : 0;
 }
 
-/// The pieces that a rank produces: one for each rank, or one for all.
+/// The number of pieces that a rank produces: one per rank, or one for all ranks.
 constexpr unsigned pieces(transport how, unsigned ranks) { return how == transport::all_to_all ? ranks : 1; }
 
-/// What a piece takes in a round: what comes apart is padded, so that the next piece is aligned too.
+/// The size of a piece in a round. Pieces that arrive separately are padded, so that the next one is aligned.
 constexpr std::size_t padded_bytes(transfer const& moves) {
   return comes_apart(moves.how) ? align_up(moves.bytes(), section_alignment) : moves.bytes();
 }
 
-/// What decode_mean takes.
+/// The scratch bytes of decode_mean.
 template <class In, class C, class E>
 std::size_t mean_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
   auto const own = scratch_bytes<In>(c, exec, dims);
@@ -242,7 +242,7 @@ void rescale(E const& exec, values_on<E, In> x, double factor) {
   exec.for_each_index(x.capacity, scale<In, In>{x.data, x.data, static_cast<accum<In>>(factor)});
 }
 
-/// x times factor, in scratch; x itself if the factor is 1.
+/// factor * x in scratch memory; x itself if the factor is 1.
 template <class In, class E>
 values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double factor, workspace_on<E>& ws) {
   if (factor == 1) return x;
@@ -251,9 +251,9 @@ values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double fa
   return y;
 }
 
-/// The mean of all ranks' payloads, decoded and added in rank order: by an engine in one pass, or entry by entry, with the
-/// same bits but for the sign of a zero. In a chain whose last stage is an engine the others decode the mean. That of one
-/// rank is what it sent.
+/// The mean of all ranks' decoded payloads, added in rank order. An engine computes it in one pass, or entry by entry;
+/// the result is bitwise equal, except for the sign of zeros. In a chain that ends in an engine, the other stages
+/// decode the mean. The mean over one rank is its decoded payload.
 template <class In, class C, class E, class Agreed>
 void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in,
                  values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
@@ -287,8 +287,7 @@ void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned
   exec.for_each_index(dims.n, scale<In, accum<In>>{sum.data, x.data, share});
 }
 
-/// A collective whose rounds take what a source yields, and whose last one gives the mean to a sink: where it is not
-/// exact.
+/// A collective that reads its input from a source and writes the mean to a sink, for shapes where it is lossy.
 template <class C, class In, class E, class Source, class Sink>
 concept exchanges_from = collective<C, In, E> &&
     requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
@@ -326,7 +325,7 @@ void absorb(C const& c, E const& exec, call const& id, shape const& dims, unsign
   }
 }
 
-/// Whether what a rank contributed is known once it has produced its last round. Else it is the mean that all receive.
+/// True if a rank's own share is known after it has produced its last round. Otherwise the mean takes its place.
 template <class C, class In, class E>
 concept has_contribution =
     !collective<C, In, E> || requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
@@ -335,7 +334,7 @@ concept has_contribution =
   c.contribution(exec, id, dims, ranks, produced, sent, replicated, ws);
 };
 
-/// The round behind which the gradient is not read again and what the rank contributed is known; the last, or earlier.
+/// The round after which the gradient is not read again and the rank's own share is known; by default the last.
 template <class C>
 unsigned contributing_round(C const& c, shape const& dims, unsigned ranks) {
   if constexpr (requires { c.contributing_round(ranks); }) {
@@ -345,7 +344,7 @@ unsigned contributing_round(C const& c, shape const& dims, unsigned ranks) {
   }
 }
 
-/// A collective may be able to tell it for the price of more work: its own_contribution.
+/// True also if own_contribution can compute the rank's own share, at additional cost.
 template <class C, class In, class E>
 concept reports_contribution = has_contribution<C, In, E> ||
     requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
@@ -354,7 +353,7 @@ concept reports_contribution = has_contribution<C, In, E> ||
   c.own_contribution(exec, id, dims, ranks, produced, sent, replicated, ws);
 };
 
-/// Or it knows when the last round is absorbed what of p this rank sent and arrived in the mean.
+/// True if the codec can report, after the last round, which part of p this rank delivered to the mean.
 template <class C, class In, class E>
 concept reports_delivered = collective<C, In, E> &&
     requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, values_on<E, In const> p,
@@ -363,7 +362,7 @@ concept reports_delivered = collective<C, In, E> &&
   c.arrived(exec, id, dims, ranks, p, mean, sent, replicated, local, ws);
 };
 
-/// What an affine D adds to the scratch of a contribution: nothing encoded, and what that decodes to.
+/// The extra scratch bytes of a contribution if D is affine: an all-zero payload, and D(0).
 template <class In, class C>
 std::size_t contribution_scratch_bytes([[maybe_unused]] C const& c, [[maybe_unused]] shape const& dims) {
   if constexpr (maybe_affine<C>) {
@@ -374,7 +373,7 @@ std::size_t contribution_scratch_bytes([[maybe_unused]] C const& c, [[maybe_unus
   }
 }
 
-/// sent = N (sent - D(0)) + D(0): the mean over the ranks of what comes of D(z_i) is D(sum z_i).
+/// sent = N (sent - D(0)) + D(0). If sent = D(z_i) and D is affine, the mean of these over the ranks is D(sum z_i).
 template <class In, class C, class E, class Agreed>
 void scale_about_zero(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
                       values_on<E, In> sent, Agreed const& replicated, workspace_on<E>& ws) {

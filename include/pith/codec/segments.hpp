@@ -1,4 +1,4 @@
-// pith/codec/segments.hpp — where the tensors of a batch lie, and which blocks of work are whose.
+// pith/codec/segments.hpp — the tensors of a batch, and the blocks of work of each.
 #pragma once
 
 #include <pith/codec/codec.hpp>
@@ -13,7 +13,8 @@
 
 namespace pith::inline v0 {
 
-/// A tensor of a batch: its number, its first element in the gradients, and its payload's first byte in the payloads.
+/// A tensor of a batch: its shape, its first element in the gradients, its payload's first byte in the payloads, its
+/// number.
 struct tensor_place {
   shape dims;
   std::uint64_t first = 0;
@@ -24,20 +25,21 @@ struct tensor_place {
 /// The same, as blocks of work read it.
 struct segment {
   std::uint64_t n, first, payload;
-  std::uint64_t side;  ///< where its side information begins
+  std::uint64_t side;  ///< first byte of its side information
   std::uint32_t tensor;
   std::uint32_t padding;  ///< zero bytes before the side information
 };
 
 namespace detail {
 
-/// Segments in an executor's memory, and how many blocks of a program come before each.
+/// Segments in an executor's memory, and the number of a kernel's blocks before each segment.
 struct segment_blocks {
   segment const* segments;
   std::uint64_t const* before;
   std::uint32_t count;
 
-  /// The segment of a block: the last that begins no later. One without blocks begins where the next one does.
+  /// The segment of a block: the last one that begins at or before it. A segment without blocks begins where the next
+  /// one does.
   PITH_HD std::uint32_t find(std::uint64_t block) const {
     std::uint32_t low = 0, high = count;
     while (high - low > 1) {
@@ -48,7 +50,7 @@ struct segment_blocks {
   }
 };
 
-/// Tells an executor what Body tells it of its blocks' size.
+/// Passes on Body's items_per_block, if it declares one.
 template <class Body>
 struct block_size_of {};
 template <class Body>
@@ -57,7 +59,7 @@ struct block_size_of<Body> {
   static constexpr auto items_per_block = Body::items_per_block;
 };
 
-/// The bodies of all segments, one behind the other: block before[s] + b is block b of the body make(segments[s], s).
+/// The blocks of all segments in one sequence: block before[s] + b is block b of the body make(segments[s], s).
 template <class Maker>
 struct batched : block_size_of<typename Maker::body> {
   using memory = typename Maker::body::memory;
@@ -75,14 +77,15 @@ struct batched : block_size_of<typename Maker::body> {
   }
 };
 
-/// A codec whose engine works on segments: `programs` kinds of work, of a number of blocks each for a tensor of n.
+/// A codec whose engine works on segments. It has `programs` kernels, and `blocks` returns a kernel's number of blocks
+/// for a tensor of n elements.
 template <class C>
 concept batches = requires(C const& c) {
   { c.batch().programs } -> std::convertible_to<unsigned>;
   { c.batch().blocks(0u, std::uint64_t{}, std::uint32_t{}) } -> std::same_as<std::uint64_t>;
 };
 
-/// The programs of a codec's engine; 0 where it has none for batches.
+/// The number of kernels of a codec's batch engine; 0 if it has none.
 template <class C>
 unsigned programs_of([[maybe_unused]] C const& codec) {
   if constexpr (batches<C>) {
@@ -92,7 +95,7 @@ unsigned programs_of([[maybe_unused]] C const& codec) {
   }
 }
 
-/// For each program, how many of its blocks come before each tensor's, and behind these how many there are.
+/// For each kernel, the number of blocks before each tensor; the last number is the total.
 template <class C>
 std::vector<std::uint64_t> blocks_before(C const& codec, std::vector<tensor_place> const& tensors, std::uint32_t span) {
   auto before = std::vector<std::uint64_t>();
@@ -106,7 +109,7 @@ std::vector<std::uint64_t> blocks_before(C const& codec, std::vector<tensor_plac
   return before;
 }
 
-/// Where the sections of a payload lie: a codec without an engine of its own for batches looks for itself.
+/// The sections of a tensor's payload. A codec without a batch engine computes them itself.
 template <class In, class C>
 segment make_segment(C const& codec, tensor_place const& at) {
   require(at.payload % section_alignment == 0, "make_segments: the offset of a payload must be a multiple of ",
@@ -122,7 +125,7 @@ segment make_segment(C const& codec, tensor_place const& at) {
   return made;
 }
 
-/// The bytes of all payloads, and those up to the end of the last one.
+/// The total size of all payloads, and the end of the last one.
 struct payload_extent {
   std::size_t sum = 0, end = 0;
 };
@@ -139,7 +142,7 @@ payload_extent extent_of(C const& codec, std::vector<tensor_place> const& tensor
 
 }  // namespace detail
 
-/// The tensors of a batch, on the host and in E's memory: for one codec and element type. make_segments builds it.
+/// The tensors of a batch, on the host and in E's memory, for one codec and element type. Built by make_segments.
 template <executor E>
 class segment_table {
  public:
@@ -161,7 +164,7 @@ class segment_table {
 
   std::vector<tensor_place> const& tensors() const { return tensors_; }
 
-  /// The elements up to the end of the last gradient, and the bytes up to that of the last payload.
+  /// The end of the last gradient in elements, and of the last payload in bytes.
   std::uint64_t elements() const { return elements_; }
   std::size_t payload_bytes() const { return payloads_.end; }
   detail::payload_extent const& payloads() const { return payloads_; }
@@ -171,7 +174,7 @@ class segment_table {
 
   std::size_t programs() const { return before_.size() / (tensors_.size() + 1); }
 
-  /// The blocks of all tensors in one of the engine's programs, and whose they are.
+  /// The number of blocks of all tensors in one kernel, and their assignment to segments.
   std::uint64_t blocks(unsigned program) const { return before_[program * (tensors_.size() + 1) + tensors_.size()]; }
   detail::segment_blocks over(unsigned program) const {
     auto const count = tensors_.size();
@@ -188,7 +191,7 @@ class segment_table {
   bool has_padding_ = false;
 };
 
-/// Tensors one after another, numbered from 0, with payloads at multiples of 8 bytes.
+/// Places tensors one after another, numbered from 0, with payloads at multiples of 8 bytes.
 template <class In, class C>
 std::vector<tensor_place> in_a_row(C const& codec, std::vector<shape> const& tensors) {
   auto places = std::vector<tensor_place>();
@@ -203,7 +206,7 @@ std::vector<tensor_place> in_a_row(C const& codec, std::vector<shape> const& ten
   return places;
 }
 
-/// The table of tensors that lie where they say; allocates and waits, so do it once.
+/// The table of tensors at the given places. It allocates and waits, so call it once.
 template <class In, executor E, class C>
 segment_table<E> make_segments(E const& exec, C const& codec, std::vector<tensor_place> tensors) {
   auto segments = std::vector<segment>();
@@ -213,7 +216,7 @@ segment_table<E> make_segments(E const& exec, C const& codec, std::vector<tensor
   return {exec, std::move(tensors), segments, std::move(before), payloads};
 }
 
-/// ... of tensors in a row.
+/// The table of tensors placed by in_a_row.
 template <class In, executor E, class C>
 segment_table<E> make_segments(E const& exec, C const& codec, std::vector<shape> const& tensors) {
   return make_segments<In>(exec, codec, in_a_row<In>(codec, tensors));

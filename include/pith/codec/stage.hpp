@@ -1,4 +1,4 @@
-// pith/codec/stage.hpp — a stage maps a stream of values to a shorter or narrower stream and side information.
+// pith/codec/stage.hpp — the stage concept: values to fewer or narrower values and side information, and back.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -15,16 +15,16 @@
 
 namespace pith::inline v0 {
 
-/// Base of everything that `|` joins: a user's stage derives from it, so that `|` is found.
+/// Base class of all operands of `|`. A user's stage derives from it, so that argument-dependent lookup finds `|`.
 struct pipeable {};
 
-/// What stage `S` emits for values of `In`.
+/// The type of the values that stage `S` emits for values of `In`.
 template <class S, class In>
 using output_of = typename std::remove_cvref_t<S>::template output<In>;
 
 namespace detail {
 
-/// What a stage leaves out has a default: the shape is kept, there is no side information, no scratch, no parameter.
+/// Defaults for functions that a stage does not declare: same shape, no side information, no scratch, no parameter.
 template <class S>
 constexpr shape output_shape(S const& s, shape const& dims) {
   if constexpr (requires { s.output_shape(dims); }) {
@@ -45,7 +45,7 @@ constexpr std::size_t side_bytes(S const& s, shape const& dims) {
   }
 }
 
-/// A variable-rate stage is given a count of its own to read.
+/// Includes the scratch of a variable-rate stage's checked count.
 template <class In, class S, class E>
 constexpr std::size_t scratch_bytes(S const& s, E const& exec, shape const& dims) {
   constexpr auto count = variable_rate<S> ? scratch_for<std::uint32_t>(1) : 0;
@@ -56,7 +56,7 @@ constexpr std::size_t scratch_bytes(S const& s, E const& exec, shape const& dims
   }
 }
 
-/// Whether `s.encode` takes these, in front of the states and the workspace.
+/// True if `s.encode` takes these arguments, followed by the states and the workspace.
 template <class S, class Agreed, class Local, class Ws, class... Head>
 concept takes_encode = (stateless<Agreed> && stateless<Local> &&
                         requires(S const& s, Head... head, Ws& ws) {
@@ -123,17 +123,17 @@ void decode_with(S const& s, [[maybe_unused]] Agreed const& replicated, Ws& ws, 
 
 }  // namespace detail
 
-/// It emits some type for values of `In`, and has a name and parameters for the wire and for digests.
+/// S emits a type for values of `In`, and has a name, with its parameters, for the wire and for digests.
 template <class S, class In>
 concept sized = requires(S const& s) {
   typename storage<output_of<S, In>>::word;
   { s.name() } -> std::convertible_to<std::string>;
 };
 
-/// It maps values of `In` to values of `output_of<S, In>` and side information ...
+/// S encodes values of `In` to values of `output_of<S, In>` and side information.
 template <class S, class In, class E>
 concept encodes = detail::encodes_seeded<S, In, E> || detail::encodes_unseeded<S, In, E>;
-/// ... and back.
+/// S decodes them.
 template <class S, class In, class E>
 concept decodes = detail::decodes_seeded<S, In, E> || detail::decodes_unseeded<S, In, E>;
 
@@ -145,20 +145,20 @@ concept stage_on =
 
 }  // namespace detail
 
-/// A stage is a codec that composes. Encode and decode are const, return void, allocate nothing, never wait:
+/// A stage is a codec that composes. Encode and decode are const, return void, never allocate and never wait:
 ///
-///     encode(exec, [call,] shape, value_view<In const>, encoded<Out>, [agreed const&,] [local&,] ws)
-///     decode(exec, [call,] shape, encoded<Out const>, value_view<In>, [agreed const&,] ws)
+///     encode(exec, [call,] shape, value_view<In const>, encoded<Out>, [replicated const&,] [local&,] ws)
+///     decode(exec, [call,] shape, encoded<Out const>, value_view<In>, [replicated const&,] ws)
 ///
-/// A stage without randomness leaves out `call`, one without state the states. A variable-rate stage writes
-/// *y.values.count, the first 4 bytes of its side information, and zeros into the slots behind its values; the count that it
-/// decodes is at most the capacity, whatever the payload says.
+/// A stage without randomness omits `call`, a stateless one its states. A variable-rate stage writes *y.values.count,
+/// the first 4 bytes of its side information, and zeros to the unused slots after its values. The count passed to
+/// decode is at most the capacity, for any payload.
 template <class S, class In, class E>
 concept stage = executor<E> && detail::stage_on<std::remove_cvref_t<S>, In, E>;
 
 namespace detail {
 
-/// What a stage of a chain keeps, which is exchanged as a whole. A shape that the stage cannot take is refused.
+/// The state of a stage in a chain that is exchanged as a whole. Throws if the stage does not accept the shape.
 template <class In, class S, class E>
 replicated_of<S, In, E> make_replicated_in_chain(E const& exec, S const& s, call const& id, shape const& dims) {
   if constexpr (keeps_for_exchange<S>) {
@@ -169,7 +169,7 @@ replicated_of<S, In, E> make_replicated_in_chain(E const& exec, S const& s, call
   }
 }
 
-/// Where in a variable-rate stage's side information the count of its values lies: at the beginning, or where it says.
+/// The offset of the count in a variable-rate stage's side information; 0 by default.
 template <class In, class S>
 constexpr std::size_t count_offset(S const& s, shape const& dims) {
   if constexpr (requires { s.template count_offset<In>(dims); }) {
@@ -179,7 +179,7 @@ constexpr std::size_t count_offset(S const& s, shape const& dims) {
   }
 }
 
-/// `y`, its count in its side information if the stage has a variable rate.
+/// `y` with its count, if the stage has a variable rate.
 template <class In, class S, class Encoded>
 Encoded counted(S const& s, shape const& dims, Encoded y) {
   if constexpr (variable_rate<S>) y.values.count = side_as<std::uint32_t>(y.side.subspan(count_offset<In>(s, dims)));
@@ -193,7 +193,7 @@ struct clamp_count {
   PITH_HD void operator()(std::uint64_t) const { *to = *from < most ? *from : static_cast<std::uint32_t>(most); }
 };
 
-/// `y` as it came in a payload: a count beyond the capacity reads as the capacity.
+/// `y` from a payload, with its count clamped to the capacity.
 template <class In, class S, class E, class Encoded>
 Encoded trusted(S const& s, E const& exec, shape const& dims, Encoded y, [[maybe_unused]] workspace_on<E>& ws) {
   if constexpr (variable_rate<S>) {
@@ -204,7 +204,7 @@ Encoded trusted(S const& s, E const& exec, shape const& dims, Encoded y, [[maybe
   return y;
 }
 
-/// Both give back the scratch that the stage takes.
+/// encode and decode free the stage's scratch memory.
 template <class In, class S, class E, class Agreed, class Local>
 void encode(S const& s, E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
             encoded_on<E, output_of<S, In>> y, Agreed const& replicated, Local& local, workspace_on<E>& ws) {

@@ -1,4 +1,4 @@
-// pith/codec/state.hpp — what codecs remember: parts that agree on all ranks and parts that are a rank's own.
+// pith/codec/state.hpp — the states of codecs: replicated state, equal on all ranks, and rank-local state.
 #pragma once
 
 #include <pith/core/buffer.hpp>
@@ -15,19 +15,19 @@
 
 namespace pith::inline v0 {
 
-/// What a field of a state is to the ranks of a job, and so what it becomes with another number of ranks.
+/// The role of a state's field among the ranks. It determines how the field is converted to another number of ranks.
 enum class field_kind : std::uint8_t {
   replicated,  ///< equal on all ranks
-  mean,        ///< equal on all ranks: the mean of their `estimate`
-  share,       ///< a rank's own, whose mean over the ranks counts: a residual, a momentum
-  estimate,    ///< the same, with a `mean`
-  part,        ///< a rank's own, of the part of the tensor that it adds up
-  learned,     ///< a rank's own, which any rank may begin with: statistics of gradients
-  fixed,       ///< a rank's own, without a meaning for another number of ranks
+  mean,        ///< equal on all ranks: the mean of the ranks' `estimate`
+  share,       ///< rank-local, and only the mean over the ranks matters: a residual, a momentum
+  estimate,    ///< as share, and its mean is stored as a `mean`
+  part,        ///< rank-local, for the part of the tensor that the rank sums
+  learned,     ///< rank-local, but valid as the initial state of any rank: statistics of gradients
+  fixed,       ///< rank-local, and meaningless for another number of ranks
 };
 
-/// A field in words: its kind, and `count` elements. With places, ranks r of equal r % places have a field of the same
-/// elements. Parts begin at multiples of the granule.
+/// The description of a field: its kind, and `count` elements. With `places`, the fields of ranks with equal r % places
+/// hold the same elements of the tensor. Parts begin at multiples of `granule`.
 struct field_form {
   field_kind kind = field_kind::replicated;
   std::string_view element;
@@ -36,10 +36,11 @@ struct field_form {
   std::uint64_t granule = 0;
 };
 
-/// Sees the buffers of a state one after another: to count, save, load, copy, digest or describe them.
+/// Visits the buffers of a state one by one: to count, save, load, copy, digest or describe them.
 class field_visitor {
  public:
-  /// Of an agreed state; of a local one a share if its elements are numbers, else learned.
+  /// The default kind: replicated in replicated state; in rank-local state share if its elements are numbers, else
+  /// learned.
   template <class T, class E>
   void operator()(buffer<T, E>& field) {
     (*this)(field, !is_local_ ? field_kind::replicated : real<T> ? field_kind::share : field_kind::learned);
@@ -50,11 +51,11 @@ class field_visitor {
     visit(field.data(), field.size_bytes());
   }
 
-  /// A state that is a rank's own.
+  /// Visits a rank-local state.
   void local(auto& state) { inside(state, true, places_, part_, granule_); }
-  /// ... which ranks have once for each of so many places.
+  /// Visits a state whose elements depend on the rank's place, r % places.
   void of_place(auto& state, unsigned places) { inside(state, is_local_, places_ * places, part_, granule_); }
-  /// ... of a codec for all n elements; a rank has one part of them.
+  /// Visits this rank's part of the state of a codec for n elements.
   void of_part(auto& state, std::uint64_t n, std::uint64_t granule) { inside(state, is_local_, places_, n, granule); }
 
   virtual void describe(field_form const&) {}
@@ -86,13 +87,13 @@ class field_visitor {
   std::uint64_t part_ = 0, granule_ = 0;
 };
 
-/// A state shows its buffers, always in the same order, and can be moved.
+/// A movable state that passes its buffers to a visitor, always in the same order.
 template <class S>
 concept codec_state_part = std::movable<S> && requires(S& state, field_visitor& f) {
   state.fields(f);
 };
 
-/// The state of a stage that has none.
+/// The state of a stateless stage.
 struct no_state {
   void fields(field_visitor&) {}
 };
@@ -105,7 +106,7 @@ concept stateless = std::same_as<std::remove_const_t<T>, no_state>;
 struct replicated_part {};
 struct local_part {};
 
-/// The states of the parts that a codec is made of.
+/// The states of a codec's parts.
 template <class Part, class... State>
 struct states {
   std::tuple<State...> each;
@@ -117,13 +118,13 @@ struct states {
 
 inline no_state nothing{};
 
-/// Refuses states that were made for another codec, where that is known at run time only.
+/// Throws if the states of a codec chosen at run time were made for another codec.
 template <class C>
 void require_states(C const& codec, auto const& replicated, auto const& local) {
   if constexpr (requires { codec.require_states(replicated, local); }) codec.require_states(replicated, local);
 }
 
-/// The argument of type `T`, or nothing.
+/// The argument of type `T`; `nothing` if there is no such argument.
 template <class T, class First, class... Rest>
 constexpr auto& pick(First& first, Rest&... rest) {
   if constexpr (std::same_as<std::remove_const_t<First>, T>) {
@@ -146,7 +147,7 @@ concept has_local = requires(S const& s, E const& exec, shape const& dims) {
 
 }  // namespace detail
 
-/// State that is equal on all ranks: a basis, a warm start. `no_state` if the stage declares no make_replicated.
+/// State that is equal on all ranks, such as a basis or a warm start. no_state if the stage has no make_replicated.
 template <class In, class S, executor E>
 auto make_replicated(E const& exec, S const& s, call const& id, shape const& dims) {
   if constexpr (detail::has_replicated<S, In, E>) {
@@ -156,7 +157,7 @@ auto make_replicated(E const& exec, S const& s, call const& id, shape const& dim
   }
 }
 
-/// State that is a rank's own: a residual, momentum, samples. `no_state` if the stage declares no make_local.
+/// Rank-local state, such as a residual, a momentum or samples. no_state if the stage has no make_local.
 template <class In, class S, executor E>
 auto make_local(E const& exec, S const& s, shape const& dims) {
   if constexpr (detail::has_local<S, In, E>) {

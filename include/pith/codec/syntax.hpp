@@ -1,4 +1,4 @@
-// pith/codec/syntax.hpp — the text of a codec as a tree: name<angle>(argument, ...) joined by |.
+// pith/codec/syntax.hpp — the parsed text of a codec: a tree of name<angle>(argument, ...) joined by |.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -33,7 +33,7 @@ struct term {
                     least == most ? "" : detail::text(" to ", most), most == 1 ? " argument" : " arguments", ", got \"",
                     text, "\"");
   }
-  /// Whether it is a term of this name, which then takes no <angle> and so many arguments.
+  /// True if the term has this name. Then throws if it has an <angle> or another number of arguments.
   bool is_plain(std::string_view word, std::size_t least, std::size_t most) const {
     if (name != word) return false;
     detail::require(angle.empty(), "parse: ", name, " takes no <", angle, ">, got \"", text, "\"");
@@ -56,7 +56,8 @@ struct term {
     return read<int>("a whole number", angle);
   }
 
-  /// Whether argument i is the second of two words; the first if it is absent. `others` are read elsewhere.
+  /// True if argument i is the second of two words, false if it is the first or absent. `others` are words read
+  /// elsewhere.
   bool is_second(std::size_t i, std::string_view first, std::string_view second, char const* others = "") const {
     if (!has(i)) return false;
     auto const& word = arguments[i].text;
@@ -83,10 +84,10 @@ inline term const& pipeline::only() const {
   return terms.front();
 }
 
-/// Reads text by recursive descent; blanks count for nothing.
+/// A recursive-descent parser; it ignores blanks.
 class reader {
  public:
-  /// Bounds the depth of the descent.
+  /// Limits the depth of recursion.
   static constexpr std::size_t most_characters = 1024;
 
   static pipeline read(std::string_view text) {

@@ -23,8 +23,8 @@ struct shape {
 /// The shape of a vector of n elements.
 constexpr shape vector(std::uint64_t n) { return {n}; }
 
-/// The shape of a matrix that lies row by row. The rows of a convolution are its output channels, those of an embedding
-/// its tokens. Throws std::invalid_argument where rows x columns is 2^64 or more.
+/// The shape of a matrix in row-major order. The rows of a convolution are its output channels, those of an embedding
+/// its tokens. Throws std::invalid_argument if rows x columns is 2^64 or more.
 constexpr shape matrix(std::uint64_t rows, std::uint64_t columns) {
   if (columns > 0 && rows > ~std::uint64_t{0} / columns) {
     throw std::invalid_argument(

@@ -1,4 +1,4 @@
-// pith/codec/detail/adaptor.hpp — a codec around another one, as far as it says and does what the one inside does.
+// pith/codec/detail/adaptor.hpp — the base of codecs that wrap a codec and forward its functions.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -13,8 +13,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Base of a codec Self around a C that ends a pipeline: rates and measurements are those of C, and what is fed back
-/// too. Self says `with(codec)`, itself around another C; states of C come first in its own.
+/// Base of a terminal codec Self that wraps a C. It forwards C's rates, measurements and feedback. Self defines
+/// with(codec), itself around another C; the states of C come first among its own.
 template <class Self, class C>
 class adaptor : public pipeable {
  public:
@@ -44,11 +44,11 @@ class adaptor : public pipeable {
   }
 
  protected:
-  /// Converts nothing, since an any_codec would be made of what is being copied.
+  /// Takes exactly C: a conversion to any_codec would wrap the object being copied.
   template <std::same_as<C> T>
   explicit adaptor(T codec) : codec_(std::move(codec)) {}
 
-  /// What C keeps, of what Self keeps.
+  /// The state of C inside the state of Self.
   static auto& inside(auto& states) { return std::get<0>(states.each); }
 
   C codec_;

@@ -1,20 +1,20 @@
-// pith/codec/detail/chain_fusion.hpp — which two stages of a chain are one pass.
+// pith/codec/detail/chain_fusion.hpp — the pairs of stages that a chain fuses into one pass.
 #pragma once
 
 #include <pith/codec/codec.hpp>
-#include <pith/codec/detail/source.hpp>
+#include <pith/ext/source.hpp>
 
 #include <concepts>
 #include <cstdint>
 
 namespace pith::inline v0::detail {
 
-/// A transform of tiles, which a quantizer can take from fast memory ...
+/// A transform of tiles that a quantizer can read from block-local memory.
 template <class S, class In>
 concept transforms_tiles = requires(S const& s, call const& id, shape const& dims) {
   s.template transformed<In>(id, dims, plain_source<In>());
 };
-/// ... and the quantizer: both together are one pass.
+/// A quantizer that reads such tiles; both stages form one pass.
 template <class S, class In, class E>
 concept takes_tiles = std::same_as<In, accum<In>> && encodes_from<S, In, E, plain_source<In>> &&
     requires(S const& s, std::uint64_t n) {

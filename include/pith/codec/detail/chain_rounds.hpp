@@ -1,4 +1,4 @@
-// pith/codec/detail/chain_rounds.hpp — the rounds of a chain whose last stage is a collective: what its other stages do in them.
+// pith/codec/detail/chain_rounds.hpp — the rounds of a chain that ends in a collective.
 #pragma once
 
 #include <pith/codec/detail/chain_promises.hpp>
@@ -11,11 +11,12 @@
 
 namespace pith::inline v0::detail {
 
-/// What all ranks encode linearly and alike has a mean that they can decode: it may travel as the last stage says.
+/// If all stages but the last are summable, all ranks can decode the mean, so the chain can use the last stage's
+/// rounds.
 template <class... S>
 concept ends_in_rounds = heads_summable<S...> && sums_in_chains<last_of<S...>>;
 
-/// Of stage I, which takes `In`, and all behind it.
+/// The exchange scratch of stage I, whose input type is `In`, and of all later stages.
 template <std::size_t I, class In, class E, class... S>
 std::size_t exchange_scratch_from(std::tuple<S...> const& row, E const& exec, shape const& dims, unsigned ranks) {
   auto const& stage = std::get<I>(row);
@@ -29,7 +30,7 @@ std::size_t exchange_scratch_from(std::tuple<S...> const& row, E const& exec, sh
   }
 }
 
-/// last(id, shape, values) for what the stages from I on make of x, the last one aside.
+/// Encodes x with the stages from I on, except the last, and calls last(id, shape, values).
 template <std::size_t I, class In, class E, class Agreed, class Local, class Last, class... S>
 void encode_heads(std::tuple<S...> const& row, E const& exec, call const& id, shape const& dims,
                   values_on<E, In const> x, Agreed const& replicated, Local& local, workspace_on<E>& ws,
@@ -48,7 +49,7 @@ void encode_heads(std::tuple<S...> const& row, E const& exec, call const& id, sh
                              last);
   }
 }
-/// x = what they decode from values that last(id, shape, values) writes.
+/// Decodes x with these stages from the values that last(id, shape, values) writes.
 template <std::size_t I, class In, class E, class Agreed, class Last, class... S>
 void decode_heads(std::tuple<S...> const& row, E const& exec, call const& id, shape const& dims, values_on<E, In> x,
                   Agreed const& replicated, workspace_on<E>& ws, Last const& last) {

@@ -1,4 +1,4 @@
-// pith/codec/detail/chain_types.hpp — what each stage of a chain takes and keeps.
+// pith/codec/detail/chain_types.hpp — the input and state types of a chain's stages.
 #pragma once
 
 #include <pith/codec/stage.hpp>
@@ -10,7 +10,7 @@
 
 namespace pith::inline v0::detail {
 
-/// What the last stage emits, if each takes what the one before it emits.
+/// The output type of the last stage, if each stage accepts the output of the one before.
 template <class In, class... S>
 struct chained {};
 template <class In>
@@ -21,7 +21,7 @@ template <class In, class First, class... Rest>
   requires requires { typename output_of<First, In>; }
 struct chained<In, First, Rest...> : chained<output_of<First, In>, Rest...> {};
 
-/// Whether each does.
+/// True if each stage does.
 template <class In, class E, class... S>
 struct joined : std::true_type {};
 template <class In, class E, class First, class... Rest>
@@ -34,7 +34,7 @@ struct joined<In, E, First, Rest...> : joined<output_of<First, In>, E, Rest...> 
 template <class In, class E, class... S>
 concept fits = joined<In, E, S...>::value;
 
-/// What stage I of a chain takes.
+/// The input type of stage I of a chain.
 template <std::size_t I, class In, class... S>
 struct input_at {
   using type = In;
@@ -49,7 +49,7 @@ using stage_at = std::tuple_element_t<I, std::tuple<S...>>;
 template <class... State>
 inline constexpr bool keeps_state = (!stateless<State> || ...);
 
-/// The states that a chain of `S...` keeps for values of `In`.
+/// The states of a chain of `S...` for values of `In`.
 template <class In, class E, class Indices, class... S>
 struct chain_states;
 template <class In, class E, std::size_t... I, class... S>

@@ -1,4 +1,4 @@
-// pith/codec/detail/chain_walk.hpp — the stages of a chain one after another: their sizes, encoding and decoding.
+// pith/codec/detail/chain_walk.hpp — recursion over the stages of a chain: sizes, encoding and decoding.
 #pragma once
 
 #include <pith/codec/codec.hpp>
@@ -12,13 +12,14 @@
 
 namespace pith::inline v0::detail {
 
-/// The side information of stage I, which takes `In`, as far as the next section.
+/// The size of stage I's side information, padded to the next section. `In` is the stage's input type.
 template <std::size_t I, class In, class... S>
 constexpr std::size_t own_side(std::tuple<S...> const& row, shape const& dims) {
   return align_up(detail::side_bytes<In>(std::get<I>(row), dims), section_alignment);
 }
 
-/// Of stage I, which takes `In`, and all behind it: the side information, where the count lies in them, and the scratch.
+/// For stage I, whose input type is `In`, and all later stages: the side bytes, the offset of the count in them, the
+/// scratch.
 template <std::size_t I, class In, class... S>
 constexpr std::size_t side_from(std::tuple<S...> const& row, shape const& dims) {
   if constexpr (I + 1 == sizeof...(S)) {
@@ -49,7 +50,7 @@ constexpr std::size_t scratch_from(std::tuple<S...> const& row, E const& exec, s
   }
 }
 
-/// Stage I and all behind it.
+/// Encodes, and decodes, with stage I and all later stages.
 template <std::size_t I, class In, class E, class Y, class Agreed, class Local, class... S>
 void encode_stages(std::tuple<S...> const& row, E const& exec, call const& id, shape const& dims,
                    values_on<E, In const> x, Y y, Agreed const& replicated, Local& local, workspace_on<E>& ws) {

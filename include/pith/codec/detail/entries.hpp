@@ -1,8 +1,8 @@
-// pith/codec/detail/entries.hpp — payloads that are values at indices, listed.
+// pith/codec/detail/entries.hpp — payloads as lists of entries: values and their indices.
 #pragma once
 
 #include <pith/codec/codec.hpp>
-#include <pith/codec/detail/source.hpp>
+#include <pith/ext/source.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace pith::inline v0::detail {
 
-/// The index of an entry that is none: padding. No element has it, since a tensor has fewer.
+/// The index of padding entries. No tensor has so many elements.
 inline constexpr std::uint32_t no_index = 0xffffffffu;
 
-/// How many of k ascending indices are below a bound.
+/// The number of indices below a bound, among k ascending indices.
 PITH_HD inline std::uint32_t count_below(std::uint32_t const* indices, std::uint32_t k, std::uint64_t bound) {
   std::uint32_t low = 0;
   for (auto high = k; low < high;) {
@@ -27,21 +27,21 @@ PITH_HD inline std::uint32_t count_below(std::uint32_t const* indices, std::uint
   return low;
 }
 
-/// It says how many entries there are at most.
+/// S bounds its number of entries.
 template <class S>
 concept counts_entries = requires(S const& s, shape const& dims) {
   { s.most_entries(dims) } -> std::same_as<std::uint64_t>;
 };
 
-/// A stage whose payload names some elements and leaves the others zero. decode_entries lists most_entries(dims) of
-/// them, by ascending index, with no_index for those that there are not.
+/// A stage whose payload lists some elements; all others decode to zero. decode_entries writes most_entries(dims)
+/// entries by ascending index, padded with no_index.
 template <class S, class In, class E>
 concept emits_entries = counts_entries<S> &&
     requires(S const& s, E const& exec, call const& id, shape const& dims, encoded_on<E, output_of<S, In> const> y,
              selected_entries<In> const& to, workspace_on<E>& ws) {
   { s.decode_entries(exec, id, dims, y, to, ws) } -> std::same_as<void>;
 };
-/// A codec that says so of its payload, or has none: then there are 0 of them.
+/// A codec whose payload holds such entries; most_entries(dims) is 0 if it holds none.
 template <class C, class In, class E>
 concept holds_entries = counts_entries<C> &&
     requires(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,

@@ -1,4 +1,4 @@
-// pith/codec/detail/entry_sum.hpp — the sum of what many ranks sent as values at indices, tile by tile in fast memory.
+// pith/codec/detail/entry_sum.hpp — the sum of many ranks' entries, tile by tile in block-local memory.
 #pragma once
 
 #include <pith/codec/detail/entries.hpp>
@@ -11,11 +11,11 @@
 
 namespace pith::inline v0::detail {
 
-/// The elements of which one block adds up what all ranks have.
+/// The number of elements whose entries one block sums.
 template <class A>
 inline constexpr std::uint32_t entry_tile = 32768 / sizeof(A);
 
-/// Lists of entries, one a rank, `stride` apart.
+/// One list of entries per rank, `stride` apart.
 template <class In>
 struct entry_lists {
   std::uint32_t* indices;
@@ -27,7 +27,7 @@ struct entry_lists {
   }
 };
 
-/// starts[rank (tiles + 1) + t] = how many entries of a rank come before tile t.
+/// starts[rank (tiles + 1) + t] = the number of a rank's entries before tile t.
 template <class In>
 struct find_tiles {
   entry_lists<In> lists;
@@ -41,9 +41,9 @@ struct find_tiles {
   }
 };
 
-/// Adds the entries of some ranks to a tile, in rank order. Those of a rank are distinct, so that no addition is atomic:
-/// of what a corrupt payload names twice a device may add one only. What it names out of order is found in another
-/// tile, and left out.
+/// Adds the entries of some ranks to a tile, in rank order. Each rank's indices are distinct, so additions need not be
+/// atomic. If a corrupt payload repeats an index, a device may add only one of its values. An index out of order falls
+/// outside its tile and is skipped.
 template <class In>
 struct add_entries {
   using A = accum<In>;
@@ -55,7 +55,7 @@ struct add_entries {
   std::uint32_t const* starts;
   unsigned ranks;
   std::uint64_t n;
-  A* sums;  ///< of other ranks before these, and after
+  A* sums;  ///< partial sums of earlier ranks, read and written
   bool is_first, is_last;
   A factor;
   In* x;
@@ -96,7 +96,8 @@ struct add_entries {
   }
 };
 
-/// How the entries of so many ranks are added up: of some ranks at a time, where those of all are more than the elements.
+/// The plan of a sum of entries: a few ranks at a time if all ranks together have more entries than the tensor has
+/// elements.
 template <class In>
 struct entry_sum {
   using A = accum<In>;
@@ -107,9 +108,9 @@ struct entry_sum {
   std::uint64_t stride() const { return align_up(room, scratch_alignment / sizeof(std::uint32_t)); }
   unsigned at_once() const { return static_cast<unsigned>(std::clamp<std::uint64_t>(n / stride(), 1, ranks)); }
   std::uint64_t tiles() const { return blocks_for(n, entry_tile<A>); }
-  /// No less for more room.
+  /// Monotonic: a larger capacity never needs less.
   std::uint64_t entries() const { return ranks * stride() <= n ? ranks * stride() : std::max(n, stride()); }
-  /// Sums of those before, which lie in x if they are of its type.
+  /// The number of partial sums; 0 if they fit in x, which has their type, or if all ranks are added at once.
   std::uint64_t sums() const { return std::same_as<In, A> || at_once() == ranks ? 0 : n; }
 
   std::size_t scratch_bytes() const {
@@ -118,8 +119,8 @@ struct entry_sum {
   }
 };
 
-/// x = factor times the sum of the ranks' payloads, which lie `stride` bytes apart and hold entries: in one pass over x the
-/// bits of adding up decoded tensors in rank order, but for the sign of a zero.
+/// x = factor * sum of the ranks' payloads, which are `stride` bytes apart and hold entries. One pass over x gives the
+/// bits of adding decoded tensors in rank order, except for the sign of zeros.
 template <class In, class C, class E, class Agreed>
   requires may_hold_entries<C, In, E>
 void decode_entry_sum(C const& c, E const& exec, call id, shape const& dims, span_on<E, std::byte const> in,

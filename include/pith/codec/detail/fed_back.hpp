@@ -1,4 +1,4 @@
-// pith/codec/detail/fed_back.hpp — what a codec feeds back: it goes on when its tensor gets another codec.
+// pith/codec/detail/fed_back.hpp — the feedback state of a codec, which survives a change of the tensor's codec.
 #pragma once
 
 #include <pith/codec/detail/saving.hpp>
@@ -9,7 +9,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The states of a feedback policy among those of its codec, by reference. Nothing, if nothing is fed back.
+/// References to the states of a codec's feedback policy; empty if the codec has no feedback.
 class policy_states {
  public:
   policy_states() = default;
@@ -23,12 +23,12 @@ class policy_states {
         }),
         show_([](void* state, field_visitor& f) { static_cast<Local*>(state)->fields(f); }) {}
 
-  /// Exchanges what two policies remember, if they remember the same.
+  /// Swaps the states of two policies if they have equal types and sizes.
   void swap_with(policy_states const& other) const {
     if (swap_ != nullptr && replicated_.is_like(other.replicated_) && local_.is_like(other.local_)) swap_(*this, other);
   }
 
-  /// What the policy keeps on this rank.
+  /// Visits the policy's rank-local state.
   void local_fields(field_visitor& f) const {
     if (show_ != nullptr) show_(local_.state, f);
   }
@@ -45,7 +45,7 @@ class policy_states {
     bool is_like(part const& other) const { return type == other.type && bytes == other.bytes; }
   };
 
-  /// Of an erased state, that of which it was made.
+  /// The type of a state; for a type-erased state, that of the wrapped one.
   template <class S>
   static void const* type_of(S const& state) {
     if constexpr (requires { state.type(); }) {
@@ -65,7 +65,7 @@ class policy_states {
   void (*show_)(void* state, field_visitor&) = nullptr;
 };
 
-/// What a codec feeds back, of its states.
+/// The feedback state among the states of a codec.
 template <class C, class Agreed, class Local>
 policy_states fed_back_in(C const& c, Agreed& replicated, Local& local) {
   if constexpr (requires { c.fed_back_in(replicated, local); }) {

@@ -10,7 +10,7 @@
 #include <concepts>
 #include <cstdint>
 
-// Before a loop that nvcc must not unroll. Other compilers, in tests, do not know the pragma.
+// Before a loop that nvcc must not unroll. Other compilers, in tests, lack this pragma.
 #if defined(__CUDACC__)
 #define PITH_CUDA_ROLLED _Pragma("unroll 1")
 #else
