@@ -53,7 +53,7 @@ int main() {
   // expected-error {{pith: two_sided(c) needs a c that promises to contract: one with delta, omega or error_bound}}
   pith::error_feedback(select, pith::two_sided(clip()));
 #elif defined(FEEDBACK_OF_THE_SERVER)
-  // expected-error {{pith: two_sided(c) needs a stage or a chain of them; feedback around it is what it does}}
+  // expected-error {{pith: two_sided(c) needs a stage or a chain of them; it already adds feedback}}
   pith::error_feedback(select, pith::two_sided(pith::bypass(select, 1000)));
 #elif defined(SECRETIVE)
   // expected-error {{pith: error_feedback(c, own_residual()) needs a c that returns a rank's own part of the mean}}

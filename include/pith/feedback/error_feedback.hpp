@@ -22,7 +22,7 @@ struct unverified_t {};
 /// error_feedback(c, unverified): feedback on a codec that does not declare a contraction.
 inline constexpr unverified_t unverified{};
 
-/// Policy `F` compensates the gradient, `C` encodes it, and `F` keeps the loss.
+/// Policy `F` compensates the gradient, `C` encodes it, and `F` keeps the compression error.
 ///
 ///   requires    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute bound, because
 ///               with others the residual can grow without bound (std::invalid_argument when the state is made); any C

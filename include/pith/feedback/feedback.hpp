@@ -29,7 +29,7 @@ concept feedback = std::copyable<F> && real<In> && executor<E> &&
   { f.rescale(exec, 2.0, replicated, local) } -> std::same_as<void>;
 };
 
-/// The policy keeps no loss, so nothing can grow and it takes any codec.
+/// The policy keeps no compression error, so nothing can grow and it takes any codec.
 template <class F>
 concept memoryless = requires {
   requires std::remove_cvref_t<F>::is_memoryless;
@@ -37,7 +37,7 @@ concept memoryless = requires {
 
 /// The decoded values that update receives.
 enum class feedback_on : std::uint8_t {
-  first_known,  ///< the rank's own if the codec knows them before the exchange ends, else the mean
+  first_known,  ///< the rank's own if available before the exchange ends, else the mean
   own,          ///< the rank's own
   mean,         ///< the mean
 };

@@ -7,8 +7,8 @@
 
 namespace pith::inline v0 {
 
-/// e = p - mean, with the mean that all ranks decode. Summed over the ranks, e is the total loss, as with `residual`.
-/// One rank's e also contains its difference from the other ranks.
+/// e = p - mean, with the mean that all ranks decode. Summed over the ranks, e is the total compression error, as with
+/// `residual`. One rank's e also contains its difference from the other ranks.
 ///
 ///   state       as residual
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, as released; power_sgd's own residual is of

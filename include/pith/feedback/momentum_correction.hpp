@@ -69,10 +69,11 @@ struct keep_momentum {
 ///   requires    0 <= momentum < 1 (std::invalid_argument)
 ///   state       2 n elements of accum<In>, rank-local: v, and m u, so that products are stored before they are added
 ///   complexity  scratch of n elements with Nesterov; clip_norm reads g once more
-///   on NaN      where a gradient is NaN or infinite, or is decoded so, u and v stay. Values beyond 2^47 (2^495 of
-///               doubles), whose squares may have overflowed in a sum, become 0
+///   on NaN      where a gradient or its decoded value is NaN or infinite, u and v stay; values of them beyond 2^47
+///               (2^495 for doubles), whose squares may have overflowed in a sum, become 0
 ///   properties  reproducible; with clip_norm of doubles only if sums are compiled without contraction
-///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018; here v keeps quantizer loss too
+///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018; here v also keeps a quantizer's
+///               error
 class momentum_correction {
  public:
   static constexpr bool is_reproducible = true;

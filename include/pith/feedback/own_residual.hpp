@@ -7,8 +7,8 @@
 
 namespace pith::inline v0 {
 
-/// e = p - sent, where sent is this rank's part of the mean. `residual` does the same, faster, if the codec knows that
-/// part before the exchange. power_sgd computes it as P (M^T P)^T, for one more product.
+/// e = p - sent, where sent is this rank's part of the mean. `residual` does the same, faster, if that part is
+/// available before the exchange. power_sgd computes it as P (M^T P)^T, for one more product.
 ///
 ///   requires    a codec that can report a rank's own part of the mean
 ///   state       as residual

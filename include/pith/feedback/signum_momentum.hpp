@@ -23,7 +23,7 @@ struct keep_decayed {
 
 }  // namespace detail
 
-/// Encodes m = beta m + (1 - beta) g, from m = 0. It has no residual: the sign's loss stays lost.
+/// Encodes m = beta m + (1 - beta) g, from m = 0. It has no residual: the compression error is discarded.
 ///
 ///   requires    0 <= beta < 1 (std::invalid_argument)
 ///   state       n elements of accum<In>, rank-local: beta m, so that products are stored before they are added

@@ -22,17 +22,17 @@ namespace pith::inline v0 {
 ///
 ///   requires    a C that contracts for the tensor's shape, as error_feedback does (std::invalid_argument when the
 ///               state is made)
-///   state       replicated: n elements of accum<In> and C's state; both of F's
+///   state       replicated: n elements of accum<In>, C's state and F's replicated state; rank-local: F's
 ///   complexity  one more encoding and decoding, scratch of n elements and a payload beside C's, no bytes. With a real
 ///               server it would return payload_bytes<accum<In>>(c, shape)
-///   on NaN      where the mean is NaN or infinite, or is decoded so, e stays
+///   on NaN      where the mean or its decoded value is NaN or infinite, e stays
 ///   reference   Tang, Yu, Lian, Zhang and Liu, DoubleSqueeze, ICML 2019; Zheng, Huang and Kwok, NeurIPS 2019
 template <class C, class F = residual>
 class two_sided {
   static_assert(detail::may_contract<C>,
                 "pith: two_sided(c) needs a c that promises to contract: one with delta, omega or error_bound");
   static_assert(!terminal<C>,
-                "pith: two_sided(c) needs a stage or a chain of them; feedback around it is what it does");
+                "pith: two_sided(c) needs a stage or a chain of them; it already adds feedback");
 
  public:
   explicit two_sided(C server, F worker = F()) : server_(std::move(server)), worker_(std::move(worker)) {}
@@ -100,7 +100,7 @@ class two_sided {
   }
 
  private:
-  /// The server's random position; it uses no rank-local random bits.
+  /// The server's context, whose random bits are the same on all ranks.
   static call at_server(call id) {
     id.hop = 1;
     return shared(id);

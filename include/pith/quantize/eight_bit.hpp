@@ -18,8 +18,8 @@ struct tree_points {
   float at[128];
 };
 
-/// 0, the midpoints of intervals of six decades, 1. Decade d = 1 .. 6 is [10^(d-7), 10^(d-6)]. Half of its 2^d points
-/// divide [1, 4.5) 10^(d-7) equally, half the rest.
+/// 0, the midpoints of intervals of six decades, 1. Decade d = 1 .. 6 is [10^(d-7), 10^(d-6)]. One half of its 2^d
+/// points divides [1, 4.5) 10^(d-7) equally, the other half the rest.
 PITH_HD constexpr tree_points make_tree() {
   constexpr double decades[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
   auto tree = tree_points();

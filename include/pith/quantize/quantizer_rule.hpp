@@ -39,7 +39,7 @@ struct rule_types<R, A> {
 
 /// The mathematics of a scalar quantizer, all PITH_HD: a statistic per bucket, its scale, and a symbol per element.
 ///
-///     statistic measure(A x)                            what x adds to its bucket's statistic: a double or a few
+///     statistic measure(A x)                            the term of x in its bucket's statistic: a double or a few
 ///     statistic merge(statistic, statistic)             joins two; of magnitudes: larger_or_nan
 ///     scale     finish(statistic, uint64 count, A{})    the scale, one or a few values of A; NaN instead of infinity
 ///     uint32    code(A x, scale, uint16 random)         the symbol, below 2^bits

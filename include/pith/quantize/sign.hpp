@@ -35,7 +35,7 @@ struct sign_rule {
 ///   emits       n symbols of 1 bit; no side information
 ///   requires    a learning rate for steps of 1, because no scale is sent
 ///   complexity  one read of x; the vote counts 64 elements at once in bit planes
-///   on NaN      zero and NaN count as positive; a sign cannot represent NaN, so check gradients before
+///   on NaN      zero and NaN count as positive; a sign cannot represent NaN, so check gradients beforehand
 ///   properties  no estimate of x, so feedback on it needs `unverified`. The majority replaces the mean; with
 ///               ties::zero an equal vote gives 0. After another stage votes are averaged like any values
 ///   reference   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018; with majority vote, ICLR 2019

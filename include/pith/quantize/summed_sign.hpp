@@ -28,8 +28,8 @@ struct judge_votes {
 /// per element for up to 127 ranks, four bytes for more.
 ///
 ///   emits       as sign
-///   complexity  one read of x and one of the sum; no scratch. sign gathers n / 8 bytes per rank, which is less for
-///               fewer than 8 ranks
+///   complexity  one read of x and one of the sum; no scratch. The all-gather of sign takes n / 8 bytes per rank, which
+///               is less for fewer than 8 ranks
 ///   properties  as sign, with the same result in an exchange. After summable stages votes are summed too, and those
 ///               stages decode the majority
 ///   reference   Bernstein, Zhao, Azizzadenesheli and Anandkumar, signSGD with Majority Vote, ICLR 2019

@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// What an element adds to a statistic.
+/// The term of an element in a statistic.
 template <class Rule, class In>
 struct measured {
   Rule rule;

@@ -63,8 +63,8 @@ struct inceptionn_word {
 ///   properties  of variable rate; absolute: error_bound = 2^-6, repaired 2^-10, if the capacity suffices for all
 ///               elements, else infinity
 ///   reference   Li et al., A Network-Centric Hardware/Algorithm Co-Design to Accelerate Distributed Training of Deep
-/// Neural Networks, MICRO 2018, in the ranges of GRACE. GRACE reads its bound of 2e-10, a decimal exponent, as the
-/// binary one 2^-10, and its 8-bit field decodes values below 2^-6 to 2^-7: that is `byte_field::reference`
+///               Neural Networks, MICRO 2018, in the ranges of GRACE, which states a bound of 2e-10 in place of 2^-10.
+///               Its 8-bit field decodes values below 2^-6 to 2^-7, as `byte_field::reference` does
 class inceptionn : public pipeable {
  public:
   template <class In>

@@ -114,7 +114,7 @@ class large_entries_stage : public pipeable {
               workspace_on<E>& ws) const {
     entries(dims).decode(exec, y, x, ws);
   }
-  /// For the mean of many ranks. A dense payload has no entries, so overflow::dense lacks these.
+  /// For the mean of many ranks; absent with overflow::dense, whose payload may be dense.
   std::uint64_t most_entries(shape const& dims) const requires(Policy == overflow::keep) { return entries(dims).room; }
   template <real In, executor E>
     requires(Policy == overflow::keep)

@@ -110,9 +110,8 @@ struct learn_from {
 }  // namespace detail
 
 /// Keeps about k = max(1, floor(density n)) entries of largest magnitude: those in the tail of a distribution fitted to
-/// the magnitudes. The first stage keeps a quarter; each later stage fits the survivors, above their smallest. From the
-/// count so far, the remaining reduction is divided equally (as a ratio) among the remaining stages. As
-/// threshold_estimator, except:
+/// the magnitudes. The first stage keeps a quarter. Each later stage fits the survivors, above their smallest, and
+/// takes an equal ratio of the remaining reduction. As threshold_estimator, except:
 ///
 ///   state       without given stages their number: at first one; every five steps one more if less than 0.8 k or more
 ///               than 1.2 k were kept on average, up to ceil(log2(1 / density))

@@ -21,8 +21,8 @@ namespace pith::inline v0 {
 ///   requires    0 < tau < infinity, 0 < capacity <= 1 (std::invalid_argument), n < 2^32
 ///   complexity  two passes over x; scratch one index per entry of the capacity, no host wait
 ///   on NaN      NaN and infinity are kept
-///   properties  a projection of variable rate, which shape::capacity bounds (keep); absolute: error_bound = tau if
-///               nothing can overflow or overflow::dense, else infinity; use error feedback to keep what overflows
+///   properties  a projection of variable rate, which shape::capacity bounds (keep); absolute: error_bound = tau if the
+///               capacity is n or with overflow::dense, else infinity; use error feedback to keep what overflows
 ///   reference   Strom, Scalable Distributed DNN Training Using Commodity GPU Cloud Computing, Interspeech 2015, with
 ///               values as they are; Dutta et al., On the Discrepancy between the Theoretical Analysis and Practical
 ///               Implementations of Compressed Communication, AAAI 2020

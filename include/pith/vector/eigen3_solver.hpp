@@ -34,7 +34,7 @@ struct eigen3_solver {
           detail::sentence("eigen3_solver: the eigenvalues of a ", n, " x ", n, " matrix did not converge"));
     auto const& values = solved.eigenvalues();
     auto const& vectors = solved.eigenvectors();
-    for (auto k = size; k-- > 0;) of.values.push_back(values[k]);  // Eigen's ascend
+    for (auto k = size; k-- > 0;) of.values.push_back(values[k]);  // Eigen sorts ascending
     auto const kept = std::min(count(of.values), n);
     for (std::size_t k = 0; k < kept; ++k) {
       auto const* const vector = vectors.data() + (n - 1 - k) * n;

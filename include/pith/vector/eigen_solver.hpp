@@ -176,8 +176,8 @@ class tridiagonal_qr {
 ///
 ///   requires    a symmetric matrix of finite numbers (std::runtime_error if the iteration does not converge)
 ///   complexity  about 7 n^3 flop and two matrices of memory; for n = 512 half a second, for 1024 a few
-///   errors      exact for a matrix that differs by a few n roundings of its norm. The same program gives the same
-///               bits; compilers that fuse multiplications and additions give others
+///   errors      results are exact for a matrix that differs by a few n roundings of its norm. The same program gives
+///               the same bits; compilers that fuse multiplications and additions give others
 ///   reference   Golub and Van Loan, Matrix Computations, sections 8.3.1 and 8.3.5
 struct householder_qr {
   spectrum operator()(std::vector<double> matrix, std::size_t n, vector_count const& count) const {

@@ -123,8 +123,7 @@ struct random_words {
 ///   emits       ceil(n / w) symbols of Bits bits, the sign in the highest; side information: a of each run, a float.
 ///               The last run is padded with zeros
 ///   requires    a codebook of 2^(Bits - 1) codewords of length 1 that span all directions (std::invalid_argument),
-///               equal
-///               on all ranks: its digest is part of the name
+///               equal on all ranks: its digest is part of the name
 ///   state       codewords and duals in the executor's memory, made from the codebook: nothing to save
 ///   complexity  2^(Bits + 1) flop per element to encode
 ///   on NaN      a NaN or an infinity makes its run NaN; doubles are rounded to floats

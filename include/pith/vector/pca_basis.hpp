@@ -26,8 +26,8 @@ namespace pith::inline v0 {
 ///   auto const basis = pith::pca_basis::fit(samples);
 ///
 ///   requires    samples of at least two tensors, finite; 0 <= lambda < 1 (std::invalid_argument)
-///   complexity  of m samples: an m x m Gram matrix if m < K, m^2 K flop, else K^2 m; then an eigensolver's 7 m^3 or 7
-///               K^3. Memory for the samples in double and two such matrices
+///   complexity  of m samples: an m x m Gram matrix if m < K, m^2 K flop, else K^2 m; then an eigensolver's 7 m^3 or
+///               7 K^3. Memory for the samples in double and two such matrices
 ///   properties  the best affine map with d numbers per slice for the samples: its mean squared error on them is
 ///               exactly the sum of the dropped eigenvalues. For later slices the error may be larger
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018; a covariance

@@ -9,9 +9,9 @@
 
 namespace pith::inline v0 {
 
-/// Slices are consecutive runs of K elements: of a tensor in memory order, or of a convolution's gradient that is
-/// stored as OIHW (filters, depth, height, width) in the order HWIO, in which the elements of all filters at one place
-/// of the kernel are neighbours. The order is computed by index arithmetic, without a copy of the tensor.
+/// Slices are consecutive runs of K elements. Most tensors are sliced in memory order. A convolution's gradient that is
+/// stored as OIHW (filters, depth, height, width) is sliced in the order HWIO, in which the elements of all filters at
+/// one place of the kernel are neighbours. The order is index arithmetic, without a copy of the tensor.
 ///
 ///   requires    for oihw: filters, depth and window (height x width) of at least 1, fewer than 2^31 filters
 ///               (std::invalid_argument)

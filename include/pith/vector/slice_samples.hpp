@@ -1,4 +1,4 @@
-// pith/vector/slice_samples.hpp — tensors collected one by one, as slices to fit a basis to.
+// pith/vector/slice_samples.hpp — tensors collected as slices, the samples of a fit.
 #pragma once
 
 #include <pith/core/detail/host_bytes.hpp>

@@ -82,7 +82,7 @@ struct triangle_of_products {
   }
 
  private:
-  /// Row a of R, and its subtraction from the later products.
+  /// Computes row a of R and subtracts its products from the later rows.
   template <class Team>
   PITH_HD void eliminate(Team const& team, std::uint32_t a, std::uint32_t size, double const* lengths) const {
     auto* const r = partial;

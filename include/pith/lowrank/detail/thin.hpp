@@ -25,8 +25,8 @@ constexpr std::uint64_t thin_elements(thin_shape const& size, std::uint64_t bloc
 inline constexpr std::uint32_t thin_group = 4;
 inline constexpr std::uint32_t thin_strip = 512;
 
-/// The same for a source or sink of two tensors: hosts fetch short pieces of many rows at three quarters of the rate of
-/// long ones, while devices need small blocks.
+/// The strip length with a source or sink of two tensors. Hosts fetch short pieces of many rows at three quarters of
+/// the rate of long ones, while devices need small blocks.
 template <memory_space Space, bool Two>
 inline constexpr std::uint32_t strip_of_rows = (Two && std::same_as<Space, host_space>) ? 2048 : thin_strip;
 

@@ -67,7 +67,7 @@ struct bucket_blocks {
   }
 };
 
-/// The row length of a loop where the compiler must know it; a bucket is one or more rows.
+/// The row length of a loop, known at compile time; a bucket is one or more rows.
 inline constexpr std::uint32_t loop_row = 64;
 
 /// Whether loops over a run can use such rows: the block is full, and the bucket a multiple of a row.

@@ -65,8 +65,8 @@ void radix_select(E const& exec, selection<Source> const& of, std::uint32_t part
 }
 
 /// Writes the k values of largest magnitude of from(0 .. n - 1), and their indices, ascending. Ties go to the smaller
-/// index; NaN counts as largest, then infinity. A source with residual write-back keeps every finite value; `to.old`
-/// holds its previous residuals of the selected entries.
+/// index; NaN counts as largest, then infinity. A source with residual write-back stores every finite value as its
+/// residual. `to.old` receives the previous residuals of the selected entries.
 ///
 ///   complexity  about one pass if k is small against n, else five (double: eight); a fixed sequence of programs, no
 ///               wait

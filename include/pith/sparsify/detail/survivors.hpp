@@ -81,7 +81,7 @@ struct terms {
 template <class A>
 inline constexpr bits_of<A> beyond_bits = bits_of<A>{1} << (8 * sizeof(A) - 1);
 
-/// A value's contribution to a sum.
+/// A value's term of a sum.
 template <class Source, class Term>
 struct part_in_sum {
   using A = decltype(std::declval<Source const&>()(0));

@@ -37,8 +37,8 @@ struct found_bound {
 ///
 ///     first, later                        the terms of the first pass, over all nonzero values, and of each later pass
 ///     passes()                            the largest number of passes
-///     next(search&, survivors const&)     the next bound, given the values that reach the current one; the same bound
-/// ends the search
+///     next(search&, survivors const&)     the next bound, given the values that reach the current one; to end the
+///                                         search, the current bound
 ///
 /// If all nonzero values fit, all are taken, so that a decoded tensor is encoded without loss.
 ///

@@ -42,7 +42,7 @@ struct slice_sink {
   std::uint64_t n;
   slice_order order;
   accum<In> const* offset;
-  std::uint64_t offsets;  ///< elements: of all slices, or of one slice used for all
+  std::uint64_t offsets;  ///< its size: all slices, or one slice that is used for all
 
   template <class Team, class Count>
   PITH_HD void store(Team const& team, std::uint64_t first, Count count, accum<In> const* values) const {
