@@ -1,4 +1,4 @@
-// pith/feedback/residual.hpp — error feedback: the loss of a step is added to the next gradient.
+// pith/feedback/residual.hpp — error feedback: the compression error of a step is added to the next gradient.
 #pragma once
 
 #include <pith/codec/detail/source.hpp>
@@ -40,8 +40,8 @@ struct keep_unsent {
 /// gradients.
 ///
 ///   state       n elements of accum<In>, rank-local
-///   on NaN      where a gradient is NaN or infinite, or is decoded so, the residual stays; values beyond 2^47 (2^495
-///               of doubles), whose squares may have overflowed in a sum, become 0
+///   on NaN      where a gradient or its decoded value is NaN or infinite, the residual stays; a residual beyond 2^47
+///               (2^495 for doubles), whose square may have overflowed in a sum, becomes 0
 ///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014; beta and gamma as in GRACE, whose PyTorch
 ///               memory omits gamma in the first step (p = g)
 class residual {

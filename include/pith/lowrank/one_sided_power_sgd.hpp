@@ -43,14 +43,14 @@ struct count_turn {
 ///
 /// Outside an exchange there is no previous step: it behaves as power_sgd, with the same bytes.
 ///
-///   emits       in an exchange r max(rows, columns) values of accum<In>: the turn is in the executor's memory and only
-///               the shape determines the size; a shorter factor is padded with zeros
+///   emits       in an exchange r max(rows, columns) values of accum<In>, because the host does not read the turn; a
+///               shorter factor is padded with zeros
 ///   requires    as power_sgd
 ///   state       replicated: P, Q and the turn; none in a chain
 ///   complexity  4 r flop per element in an exchange, 2 r fewer than power_sgd, in double; reads M once; scratch as
 ///               power_sgd
 ///   errors      as power_sgd
-///   properties  as power_sgd, lossless for the same shapes; delta = r / max(rows, columns) in the mean over its start,
+///   properties  as power_sgd, lossless for the same shapes; delta = r / max(rows, columns) on average over its start,
 ///               whichever factor has the first turn. For one M, two steps reach the same as one of power_sgd
 ///   reference   Vogels' library (num_iters_per_step = 1), which sends only the factor itself; with own_residual
 class one_sided_power_sgd : public power_sgd {

@@ -30,7 +30,7 @@ namespace pith::inline v0 {
 ///               8 r bytes per row and per column
 ///   on NaN      a NaN or an infinity anywhere makes the mean NaN on all ranks, and Q is drawn again
 ///   properties  lossless where n < min_rate r (rows + columns) (vectors, small matrices: sent unchanged); else
-///               contractive with delta = r / min(rows, columns) in the mean over Q; use it with error feedback. Bytes
+///               contractive with delta = r / min(rows, columns) on average over Q; use it with error feedback. Bytes
 ///               and values are equal with every instruction set and order of blocks: sums have one order, and products
 ///               are exact before they are added (products of doubles unless they overflow or underflow)
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019; here a column that vanishes is drawn again
@@ -186,7 +186,7 @@ class power_sgd : public pipeable {
   std::uint64_t p_size(shape const& dims) const { return dims.rows * rank(dims); }
   std::uint64_t q_size(shape const& dims) const { return dims.columns() * rank(dims); }
 
-  /// Draws a vanished, NaN or infinite column of a factor again, because it would never recover.
+  /// Draws a column of a factor again if it is zero, NaN or infinite, because it would never recover.
   template <class E, class A>
   void renew(E const& exec, call const& id, shape const& dims, std::uint64_t rows, A* factor) const {
     exec.for_each_block(rank(dims), detail::renew_column<A>{draws(shared(id)), factor, rows, rank(dims)});

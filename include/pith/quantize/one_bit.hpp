@@ -14,7 +14,7 @@ enum class axis : std::uint8_t { tensor, row, column };
 
 /// Sends whether each element is negative, and per row or column the mean of the negative and of the other elements.
 ///
-///   emits       n symbols of 1 bit; side information: two means per row or column, the negatives' second
+///   emits       n symbols of 1 bit; side information: two means per row or column, of the others first
 ///   requires    a matrix shape: rows divide n (std::invalid_argument)
 ///   complexity  two reads of x; scratch for two sums and a count (24 bytes) per tile of a row, or per column of 256
 ///               rows, and one word per row
@@ -94,7 +94,7 @@ class one_bit : public pipeable {
 
 /// Sends whether each element is negative, and per bucket the mean of the negative and of the other elements.
 ///
-///   emits       n symbols of 1 bit; side information: two means per bucket, the negatives' second
+///   emits       n symbols of 1 bit; side information: two means per bucket, of the others first
 ///   requires    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
 ///   on NaN      a bucket that holds NaN or infinity, or (double only) whose sum overflows, decodes to NaN
 ///   properties  a projection on the indicators of both sides, contractive with delta = 1 / bucket; use it with error

@@ -124,7 +124,7 @@ class scalar_quantizer : public pipeable {
     encode_from<In>(exec, id, dims, detail::sum_source<Rule, accum<In>>{parts, factor}, y, ws);
   }
 
-  /// For this g, a payload of x[a g, b g) is a slice of the whole payload's values and scales; 0 if no g exists.
+  /// The g for which a payload of x[a g, b g) is a slice of the whole payload's values and scales; 0 if none exists.
   constexpr std::uint64_t granule() const { return has_scale<float> ? bucket_ : detail::group; }
 
   /// The engine of encode_batch and decode_batch.

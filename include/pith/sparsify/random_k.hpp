@@ -41,8 +41,8 @@ struct copy_drawn {
 
 /// Keeps k = max(1, floor(density n)) entries, one drawn from each of k equal strata, the same on all ranks in a step.
 /// The others become zero. `random_k<scaling::unbiased>` multiplies an entry by the width of its stratum. With
-/// `drawing::own` each rank draws for itself: payloads are all-gathered, and if unbiased, the squared error of the mean
-/// over N ranks is N times smaller.
+/// `drawing::own` each rank draws for itself, and payloads are all-gathered. The squared error of an unbiased mean over
+/// N ranks is then N times smaller.
 ///
 ///   emits       k values of In; no side information: the indices follow from seed, tensor and step, and the rank with
 ///               drawing::own
