@@ -30,7 +30,7 @@ std::vector<pith::accum<In>> product(detail::thin_shape size, std::vector<In> co
                                      std::vector<pith::accum<In>> const& q) {
   auto p = std::vector<pith::accum<In>>(size.rows * size.rank);
   auto own = scratch(size);
-  detail::multiply(pith::seq, size, detail::plain_source<In>{m.data()}, q.data(), p.data(), own.ws);
+  detail::multiply(pith::seq, size, pith::ext::plain_source<In>{m.data()}, q.data(), p.data(), own.ws);
   return p;
 }
 template <class In>
@@ -38,7 +38,7 @@ std::vector<pith::accum<In>> transposed_product(detail::thin_shape size, std::ve
                                                 std::vector<pith::accum<In>> const& p) {
   auto q = std::vector<pith::accum<In>>(size.columns * size.rank);
   auto own = scratch(size);
-  detail::multiply_transposed(pith::seq, size, detail::plain_source<In>{m.data()}, p.data(), q.data(), own.ws);
+  detail::multiply_transposed(pith::seq, size, pith::ext::plain_source<In>{m.data()}, p.data(), q.data(), own.ws);
   return q;
 }
 template <class In>
@@ -46,7 +46,7 @@ std::vector<In> expansion(detail::thin_shape size, std::vector<pith::accum<In>> 
                           std::vector<pith::accum<In>> const& q) {
   auto m = std::vector<In>(size.rows * size.columns);
   auto own = scratch(size);
-  detail::expand(pith::seq, size, p.data(), q.data(), detail::tensor_sink<In>{m.data(), 1}, own.ws);
+  detail::expand(pith::seq, size, p.data(), q.data(), pith::ext::tensor_sink<In>{m.data(), 1}, own.ws);
   return m;
 }
 

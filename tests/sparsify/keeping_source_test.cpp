@@ -21,7 +21,7 @@ namespace {
 
 /// p = residual + g.
 template <class In>
-using added = pith::detail::residual_source<In>;
+using added = pith::ext::residual_source<In>;
 
 /// What a rank keeps and sends in a step.
 template <class A>
@@ -162,11 +162,11 @@ settled settle_in_bucket(std::vector<float> const& g, std::vector<float> const& 
   auto values = std::vector<float>(k), old = values, sent = std::vector<float>(k, 0.25f);
   std::fill(sent.begin(), sent.begin() + static_cast<std::ptrdiff_t>(k / 2), std::numeric_limits<float>::quiet_NaN());
   auto const from = added<float>{g.data(), s.residual.data()};
-  auto memory = bytes(pith::detail::select_scratch_bytes<added<float>>(dims.n, k) + 128);
+  auto memory = bytes(pith::ext::select_scratch_bytes<added<float>>(dims.n, k) + 128);
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
-  auto const to = pith::detail::selected_entries<float>{s.indices.data(), values.data(), old.data()};
-  pith::detail::select_largest(pith::seq, from, dims.n, k, to, ws);
-  pith::seq.for_each_index(k, pith::detail::write_back_selected<added<float>, float>{from, to, sent.data()});
+  auto const to = pith::ext::selected_entries<float>{s.indices.data(), values.data(), old.data()};
+  pith::ext::select_largest(pith::seq, from, dims.n, k, to, ws);
+  pith::seq.for_each_index(k, pith::ext::write_back_selected<added<float>, float>{from, to, sent.data()});
   return s;
 }
 

@@ -1,6 +1,6 @@
 // tests/sparsify/select_test.cpp — the k largest magnitudes, against a sort, by every way to find them.
 #include <pith/exec/seq.hpp>
-#include <pith/sparsify/detail/select.hpp>
+#include <pith/sparsify/select.hpp>
 
 #include <doctest/doctest.h>
 
@@ -28,21 +28,21 @@ struct selected {
 
 template <class In, class E>
 selected<In> select(E const& exec, std::vector<In> const& x, std::uint64_t k) {
-  auto const from = pith::detail::plain_source<In>{x.data()};
-  auto const bytes = pith::detail::select_scratch_bytes<pith::detail::plain_source<In>>(x.size(), k);
+  auto const from = pith::ext::plain_source<In>{x.data()};
+  auto const bytes = pith::ext::select_scratch_bytes<pith::ext::plain_source<In>>(x.size(), k);
   auto memory = std::vector<std::byte>(bytes + 128, std::byte{0xa5});
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
   auto out = selected<In>{std::vector<std::uint32_t>(k), std::vector<In>(k)};
-  pith::detail::select_largest(exec, from, x.size(), k,
-                               pith::detail::selected_entries<In>{out.indices.data(), out.values.data()}, ws);
+  pith::ext::select_largest(exec, from, x.size(), k,
+                            pith::ext::selected_entries<In>{out.indices.data(), out.values.data()}, ws);
   CHECK(ws.high_water() == bytes);
   return out;
 }
 
 /// Whether one pass finds few that the k largest are among.
 bool has_candidates(std::vector<float> const& x, std::uint64_t k) {
-  using source = pith::detail::plain_source<float>;
-  auto memory = std::vector<std::byte>(pith::detail::select_scratch_bytes<source>(x.size(), k) + 128);
+  using source = pith::ext::plain_source<float>;
+  auto memory = std::vector<std::byte>(pith::ext::select_scratch_bytes<source>(x.size(), k) + 128);
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
   auto const size = pith::detail::selection_size::of(x.size(), k);
   auto const of = pith::detail::selection_on(
@@ -182,7 +182,7 @@ TEST_CASE("nothing is selected from nothing") { CHECK(select(pith::seq, std::vec
 
 TEST_CASE("a selection of one in a hundred takes less than a byte an element") {
   auto const bytes = [](std::uint64_t n, std::uint64_t k) {
-    return pith::detail::select_scratch_bytes<pith::detail::plain_source<float>>(n, k);
+    return pith::ext::select_scratch_bytes<pith::ext::plain_source<float>>(n, k);
   };
   for (std::uint64_t const n : {1u << 20, 1u << 24, 1u << 28}) {
     CHECK(bytes(n, n / 100) < n);

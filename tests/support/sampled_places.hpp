@@ -12,7 +12,7 @@ namespace support {
 
 /// The sampled ones of n < 2^24 places.
 inline std::vector<std::uint32_t> sampled_places(std::uint32_t n) {
-  using source = pith::detail::plain_source<float>;
+  using source = pith::ext::plain_source<float>;
   auto places = std::vector<float>(n);
   std::iota(places.begin(), places.end(), 0.0f);
   auto const samples = pith::detail::selection_size::of(n, 1).samples;

@@ -176,7 +176,7 @@ class any_chain {
     auto const rest = scratch_for<In>(stages_[0].output_shape(dims).n) + scratch_bytes<In>(exec, dims);
     return stages_[0].scratch_bytes_from(exec, dims) + (stages_.size() == 1 ? 0 : rest);
   }
-  void encode_payload_from(E const& exec, call const& id, shape const& dims, detail::residual_source<In> const& from,
+  void encode_payload_from(E const& exec, call const& id, shape const& dims, ext::residual_source<In> const& from,
                            span_on<E, std::byte> payload, states const& replicated, states& local,
                            workspace_on<E>& ws) const {
     auto const section = std::min(payload.size(), values_section(dims));
@@ -206,7 +206,7 @@ class any_chain {
   /// The maximum number of the first stage's entries; the other stages decode their values.
   std::uint64_t most_entries(shape const& dims) const { return stages_[0].most_entries(dims); }
   void decode_payload_entries(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                              detail::selected_entries<In> const& to, states const& replicated,
+                              ext::selected_entries<In> const& to, states const& replicated,
                               workspace_on<E>& ws) const {
     auto const section = std::min(payload.size(), values_section(dims)), own = stages_[0].side_bytes(dims);
     auto const side = payload.subspan(section, own);
@@ -295,14 +295,14 @@ class any_chain {
 
   /// The first stage selects entries from the source, the other stages encode them. Then the decoded entries are
   /// written back to the source's residual.
-  void encode_picked(E const& exec, call const& id, shape const& dims, detail::residual_source<In> const& from,
+  void encode_picked(E const& exec, call const& id, shape const& dims, ext::residual_source<In> const& from,
                      span_on<E, std::byte> payload, std::size_t section, states const& replicated, states& local,
                      workspace_on<E>& ws) const {
     auto const own = stages_[0].side_bytes(dims), next = detail::align_up(section + own, detail::section_alignment);
     auto const rest = stages_[0].output_shape(dims);
     auto* const indices = ws.template take<std::uint32_t>(rest.n).data;
     auto const values = ws.template take<In>(rest.n), old = ws.template take<In>(rest.n);
-    auto const picked = detail::selected_entries<In>{indices, values.data, old.data};
+    auto const picked = ext::selected_entries<In>{indices, values.data, old.data};
     stages_[0].select_from(exec, dims, from, picked, payload.subspan(section, own), ws);
     if (next <= payload.size()) detail::clear_padding<E>(exec, payload.subspan(section, next - section), own);
     encode_stages(1, exec, next_stage(id), rest, values, payload, next, replicated, local, ws);

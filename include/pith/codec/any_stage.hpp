@@ -76,8 +76,8 @@ class any_state {
 template <real In, executor E>
 class any_stage {
  public:
-  using source = detail::residual_source<In>;
-  using selected = detail::selected_entries<In>;
+  using source = ext::residual_source<In>;
+  using selected = ext::selected_entries<In>;
 
   template <class S>
     requires(!std::same_as<S, any_stage> && stage<S, In, E>)

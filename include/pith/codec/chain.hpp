@@ -137,7 +137,7 @@ class chain : public pipeable {
   void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, output<In>> y,
               Rest&... rest) const {
     if constexpr (detail::fuses_tiles<In, E, S...>) {
-      auto const from = detail::plain_source<In>{x.data};
+      auto const from = ext::plain_source<In>{x.data};
       if (can_encode_from<E>(dims)) {
         return encode_from<In>(exec, id, dims, from, y, detail::pick<workspace_on<E>>(rest...));
       }
@@ -152,7 +152,7 @@ class chain : public pipeable {
   void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, output<In> const> y, values_on<E, In> x,
               Rest&... rest) const {
     if constexpr (detail::fuses_tiles<In, E, S...>) {
-      auto const to = get<0>().template restored<In>(id, dims, detail::tensor_sink<In>{x.data, 1});
+      auto const to = get<0>().template restored<In>(id, dims, ext::tensor_sink<In>{x.data, 1});
       if (can_encode_from<E>(dims)) return get<1>().template decode_to<In>(exec, before<1>(dims), y, to);
     }
     auto const& replicated = detail::pick<replicated_of<chain, In, E>>(rest...);
@@ -166,7 +166,7 @@ class chain : public pipeable {
   void decode_sum(E const& exec, call const& id, shape const& dims, parts_on<E, output<In>> in, accum<In> factor,
                   values_on<E, In> x, workspace_on<E>& ws) const {
     if constexpr (detail::fuses_tiles<In, E, S...>) {
-      auto const to = get<0>().template restored<In>(id, dims, detail::tensor_sink<In>{x.data, 1}, factor);
+      auto const to = get<0>().template restored<In>(id, dims, ext::tensor_sink<In>{x.data, 1}, factor);
       if (can_encode_from<E>(dims)) return get<1>().template decode_sum_to<In>(exec, before<1>(dims), in, to);
     }
     auto const add_up = [&](call const& own, shape const& rest, auto values) {
@@ -182,7 +182,7 @@ class chain : public pipeable {
   template <class In, executor E>
     requires(detail::emits_entries<detail::stage_at<0, S...>, In, E> && !detail::states_of<In, E, S...>::any_replicated)
   void decode_entries(E const& exec, call const& id, shape const& dims, encoded_on<E, output<In> const> y,
-                      detail::selected_entries<In> const& to, workspace_on<E>& ws) const {
+                      ext::selected_entries<In> const& to, workspace_on<E>& ws) const {
     using values = input<In, 1>;
     auto const own = detail::side_bytes<In>(get<0>(), dims);
     auto const tail = y.side.subspan(detail::own_side<0, In>(stages_, dims));

@@ -94,7 +94,7 @@ class rated : public pipeable {
   }
   template <class In, executor E>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {
-    using source = detail::plain_source<In>;
+    using source = ext::plain_source<In>;
     auto const sending = is_dense_ ? 0 : detail::scratch_bytes<In>(codec_, exec, dims);
     if (measured_.empty()) return sending;
     if constexpr (detail::measures_from<C, In, E, source>) {
@@ -110,7 +110,7 @@ class rated : public pipeable {
     requires codec<C, In, E>
   void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
                       span_on<E, std::byte> payload, auto const& replicated, auto& local, workspace_on<E>& ws) const {
-    using source = detail::plain_source<In>;
+    using source = ext::plain_source<In>;
     if (is_dense_) exec.copy(payload.data(), x.data, payload.size());
     auto const own = is_dense_ ? span_on<E, std::byte>() : payload;
     if constexpr (detail::measures_from<C, In, E, source>) {
@@ -132,7 +132,7 @@ class rated : public pipeable {
   /// True if the step is not dense and C's engine encodes in one pass, including measurements if rates are set.
   template <executor E>
   bool can_encode_from(shape const& dims) const {
-    auto const can_measure = detail::measures_from<C, float, E, detail::plain_source<float>>;
+    auto const can_measure = detail::measures_from<C, float, E, ext::plain_source<float>>;
     return !is_dense_ && (measured_.empty() || can_measure) && detail::can_encode_from<E>(codec_, dims);
   }
   template <class In, executor E, class Source>
@@ -176,7 +176,7 @@ class rated : public pipeable {
   template <class In, executor E>
     requires detail::may_hold_entries<C, In, E>
   void decode_payload_entries(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                              detail::selected_entries<In> const& to, auto const& replicated,
+                              ext::selected_entries<In> const& to, auto const& replicated,
                               workspace_on<E>& ws) const {
     detail::decode_entries<In>(codec_, exec, id, dims, payload, to, replicated, ws);
   }

@@ -1,4 +1,4 @@
-// pith/exchange/all_gather.hpp — the parts of all ranks as one tensor, compressed on their way: for sharded training.
+// pith/exchange/all_gather.hpp — a compressed all-gather of a tensor's parts, for sharded training.
 #pragma once
 
 #include <pith/codec/compress.hpp>
@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// The workspace bytes that all_gather needs: the payloads of all parts and one more, and what a part takes.
+/// The workspace bytes that all_gather needs: the payloads of all parts and one more, and the scratch of a part.
 template <class In, class C, executor E>
 std::size_t all_gather_bytes(E const& exec, C const& codec, tensor_parts const& over, unsigned ranks) {
   auto const part = detail::part_bytes<In>(codec, over);
@@ -20,10 +20,10 @@ std::size_t all_gather_bytes(E const& exec, C const& codec, tensor_parts const& 
          detail::scratch_bytes<In>(codec, exec, over.largest()) + detail::scratch_alignment;
 }
 
-/// whole = all ranks' parts, as far as `codec` keeps them, with the same bits on all ranks: the second of the two shots
-/// of two_shot. Every rank calls it with an equal codec, parts and seed.
+/// whole = the decoded parts of all ranks, bitwise equal on all ranks. It is the second half of two_shot. All ranks
+/// call it with an equal codec, parts and seed.
 ///
-///   requires    parts that begin at buckets (parts_for), a codec without state of all ranks (std::invalid_argument); a
+///   requires    parts that begin at buckets (parts_for), a codec without replicated state (std::invalid_argument); a
 ///               state made for this rank's part, such as that of feedback; ws of all_gather_bytes<In>(exec, codec,
 ///               over, comm.size())
 ///   complexity  one all-gather of N parts' payloads; encodes n / N elements and decodes n

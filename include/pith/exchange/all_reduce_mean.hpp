@@ -1,4 +1,4 @@
-// pith/exchange/all_reduce_mean.hpp — the mean of all ranks' gradients, exchanged as the codec can.
+// pith/exchange/all_reduce_mean.hpp — the compressed mean of one tensor over all ranks.
 #pragma once
 
 #include <pith/codec/compress.hpp>
@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Sums or maximises, in place, bytes that hold elements of a kind known at run time.
+/// Sums or maximizes bytes in place, as elements of type T.
 template <class T, class Comm, class E>
 any_request<Comm, E> reduce_as(E const& exec, Comm& comm, span_on<E, std::byte> bytes, reduction how) {
   return comm.all_reduce(exec, span_on<E, T>(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), how);
@@ -33,7 +33,7 @@ any_request<Comm, E> reduce(E const& exec, Comm& comm, element_kind kind, span_o
   throw std::logic_error(sentence("all_reduce_mean: a round that sums must have numbers as elements, got bytes"));
 }
 
-/// The call that a communicator lacks for a transfer; none if it has all.
+/// The call that a communicator lacks for a transfer; null if it has all.
 template <class Comm, class E>
 constexpr char const* lacking_call(transfer const& moves) {
   auto const how = moves.how;
@@ -45,7 +45,7 @@ constexpr char const* lacking_call(transfer const& moves) {
   return nullptr;
 }
 
-/// Refuses a codec of which a round needs a collective that this communicator lacks.
+/// Throws std::invalid_argument if a round of the codec needs a collective that this communicator lacks.
 template <class In, class Comm, class E, class C>
 void require_served(char const* verb, C const& codec, shape const& dims, unsigned ranks) {
   for (unsigned round = 0; round < rounds(codec, dims, ranks); ++round) {
@@ -55,7 +55,7 @@ void require_served(char const* verb, C const& codec, shape const& dims, unsigne
   }
 }
 
-/// Refuses one of which a round is among ranks that have no communicator of their own.
+/// Throws std::invalid_argument if a round needs a sub-communicator that was not added.
 template <class In, class Comm, class C>
 void require_grouped(C const& codec, shape const& dims, sub_communicators<Comm> const& comms) {
   for (unsigned round = 0; round < rounds(codec, dims, comms.size()); ++round) {
@@ -65,7 +65,7 @@ void require_grouped(C const& codec, shape const& dims, sub_communicators<Comm> 
   }
 }
 
-/// With the rank whose number differs by `distance` in its bits; without one, with nobody.
+/// Swaps with rank ^ `distance`; a rank without such a partner moves no bytes.
 template <class Comm, class E>
 any_request<Comm, E> swap(E const& exec, Comm& comm, std::uint32_t distance, span_on<E, std::byte> out,
                           span_on<E, std::byte> in) {
@@ -74,7 +74,7 @@ any_request<Comm, E> swap(E const& exec, Comm& comm, std::uint32_t distance, spa
   return comm.send_recv(exec, span_on<E, std::byte const>(out), partner, in, partner);
 }
 
-/// Around a ring.
+/// Sends to rank + `distance` modulo the number of ranks.
 template <class Comm, class E>
 any_request<Comm, E> shift(E const& exec, Comm& comm, std::uint32_t distance, span_on<E, std::byte> out,
                            span_on<E, std::byte> in) {
@@ -82,7 +82,7 @@ any_request<Comm, E> shift(E const& exec, Comm& comm, std::uint32_t distance, sp
   return comm.send_recv(exec, span_on<E, std::byte const>(out), (rank + by) % ranks, in, (rank + ranks - by) % ranks);
 }
 
-/// Begins to move what all ranks produced; the memory is the request's until it is done.
+/// Starts the transfer of all ranks' payloads; the memory belongs to the request until it completes.
 template <class Comm, class E>
 any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, element_kind kind, std::uint32_t distance,
                                 span_on<E, std::byte> out, span_on<E, std::byte> gathered) {
@@ -103,13 +103,13 @@ any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, elemen
   throw std::logic_error(sentence("all_reduce_mean: the communicator lacks a transport of this codec"));
 }
 
-/// What is to be absorbed once it has moved: `out` itself for a sum, else `gathered`.
+/// The bytes to absorb after a transfer: `out` itself for a sum, else `gathered`.
 template <class E>
 received_on<E> moved(transport how, span_on<E, std::byte> out, span_on<E, std::byte> gathered, unsigned ranks) {
   return comes_apart(how) ? received_on<E>{gathered, out.size() / pieces(how, ranks)} : received_on<E>{out};
 }
 
-/// A round of one tensor: what this rank produced has been moved and is absorbed when it returns.
+/// Runs a round of one tensor: produces, transfers, waits and absorbs.
 template <class In, class E, class Comm, class C>
 void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, unsigned round, values_on<E, In> x,
                codec_state<In, C, E>& state, workspace_on<E>& ws) {
@@ -131,13 +131,16 @@ void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, un
 
 }  // namespace detail
 
-/// Replaces `gradient` by the mean of all ranks' gradients, as far as `codec` keeps them. Every rank calls it with an
-/// equal codec, shape and seed: gradient_exchange checks that, this function does not.
+/// Replaces `gradient` by the decoded mean of all ranks' gradients. All ranks call it with an equal codec, shape and
+/// seed. gradient_exchange checks that, this function does not.
 ///
-///   requires    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes; for codecs that move bytes among
-///               groups of ranks, as hierarchical does, make_sub_communicators<In>(comm, codec, dims) in place of comm,
-///               made once
-///   complexity  one transfer a round: a sum if the codec is summable or collective, else one all-gather
+///   requires    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes; for codecs with transfers within
+///               subgroups, such as hierarchical, make_sub_communicators<In>(comm, codec, dims) in place of comm, made
+///               once
+///   complexity  one transfer per round: a sum if the codec is summable, the rounds of a collective, else one
+///               all-gather; allocates nothing
+///   errors      std::invalid_argument before the state changes; after an error of the communicator, gradient and state
+///               may hold any values
 template <class In, executor E, class Comm, class C>
 void all_reduce_mean(E const& exec, sub_communicators<Comm>& comms, C const& codec,
                      span_on<E, std::type_identity_t<In>> gradient, codec_state<In, C, E>& state, workspace_on<E>& ws) {
@@ -164,7 +167,7 @@ void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, std::
   all_reduce_mean<In>(exec, comms, codec, gradient, state, ws);
 }
 
-/// Arguments that do not fit say why.
+/// Fails to compile with the reason, for other arguments.
 template <executor E, class Comm, class C, class X, class S>
   requires(!detail::writable_by<X, S, C, E>)
 void all_reduce_mean(E const&, Comm&, C const&, X&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }

@@ -1,4 +1,4 @@
-// pith/exchange/codec_policy.hpp — which tensor of a model is exchanged by which codec.
+// pith/exchange/codec_policy.hpp — codec policies: functions from a model's tensors to codecs.
 #pragma once
 
 #include <pith/codec/any_codec.hpp>
@@ -10,23 +10,23 @@
 
 namespace pith::inline v0 {
 
-/// A tensor of a model.
+/// The name and shape of a model's tensor.
 struct tensor_spec {
   std::string name;
   shape dims;
 };
 
-/// A function of a tensor whose result is, or converts to, the codec that exchanges it.
+/// A function from a tensor to its codec, or to a type that converts to the codec.
 template <class P, class In, class E>
 concept codec_policy_for = requires(P const& policy, tensor_spec const& tensor) {
   { policy(tensor) } -> std::convertible_to<any_codec<In, E>>;
 };
 
-/// A policy, or one codec for all tensors.
+/// A codec policy, or one codec for all tensors.
 template <class P, class In, class E>
 concept codec_or_policy = codec_policy_for<P, In, E> || std::convertible_to<P const&, any_codec<In, E>>;
 
-/// Fails to compile if `P` chooses no codecs.
+/// Fails to compile unless `P` is a codec or a codec policy.
 template <class P, class In, class E>
 constexpr void explain_codec_policy() {
   static_assert(codec_or_policy<P, In, E>,
@@ -34,13 +34,13 @@ constexpr void explain_codec_policy() {
                 "parse<In>(text) makes the codec");
 }
 
-/// The policy that most models want: matrices by `codec`; vectors, which are few and small, as they are.
+/// The usual codec policy: `codec` for matrices; no compression for vectors, which are few and small.
 template <class C>
 class matrices {
  public:
   explicit matrices(C codec) : codec_(std::move(codec)) {}
 
-  /// Converts to the codec of one tensor, for any element type and executor that C serves.
+  /// Converts to the codec of one tensor, for any element type and executor of C. It refers to the policy.
   struct choice {
     template <real In, executor E>
     operator any_codec<In, E>() const {

@@ -1,4 +1,4 @@
-// pith/exchange/exchange_options.hpp — how a gradient_exchange is made.
+// pith/exchange/exchange_options.hpp — the options of a gradient_exchange.
 #pragma once
 
 #include <pith/comm/trace.hpp>
@@ -10,27 +10,27 @@
 
 namespace pith::inline v0 {
 
-/// When ranks make sure that they do the same.
+/// When ranks check that they agree.
 enum class verify : std::uint8_t {
-  when_built,  ///< the same tensors, codecs and options
-  each_step,  ///< also the same codecs and agreed states, in each step; costs two all-gathers, of 24 and of 8 bytes, and
-              ///< a pass over these states: for debugging
+  when_built,  ///< on tensors, codecs and options, once
+  each_step,  ///< also on codecs and replicated states in each step, for debugging; costs two all-gathers, of 24 and of
+              ///< 8 bytes, and a pass over these states
 };
 
-/// Equal on all ranks, but for `trace` and `is_recoverable`.
+/// Options, equal on all ranks except `trace` and `is_recoverable`.
 struct exchange_options {
   std::uint64_t seed = 0;
   gather how = gather::padded;
-  /// Gradients of at most so many bytes travel together, or one tensor that has more; the last tensors, whose gradients
-  /// come first, are the first bucket. Unless it is said: an eighth of the model, but 1 to 25 MiB, and a quarter of that
-  /// for the first bucket.
+  /// Largest gradient bytes of a tensor bucket; a larger tensor is a bucket of its own. The first bucket has the last
+  /// tensors, whose gradients backward computes first. The default is an eighth of the model, clamped to 1 to 25 MiB,
+  /// and a quarter of that for the first bucket.
   std::optional<std::size_t> bucket_bytes = {};
-  /// Means are of gradients by their ranks' weights, which travel in each step in a sum of one double.
+  /// Means are weighted by a weight per rank and step, which costs a sum of one double in each step.
   bool is_weighted = false;
   verify when = verify::when_built;
-  exchange_trace* trace = nullptr;
-  /// export_state works after a step that failed, and one step back; costs memory for all states twice, and a pass over
-  /// them in each step. Not for steps that a graph replays.
+  exchange_trace* trace = nullptr;  ///< must outlive the exchange
+  /// export_state works after a failed step, and for one step back. Costs two copies of all states in memory, and a
+  /// pass over them in each step. Not for steps that a graph replays.
   bool is_recoverable = false;
 };
 

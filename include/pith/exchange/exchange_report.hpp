@@ -1,4 +1,4 @@
-// pith/exchange/exchange_report.hpp — what a step of an exchange sent, lost and took, tensor by tensor.
+// pith/exchange/exchange_report.hpp — bytes, errors and seconds of an exchange's step, per tensor.
 #pragma once
 
 #include <pith/comm/trace.hpp>
@@ -12,53 +12,54 @@
 
 namespace pith::inline v0 {
 
-/// What may be measured of a tensor: |x|^2, and what of it is lost or kept. Without a measurement its share is NaN; of
-/// zeros nothing is lost and all is kept.
+/// A measured |x|^2 of a tensor, and the part of it that is lost or kept. Without a measurement share() is NaN; for x =
+/// 0 it is `of_zeros`.
 struct measured_energy {
   double all = std::numeric_limits<double>::quiet_NaN(), part = 0;
 
   double share(double of_zeros) const { return all == 0 ? of_zeros : part / all; }
 };
 
-/// A tensor in the last step, on this rank. Seconds are known bucket by bucket: a tensor has its share of its bucket's,
-/// by the bytes that it sends where they travel, by its elements where they are encoded and decoded.
+/// A tensor in the last step, on this rank. Seconds are measured per bucket; a tensor gets a share in proportion to its
+/// bytes for transfers, and to its elements for encoding and decoding.
 struct tensor_report {
   std::string name;
   std::size_t bucket = 0;
   std::uint64_t elements = 0;
-  double dense_bytes = 0;    ///< that this rank's interface would send in a sum of the gradient as it is
-  double wire_bytes = 0;     ///< that it sends, padding included
+  double dense_bytes = 0;    ///< that this rank's interface would send in a sum of the uncompressed gradient
+  double wire_bytes = 0;     ///< that the interface sends, padding included
   double ready_seconds = 0;  ///< from begin() to ready(), or to wait()
   double encode_seconds = 0, transfer_seconds = 0, decode_seconds = 0;
   measured_energy lost = {};  ///< of |g|^2, by gradient_exchange::measure_errors
-  measured_energy kept = {};  ///< of |p|^2, p being what the codec got, at the first rate that it measures
+  measured_energy kept = {};  ///< of |p|^2, p being the encoder's input, at the codec's first measured rate
 
-  /// How many times fewer bytes than dense; NaN among one rank, where nothing is sent.
+  /// Compression ratio dense / sent bytes; NaN with one rank, which sends nothing.
   double ratio() const { return dense_bytes / wire_bytes; }
   /// |g - C(g)| / |g|.
   double error() const { return std::sqrt(lost.share(0)); }
-  /// As gravac defines it: the share of |p|^2 that is kept.
+  /// The gain of gravac: the kept share of |p|^2.
   double gain() const { return kept.share(1); }
 };
 
-/// All tensors, and their sums.
+/// The reports of all tensors, and their total.
 ///
-///   wire_bytes   with N ranks, or those of a group, b bytes that a rank hands over are sent so: gathered b (N - 1),
-///                summed 2 b (N - 1) / N, dealt out b (N - 1) / N, swapped or shifted b. What the transport adds, a rank
-///                without a partner in a swap, weights and checks of each step are not counted
-///   seconds      of transfers, which may lie under backward and under encoding: they do not add up to a step's
+///   wire_bytes  for b bytes of a rank, with N ranks in the group: gathered b (N - 1), summed 2 b (N - 1) / N,
+///               scattered
+///                b (N - 1) / N, swapped or shifted b. Not counted are the transport's own bytes, the idle rank of a swap,
+///                weights, and the checks of each step
+///   seconds      of transfers overlap backward and encoding, so they do not add up to the seconds of a step
 struct exchange_report {
   std::vector<tensor_report> tensors;
   tensor_report total;
   std::size_t buckets = 0;
-  double wait_seconds = 0;  ///< of the last step, in wait(): what backward did not hide
+  double wait_seconds = 0;  ///< of the last step, in wait(): the part that backward does not hide
 };
 
 namespace detail {
 
 inline double share(double part, double all) { return all > 0 ? part / all : 0; }
 
-/// Gives tensors their shares of the seconds of their buckets.
+/// Splits the seconds of each bucket among its tensors.
 inline void share_out(std::vector<tensor_report>& tensors, std::vector<bucket_seconds> const& buckets) {
   auto elements = std::vector<double>(buckets.size()), bytes = elements;
   for (auto const& t : tensors) {
@@ -73,7 +74,7 @@ inline void share_out(std::vector<tensor_report>& tensors, std::vector<bucket_se
   }
 }
 
-/// The energies of those tensors that were measured.
+/// Adds the energies of a tensor, if they were measured.
 inline void add_energy(measured_energy& sum, measured_energy const& e) {
   if (std::isnan(e.all)) return;
   if (std::isnan(sum.all)) sum.all = 0;

@@ -6,7 +6,7 @@
 #include <pith/exchange/detail/pair_sums.hpp>
 #include <pith/exchange/detail/sparse_exchange.hpp>
 #include <pith/sparsify/detail/pairs.hpp>
-#include <pith/sparsify/detail/select.hpp>
+#include <pith/sparsify/select.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -144,8 +144,8 @@ class g_top_k : public detail::sparse_exchange {
     auto const k = kept(dims.n);
     auto const merging = scratch_for<A>(dims.n) + scratch_for<A>(2 * k) + scratch_for<std::uint32_t>(2 * k) +
                          scratch_for<A>(k) + scratch_for<std::uint32_t>(k) +
-                         detail::select_scratch_bytes<detail::plain_source<A>>(2 * k, k);
-    return std::max(merging, detail::select_scratch_bytes<detail::plain_source<In>>(dims.n, k));
+                         ext::select_scratch_bytes<ext::plain_source<A>>(2 * k, k);
+    return std::max(merging, ext::select_scratch_bytes<ext::plain_source<In>>(dims.n, k));
   }
 
   template <real In, executor E>
@@ -154,8 +154,8 @@ class g_top_k : public detail::sparse_exchange {
     auto const k = kept(dims.n);
     auto const held = pairs_of<In>(local, k);
     if (round == 0) {
-      detail::select_largest(exec, detail::plain_source<In>{x.data}, dims.n, k,
-                             detail::selected_entries<In>{held.indices, held.values}, ws);
+      ext::select_largest(exec, ext::plain_source<In>{x.data}, dims.n, k,
+                          ext::selected_entries<In>{held.indices, held.values}, ws);
       exec.copy(local.sent.data(), held.indices, k * sizeof(std::uint32_t));
     }
     exec.fill(out.data(), std::byte{}, out.size());
@@ -212,12 +212,11 @@ class g_top_k : public detail::sparse_exchange {
     auto const over = detail::regions{nullptr, static_cast<std::uint32_t>(dims.n), 1};
     auto* const sums = ws.template take<A>(dims.n).data;
     auto const all = detail::pairs<A>{ws.template take<A>(2 * k).data, ws.template take<std::uint32_t>(2 * k).data};
-    auto const picked =
-        detail::selected_entries<A>{ws.template take<std::uint32_t>(k).data, ws.template take<A>(k).data};
+    auto const picked = ext::selected_entries<A>{ws.template take<std::uint32_t>(k).data, ws.template take<A>(k).data};
     if (plan.is_fold(round))
       exec.for_each_index(k, detail::copy_indices{received.indices, over.n, local.sent.data() + k});
     detail::add_up_pairs<In>(exec, over, 0, 2, k, lists, sums, all);
-    detail::select_largest(exec, detail::plain_source<A>{all.values}, 2 * k, k, picked, ws);
+    ext::select_largest(exec, ext::plain_source<A>{all.values}, 2 * k, k, picked, ws);
     exec.for_each_index(k, detail::hold_pairs<In>{all, picked.indices, held, sums});
     exec.for_each_index(plan.is_folded_into(rank) ? 2 * k : k, detail::drop_unkept<A>{sums, local.sent.data()});
   }

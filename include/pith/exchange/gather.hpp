@@ -1,4 +1,4 @@
-// pith/exchange/gather.hpp — how gathered payloads travel, and where the counts of those of variable rate lie.
+// pith/exchange/gather.hpp — the sizes of gathered payloads, and the counts in payloads of variable rate.
 #pragma once
 
 #include <pith/codec/any_codec.hpp>
@@ -13,11 +13,11 @@
 
 namespace pith::inline v0 {
 
-/// How the payloads of an exchange travel that are gathered. Fixed rates travel alike in all three.
+/// The size of all-gathered payloads. Payloads of fixed rate are equal in all three modes.
 enum class gather : std::uint8_t {
-  padded,     ///< at full capacity
-  exact,      ///< cut to what they use: in each round one more all-gather, of all counts, and one wait
-  predicted,  ///< at 1.25 times the largest count of the step before, for codecs that feed back what exceeds it
+  padded,     ///< full capacity
+  exact,      ///< the used size; each round has one more all-gather, of all counts, and one host wait
+  predicted,  ///< 1.25 times the largest count of the previous step; feedback must keep the excess in the residual
 };
 
 namespace detail {
@@ -30,7 +30,7 @@ constexpr char const* gather_name(gather how) {
   }
 }
 
-/// A graph replays the sizes that it was captured with. Executors that cannot be captured do not say.
+/// Throws during the capture of a graph, which would replay the captured sizes. Executors without capture always pass.
 template <class E>
 void require_no_capture(E const& exec, gather how) {
   if constexpr (requires { exec.is_capturing(); }) {
@@ -39,7 +39,7 @@ void require_no_capture(E const& exec, gather how) {
   }
 }
 
-/// A count in a payload, and the most that it may be.
+/// The offset of a count in a payload, and its maximum.
 struct count_place {
   std::size_t at;
   std::uint64_t most;
@@ -63,7 +63,7 @@ std::vector<count_place> counts_of(C const& codec, shape const& dims) {
   return std::move(finder.found);
 }
 
-/// Tells f the pieces of a payload whose counts are known.
+/// Calls f with each piece of a payload, given its counts.
 template <class F>
 struct piece_walk final : piece_visitor {
   piece_walk(std::uint32_t const* c, F const& to) : counts(c), f(to) {}

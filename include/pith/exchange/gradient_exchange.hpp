@@ -1,4 +1,4 @@
-// pith/exchange/gradient_exchange.hpp — the gradients of a model's tensors, exchanged while backward makes them or at once.
+// pith/exchange/gradient_exchange.hpp — the exchange of a model's gradients, during backward or in one call.
 #pragma once
 
 #include <pith/codec/any_codec.hpp>
@@ -29,33 +29,37 @@
 
 namespace pith::inline v0 {
 
-/// Owns everything that exchanging a model's gradients takes: a codec and its state for each tensor, memory, and the
-/// plan by which a bucket's payloads travel together, one transfer a round and kind.
+/// The codecs, states, memory and schedule of exchanging a model's gradients. The payloads of a tensor bucket travel
+/// together, in one transfer per round and kind.
 ///
 ///   exchange.begin(gradients);   // a step: all tensors one after another
-///   exchange.ready(i);           // as backward has written tensor i; a bucket leaves when all of it is ready
-///   exchange.wait();             // the means of all; what was not said to be ready is ready now
-///   exchange.all_reduce_mean(gradients);   // all of that in one call
-///   exchange.change(codecs);     // between steps: other codecs, or the same ones at other rates
+///   exchange.ready(i);           // when backward has written tensor i; a full bucket is sent
+///   exchange.wait();             // all remaining gradients are ready now; returns when all are means
+///   exchange.all_reduce_mean(gradients);   // these three in one call
+///   exchange.change(codecs);     // between steps: other codecs, or other rates
 ///
-///   requires    equal tensors, codecs and options on all ranks (agreement_error on all of them when it is built, also
-///               where one could not build it); gradients that stay where they are from ready() to the end of wait(),
-///               or of the exchange if the step is given up. On a host ready() makes a thread once, which does the
-///               exchange: a communicator that may be called from it (MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if
-///               nobody else calls MPI in a step). On a device ready() and wait() enqueue: gradients are written, and
-///               means are read, in the order of the executor's stream
-///   state       the codecs' states; export_state saves them, import_state puts them back. A step that threw leaves
-///               some ahead of others, and gradients of any values: no further one begins before import_state. What its
-///               transport may still use stays in memory as long as the program runs
-///   complexity  memory for two payloads of the largest bucket and `size()` gathered ones for each, with gather::exact
-///               twice the latter; a step allocates nothing. The transfers of a bucket do not depend on the number of
-///               its tensors: with power_sgd one sum of all P, and of what travels as it is, and one of all Q
+///   requires    equal tensors, codecs and options on all ranks; gradients that stay in place from ready() until wait()
+///               returns, or until the exchange is destroyed if the step fails; one thread at a time. On a host the
+///               first ready() starts a thread that runs the exchange, so the communicator must be callable from it
+///               (MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if no other thread calls MPI during a step). On a
+///               device ready() and wait() only enqueue: write gradients and read means in the order of the executor's
+///               stream
+///   state       the codecs' states; export_state saves them, import_state restores them
+///   complexity  memory for two payloads of the largest bucket, and for each of them size() gathered ones, or 2 size()
+///               with gather::exact. The constructor, change() and fit_buckets() allocate; a step does not. The number
+///               of transfers does not depend on the number of tensors in a bucket: with power_sgd one sum of all P and
+///               all uncompressed tensors, and one sum of all Q
+///   errors      the constructor throws agreement_error on all ranks if they differ, or if one could not build its
+///               exchange. A step that throws leaves gradients of any values and states of different steps, so no
+///               further step can begin before import_state(). Memory that the transport may still use is then kept
+///               until the program ends
+///   owns        the codecs and states; the communicator and options.trace must outlive it
 template <real In, executor E, class Comm>
 class gradient_exchange {
  public:
   using codec_type = any_codec<In, E>;
 
-  /// `policy(tensor)` is the codec of a tensor.
+  /// `policy(tensor)` is the codec of a tensor; the policy is not kept.
   template <codec_policy_for<In, E> Policy>
   gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
                     exchange_options const& options = {})
@@ -65,7 +69,7 @@ class gradient_exchange {
     try {
       engine_.reset(new engine(exec, comm, std::move(tensors), policy, options));
     } catch (...) {
-      failure = std::current_exception();  // of which the others must hear
+      failure = std::current_exception();  // require_agreement passes it to the other ranks
     }
     auto const words = failure ? std::vector<std::string>() : detail::described(this->tensors(), codecs());
     detail::require_agreement(exec_, comm, detail::agreement_on<In, E>(words, options), words, failure);
@@ -73,13 +77,13 @@ class gradient_exchange {
     lost_.assign(this->tensors().size(), {});
   }
 
-  /// One codec for all tensors.
+  /// With one codec for all tensors.
   gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, codec_type const& codec,
                     exchange_options const& options = {})
       : gradient_exchange(
             exec, comm, std::move(tensors), [&codec](tensor_spec const&) { return codec; }, options) {}
 
-  /// The usual options.
+  /// With the most common options.
   template <class What>
   gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, What const& codec_or_policy,
                     std::uint64_t seed, gather how = gather::padded)
@@ -92,36 +96,36 @@ class gradient_exchange {
   /// The elements of all tensors.
   std::uint64_t size() const { return model().size(); }
   std::size_t buckets() const { return engine_->pipeline.buckets(); }
-  /// The bucket that a tensor travels in.
+  /// The index of a tensor's bucket.
   std::size_t bucket_of(std::size_t tensor) const {
     require_tensor("bucket_of", tensor);
     return engine_->ready.bucket_of(tensor);
   }
 
-  /// The bytes that this rank hands to its communicator in a step. Where they vary they are those of the last step, and
-  /// before the first one the most.
+  /// The bytes that this rank passes to its communicator in a step. If they vary, the value is that of the last step,
+  /// and the maximum before the first step.
   pith::traffic traffic() const {
     auto all = engine_->pipeline.traffic();
     all.gathered = engine_->pipeline.gathered_bytes();
     return all;
   }
-  /// Those of them that travel among a subgroup of the ranks; gathered ones at the most.
+  /// The bytes within one subgroup of the ranks; the maximum for all-gathers.
   pith::traffic traffic(subgroup among) const { return engine_->pipeline.traffic(among); }
 
-  /// Replaces gradients, all tensors one after another, by their means over the ranks, as far as the codecs keep them.
-  /// With exchange_options::is_weighted the means are those of sum(weight x gradient) / sum(weight).
+  /// Replaces the gradients, all tensors one after another, by their decoded means over the ranks. With
+  /// exchange_options::is_weighted the mean is sum(weight x gradient) / sum(weight).
   void all_reduce_mean(span_on<E, In> gradients, double weight = 1) {
     begin(gradients, weight);
     wait();
   }
 
-  /// A step begins, of gradients that will be ready one by one in this memory, all tensors one after another.
+  /// Begins a step whose gradients will be written to this memory, all tensors one after another.
   void begin(span_on<E, In> gradients, double weight = 1) {
     require_begin(gradients.size(), weight);
     begin(weight);
     model().lay(gradients);
   }
-  /// A step begins, of gradients that ready(tensor, gradient) shows.
+  /// Begins a step whose gradients are passed by ready(tensor, gradient).
   void begin(double weight = 1) {
     require_begin(size(), weight);
     model().lay_none();
@@ -130,13 +134,13 @@ class gradient_exchange {
     phase_ = phase::ready;
   }
 
-  /// Whether a step threw, or was abandoned, and no state was imported since.
+  /// Whether a step threw or was abandoned, without an import_state() since.
   bool has_failed() const { return phase_ == phase::failed; }
-  /// Throws, in the name of a call, in a step.
+  /// Throws std::invalid_argument during a step; `call` is the name in the message.
   void require_between_steps(char const* call) const { detail::require_between_steps(phase_, call); }
-  /// Throws, in the name of a call, in a step and after one that threw.
+  /// Throws std::invalid_argument during a step and after a failed one.
   void require_idle(char const* call) const { detail::require_idle(phase_, call); }
-  /// Throws where begin() would refuse gradients of so many elements, and changes nothing.
+  /// Throws as begin() would for `elements` gradient elements; changes nothing.
   void require_begin(std::uint64_t elements, double weight) const {
     require_idle("begin");
     detail::require_size("gradient_exchange::begin", "gradients", size(), elements);
@@ -144,7 +148,7 @@ class gradient_exchange {
     if (how_ != gather::padded) detail::require_no_capture(exec_, how_);
   }
 
-  /// The gradient of a tensor is written, and is the exchange's until wait() returns.
+  /// The gradient of a tensor has been written. It belongs to the exchange until wait() returns.
   void ready(std::size_t tensor) {
     require_missing(tensor);
     detail::require(model().is_laid(tensor),
@@ -152,7 +156,7 @@ class gradient_exchange {
                     ", gradient)");
     guarded([&] { engine_->add(tensor); });
   }
-  /// The same of one that lies here.
+  /// The same for a gradient at this address.
   void ready(std::size_t tensor, span_on<E, In> gradient) {
     require_missing(tensor);
     detail::require_size("gradient_exchange::ready", "gradient", tensors()[tensor].dims.n, gradient.size());
@@ -160,7 +164,7 @@ class gradient_exchange {
     guarded([&] { engine_->add(tensor); });
   }
 
-  /// Ends the step: all gradients are means. What was not said to be ready is ready now.
+  /// Ends the step: marks the remaining gradients ready, and returns when all gradients are means.
   void wait() {
     detail::require_step(phase_, "wait");
     auto const begun = clock::now();
@@ -174,8 +178,8 @@ class gradient_exchange {
     wait_seconds_ = std::chrono::duration<double>(clock::now() - begun).count();
   }
 
-  /// Leaves a step out, on all ranks: nothing is exchanged, gradients and states stay what they are, so what a codec
-  /// remembers of gradients before is sent in the next step. Before begin(), or while no bucket is ready in whole.
+  /// Skips a step, on all ranks: exchanges nothing and leaves gradients and states unchanged, so residuals are sent in
+  /// the next step. Call it before begin(), or before a whole bucket is ready.
   void skip() {
     if (phase_ == phase::idle) return;
     detail::require_step(phase_, "skip");
@@ -186,51 +190,49 @@ class gradient_exchange {
     phase_ = phase::idle;
   }
 
-  /// Gives up a step that this rank cannot complete, since backward threw, say: as if wait() had thrown. The step of the
-  /// other ranks fails by their communicator's timeout; what is on its way from here is waited for as long.
+  /// Gives up a step that this rank cannot complete, for instance after backward threw: as if wait() had thrown. It
+  /// waits for this rank's pending transfers. The other ranks' step fails by the communicator's timeout.
   void abandon() {
     if (phase_ != phase::ready) return;
     try {
       guarded([this] { engine_->cancel(); });
       engine_->pipeline.drain();
       phase_ = engine_->pipeline.has_begun() ? phase::failed : phase::idle;
-    } catch (...) {  // why is known: this rank's step has failed
+    } catch (...) {  // guarded() has marked the step as failed
     }
   }
 
-  /// Multiplies all that is fed back by a factor: the loss scale or the learning rate changed.
+  /// Multiplies all residuals by a factor, after a change of the loss scale or the learning rate.
   void rescale(double factor) {
     require_idle("rescale");
     detail::require(std::isfinite(factor), "gradient_exchange::rescale: factor must be finite, got ", factor);
     model().rescale(exec_, factor);
   }
 
-  /// From the next step on tensors are exchanged by these codecs, one for each, the same on all ranks. Those that are
-  /// codecs() stay as they are, and at() of one goes on with its states. Any other begins again, as do ok_top_k and
-  /// g_top_k, but for what was fed back: it goes on in a codec that feeds back by the same policy, and is lost in others.
-  /// Between steps, by all ranks.
+  /// Sets the codecs from the next step on, one per tensor, equal on all ranks. An unchanged codec, and at() of the old
+  /// codec, keep their state. Any other codec starts with a new state, as do ok_top_k and g_top_k. A residual is kept
+  /// if old and new codec have the same feedback policy, and is lost otherwise. All ranks call it, between steps.
   ///
-  ///   complexity  a small all-gather and a new plan; memory for what was changed again, and where more is needed
-  ///   errors      agreement_error on all ranks if codecs differ or one does not fit; then the old ones stay in force
+  ///   complexity  a small all-gather and a new plan; allocates the new states, and larger buffers if needed
+  ///   errors      agreement_error on all ranks if codecs differ or one does not fit; the old codecs then stay in force
   void change(std::vector<codec_type> codecs) {
     require_idle("change");
     change_to(std::move(codecs));
   }
-  /// The same on a rank that has lost the others: nothing is agreed, and export_state may follow but no step.
+  /// The same without agreement, on a rank that has lost the others: export_state() may follow, but no step.
   void change_alone(std::vector<codec_type> codecs) {
     require_idle("change_alone");
     engine_->pipeline.apply(engine_->pipeline.prepare(std::move(codecs)));
   }
 
-  /// Lays out new buckets by what the last step measured: when each gradient was ready, and how long buckets
-  /// travelled. Tensors then travel in the order in which their gradients are ready on the slowest rank, so that none
-  /// waits for a later one, in buckets whose last transfer ends as early as the limits of bucket_bytes let it. No mean
-  /// changes, as far as the communicator's sums do not depend on how long a transfer is. Between steps, by all ranks,
-  /// after a step or two with begin() before backward and ready() within it.
+  /// Lays out new buckets from the last step's measurements: when each gradient was ready, and how long each bucket's
+  /// transfers took. The new order is that in which gradients are ready on the slowest rank, and the last transfer ends
+  /// as early as possible within the limits of bucket_bytes. The means are bitwise unchanged if the communicator's sums
+  /// do not depend on message size. All ranks call it, between steps, after a step or two with begin() before backward
+  /// and ready() during it. On a device the times are the host's, which only enqueues.
   ///
-  ///   complexity  two small gathers and a new plan; memory where a bucket has become larger
-  ///   errors      agreement_error on all ranks where messages were damaged on some; then the old buckets stay. On a
-  ///               device times are the host's, which enqueues
+  ///   complexity  two small all-gathers and a new plan; allocates if a bucket has grown
+  ///   errors      agreement_error on all ranks if messages were damaged; the old buckets then stay
   void fit_buckets() {
     require_idle("fit_buckets");
     detail::require(
@@ -242,8 +244,8 @@ class gradient_exchange {
     is_measured_ = false;
   }
 
-  /// What the last step sent and took on this rank, and what measure_errors measured; between steps. Before a step with
-  /// these buckets and codecs their seconds are 0.
+  /// Bytes and seconds of the last step on this rank, and the errors from measure_errors; between steps. Seconds are 0
+  /// before the first step with the current buckets and codecs.
   exchange_report report() const {
     require_between_steps("report");
     auto all = exchange_report();
@@ -255,11 +257,11 @@ class gradient_exchange {
     all.wait_seconds = wait_seconds_;
     return all;
   }
-  /// Measures for report() what each codec loses of these gradients of this rank, all tensors one after another, before a
-  /// step: |g - C(g)| / |g| of a codec that has remembered nothing, so that feedback adds no residual and power_sgd has
-  /// no warm start. Changes neither gradients nor states.
+  /// Measures the error of each codec for report(): |g - C(g)| / |g| on this rank's gradients, all tensors one after
+  /// another. The codec starts with a new state, so there is no residual and power_sgd has no warm start. Gradients and
+  /// states do not change. Call it between steps.
   ///
-  ///   complexity  encodes and decodes all tensors once more, one by one; allocates, and waits for an executor
+  ///   complexity  encodes and decodes all tensors once more, one by one; allocates and waits for the executor
   void measure_errors(span_on<E, In const> gradients) {
     require_between_steps("measure_errors");
     detail::require_size("gradient_exchange::measure_errors", "gradients", size(), gradients.size());
@@ -269,21 +271,23 @@ class gradient_exchange {
                                      gradients.subspan(first, tensors()[i].dims.n));
   }
 
-  /// What each step measures, in the executor's memory: of each tensor |g|^2, written to `squares` from the next step on,
-  /// and what its codec keeps (core/measured.hpp; null if it never measures).
+  /// From the next step on, writes |g|^2 of each tensor to `squares`, in the executor's memory, which must outlive the
+  /// exchange's steps.
   void measure_gradients(double* squares) { model().measure_into(squares); }
+  /// The energies that the codec of a tensor measures (codec/measured.hpp), in the executor's memory; null if it
+  /// measures none. Valid until the next change of codecs.
   double const* energies(std::size_t tensor) const { return model().energies(tensor); }
 
-  /// What feedback keeps of a tensor on this rank, on the host, between steps: pith::fed_back of its codec and state.
+  /// The residual of a tensor on this rank, on the host, between steps: pith::fed_back of its codec and state.
   std::vector<accum<In>> fed_back(std::size_t tensor) {
     require_idle("fed_back");
     require_tensor("fed_back", tensor);
     return pith::fed_back<In>(exec_, codecs()[tensor], model().state(tensor));
   }
 
-  /// The bytes of all states of this rank, with words that describe them and a checksum: docs/state_format.md. With
-  /// exchange_options::is_recoverable also those after the last complete step where a later one threw, and those of one
-  /// step before: ranks that fail together end at most one step apart.
+  /// The bytes of all states of this rank, with a description and a checksum: docs/state_format.md. With
+  /// exchange_options::is_recoverable it also works after a failed step, for the state after the last complete step,
+  /// and for one step earlier: ranks that fail together end at most one step apart.
   std::vector<std::byte> export_state(unsigned steps_back = 0) const {
     require_between_steps("export_state");
     if (steps_back > 0 || phase_ == phase::failed) return export_copy(steps_back);
@@ -292,11 +296,11 @@ class gradient_exchange {
     return detail::save_states(state_words(model().prepare(exec_, codecs())), saved.bytes);
   }
 
-  /// Puts back what export_state of an equal exchange returned, on all ranks; it may have gathered otherwise, in other
-  /// buckets, by another executor or minor version; what another number of ranks returned goes through reshard first. With
+  /// Restores the bytes that export_state of an equal exchange returned. All ranks call it. The gather mode, buckets,
+  /// executor and minor version may differ; states of another number of ranks must pass through reshard first. With
   /// gather::predicted the next step has full capacity.
   ///
-  ///   errors      std::invalid_argument, before anything is changed: bytes that are no state, are damaged, or are of
+  ///   errors      std::invalid_argument, before any change, for bytes that are not a state, are damaged, or belong to
   ///               another rank, number of ranks, seed, element type, tensor or codec
   void import_state(span<std::byte const> bytes) {
     auto const states = require_state(bytes, codecs());
@@ -307,13 +311,13 @@ class gradient_exchange {
     if (auto& copies = engine_->pipeline.copies()) copies->forget();
     phase_ = phase::idle;
   }
-  /// The same of a state that was exported when the codecs were these, which come into force: of all ranks, as change().
+  /// The same for a state that was exported with these codecs; it sets them as change() does, on all ranks.
   void import_state(span<std::byte const> bytes, std::vector<codec_type> codecs) {
     require_state(bytes, codecs);
     change_to(std::move(codecs));
     import_state(bytes);
   }
-  /// Throws as import_state does, if by then the codecs are these, and changes nothing. Returns the bytes of the states.
+  /// Throws as import_state with these codecs would, and changes nothing. Returns the bytes of the states.
   span<std::byte const> require_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs) const {
     require_between_steps("import_state");
     detail::require_size(importing, "codecs", tensors().size(), codecs.size(), " entries");
@@ -360,7 +364,7 @@ class gradient_exchange {
     detail::require_agreement(exec_, engine_->pipeline.comm(), mine, words, failure);
   }
 
-  /// But for the seconds of its bucket.
+  /// The report of a tensor, without the seconds of its bucket.
   tensor_report report_of(std::size_t tensor, double wire_bytes) const {
     auto const& [name, dims] = tensors()[tensor];
     auto const ranks = engine_->pipeline.comm().size();
@@ -376,7 +380,7 @@ class gradient_exchange {
     row.kept = kept_of(tensor);
     return row;
   }
-  /// At the first rate that the codec measures.
+  /// The measured energies at the codec's first rate.
   measured_energy kept_of(std::size_t tensor) const {
     double of[2];
     if (!is_measured_ || codecs()[tensor].measured_rates().empty()) return {};
@@ -404,7 +408,7 @@ class gradient_exchange {
 
   std::vector<std::byte> export_copy(unsigned steps_back) const {
     auto const& copies = engine_->pipeline.copies();
-    auto const since = has_failed() ? 0u : 1u;  // steps that are complete since the last copy
+    auto const since = has_failed() ? 0u : 1u;  // steps completed since the last copy
     detail::require(copies.has_value() || !has_failed(),
                     "gradient_exchange: export_state() is refused after a step that threw: set ",
                     "exchange_options::is_recoverable, or call import_state() first");
@@ -432,7 +436,7 @@ class gradient_exchange {
                     "gradient_exchange::begin: weight must be finite and at least 0, got ", weight);
   }
 
-  /// States as they are after a change to other codecs, or to the same.
+  /// The description of the states after a change of codecs.
   std::string state_words(model_change next) const {
     return detail::state_words<In>(model(), next, engine_->pipeline.comm().rank(), seed_);
   }
@@ -442,7 +446,7 @@ class gradient_exchange {
   bool is_weighted_;
   std::uint64_t seed_;
   phase phase_ = phase::idle;
-  bool is_measured_ = false;  ///< a step with these buckets and codecs
+  bool is_measured_ = false;  ///< a step with the current buckets and codecs has ended
   double wait_seconds_ = 0;
   std::vector<measured_energy> lost_;  ///< of each tensor
   std::unique_ptr<engine, typename engine::end> engine_;

@@ -1,4 +1,4 @@
-// pith/exchange/mean_norm.hpp — gradients that are long beside those of other ranks, made smaller before an exchange.
+// pith/exchange/mean_norm.hpp — clipping a rank's gradient to the mean norm over the ranks.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// norms[0] = its root, norms[1] = the root of its mean over the ranks.
+/// norms[0] = sqrt(norms[0]), norms[1] = sqrt(norms[1] / ranks).
 struct roots_of_squares {
   double* norms;
   double ranks;
@@ -23,7 +23,7 @@ struct roots_of_squares {
   }
 };
 
-/// norms[0] = what makes a vector of that norm no longer than norms[1]; 1 if that is no number.
+/// norms[0] = min(1, norms[1] / norms[0]), the factor that clips to norms[1]; 1 if norms[1] is not finite.
 struct factor_of_norms {
   double* norms;
   PITH_HD void operator()(std::uint64_t) const {
@@ -31,7 +31,7 @@ struct factor_of_norms {
   }
 };
 
-/// x, no farther from zero than *most; as it is if that is no number, or 0 since no rank's squares are larger.
+/// x clamped to [-most, most]; unchanged if *most is NaN or 0 (all squares underflow).
 template <class In>
 struct clamp_by {
   In* x;
@@ -42,7 +42,7 @@ struct clamp_by {
   }
 };
 
-/// The norm of x on this rank, and sqrt(mean over the ranks of |x|^2), in the executor's memory.
+/// Two numbers in the executor's memory: the norm of x on this rank, and sqrt(mean over the ranks of |x|^2).
 template <real In, executor E, class Comm>
 double* take_norms(E const& exec, Comm& comm, span_on<E, In> x, workspace_on<E>& ws) {
   static_assert(has_all_reduce<Comm, E, double>,
@@ -62,13 +62,13 @@ constexpr std::size_t mean_norm_bytes(std::uint64_t n) {
   return scratch_for<double>(2) + detail::reduce_scratch_bytes<double>(n) + detail::scratch_alignment;
 }
 
-/// Scales a rank's gradient, in place, so that its norm is at most sqrt(mean over the ranks of |gradient|^2). All ranks
-/// call it with the gradient of the same tensor, or of all tensors, before they exchange it.
+/// Scales a rank's gradient, in place, to a norm of at most sqrt(mean over the ranks of |gradient|^2). All ranks call
+/// it with the gradient of the same tensor, or of all tensors, before they exchange it.
 ///
 ///   requires    ws of mean_norm_bytes(gradient.size()) bytes
 ///   complexity  a sum of one double over the ranks; reads the gradient twice, allocates nothing
-///   on NaN      one rank's norm that is not finite leaves the gradients of all ranks as they are; so do norms of 0,
-///               which doubles below 1e-162 have, the squares of which vanish
+///   on NaN      a NaN or infinite norm of one rank leaves the gradients of all ranks unchanged. So does a norm of 0,
+///               which doubles below 1e-162 also have, since their squares underflow
 ///   reference   the released code of Deep Gradient Compression (Lin, Han, Mao, Wang and Dally, ICLR 2018)
 template <real In, executor E, class Comm>
 void clip_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {
@@ -79,8 +79,8 @@ void clip_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, works
   exec.for_each_index(gradient.size(), detail::scale_by<In, In>{gradient.data(), gradient.data(), norms});
 }
 
-/// The same of each element: no farther from zero than that norm, as GRACE clips. No element is farther than the norm
-/// of its own rank, so this seldom changes anything where ranks have like gradients, and never on one rank.
+/// Clamps each element to [-norm, norm], with the same mean norm, as GRACE clips. An element never exceeds the norm of
+/// its own rank, so this seldom changes ranks with similar gradients, and never a single rank.
 template <real In, executor E, class Comm>
 void clamp_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {
   ws.require("clamp_to_mean_norm", "mean_norm_bytes", mean_norm_bytes(gradient.size()));

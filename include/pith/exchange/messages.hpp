@@ -1,4 +1,4 @@
-// pith/exchange/messages.hpp — the messages of a transfer, and so the bytes that a rank's interface sends.
+// pith/exchange/messages.hpp — the messages of a transfer that a rank's network interface sends.
 #pragma once
 
 #include <pith/codec/rounds.hpp>
@@ -7,7 +7,7 @@
 
 namespace pith::inline v0 {
 
-/// So many messages one after another, of so many bytes each, among the ranks of a group.
+/// `count` successive messages of `bytes` bytes each, within a subgroup.
 struct messages {
   double count = 0, bytes = 0;
   subgroup among = {};
@@ -15,8 +15,8 @@ struct messages {
 
 namespace detail {
 
-/// In a ring a rank sends a P-th of a sum 2 (P - 1) times; it swaps with one other, and shifts to one, if there is one; what is gathered
-/// or dealt out it sends to each of the others.
+/// The messages of b bytes with P ranks: a sum, by a ring, sends 2 (P - 1) messages of b / P; a swap or shift sends
+/// one; an all-gather or all-to-all sends one to each other rank.
 inline messages messages_of(transport how, double bytes, unsigned ranks, subgroup const& among) {
   auto const others = static_cast<double>(ranks - 1);
   switch (how) {

@@ -7,7 +7,7 @@
 #include <pith/exchange/detail/regions.hpp>
 #include <pith/exchange/detail/sparse_exchange.hpp>
 #include <pith/sparsify/detail/pairs.hpp>
-#include <pith/sparsify/detail/select.hpp>
+#include <pith/sparsify/select.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -159,8 +159,8 @@ class ok_top_k : public detail::sparse_exchange {
     if (round == 1) return exec.copy(out.data(), local.told.data(), out.size());
     auto const size = sizes(dims, ranks);
     auto const own = take_pairs<In>(size.k, ws);
-    detail::select_largest(exec, detail::plain_source<In>{x.data}, dims.n, size.k,
-                           detail::selected_entries<In>{own.indices, own.values}, ws);
+    ext::select_largest(exec, ext::plain_source<In>{x.data}, dims.n, size.k,
+                        ext::selected_entries<In>{own.indices, own.values}, ws);
     auto const over = over_regions(size, replicated);
     auto const k = static_cast<std::uint32_t>(size.k);
     auto* const starts = ws.template take<std::uint32_t>(ranks + 1u).data;
@@ -208,7 +208,7 @@ class ok_top_k : public detail::sparse_exchange {
   }
   template <class T>
   static std::size_t selecting(std::uint64_t n, std::uint64_t k) {
-    return detail::select_scratch_bytes<detail::plain_source<T>>(n, k);
+    return ext::select_scratch_bytes<ext::plain_source<T>>(n, k);
   }
   template <class T, memory_space Space>
   static detail::pairs<T> take_pairs(std::uint64_t n, workspace<Space>& ws) {
@@ -225,8 +225,8 @@ class ok_top_k : public detail::sparse_exchange {
     auto const from = take_pairs<A>(ranks * size.sent, ws), picked = take_pairs<A>(size.kept, ws);
     auto const lists = [&](unsigned r) { return detail::pairs<In const>{in.values(r), in.indices(r)}; };
     detail::add_up_pairs<In>(exec, over, id.rank, ranks, size.sent, lists, sums, from);
-    detail::select_largest(exec, detail::plain_source<A>{from.values}, ranks * size.sent, size.kept,
-                           detail::selected_entries<A>{picked.indices, picked.values}, ws);
+    ext::select_largest(exec, ext::plain_source<A>{from.values}, ranks * size.sent, size.kept,
+                        ext::selected_entries<A>{picked.indices, picked.values}, ws);
     auto const to = detail::pair_pieces<In>(local.told.data(), size.kept);
     auto const share = A{1} / static_cast<A>(ranks);
     exec.for_each_index(size.kept, detail::keep_sums<In>{from, picked.indices, share, to});
@@ -241,8 +241,8 @@ class ok_top_k : public detail::sparse_exchange {
     auto const told = ranks * size.kept;
     auto const all = take_pairs<A>(told, ws), picked = take_pairs<A>(size.k, ws);
     exec.for_each_index(told, detail::collect_pairs<In>{over, in, all});
-    detail::select_largest(exec, detail::plain_source<A>{all.values}, told, size.k,
-                           detail::selected_entries<A>{picked.indices, picked.values}, ws);
+    ext::select_largest(exec, ext::plain_source<A>{all.values}, told, size.k,
+                        ext::selected_entries<A>{picked.indices, picked.values}, ws);
     exec.fill(x.data, std::byte{}, value_bytes<In>(size.n));
     exec.for_each_index(size.k, detail::place_pairs<In>{picked.values, picked.indices, all.indices, x.data});
   }

@@ -1,4 +1,4 @@
-// pith/exchange/reduce_scatter_mean.hpp — each rank's part of the mean gradient, compressed on its way.
+// pith/exchange/reduce_scatter_mean.hpp — a compressed reduce-scatter of the mean gradient, for sharded training.
 #pragma once
 
 #include <pith/codec/compress.hpp>
@@ -12,15 +12,15 @@
 
 namespace pith::inline v0 {
 
-/// The workspace bytes that reduce_scatter_mean needs: two payloads of a tensor, and what decoding a part takes.
+/// The workspace bytes that reduce_scatter_mean needs: two payloads of a tensor, and the scratch to decode a part.
 template <class In, class C, executor E>
 std::size_t reduce_scatter_bytes(E const& exec, C const& codec, tensor_parts const& over, unsigned ranks) {
   return 2 * scratch_for<std::byte>(ranks * detail::part_bytes<In>(codec, over)) +
          detail::part_mean_scratch_bytes<In>(codec, exec, over, ranks) + detail::scratch_alignment;
 }
 
-/// part = this rank's part of the mean of all ranks' gradients, as far as `codec` keeps them: the first of the two
-/// shots of two_shot. Every rank calls it with an equal codec, parts and seed.
+/// part = this rank's part of the mean of all ranks' decoded gradients. It is the first half of two_shot. All ranks
+/// call it with an equal codec, parts and seed.
 ///
 ///   requires    parts that begin at buckets (parts_for), a codec without state (std::invalid_argument); a state made
 ///               for the whole tensor, which counts the steps; ws of reduce_scatter_bytes<In>(exec, codec, over,

@@ -1,4 +1,4 @@
-// pith/exchange/report_lines.hpp — an exchange_report as JSON, a line for each tensor and one for all.
+// pith/exchange/report_lines.hpp — an exchange_report as JSON, one line per tensor and one for the total.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A name in quotes: UTF-8 as it is, quotes, backslashes and control characters escaped.
+/// A JSON string: UTF-8 unchanged; quotes, backslashes and control characters escaped.
 inline std::string json_text(std::string const& words) {
   auto quoted = std::string("\"");
   for (auto const c : words) {
@@ -30,10 +30,10 @@ inline std::string json_text(std::string const& words) {
   return quoted + '"';
 }
 
-/// JSON has no number that is not finite.
+/// JSON has no NaN or infinity: they are null.
 inline std::string json_number(double value) { return std::isfinite(value) ? shortest(value) : "null"; }
 
-/// The fields that a tensor and the total have in common.
+/// The common fields of a tensor and the total.
 inline std::string json_fields(tensor_report const& t) {
   auto const ms = [](double seconds) { return json_number(seconds * 1e3); };
   return text("\"elements\":", t.elements, ",\"dense_bytes\":", json_number(t.dense_bytes),
@@ -45,8 +45,8 @@ inline std::string json_fields(tensor_report const& t) {
 
 }  // namespace detail
 
-/// A line {"tensor":name,"bucket":...} for each tensor, and {"tensors":how many,...} for all, each an object of its own.
-/// What was not measured is null; the fields are those of tensor_report, milliseconds for seconds.
+/// Writes one JSON object per line: {"tensor":name,"bucket":...} for each tensor, {"tensors":count,...} for the total.
+/// The fields are those of tensor_report, with milliseconds for seconds; unmeasured values are null.
 inline void write_lines(std::ostream& out, exchange_report const& report) {
   for (auto const& t : report.tensors) {
     out << "{\"tensor\":" << detail::json_text(t.name) << ",\"bucket\":" << t.bucket << ',' << detail::json_fields(t)

@@ -3,11 +3,11 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/codec.hpp>
-#include <pith/codec/detail/source.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/core/detail/convert.hpp>
 #include <pith/exchange/detail/codec_exchange.hpp>
 #include <pith/exchange/tensor_parts.hpp>
+#include <pith/ext/source.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -5,7 +5,7 @@
 
 namespace pith::inline v0 {
 
-/// The bytes that a rank hands to its communicator in a step, padding included.
+/// The bytes that a rank passes to its communicator in a step, padding included.
 struct traffic {
   std::size_t gathered = 0;   ///< in all-gathers: each goes to every other rank
   std::size_t summed = 0;     ///< in sums and maxima
@@ -14,8 +14,8 @@ struct traffic {
 
   constexpr std::size_t total() const { return gathered + summed + scattered + passed; }
 
-  /// The bytes that the rank's network interface sends among so many ranks, by collectives that send the fewest: (N - 1)
-  /// per gathered byte, 2 (N - 1) / N per summed one, (N - 1) / N per scattered one, 1 per passed one.
+  /// The bytes that the rank's network interface sends with N ranks, by bandwidth-optimal collectives: N - 1 per
+  /// gathered byte, 2 (N - 1) / N per summed byte, (N - 1) / N per scattered byte, 1 per passed byte.
   constexpr double sent(unsigned ranks) const {
     auto const others = ranks - 1.0;
     return others * static_cast<double>(gathered) + others / ranks * static_cast<double>(2 * summed + scattered) +

@@ -1,8 +1,8 @@
 // pith/feedback/no_feedback.hpp — the policy without memory.
 #pragma once
 
-#include <pith/codec/detail/source.hpp>
 #include <pith/core/detail/convert.hpp>
+#include <pith/ext/source.hpp>
 #include <pith/feedback/feedback.hpp>
 
 #include <string>
@@ -22,7 +22,7 @@ class no_feedback {
 
   bool has_source() const { return true; }
   template <real In, executor E>
-  detail::plain_source<In> source(values_on<E, In const> g, no_state&) const {
+  ext::plain_source<In> source(values_on<E, In const> g, no_state&) const {
     return {g.data};
   }
 

@@ -1,9 +1,9 @@
 // pith/feedback/residual.hpp — error feedback: the compression error of a step is added to the next gradient.
 #pragma once
 
-#include <pith/codec/detail/source.hpp>
 #include <pith/codec/stage.hpp>
 #include <pith/core/detail/convert.hpp>
+#include <pith/ext/source.hpp>
 #include <pith/feedback/feedback.hpp>
 
 #include <string>
@@ -67,7 +67,7 @@ class residual {
   /// A source computes p in the engine's own pass; only for beta = gamma = 1.
   bool has_source() const { return beta_ == 1 && gamma_ == 1; }
   template <real In, executor E>
-  detail::residual_source<In> source(values_on<E, In const> g, local<accum<In>, E>& mine) const {
+  ext::residual_source<In> source(values_on<E, In const> g, local<accum<In>, E>& mine) const {
     return {g.data, mine.residual.data()};
   }
 

@@ -104,13 +104,13 @@ class one_sided_power_sgd : public power_sgd {
                values_on<E, In const> x, span_on<E, std::byte> out, turns<accum<In>, E> const& replicated,
                no_state& local, workspace_on<E>& ws) const {
     if (is_lossless(dims)) return power_sgd::produce<In>(exec, id, dims, ranks, round, x, out, replicated, local, ws);
-    produce_from(exec, dims, round, detail::plain_source<In>{x.data}, out, replicated, ws);
+    produce_from(exec, dims, round, ext::plain_source<In>{x.data}, out, replicated, ws);
   }
   template <real In, executor E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
               values_on<E, In> x, turns<accum<In>, E>& replicated, no_state& local, workspace_on<E>& ws) const {
     if (is_lossless(dims)) return power_sgd::absorb<In>(exec, id, dims, ranks, round, in, x, replicated, local, ws);
-    absorb_to(exec, id, dims, ranks, in, detail::tensor_sink<In>{x.data, 1}, replicated, ws);
+    absorb_to(exec, id, dims, ranks, in, ext::tensor_sink<In>{x.data, 1}, replicated, ws);
   }
 
   /// The product of the factor that this rank produced with the other one; it costs one more product.
@@ -121,7 +121,7 @@ class one_sided_power_sgd : public power_sgd {
     if (is_lossless(dims))
       return power_sgd::own_contribution<In>(exec, id, dims, ranks, produced, sent, replicated, ws);
     auto const* const mine = side_as<accum<In>>(produced);
-    auto const to = detail::tensor_sink<In>{sent.data, 1};
+    auto const to = ext::tensor_sink<In>{sent.data, 1};
     detail::expand(even(exec, replicated), thin(dims), mine, replicated.q.data(), to, ws);
     detail::expand(odd(exec, replicated), thin(dims), replicated.p.data(), mine, to, ws);
   }

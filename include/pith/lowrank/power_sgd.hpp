@@ -2,10 +2,10 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
-#include <pith/codec/detail/source.hpp>
 #include <pith/codec/rounds.hpp>
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/error.hpp>
+#include <pith/ext/source.hpp>
 #include <pith/lowrank/detail/approx_normal.hpp>
 #include <pith/lowrank/detail/orthonormalize.hpp>
 #include <pith/lowrank/detail/thin_product.hpp>
@@ -87,22 +87,22 @@ class power_sgd : public pipeable {
   void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, accum<In>> y,
               factors<accum<In>, E> const&, workspace_on<E>& ws) const {
     if (is_lossless(dims)) return exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, y.values.data});
-    factorize(exec, id, dims, detail::plain_source<In>{x.data}, y.values.data, ws);
+    factorize(exec, id, dims, ext::plain_source<In>{x.data}, y.values.data, ws);
   }
   /// Reads from a source and writes the residual back.
-  template <std::floating_point In, executor E, detail::keeping_source Source>
+  template <std::floating_point In, executor E, ext::keeping_source Source>
   void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, In> y,
                    workspace_on<E>& ws) const {
     auto const* const p = y.values.data;
     factorize(exec, id, dims, from, y.values.data, ws);
-    detail::expand(exec, thin(dims), p, p + p_size(dims), detail::unsent_sink<Source>{from}, ws);
+    detail::expand(exec, thin(dims), p, p + p_size(dims), ext::unsent_sink<Source>{from}, ws);
   }
   template <real In, executor E>
   void decode(E const& exec, shape const& dims, encoded_on<E, accum<In> const> y, values_on<E, In> x,
               factors<accum<In>, E> const&, workspace_on<E>& ws) const {
     auto const* const p = y.values.data;
     if (is_lossless(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{p, x.data});
-    detail::expand(exec, thin(dims), p, p + p_size(dims), detail::tensor_sink<In>{x.data, 1}, ws);
+    detail::expand(exec, thin(dims), p, p + p_size(dims), ext::tensor_sink<In>{x.data, 1}, ws);
   }
   template <real In, executor E>
   std::size_t scratch_bytes(E const&, shape const& dims) const {
@@ -129,7 +129,7 @@ class power_sgd : public pipeable {
     if (is_lossless(dims)) {
       return exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, side_as<accum<In>>(out)});
     }
-    produce_from(exec, dims, round, detail::plain_source<In>{x.data}, out, replicated, ws);
+    produce_from(exec, dims, round, ext::plain_source<In>{x.data}, out, replicated, ws);
   }
   template <real In, executor E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
@@ -143,7 +143,7 @@ class power_sgd : public pipeable {
       exec.copy(replicated.p.data(), sum, replicated.p.size_bytes());
       detail::orthonormalize(exec, replicated.p.data(), dims.rows, rank(dims), ws);
     } else {
-      absorb_to(exec, id, dims, ranks, in, detail::tensor_sink<In>{x.data, 1}, replicated, ws);
+      absorb_to(exec, id, dims, ranks, in, ext::tensor_sink<In>{x.data, 1}, replicated, ws);
     }
   }
 
@@ -153,7 +153,7 @@ class power_sgd : public pipeable {
                         values_on<E, In> sent, factors<accum<In>, E> const& replicated, workspace_on<E>& ws) const {
     auto const* const q = side_as<accum<In>>(produced);
     if (is_lossless(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{q, sent.data});
-    detail::expand(exec, thin(dims), replicated.p.data(), q, detail::tensor_sink<In>{sent.data, 1}, ws);
+    detail::expand(exec, thin(dims), replicated.p.data(), q, ext::tensor_sink<In>{sent.data, 1}, ws);
   }
 
   /// The buffer of a round, read from a source, and the last round's mean for a sink; only where it is lossy.

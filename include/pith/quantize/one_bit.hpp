@@ -87,7 +87,7 @@ class one_bit : public pipeable {
     using body = detail::look_up_means<In, by_row, E::items_per_block>;
     auto const* const all = side_as<means<In>>(in.side);
     exec.for_each_block(detail::blocks_for(dims.n, E::items_per_block),
-                        body{in.values.data, all, in.stride, in.ranks, detail::tensor_sink<In>{x.data, factor}, dims.n,
+                        body{in.values.data, all, in.stride, in.ranks, ext::tensor_sink<In>{x.data, factor}, dims.n,
                              dims.columns()});
   }
 };

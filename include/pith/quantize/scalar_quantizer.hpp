@@ -2,8 +2,8 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
-#include <pith/codec/detail/source.hpp>
 #include <pith/codec/stage.hpp>
+#include <pith/ext/source.hpp>
 #include <pith/quantize/detail/decode_block.hpp>
 #include <pith/quantize/detail/large_buckets.hpp>
 #include <pith/quantize/detail/quantizer_batch.hpp>
@@ -67,7 +67,7 @@ class scalar_quantizer : public pipeable {
   template <real In, executor E>
   void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, output<In>> y,
               workspace_on<E>& ws) const {
-    encode_from<In>(exec, id, dims, detail::plain_source<In>{x.data}, y, ws);
+    encode_from<In>(exec, id, dims, ext::plain_source<In>{x.data}, y, ws);
   }
   /// Whether blocks of an executor's span hold whole tiles.
   constexpr bool holds_tiles(std::uint64_t n, std::uint32_t span, std::uint32_t tile) const {
@@ -98,7 +98,7 @@ class scalar_quantizer : public pipeable {
   template <real In, executor E>
   void decode(E const& exec, shape const& dims, encoded_on<E, output<In> const> y, values_on<E, In> x,
               workspace_on<E>&) const {
-    decode_to<In>(exec, dims, y, detail::tensor_sink<In>{x.data, 1});
+    decode_to<In>(exec, dims, y, ext::tensor_sink<In>{x.data, 1});
   }
   template <real In, executor E, class Sink>
   void decode_to(E const& exec, shape const& dims, encoded_on<E, output<In> const> y, Sink const& to) const {
@@ -108,7 +108,7 @@ class scalar_quantizer : public pipeable {
   template <real In, executor E>
   void decode_sum(E const& exec, call const&, shape const& dims, parts_on<E, output<In>> in, accum<In> factor,
                   values_on<E, In> x, workspace_on<E>&) const {
-    decode_sum_to<In>(exec, dims, in, detail::tensor_sink<In>{x.data, factor});
+    decode_sum_to<In>(exec, dims, in, ext::tensor_sink<In>{x.data, factor});
   }
   template <real In, executor E, class Sink>
   void decode_sum_to(E const& exec, shape const& dims, parts_on<E, output<In>> in, Sink const& to) const {

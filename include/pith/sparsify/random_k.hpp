@@ -2,8 +2,8 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
-#include <pith/codec/detail/source.hpp>
 #include <pith/codec/stage.hpp>
+#include <pith/ext/source.hpp>
 #include <pith/sparsify/detail/density.hpp>
 #include <pith/sparsify/strata.hpp>
 
@@ -93,7 +93,7 @@ class random_k : public pipeable {
   template <real In, executor E>
     requires(Drawing == drawing::own)
   void decode_entries(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y,
-                      detail::selected_entries<In> const& to, workspace_on<E>&) const {
+                      ext::selected_entries<In> const& to, workspace_on<E>&) const {
     copy(exec, id, dims, detail::list_drawn{to.indices});
     exec.copy(to.values, y.values.data, value_bytes<In>(kept(dims.n)));
   }

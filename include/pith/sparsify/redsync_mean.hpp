@@ -210,7 +210,7 @@ class redsync_mean : public pipeable {
   std::uint64_t most_entries(shape const& dims) const { return entries(dims); }
   template <real In, executor E>
   void decode_entries(E const& exec, call const&, shape const& dims, encoded_on<E, packed<8> const> y,
-                      detail::selected_entries<In> const& to, workspace_on<E>& ws) const {
+                      ext::selected_entries<In> const& to, workspace_on<E>& ws) const {
     packed_indices().decode(exec, dims.n, entries(dims), bytes_in<E>(y.values), to.indices, ws);
     auto const* const record = side_as<detail::mean_record<accum<In>>>(y.side);
     exec.for_each_index(entries(dims), detail::list_mean<In>{record, to});

@@ -65,7 +65,7 @@ class threshold_estimator : public detail::large_entries_stage<threshold_estimat
     auto* const at = ws.template take<detail::search>(1).data;
     exec.fill(at, std::byte{}, sizeof(*at));
     auto const aim = static_cast<double>(kept(dims)), room = static_cast<double>(capacity(dims));
-    if (dims.n > 0) detail::find_threshold(exec, rule, detail::plain_source<In>{x.data}, dims.n, aim, room, at, ws);
+    if (dims.n > 0) detail::find_threshold(exec, rule, ext::plain_source<In>{x.data}, dims.n, aim, room, at, ws);
     entries(dims).encode(exec, x.data, detail::found_bound<accum<In>>{at}, y, ws);
     return at;
   }

@@ -9,7 +9,7 @@
 #include <pith/sparsify/detail/density.hpp>
 #include <pith/sparsify/detail/nested_selection.hpp>
 #include <pith/sparsify/detail/scatter.hpp>
-#include <pith/sparsify/detail/select.hpp>
+#include <pith/sparsify/select.hpp>
 
 #include <algorithm>
 #include <array>
@@ -57,7 +57,7 @@ class top_k : public pipeable {
   template <real In, executor E>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {
     auto const k = kept(dims.n);
-    auto const selecting = detail::select_scratch_bytes<detail::plain_source<In>>(dims.n, k);
+    auto const selecting = ext::select_scratch_bytes<ext::plain_source<In>>(dims.n, k);
     return scratch_for<std::uint32_t>(k) + std::max(selecting, coder_.scratch_bytes(exec, dims.n, k));
   }
 
@@ -66,13 +66,13 @@ class top_k : public pipeable {
               workspace_on<E>& ws) const {
     auto const k = kept(dims.n);
     auto* const indices = ws.template take<std::uint32_t>(k).data;
-    auto const to = detail::selected_entries<In>{indices, y.values.data};
-    detail::select_largest(exec, detail::plain_source<In>{x.data}, dims.n, k, to, ws);
+    auto const to = ext::selected_entries<In>{indices, y.values.data};
+    ext::select_largest(exec, ext::plain_source<In>{x.data}, dims.n, k, to, ws);
     coder_.encode(exec, dims.n, k, indices, y.side, ws);
     if constexpr (lossy_coder<Coder>) exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
   }
   /// Reads from a source and writes the residual back.
-  template <std::floating_point In, executor E, detail::keeping_source Source>
+  template <std::floating_point In, executor E, ext::keeping_source Source>
     requires(!lossy_coder<Coder>)
   void encode_from(E const& exec, call const&, shape const& dims, Source const& from, encoded_on<E, In> y,
                    workspace_on<E>& ws) const {
@@ -81,33 +81,33 @@ class top_k : public pipeable {
     select_from(exec, dims, from, picked, y.side, ws);
     write_back(exec, dims, from, picked, y.values.data);
   }
-  template <std::floating_point In, executor E, detail::keeping_source Source>
+  template <std::floating_point In, executor E, ext::keeping_source Source>
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
     auto const k = kept(dims.n);
     return scratch_for<std::uint32_t>(k) + 2 * scratch_for<In>(k) +
-           std::max(detail::select_scratch_bytes<Source>(dims.n, k), coder_.scratch_bytes(exec, dims.n, k));
+           std::max(ext::select_scratch_bytes<Source>(dims.n, k), coder_.scratch_bytes(exec, dims.n, k));
   }
 
   /// For a chain whose next stage encodes the selected entries: their memory, the selection, whose indices go to the
   /// side information, and the write-back of the decoded values.
   template <std::floating_point In, memory_space Space>
-  detail::selected_entries<In> make_selected(shape const& dims, workspace<Space>& ws) const {
+  ext::selected_entries<In> make_selected(shape const& dims, workspace<Space>& ws) const {
     auto const k = kept(dims.n);
     auto* const indices = ws.template take<std::uint32_t>(k).data;
     auto* const values = ws.template take<In>(k).data;
     return {indices, values, ws.template take<In>(k).data};
   }
-  template <std::floating_point In, executor E, detail::keeping_source Source>
+  template <std::floating_point In, executor E, ext::keeping_source Source>
     requires(!lossy_coder<Coder>)
-  void select_from(E const& exec, shape const& dims, Source const& from, detail::selected_entries<In> const& to,
+  void select_from(E const& exec, shape const& dims, Source const& from, ext::selected_entries<In> const& to,
                    span_on<E, std::byte> side, workspace_on<E>& ws) const {
-    detail::select_largest(exec, from, dims.n, kept(dims.n), to, ws);
+    ext::select_largest(exec, from, dims.n, kept(dims.n), to, ws);
     coder_.encode(exec, dims.n, kept(dims.n), to.indices, side, ws);
   }
-  template <std::floating_point In, executor E, detail::keeping_source Source>
-  void write_back(E const& exec, shape const& dims, Source const& from, detail::selected_entries<In> const& of,
+  template <std::floating_point In, executor E, ext::keeping_source Source>
+  void write_back(E const& exec, shape const& dims, Source const& from, ext::selected_entries<In> const& of,
                   In const* sent) const {
-    exec.for_each_index(kept(dims.n), detail::write_back_selected<Source, In>{from, of, sent});
+    exec.for_each_index(kept(dims.n), ext::write_back_selected<Source, In>{from, of, sent});
   }
 
   /// Writes |x|^2 and the energy that each rate keeps to `energies`; each selection is made among a larger one. Writes
@@ -157,7 +157,7 @@ class top_k : public pipeable {
   template <real In, executor E>
     requires(!lossy_coder<Coder>)
   void decode_entries(E const& exec, call const&, shape const& dims, encoded_on<E, In const> y,
-                      detail::selected_entries<In> const& to, workspace_on<E>& ws) const {
+                      ext::selected_entries<In> const& to, workspace_on<E>& ws) const {
     auto const k = kept(dims.n);
     coder_.decode(exec, dims.n, k, y.side, to.indices, ws);
     exec.copy(to.values, y.values.data, value_bytes<In>(k));

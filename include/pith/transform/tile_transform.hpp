@@ -2,8 +2,8 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
-#include <pith/codec/detail/source.hpp>
 #include <pith/codec/stage.hpp>
+#include <pith/ext/source.hpp>
 
 #include <concepts>
 #include <cstdint>
@@ -161,20 +161,20 @@ class tile_transform : public pipeable {
   template <real In, executor E>
   void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y,
               workspace_on<E>&) const {
-    using source = decltype(transformed<In>(id, dims, detail::plain_source<In>()));
+    using source = decltype(transformed<In>(id, dims, ext::plain_source<In>()));
     auto const n = output_shape(dims).n;
     exec.for_each_block(detail::blocks_for(n, E::items_per_block),
                         detail::transform_block<source, In, E::items_per_block>{
-                            transformed<In>(id, dims, detail::plain_source<In>{x.data}), y.values.data, n});
+                            transformed<In>(id, dims, ext::plain_source<In>{x.data}), y.values.data, n});
   }
   template <real In, executor E>
   void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y, values_on<E, In> x,
               workspace_on<E>&) const {
-    using sink = decltype(restored<In>(id, dims, detail::tensor_sink<In>()));
+    using sink = decltype(restored<In>(id, dims, ext::tensor_sink<In>()));
     auto const n = output_shape(dims).n;
     exec.for_each_block(detail::blocks_for(n, E::items_per_block),
                         detail::restore_block<sink, In, E::items_per_block>{
-                            restored<In>(id, dims, detail::tensor_sink<In>{x.data, 1}), y.values.data, n});
+                            restored<In>(id, dims, ext::tensor_sink<In>{x.data, 1}), y.values.data, n});
   }
 
   /// The source and the sink of a fused quantizer.

@@ -1,8 +1,8 @@
 // pith/vector/matrix_product.hpp — the product of slices and a basis in an encoder.
 #pragma once
 
-#include <pith/codec/detail/source.hpp>
 #include <pith/core/executor.hpp>
+#include <pith/ext/source.hpp>
 #include <pith/lowrank/detail/thin_product.hpp>
 
 #include <concepts>
@@ -45,7 +45,7 @@ struct ordered_product {
                 workspace_on<E>& ws) const {
     auto const parts = detail::thin_segments(size), n = size.rows * size.rank;
     auto* const partial = ws.template take<double>(parts * n).data;
-    auto const body = detail::times_thin<detail::plain_source<A>, A, space_of<E>>{{s}, u, partial, size};
+    auto const body = detail::times_thin<ext::plain_source<A>, A, space_of<E>>{{s}, u, partial, size};
     exec.for_each_block(body.blocks(), body);
     exec.for_each_index(n, detail::add_parts<A>{partial, z, n, parts});
   }

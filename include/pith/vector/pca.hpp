@@ -2,10 +2,10 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
-#include <pith/codec/detail/source.hpp>
 #include <pith/codec/stage.hpp>
 #include <pith/core/buffer.hpp>
 #include <pith/core/error.hpp>
+#include <pith/ext/source.hpp>
 #include <pith/lowrank/detail/thin_product.hpp>
 #include <pith/vector/detail/slices.hpp>
 #include <pith/vector/matrix_product.hpp>

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
-#include <pith/codec/detail/source.hpp>
 #include <pith/codec/stage.hpp>
 #include <pith/core/buffer.hpp>
 #include <pith/core/detail/pack.hpp>
 #include <pith/core/detail/summation.hpp>
+#include <pith/ext/source.hpp>
 #include <pith/vector/codebook.hpp>
 
 #include <cmath>

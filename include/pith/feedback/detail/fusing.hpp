@@ -1,8 +1,8 @@
 // pith/feedback/detail/fusing.hpp — the pairs of codec and feedback policy that run in one pass.
 #pragma once
 
-#include <pith/codec/detail/source.hpp>
 #include <pith/codec/rounds.hpp>
+#include <pith/ext/source.hpp>
 #include <pith/feedback/feedback.hpp>
 
 namespace pith::inline v0::detail {

@@ -1,7 +1,7 @@
 // pith/lowrank/detail/prefetch.hpp — a prefetch of short pieces of matrix rows.
 #pragma once
 
-#include <pith/codec/detail/source.hpp>
+#include <pith/ext/source.hpp>
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 // pith/lowrank/detail/thin_product.hpp — products of a matrix with thin ones, in double.
 #pragma once
 
-#include <pith/codec/detail/source.hpp>
 #include <pith/core/executor.hpp>
+#include <pith/ext/source.hpp>
 #include <pith/lowrank/detail/thin_times_thin.hpp>
 #include <pith/lowrank/detail/times_thin.hpp>
 #include <pith/lowrank/detail/transposed_times_thin.hpp>

@@ -1,8 +1,8 @@
 // pith/quantize/detail/large_buckets.hpp — buckets larger than a block: measured by tiles, then encoded part by part.
 #pragma once
 
-#include <pith/codec/detail/source.hpp>
 #include <pith/core/detail/summation.hpp>
+#include <pith/ext/source.hpp>
 #include <pith/quantize/detail/code_block.hpp>
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // pith/quantize/detail/one_bit_matrix.hpp — the means of a matrix's rows and columns, and their lookup.
 #pragma once
 
-#include <pith/codec/detail/source.hpp>
 #include <pith/core/executor.hpp>
+#include <pith/ext/source.hpp>
 #include <pith/quantize/detail/large_buckets.hpp>
 #include <pith/quantize/detail/one_bit_rule.hpp>
 #include <pith/quantize/sign.hpp>

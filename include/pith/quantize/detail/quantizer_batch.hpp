@@ -1,9 +1,9 @@
 // pith/quantize/detail/quantizer_batch.hpp — the programs of a scalar quantizer over the segments of a batch.
 #pragma once
 
-#include <pith/codec/detail/source.hpp>
 #include <pith/codec/segments.hpp>
 #include <pith/core/call.hpp>
+#include <pith/ext/source.hpp>
 #include <pith/quantize/detail/decode_block.hpp>
 #include <pith/quantize/detail/large_buckets.hpp>
 #include <pith/quantize/detail/small_buckets.hpp>

@@ -1,10 +1,10 @@
 // pith/sparsify/detail/nested_selection.hpp — nested selections: each takes the k largest of the previous one.
 #pragma once
 
-#include <pith/codec/detail/source.hpp>
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/detail/summation.hpp>
-#include <pith/sparsify/detail/select.hpp>
+#include <pith/ext/source.hpp>
+#include <pith/sparsify/select.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // pith/sparsify/detail/selection.hpp — the shared data of a selection's programs: sizes, memory, input.
 #pragma once
 
-#include <pith/codec/detail/source.hpp>
 #include <pith/core/workspace.hpp>
+#include <pith/ext/source.hpp>
 #include <pith/sparsify/detail/digits.hpp>
 
 #include <algorithm>

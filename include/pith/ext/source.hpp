@@ -1,0 +1,206 @@
+// pith/ext/source.hpp — the value sources and sinks of engines, block by block.
+#pragma once
+
+#include <pith/core/element.hpp>
+#include <pith/core/team.hpp>
+
+#include <cstdint>
+
+/// Extensions: what codecs of other libraries are made of, beside the stages. docs/design.md says how stable it is.
+namespace pith::inline v0::ext {
+
+/// Prefetches 4 KiB ahead, because a CPU's own prefetcher looks less far ahead than a block's arithmetic needs. The
+/// address may be past the tensor: a prefetch reads no data.
+template <class Team, class T>
+PITH_HD inline void fetch_ahead(T const* block, std::uint32_t count) {
+  if constexpr (Team::specializes) {
+    constexpr std::uint32_t line = 64 / sizeof(T), ahead = 4096 / sizeof(T);
+    for (std::uint32_t i = 0; i < count; i += line) PITH_PREFETCH(block + ahead + i);
+  }
+}
+
+/// A tensor as a source.
+///
+///   tail(first)                      the source from element `first` on, for engines that work row by row
+///   load(team, first, count, room)   values first .. first + count - 1, in the tensor or copied to `room`
+template <class In>
+struct plain_source {
+  static constexpr bool keeps = false;
+
+  In const* x;
+
+  PITH_HD accum<In> operator()(std::uint64_t i) const { return element_cast<accum<In>>(x[i]); }
+  PITH_HD plain_source tail(std::uint64_t first) const { return {x + first}; }
+
+  template <class Team, class Count>
+  PITH_HD accum<In> const* load(Team const& team, std::uint64_t first, Count count, accum<In>* room) const {
+    auto const* const from = x + first;
+    fetch_ahead<Team>(from, count);
+    if constexpr (std::same_as<In, accum<In>>) {
+      return from;
+    } else {
+      team.for_each_run(count, detail::is_vector_aligned(from) && detail::is_vector_aligned(room),
+                        [=](std::uint32_t begin, auto const& run) {
+                          auto const values = run.read(from + begin);
+                          run.write(room + begin, [&](std::uint32_t i) { return element_cast<accum<In>>(values[i]); });
+                        });
+      return room;
+    }
+  }
+};
+
+/// A source with residual write-back. An engine that encodes all elements calls
+///
+///   keep(team, first, count, sent)   stores p - sent, where `sent` is the decoded payload; may overwrite `sent`
+///
+/// An engine that selects entries calls the others, write_back only for the entries that it sends:
+///
+///   kept(i)                          the stored residual of element i
+///   leave(team, first, count, p)     residual = p where p is finite
+///   without(i, p)                    p without the value that was added to the residual, up to rounding
+///   write_back(i, value, old, sent)  residual = value - sent where that is finite, else old
+template <class Source>
+concept keeping_source = Source::keeps;
+
+/// A source whose loads begin and end at tile boundaries; a block holds one or more tiles.
+template <class Source>
+concept loads_tiles = requires {
+  requires Source::is_tiled;
+};
+
+/// The residual to keep where p - sent is not finite: the old one, or 0 if it is so large that its square overflows
+/// when the tensor's squares are summed. Such a residual may be the cause, and would fail again in every step.
+template <class A>
+PITH_HD A lasting(A residual) {
+  return detail::magnitude(residual) <= (sizeof(A) == 4 ? A(0x1p47) : A(0x1p495)) ? residual : A{0};
+}
+
+/// p = residual + g. Keeps p - sent where it is finite, elsewhere lasting(residual).
+template <class In>
+struct residual_source {
+  static constexpr bool keeps = true;
+  using A = accum<In>;
+
+  In const* g;
+  A* residual;
+
+  PITH_HD A operator()(std::uint64_t i) const { return residual[i] + element_cast<A>(g[i]); }
+  PITH_HD residual_source tail(std::uint64_t first) const { return {g + first, residual + first}; }
+
+  template <class Team, class Count>
+  PITH_HD A const* load(Team const& team, std::uint64_t first, Count count, A* room) const {
+    auto const* const gradient = g + first;
+    auto const* const from = residual + first;
+    fetch_ahead<Team>(gradient, count);
+    fetch_ahead<Team>(from, count);
+    auto const well =
+        detail::is_vector_aligned(gradient) && detail::is_vector_aligned(from) && detail::is_vector_aligned(room);
+    team.for_each_run(count, well, [=](std::uint32_t begin, auto const& run) {
+      auto const own = run.read(gradient + begin);
+      auto const old = run.read(from + begin);
+      run.write(room + begin, [&](std::uint32_t i) { return old[i] + element_cast<A>(own[i]); });
+    });
+    return room;
+  }
+  template <class Team, class Count>
+  PITH_HD void keep(Team const& team, std::uint64_t first, Count count, A const* sent) const {
+    auto const* const gradient = g + first;
+    auto* const to = residual + first;
+    auto const well =
+        detail::is_vector_aligned(gradient) && detail::is_vector_aligned(to) && detail::is_vector_aligned(sent);
+    team.for_each_run(count, well, [=](std::uint32_t begin, auto const& run) {
+      auto const own = run.read(gradient + begin);
+      auto const old = run.read(to + begin);
+      auto const gone = run.read(sent + begin);
+      run.write(to + begin, [&](std::uint32_t i) {
+        auto const unsent = (old[i] + element_cast<A>(own[i])) - gone[i];
+        return is_finite(unsent) ? unsent : lasting(old[i]);
+      });
+    });
+  }
+
+  PITH_HD A kept(std::uint64_t i) const { return residual[i]; }
+  PITH_HD A without(std::uint64_t i, A p) const { return p - element_cast<A>(g[i]); }
+  template <class Team, class Count>
+  PITH_HD void leave(Team const& team, std::uint64_t first, Count count, A const* p) const {
+    auto* const to = residual + first;
+    team.for_each(count, [=](std::uint32_t i) { to[i] = is_finite(p[i]) ? p[i] : lasting(to[i]); });
+  }
+  PITH_HD void write_back(std::uint64_t i, A value, A old, A sent) const {
+    residual[i] = is_finite(value - sent) ? value - sent : lasting(old);
+  }
+};
+
+/// The selected entries in index order. `old` holds the residuals that the source had stored.
+template <class Out>
+struct selected_entries {
+  std::uint32_t* indices;
+  Out* values;
+  accum<Out>* old = nullptr;
+};
+
+/// Writes the residuals of selected entries back to the source.
+template <class Source, class Out>
+struct write_back_selected {
+  Source to;
+  selected_entries<Out> of;
+  Out const* sent;
+  PITH_HD void operator()(std::uint64_t j) const { to.write_back(of.indices[j], of.values[j], of.old[j], sent[j]); }
+};
+
+/// The output tensor of decoding: the sum of the ranks' values, times a factor.
+///
+///   put(i, sum)                      writes one value
+///   store(team, first, count, sum)   writes the values of a block, if `takes_blocks`; may overwrite `sum`
+template <class In>
+struct tensor_sink {
+  static constexpr bool takes_blocks = false;
+
+  In* x;
+  accum<In> factor;
+
+  /// A rank's value, rounded as if it were decoded alone.
+  PITH_HD static accum<In> rounded(accum<In> value) { return element_cast<accum<In>>(element_cast<In>(value)); }
+
+  PITH_HD void put(std::uint64_t i, accum<In> sum) const { x[i] = element_cast<In>(factor * sum); }
+
+  /// put for a group.
+  template <class Run>
+  PITH_HD void put_run(std::uint64_t first, Run const& run, accum<In> const* sum) const {
+    run.write(x + first, [&](std::uint32_t i) { return element_cast<In>(factor * sum[i]); });
+  }
+};
+
+/// Passes decoded values to a source with residual write-back.
+template <class Source>
+struct unsent_sink {
+  static constexpr bool takes_blocks = true;
+
+  Source from;
+
+  template <class Team, class Count, class A>
+  PITH_HD void store(Team const& team, std::uint64_t first, Count count, A* sent) const {
+    from.keep(team, first, count, sent);
+  }
+};
+/// The same, and then writes them to a tensor, which may be the source's own.
+template <class Source, class In>
+struct unsent_and_sent_sink {
+  static constexpr bool takes_blocks = true;
+
+  Source from;
+  tensor_sink<In> to;
+
+  template <class Team, class Count, class A>
+  PITH_HD void store(Team const& team, std::uint64_t first, Count count, A* sent) const {
+    from.keep(team, first, count, sent);
+    auto const tensor = to;
+    team.for_each(count, [=](std::uint32_t i) { tensor.put(first + i, sent[i]); });
+  }
+};
+
+}  // namespace pith::inline v0::ext
+
+namespace pith::inline v0::detail {
+using namespace ext;
+}

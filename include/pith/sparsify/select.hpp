@@ -1,0 +1,100 @@
+// pith/sparsify/select.hpp — the k values of largest magnitude of a source, in the order of their indices.
+#pragma once
+
+#include <pith/core/detail/last_block.hpp>
+#include <pith/sparsify/detail/candidates.hpp>
+#include <pith/sparsify/detail/radix_select.hpp>
+#include <pith/sparsify/detail/small_select.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// Takes the memory of a selection, or counts it: `take(T{}, n)` returns n values of T.
+template <class Source, class Take>
+selection<Source> selection_on(Source const& from, selection_size const& size, Take const& take) {
+  using A = typename selection<Source>::A;
+  using key = bits_of<A>;
+  auto const spans = size.spans(select_span<A>);
+  auto of = selection<Source>{from, size.n, static_cast<std::uint32_t>(size.k), static_cast<std::uint32_t>(size.room)};
+  of.state = take(selection_state<key>(), 1);
+  of.parts = take(part_note(), size.spans(select_part<A>));
+  of.notes = take(span_note(), size.room == 0 ? 0 : spans);
+  auto const old = keeping_source<Source> ? size.room : 0;
+  of.found = {take(std::uint32_t(), size.room), take(A(), size.room), take(A(), old)};
+  of.ordered = {take(std::uint32_t(), size.room), take(A(), size.room), take(A(), old)};
+  return of;
+}
+
+/// Collects the candidates in order.
+template <executor E, class Source>
+void find_candidates(E const& exec, selection<Source> const& of, selection_size const& size, workspace_on<E>& ws) {
+  using A = typename selection<Source>::A;
+  auto* const sample = ws.template take<bits_of<A>>(size.samples).data;
+  auto const blocks = [](std::uint64_t n) { return blocks_for(n, select_span<A>); };
+  auto* const arrived = &of.state->arrived;
+  for_each_block_then(exec, blocks(size.samples), sample_keys<Source>{of, sample, size.samples},
+                      find_bound<Source>{of, sample, size.samples, size.rank}, arrived);
+  for_each_block_then(exec, blocks(size.n), collect_candidates<Source>{of},
+                      order_candidates<Source>{of, size.spans(select_span<A>)}, arrived);
+  exec.for_each_block(blocks(size.room), move_candidates<Source>{of});
+}
+
+/// Selects from the candidates, or from all values.
+template <executor E, class Source, class Out>
+void radix_select(E const& exec, selection<Source> const& of, std::uint32_t parts, selected_entries<Out> const& to) {
+  auto* const arrived = &of.state->arrived;
+  for (unsigned round = 0; round < digits<typename selection<Source>::key>::rounds; ++round) {
+    for_each_block_then(exec, parts, count_digits<Source>{of, round}, fix_digit<Source>{of, round}, arrived);
+  }
+  for_each_block_then(exec, parts, count_kept<Source>{of}, place_kept<Source>{of}, arrived);
+  exec.for_each_block(parts, emit_kept<Source, Out>{of, to});
+}
+
+}  // namespace detail
+
+namespace ext {
+
+/// The workspace bytes that select_largest takes.
+template <class Source>
+std::size_t select_scratch_bytes(std::uint64_t n, std::uint64_t k) {
+  using A = typename detail::selection<Source>::A;
+  if (detail::fits_in_block<A>(n, k)) return 0;
+  auto const size = detail::selection_size::of(n, k);
+  auto bytes = scratch_for<detail::bits_of<A>>(size.samples);
+  detail::selection_on(Source(), size, [&bytes]<class T>(T, std::uint64_t count) -> T* {
+    bytes += scratch_for<T>(count);
+    return nullptr;
+  });
+  return bytes;
+}
+
+/// Writes the k values of largest magnitude of from(0 .. n - 1), and their indices, ascending. Ties go to the smaller
+/// index; NaN counts as largest, then infinity. A source with residual write-back stores every finite value as its
+/// residual. `to.old` receives the previous residuals of the selected entries.
+///
+///   complexity  about one pass if k is small against n, else five (double: eight); a fixed sequence of programs, no
+///               wait
+template <executor E, class Source, class Out>
+void select_largest(E const& exec, Source const& from, std::uint64_t n, std::uint64_t k,
+                    selected_entries<Out> const& to, workspace_on<E>& ws) {
+  using A = typename detail::selection<Source>::A;
+  if (k == 0) return;
+  if (detail::fits_in_block<A>(n, k)) {
+    auto const body =
+        detail::select_in_block<Source, Out>{from, to, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k)};
+    return exec.for_each_block(1, body);
+  }
+  auto const scope = ws.mark();
+  auto const size = detail::selection_size::of(n, k);
+  auto const of = detail::selection_on(
+      from, size, [&ws]<class T>(T, std::uint64_t count) { return ws.template take<T>(count).data; });
+  exec.fill(of.state, std::byte{}, sizeof(*of.state));
+  if (size.samples > 0) detail::find_candidates(exec, of, size, ws);
+  detail::radix_select(exec, of, size.spans(detail::select_part<A>), to);
+}
+
+}  // namespace ext
+}  // namespace pith::inline v0
