@@ -11,8 +11,8 @@ namespace pith::inline v0::detail {
 template <class In, class E>
 struct for_comparison {
   static_assert(std::same_as<In, float>,
-                "pith: a method of pith/reference is kept for comparison and takes float: write error_feedback(c) around "
-                "it for half and bfloat16, or take a codec of pith/quantize or pith/sparsify");
+                "pith: a method of pith/reference is kept for comparison and takes float: write error_feedback(c) "
+                "around it for half and bfloat16, or take a codec of pith/quantize or pith/sparsify");
   static_assert(std::same_as<E, seq_executor>,
                 "pith: a method of pith/reference is kept for comparison and runs on seq: for other executors take a "
                 "codec of pith/quantize or pith/sparsify");
