@@ -1,4 +1,4 @@
-// pith/codecs.hpp — every method, and what joins and wraps methods.
+// pith/codecs.hpp — all codecs, and the types that combine and wrap them.
 #pragma once
 
 #include <pith/codec/any_codec.hpp>

@@ -11,7 +11,7 @@
 #if (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) ||              \
      defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)) && \
     !defined(PITH_ALLOW_FAST_MATH)
-#error "pith: -ffast-math breaks NaN handling and equal bytes on all ranks; PITH_ALLOW_FAST_MATH goes on without them"
+#error "pith: -ffast-math breaks NaN handling and equal bytes on all ranks; PITH_ALLOW_FAST_MATH compiles without them"
 #endif
 
 #if defined(__CUDACC__)
@@ -42,4 +42,4 @@
 #endif
 
 static_assert(std::endian::native == std::endian::little,
-              "pith: payloads are little-endian and so must the machine be");
+              "pith: payloads are little-endian, so the machine must be little-endian too");

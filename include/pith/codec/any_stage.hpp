@@ -43,7 +43,7 @@ class any_state {
   }
 
  private:
-  /// A type tag in place of dynamic_cast, for engines built without run-time type information.
+  /// A type tag in place of dynamic_cast, for builds without run-time type information.
   template <class S>
   static constexpr char tag = 0;
 

@@ -88,7 +88,7 @@ codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dim
   static_assert(real<In>, "pith: the elements of a gradient are float, double, half or bfloat16");
   static_assert(
       !real<In> || exchangeable<C, In, E>,
-      "pith: make_state<In>(exec, c, shape) needs a codec c of In: a stage (ask pith::explain_stage<C, In>()), "
+      "pith: make_state<In>(exec, c, shape) needs a codec c of In: a stage (call pith::explain_stage<C, In>()), "
       "error_feedback(c), bypass(c, n) or a collective");
   return {exec, codec, dims, whose};
 }

@@ -68,7 +68,7 @@ class rated : public pipeable {
 
   template <class In, executor E>
   auto make_replicated(E const& exec, call const& id, shape const& dims) const {
-    static_assert(!collective<C, In, E>, "pith: rated(c) needs a c that is gathered or summed, not one of rounds");
+    static_assert(!collective<C, In, E>, "pith: rated(c) needs a c without rounds of its own, as top_k(0.01)");
     return pith::make_replicated<In>(exec, codec_, id, dims);
   }
   template <class In, executor E>

@@ -1,4 +1,4 @@
-// pith/exec/par.hpp — an executor on the threads of a pool, or of the engine; its bytes equal those of seq.
+// pith/exec/par.hpp — an executor on the threads of a pool or of a framework; its bytes equal those of seq.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -160,7 +160,7 @@ class par_executor : public detail::host_memory {
 
 static_assert(executor<par_executor<thread_pool>>);
 
-/// An executor for a runner that the caller owns: a thread_pool, or an adaptor for the engine's own threads. `level`
+/// An executor for a runner that the caller owns: a thread_pool, or an adaptor for a framework's threads. `level`
 /// limits its instructions.
 template <parallel_runner R>
 par_executor<R> par(R& runner) {

@@ -1,4 +1,4 @@
-// pith/exec/parallel_runner.hpp — the runner concept: runs chunks of work on pith's pool or the engine's threads.
+// pith/exec/parallel_runner.hpp — the runner concept: runs chunks of work on a thread_pool or a framework's threads.
 #pragma once
 
 #include <concepts>

@@ -6,8 +6,8 @@
 namespace pith::inline v0::detail {
 
 /// During its lifetime this thread rounds to nearest, keeps subnormal numbers and masks exceptions. The destructor
-/// restores the caller's settings. Engines may flush subnormals to zero or trap invalid operations, and pool threads
-/// were started before they set that.
+/// restores the caller's settings. Training frameworks may flush subnormals to zero or trap invalid operations, and
+/// pool threads were started before such a change.
 ///
 ///   complexity  one read and one comparison, unless the caller changed the environment
 ///   properties  x86-64 and AArch64 only; other processors keep the caller's settings
