@@ -31,8 +31,7 @@ template <class C, class F = residual>
 class two_sided {
   static_assert(detail::may_contract<C>,
                 "pith: two_sided(c) needs a c that promises to contract: one with delta, omega or error_bound");
-  static_assert(!terminal<C>,
-                "pith: two_sided(c) needs a stage or a chain of them; it already adds feedback");
+  static_assert(!terminal<C>, "pith: two_sided(c) needs a stage or a chain of them; it already adds feedback");
 
  public:
   explicit two_sided(C server, F worker = F()) : server_(std::move(server)), worker_(std::move(worker)) {}
