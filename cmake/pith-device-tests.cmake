@@ -1,7 +1,8 @@
 # How families of cases of device code are added; tests/device/family.hpp.
 #
 #   pith_add_device_tests(signs sums)   tests/device/signs.hpp and sums.hpp, on a device beside seq; label gpu
-#   pith_add_device_mutants()           faults in device code that tests/device/team.cu and ties.cu must notice; long
+#   pith_add_device_mutants()           faults in device code that tests/device/team.cu and ties.cu must notice; long.
+#                                       The default tier checks that each still has its place
 #
 # A family is one program. In the emulator its PTX alone is made, and races of all memory are looked for; in the long tier it
 # runs again in other modes and for another architecture, and ptxas compiles its kernels: none may spill registers.
@@ -67,7 +68,12 @@ endfunction()
 # A test for all of them, which takes minutes.
 function(pith_add_device_mutants)
   find_package(Python3 COMPONENTS Interpreter QUIET)
-  if(NOT pith_emulates_cuda OR NOT Python3_Interpreter_FOUND)
+  if(NOT Python3_Interpreter_FOUND)
+    return()
+  endif()
+  add_test(NAME static/mutants COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/device/mutants.py --check)
+  set_tests_properties(static/mutants PROPERTIES LABELS cpu)
+  if(NOT pith_emulates_cuda)
     return()
   endif()
   get_target_property(includes doctest::doctest INTERFACE_INCLUDE_DIRECTORIES)

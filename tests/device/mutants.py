@@ -3,6 +3,7 @@
 #
 #   mutants.py --runtime DIR --main OBJECT [--nvcc NVCC] [--include DIR]... [NAME]...   the mutants that are named, or all
 #   mutants.py --list                                                                   their names
+#   mutants.py --check                                                                  whether each has its place in the code
 #
 # Each is made in a copy of include/, compiled for the emulator in DIR (where libcudart.so lies) and run with races of all
 # memory looked for. It is noticed where the program fails. The program must pass as it is.
@@ -15,7 +16,7 @@ import sys
 import tempfile
 
 root = pathlib.Path(__file__).resolve().parents[2]
-team, then = "exec/cuda_team.cuh", "core/then.hpp"
+team, then = "exec/detail/cuda_team.cuh", "core/detail/last_block.hpp"
 barrier = "__syncthreads();"
 
 
@@ -26,14 +27,19 @@ class mutant:
         self.name, self.file, self.after, self.old, self.new = name, file, after, old, new
         self.program, self.order = program, order
 
-    def make(self, include):
+    def made(self, include):
+        """The file and its text with the fault."""
         path = include / "pith" / self.file
         text = path.read_text()
         begin = text.find(self.after)
         at = text.find(self.old, begin) if begin >= 0 else -1
         if at < 0:
             sys.exit(f"mutants.py: {self.name}: {self.file} has no {self.old!r} after {self.after!r}")
-        path.write_text(text[:at] + self.new + text[at + len(self.old):])
+        return path, text[:at] + self.new + text[at + len(self.old):]
+
+    def make(self, include):
+        path, text = self.made(include)
+        path.write_text(text)
 
 
 mutants = [
@@ -62,20 +68,20 @@ mutants = [
     mutant("sums_of_warps/before", team, "static sums sums_of_warps(", "w < warp", "w <= warp"),
     mutant("poll/end", team, "static ballot poll(", "i < n && "),
     # Alignment, and what is left of a group.
-    mutant("lie_well/alignment", "core/runs.hpp", "bool lie_well(", "% best_alignment(group * sizeof(T)) == 0",
+    mutant("is_vector_aligned/alignment", "core/detail/runs.hpp", "bool is_vector_aligned(", "% best_alignment(group * sizeof(T)) == 0",
            "% sizeof(T) == 0"),
     mutant("reaching/left", team, "static std::uint32_t reaching(", "well && left >= group", "well"),
     mutant("for_each_run/whole", team, "void for_each_run(", "(n / group) : 0", "(groups(n)) : 0"),
     # Selections.
-    mutant("choose/equals", "sparsify/choose.hpp", "choice choose(", "place == equals", "place + 1 == equals",
+    mutant("choose/equals", "sparsify/detail/choose.hpp", "choice choose(", "place == equals", "place + 1 == equals",
            program="ties"),
-    mutant("emit_kept/equals", "sparsify/radix_select.hpp", "struct emit_kept", "equals -= kept.equal;",
+    mutant("emit_kept/equals", "sparsify/detail/radix_select.hpp", "struct emit_kept", "equals -= kept.equal;",
            program="ties"),
-    mutant("count_digits/bins", "sparsify/radix_select.hpp", "struct count_digits", "bins[i] = 0;", ";",
+    mutant("count_digits/bins", "sparsify/detail/radix_select.hpp", "struct count_digits", "bins[i] = 0;", ";",
            program="ties"),
-    mutant("order_candidates/room", "sparsify/candidates.hpp", "struct order_candidates",
+    mutant("order_candidates/room", "sparsify/detail/candidates.hpp", "struct order_candidates",
            " || state->found > of.room", program="ties"),
-    mutant("order_candidates/moved", "sparsify/candidates.hpp", "struct order_candidates", "*moved = 1", "*moved = 0",
+    mutant("order_candidates/moved", "sparsify/detail/candidates.hpp", "struct order_candidates", "*moved = 1", "*moved = 0",
            program="ties", order="1"),
 ]
 
@@ -111,6 +117,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--check", action="store_true")
     parser.add_argument("--nvcc", default="nvcc")
     parser.add_argument("--runtime")
     parser.add_argument("--main")
@@ -118,6 +125,8 @@ def main():
     arguments = parser.parse_args()
     if arguments.list:
         return print("\n".join(one.name for one in mutants))
+    if arguments.check:
+        return print(sum(one.made(root / "include") is not None for one in mutants), "faults have their places")
     chosen = [one for one in mutants if not arguments.names or one.name in arguments.names]
     unnoticed = []
     with tempfile.TemporaryDirectory() as made:
