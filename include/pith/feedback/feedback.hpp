@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 
 /// Four functions; after_exchange is optional:
 ///
-///     compensate(exec, call, shape, g, p, local const, ws)                p = what the codec encodes; once per round
+///     compensate(exec, call, shape, g, p, local const, ws)                sets p, the codec's input; once per round
 ///     update(exec, call, shape, p, sent, local, ws)                       once per step; sent = D(C(p)), and the same
 ///                                                                         view as p if the codec is lossless
 ///     after_exchange(exec, call, shape, mean, replicated, local, ws)      may change the mean

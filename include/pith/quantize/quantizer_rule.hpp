@@ -42,7 +42,7 @@ struct rule_types<R, A> {
 ///     statistic measure(A x)                            the term of x in its bucket's statistic: a double or a few
 ///     statistic merge(statistic, statistic)             joins two; of magnitudes: larger_or_nan
 ///     scale     finish(statistic, uint64 count, A{})    the scale, one or a few values of A; NaN instead of infinity
-///     uint32    code(A x, scale, uint16 random)         the symbol, below 2^bits
+///     uint32    code(A x, scale, uint16 random)         the symbol, in [0, 2^bits)
 ///     A         value(uint32 symbol, scale)             the decoded value; NaN for a NaN scale
 ///
 /// Optional:

@@ -1,4 +1,4 @@
-// pith/quantize/terngrad.hpp — stochastic rounding to minus one, zero or one times a scale.
+// pith/quantize/terngrad.hpp — stochastic rounding to -s, 0 or s for a scale s.
 #pragma once
 
 #include <pith/quantize/qsgd.hpp>

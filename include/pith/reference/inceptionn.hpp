@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// The unit of the 7 bits of |x| in [2^-10, 2^-5): 2^-6, of which at most one fits, as in GRACE; or 2^-12.
+/// The unit of the 7 bits of |x| in [2^-10, 2^-5): 2^-6, so that at most one unit fits, as in GRACE; or 2^-12.
 enum class byte_field : std::uint8_t { reference, repaired };
 
 namespace detail {

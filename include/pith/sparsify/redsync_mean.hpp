@@ -128,8 +128,8 @@ struct list_mean {
 ///   complexity  one pass for the signs, those of redsync, three more; scratch 2 k indices; no host wait
 ///   on NaN      NaN and infinity are kept, and the mean becomes NaN
 ///   properties  a projection of variable rate, which shape::capacity bounds; contractive with delta = 1 / (4 n (2 k -
-///               1)): it keeps (sum of m entries)^2 / m, one of which is at least max |x_i| / 2. For typical tensors it
-///               is far more, about the entries' fraction of |x|^2
+///               1)): it keeps (sum of m entries)^2 / m, and the largest entry is at least max |x_i| / 2. For typical
+///               tensors it is far more, about the entries' fraction of |x|^2
 ///   reference   Fang, Fu, Yang and Hsieh, RedSync, JPDC 2019: quantised sets; here turns do not depend on the tensor
 class redsync_mean : public pipeable {
  public:

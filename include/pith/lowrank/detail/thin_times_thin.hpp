@@ -64,7 +64,7 @@ struct thin_times_thin {
     if constexpr (Sink::takes_blocks) store<Rows>(team, fast.values.data(), first, count);
   }
 
-  /// Adds to `sums` if earlier terms exist (Before), and leaves the sums there if later terms follow (Behind).
+  /// Adds to `sums` if earlier terms exist, and leaves the sums there if later terms follow.
   template <std::uint32_t Rows, bool Before, bool Behind, class Team, class Count, std::uint32_t Width>
   PITH_HD void add(Team const& team, memory& fast, A const* a, double const* b, std::uint64_t first, Count count,
                    constant<Width>) const {
