@@ -25,7 +25,7 @@ RULES = {
             rf"(?:bits|bytes|calls|elements|instructions|means|messages|scales|symbols|times|words) an? {UNIT}"
             r"(?! (?!as\b|is\b|plus\b|less\b)(?:[a-z]+s|at|can|may|must|has)\b)\b"],
     "after, again, predicted": ["behind(?! the scenes)", "anew", "foretold", "meanwhile", "in front of"],
-    "code does not speak": ["tells?", "told", "hears?", "heard", r"(?<!review\s)asks?", "asked", "knows?", "believes?"],
+    "code does not speak": ["tells?", "told", "hears?", "heard", "asks?", "asked", "knows?", "believes?"],
     "name the thing": ["nobody", "no one", "(?:that|which|who) (?:is|are|was|were) none", "none of (?:them|it) is",
                        "nothing(?:,)? (?:if|of|where)", "if there (?:is|are|was) none"],
     "no noun of what": [rf"what (?:was|is|were|are|has been) (?:not )?(?:{GONE})", "what waits", "what comes",
