@@ -176,8 +176,7 @@ class rated : public pipeable {
   template <class In, executor E>
     requires detail::may_hold_entries<C, In, E>
   void decode_payload_entries(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                              ext::selected_entries<In> const& to, auto const& replicated,
-                              workspace_on<E>& ws) const {
+                              ext::selected_entries<In> const& to, auto const& replicated, workspace_on<E>& ws) const {
     detail::decode_entries<In>(codec_, exec, id, dims, payload, to, replicated, ws);
   }
 

@@ -31,7 +31,8 @@ PITH_HD inline double ln_ratio(double s) {
 PITH_HD inline double ln(double x) {
   auto const is_tiny = x < 0x1p-1022;
   auto const bits = bits_as<std::uint64_t>(is_tiny ? x * 0x1p54 : x);
-  auto const exponent = static_cast<std::int64_t>(bits - 0x3fe6a09e667f3bcdu) >> 52;  // fraction is in [sqrt(1/2), sqrt(2))
+  // x = 2^exponent fraction, with fraction in [sqrt(1/2), sqrt(2)).
+  auto const exponent = static_cast<std::int64_t>(bits - 0x3fe6a09e667f3bcdu) >> 52;
   auto const fraction = bits_as<double>(bits - (static_cast<std::uint64_t>(exponent) << 52));
   auto const k = static_cast<double>(static_cast<std::int32_t>(exponent) - (is_tiny ? 54 : 0));
   auto const of_number = k * ln2_high + (ln_ratio((fraction - 1) / (fraction + 1)) + k * ln2_low);
