@@ -9,7 +9,7 @@ import re
 import sys
 
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include" / "pith"
-TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|//[^\n]*|::|->|&&|\|\||[<>=!]=|\d(?:'?\w)*|\w+|\s+|.', re.S)
+TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|//[^\n]*|::|->|&&|\|\||[<>=!]=|\d(?:\'?\w)*|\w+|\s+|.', re.S)
 
 # Functions that throw what they are called with: the exception, how its words begin, and how many arguments come first.
 INVALID = "std::invalid_argument"
