@@ -1,4 +1,4 @@
-// pith/codec/compressor.hpp — one tensor's codec with all that it needs: state, payload and workspace.
+// pith/codec/compressor.hpp — a codec for one tensor with its state, payload and workspace.
 #pragma once
 
 #include <pith/codec/any_codec.hpp>
@@ -41,12 +41,12 @@ class tensor_compressor {
     return payload();
   }
 
-  /// Decodes into `x` what rank `from` compressed in this step.
+  /// Decodes into `x` the payload that rank `from` compressed in this step.
   void decompress(span_on<E, std::byte const> payload, span_on<E, In> x, std::uint16_t from) {
     auto ws = workspace_on<E>(scratch_.view());
     pith::decompress(exec_, codec_, payload, x, state_, ws, from);
   }
-  /// ... what this rank compressed.
+  /// Decodes this rank's own payload.
   void decompress(span_on<E, std::byte const> payload, span_on<E, In> x) { decompress(payload, x, state_.id().rank); }
 
   /// The payload of the last step.
@@ -68,7 +68,7 @@ template <real In, executor E, class C>
 tensor_compressor<In, C, E> compressor(E const& exec, C codec, shape const& dims, tensor_id const& whose = {}) {
   return {exec, std::move(codec), dims, whose};
 }
-/// ... on the calling thread.
+/// The same on the calling thread.
 template <real In, class C>
   requires(!executor<C>)
 tensor_compressor<In, C> compressor(C codec, shape const& dims, tensor_id const& whose = {}) {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-/// Extensions: what codecs of other libraries are made of, beside the stages. docs/design.md says how stable it is.
+/// Extensions: the building blocks of other libraries' codecs, besides stages. docs/design.md states their stability.
 namespace pith::inline v0::ext {
 
 /// Prefetches 4 KiB ahead, because a CPU's own prefetcher looks less far ahead than a block's arithmetic needs. The
