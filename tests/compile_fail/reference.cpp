@@ -1,4 +1,4 @@
-// tests/compile_fail/survey.cpp — methods that are kept for comparison, where they do not run.
+// tests/compile_fail/reference.cpp — methods that are kept for comparison, where they do not run.
 #include <pith/codec/compress.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/reference/adaptive_threshold.hpp>
