@@ -138,7 +138,7 @@ void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, un
 ///               subgroups, such as hierarchical, make_sub_communicators<In>(comm, codec, dims) in place of comm, made
 ///               once
 ///   complexity  one transfer per round: a sum if the codec is summable, the rounds of a collective, else one
-///               all-gather; allocates nothing
+///               all-gather; does not allocate itself
 ///   errors      std::invalid_argument before the state changes; after an error of the communicator, gradient and state
 ///               may hold any values
 template <class In, executor E, class Comm, class C>

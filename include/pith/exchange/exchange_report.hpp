@@ -45,7 +45,7 @@ struct tensor_report {
 ///
 ///   wire_bytes  for b bytes of a rank, with N ranks in the group: gathered b (N - 1), summed 2 b (N - 1) / N,
 ///               scattered
-///                b (N - 1) / N, swapped or shifted b. Not counted are the transport's own bytes, the idle rank of a swap,
+///                b (N - 1) / N, swapped or shifted b. Not counted: the transport's own bytes, the idle rank of a swap,
 ///                weights, and the checks of each step
 ///   seconds      of transfers overlap backward and encoding, so they do not add up to the seconds of a step
 struct exchange_report {

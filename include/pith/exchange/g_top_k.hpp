@@ -1,4 +1,4 @@
-// pith/exchange/g_top_k.hpp — the largest of all ranks' largest: pairs of ranks merge what they have and keep k of it.
+// pith/exchange/g_top_k.hpp — a global top-k all-reduce: pairs of ranks merge their entries and keep the k largest.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -17,8 +17,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Who meets whom: ranks below a power of two swap over 1, 2, 4, .. ; those beyond it fold into these before, and are
-/// told the result behind.
+/// The schedule of merges. Ranks below the largest power of two swap over distances 1, 2, 4, ... Each rank beyond it
+/// first sends its entries to one of them ("folds in"), and receives the result in a last round.
 struct merge_rounds {
   unsigned ranks, inner;  ///< inner: the power of two
   bool folds;
@@ -29,7 +29,7 @@ struct merge_rounds {
     auto const swaps = static_cast<unsigned>(std::bit_width(inner)) - 1;
     return std::max(1u, swaps + (folds ? 2 : 0));
   }
-  /// The ranks beyond the power of two fold in, or are told.
+  /// The round in which ranks beyond the power of two fold in, and the round in which they receive the result.
   bool is_fold(unsigned round) const { return folds && round == 0; }
   bool is_told(unsigned round) const { return folds && round + 1 == count(); }
   std::uint32_t distance(unsigned round) const {
@@ -37,13 +37,13 @@ struct merge_rounds {
   }
   /// Whether another rank folds into this one.
   bool is_folded_into(unsigned rank) const { return rank + inner < ranks; }
-  /// Whether a rank merges what it receives.
+  /// Whether a rank merges the received entries.
   bool merges(unsigned round, unsigned rank) const {
     return rank < inner && !is_told(round) && (rank ^ distance(round)) < ranks;
   }
 };
 
-/// What was kept of a merge.
+/// Stores the k selected entries of a merge, and marks their elements.
 template <class In>
 struct hold_pairs {
   pairs<accum<In>> from;
@@ -54,11 +54,11 @@ struct hold_pairs {
     auto const i = from.indices[picked[j]];
     to.values[j] = element_cast<In>(from.values[picked[j]]);
     to.indices[j] = i;
-    if (i != no_index) sums[i] = 1;  // a mark: sums are done with
+    if (i != no_index) sums[i] = 1;  // a mark: the sums are no longer needed
   }
 };
 
-/// Entries whose element was not kept are sent no further.
+/// Drops a rank's own entries whose element was not kept.
 template <class A>
 struct drop_unkept {
   A const* marks;
@@ -69,7 +69,7 @@ struct drop_unkept {
   }
 };
 
-/// The result, shared out. An index may be any that was received.
+/// x = share x result. Received indices may be out of range.
 template <class In>
 struct place_share {
   pairs<In const> from;
@@ -82,7 +82,7 @@ struct place_share {
   }
 };
 
-/// Indices that were received, where they are below n.
+/// Received indices; those out of range become no_index.
 struct copy_indices {
   std::uint32_t const* from;
   std::uint32_t n;
@@ -92,19 +92,19 @@ struct copy_indices {
 
 }  // namespace detail
 
-/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank: in log2(N) rounds pairs of
-/// ranks add up what both have and keep the k largest, so that all receive the same k sums, divided by N. Ranks beyond
-/// a power of two give theirs to another one before, and receive the result behind.
+/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank. In log2(N) rounds pairs of
+/// ranks sum their entries and keep the k largest, so all ranks receive the same k sums, divided by N. Ranks beyond a
+/// power of two first send their entries to another rank, and receive the result in a last round.
 ///
-///   requires    0 < density <= 1 (std::invalid_argument), n < 2^31; a communicator that sends
-///   state       room for k pairs and 2 k indices between the rounds
-///   complexity  log2(N) swaps of k values and k indices, two more where N is no power of two, no host wait. Selects
-///               from n, and in each round from 2 k; scratch of n elements of accum<In>, of which those that are
-///               received are touched
-///   on NaN      what is dropped on the way may be among the k largest sums: exact for two ranks. NaN, then infinity,
-///               count as largest. Sums travel as values of In, and of half may overflow
-///   properties  by itself the codec top_k. In error_feedback a rank's own entries count as sent where they were kept
-///               in every merge on their way: N times what is received and all residuals add up to all gradients
+///   requires    0 < density <= 1 (std::invalid_argument), n < 2^31; a communicator with send_recv
+///   state       k pairs and 2 k indices between the rounds, not saved
+///   complexity  log2(N) swaps of k values and k indices, two more if N is not a power of two, no host wait. Selects
+///               from n, and in each round from 2 k; scratch of n elements of accum<In>, touched only where entries
+///               were received
+///   on NaN      NaN, then infinity, count as largest. Sums travel as values of In, so those of half may overflow
+///   errors      an entry dropped in a merge may belong to the k largest sums; the result is exact for two ranks
+///   properties  alone it is the codec top_k. In error_feedback a rank's entry counts as sent if every merge kept it: N
+///               x mean + the sum of all residuals = the sum of all gradients
 ///   reference   Shi, Wang, Zhao, Tang, Wang, Huang and Chu, A Distributed Synchronous SGD Algorithm with Global Top-k
 ///               Sparsification for Low Bandwidth Networks, ICDCS 2019, all ranks in place of a tree and a broadcast
 class g_top_k : public detail::sparse_exchange {
@@ -114,7 +114,7 @@ class g_top_k : public detail::sparse_exchange {
   g_top_k at(double density) const { return g_top_k(density); }
   bool states_follow_rate() const { return true; }
 
-  /// What a rank remembers from round to round; nothing to save. `sent` are its own entries that are kept so far, then
+  /// State between the rounds; not saved. `sent` has the indices of the rank's own entries that are kept so far, then
   /// those of the rank that folded into it.
   template <executor E>
   struct between {
@@ -183,7 +183,7 @@ class g_top_k : public detail::sparse_exchange {
     exec.for_each_index(k, detail::place_share<In>{result, n, accum<In>{1} / static_cast<accum<In>>(ranks), x.data});
   }
 
-  /// What of p this rank sent and all received.
+  /// sent = the entries of p that this rank sent and that are in the mean.
   template <real In, executor E>
   void arrived(E const& exec, call const&, shape const& dims, unsigned, values_on<E, In const> p,
                values_on<E, In const> mean, values_on<E, In> sent, no_state const&, between<E> const& local,
@@ -199,7 +199,8 @@ class g_top_k : public detail::sparse_exchange {
     return {pieces.values(0), pieces.indices(0)};
   }
 
-  /// The k largest sums of what this rank holds and what its partner does; both find the same, the lower rank's first.
+  /// Keeps the k largest sums of this rank's and its partner's entries. Both add the lower rank's entries first, so
+  /// they get equal results.
   template <class In, class E>
   void merge(E const& exec, shape const& dims, detail::merge_rounds const& plan, unsigned round, unsigned rank,
              detail::pairs<In const> const& received, between<E>& local, workspace_on<E>& ws) const {

@@ -45,7 +45,7 @@ namespace pith::inline v0 {
 ///               device ready() and wait() only enqueue: write gradients and read means in the order of the executor's
 ///               stream
 ///   state       the codecs' states; export_state saves them, import_state restores them
-///   complexity  memory for two payloads of the largest bucket, and for each of them size() gathered ones, or 2 size()
+///   complexity  memory for two payloads of the largest bucket, and for each of them the payloads of all ranks, twice
 ///               with gather::exact. The constructor, change() and fit_buckets() allocate; a step does not. The number
 ///               of transfers does not depend on the number of tensors in a bucket: with power_sgd one sum of all P and
 ///               all uncompressed tensors, and one sum of all Q
@@ -82,13 +82,6 @@ class gradient_exchange {
                     exchange_options const& options = {})
       : gradient_exchange(
             exec, comm, std::move(tensors), [&codec](tensor_spec const&) { return codec; }, options) {}
-
-  /// With the most common options.
-  template <class What>
-  gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, What const& codec_or_policy,
-                    std::uint64_t seed, gather how = gather::padded)
-      : gradient_exchange(exec, comm, std::move(tensors), codec_or_policy, exchange_options{.seed = seed, .how = how}) {
-  }
 
   std::vector<tensor_spec> const& tensors() const { return model().specs(); }
   std::vector<codec_type> const& codecs() const { return model().codecs(); }
@@ -459,11 +452,6 @@ auto make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, 
   explain_codec_policy<Policy, In, E>();
   if constexpr (codec_or_policy<Policy, In, E>)
     return gradient_exchange<In, E, Comm>(exec, comm, std::move(tensors), policy, options);
-}
-template <real In, executor E, class Comm, class Policy>
-auto make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
-                   std::uint64_t seed, gather how = gather::padded) {
-  return make_exchange<In>(exec, comm, std::move(tensors), policy, exchange_options{.seed = seed, .how = how});
 }
 
 }  // namespace pith::inline v0

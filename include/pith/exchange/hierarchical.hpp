@@ -1,4 +1,4 @@
-// pith/exchange/hierarchical.hpp — parts are added up inside of nodes, exchanged between nodes, and gathered inside again.
+// pith/exchange/hierarchical.hpp — a two-level exchange: within nodes, and between nodes.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -19,12 +19,13 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Ranks in nodes: those of a node follow each other, and ranks that have one place in their nodes are a group too.
+/// Ranks in nodes: a node has consecutive ranks. Ranks with equal local rank ("place") in their nodes form subgroups
+/// too.
 struct node_grid {
   unsigned nodes, places;
 
   constexpr subgroup inside() const { return {places, 1}; }
-  /// A group of nodes, as ranks.
+  /// A subgroup of nodes, as ranks.
   constexpr subgroup across(subgroup const& of_nodes) const {
     return {of_nodes.ranks(nodes), of_nodes.stride * places};
   }
@@ -32,14 +33,14 @@ struct node_grid {
   constexpr std::uint16_t place(unsigned rank) const { return static_cast<std::uint16_t>(rank % places); }
 };
 
-/// A part between the transfers; nothing to save.
+/// The values of a part between the transfers; not saved.
 template <class In, class E>
 struct part_values {
   buffer<In, E> values;
   void fields(field_visitor&) {}
 };
 
-/// What an exchange between nodes keeps on a rank, of the part of its place.
+/// The rank-local state of the exchange between nodes, for the part of this rank's place.
 template <class State>
 struct place_state {
   State state;
@@ -49,20 +50,21 @@ struct place_state {
 
 }  // namespace detail
 
-/// Exchanges a tensor on two levels, of which the links inside of a node are the faster: its ranks encode all parts by
-/// `Inner` for each other, and each adds up one; ranks of equal place in their nodes exchange this part as `Outer`
-/// does; the ranks of a node gather the parts, encoded by Inner. Between nodes a tensor travels once a node.
+/// Exchanges a tensor on two levels, with faster links within a node. The ranks of a node send each other all parts,
+/// encoded by `Inner`, and each rank sums one part. Ranks with equal place in their nodes exchange that part by
+/// `Outer`. Then the ranks of a node gather the parts, encoded by Inner. So the tensor crosses the network once per
+/// node.
 ///
-///   requires    an Inner without state and an Outer without agreed state (std::invalid_argument); a number of ranks
-///               that ranks_per_node divides, those of a node one after the other; a communicator that has_all_to_all
-///               and splits, or sub_communicators. Parts begin at buckets of Inner; to Outer a part is a vector, a
-///               tensor of its own, the last ones filled up with zeros
-///   state       what Outer keeps of a part, and a part
-///   complexity  encodes n elements and decodes 2 n by Inner, beside Outer's of n / ranks_per_node. Two transfers
-///               inside
-///   errors      those of Inner twice and of Outer between; what Outer loses, an Outer with feedback keeps for the next
-///               step. In one node Outer has nothing to do, and one rank a node has nobody to encode for by Inner
-///   properties  by itself the codec Inner; in error_feedback, which then feeds back what the rank's own Inner lost
+///   requires    an Inner without state and an Outer without replicated state (std::invalid_argument); a number of
+///               ranks that is a multiple of ranks_per_node, with consecutive ranks in a node; a communicator that
+///               has_all_to_all and has_same_type_split, or sub_communicators. Parts begin at buckets of Inner. For
+///               Outer a part is a vector and a tensor of its own; the last parts are padded with zeros
+///   state       that of Outer for a part, and the values of a part
+///   complexity  Inner encodes n elements and decodes 2 n, in two transfers within the node; Outer works on n /
+///               ranks_per_node elements
+///   errors      those of Inner twice, and of Outer once; with feedback, Outer keeps its error for the next step. With
+///               one node Outer is not used, and with one rank per node Inner is replaced by identity
+///   properties  alone it is the codec Inner; error_feedback around it feeds back the error of the rank's own Inner
 ///   reference   sums inside and between nodes by turns: Cho, Finkler, Kung and Hunter, BlueConnect, MLSys 2019;
 ///               quantized on both levels: Wang et al., ZeRO++, 2023
 template <class Inner, class Outer>
@@ -107,7 +109,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
     auto const nodes = grid(ranks).nodes;
     return 2 + (nodes == 1 ? 0 : detail::rounds(outer_, largest_part(dims), nodes));
   }
-  /// Behind this round the gradient is not read again, and what the rank contributed is known.
+  /// After this round the gradient is not read again, and the rank's own share is known.
   unsigned contributing_round(unsigned) const { return 0; }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
@@ -179,7 +181,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
   }
 
  private:
-  /// f of what encodes inside of a node, and of its part of states.
+  /// Calls f with the codec used within a node and its part of the states.
   template <class F, class... States>
   auto inside(F const& f, States&... states) const {
     if (places_ > 1) return f(wrapped(), codec_part(states)...);
@@ -203,11 +205,11 @@ class hierarchical : public detail::codec_exchange<Inner> {
   bool is_last(unsigned round, shape const& dims, unsigned ranks) const { return round + 1 == rounds(dims, ranks); }
 
   tensor_parts parts(shape const& dims) const { return parts_for(dims.n, places_, wrapped()); }
-  /// What Outer is told: equal on all ranks.
+  /// The shape that is passed to Outer, equal on all ranks.
   shape largest_part(shape const& dims) const { return parts(dims).dims(0); }
 
-  /// Inside of a node ranks are places. Each node encodes its own gradients by a seed of its own, and all draw the same
-  /// random numbers for the means, which must be equal.
+  /// Within a node, the rank of a call is the place. Each node encodes its own gradients with its own seed. For the
+  /// means all nodes draw the same random numbers, since the payloads must be equal.
   static call gathering(call id, detail::node_grid const& over) {
     id.rank = over.place(id.rank);
     return id;
@@ -216,7 +218,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
     id.seed += std::uint64_t{over.node(id.rank)} << 32;
     return gathering(id, over);
   }
-  /// Between nodes ranks are nodes, behind the two hops inside.
+  /// Between nodes, the rank of a call is the node, and hops follow the two hops within the node.
   call crossing(call const& id, shape const& dims, detail::node_grid const& over) const {
     auto between = detail::call_at(id, parts(dims).first(over.place(id.rank)));
     between.rank = static_cast<std::uint16_t>(over.node(id.rank));
@@ -224,7 +226,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
     return between;
   }
 
-  /// The mean of what this rank's node sent of its part; a short one is filled up.
+  /// The mean of this rank's part over its node; a short part is padded with zeros.
   template <class In, class E>
   void add_up(E const& exec, call const& id, shape const& dims, received_on<E> in, auto& replicated, auto& local,
               workspace_on<E>& ws) const {

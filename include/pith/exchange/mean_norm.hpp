@@ -62,7 +62,7 @@ constexpr std::size_t mean_norm_bytes(std::uint64_t n) {
   return scratch_for<double>(2) + detail::reduce_scratch_bytes<double>(n) + detail::scratch_alignment;
 }
 
-/// Scales a rank's gradient, in place, to a norm of at most sqrt(mean over the ranks of |gradient|^2). All ranks call
+/// Scales the rank's gradient, in place, to a norm of at most sqrt(mean over the ranks of |gradient|^2). All ranks call
 /// it with the gradient of the same tensor, or of all tensors, before they exchange it.
 ///
 ///   requires    ws of mean_norm_bytes(gradient.size()) bytes

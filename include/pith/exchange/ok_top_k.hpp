@@ -1,4 +1,4 @@
-// pith/exchange/ok_top_k.hpp — the largest of all ranks' largest: sums by region, then their top k, in two sparse rounds.
+// pith/exchange/ok_top_k.hpp — a global top-k all-reduce in two sparse rounds: sums by region, then the k largest sums.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -17,8 +17,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// How many pairs travel where: k are selected, `regions` are owned, a piece to an owner has room for `sent`, what an
-/// owner tells all for `kept`.
+/// The numbers of pairs: k are selected per rank, each of `regions` owners receives up to `sent` from a rank, and sends
+/// `kept` to all.
 struct ok_top_k_sizes {
   std::uint64_t n, k, regions, sent, kept;
 
@@ -33,8 +33,8 @@ struct ok_top_k_sizes {
   }
 };
 
-/// A rank's largest, region by region, to the owners. Where a region has more than there is room for they take turns,
-/// step by step, so that none waits for ever.
+/// Copies a rank's selected entries to the pieces of the regions' owners. If a region has more entries than its piece
+/// holds, the start rotates from step to step, so every entry is sent eventually.
 template <class In>
 struct send_pairs {
   pairs<In> own;
@@ -56,7 +56,7 @@ struct send_pairs {
   }
 };
 
-/// What an owner tells all: the means of the sums that it picked.
+/// The payload of an owner to all ranks: the means of its selected sums.
 template <class In>
 struct keep_sums {
   pairs<accum<In>> from;
@@ -69,7 +69,7 @@ struct keep_sums {
   }
 };
 
-/// What all owners told, one after another; an owner may speak of its region only.
+/// The entries from all owners, one after another; an entry outside its owner's region is dropped.
 template <class In>
 struct collect_pairs {
   regions over;
@@ -86,22 +86,23 @@ struct collect_pairs {
 
 }  // namespace detail
 
-/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank. Every rank owns a region of the
-/// tensor: it adds up the entries that it receives of it, and sends its largest sums to all. All ranks receive the same k
-/// entries: the largest of these sums, divided by the number of ranks. Regions follow where the entries are: their bounds
-/// are the mean of the bounds by which each rank would send every owner as many.
+/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank. Every rank owns a region of
+/// the tensor: it sums the entries that it receives for it, and sends its largest sums to all ranks. All ranks receive
+/// the same k entries, the largest of these sums divided by the number of ranks. The regions' bounds follow the
+/// entries: each rank proposes bounds that would send every owner equally many, and the next step uses the mean
+/// proposal.
 ///
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32; a communicator that has_all_to_all
-///   state       k bounds, equal on all ranks; room for 2 k indices and k pairs between the rounds
-///   complexity  two transfers of fixed size, no host wait: of N ranks each sends at most ceil(k / N) pairs to each
-///               other one and 2 ceil(k / N) to all, so that some 6 k (N - 1) / N words travel, an index being one.
-///               Selects from n, from k and from 2 k; scratch of n elements of accum<In>, of which an owner touches
-///               those that it was sent
-///   on NaN      not always the k largest of the true sums: an entry for which its region's owner has no room is
-///               missing from a sum and waits for its turn, and an owner keeps 2 ceil(k / N) sums of its region. NaN,
-///               then infinity, count as largest
-///   properties  by itself the codec top_k. In error_feedback a rank's own entries count as sent where all receive
-///               their sum: N times what is received and all residuals add up to all gradients
+///   state       k bounds, replicated; 2 k indices and k pairs between the rounds, not saved
+///   complexity  two transfers of fixed size, no host wait. With N ranks, each sends at most ceil(k / N) pairs to each
+///               other rank and 2 ceil(k / N) to all, so about 6 k (N - 1) / N words travel, an index being one word.
+///               Selects from n, from k and from 2 k; scratch of n elements of accum<In>, touched only where entries
+///               were received
+///   on NaN      NaN, then infinity, count as largest
+///   errors      the result need not be the k largest true sums. An entry beyond the capacity of its owner is missing
+///               from the sum and is sent in a later step, and an owner keeps only 2 ceil(k / N) sums of its region
+///   properties  alone it is the codec top_k. In error_feedback a rank's entry counts as sent if its sum is in the
+///               result: N x mean + the sum of all residuals = the sum of all gradients
 ///   reference   Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022, with exact
 ///               selections in place of estimated thresholds, and bounds that move in every step
 class ok_top_k : public detail::sparse_exchange {
@@ -116,7 +117,7 @@ class ok_top_k : public detail::sparse_exchange {
     buffer<std::uint32_t, E> words;
     void fields(field_visitor& f) { f(words); }
   };
-  /// What a rank remembers from round to round; nothing to save.
+  /// State between the rounds; not saved.
   template <executor E>
   struct between {
     buffer<std::uint32_t, E> sent;
@@ -183,7 +184,7 @@ class ok_top_k : public detail::sparse_exchange {
     exec.for_each_index(1, detail::adopt_begins<In>{over, pieces, replicated.words.data()});
   }
 
-  /// What of p this rank sent and all received.
+  /// sent = the entries of p that this rank sent and that are in the mean.
   template <real In, executor E>
   void arrived(E const& exec, call const&, shape const& dims, unsigned ranks, values_on<E, In const> p,
                values_on<E, In const> mean, values_on<E, In> sent, bounds<E> const&, between<E> const& local,
@@ -216,7 +217,7 @@ class ok_top_k : public detail::sparse_exchange {
     return {values, ws.template take<std::uint32_t>(n).data};
   }
 
-  /// Adds up what all sent of this rank's region, and keeps the largest for the next round.
+  /// Sums the received entries of this rank's region, and keeps the largest for the next round.
   template <class In, class E>
   void add_up(E const& exec, call const& id, detail::ok_top_k_sizes const& size, detail::regions const& over,
               unsigned ranks, detail::pair_pieces<In const> const& in, between<E>& local, workspace_on<E>& ws) const {
@@ -233,7 +234,7 @@ class ok_top_k : public detail::sparse_exchange {
     exec.for_each_index(1, detail::mean_begin<In>{in, ranks, to.words(0)});
   }
 
-  /// x = the k largest of what all owners told.
+  /// x = the k largest entries from all owners.
   template <class In, class E>
   void receive(E const& exec, detail::ok_top_k_sizes const& size, detail::regions const& over, unsigned ranks,
                detail::pair_pieces<In const> const& in, values_on<E, In> x, workspace_on<E>& ws) const {

@@ -1,4 +1,4 @@
-// pith/exchange/reshard.hpp — the states of a job's ranks become those of a job with another number of ranks.
+// pith/exchange/reshard.hpp — conversion of a job's saved states to another number of ranks.
 #pragma once
 
 #include <pith/core/detail/float_environment.hpp>
@@ -25,14 +25,14 @@ inline void copy_field(std::byte* to, std::byte const* from, std::size_t size) {
   if (size > 0) std::memcpy(to, from, size);
 }
 
-/// A field of an old rank, and how much of it a new rank gets.
+/// A field of an old rank, and its weight in a new rank's field.
 struct weighted_field {
   std::byte const* bytes;
   double weight;
 };
 
-/// Old ranks and `ranks` new ones cut [0, 1) into equal intervals: the old ranks whose intervals overlap that of new rank
-/// `to`, and which share of it each covers.
+/// Old ranks, and `ranks` new ranks, each divide [0, 1) into equal intervals. Returns the old ranks whose intervals
+/// overlap that of new rank `to`, with the share of it that each covers.
 inline std::vector<weighted_field> overlapping(std::vector<std::byte const*> const& old, std::uint64_t to,
                                                std::uint64_t ranks) {
   auto shares = std::vector<weighted_field>();
@@ -44,7 +44,8 @@ inline std::vector<weighted_field> overlapping(std::vector<std::byte const*> con
   return shares;
 }
 
-/// to = sum of weight x field, in double. Products are stored before they are added: equal bytes by all compilers.
+/// to = sum of weight x field, in double. Products are stored before they are added, so no compiler fuses them and all
+/// give equal bytes.
 template <class T>
 void add_weighted(std::vector<weighted_field> const& from, std::uint64_t count, std::byte* to) {
   auto sums = std::vector<double>(count), products = sums;
@@ -62,7 +63,7 @@ void add_weighted(std::vector<weighted_field> const& from, std::uint64_t count, 
   }
 }
 
-/// What one old rank has alone stays as it is, bit by bit.
+/// Mixes fields of old ranks; a single field is copied bit by bit.
 inline void mix_fields(rank_field const& field, std::vector<weighted_field> const& from, std::byte* to) {
   auto const& [kind, element, count, places, granule] = field.form;
   if (from.size() == 1) return copy_field(to, from[0].bytes, field.size);
@@ -72,7 +73,7 @@ inline void mix_fields(rank_field const& field, std::vector<weighted_field> cons
   add_weighted<bfloat16>(from, count, to);
 }
 
-/// What ranks of another number get of states.
+/// The states of `ranks` new ranks.
 class resharding {
  public:
   resharding(rank_states states, unsigned ranks) : old_(std::move(states)), ranks_(ranks) {
@@ -108,7 +109,7 @@ class resharding {
               places, ", got none of ", field.tensor);
   }
 
-  /// The field of old ranks that have one place in their nodes.
+  /// The field of the old ranks with this place in their nodes.
   std::vector<std::byte const*> at_place(unsigned place, rank_field const& field) const {
     auto found = std::vector<std::byte const*>();
     for (std::size_t i = 0; i < old_.size(); ++i)
@@ -132,7 +133,7 @@ class resharding {
     }
   }
 
-  /// Where ranks are missing, the mean is that of the others.
+  /// The mean of the given ranks, if some are missing.
   void fill_mean(rank_field const& field, std::byte* to) const {
     auto const estimate = std::ranges::find_if(old_.fields(), [&](rank_field const& other) {
       return other.form.kind == field_kind::estimate && other.tensor.data() == field.tensor.data() &&
@@ -142,7 +143,7 @@ class resharding {
     mix_fields(field, detail::overlapping(at_place(0, *estimate), 0, 1), to);
   }
 
-  /// Elements keep their place in the tensor; those of missing ranks are zero.
+  /// Elements keep their index in the tensor; those of missing ranks are zero.
   void fill_part(rank_field const& field, unsigned rank, std::byte* to) const {
     auto const [kind, element, n, places, granule] = field.form;
     auto const before = parts(field, std::max(1u, old_.ranks() / places)), after = parts(field, ranks_ / places);
@@ -178,7 +179,7 @@ inline std::vector<std::vector<std::byte>> reshard_exchange(std::vector<span<std
   return made;
 }
 
-/// Controllers decide alike on all ranks, so their states must be equal.
+/// Controllers decide equally on all ranks, so their states must be equal.
 inline std::vector<std::vector<std::byte>> reshard_adaptive(std::vector<span<std::byte const>> const& states,
                                                             new_ranks const& to) {
   auto const own = open_states("reshard: states[0]", states[0]);
@@ -213,21 +214,21 @@ inline std::vector<std::vector<std::byte>> reshard(std::vector<std::vector<std::
 
 }  // namespace detail
 
-/// The states of a job of `ranks` ranks, made of those that gradient_exchange::export_state, or adaptive_exchange's,
-/// returned on the ranks of a job of any number; where ranks were lost, of the others. Each new rank imports its own. A
-/// function of bytes alone: it needs no codec and no executor.
+/// Converts the states that export_state of gradient_exchange or adaptive_exchange returned on a job's ranks to the
+/// states of a job of `ranks` ranks. States of lost ranks may be missing. Each new rank imports its own state. It works
+/// on bytes alone, without codec and executor.
 ///
-///   requires    states in the order of their ranks, after the same step; as many ranks as codecs allow (hierarchical:
-///               a multiple of ranks_per_node). Equal codecs, tensors, seed and elements in the new job
-///   state       what is equal on all ranks; the mean over the ranks of what each keeps for itself; each element of
-///               what a rank keeps for its part. A lost rank's own is lost with it: docs/composing.md
-///   complexity  reads all states, and writes `ranks` of the same size
-///   errors      std::invalid_argument: bytes that are no state or damaged, states of different jobs or steps, and a
-///               tensor whose codec's state has no meaning for so many ranks
+///   requires    states in rank order, after the same step; a number of ranks that the codecs allow (hierarchical: a
+///               multiple of ranks_per_node); equal codecs, tensors, seed and element type in the new job
+///   state       keeps replicated state, the mean over the ranks of rank-local state, and each element of a rank's
+///               part. The rank-local state of a lost rank is lost: docs/composing.md
+///   complexity  reads all states, and allocates and writes `ranks` states of the same size
+///   errors      std::invalid_argument for bytes that are not a state or are damaged, for states of different jobs or
+///               steps, and for a codec whose state cannot be converted to this number of ranks
 inline std::vector<std::vector<std::byte>> reshard(std::vector<std::vector<std::byte>> const& states, unsigned ranks) {
   return detail::reshard(states, {ranks, 0, ranks});
 }
-/// That of one new rank alone, for jobs of processes: each makes its own.
+/// The state of one new rank, for jobs in which each process converts its own.
 inline std::vector<std::byte> reshard(std::vector<std::vector<std::byte>> const& states, unsigned ranks,
                                       unsigned rank) {
   return detail::reshard(states, {ranks, rank, rank + 1})[0];

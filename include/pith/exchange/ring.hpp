@@ -1,4 +1,4 @@
-// pith/exchange/ring.hpp — segments are added up on their way around a ring, compressed; then all pass on the means.
+// pith/exchange/ring.hpp — a ring all-reduce with compressed segments.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -21,8 +21,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// What came of a segment and a rank's share of its own: a source. Of floats the product is exact, in double, so that a
-/// fused multiply-add has nothing to round otherwise.
+/// A value source: the received partial mean of a segment plus share x this rank's own gradient. The product of floats
+/// is exact in double, so a fused multiply-add gives the same bits.
 template <class In>
 struct share_source {
   static constexpr bool keeps = false;
@@ -47,7 +47,7 @@ struct share_source {
   }
 };
 
-/// to[i] = what the source has there.
+/// to[i] = from(i).
 template <class In>
 struct take_share {
   share_source<In> from;
@@ -55,8 +55,8 @@ struct take_share {
   PITH_HD void operator()(std::uint64_t i) const { to[i] = element_cast<In>(from(i)); }
 };
 
-/// Who sends what in which round: two halves take turns, and in hop h of either one a rank sends segment rank - h. It
-/// adds its own in the first N hops and forwards afterwards.
+/// The schedule of the ring: two halves of the tensor alternate, and in hop h of a half each rank sends segment rank -
+/// h. A rank adds its own share in the first N hops, and forwards afterwards.
 struct ring_hops {
   unsigned ranks;
 
@@ -66,10 +66,10 @@ struct ring_hops {
 
   bool adds(unsigned round) const { return hop(round) < ranks; }
   bool completes(unsigned round) const { return hop(round) == ranks - 1; }
-  /// Whether what it receives is not complete yet.
+  /// Whether the received segment is a partial mean.
   bool receives_partial(unsigned round) const { return hop(round) + 1 < ranks; }
 
-  /// The parts of a half lie two apart.
+  /// The parts of a half are every second part of the tensor.
   unsigned sent(unsigned round, unsigned rank) const {
     return 2 * ((rank + 2 * ranks - hop(round)) % ranks) + round % 2;
   }
@@ -77,25 +77,25 @@ struct ring_hops {
   unsigned before(unsigned rank) const { return (rank + ranks - 1) % ranks; }
   /// The last rank to add to a part.
   unsigned completer(unsigned part) const { return before(part / 2); }
-  /// Whether a part begins its way at a rank.
+  /// Whether a rank is the first to send a part.
   static bool begins(unsigned part, unsigned rank) { return part / 2 == rank; }
 };
 
 }  // namespace detail
 
-/// Exchanges a tensor around a ring: each rank decodes what the one before it encoded of a segment, adds its own and
-/// encodes that for the one behind it; a segment that has gone all around holds the mean, whose payload all pass on as
-/// it is. So 2 (N - 1) / N payloads of a tensor travel over each link, and no rank needs more than two neighbours. Two
-/// halves of the tensor take turns: one is decoded, added to and encoded while the other travels.
+/// Exchanges a tensor around a ring. Each rank decodes a segment from its predecessor, adds its own share and encodes
+/// the sum for its successor. After N encodings the segment is the mean, and all ranks forward its payload unchanged.
+/// So each link carries 2 (N - 1) / N payloads of a tensor, and a rank has only two neighbors. Two halves of the tensor
+/// alternate: one is decoded, added and encoded during the other's transfer.
 ///
-///   requires    a C without state (std::invalid_argument); a communicator that sends. Segments begin at buckets and
-///               have at least 512 elements, so a smaller tensor has one; each is a tensor of its own for buckets of 0,
-///               k and matrices
-///   state       room for three payloads between the rounds
-///   complexity  encodes n elements and decodes 2 n, in 4 (N - 1) shifts; scratch of a segment beside C's
-///   errors      a segment is encoded N times, each time as the mean of what is in it: N roundings on its way, none
-///               behind
-///   properties  by itself the codec C; in error_feedback a rank's own part is what its encodings added
+///   requires    a C without state (std::invalid_argument); a communicator with send_recv. Segments begin at buckets
+///               and have at least 512 elements, so a smaller tensor has one segment. For buckets of 0, k and matrices
+///               a segment is a tensor of its own
+///   state       three payloads between the rounds, not saved
+///   complexity  encodes n elements and decodes 2 n, in 4 (N - 1) shifts; scratch of one segment more than C
+///   errors      each segment is encoded N times, as a partial mean: N roundings before the mean, none after it
+///   properties  alone it is the codec C; in error_feedback a rank's own share is its encoded sums minus the received
+///               ones
 ///   reference   the ring that adds up encoded segments: Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and
 ///               Avestimehr, GradiVeQ, NeurIPS 2018, for codecs whose payloads cannot be added
 template <class C>
@@ -104,14 +104,14 @@ class ring : public detail::codec_exchange<C> {
   using base::codec_part, base::wrapped;
 
  public:
-  /// One half is worked on while the other travels.
+  /// One half is computed during the other's transfer.
   static constexpr unsigned depth = 2;
 
   explicit ring(C codec) : base("ring", std::move(codec)) {}
 
   std::string name() const { return detail::text("ring(", wrapped().name(), ")"); }
 
-  /// Payloads by part: what came to be added to, what this rank made of it, and the means. Nothing to save.
+  /// Payloads by part: the received partial means, this rank's encoded sums, and the means. Not saved.
   template <class E>
   struct between {
     buffer<std::byte, E> came, made, means;
@@ -129,7 +129,7 @@ class ring : public detail::codec_exchange<C> {
   }
 
   unsigned rounds(shape const&, unsigned ranks) const { return detail::ring_hops{ranks}.rounds(); }
-  /// Behind this round the gradient is not read again.
+  /// After this round the gradient is not read again.
   unsigned contributing_round(unsigned ranks) const { return 2 * ranks - 1; }
   template <class In>
   transfer round(unsigned, shape const& dims, unsigned ranks) const {
@@ -175,7 +175,7 @@ class ring : public detail::codec_exchange<C> {
                       part_of<In, E>(x, over, p), replicated, ws);
   }
 
-  /// Of each part, what this rank encoded less what came to it.
+  /// sent = ranks x (this rank's encoded sum - the received partial mean), for each part.
   template <real In, executor E>
     requires codec<C, In, E>
   void arrived(E const& exec, call const& id, shape const& dims, unsigned ranks, values_on<E, In const>,
@@ -212,7 +212,7 @@ class ring : public detail::codec_exchange<C> {
   std::size_t part_bytes(tensor_parts const& over) const {
     return detail::align_up(pith::payload_bytes<In>(wrapped(), over.dims(0)), detail::section_alignment);
   }
-  /// What the parts of a tensor take, whatever the number of ranks: from some on they are as small as can be.
+  /// The most bytes of the parts' payloads over all numbers of ranks; parts stop shrinking at the granule.
   template <class In>
   std::size_t most_bytes(std::uint64_t n) const {
     std::size_t most = 0;
@@ -224,7 +224,7 @@ class ring : public detail::codec_exchange<C> {
     return most;
   }
 
-  /// Where the payload of a part lies; empty parts lie nowhere.
+  /// The payload of a part; empty for an empty part.
   template <class In, class E>
   span_on<E, std::byte> slot(tensor_parts const& over, unsigned part, buffer<std::byte, E> const& all) const {
     auto const n = over.dims(part).n;
@@ -246,7 +246,7 @@ class ring : public detail::codec_exchange<C> {
                                codec_part(replicated), ws);
   }
 
-  /// What came of a part, if anything, and this rank's share of it, encoded.
+  /// Adds this rank's share to the received partial mean of a part, if any, and encodes the sum.
   template <class In, class E>
   void add_own(E const& exec, call const& id, tensor_parts const& over, unsigned part, unsigned ranks,
                values_on<E, In const> x, auto const& replicated, auto& local, workspace_on<E>& ws) const {
@@ -268,7 +268,7 @@ class ring : public detail::codec_exchange<C> {
                                values_on<E, In const>(sum), to, codec_part(replicated), codec_part(local), ws);
   }
 
-  /// Encodes what a source yields in one pass if the codec can, else by way of `sum`.
+  /// Encodes the values of a source: in one pass if the codec can, else via `sum`.
   template <class In, class E>
   void encode_sum(E const& exec, call const& id, shape const& dims, detail::share_source<In> const& from,
                   values_on<E, In> sum, span_on<E, std::byte> to, auto const& replicated, auto& local,

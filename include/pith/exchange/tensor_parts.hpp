@@ -1,4 +1,4 @@
-// pith/exchange/tensor_parts.hpp — a tensor in equal parts, each encoded as a tensor of its own.
+// pith/exchange/tensor_parts.hpp — the division of a tensor into equal parts, each encoded as a tensor of its own.
 #pragma once
 
 #include <pith/codec/codec.hpp>
@@ -17,8 +17,8 @@
 
 namespace pith::inline v0 {
 
-/// A tensor of n elements in equal parts, one for each rank; those of the last ranks may be short or empty. Parts begin
-/// at multiples of the granule.
+/// A tensor of n elements in equal parts, one per rank; the last parts may be short or empty. Parts begin at multiples
+/// of the granule.
 struct tensor_parts {
   std::uint64_t n, size;
 
@@ -28,20 +28,20 @@ struct tensor_parts {
   constexpr std::uint64_t first(unsigned rank) const { return std::min(n, rank * size); }
   constexpr shape dims(unsigned rank) const { return {std::min(size, n - first(rank))}; }
   constexpr shape largest() const { return {size}; }
-  /// What is left for a part that is neither of that size nor empty.
+  /// The shape of the part that is neither of full size nor empty.
   constexpr shape remainder() const { return {size == 0 ? 0 : n % size}; }
 };
 
 namespace detail {
 
-/// Parts begin at buckets, and where random numbers come in groups.
+/// Parts begin at quantizer buckets, and at groups of random numbers.
 template <class C>
 std::uint64_t part_granule(C const& c) {
   if constexpr (requires { c.granule(); }) return std::max<std::uint64_t>(c.granule(), group);
   return group;
 }
 
-/// Parts that each of these codecs can encode begin at multiples of it.
+/// The granule of parts that all these codecs can encode.
 template <class... C>
 std::uint64_t granule_for(C const&... codecs) {
   auto granule = group;
@@ -51,7 +51,7 @@ std::uint64_t granule_for(C const&... codecs) {
 
 }  // namespace detail
 
-/// The parts of a tensor that each of these codecs can encode: they begin at buckets of all.
+/// The parts of a tensor for all these codecs: they begin at buckets of each codec.
 template <class... C>
 tensor_parts parts_for(std::uint64_t n, unsigned ranks, C const&... codecs) {
   return {n, ranks, detail::granule_for(codecs...)};
@@ -59,25 +59,25 @@ tensor_parts parts_for(std::uint64_t n, unsigned ranks, C const&... codecs) {
 
 namespace detail {
 
-/// The call that encodes a part, of what may itself be a part.
+/// The call context of a part; the tensor may itself be a part.
 inline call call_at(call id, std::uint64_t first) {
   id.first += first;
   return id;
 }
-/// The call that encodes the mean of what was encoded before.
+/// The call context of the second encoding, that of the mean.
 inline call mean_call_at(call id, std::uint64_t first) {
   ++id.hop;
   return call_at(id, first);
 }
 
-/// The bytes of a part as it travels, whichever it is: bypass may send more of a short one.
+/// The most bytes of any part's payload: with bypass a short part may have the larger payload.
 template <class In, class C>
 std::size_t part_bytes(C const& c, tensor_parts const& over) {
   auto const most = std::max(pith::payload_bytes<In>(c, over.largest()), pith::payload_bytes<In>(c, over.remainder()));
   return align_up(most, section_alignment);
 }
 
-/// Encodes each part of x for its rank, piece by piece.
+/// Encodes each part of x to the piece of its rank.
 template <class In, class C, class E, class Agreed, class Local>
 void encode_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
                   values_on<E, In const> x, span_on<E, std::byte> out, Agreed const& replicated, Local& local,
@@ -92,7 +92,7 @@ void encode_parts(C const& c, E const& exec, call const& id, tensor_parts const&
   }
 }
 
-/// x = what encode_parts produced.
+/// x = the decoded output of encode_parts.
 template <class In, class C, class E, class Agreed>
 void decode_own_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
                       span_on<E, std::byte const> produced, values_on<E, In> x, Agreed const& replicated,
@@ -105,7 +105,7 @@ void decode_own_parts(C const& c, E const& exec, call const& id, tensor_parts co
   }
 }
 
-/// The mean of what all ranks encoded of this rank's part.
+/// The mean of this rank's part over all ranks.
 template <class In, class C, class E, class Agreed>
 void decode_part_mean(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
                       received_on<E> in, values_on<E, In> mean, Agreed const& replicated, workspace_on<E>& ws) {
@@ -113,12 +113,12 @@ void decode_part_mean(C const& c, E const& exec, call const& id, tensor_parts co
 }
 template <class In, class C, class E>
 std::size_t part_mean_scratch_bytes(C const& c, E const& exec, tensor_parts const& over, unsigned ranks) {
-  // A short part may need more: fewer elements may not hold the entries of all ranks at once.
+  // A short part may need more scratch: it may have fewer elements than all ranks' entries.
   return std::max({mean_scratch_bytes<In>(c, exec, over.largest(), ranks),
                    mean_scratch_bytes<In>(c, exec, over.remainder(), ranks)});
 }
 
-/// Encodes the mean of this rank's part, which x begins with.
+/// Encodes the mean of this rank's part, the first elements of x.
 template <class In, class C, class E, class Agreed, class Local>
 void encode_mean_part(C const& c, E const& exec, call const& id, tensor_parts const& over, values_on<E, In> x,
                       span_on<E, std::byte> out, Agreed const& replicated, Local& local, workspace_on<E>& ws) {
@@ -129,7 +129,7 @@ void encode_mean_part(C const& c, E const& exec, call const& id, tensor_parts co
                      replicated, local, ws);
 }
 
-/// x = the parts that all ranks encoded, each its own, as means.
+/// x = the means of all parts, each encoded by its rank.
 template <class In, class C, class E, class Agreed>
 void decode_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
                   received_on<E> in, values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
@@ -148,14 +148,15 @@ inline std::size_t state_bytes(auto& state) {
   return counted.bytes;
 }
 
-/// Refuses a codec whose state, made for a whole tensor, is not empty.
+/// Throws std::invalid_argument unless the codec's state for a whole tensor is empty.
 template <class C>
 void require_no_state(char const* exchange, C const& codec, auto& state) {
   require(state_bytes(state) == 0, exchange, ": codec must have no state, got ", codec.name(),
           ": put feedback around the exchange, ef(", exchange, "(c, ...))");
 }
 
-/// Refuses parts that a codec cannot encode or that are not those of so many ranks, and a state of another rank.
+/// Throws std::invalid_argument for parts that the codec cannot encode, for parts of another number of ranks, and for a
+/// state of another rank.
 template <class C>
 void require_parts(char const* verb, C const& codec, tensor_parts const& over, call const& id, unsigned rank,
                    unsigned ranks) {

@@ -1,4 +1,4 @@
-// pith/exchange/two_shot.hpp — each rank adds up one part of the tensor, then all gather the parts, both compressed.
+// pith/exchange/two_shot.hpp — a compressed reduce-scatter, followed by a compressed all-gather.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -17,14 +17,14 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The payload of a part between the two transfers; nothing to save.
+/// The payload of a part between the two transfers; not saved.
 template <class E>
 struct part_payload {
   buffer<std::byte, E> bytes;
   void fields(field_visitor&) {}
 };
 
-/// What a codec of parts keeps on a rank, with room for n elements.
+/// The rank-local state of a codec of parts, with capacity for n elements.
 template <class State>
 struct part_state {
   State state;
@@ -34,15 +34,16 @@ struct part_state {
 
 }  // namespace detail
 
-/// Exchanges a tensor part by part: a rank decodes and adds up what all ranks encoded of its part by `First`, encodes
-/// the mean by `Second`, and all ranks gather these. It moves 2 (N - 1) / N payloads of a rank, an all-gather N - 1.
+/// Exchanges a tensor in parts, one per rank. Each rank decodes and sums its part of all ranks' gradients, which
+/// `First` encodes. It then encodes the mean by `Second`, and all ranks gather the means. A rank sends 2 (N - 1) / N
+/// payloads, in place of N - 1 for an all-gather.
 ///
 ///   requires    a First without state (std::invalid_argument); a communicator that has_all_to_all. Parts begin at
-///               buckets; a part is a tensor of its own for buckets of 0, k and matrices
-///   state       what Second keeps, and a payload of Second
+///               buckets; for buckets of 0, k and matrices a part is a tensor of its own
+///   state       that of Second, and a payload of Second
 ///   complexity  encodes n + n / N elements and decodes 2 n; scratch of a part. Two transfers
-///   errors      the mean is encoded once more; what that loses a Second with feedback keeps for the next step
-///   properties  by itself the codec First; in error_feedback, which then feeds back what the rank's own First lost
+///   errors      the mean is encoded a second time; with feedback, Second keeps that error for the next step
+///   properties  alone it is the codec First; error_feedback around it feeds back the error of the rank's own First
 ///   reference   quantize, add, quantize: Alistarh et al., QSGD, NeurIPS 2017; feedback on both sides: Tang et al.,
 ///               DoubleSqueeze, ICML 2019
 template <class First, class Second = First>
@@ -80,7 +81,7 @@ class two_shot : public detail::codec_exchange<First> {
   }
 
   unsigned rounds(shape const&, unsigned) const { return 2; }
-  /// Behind this round the gradient is not read again, and what the rank contributed is known.
+  /// After this round the gradient is not read again, and the rank's own share is known.
   unsigned contributing_round(unsigned) const { return 0; }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
@@ -127,7 +128,8 @@ class two_shot : public detail::codec_exchange<First> {
   static auto& payload(auto& states) { return std::get<2>(states.each).bytes; }
 
   std::uint64_t granule() const { return detail::granule_for(wrapped(), second_); }
-  /// Of the payload of a part, whichever; a Second that is exact for small ones may send more of them than of the whole.
+  /// The most bytes of any part's payload. A Second that is lossless for small tensors may need more for a part than
+  /// for the whole tensor.
   template <class In>
   std::size_t most_bytes(shape const& all) const {
     auto const dense = detail::is_lossless(second_, {granule()}) ? value_bytes<In>(all.n) : 0;
@@ -135,7 +137,7 @@ class two_shot : public detail::codec_exchange<First> {
   }
   tensor_parts parts(shape const& dims, unsigned ranks) const { return parts_for(dims.n, ranks, wrapped(), second_); }
 
-  /// The mean of what all ranks sent of this rank's part, encoded for all.
+  /// Decodes the mean of this rank's part, and encodes it for all ranks.
   template <class In, class E>
   void add_up(E const& exec, call const& id, tensor_parts const& over, unsigned ranks, received_on<E> in,
               auto& replicated, auto& local, workspace_on<E>& ws) const {
