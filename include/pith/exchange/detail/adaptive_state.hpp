@@ -1,4 +1,4 @@
-// pith/exchange/detail/adaptive_state.hpp — what an adaptive_exchange saves around the state of its gradient_exchange.
+// pith/exchange/detail/adaptive_state.hpp — the saved state of an adaptive_exchange.
 #pragma once
 
 #include <pith/core/detail/host_bytes.hpp>
@@ -17,19 +17,19 @@ namespace pith::inline v0::detail {
 
 inline constexpr std::string_view adaptive_word = "adaptive_exchange";
 
-/// The steps that have begun, the bytes of the controller's state, and the learning rate.
+/// The number of steps begun, the size of the controller's state, and the learning rate.
 struct adaptive_header {
   std::uint64_t step = 0, controller = 0;
   double learning_rate = 0;
 };
 
-/// The state of a controller, and that of the exchange, itself a saved state.
+/// The state of a controller, and that of the gradient_exchange, itself a saved state.
 struct adaptive_parts {
   adaptive_header head;
   span<std::byte const> controller, exchange;
 };
 
-/// `words` are those of the controller, and parts.head.controller is made right.
+/// `words` describes the controller; parts.head.controller is computed here.
 inline std::vector<std::byte> save_adaptive(std::string const& words, adaptive_parts parts) {
   auto to = byte_writer();
   parts.head.controller = parts.controller.size();
@@ -39,7 +39,7 @@ inline std::vector<std::byte> save_adaptive(std::string const& words, adaptive_p
   return save_states(words, to.bytes);
 }
 
-/// Of the states that open_states returned.
+/// The parts of states that open_states returned.
 inline adaptive_parts open_adaptive(char const* call, span<std::byte const> states) {
   auto head = adaptive_header();
   require(states.size() >= sizeof head, call, ": the state must have at least ", sizeof head, " bytes, got ",

@@ -1,4 +1,4 @@
-// pith/exchange/detail/agreement.hpp — all ranks must exchange the same tensors by the same codecs: said, not hung on.
+// pith/exchange/detail/agreement.hpp — the check that all ranks have equal tensors and codecs, with an error on all.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -18,7 +18,7 @@
 
 namespace pith::inline v0::detail {
 
-/// What each rank has, on all ranks: a small all-gather for the host, outside of steps or for debugging.
+/// A small all-gather of host memory, outside of steps or for debugging.
 template <class T, class Comm, executor E>
 void gather_on_host(E const& exec, Comm& comm, span<T const> mine, span<T> all) {
   auto memory = lent(buffer<T, E>(exec, mine.size() + all.size()));
@@ -39,7 +39,7 @@ std::vector<T> gather_on_host(E const& exec, Comm& comm, std::vector<T> const& m
   return all;
 }
 
-/// Words of one size, to travel; they end with a zero.
+/// A text of fixed size for messages, zero-terminated.
 template <std::size_t Size>
 struct short_text {
   std::array<char, Size> letters = {};
@@ -48,7 +48,7 @@ struct short_text {
   explicit short_text(std::string const& text) {
     std::copy_n(text.data(), std::min(text.size(), Size - 1), letters.data());
   }
-  /// As they may be printed, also where they arrived damaged.
+  /// The text, printable even if it arrived damaged.
   std::string words() const {
     auto shown = std::string(letters.begin(), std::find(letters.begin(), letters.end(), '\0'));
     std::ranges::replace_if(
@@ -64,12 +64,12 @@ inline std::uint64_t digest_of(std::vector<std::string> const& texts) {
   return all.value();
 }
 
-/// What a rank is about to exchange, in words, or why it cannot.
+/// A description of a rank's exchange, or of the reason why it could not be built.
 struct agreement {
   using term = short_text<32>;
   using note = short_text<256>;
 
-  /// What must be equal: each with its name.
+  /// The names of the terms that must be equal.
   static constexpr std::array names = {"the element type", "the executor", "the version", "how",
                                        "bucket_bytes",     "is_weighted",  "when",        "seed"};
   std::array<term, names.size()> terms = {};
@@ -84,7 +84,7 @@ struct agreement {
   }
 };
 
-/// Throws if a rank could not build what it meant to exchange.
+/// Throws agreement_error if a rank could not build its exchange.
 inline void require_built(std::vector<agreement> const& each) {
   for (std::size_t rank = 0; rank < each.size(); ++rank) {
     if (each[rank].has_failed == 0) continue;
@@ -102,7 +102,8 @@ inline void require_equal_terms(std::vector<agreement> const& each) {
   }
 }
 
-/// The first that differs from rank 0's, of `count` a rank: its rank and its number. The rank is 0 if there is none.
+/// Rank and index of the first value that differs from rank 0's, of `count` values per rank. The rank is 0 if all are
+/// equal.
 template <class T>
 std::pair<std::size_t, std::size_t> first_difference(std::vector<T> const& all, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -113,8 +114,8 @@ std::pair<std::size_t, std::size_t> first_difference(std::vector<T> const& all, 
   return {0, 0};
 }
 
-/// Whether this rank and all others see a difference in what was gathered, so that all go on to find it. Where only some
-/// see one, what a rank received is damaged, and all throw: no rank waits for one that has seen nothing.
+/// Returns whether all ranks see a difference in the gathered values; then all go on to locate it. If only some ranks
+/// see one, a message is damaged and all throw, so no rank waits for another.
 template <class Comm, executor E>
 bool all_see_difference(E const& exec, Comm& comm, bool differs) {
   auto const seen = gather_on_host(exec, comm, std::vector(1, std::uint64_t{differs ? 1u : 0u}));
@@ -126,14 +127,15 @@ bool all_see_difference(E const& exec, Comm& comm, bool differs) {
                                      ": messages were damaged in transit"));
 }
 
-/// All ranks saw a difference in what was gathered, and none in what was gathered to find it.
+/// Throws when all ranks saw a difference, but the second all-gather, which should locate it, shows none.
 [[noreturn]] inline void throw_no_difference() {
   throw communication_error(sentence(
       "gradient_exchange: all ranks received that ranks differ, and none in what: messages were damaged in transit"));
 }
 
-/// Throws on all ranks if tensors, or their codecs, differ: the digests of all are gathered, and the words for one. The
-/// first that differs is no later than the first that a rank lacks, whatever damaged messages say of their number.
+/// Throws on all ranks if tensors or codecs differ: gathers the digests of all tensors, and the text of the first one
+/// that differs. It gathers one digest more than the fewest tensors of a rank, so the counts of damaged messages do not
+/// matter.
 template <class Comm, executor E>
 void require_equal_tensors(E const& exec, Comm& comm, std::vector<agreement> const& each,
                            std::vector<std::string> const& mine) {
@@ -164,7 +166,7 @@ inline std::string words_of(std::exception_ptr const& failure) {
   }
 }
 
-/// Throws `failure` on the ranks that have one, and on the others that a rank could not do what all were about to.
+/// Rethrows `failure` on the ranks that have one, and throws agreement_error on the others.
 template <class Comm, executor E>
 void require_success(E const& exec, Comm& comm, char const* call, std::exception_ptr const& failure) {
   auto const all = gather_on_host(exec, comm, std::vector(1, std::uint64_t{failure ? 1u : 0u}));
@@ -176,8 +178,8 @@ void require_success(E const& exec, Comm& comm, char const* call, std::exception
                                    failed - all.begin()));
 }
 
-/// Throws on all ranks if any differs from rank 0 or could not build its exchange, which throws `failure` itself. One
-/// all-gather if all is well.
+/// Throws on all ranks if one differs from rank 0, or could not build its exchange; that rank rethrows `failure`. Costs
+/// one all-gather if all agree.
 template <class Comm, executor E>
 void require_agreement(E const& exec, Comm& comm, agreement mine, std::vector<std::string> const& tensors,
                        std::exception_ptr const& failure) {

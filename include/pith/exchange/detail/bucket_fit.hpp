@@ -1,4 +1,4 @@
-// pith/exchange/detail/bucket_fit.hpp — buckets whose transfers end early, from when gradients were ready and how long they travelled.
+// pith/exchange/detail/bucket_fit.hpp — buckets whose last transfer ends early, from measured times.
 #pragma once
 
 #include <pith/exchange/detail/buckets.hpp>
@@ -11,15 +11,15 @@
 
 namespace pith::inline v0::detail {
 
-/// Nanoseconds of a step: when a tensor's gradient was ready, and how long it travelled. Whole numbers, so that ranks
-/// that start from equal ones lay out equal buckets, whatever their compilers do to sums.
+/// Nanoseconds of a step: when a tensor's gradient was ready, and how long its transfer took. Integers, so that ranks
+/// with equal times lay out equal buckets with any compiler.
 struct tensor_times {
   std::int64_t ready = 0, transfer = 0;
   friend bool operator==(tensor_times const&, tensor_times const&) = default;
 };
 
-/// Of the times of all ranks' tensors, rank by rank: when a gradient was ready on the slowest rank, and how long it
-/// travelled on the one that waited least for others. What is too long to be added up, or negative, was damaged; it is cut.
+/// Combines the times of all ranks: a gradient is ready when the slowest rank has it, and its transfer takes as long as
+/// on the rank with the shortest wait. Damaged times (negative, or too large to sum) are clamped.
 inline std::vector<tensor_times> times_of_all(std::vector<tensor_times> const& each, std::size_t tensors) {
   auto const most = std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(tensors + 1);
   auto all = std::vector<tensor_times>(tensors, {0, most});
@@ -31,7 +31,7 @@ inline std::vector<tensor_times> times_of_all(std::vector<tensor_times> const& e
   return all;
 }
 
-/// When the last transfer ends if buckets travel one after another, each as soon as its last gradient is ready.
+/// The end of the last transfer, if buckets travel one after another and each starts when its last gradient is ready.
 inline std::int64_t end_of(bucket_list const& buckets, std::vector<tensor_times> const& times) {
   std::int64_t end = 0;
   for (auto const& b : buckets) {
@@ -41,7 +41,7 @@ inline std::int64_t end_of(bucket_list const& buckets, std::vector<tensor_times>
   return end;
 }
 
-/// From the first gradient that is ready to the last one; of those that are ready at once, as backward makes them.
+/// Tensors in the order in which their gradients are ready; ties in backward order.
 inline std::vector<std::size_t> ready_order(std::vector<tensor_times> const& times) {
   auto order = backward_order(times.size());
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -50,14 +50,14 @@ inline std::vector<std::size_t> ready_order(std::vector<tensor_times> const& tim
   return order;
 }
 
-/// The fewest buckets in this order that have at most so many bytes and whose last transfer ends by `end`; none if there
-/// are no such. A bucket that is ready at r does if r + all transfers from its first tensor on <= end.
+/// The fewest buckets in this order with at most `most` bytes each, whose last transfer ends by `end`; empty if that is
+/// impossible. A bucket that is ready at r fits if r + (all transfers from its first tensor on) <= end.
 inline bucket_list buckets_ending_by(std::int64_t end, std::vector<std::size_t> const& order,
                                      std::vector<tensor_times> const& times, std::vector<std::size_t> const& bytes,
                                      std::size_t most) {
   auto buckets = bucket_list();
   auto room = bucket_room(most);
-  std::int64_t travels = 0, ready = 0;  // from here to the last tensor; all of this bucket
+  std::int64_t travels = 0, ready = 0;  // transfers from here to the last tensor; when this bucket is ready
   for (auto i = order.size(); i-- > 0;) {
     auto const tensor = order[i];
     travels += times[tensor].transfer;
@@ -75,10 +75,10 @@ inline bucket_list buckets_ending_by(std::int64_t end, std::vector<std::size_t> 
   return buckets;
 }
 
-/// The fewest buckets whose last transfer ends as early as any layout's in the order in which gradients are ready, of no
-/// more bytes and of no more buckets than filling them to these limits makes.
+/// The buckets, in ready order, whose last transfer ends earliest; among those the fewest. Bytes and number of buckets
+/// do not exceed those of filling buckets to the limits.
 ///
-///   complexity  O(n log n) for the order, and a pass for each of up to 63 bisections of the time
+///   complexity  O(n log n) for the order, and one pass per bisection step, at most 63
 inline bucket_list fit_buckets(std::vector<tensor_times> const& times, std::vector<std::size_t> const& bytes,
                                bucket_limits limits) {
   auto const order = ready_order(times);

@@ -1,4 +1,4 @@
-// pith/exchange/detail/bucket_rounds.hpp — the rounds of the tensors that travel together.
+// pith/exchange/detail/bucket_rounds.hpp — the rounds of one tensor bucket.
 #pragma once
 
 #include <pith/comm/detail/pending_transfers.hpp>
@@ -15,14 +15,14 @@
 
 namespace pith::inline v0::detail {
 
-/// The memory of one round: what a rank sends, and what comes of it. `received` is for gather::exact.
+/// The memory of one round: sent and gathered bytes; `received` is for gather::exact.
 template <executor E>
 struct round_memory {
   buffer<std::byte, E> out, gathered, received;
 };
 
-/// A bucket: its plan, and its rounds in the memory that they are given. Between two tensors `flying` is asked how it
-/// goes, the flight of another round.
+/// A tensor bucket: its plan and its rounds, in memory of the caller. Between two tensors it tests `flying`, the
+/// pending transfers of another round, so that they make progress.
 template <real In, executor E, class Comm>
 class bucket_rounds {
  public:
@@ -40,7 +40,7 @@ class bucket_rounds {
     if (how == gather::exact) exact_.emplace(exec, plan_, all.specs(), all.codecs(), all.ranks());
   }
 
-  /// Makes the communicators that transfers need: a call of all ranks.
+  /// Makes the sub-communicators of the transfers; all ranks call it.
   void connect(sub_communicators<Comm>& comms) const {
     for (auto const& r : plan_.rounds()) {
       for (auto const& g : r) comms.add(g.among);
@@ -50,10 +50,10 @@ class bucket_rounds {
   exchange_plan const& plan() const { return plan_; }
   unsigned rounds() const { return static_cast<unsigned>(plan_.rounds().size()); }
 
-  /// Whether a round can be produced before the one before it is absorbed.
+  /// Whether a round can be produced before the previous one is absorbed.
   bool is_deep() const { return is_deep_; }
 
-  /// Sizes follow the room that tensors have in this step.
+  /// Sets the sizes by the tensors' capacities in this step.
   void begin_step(tensors const& all) {
     if (all.is_predicted()) plan_.resize([&](std::size_t tensor, unsigned r) { return all.moves(tensor, r).bytes(); });
   }
@@ -67,7 +67,7 @@ class bucket_rounds {
       }
     }
   }
-  /// Begins the transfers; the bytes that this rank hands over to be gathered.
+  /// Starts the transfers; returns the bytes of this rank in all-gathers.
   std::size_t start(E const& exec, sub_communicators<Comm>& comms, unsigned round, memory const& at,
                     pending_type& flying) {
     auto const& groups = plan_.rounds()[round];
@@ -110,7 +110,7 @@ class bucket_rounds {
     return at.gathered.view().subspan(g.gathered, g.bytes * arrivals(g.how, g.ranks));
   }
 
-  /// The pieces of one tensor lie apart in its group.
+  /// Produces a tensor; its pieces are strided in the group.
   static void produce(E const& exec, tensors& all, unsigned round, group const& g, slot const& s,
                       span_on<E, std::byte> to, workspace_on<E>& ws) {
     if (g.pieces == 1) return all.produce(exec, s.tensor, round, to.subspan(s.offset, s.bytes), ws);

@@ -1,4 +1,4 @@
-// pith/exchange/detail/buckets.hpp — which tensors of a model travel together, and whether their gradients are there.
+// pith/exchange/detail/buckets.hpp — the tensor buckets of a model, and the readiness of their gradients.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -14,16 +14,16 @@
 
 namespace pith::inline v0::detail {
 
-/// Buckets in the order in which they travel: of each the numbers of its tensors, ascending.
+/// Buckets in the order in which they travel; each is an ascending list of tensor indices.
 using bucket_list = std::vector<std::vector<std::size_t>>;
 
-/// The bytes of gradients that buckets have at most, unless one tensor has more.
+/// The most gradient bytes of a bucket, unless a single tensor has more.
 struct bucket_limits {
   std::size_t first, others;
 };
 
-/// Those that were asked for, or about eight buckets of 1 to 25 MiB and a first one of a quarter, which leaves early. A
-/// bucket of less than 1 MiB would mostly cost the latency of its messages, one of more than 25 MiB memory.
+/// The given limit, or about eight buckets of 1 to 25 MiB with a first bucket of a quarter, which is sent early. A
+/// bucket below 1 MiB is dominated by message latency; one above 25 MiB costs memory.
 inline bucket_limits limits_for(std::size_t bytes, std::optional<std::size_t> asked) {
   constexpr std::size_t usual = 8, least = std::size_t{1} << 20, most = std::size_t{25} << 20;
   if (asked) return {*asked, *asked};
@@ -32,7 +32,7 @@ inline bucket_limits limits_for(std::size_t bytes, std::optional<std::size_t> as
   return {share / 4, share};
 }
 
-/// The room of a bucket that is filled tensor by tensor.
+/// The remaining capacity of a bucket that is filled tensor by tensor.
 class bucket_room {
  public:
   explicit bucket_room(std::size_t most) : most_(most) {}
@@ -44,7 +44,7 @@ class bucket_room {
   std::size_t most_, used_ = 0;
 };
 
-/// Tensors in buckets, filled in this order.
+/// Buckets filled with tensors in this order.
 inline bucket_list buckets_of(std::vector<std::size_t> const& order, std::vector<std::size_t> const& bytes,
                               bucket_limits limits) {
   auto buckets = bucket_list();
@@ -61,14 +61,14 @@ inline bucket_list buckets_of(std::vector<std::size_t> const& order, std::vector
   return buckets;
 }
 
-/// From the last tensor to the first, as backward makes their gradients.
+/// From the last tensor to the first, the order in which backward computes gradients.
 inline std::vector<std::size_t> backward_order(std::size_t tensors) {
   auto order = std::vector<std::size_t>(tensors);
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
   return order;
 }
 
-/// Which buckets have all their gradients, and when each was ready. One thread says so and another one waits for it.
+/// Records which gradients are ready, and when. One thread marks them, another thread waits for buckets.
 class ready_buckets {
  public:
   using clock = std::chrono::steady_clock;
@@ -79,7 +79,7 @@ class ready_buckets {
     lay_out(buckets);
   }
 
-  /// Other buckets of the same tensors, between steps.
+  /// Sets other buckets of the same tensors, between steps.
   void lay_out(bucket_list const& buckets) {
     sizes_.clear();
     for (auto const& b : buckets) {
@@ -90,7 +90,7 @@ class ready_buckets {
   }
   std::size_t bucket_of(std::size_t tensor) const { return bucket_of_[tensor]; }
 
-  /// A step begins, in which none is ready.
+  /// Begins a step, without ready gradients.
   void begin() {
     auto const lock = std::lock_guard(mutex_);
     std::fill(is_ready_.begin(), is_ready_.end(), char{0});
@@ -98,7 +98,7 @@ class ready_buckets {
     is_cancelled_ = false;
     begun_ = clock::now();
   }
-  /// How long after begin() each tensor was ready in the last step that it was ready in.
+  /// The time from begin() to the last readiness of each tensor.
   std::vector<duration> const& times() const { return times_; }
 
   void require_missing(std::size_t tensor) const {
@@ -116,7 +116,7 @@ class ready_buckets {
       if (is_ready_[i] == 0) mark(i);
     }
   }
-  /// Who waits is told that no more will be ready.
+  /// Wakes the waiting thread: no further gradient will be ready.
   void cancel() {
     auto const lock = std::lock_guard(mutex_);
     is_cancelled_ = true;
@@ -127,13 +127,13 @@ class ready_buckets {
     auto const lock = std::lock_guard(mutex_);
     return missing_[bucket] == 0;
   }
-  /// False if it was cancelled.
+  /// Returns false after cancel().
   bool wait_for(std::size_t bucket) const {
     auto lock = std::unique_lock(mutex_);
     changed_.wait(lock, [&] { return missing_[bucket] == 0 || is_cancelled_; });
     return !is_cancelled_;
   }
-  /// Waits for so long, and returns whether there is nothing more to wait for: the bucket is ready, or cancelled.
+  /// Waits up to `most`; returns whether the bucket is ready or cancelled.
   bool comes_within(duration most, std::size_t bucket) const {
     auto lock = std::unique_lock(mutex_);
     return changed_.wait_for(lock, most, [&] { return missing_[bucket] == 0 || is_cancelled_; });

@@ -1,4 +1,4 @@
-// pith/exchange/detail/exact_gather.hpp — payloads gathered at the size that they use, which the host waits for.
+// pith/exchange/detail/exact_gather.hpp — an all-gather of payloads at their used size, for which the host waits.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -16,8 +16,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Gathers the counts of all payloads of a round, and then of each group of them as many bytes as the rank that uses
-/// most. They are sealed in the memory that they would be gathered in, and received in memory of the same size.
+/// Gathers the counts of all payloads of a round, and then, per group, the largest used size of all ranks. Payloads are
+/// compacted in the memory for padded all-gathers, and received in other memory of the same size.
 template <real In, executor E>
 class exact_gather {
  public:
@@ -39,8 +39,8 @@ class exact_gather {
 
   bool has_counts(unsigned in_round) const { return !rounds_[in_round].places.empty(); }
 
-  /// Waits for the counts of what all ranks produced in a round, this one at `out`, and begins to gather it; the bytes
-  /// that this rank sends.
+  /// Waits for the counts of all ranks' payloads of a round and starts to gather them; this rank's payloads are at
+  /// `out`. Returns the bytes that this rank sends.
   template <class Comm>
   std::size_t start(E const& exec, Comm& comm, std::vector<group> const& groups, unsigned in_round, std::byte* out,
                     std::byte* compacted, std::byte* received, pending_transfers<Comm, E>& to) {
@@ -56,7 +56,7 @@ class exact_gather {
     return sent;
   }
 
-  /// Puts what was received to where it would lie if it had been padded.
+  /// Copies the received payloads to their offsets in a padded all-gather.
   void expand(E const& exec, std::vector<group> const& groups, unsigned in_round, std::byte const* received,
               std::byte* gathered) const {
     auto const& r = rounds_[in_round];
@@ -66,7 +66,7 @@ class exact_gather {
   }
 
  private:
-  /// A payload: `out` in what a rank produces, `offset` in its group; its counts are `places` from `first` on.
+  /// A payload: at `out` in the produced bytes, at `offset` in its group; with `places` counts from index `first` on.
   struct packet {
     any_codec<In, E> codec;
     tensor_spec tensor;
@@ -83,7 +83,7 @@ class exact_gather {
     std::vector<std::uint32_t> counts = {};  ///< of all ranks
   };
 
-  /// f(group, its packets) of each group that is gathered.
+  /// Calls f(group, its packets) for each gathered group.
   template <class F>
   static void for_each_group(round const& r, std::vector<group> const& groups, F const& f) {
     auto const* packets = r.packets.data();
@@ -130,7 +130,7 @@ class exact_gather {
                                        " must be at most ", p.most, ", got ", count, ": the message is damaged"));
   }
 
-  /// f of all pieces of a rank's payload.
+  /// Calls f with each piece of a rank's payload.
   template <class F>
   void for_each_piece(round const& r, packet const& p, unsigned rank, F const& f) const {
     if (p.places == 0) return f({0, p.bytes});

@@ -1,4 +1,4 @@
-// pith/exchange/detail/exchange_engine.hpp — a step of an exchange as it runs: rounds, gradients that are ready, and a thread.
+// pith/exchange/detail/exchange_engine.hpp — the execution of an exchange's steps, on a thread where possible.
 #pragma once
 
 #include <pith/comm/detail/lent.hpp>
@@ -17,7 +17,7 @@
 
 namespace pith::inline v0::detail {
 
-/// At one address, however often the exchange moves.
+/// Its address is fixed, even if the exchange is moved.
 template <real In, executor E, class Comm>
 struct exchange_engine {
   exchange_pipeline<In, E, Comm> pipeline;
@@ -32,7 +32,8 @@ struct exchange_engine {
   exchange_engine(exchange_engine const&) = delete;
   exchange_engine& operator=(exchange_engine const&) = delete;
 
-  /// The gradient of a tensor is ready: on a host a thread does what can be done by now, on a device this one.
+  /// The gradient of a tensor is ready. A host starts the thread for the work that is possible now; a device enqueues
+  /// it from the calling thread.
   void add(std::size_t tensor) {
     ready.add(tensor);
     if constexpr (host_executor<E>) {
@@ -46,7 +47,7 @@ struct exchange_engine {
     ready.add_rest();
     guarded([this] { is_running_ ? join() : run(); });
   }
-  /// No more gradients will be ready; returns when the thread is idle.
+  /// No further gradients will be ready; returns when the thread is idle.
   void cancel() {
     ready.cancel();
     guarded([this] { join(); });
@@ -57,7 +58,7 @@ struct exchange_engine {
     ready.lay_out(pipeline.layout());
   }
 
-  /// What a step that failed lent to the transport stays.
+  /// Deleter that keeps the engine's memory if a failed step lent it to the transport.
   struct end {
     void operator()(exchange_engine* e) const {
       e->ready.cancel();
@@ -69,11 +70,11 @@ struct exchange_engine {
   };
 
  private:
-  /// As far as gradients are there.
+  /// Runs the rounds whose gradients are ready.
   void run() {
     pipeline.advance(ready, [this](std::size_t bucket) { return ready.has(bucket); });
   }
-  /// To the end, on a thread of its own.
+  /// Runs all rounds on the thread, which waits for gradients.
   void start() {
     if (!thread_) thread_.emplace();
     thread_->start([this] { pipeline.advance(ready, [this](std::size_t bucket) { return ready.wait_for(bucket); }); });
@@ -92,8 +93,8 @@ struct exchange_engine {
     }
   }
 
-  bool is_running_ = false;                ///< the thread, in this step
-  std::optional<progress_thread> thread_;  // last: it uses the others
+  bool is_running_ = false;                ///< the thread runs this step
+  std::optional<progress_thread> thread_;  // last: it uses the other members
 };
 
 }  // namespace pith::inline v0::detail

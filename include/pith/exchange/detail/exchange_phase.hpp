@@ -1,4 +1,4 @@
-// pith/exchange/detail/exchange_phase.hpp — where in a step an exchange is, and which calls it refuses there.
+// pith/exchange/detail/exchange_phase.hpp — the phase of an exchange, and the calls that throw in it.
 #pragma once
 
 #include <pith/core/error.hpp>

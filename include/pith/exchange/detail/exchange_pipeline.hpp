@@ -1,4 +1,4 @@
-// pith/exchange/detail/exchange_pipeline.hpp — the rounds of all buckets, one behind the other, with work under each transfer.
+// pith/exchange/detail/exchange_pipeline.hpp — the schedule of all buckets' rounds, with work during each transfer.
 #pragma once
 
 #include <pith/comm/detail/backoff.hpp>
@@ -32,17 +32,17 @@ struct set_weight {
   PITH_HD void operator()(std::uint64_t) const { *to = weight; }
 };
 
-/// What a gradient is multiplied by, in place of the sum of all ranks' weights. That of none is zero.
+/// Replaces the sum of all ranks' weights by this rank's factor, weight / total; 0 if the total is 0.
 struct weight_share {
   double* total;
   double weight;
   PITH_HD void operator()(std::uint64_t) const { *total = *total > 0 ? weight / *total : 0; }
 };
 
-/// One line of rounds, the same on all ranks, whatever the order in which gradients are ready. While a round travels,
-/// the one before it is absorbed and the one behind it produced, if it does not build on the one that travels and its
-/// gradients are there. So two rounds need memory at a time, and one thread does all work. On a device a round travels
-/// until the next one is ready, so that nothing that its stream is given meanwhile waits for it.
+/// A schedule of rounds, equal on all ranks for any order in which gradients are ready. While a round travels, the
+/// previous one is absorbed. The next one is produced, if it does not depend on the travelling one and its gradients
+/// are ready. So at most two rounds hold buffers at once, and one thread does all work. On a device the stream waits
+/// for a round only when the next one starts, so other work of the stream overlaps it.
 template <real In, executor E, class Comm>
 class exchange_pipeline {
  public:
@@ -62,7 +62,7 @@ class exchange_pipeline {
   tensors& model() { return tensors_; }
   Comm& comm() { return comms_.all(); }
 
-  /// Other codecs for the next steps: what may fail of it, and the rest.
+  /// A change of codecs for the next steps: prepare() may throw, apply() does the rest.
   typename tensors::change prepare(std::vector<any_codec<In, E>> codecs) const {
     require_all_served(codecs);
     return tensors_.prepare(exec_, std::move(codecs));
@@ -75,36 +75,36 @@ class exchange_pipeline {
 
   std::size_t buckets() const { return buckets_.size(); }
   bucket_list const& layout() const { return layout_; }
-  /// Other buckets for the next steps.
+  /// Sets the buckets for the next steps.
   void lay_out(bucket_list layout) {
     layout_ = std::move(layout);
     plan();
   }
-  /// Those that end early by such times of all tensors, equal on all ranks.
+  /// Buckets whose last transfer ends early, for these times, which are equal on all ranks.
   bucket_list fit(std::vector<tensor_times> const& times) const { return fit_buckets(times, bytes_, limits_); }
 
-  /// What was done for each bucket in the last step.
+  /// Seconds of each bucket in the last step.
   std::vector<bucket_seconds> const& seconds() const { return log_.seconds(); }
 
-  /// Makes the communicators that transfers need: a call of all ranks, once they agree on their tensors.
+  /// Makes the sub-communicators of the transfers; all ranks call it, after they agree on their tensors.
   void connect() {
     for (auto const& b : buckets_) b.connect(comms_);
   }
 
-  /// The bytes that a rank hands over in a step, to travel so; among one group of ranks, or any.
+  /// The bytes that a rank passes to its communicator in a step for this transport, within one subgroup or any.
   std::size_t sent_bytes(transport how, std::optional<subgroup> among = {}) const {
     std::size_t bytes = 0;
     for (auto const& b : buckets_) bytes += b.plan().sent_bytes(how, among);
     return bytes;
   }
-  /// All bytes that a rank hands over in a step.
+  /// All bytes that a rank passes to its communicator in a step.
   pith::traffic traffic(std::optional<subgroup> among = {}) const {
     auto const of = [&](transport how) { return sent_bytes(how, among); };
     return {of(transport::all_gather), of(transport::sum) + of(transport::max), of(transport::all_to_all),
             of(transport::swap) + of(transport::shift)};
   }
-  /// The bytes of each tensor that a rank's interface sent in the last step, padding included. Where gathered payloads
-  /// are cut down together, each has the share of its capacity.
+  /// The bytes of each tensor that a rank's interface sent in the last step, padding included. Gathered payloads that
+  /// were cut to a common size count in proportion to their capacity.
   std::vector<double> wire_bytes() const {
     auto each = std::vector<double>(bytes_.size());
     auto const gathered =
@@ -116,7 +116,7 @@ class exchange_pipeline {
     }
     return each;
   }
-  /// Of the last step; before the first one the most.
+  /// The all-gathered bytes of the last step; the maximum before the first step.
   std::size_t gathered_bytes() const { return gathered_bytes_; }
 
   void begin_step(double weight) {
@@ -124,9 +124,9 @@ class exchange_pipeline {
     own_weight_ = weight;
     log_.begin_step();
   }
-  /// Whether a round of this step has, so that states have changed.
+  /// Whether a round of this step has begun, so that states have changed.
   bool has_begun() const { return next_ > 0; }
-  /// Goes on as long as is_there(bucket) says that its gradients are, and returns whether the step is done.
+  /// Runs rounds while is_there(bucket) returns that the gradients are ready; returns whether the step is done.
   template <class IsThere>
   bool advance(ready_buckets const& ready, IsThere const& is_there) {
     auto const environment = default_float_environment();
@@ -142,12 +142,12 @@ class exchange_pipeline {
     tensors_.end_step(exec_);
     return true;
   }
-  /// After an error: what still travels is given up, and the transport may use this memory as long as the program runs.
+  /// After an error: abandons the pending transfers. The transport may use this memory until the program ends.
   void abandon() {
     is_lent_ = !returns_memory<any_request<Comm, E>>;
     flight_.clear();
   }
-  /// Lets what still travels arrive, or gives it up.
+  /// Waits for the pending transfers, or abandons them after an error.
   void drain() {
     try {
       flight_.wait(exec_);
@@ -157,7 +157,7 @@ class exchange_pipeline {
   }
   bool is_lent() const { return is_lent_; }
 
-  /// The states before the last steps, of an exchange that is_recoverable.
+  /// The states before the last two steps, with exchange_options::is_recoverable.
   auto& copies() { return copies_; }
 
  private:
@@ -172,7 +172,7 @@ class exchange_pipeline {
       require_served<In, Comm, E>("gradient_exchange", codecs[i], specs[i].dims, comms_.size());
   }
 
-  /// Lays out the rounds of all buckets, by the codecs that tensors have.
+  /// Lays out the rounds of all buckets for the current codecs.
   void plan() {
     buckets_.clear();
     line_.clear();
@@ -184,7 +184,7 @@ class exchange_pipeline {
     make_memory();
     gathered_bytes_ = sent_bytes(transport::all_gather);
   }
-  /// What there is stays, if it suffices.
+  /// Grows buffers where they are too small.
   void make_memory() {
     std::size_t out = 0, gathered = 0, scratch = 0, transfers = 0;
     for (auto const& b : buckets_) {
@@ -229,7 +229,7 @@ class exchange_pipeline {
     gathered_bytes_ = 0;
   }
 
-  /// The share of this rank, times their number: the mean of what is so weighted is the weighted mean.
+  /// This rank's factor is weight / total x number of ranks: the mean of the scaled gradients is the weighted mean.
   void agree_on_weight() {
     exec_.for_each_index(1, set_weight{weight_.data(), own_weight_});
     comms_.all().all_reduce(exec_, weight_.view(), reduction::sum).wait(exec_);
@@ -243,14 +243,14 @@ class exchange_pipeline {
     start(k);
     absorb_until(k, ws);
   }
-  /// Lets a round travel until the gradients of a bucket are there; if they come after it, it lands meanwhile.
+  /// Waits until a bucket's gradients are ready. If the pending round completes before that, it is absorbed.
   void travel_until(std::size_t bucket, ready_buckets const& ready, workspace_on<E>& ws) {
     auto naps = backoff();
     while (!flight_.test(exec_) && !ready.comes_within(naps.next(), bucket)) {
     }
     if (!ready.has(bucket)) land(ws);
   }
-  /// What travels arrives and is absorbed.
+  /// Waits for the pending round and absorbs it.
   void land(workspace_on<E>& ws) {
     flight_.wait(exec_);
     absorb_until(next_, ws);
@@ -266,7 +266,7 @@ class exchange_pipeline {
     auto const [bucket, round] = line_[k];
     flight_.start(traced(&log_, exchange_trace::work::transfer, bucket, round));
     gathered_bytes_ += buckets_[bucket].start(exec_, comms_, round, memory(k), flight_);
-    flight_.test(exec_);  // a call that returns when it is done travels no longer
+    flight_.test(exec_);  // ends the traced time of a call that is complete when it returns
   }
   void absorb_until(std::size_t end, workspace_on<E>& ws) {
     for (; absorbed_ < end; ++absorbed_) {
@@ -275,7 +275,7 @@ class exchange_pipeline {
       buckets_[bucket].absorb(exec_, tensors_, round, memory(absorbed_), ws, flight_);
     }
   }
-  /// Two rounds are under way, or one if each builds on the last.
+  /// Two rounds use memory in turn, or one if each round depends on the previous one.
   round_memory<E> const& memory(std::size_t k) const { return memory_[k % memories_]; }
 
   E exec_;
@@ -293,12 +293,12 @@ class exchange_pipeline {
   std::vector<bucket_rounds<In, E, Comm>> buckets_;
   std::vector<place> line_;
   std::array<round_memory<E>, 2> memory_;
-  std::size_t memories_ = 1;  ///< that are used
+  std::size_t memories_ = 1;  ///< number of used elements of memory_
   buffer<std::byte, E> scratch_;
-  std::size_t next_ = 0, absorbed_ = 0;  ///< in the line
+  std::size_t next_ = 0, absorbed_ = 0;  ///< positions in line_
   std::size_t gathered_bytes_ = 0;
   bool is_lent_ = false;
-  pending_transfers<Comm, E> flight_;  // last: it ends before the memory that it uses
+  pending_transfers<Comm, E> flight_;  // last: destroyed before the memory that it uses
 };
 
 }  // namespace pith::inline v0::detail

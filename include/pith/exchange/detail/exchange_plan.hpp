@@ -1,4 +1,4 @@
-// pith/exchange/detail/exchange_plan.hpp — which tensors' bytes travel together, and where they lie.
+// pith/exchange/detail/exchange_plan.hpp — the groups of tensors that travel together, and their offsets in buffers.
 #pragma once
 
 #include <pith/codec/rounds.hpp>
@@ -11,14 +11,15 @@
 
 namespace pith::inline v0::detail {
 
-/// The buffers of many tensors, round by round. Those that travel alike in a round form a group and travel at once.
+/// The buffers of many tensors, per round. Tensors with the same kind of transfer in a round form a group, which
+/// travels in one transfer.
 class exchange_plan {
  public:
   /// One tensor's buffer in its group.
   struct slot {
     std::size_t tensor, offset, bytes;
   };
-  /// A group's buffer, `pieces` of `bytes`, lies at `out` in what a rank produces, and its all-gather at `gathered`.
+  /// A group: `pieces` buffers of `bytes`, at offset `out` of the produced bytes and `gathered` of the gathered ones.
   struct group {
     transport how;
     element_kind kind;
@@ -29,12 +30,12 @@ class exchange_plan {
     std::size_t bytes = 0, out = 0, gathered = 0;
     std::vector<slot> slots = {};
 
-    /// Whether all ranks receive it of all; payloads of groups keep their size.
+    /// Whether it is an all-gather over all ranks; payloads within subgroups have a fixed size.
     bool is_gathered() const { return how == transport::all_gather && among.is_all(); }
   };
   using round = std::vector<group>;
 
-  /// A group of more bytes, in an all-gather those of all ranks, is opened again: what MPI counts with an int.
+  /// A group of more bytes is split, since MPI counts with an int. The bytes of an all-gather are those of all ranks.
   explicit exchange_plan(std::size_t most_bytes = std::size_t{1} << 30) : most_bytes_(most_bytes) {}
 
   void add(std::size_t tensor, std::size_t in_round, transfer const& moves, unsigned ranks) {
@@ -44,7 +45,7 @@ class exchange_plan {
     to.bytes += align_up(moves.bytes(), section_alignment);
   }
 
-  /// Gives each group of a round its place; rounds use the same memory one after another.
+  /// Sets the offsets of each round's groups; all rounds use the same memory.
   void place() {
     for (auto& r : rounds_) {
       std::size_t out = 0, gathered = 0;
@@ -59,7 +60,8 @@ class exchange_plan {
     }
   }
 
-  /// Gives gathered buffers other sizes, `bytes(tensor, round)`, none larger than at first; groups stay where they are.
+  /// Sets the sizes of gathered buffers to `bytes(tensor, round)`, at most the original ones; groups keep their
+  /// offsets.
   template <class F>
   void resize(F const& bytes) {
     for (std::size_t r = 0; r < rounds_.size(); ++r) {
@@ -79,7 +81,7 @@ class exchange_plan {
   std::size_t out_bytes() const { return out_bytes_; }
   std::size_t gathered_bytes() const { return gathered_bytes_; }
 
-  /// The bytes that a rank hands to its communicator in a step, to travel so; among one group of ranks, or any.
+  /// The bytes that a rank passes to its communicator in a step for this transport, within one subgroup or any.
   std::size_t sent_bytes(transport how, std::optional<subgroup> among = {}) const {
     std::size_t bytes = 0;
     for (auto const& r : rounds_) {

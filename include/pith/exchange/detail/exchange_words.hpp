@@ -1,4 +1,4 @@
-// pith/exchange/detail/exchange_words.hpp — an exchange in words: what its ranks agree on, and what its state is of.
+// pith/exchange/detail/exchange_words.hpp — descriptions of an exchange, for agreement and for saved states.
 #pragma once
 
 #include <pith/core/element.hpp>
@@ -37,7 +37,7 @@ inline std::vector<std::string> described(std::vector<tensor_spec> const& tensor
   return all;
 }
 
-/// What must be equal on all ranks where an exchange is built.
+/// The terms that must be equal on all ranks when an exchange is built.
 template <real In, executor E>
 agreement agreement_on(std::vector<std::string> const& tensors, exchange_options const& o) {
   auto mine = agreement();
@@ -55,7 +55,7 @@ agreement agreement_on(std::vector<std::string> const& tensors, exchange_options
   return mine;
 }
 
-/// What must be equal where states are put back, line by line.
+/// The lines that must be equal when states are restored.
 template <real In, class Tensors>
 std::string state_words(Tensors& model, typename Tensors::change& next, unsigned rank, std::uint64_t seed) {
   auto words = text(exchange_word, '\n', rank_line(rank, model.ranks()), "\nseed ", seed, "\nelements of ",

@@ -1,4 +1,4 @@
-// pith/exchange/detail/exchanged_tensors.hpp — a model's tensors: where their gradients lie, their codecs and what these remember.
+// pith/exchange/detail/exchanged_tensors.hpp — a model's tensors with their gradients, codecs and states.
 #pragma once
 
 #include <pith/codec/any_codec.hpp>
@@ -19,20 +19,20 @@
 
 namespace pith::inline v0::detail {
 
-/// The next step of many states begins.
+/// Advances the step counters of many states.
 struct advance_each {
   std::uint64_t* const* steps;
   PITH_HD void operator()(std::uint64_t i) const { ++*steps[i]; }
 };
 
-/// The rounds of each tensor by itself.
+/// The rounds of each tensor on its own.
 template <real In, executor E>
 class exchanged_tensors {
  public:
   using codec_type = any_codec<In, E>;
   using state_type = codec_state<In, codec_type, E>;
 
-  /// Other codecs, and the states of those that cannot go on with the ones that are there.
+  /// New codecs, and new states for those that cannot keep the old ones.
   struct change {
     std::vector<codec_type> codecs;
     std::vector<std::optional<state_type>> states;
@@ -64,7 +64,7 @@ class exchanged_tensors {
 
   unsigned rounds(std::size_t tensor) const { return detail::rounds(codecs_[tensor], specs_[tensor].dims, ranks_); }
   unsigned depth(std::size_t tensor) const { return detail::depth(codecs_[tensor]); }
-  /// With the room that the tensor has in this step.
+  /// The transfer of a round, with the tensor's capacity in this step.
   transfer moves(std::size_t tensor, unsigned round) const {
     return transfer_of<In>(codecs_[tensor], round, dims(tensor), ranks_);
   }
@@ -74,11 +74,11 @@ class exchanged_tensors {
                     reduce_scratch_bytes<double>(all.n));
   }
 
-  /// Sizes of gathered payloads are predicted from here on.
+  /// Turns on the prediction of gathered sizes.
   void predict(E const& exec) { predicted_.emplace(exec, specs_, codecs_); }
   bool is_predicted() const { return predicted_.has_value(); }
 
-  /// All that may fail of a change to other codecs, one for each tensor.
+  /// The part of a change of codecs that may throw; one codec per tensor.
   change prepare(E const& exec, std::vector<codec_type> codecs) const {
     auto next = change{std::move(codecs), {}, {}};
     next.states.resize(specs_.size());
@@ -101,7 +101,7 @@ class exchanged_tensors {
     predicted_ = std::move(next.predicted);
   }
 
-  /// Where gradients lie: of all tensors one after another, or of one. Of none: nowhere yet.
+  /// Sets the gradients' addresses: of all tensors one after another, of one tensor, or none.
   void lay_none() { std::fill(gradients_.begin(), gradients_.end(), nullptr); }
   void lay(span_on<E, In> gradients) {
     auto* at = gradients.data();
@@ -112,12 +112,12 @@ class exchanged_tensors {
 
   bool is_laid(std::size_t tensor) const { return gradients_[tensor] != nullptr || specs_[tensor].dims.n == 0; }
 
-  /// Gradients are multiplied by what lies at `factor` before they are exchanged.
+  /// From now on multiplies gradients by *factor before the exchange.
   void weigh_by(double const* factor) { factor_ = factor; }
 
-  /// |g|^2 of each tensor is written here before it is exchanged.
+  /// From now on writes |g|^2 of each tensor here before the exchange.
   void measure_into(double* squares) { squares_ = squares; }
-  /// Where the codec of a tensor leaves what it measured, if it does.
+  /// The energies that the codec of a tensor measured; null if it does not measure.
   double* energies(std::size_t tensor) { return codecs_[tensor].energies_in(states_[tensor].local()); }
 
   void begin_step(E const& exec) {
@@ -150,7 +150,7 @@ class exchanged_tensors {
   void fields(field_visitor& f) {
     for (auto& s : states_) s.fields(f);
   }
-  /// States were put back: nothing is predicted of the next step.
+  /// Clears the prediction of the next step, after states were restored.
   void forget() {
     if (predicted_) predicted_->forget();
   }

@@ -1,4 +1,4 @@
-// pith/exchange/detail/pair_sums.hpp — sums of the pairs of several lists, at the price of the pairs alone.
+// pith/exchange/detail/pair_sums.hpp — sums of index-value pairs of several lists, in time linear in the pairs.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -9,8 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The pairs of one list that lie in a region, and room for the sums of a whole tensor, of which only their elements
-/// are ever touched. The indices of a list are distinct.
+/// The pairs of one list within a region, and an array of sums for the whole tensor. Only the pairs' elements of the
+/// array are touched. The indices of a list are distinct.
 template <class In>
 struct listed_sums {
   regions over;
@@ -40,7 +40,7 @@ struct add_values {
   }
 };
 
-/// The first list that has an element takes its sum, the others find zero. A sum of zero is no pair.
+/// The first list with an element takes its sum; later lists find zero. A zero sum becomes padding.
 template <class In>
 struct take_sums {
   listed_sums<In> of;
@@ -54,8 +54,8 @@ struct take_sums {
   }
 };
 
-/// Adds up the pairs of `lists` lists of n, lists(l), one list after the other, as far as they lie in a region. `to`
-/// has room for all of them; what is no sum is padding.
+/// Sums the pairs of `lists` lists of n pairs, list(l), in order, restricted to a region. `to` has capacity for all
+/// pairs; the rest is padding.
 template <class In, class E, class Lists>
 void add_up_pairs(E const& exec, regions const& over, std::uint32_t region, unsigned lists, std::uint64_t n,
                   Lists const& list, accum<In>* sums, pairs<accum<In>> const& to) {

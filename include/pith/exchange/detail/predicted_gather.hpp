@@ -1,4 +1,4 @@
-// pith/exchange/detail/predicted_gather.hpp — payloads gathered at the size that the step before predicts, without a wait.
+// pith/exchange/detail/predicted_gather.hpp — an all-gather of payloads at a size predicted from the previous step.
 #pragma once
 
 #include <pith/core/buffer.hpp>
@@ -13,7 +13,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The largest of the ranks' counts, which lie `stride` bytes apart.
+/// The maximum of the ranks' counts, `stride` bytes apart.
 struct largest_count {
   std::byte const* counts;
   std::size_t stride;
@@ -29,10 +29,11 @@ struct largest_count {
   }
 };
 
-/// Room for a quarter more than there was, and for a few where there was next to nothing.
+/// Predicted capacity: a quarter more than the last count, and at least a few entries.
 constexpr std::uint64_t predicted_room(std::uint32_t count) { return std::uint64_t{count} + count / 4 + 8; }
 
-/// The room that each tensor has in a step. All ranks have seen all counts of the step before, so they agree on it.
+/// The capacity of each tensor in a step. It is equal on all ranks, since all ranks received all counts of the previous
+/// step.
 template <real In, executor E>
 class predicted_gather {
  public:
@@ -49,7 +50,7 @@ class predicted_gather {
 
   shape const& dims(std::size_t tensor) const { return dims_[tensor]; }
 
-  /// Sets the room of a step; there is all of it in the first.
+  /// Sets the capacities of a step; the first step has full capacity.
   void begin_step(E const& exec) {
     auto const* const counts = is_predicted_ ? late_.read(exec) : nullptr;
     for (std::size_t i = 0; i < varying_.size(); ++i) {
@@ -57,7 +58,7 @@ class predicted_gather {
     }
   }
 
-  /// Notes the counts of a tensor, whose payloads lie `stride` bytes apart.
+  /// Records the largest count of a tensor's payloads.
   void note(E const& exec, std::size_t tensor, received_on<E> in, unsigned ranks) {
     auto const i = place_of_[tensor];
     if (i == varying_.size() || varying_[i].tensor != tensor) return;
@@ -71,7 +72,7 @@ class predicted_gather {
     is_predicted_ = true;
   }
 
-  /// The next step is as the first.
+  /// Gives the next step full capacity.
   void forget() { is_predicted_ = false; }
 
  private:
@@ -106,7 +107,7 @@ class predicted_gather {
 
   std::vector<shape> dims_;
   std::vector<varying> varying_;
-  std::vector<std::size_t> place_of_;  ///< of a tensor among those that vary, if it does
+  std::vector<std::size_t> place_of_;  ///< index of a tensor in varying_, if its size varies
   buffer<std::uint32_t, E> counts_;
   late_copy<E> late_;
   bool is_predicted_ = false;

@@ -1,4 +1,4 @@
-// pith/exchange/detail/rank_states.hpp — what the ranks of a gradient_exchange saved, open, field by field.
+// pith/exchange/detail/rank_states.hpp — the saved states of a gradient_exchange's ranks, field by field.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -16,10 +16,10 @@
 
 namespace pith::inline v0::detail {
 
-/// What one rank saved.
+/// The saved state of one rank.
 struct rank_state {
   unsigned rank, ranks;
-  std::string_view words;  ///< but for the line of the rank: equal on all ranks
+  std::string_view words;  ///< without the line of the rank, so equal on all ranks
   span<std::byte const> bytes;
 };
 
@@ -32,7 +32,7 @@ inline rank_state open_rank(char const* call, span<std::byte const> saved) {
   return {rank, ranks, words, bytes};
 }
 
-/// A field of a tensor: at the same bytes of each rank's states.
+/// A field of a tensor, at the same offset in each rank's states.
 struct rank_field {
   field_form form;
   std::size_t first, size;
@@ -41,7 +41,7 @@ struct rank_field {
   bool is_replicated() const { return form.kind == field_kind::replicated || form.kind == field_kind::mean; }
 };
 
-/// States in the order of their ranks; some may be missing. All must be of one job and have equal words.
+/// States in rank order; some may be missing. All must be of one job and have equal descriptions.
 class rank_states {
  public:
   explicit rank_states(std::vector<span<std::byte const>> const& saved) {
@@ -56,7 +56,7 @@ class rank_states {
   std::size_t size() const { return all_.size(); }
   std::string_view words() const { return all_[0].words; }
   std::size_t bytes() const { return all_[0].bytes.size(); }
-  /// Of the job that saved them.
+  /// The number of ranks of the job that saved them.
   unsigned ranks() const { return all_[0].ranks; }
   bool is_whole() const { return size() == ranks(); }
 

@@ -1,4 +1,4 @@
-// pith/exchange/detail/regions.hpp — regions of a tensor, one for each rank, whose bounds follow where pairs are.
+// pith/exchange/detail/regions.hpp — regions of a tensor, one per rank, whose bounds follow the selected entries.
 #pragma once
 
 #include <pith/sparsify/detail/pairs.hpp>
@@ -7,9 +7,9 @@
 
 namespace pith::inline v0::detail {
 
-/// `count` regions of n elements. words[r] is where region r begins, once words[0] is their number; before that they
-/// are equal parts. Regions from `count` on are empty. Words of a damaged state may be any: begin(r) <= n, and a region
-/// that ends before it begins is empty.
+/// `count` regions of n elements. If words[0] = count, words[r] is the begin of region r; before that the regions are
+/// equal parts. Regions from `count` on are empty. The words of a damaged state may have any values: begin(r) <= n, and
+/// a region whose end is before its begin is empty.
 struct regions {
   std::uint32_t const* words;
   std::uint32_t n, count;
@@ -23,7 +23,7 @@ struct regions {
   PITH_HD bool holds(std::uint64_t r, std::uint32_t i) const { return begin(r) <= i && i < begin(r + 1); }
 };
 
-/// starts[r] = how many of k ascending indices lie before region r.
+/// starts[r] = the number of the k ascending indices before region r.
 struct find_starts {
   regions over;
   std::uint32_t const* indices;
@@ -33,7 +33,8 @@ struct find_starts {
   PITH_HD void operator()(std::uint64_t r) const { starts[r] = count_below(indices, k, over.begin(r)); }
 };
 
-/// Where a rank would have region r begin: all would hold as many of its k indices. It is said to the owner of r.
+/// A rank's proposal for the begin of region r, which gives all regions equally many of its k indices. The owner of r
+/// receives it.
 template <class In>
 struct propose_begin {
   regions over;
@@ -45,7 +46,7 @@ struct propose_begin {
   }
 };
 
-/// The mean of what all ranks proposed to this one.
+/// The mean of all ranks' proposals to this rank.
 template <class In>
 struct mean_begin {
   pair_pieces<In const> in;
@@ -58,7 +59,7 @@ struct mean_begin {
   }
 };
 
-/// The next step's regions, of what all owners say. Means of ascending numbers ascend; other words are cut to that.
+/// The next step's regions, from the owners' means. Means of ascending proposals ascend; damaged values are clamped.
 template <class In>
 struct adopt_begins {
   regions over;

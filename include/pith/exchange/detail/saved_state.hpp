@@ -1,4 +1,4 @@
-// pith/exchange/detail/saved_state.hpp — the bytes of states, with a format number, the words that say what they are of and a checksum.
+// pith/exchange/detail/saved_state.hpp — saved states with a format number, a description and a checksum.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -16,16 +16,16 @@
 
 namespace pith::inline v0::detail {
 
-/// Begins what is saved; the words follow, and then the states. docs/state_format.md describes all three.
+/// The header of a saved state; the description and the states follow. docs/state_format.md defines all three.
 struct saved_header {
   char magic[7] = {'p', 'i', 's', 't', 'a', 't', 'e'};
   char format = '2';
-  std::uint64_t checksum = 0;  ///< of all that follows
+  std::uint64_t checksum = 0;  ///< of all following bytes
   std::uint64_t word_bytes = 0, state_bytes = 0;
 };
 static_assert(sizeof(saved_header) == 32);
 
-/// The checksum of bytes that may lie anywhere.
+/// The checksum of bytes that may be unaligned.
 inline std::uint64_t checksum_of(span<std::byte const> bytes) {
   alignas(8) std::byte block[hash_block];
   std::uint64_t sum = 0;
@@ -40,17 +40,17 @@ inline std::uint64_t checksum_of_saved(span<std::byte const> saved) {
   return checksum_of(saved.subspan(offsetof(saved_header, word_bytes)));
 }
 
-/// The first line, which is for readers and never compared.
+/// The first line, for readers; it is not compared.
 inline std::string version_line() { return text("pith ", PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR, '\n'); }
 
-/// Takes the first line off a text, without its end.
+/// Removes the first line from a text, and returns it without its line break.
 inline std::string_view take_line(std::string_view& text) {
   auto const line = text.substr(0, text.find('\n'));
   text.remove_prefix(std::min(text.size(), line.size() + 1));
   return line;
 }
 
-/// `own_words` are what must be equal where the states are put back.
+/// `own_words` is the description that must be equal when the states are restored.
 inline std::vector<std::byte> save_states(std::string const& own_words, span<std::byte const> states) {
   auto const words = version_line() + own_words;
   auto head = saved_header{.word_bytes = words.size(), .state_bytes = states.size()};
@@ -68,7 +68,7 @@ struct saved_parts {
   span<std::byte const> states;
 };
 
-/// What save_states returned, in parts; std::invalid_argument if these bytes are no such thing or damaged.
+/// The parts of the bytes that save_states returned; std::invalid_argument for other or damaged bytes.
 inline saved_parts open_states(char const* call, span<std::byte const> saved) {
   auto head = saved_header();
   require(saved.size() >= sizeof head, call, ": the state must have at least ", sizeof head, " bytes, got ",
@@ -88,7 +88,7 @@ inline saved_parts open_states(char const* call, span<std::byte const> saved) {
   return {words, saved.subspan(sizeof head + head.word_bytes)};
 }
 
-/// Refuses a state of other words, and names the first line that differs.
+/// Throws std::invalid_argument for a state with another description, with the first line that differs.
 inline void require_words(char const* call, std::string_view own, std::string_view saved) {
   while (own != saved) {
     auto const here = take_line(own), there = take_line(saved);

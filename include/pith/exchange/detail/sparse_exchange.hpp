@@ -1,4 +1,4 @@
-// pith/exchange/detail/sparse_exchange.hpp — what exchanges of the largest entries have in common: each is by itself top_k.
+// pith/exchange/detail/sparse_exchange.hpp — the common base of top-k exchanges: outside an exchange, the codec top_k.
 #pragma once
 
 #include <pith/codec/codec.hpp>
@@ -13,7 +13,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The codec top_k, whatever states an exchange keeps, and the density that it selects by.
+/// The codec top_k, which ignores the states of the exchange, and its density.
 class sparse_exchange : public pipeable {
  public:
   static constexpr bool is_reproducible = true;
@@ -42,7 +42,7 @@ class sparse_exchange : public pipeable {
     detail::decode_payload<In>(codec_, exec, id, dims, payload, x, no_state(), ws);
   }
 
-  /// Behind this round the gradient is not read again.
+  /// After this round the gradient is not read again.
   unsigned contributing_round(unsigned) const { return 0; }
 
  protected:

@@ -1,4 +1,4 @@
-// pith/exchange/detail/state_check.hpp — before a step: have all ranks taken as many, by the same codecs, with equal states?
+// pith/exchange/detail/state_check.hpp — the check, before a step, of equal steps, codecs and replicated states.
 #pragma once
 
 #include <pith/codec/state.hpp>
@@ -13,7 +13,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The digest of the fields that it sees.
+/// Computes the digest of the visited fields.
 template <executor E>
 struct field_digest final : field_visitor {
   explicit field_digest(E const& e) : exec(e) {}
@@ -36,7 +36,7 @@ std::uint64_t digest_of(E const& exec, auto& state) {
   return d.seen.value();
 }
 
-/// The steps that a tensor's state has seen, and digests of its codec and of what is agreed of its state.
+/// The step counter of a tensor's state, and digests of its codec and its replicated state.
 struct state_digest {
   std::uint64_t steps = 0, codec = 0, replicated = 0;
   friend bool operator==(state_digest const&, state_digest const&) = default;
@@ -68,8 +68,8 @@ std::vector<state_digest> state_digests(E const& exec, exchanged_tensors<In, E>&
                                  its.steps));
 }
 
-/// Throws on all ranks if any has other steps, codecs or agreed states than rank 0. Costs two
-/// all-gathers, of 24 bytes per tensor and of 8 bytes, if all are equal.
+/// Throws on all ranks if the steps, codecs or replicated states of a rank differ from rank 0. If all are equal it
+/// costs two all-gathers, of 24 and of 8 bytes.
 template <real In, executor E, class Comm>
 void require_equal_states(E const& exec, Comm& comm, exchanged_tensors<In, E>& all) {
   auto const mine = state_digests(exec, all);

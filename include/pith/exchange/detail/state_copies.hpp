@@ -1,4 +1,4 @@
-// pith/exchange/detail/state_copies.hpp — the states of an exchange as they were before its last two steps.
+// pith/exchange/detail/state_copies.hpp — copies of an exchange's states from before its last two steps.
 #pragma once
 
 #include <pith/codec/any_codec.hpp>
@@ -14,7 +14,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Copies the fields that it sees to one place, one after another.
+/// Copies the visited fields one after another.
 template <executor E>
 struct field_copier final : field_visitor {
   field_copier(E const& e, std::byte* t) : exec(e), to(t) {}
@@ -28,12 +28,12 @@ struct field_copier final : field_visitor {
   std::byte* to;
 };
 
-/// Two, since ranks fail in different steps: one can receive the last bytes of a step that another one cannot end, but
-/// it cannot end the next one alone.
+/// Two copies, since ranks may fail in different steps: a rank may complete a step that another one cannot, but it
+/// cannot complete the next step alone.
 template <real In, executor E>
 class state_copies {
  public:
-  /// Makes room for the states that tensors have; what was copied stays.
+  /// Allocates for the current states; keeps existing copies.
   void fit(E const& exec, exchanged_tensors<In, E>& all) {
     auto size = field_counter();
     all.fields(size);
@@ -47,7 +47,7 @@ class state_copies {
     size_ = size.bytes;
   }
 
-  /// A step begins. Allocates nothing.
+  /// Copies the states at the begin of a step. Allocates nothing.
   void take(E const& exec, exchanged_tensors<In, E>& all) {
     std::swap(copies_[0], copies_[1]);
     auto& c = copies_[0];
@@ -60,7 +60,7 @@ class state_copies {
   void forget() { count_ = 0; }
 
   std::size_t size() const { return count_; }
-  /// Before the step that began last, or before the one before that.
+  /// The codecs of copy `which`: 0 is from before the last begun step, 1 from one step earlier.
   std::vector<any_codec<In, E>> const& codecs(std::size_t which) const { return copies_[which].codecs; }
   std::vector<std::byte> states(E const& exec, std::size_t which) const {
     auto const& c = copies_[which];

@@ -1,4 +1,4 @@
-// pith/exchange/detail/state_lines.hpp — the words of a saved state, read again: lines of a rank and of fields.
+// pith/exchange/detail/state_lines.hpp — a parser for the description of a saved state.
 #pragma once
 
 #include <pith/codec/state.hpp>
@@ -16,7 +16,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The bytes of an element; 0 of one that no field has.
+/// The bytes of an element type; 0 for an unknown type.
 inline std::size_t element_bytes(std::string_view element) {
   constexpr auto sizes = std::to_array<std::pair<std::string_view, std::size_t>>(
       {{"float", 4}, {"double", 8}, {"half", 2}, {"bfloat16", 2}, {"uint32", 4}, {"uint64", 8}, {"byte", 1}});
@@ -24,7 +24,7 @@ inline std::size_t element_bytes(std::string_view element) {
   return found == sizes.end() ? 0 : found->second;
 }
 
-/// The words of a line, between blanks.
+/// The words of a line, separated by blanks.
 inline std::vector<std::string_view> words_of(std::string_view line) {
   auto words = std::vector<std::string_view>();
   for (auto end = line.find(' '); end != line.npos; end = line.find(' ')) {
@@ -35,7 +35,8 @@ inline std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-/// 0 of a word that is no number: the line that is made of it differs from the one that was read.
+/// The number in a word; 0 if it is not a number. The callers detect that, since they compare with the line written
+/// anew.
 template <class N>
 N number_in(std::string_view word) {
   auto number = N();
@@ -47,7 +48,7 @@ inline void require_line(char const* call, bool is_right, char const* form, std:
   require(is_right, call, ": the state must have a line \"", form, "\", got \"", line.substr(0, 200), "\"");
 }
 
-/// What rank_line and field_line wrote, of a state that may be forged.
+/// Parsers for rank_line and field_line. The state may be forged.
 inline std::pair<unsigned, unsigned> rank_of(char const* call, std::string_view line) {
   auto const words = words_of(line);
   auto const rank = number_in<unsigned>(words.size() == 4 ? words[1] : ""), ranks = number_in<unsigned>(words.back());

@@ -1,4 +1,4 @@
-// pith/exchange/detail/state_words.hpp — what a saved state is of, in words: lines of a rank, its tensors and their fields.
+// pith/exchange/detail/state_words.hpp — the description of a saved state: lines of its rank, tensors and fields.
 #pragma once
 
 #include <pith/codec/state.hpp>
@@ -16,12 +16,12 @@ namespace pith::inline v0::detail {
 inline constexpr std::array<std::string_view, 7> field_kinds = {"agreed", "mean",    "share", "estimate",
                                                                 "part",   "learned", "fixed"};
 
-/// The first line of the words, after that of the version.
+/// The first line of the description, after the version.
 inline constexpr std::string_view exchange_word = "gradient_exchange";
 
 inline std::string rank_line(std::uint64_t rank, std::uint64_t ranks) { return text("rank ", rank, " of ", ranks); }
 
-/// Names may have lines of their own.
+/// The line of a tensor; line breaks and backslashes of its name are escaped.
 inline std::string tensor_line(std::string_view description) {
   auto line = std::string("tensor ");
   for (auto const c : description) c == '\n' ? line += "\\n" : line.append(c == '\\' ? 2 : 1, c);
@@ -33,7 +33,7 @@ inline std::string field_line(field_form const& f) {
               f.places, " granule ", f.granule);
 }
 
-/// The lines of the fields that it sees.
+/// Collects the lines of the visited fields.
 struct field_describer final : field_visitor {
   void describe(field_form const& f) override { lines += field_line(f) + '\n'; }
   void visit(void*, std::size_t) override {}
