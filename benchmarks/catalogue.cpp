@@ -1,8 +1,9 @@
-// benchmarks/catalogue.cpp — the table of docs/catalogue.md: what each method sends, loses, costs and promises.
+// benchmarks/catalogue.cpp — the table of docs/catalogue.md: bytes, errors, speeds and laws of each method.
 //
 //   catalogue [--update docs/catalogue.md] [--data DIR] [--rounds N]
 //
-// All operations are timed side by side (yardstick.hpp), on 2^20 normal values. docs/catalogue.md explains the columns.
+// All operations are timed in the same rounds (yardstick.hpp), on 2^20 normal values. docs/catalogue.md explains the
+// columns.
 #include "catalogue.hpp"
 
 #include "page.hpp"

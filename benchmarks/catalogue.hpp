@@ -1,4 +1,4 @@
-// benchmarks/catalogue.hpp — every method: docs/catalogue.md has a row for each.
+// benchmarks/catalogue.hpp — every method with its codec: the rows of docs/catalogue.md.
 #pragma once
 
 namespace bench {

@@ -1,15 +1,15 @@
-// benchmarks/codec_bench.cpp — what encoding and decoding cost beside what memory allows.
+// benchmarks/codec_bench.cpp — times of encoding and decoding, relative to those of memory.
 //
 //   codec_bench [--codec TEXT]... [--executor NAME]... [--log2n N]... [--rounds N] [--benchmark_format=json]
 //
-// One program for each type of elements: codec_bench_double and so on. All rows of an executor and size are timed side by
-// side (yardstick.hpp). A row is an operation of a codec: encode, decode, or decode_sum4, which adds up what four ranks
-// sent. It says
+// There is one program per element type: codec_bench_double and so on. All rows of an executor and size are timed in
+// the same rounds (yardstick.hpp). A row is an operation of a codec: encode, decode, or decode_sum4, which adds up the
+// payloads of four ranks. Its columns are
 //
 //   ns_per_element, q10    the median over the rounds, and the tenth percentile
-//   x_memcpy               its time over that of copying the values; x_memcpy_q10: of the tenth percentiles
-//   bytes_per_element      what it moves at least: by the sizes of values, payload and state
-//   of_memcpy              bytes_per_element a second, over those of memcpy
+//   x_memcpy               the time over that of copying the values; x_memcpy_q10: of the tenth percentiles
+//   bytes_per_element      minimal memory traffic, from the sizes of values, payload and state
+//   of_memcpy              minimal traffic per second, over that of memcpy
 //   of_bound               (bytes read / rate of reading + bytes written / rate of writing) / time
 //   ratio, error           bytes of values / bytes of payload; |D(C(x)) - x|^2 / |x|^2 in the first step
 #include "report.hpp"

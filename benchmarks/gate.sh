@@ -1,6 +1,6 @@
 # benchmarks/gate.sh — compares counts with a committed table. Sourced by instructions.sh and build_cost/counts.sh.
 #
-# A table says in its comments what it counts, then "# with COMPILER"; each line is a count and what was counted.
+# A table begins with a comment about its counts, then "# with COMPILER". Each line is a count and its name.
 
 skip() {
   echo "skipped: $*"
@@ -13,13 +13,13 @@ measured_as() {
   cat
 }
 
-# Nothing is compared between compilers: skips if the table is of another one, or none is there.
+# Counts of different compilers are not compared: skips if the table is of another compiler, or is missing.
 require_compiler() {
   [[ -f $1 ]] || skip "no table with $2"
   grep -qx "# with $2" "$1" || skip "$(grep '^# with' "$1" | cut -c3-), but this is $2"
 }
 
-# compare TABLE MOST : fails if a count on standard input is above MOST times the table's, or the lines differ.
+# compare TABLE MOST : fails if a count on standard input is above MOST times the table's, or if names differ.
 compare() {
   awk -v most="$2" -v table="$1" '
     /^#/ { next }

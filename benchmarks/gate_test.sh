@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# benchmarks/gate_test.sh — the gate lets pass what it should, and only that.
+# benchmarks/gate_test.sh — the gate accepts the counts that it should, and no others.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/gate.sh"
 table=$(mktemp)

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# benchmarks/gpu.sh — all that a machine with a GPU is asked: builds, tests, looks at memory, measures, reports.
+# benchmarks/gpu.sh — builds, tests, checks memory, measures and reports on a machine with a GPU.
 #
-#   benchmarks/gpu.sh             writes build/cuda/gpu.json, all figures, and build/cuda/gpu.md, the parts and a table
-#   benchmarks/gpu.sh --update    puts gpu.md, behind device, date and commit, into docs/performance.md too
+#   benchmarks/gpu.sh             writes build/cuda/gpu.json, all figures, and build/cuda/gpu.md, parts and tables
+#   benchmarks/gpu.sh --update    also appends gpu.md, with device, date and commit, to docs/performance.md
 #   benchmarks/gpu.sh --quick     one size and few rounds; only primitives under the sanitizer
-#   benchmarks/gpu.sh --no-build --no-tests --no-sanitizer --no-bench --no-peers      leaves out parts
+#   benchmarks/gpu.sh --no-build --no-tests --no-sanitizer --no-bench --no-peers      skips parts
 #   benchmarks/gpu.sh --build-dir DIR       in place of build/cuda
 #
-# Needs CMake 3.25, Ninja, g++, nvcc, python3 and, for the tests, doctest; no network. Without a GPU it says so and
-# returns 77. A part that fails is named, the others go on, and it returns 1. Device tests are of primitives with capture
-# and replay, of the bytes of the CPU, of instructions as the emulator executes them, and others; a skipped one is a
-# failure. Peers are CUB, in the same program, and torch of $PYTHON (python3) by
+# Needs CMake 3.25, Ninja, g++, nvcc, python3 and, for the tests, doctest; no network. Without a GPU it prints so and
+# returns 77. If a part fails, it reports the part, runs the others and returns 1. Device tests cover primitives with
+# capture and replay, comparisons with the bytes of the CPU, instructions as the emulator executes them, and others. A
+# skipped device test counts as a failure. Peers are CUB, in the same program, and torch of $PYTHON (python3) by
 # benchmarks/peers/run.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,12 +1,13 @@
-// benchmarks/gpu_bench.cu — what codecs cost on a GPU beside copies and beside CUB, as JSON; benchmarks/gpu.sh runs it.
+// benchmarks/gpu_bench.cu — times of codecs, copies and CUB on a GPU, as JSON; run by benchmarks/gpu.sh.
 //
 //   gpu_bench [--quick] [--no-peers] > FILE
-//     --quick       2^20 elements and 11 rounds, in place of sizes 2^16 to 2^28 that find room and 51 rounds
-//     --no-peers    leaves out CUB: the emulator lacks some of its instructions
+//     --quick       2^20 elements and 11 rounds, in place of the sizes 2^16 to 2^28 that fit, and 51 rounds
+//     --no-peers    omits CUB: the emulator lacks some of its instructions
 //
-// Everything is captured in a graph for each of several sets of buffers, which together exceed the second cache four
-// times (but for small sizes), and launched by turns; in a round each operation runs once, in an order drawn again. Times
-// are between two events. Up to 2^22 elements errors are measured, and a payload that is not the host's is one.
+// Each operation is captured in one graph per set of buffers. The sets together exceed the second-level cache four
+// times (except for small sizes), and are launched in turn. A round runs each operation once, in a new random order.
+// Times are between two events. Up to 2^22 elements errors are measured, and a payload that differs from the host's is
+// a failure.
 #include "gpu_peers.hpp"
 #include "gpu_replay.hpp"
 #include "gpu_subject.hpp"

@@ -1,4 +1,4 @@
-// benchmarks/gpu_peers.hpp — what CUB does beside our codecs, and what memory does.
+// benchmarks/gpu_peers.hpp — operations of CUB and of memory, for comparison with codecs.
 #pragma once
 
 #include "yardstick.hpp"

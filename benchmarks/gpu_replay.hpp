@@ -1,4 +1,4 @@
-// benchmarks/gpu_replay.hpp — work on a stream as a graph, which is launched again and timed between two events.
+// benchmarks/gpu_replay.hpp — captures work on a stream in a graph, launches it and times it between two events.
 #pragma once
 
 #include "yardstick.hpp"

@@ -1,4 +1,4 @@
-// benchmarks/gpu_subject.hpp — a codec of floats on a stream with all that it needs, and the bytes it moves at least.
+// benchmarks/gpu_subject.hpp — a codec of floats on a stream with its buffers, and its minimal traffic.
 #pragma once
 
 #include "values.hpp"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""benchmarks/gpu_table.py — what benchmarks/gpu.sh found: one JSON of it all, and Markdown.
+"""benchmarks/gpu_table.py — the results of benchmarks/gpu.sh as one JSON and as Markdown.
 
-    gpu_table.py DIR PARTS TITLE     reads DIR/gpu_bench.json, DIR/gpu_peers.csv and PARTS, the lines "what|verdict";
+    gpu_table.py DIR PARTS TITLE     reads DIR/gpu_bench.json, DIR/gpu_peers.csv and PARTS, the lines "part|result";
                                      writes DIR/gpu.json, prints Markdown
 """
 import csv
@@ -23,7 +23,7 @@ def read_benchmarks(path):
 
 
 def read_peers(path):
-    """Rows, among what building printed."""
+    """The rows, without the lines that the build printed."""
     if not os.path.exists(path):
         return []
     with open(path, encoding="utf-8") as file:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# benchmarks/gpu_test.sh — gpu.sh says what it lacks, leaves out what it is told to, and names what failed.
+# benchmarks/gpu_test.sh — gpu.sh reports missing tools, skips the requested parts, and names failed ones.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 command -v python3 >/dev/null || { echo "skipped: needs python3"; exit 77; }

@@ -1,4 +1,4 @@
-// benchmarks/huge_pages.cpp — large aligned memory of a program lies in 2 MiB pages: inputs, payloads and residuals.
+// benchmarks/huge_pages.cpp — allocates large blocks of a program in 2 MiB pages: inputs, payloads and residuals.
 #include "yardstick.hpp"
 
 #include <sys/mman.h>

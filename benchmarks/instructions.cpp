@@ -1,4 +1,4 @@
-// benchmarks/instructions.cpp — runs each operation of each codec once, for callgrind to count (instructions.sh).
+// benchmarks/instructions.cpp — runs each operation of each codec once under callgrind (instructions.sh).
 //
 //   instructions [CODEC]...     prints the compiler, then "elements operation codec" for each call of measured()
 #include "subject.hpp"

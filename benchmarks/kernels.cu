@@ -1,7 +1,7 @@
-// benchmarks/kernels.cu — one of each kind of kernel, for benchmarks/kernels.sh to count what they take; never run.
+// benchmarks/kernels.cu — one kernel of each kind, whose resources benchmarks/kernels.sh counts; never run.
 //
-// Above a kernel stand the bytes an element that it moves at least, the instructions an element of one that was written
-// by hand, where there is one, and the loops of its usual way: for so many elements, these accesses.
+// The comment above a kernel has its minimal traffic in bytes per element, the instructions per element of a kernel
+// written by hand, if there is one, and the loops of its usual path: the number of elements and their accesses.
 #include <pith/codec/detail/entry_sum.hpp>
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/detail/last_block.hpp>

@@ -1,11 +1,11 @@
-// benchmarks/multi_level.cpp — what measuring a second, smaller selection costs beside the first one.
+// benchmarks/multi_level.cpp — the cost of measuring a second, smaller selection in addition to the first.
 //
 //     multi_level [low density] [high density]      0.1 and 0.01 if left out
 //
-// Three models, tensor by tensor, by error_feedback on one thread. low and high: one selection each. both: low and high
-// one after another, as a controller would need without rated. nested: rated(top_k) that measures at low and high and
-// sends high. Seconds of all tensors are the least of five runs; a tensor's runs come in turn, so that what else the
-// machine does meets all alike. The last column is what counts: nested to low.
+// Three models, tensor by tensor, by error_feedback on one thread. low and high: one selection each. both: low and then
+// high, as a controller would need without rated. nested: rated(top_k), which measures at low and high and sends high.
+// Seconds of all tensors are the least of five runs. The runs of a tensor alternate, so that other load affects all
+// alike. The last column is the result: nested over low.
 #include <pith/codec/compress.hpp>
 #include <pith/codec/rated.hpp>
 #include <pith/exec/seq.hpp>

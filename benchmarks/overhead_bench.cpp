@@ -1,13 +1,13 @@
-// benchmarks/overhead_bench.cpp — what is paid for each call, each tensor and each exchange, beside the work itself.
+// benchmarks/overhead_bench.cpp — the overhead of a call, a tensor and an exchange.
 //
 //   overhead_bench [--codec TEXT]... [--rounds N] [--benchmark_format=json]
 //
-//   call/CODEC        compressing 8 elements; copied: the elements of 2^22 that memcpy copies meanwhile
-//   resnet50/CODEC    gradient_exchange of ResNet-50's 161 tensors alone; x_memcpy: its time over that of copying them;
-//                     x_one: over that of one tensor of their size; copied_a_tensor: the difference for each
-//   transformer/CODEC, small/CODEC    the same of a transformer's 292 tensors, and of 325 of 1 to 4096 elements
-//   mean/CODEC        all_reduce_mean of 2^22 elements alone; x_parts: over compressing and decompressing them
-//   memory/CODEC      bytes an element of 2^22, of workspace, state and payload
+//   call/CODEC        compressing 8 elements; copied: the elements, of 2^22, that memcpy copies in that time
+//   resnet50/CODEC    gradient_exchange of ResNet-50's 161 tensors on one rank; x_memcpy: over copying them;
+//                     x_one: over one tensor of their size; copied_a_tensor: the difference per tensor
+//   transformer/CODEC, small/CODEC    the same for a transformer's 292 tensors, and for 325 of 1 to 4096 elements
+//   mean/CODEC        all_reduce_mean of 2^22 elements on one rank; x_parts: over compress and decompress
+//   memory/CODEC      bytes per element of workspace, state and payload, for 2^22 elements
 #include "report.hpp"
 #include "resnet50.hpp"
 #include "subject.hpp"

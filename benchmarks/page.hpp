@@ -1,4 +1,4 @@
-// benchmarks/page.hpp — tables of what was measured, and their places in a page of docs.
+// benchmarks/page.hpp — tables of results, and their sections in a page of docs.
 #pragma once
 
 #include <fstream>

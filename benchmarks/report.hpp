@@ -1,4 +1,4 @@
-// benchmarks/report.hpp — rows that were measured, printed by Google Benchmark as text or JSON.
+// benchmarks/report.hpp — prints measured rows through Google Benchmark, as text or JSON.
 #pragma once
 
 #include "yardstick.hpp"

@@ -1,4 +1,4 @@
-// benchmarks/samples.hpp — what methods are tried on: values of three distributions, and gradients of two models.
+// benchmarks/samples.hpp — inputs of the catalogue: values of three distributions, and gradients of two models.
 #pragma once
 
 #include "subject.hpp"

@@ -1,7 +1,7 @@
-"""benchmarks/sass.py — the loops of the kernels of a cubin of sm_90, and what they read and write.
+"""benchmarks/sass.py — the loops of the kernels of an sm_90 cubin, and their memory accesses.
 
 An instruction has 16 bytes: the operation in the low 9 bits, a branch's distance in bits 16-23 and 34-81, the width of
-an access in bits 73-75. So no disassembler is needed; each of these was compared with nvdisasm.
+an access in bits 73-75. No disassembler is needed. Each field was compared with nvdisasm.
 """
 import struct
 from collections import Counter

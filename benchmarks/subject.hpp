@@ -1,4 +1,4 @@
-// benchmarks/subject.hpp — a codec with all that it needs to run, and the bytes that it moves at least.
+// benchmarks/subject.hpp — a codec with its buffers and state, and its minimal memory traffic.
 #pragma once
 
 #include "../examples/nearest4.hpp"

@@ -1,4 +1,4 @@
-// benchmarks/transformer.hpp — the 292 tensors of a transformer, two thirds of which are vectors.
+// benchmarks/transformer.hpp — the 292 tensors of a transformer; two thirds are vectors.
 #pragma once
 
 #include <pith/core/call.hpp>

@@ -1,4 +1,4 @@
-// benchmarks/values.hpp — what codecs are measured on, and how far from it they decode.
+// benchmarks/values.hpp — input values, and the error of decoded ones.
 #pragma once
 
 #include <pith/core/call.hpp>

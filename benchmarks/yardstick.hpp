@@ -1,4 +1,4 @@
-// benchmarks/yardstick.hpp — what memory can do, measured in the same rounds as what uses it.
+// benchmarks/yardstick.hpp — the speed of memory, measured in the same rounds as the codecs.
 #pragma once
 
 #include <pith/core/buffer.hpp>

@@ -1,4 +1,4 @@
-// benchmarks/build_cost/compress.cpp — one tensor there and back by PITH_CODEC on PITH_EXECUTOR, as a user writes it.
+// benchmarks/build_cost/compress.cpp — compresses and decompresses one tensor by PITH_CODEC on PITH_EXECUTOR.
 #include <pith/codec/compress.hpp>
 #include <pith/core/buffer.hpp>
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# benchmarks/build_cost/counts.sh — fails if a header brings many more lines, or a codec more templates, than it used to.
+# benchmarks/build_cost/counts.sh — fails if a header has more lines, or a codec more templates, than before.
 #
 #   benchmarks/build_cost/counts.sh COMPILER_NAME [g++]            compares with counts_GNU.txt, counts_Clang.txt
 #   benchmarks/build_cost/counts.sh --update COMPILER_NAME [g++]   rewrites it
 #
-# COMPILER_NAME is the table's name for it ("GNU 12 Release"). There may be 5 % more of each.
+# COMPILER_NAME is the compiler's name in the table ("GNU 12 Release"). Each count may be 5 % above the table's.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/../gate.sh"

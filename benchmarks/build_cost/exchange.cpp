@@ -1,4 +1,4 @@
-// benchmarks/build_cost/exchange.cpp — one step of two tensors by PITH_CODEC on PITH_EXECUTOR, as a user writes it.
+// benchmarks/build_cost/exchange.cpp — exchanges two tensors in one step by PITH_CODEC on PITH_EXECUTOR.
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 

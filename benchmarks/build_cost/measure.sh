@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# benchmarks/build_cost/measure.sh — what the programs of uses.txt cost one compiler in seconds, and a user in bytes.
+# benchmarks/build_cost/measure.sh — compile times and code sizes of the programs of uses.txt with one compiler.
 #
-#   benchmarks/build_cost/measure.sh g++|clang++|nvcc [DOCUMENT]   prints a table; puts it in DOCUMENT, behind its marker
+#   benchmarks/build_cost/measure.sh g++|clang++|nvcc [DOCUMENT]   prints a table, or writes it into DOCUMENT
 #
-# Seconds are those of user time, which a busy machine changes little, over those of a program that includes <span>,
-# <string> and <vector>. Minutes on a quiet machine.
+# Times are user time, which depends little on other load, over that of a program that includes <span>, <string> and
+# <vector>. Takes minutes on a quiet machine.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/uses.sh"

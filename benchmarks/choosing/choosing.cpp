@@ -1,6 +1,6 @@
-// benchmarks/choosing/choosing.cpp — up to which rate of the links a codec is faster than dense float and bfloat16.
+// benchmarks/choosing/choosing.cpp — the link rates below which a codec is faster than dense float and bfloat16.
 //
-//   choosing NETWORK.csv THROUGHPUT.csv               prints it as comma-separated values: a step takes
+//   choosing NETWORK.csv THROUGHPUT.csv               prints them as comma-separated values: a step takes
 //                                                     fixed_s + megabits / rate seconds
 //   choosing NETWORK.csv THROUGHPUT.csv --into PAGE   puts the tables into a page
 #include "../network/regret.hpp"

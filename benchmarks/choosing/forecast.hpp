@@ -1,4 +1,4 @@
-// benchmarks/choosing/forecast.hpp — a step as a function of the rate of its links, and where two of them cross.
+// benchmarks/choosing/forecast.hpp — the time of a step as a function of the link rate, and crossings of two.
 #pragma once
 
 #include "../network/predicted.hpp"

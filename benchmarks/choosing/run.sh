@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# benchmarks/choosing/run.sh — the tables of docs/choosing.md and its figures, of what network/run.sh and grace/run.sh wrote.
+# benchmarks/choosing/run.sh — tables and figures of docs/choosing.md, from CSVs of network/run.sh and grace/run.sh.
 #
-#   benchmarks/choosing/run.sh              seconds, behind minutes of compiling
-#   benchmarks/choosing/run.sh --no-build   with the program that is there
+#   benchmarks/choosing/run.sh              seconds, after minutes of compiling
+#   benchmarks/choosing/run.sh --no-build   with the program of an earlier build
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 if [[ ${1-} != --no-build ]]; then

@@ -1,4 +1,4 @@
-# benchmarks/choosing/steps.gp — the time of a step over the rate of the links: predicted lines, and points measured.
+# benchmarks/choosing/steps.gp — the time of a step over the link rate: predicted lines and measured points.
 #
 #   gnuplot -c steps.gp FROM.csv NETWORK.csv TO.svg
 set datafile separator comma

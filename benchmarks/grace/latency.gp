@@ -1,4 +1,4 @@
-# benchmarks/grace/latency.gp — a panel for each method: compressing and decompressing over the size of the tensor.
+# benchmarks/grace/latency.gp — one panel per method: compressing and decompressing over the size of the tensor.
 #
 #   gnuplot -c latency.gp FROM.csv TO.svg
 set datafile separator comma

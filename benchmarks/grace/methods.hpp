@@ -1,4 +1,4 @@
-// benchmarks/grace/methods.hpp — which methods are evaluated, and what they are measured by.
+// benchmarks/grace/methods.hpp — the evaluated methods and their codecs.
 #pragma once
 
 #include "../../examples/train/methods.hpp"

@@ -1,4 +1,4 @@
-# benchmarks/grace/quality.gp — a row for each method: accuracy, data volume and throughput.
+# benchmarks/grace/quality.gp — one row per method: accuracy, data volume and throughput.
 #
 #   gnuplot -c quality.gp FROM.csv TO.svg
 set datafile separator comma

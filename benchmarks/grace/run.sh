@@ -3,7 +3,7 @@
 #
 #   benchmarks/grace/run.sh                          all of them: minutes of compiling, then minutes on a quiet machine
 #   benchmarks/grace/run.sh latency --log2n 26       one of latency, quality and throughput, with arguments of `grace`
-#   benchmarks/grace/run.sh --no-build [...]         with the program that is there
+#   benchmarks/grace/run.sh --no-build [...]         with the program of an earlier build
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 program=build/host/benchmarks/grace

@@ -1,4 +1,4 @@
-# benchmarks/grace/throughput.gp — steps a second over link rates, relative to dense float and to dense bfloat16.
+# benchmarks/grace/throughput.gp — steps per second over link rates, relative to dense float and to dense bfloat16.
 #
 #   gnuplot -c throughput.gp FROM.csv TO.svg
 set datafile separator comma

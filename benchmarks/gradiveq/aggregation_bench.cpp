@@ -1,11 +1,11 @@
-// benchmarks/gradiveq/aggregation_bench.cpp — means of convolutions: along a basis in flight, and by rings that decode.
+// benchmarks/gradiveq/aggregation_bench.cpp — means of convolutions: summed along a basis, or by decoding rings.
 //
 //   mpirun -n 4 aggregation_bench
 //   benchmarks/network/cluster.sh run 4 100mbit build/host/benchmarks/aggregation_bench --seconds 5
 //
-// A step of gradient_exchange over so many 256 x 256 x 3 x 3 gradients, a bucket each, so that buckets are encoded and
-// decoded while others travel. Slices of 1,024 have 32 directions in common, and the basis 128: all methods but float
-// send an eighth. A step is that of the slowest rank, and the median; the error is that of the mean, relative to it.
+// A step of gradient_exchange over several 256 x 256 x 3 x 3 gradients, one per bucket, so that transfers overlap with
+// encoding and decoding of other buckets. Slices of 1,024 have 32 directions in common, and the basis has 128: all
+// methods but float send an eighth. Times are medians of the slowest rank's; the error is relative to the mean.
 #include "difference.hpp"
 
 #include <pith/codec/identity.hpp>

@@ -1,4 +1,4 @@
-// benchmarks/gradiveq/difference.hpp — how far one vector is off another.
+// benchmarks/gradiveq/difference.hpp — the relative difference of two vectors.
 #pragma once
 
 #include <cmath>

@@ -1,11 +1,11 @@
-// benchmarks/gradiveq/product_bench.cpp — slices times a basis: our own product in one order, and a BLAS.
+// benchmarks/gradiveq/product_bench.cpp — slices times a basis, by this library in a fixed order and by a BLAS.
 //
 //     OPENBLAS_NUM_THREADS=1 LD_LIBRARY_PATH=<where libblas.so.3 is OpenBLAS> product_bench
 //
-// Of n numbers in slices of K, d components each, on one thread. A time is the least of seven, the products taking
-// turns. ratio: the BLAS's time to ours, so that 1 is as fast and 0.5 says that a BLAS takes half as long. Encoding is
-// Z = S U^T, which blas_product may do; decoding is S = Z U and stays ours, and what it would gain is shown. off: the
-// relative difference of Z.
+// The input has n numbers in slices of K, with d components each; one thread. The products alternate, and a time is
+// the least of seven. ratio: the BLAS's time over ours, so 0.5 means that the BLAS takes half as long. Encoding is
+// Z = S U^T, for which blas_product may be used. Decoding is S = Z U and always uses our product; its ratio shows the
+// possible gain. off: the relative difference of Z.
 #include "difference.hpp"
 
 #include <pith/core/buffer.hpp>

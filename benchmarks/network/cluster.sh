@@ -3,15 +3,15 @@
 #
 #   cluster.sh run HOSTS RATE PROGRAM ARGUMENT...   makes the hosts, runs an MPI program on them, one rank each, and
 #                                                   removes them; RATE as 10mbit, 1gbit, or none for no limit
-#   cluster.sh up HOSTS RATE                        makes them to stay,
-#   cluster.sh on HOST COMMAND...                   runs a command on one,
-#   cluster.sh cut HOST                             takes its link down,
+#   cluster.sh up HOSTS RATE                        makes the hosts,
+#   cluster.sh on HOST COMMAND...                   runs a command on a host,
+#   cluster.sh cut HOST                             takes a host's link down,
 #   cluster.sh down                                 removes them
-#   cluster.sh check                                says whether hosts can be made
+#   cluster.sh check                                returns whether hosts can be made
 #
-# A host is a network namespace with an interface eth0; all of them hang on a bridge in a namespace of its own, so that
-# the machine's network is left as it is. Only namespaces called pith-host<N> and pith-bridge are made and removed.
-# Needs root, ip, tc and Open MPI; where one is missing it says so and returns 77.
+# A host is a network namespace with an interface eth0. A bridge in a separate namespace connects the hosts, so the
+# machine's network stays unchanged. The script makes and removes only namespaces called pith-host<N> and pith-bridge.
+# It needs root, ip, tc and Open MPI. If one is missing it prints so and returns 77.
 set -euo pipefail
 
 subnet=10.83.0

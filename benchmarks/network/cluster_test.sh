@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# benchmarks/network/cluster_test.sh — cluster.sh and run.sh refuse in words what they cannot do, and leave nothing.
+# benchmarks/network/cluster_test.sh — cluster.sh and run.sh print why they cannot run, and leave no namespace.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

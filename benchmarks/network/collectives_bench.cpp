@@ -1,10 +1,11 @@
-// benchmarks/network/collectives_bench.cpp — what mpi_communicator's calls take, over MPI's blocking ones of the same bytes.
+// benchmarks/network/collectives_bench.cpp — times of mpi_communicator's calls over MPI's blocking ones.
 //
 //   mpirun -n 4 collectives_bench [ROUNDS [MOST_KIB]]
 //
-// Rows of a Markdown table, medians over the rounds of the slowest rank's time: KiB; MPI_Allreduce in ms, and over it
-// all_reduce, reproducible_sums and the same over pairwise, of float, and the first two of as many bytes of bfloat16;
-// MPI_Allgather in ms, and over it all_gather and pairwise; the same of MPI_Alltoall.
+// Prints rows of a Markdown table, medians over the rounds of the slowest rank's time: KiB; MPI_Allreduce in ms, and
+// relative to it all_reduce, reproducible_sums, and reproducible_sums over pairwise, of float, and the first two for
+// the same bytes of bfloat16; MPI_Allgather in ms, and relative to it all_gather and pairwise; the same for
+// MPI_Alltoall.
 #include <pith/comm/mpi.hpp>
 #include <pith/comm/pairwise.hpp>
 #include <pith/comm/reproducible_sums.hpp>

@@ -1,4 +1,4 @@
-// benchmarks/network/interface.hpp — what a network interface has sent.
+// benchmarks/network/interface.hpp — the bytes that a network interface has sent.
 #pragma once
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// benchmarks/network/methods.hpp — what is compared: each kind of codec, exchanged each way that it can be.
+// benchmarks/network/methods.hpp — the compared methods: each kind of codec in each exchange that supports it.
 #pragma once
 
 #include <pith/exchange/codec_policy.hpp>

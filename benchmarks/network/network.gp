@@ -1,4 +1,4 @@
-# benchmarks/network/network.gp — steps a second over those of dense float, a panel for each rate.
+# benchmarks/network/network.gp — steps per second relative to dense float, one panel per rate.
 #
 #   gnuplot -c network.gp FROM.csv TO.svg
 set datafile separator comma

@@ -1,11 +1,11 @@
-// benchmarks/network/overlap_bench.cpp — what of an exchange backward hides: steps of dense floats, averaged in several ways.
+// benchmarks/network/overlap_bench.cpp — overlap of an exchange of dense floats with backward, in several ways.
 //
 //   benchmarks/network/cluster.sh run 4 100mbit overlap_bench --ddp PATH/overlap_peer.py --master 10.83.0.1
 //
-// A step computes forward and backward, so many milliseconds of CPU in all, and averages the gradients of a small GPT:
-// 13.3 MB, almost half of it an embedding whose gradient comes last. The ways take turns, step by step; DDP in a process
-// of its own beside each rank. Rows of a Markdown table: medians of the slowest rank's times, and of their ratios to those
-// of a blocking MPI_Allreduce in the same round.
+// A step computes forward and backward for a given CPU time, and averages the gradients of a small GPT: 13.3 MB,
+// almost half of them an embedding whose gradient comes last. The ways alternate, one step each; DDP runs in a separate
+// process next to each rank. Prints rows of a Markdown table: medians of the slowest rank's times, and of their ratios
+// to those of a blocking MPI_Allreduce in the same round.
 #include "peer_process.hpp"
 
 #include "../../examples/train/statistics.hpp"

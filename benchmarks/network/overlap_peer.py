@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """benchmarks/network/overlap_peer.py — the step of overlap_bench by torch.distributed's DDP over gloo.
 
-    overlap_peer.py COMPUTE_MS ELEMENTS...     a rank of an mpirun, started and asked by overlap_bench
+    overlap_peer.py COMPUTE_MS ELEMENTS...     a rank of an mpirun, started by overlap_bench
 
-Prints "ready", or "skipped: why". Then, for each line of standard input, does a step and prints its seconds and the
-seconds of CPU that the process took.
+Prints "ready", or "skipped: REASON". Then runs a step for each line of standard input, and prints its seconds and the
+CPU seconds of the process.
 """
 import os
 import sys

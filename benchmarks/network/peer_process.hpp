@@ -1,4 +1,4 @@
-// benchmarks/network/peer_process.hpp — another program that takes its turn when a line asks it to.
+// benchmarks/network/peer_process.hpp — another program that runs a step for each line it reads.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 namespace network {
 
-/// A child that is asked by a line on its standard input and answers with one on its standard output. Its input ends with
+/// A child process that reads requests as lines of its standard input and writes one line for each. Its input ends with
 /// this object's life, and so shall it.
 class peer_process {
  public:

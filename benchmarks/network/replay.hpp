@@ -1,4 +1,4 @@
-// benchmarks/network/replay.hpp — the transfers of a step, noted down, and what arrived in them, to arrive again.
+// benchmarks/network/replay.hpp — records the transfers of a step and the received bytes, and replays them.
 #pragma once
 
 #include <pith/comm/mpi.hpp>

@@ -1,4 +1,4 @@
-// benchmarks/network/rows.hpp — reads what network_bench wrote.
+// benchmarks/network/rows.hpp — reads the table of network_bench.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # benchmarks/network/run.sh — exchanges over links of 10, 100 and 1000 Mbit/s: builds, measures four ranks, reports.
 #
-#   benchmarks/network/run.sh              a quarter of an hour on a quiet machine, behind minutes of compiling: writes
+#   benchmarks/network/run.sh              a quarter of an hour on a quiet machine, after minutes of compiling: writes
 #                                          docs/figures/network.csv and .svg, and the tables of docs/network.md
 #   benchmarks/network/run.sh --quick      two minutes: prints the tables of fewer sizes, and writes nothing into docs
 #   benchmarks/network/run.sh --no-build [--quick]
 #
-# Needs what cluster.sh needs, root above all; where that is missing it says so and returns 77.
+# Needs root and the tools of cluster.sh. If one is missing it prints so and returns 77.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 programs=build/host/benchmarks

@@ -1,4 +1,4 @@
-// benchmarks/network/workloads.hpp — what is exchanged: single tensors, and the tensors of models.
+// benchmarks/network/workloads.hpp — the exchanged tensors: single tensors, and those of models.
 #pragma once
 
 #include "../resnet50.hpp"
