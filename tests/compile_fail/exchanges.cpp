@@ -36,7 +36,7 @@ int main() {
   auto comm = pith::self_communicator();
   auto const tensors = std::vector<pith::tensor_spec>{{"w", {16}}};
 #if defined(TEXT_AS_POLICY)
-  // expected-error {{pith: a policy is a codec, or a function of a tensor_spec that returns one; of a text parse<In>(text) makes the codec}}
+  // expected-error {{pith: a codec policy is a codec, or a function of a tensor_spec that returns one; parse<In>(text) returns the codec of a text}}
   pith::make_exchange<float>(pith::seq, comm, tensors, "ef(top_k(0.1))");
 #elif defined(TEXT_AS_ADAPTED_POLICY)
   // expected-error {{pith: a policy is a codec, or a function of a tensor_spec that returns one}}
@@ -48,7 +48,7 @@ int main() {
   // expected-error {{pith: a controller must be copyable}}
   pith::make_adaptive_exchange<float>(pith::seq, comm, tensors, codec, sample::unique_controller({{0, 0.1}}));
 #elif defined(PROBE_ON_A_DEVICE)
-  // expected-error {{pith: probe needs a host executor: what codecs take on a device is not known to its host}}
+  // expected-error {{pith: probe needs a host executor: a host cannot time the codecs of a device}}
   pith::probe<float>(sample::device_executor(), comm, tensors, pith::span<float const, pith::device_space>(), {});
 #else
   pith::probe<float>(pith::seq, comm, tensors, pith::span<float const>(), {{"codec", codec}});

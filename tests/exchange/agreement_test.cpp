@@ -265,7 +265,7 @@ TEST_CASE("verification in each step finds agreed states that differ") {
     exchange.import_state(pith::detail::save_states(std::string(parts.words), states));
     CHECK_THROWS_WITH_AS(
         exchange.all_reduce_mean(g),
-        "pith::gradient_exchange: rank 1 differs from rank 0 in the agreed state of tensor \"head\" after step 1",
+        "pith::gradient_exchange: rank 1 differs from rank 0 in the replicated state of tensor \"head\" after step 1",
         pith::agreement_error);
     CHECK_THROWS_AS(exchange.all_reduce_mean(g), std::invalid_argument);
   });
@@ -309,7 +309,7 @@ TEST_CASE(
   for (std::uint64_t const tensors : {1ull, 2ull, 4ull, 1ull << 40, ~0ull}) {
     auto comm = boasting{tensors};
     CHECK_THROWS_WITH_AS(pith::make_exchange<float>(pith::seq, comm, model, top_k(0.1)),
-                         "pith::gradient_exchange: all ranks received that ranks differ, and none in what: messages were "
+                         "pith::gradient_exchange: digests differ, but the tensors of all ranks are equal: messages were "
                          "damaged in transit",
                          pith::communication_error);
   }

@@ -455,7 +455,7 @@ TEST_CASE("what it cannot be is refused in a sentence") {
                        "exchange, ef(hierarchical(c, ...))",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(make(hierarchical(identity(), pith::ok_top_k(0.1), 2)),
-                       "pith::hierarchical: the outer codec must have no agreed state, got ok_top_k(0.1)",
+                       "pith::hierarchical: the outer codec must have no replicated state, got ok_top_k(0.1)",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(hierarchical(identity(), identity(), 0),
                        "pith::hierarchical: ranks_per_node must be at least 1, got 0", std::invalid_argument);

@@ -291,7 +291,8 @@ TEST_CASE("forged lines are refused in words") {
     CHECK(refusal_of(of_lines(std::string("rank 0 of 1\n") + line + '\n'), 1)
               .find("the state must have a line \"field KIND") != std::string::npos);
   auto const huge = of_lines("rank 0 of 1\nfield share float 4611686018427387905 places 1 granule 0\n");
-  CHECK(refusal_of(huge, 1).find("must have room for \"field share float 4611686018427387905") != std::string::npos);
+  CHECK(refusal_of(huge, 1).find("must have the bytes of \"field share float 4611686018427387905") !=
+        std::string::npos);
   CHECK(refusal_of(of_lines("rank 0 of 1\nfield share float 1 places 1 granule 0\n"), 1) ==
         "pith::reshard: states[0]: the state's fields must have 4 bytes, got 8");
 }
@@ -299,8 +300,8 @@ TEST_CASE("forged lines are refused in words") {
 TEST_CASE("what no other number of ranks can go on with is refused with its tensor") {
   auto const replicated = [](double x) { return saved_field{"agreed", "float", 1, 1, 0, {x}}; };
   CHECK(refusal_of({write_state(0, 2, {replicated(1)}), write_state(1, 2, {replicated(2)})}, 2) ==
-        "pith::reshard: states[1]: the agreed state must be equal on all ranks, got another than states[0] of tensor "
-        "\"w\" of 5");
+        "pith::reshard: states[1]: the replicated state must be equal on all ranks, got another than states[0] of "
+        "tensor \"w\" of 5");
   CHECK(refusal_of(job_of(2, {{"share", "uint32", 1, 1, 0, {1}}}), 2) ==
         "pith::reshard: fields of kind share must have elements that are added up, got uint32 of tensor \"w\" of 5");
   auto const fixed = job_of(2, {{"fixed", "float", 1}});

@@ -41,7 +41,8 @@ void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& o
   detail::require_size("all_gather", "part", own.n, part.size());
   detail::require_size("all_gather", "whole", over.n, whole.size());
   if (detail::state_bytes(state.replicated()) != 0)
-    throw std::invalid_argument(detail::sentence("all_gather: codec must have no agreed state, got ", codec.name()));
+    throw std::invalid_argument(
+        detail::sentence("all_gather: codec must have no replicated state, got ", codec.name()));
   ws.require("all_gather", "all_gather_bytes", all_gather_bytes<In>(exec, codec, over, comm.size()));
   state.advance(exec);
   auto const scope = ws.mark();

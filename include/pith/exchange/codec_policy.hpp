@@ -30,8 +30,8 @@ concept codec_or_policy = codec_policy_for<P, In, E> || std::convertible_to<P co
 template <class P, class In, class E>
 constexpr void explain_codec_policy() {
   static_assert(codec_or_policy<P, In, E>,
-                "pith: a policy is a codec, or a function of a tensor_spec that returns one; of a text "
-                "parse<In>(text) makes the codec");
+                "pith: a codec policy is a codec, or a function of a tensor_spec that returns one; parse<In>(text) "
+                "returns the codec of a text");
 }
 
 /// The usual codec policy: `codec` for matrices; no compression for vectors, which are few and small.

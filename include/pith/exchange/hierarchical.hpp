@@ -94,7 +94,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
     auto made = base::template replicated_with<In>(exec, id, dims,
                                                    pith::make_replicated<In>(exec, outer_, id, largest_part(dims)));
     detail::require(detail::state_bytes(outer_replicated(made)) == 0,
-                    "hierarchical: the outer codec must have no agreed state, got ", outer_.name());
+                    "hierarchical: the outer codec must have no replicated state, got ", outer_.name());
     return made;
   }
   template <class In, executor E>

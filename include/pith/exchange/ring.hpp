@@ -85,7 +85,7 @@ struct ring_hops {
 
 /// Exchanges a tensor around a ring. Each rank decodes a segment from its predecessor, adds its own share and encodes
 /// the sum for its successor. After N encodings the segment is the mean, and all ranks forward its payload unchanged.
-/// So each link carries 2 (N - 1) / N payloads of a tensor, and a rank has only two neighbors. Two halves of the tensor
+/// So each link carries 2 (N - 1) / N payloads of a tensor, and a rank has only two neighbours. Two halves of the tensor
 /// alternate: one is decoded, added and encoded during the other's transfer.
 ///
 ///   requires    a C without state (std::invalid_argument); a communicator with send_recv. Segments begin at buckets

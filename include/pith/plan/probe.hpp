@@ -202,7 +202,7 @@ template <real In, executor E, class Comm>
 probe_result probe(E const& exec, Comm& comm, std::vector<tensor_spec> const& tensors, span_on<E, In const> gradients,
                    std::vector<probe_candidate<In, E>> candidates, probe_options const& o = {}) {
   static_assert(host_executor<E>,
-                "pith: probe needs a host executor: what codecs take on a device is not known to its host");
+                "pith: probe needs a host executor: a host cannot time the codecs of a device");
   detail::require(o.rounds > 0, "probe: rounds must be at least 1, got 0");
   candidates.insert(candidates.begin(), {"identity", any_codec<In, E>(identity())});
   auto found = probe_result{detail::measure_network(exec, comm, o), {}, 0};

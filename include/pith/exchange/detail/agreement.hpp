@@ -130,7 +130,7 @@ bool all_see_difference(E const& exec, Comm& comm, bool differs) {
 /// Throws when all ranks saw a difference, but the second all-gather, which should locate it, shows none.
 [[noreturn]] inline void throw_no_difference() {
   throw communication_error(sentence(
-      "gradient_exchange: all ranks received that ranks differ, and none in what: messages were damaged in transit"));
+      "gradient_exchange: digests differ, but the tensors of all ranks are equal: messages were damaged in transit"));
 }
 
 /// Throws on all ranks if tensors or codecs differ: gathers the digests of all tensors, and the text of the first one
@@ -174,7 +174,7 @@ void require_success(E const& exec, Comm& comm, char const* call, std::exception
   auto const failed = std::ranges::find(all, 1u);
   if (failed != all.end())
     throw agreement_error(sentence(call, ": rank ", failed - all.begin(),
-                                   " refused its state, and no rank has changed: see the error on rank ",
+                                   " could not load its state, and no rank has changed: see the error on rank ",
                                    failed - all.begin()));
 }
 

@@ -88,7 +88,7 @@ class rank_states {
       if (!line.starts_with("field ")) continue;
       auto const form = field_of(name(0).c_str(), line);
       auto const size = element_bytes(form.element);
-      require(form.count <= (bytes() - at) / size, name(0), ": the state must have room for \"", line, "\", got ",
+      require(form.count <= (bytes() - at) / size, name(0), ": the state must have the bytes of \"", line, "\", got ",
               bytes() - at, " bytes");
       fields_.push_back({form, at, form.count * size, tensor});
       at += form.count * size;
@@ -101,7 +101,7 @@ class rank_states {
   void require_equal(rank_field const& field) const {
     for (std::size_t i = 1; field.is_replicated() && i < size(); ++i) {
       require(std::equal(at(i, field), at(i, field) + field.size, at(0, field)), name(i),
-              ": the agreed state must be equal on all ranks, got another than states[0] of ", field.tensor);
+              ": the replicated state must be equal on all ranks, got another than states[0] of ", field.tensor);
     }
   }
 

@@ -64,7 +64,7 @@ std::vector<state_digest> state_digests(E const& exec, exchanged_tensors<In, E>&
                                    tensor, "\" after step ", its.steps));
   }
   throw agreement_error(sentence("gradient_exchange: rank ", rank,
-                                 " differs from rank 0 in the agreed state of tensor \"", tensor, "\" after step ",
+                                 " differs from rank 0 in the replicated state of tensor \"", tensor, "\" after step ",
                                  its.steps));
 }
 

@@ -35,8 +35,7 @@ inline std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-/// The number in a word; 0 if it is not a number. The callers detect that, since they compare with the line written
-/// anew.
+/// The number in a word; 0 if it is not a number. Callers detect that: they format the line again and compare.
 template <class N>
 N number_in(std::string_view word) {
   auto number = N();
