@@ -152,7 +152,7 @@ TEST_CASE("states after different steps are refused with the tensor") {
   apart[1] = steps(make, 2, {}, 0, 4).states[1];
   CHECK_THROWS_WITH_AS(
       pith::reshard(apart, 2),
-      "pith::reshard: states[1]: the agreed state must be equal on all ranks, got another than states[0] of "
+      "pith::reshard: states[1]: the replicated state must be equal on all ranks, got another than states[0] of "
       "tensor \"weight\" of 96 elements in 12 rows, codec identity",
       std::invalid_argument);
 }
