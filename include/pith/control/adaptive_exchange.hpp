@@ -101,8 +101,8 @@ class step_board {
 ///
 ///   requires    that of gradient_exchange; controllers with the same name and equal settings on all ranks
 ///   state       that of gradient_exchange, the controller, and ten doubles per tensor
-///   complexity  a sum of up to ten doubles per tensor after each step, and of change() when a rate changes. A step
-///               with unchanged rates allocates nothing, as far as the controller does not
+///   complexity  a sum of up to ten doubles per tensor after each step; a change() when a rate changes. A step with
+///               unchanged rates allocates nothing, unless the controller does
 ///   errors      agreement_error on all ranks if one has a controller of another name; std::invalid_argument for a
 ///               wrong state. A step that throws fails as in gradient_exchange
 ///   owns        the exchange and the controller; the communicator and options.trace must outlive it
@@ -417,7 +417,7 @@ class adaptive_exchange {
   clock::time_point last_ = clock::now();
 };
 
-/// An adaptive_exchange of values of `In`.
+/// Makes an adaptive_exchange for elements of type In, with a codec policy or one codec.
 template <real In, executor E, class Comm, class Policy, class R>
 auto make_adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
                             R controller, exchange_options const& options = {}) {

@@ -62,8 +62,8 @@ struct l_greco_options {
 };
 
 /// After each interval, chooses the rates that send the fewest bytes, with a total error sum |p - D(C(p))|^2 of at most
-/// that of the reference rate, up to a relative tensors / bins. Before the first choice, all tensors have the reference
-/// rate.
+/// that of the reference rate. Rounding to bins may exceed it by a relative tensors / bins. Before the first choice,
+/// all tensors have the reference rate.
 ///
 ///   requires    tensors that measure; a reference among the rates (std::invalid_argument)
 ///   state       energies and errors of an interval, and the choice; saved

@@ -137,8 +137,8 @@ void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, un
 ///   requires    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes; for codecs with transfers within
 ///               subgroups, such as hierarchical, make_sub_communicators<In>(comm, codec, dims) in place of comm, made
 ///               once
-///   complexity  one transfer per round: a sum if the codec is summable, the rounds of a collective, else one
-///               all-gather; does not allocate itself
+///   complexity  a sum for a summable codec, the codec's own rounds for a collective, otherwise one all-gather;
+///               allocates nothing itself
 ///   errors      std::invalid_argument before the state changes; after an error of the communicator, gradient and state
 ///               may hold any values
 template <class In, executor E, class Comm, class C>

@@ -12,8 +12,8 @@
 
 namespace pith::inline v0 {
 
-/// A measured |x|^2 of a tensor, and the part of it that is lost or kept. Without a measurement share() is NaN; for x =
-/// 0 it is `of_zeros`.
+/// A measured |x|^2 of a tensor, and the part of it that is lost or kept. Without a measurement share() is NaN. If x =
+/// 0, share() is `of_zeros`.
 struct measured_energy {
   double all = std::numeric_limits<double>::quiet_NaN(), part = 0;
 
@@ -43,10 +43,9 @@ struct tensor_report {
 
 /// The reports of all tensors, and their total.
 ///
-///   wire_bytes  for b bytes of a rank, with N ranks in the group: gathered b (N - 1), summed 2 b (N - 1) / N,
-///               scattered
-///                b (N - 1) / N, swapped or shifted b. Not counted: the transport's own bytes, the idle rank of a swap,
-///                weights, and the checks of each step
+///   wire_bytes   for b bytes of a rank, with N ranks in the group: gathered b (N - 1), summed 2 b (N - 1) / N,
+///                scattered b (N - 1) / N, swapped or shifted b. Not counted: the transport's own bytes, the idle rank
+///                of a swap, weights, and the checks of each step
 ///   seconds      of transfers overlap backward and encoding, so they do not add up to the seconds of a step
 struct exchange_report {
   std::vector<tensor_report> tensors;

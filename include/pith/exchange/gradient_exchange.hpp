@@ -49,10 +49,10 @@ namespace pith::inline v0 {
 ///               with gather::exact. The constructor, change() and fit_buckets() allocate; a step does not. The number
 ///               of transfers does not depend on the number of tensors in a bucket: with power_sgd one sum of all P and
 ///               all uncompressed tensors, and one sum of all Q
-///   errors      the constructor throws agreement_error on all ranks if they differ, or if one could not build its
-///               exchange. A step that throws leaves gradients of any values and states of different steps, so no
-///               further step can begin before import_state(). Memory that the transport may still use is then kept
-///               until the program ends
+///   errors      the constructor throws agreement_error on all ranks if tensors, codecs or options differ, or if a rank
+///               could not build its exchange. After a step that throws, gradients may hold any values and states may
+///               be of different steps: no step can begin before import_state(). Memory that the transport may still
+///               use is then kept until the program ends
 ///   owns        the codecs and states; the communicator and options.trace must outlive it
 template <real In, executor E, class Comm>
 class gradient_exchange {
@@ -388,7 +388,7 @@ class gradient_exchange {
       mine.push_back({nanoseconds(t.ready_seconds), nanoseconds(t.transfer_seconds)});
     return detail::times_of_all(detail::gather_on_host(exec_, engine_->pipeline.comm(), mine), mine.size());
   }
-  /// A step that throws has failed.
+  /// Calls f, and marks the step as failed if it throws.
   template <class F>
   void guarded(F const& f) {
     try {
@@ -445,7 +445,7 @@ class gradient_exchange {
   std::unique_ptr<engine, typename engine::end> engine_;
 };
 
-/// A gradient_exchange of values of `In`: with a policy or one codec, and options.
+/// Makes a gradient_exchange for elements of type In, with a codec policy or one codec.
 template <real In, executor E, class Comm, class Policy>
 auto make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
                    exchange_options const& options = {}) {

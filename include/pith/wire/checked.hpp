@@ -19,7 +19,7 @@ namespace pith::inline v0 {
 ///
 ///   requires    a flag that outlives its codecs; one thread at a time
 ///   complexity  the constructor allocates one word, no other call allocates
-///   errors      require_none() throws wire_error and leaves the flag unchanged; executors' errors pass through
+///   errors      require_none() throws wire_error and leaves the flag unchanged; errors of the executor pass through
 ///   owns        a copy of the executor, and the word
 template <executor E>
 class error_flag {
@@ -106,7 +106,7 @@ class pieces_behind final : public piece_visitor {
 ///   state       that of C
 ///   complexity  one read of each payload; no host wait; a few words of scratch more than C
 ///   on NaN      wrong bytes raise the flag and give NaN, on the rank that received them
-///   properties  terminal; otherwise those of C. bypass(checked(c, flag), n) leaves short tensors unchecked
+///   properties  terminal; otherwise those of C. A bypass goes outside: bypass(checked(c, flag), n)
 template <class C, memory_space Space = host_space>
 class checked : public detail::adaptor<checked<C, Space>, C> {
   using base = detail::adaptor<checked<C, Space>, C>;

@@ -75,8 +75,8 @@ inline bucket_list buckets_ending_by(std::int64_t end, std::vector<std::size_t> 
   return buckets;
 }
 
-/// The buckets, in ready order, whose last transfer ends earliest; among those the fewest. Bytes and number of buckets
-/// do not exceed those of filling buckets to the limits.
+/// The buckets, in ready order, whose last transfer ends earliest, within the limit of bytes. There are at most as many
+/// buckets as filling them to the limits gives; of several such layouts the result has the fewest.
 ///
 ///   complexity  O(n log n) for the order, and one pass per bisection step, at most 63
 inline bucket_list fit_buckets(std::vector<tensor_times> const& times, std::vector<std::size_t> const& bytes,

@@ -32,8 +32,8 @@ struct exchange_engine {
   exchange_engine(exchange_engine const&) = delete;
   exchange_engine& operator=(exchange_engine const&) = delete;
 
-  /// The gradient of a tensor is ready. A host starts the thread for the work that is possible now; a device enqueues
-  /// it from the calling thread.
+  /// The gradient of a tensor is ready. On a host the first call of a step starts the thread; on a device each call
+  /// enqueues the rounds that are possible now.
   void add(std::size_t tensor) {
     ready.add(tensor);
     if constexpr (host_executor<E>) {

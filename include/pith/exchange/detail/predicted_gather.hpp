@@ -29,7 +29,7 @@ struct largest_count {
   }
 };
 
-/// Predicted capacity: a quarter more than the last count, and at least a few entries.
+/// The predicted capacity: count + count / 4 + 8.
 constexpr std::uint64_t predicted_room(std::uint32_t count) { return std::uint64_t{count} + count / 4 + 8; }
 
 /// The capacity of each tensor in a step. It is equal on all ranks, since all ranks received all counts of the previous
