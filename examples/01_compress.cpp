@@ -1,4 +1,4 @@
-// examples/01_compress.cpp — one gradient through a composed codec, with what it does not send remembered.
+// examples/01_compress.cpp — one gradient through a composed codec with error feedback.
 //
 //   ef(top_k(0.01)|qsgd<8>) makes 40000 bytes 284
 //   step 1: 100 of 10000 entries received, residual 0.99 of the gradient

@@ -1,10 +1,11 @@
-// examples/02_own_quantizer.cpp — a quantizer of your own is its mathematics: five small functions.
+// examples/02_own_quantizer.cpp — a user-defined quantizer: five small functions.
 //
 //   ef(top_k(0.25)|nearest4) makes 4096 bytes 456
 //   relative error 0.529 in one step
 //
-// nearest4.hpp is all of it. Buckets, packing, both directions, element types, vector instructions, composition, error
-// feedback and sums over ranks in one pass come from the library; codec_bench has its rows beside the built-in ones.
+// nearest4.hpp is the complete quantizer. The library adds buckets, packing, encoding and decoding, element types,
+// vector instructions, composition, error feedback, and sums over ranks in one pass. codec_bench measures it like a
+// built-in one.
 #include <pith/pith.hpp>
 
 #include "nearest4.hpp"

@@ -4,7 +4,7 @@
 //   step    0  |w - w*| = 166.67
 //   step 1000  |w - w*| = 1.31
 //   step 2000  |w - w*| = 0.81
-//   2784 bytes gathered and 400 summed a step, not 40400
+//   2784 bytes gathered and 400 summed per step, not 40400
 #include <pith/comm/mpi.hpp>
 
 #include "exchange.hpp"

@@ -1,8 +1,8 @@
-// examples/05_by_hand.cpp — GRACE's loop of compressor, memory and communicator, and the one call that does the same.
+// examples/05_by_hand.cpp — GRACE's loop of compressor, memory and communicator, and the equivalent call.
 //
 //   5 steps by hand and by one call: the same bits
 //
-// docs/grace.md lists what GRACE's parts and parameters are called here.
+// docs/grace.md maps GRACE's parts and parameters to those of this library.
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/pith.hpp>

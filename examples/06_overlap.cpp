@@ -1,10 +1,11 @@
-// examples/06_overlap.cpp — buckets of gradients that leave while backward is still at work on the layers before.
+// examples/06_overlap.cpp — exchanges buckets of gradients while backward computes earlier layers.
 //
 //   4 layers in 3 buckets
 //   5 steps in backward order and by one call: the same bits
 //   45 spans of time in overlap.json, for chrome://tracing or ui.perfetto.dev
 //
-// The ranks are threads here, which meet in each transfer; over MPI or NCCL it travels under encoding and decoding.
+// The ranks are threads here, which wait for each other in each transfer. With MPI or NCCL transfers overlap with
+// encoding and decoding.
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/pith.hpp>

@@ -1,11 +1,11 @@
-// examples/07_own_controller.cpp — a controller of one's own: as few values as have half of the gradient's energy.
+// examples/07_own_controller.cpp — a user-defined controller: the fewest values with half of the gradient's energy.
 //
 //   step   1: density 1.0000,     0 bytes gathered and 40000 summed
 //   step 100: density 0.1250,  7192 bytes gathered and     0 summed
 //   step 200: density 0.1250,  7192 bytes gathered and     0 summed
 //   step 300: density 0.1250,  7192 bytes gathered and     0 summed
 //
-// Ranks agree after each step on what was kept in it, and so on what the next one sends.
+// After each step all ranks have the same report of the kept energy, and so choose the same density for the next step.
 #include <pith/codec/rated.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/control/adaptive_exchange.hpp>
@@ -18,14 +18,14 @@
 
 namespace {
 
-/// Halves the density where more than half is kept, and doubles it where less is.
+/// Halves the density if more than half of the energy is kept, and doubles it otherwise.
 class keep_half {
  public:
   std::string name() const { return "keep_half"; }
   void observe(pith::step_report const& seen) {
     double all = 0, kept = 0;
     for (auto const& r : seen.tensors) all += r.energy, kept += r.kept;
-    if (!std::isfinite(kept)) return;  // of a NaN on any rank, all ranks hear
+    if (!std::isfinite(kept)) return;  // the report includes a NaN of any rank
     density_ = kept > all / 2 ? std::max(density_ / 2, 1.0 / 1024) : std::min(density_ * 2, 1.0);
   }
   double decide(std::uint64_t, std::uint32_t) const { return density_; }
@@ -38,7 +38,7 @@ class keep_half {
   double density_ = 1;
 };
 
-/// Rank r wants w_i = c_i + r, of which few c_i are large.
+/// The target of rank r is w_i = c_i + r. Few c_i are large.
 float target(std::size_t i, unsigned rank) {
   return 100 * std::pow(std::sin(static_cast<float>(i)), 31.0f) + static_cast<float>(rank);
 }

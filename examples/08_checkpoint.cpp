@@ -1,9 +1,9 @@
-// examples/08_checkpoint.cpp — a job saves its states, goes on with fewer ranks, and loses one of them.
+// examples/08_checkpoint.cpp — saves states, resumes with fewer ranks, and resumes after the loss of a rank.
 //
-//   4 ranks: |w - w*| = 8.50, |mean of what waits| = 106.32
-//   3 ranks: |w - w*| = 8.50, |mean of what waits| = 106.32
-//   3 ranks: |w - w*| = 0.77, |mean of what waits| = 22.07
-//   2 ranks: |w - w*| = 0.06, |mean of what waits| = 1.75
+//   4 ranks: |w - w*| = 8.50, |mean residual| = 106.32
+//   3 ranks: |w - w*| = 8.50, |mean residual| = 106.32
+//   3 ranks: |w - w*| = 0.77, |mean residual| = 22.07
+//   2 ranks: |w - w*| = 0.06, |mean residual| = 1.75
 //
 // The ranks are threads. Of N ranks, rank r has every N-th element of w.
 #include <pith/comm/threads.hpp>
@@ -21,7 +21,7 @@
 
 namespace {
 
-/// What all ranks know, and what each of them saved.
+/// The weights, equal on all ranks, and the saved state of each rank.
 struct checkpoint {
   std::vector<float> weights = std::vector<float>(10'000);
   std::vector<std::vector<std::byte>> states = {};
@@ -45,19 +45,19 @@ std::vector<std::byte> load(std::size_t rank) {
 
 float target(std::size_t i) { return std::sin(static_cast<float>(i)); }
 
-void print(checkpoint const& of, std::vector<double> const& waiting) {
+void print(checkpoint const& of, std::vector<double> const& residual) {
   double distance = 0, rest = 0;
   for (std::size_t i = 0; i < of.weights.size(); ++i) distance += std::pow(of.weights[i] - target(i), 2);
-  for (auto const x : waiting) rest += x * x;
-  std::printf("%zu ranks: |w - w*| = %.2f, |mean of what waits| = %.2f\n", of.states.size(), std::sqrt(distance),
+  for (auto const x : residual) rest += x * x;
+  std::printf("%zu ranks: |w - w*| = %.2f, |mean residual| = %.2f\n", of.states.size(), std::sqrt(distance),
               std::sqrt(rest));
 }
 
-/// Goes on from a checkpoint, by as many ranks as have states in it, and prints what came of it.
+/// Continues a checkpoint with one rank per state in it, and prints the result.
 void train(checkpoint& job, int steps) {
   auto const begin = job;
   auto const ranks = static_cast<unsigned>(begin.states.size());
-  auto waiting = std::vector<std::vector<float>>(ranks);
+  auto residuals = std::vector<std::vector<float>>(ranks);
   pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
     auto const codec = pith::error_feedback(pith::top_k(0.01));
     auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"weight", pith::matrix(100, 100)}}, codec);
@@ -70,11 +70,11 @@ void train(checkpoint& job, int steps) {
       for (std::size_t i = 0; i < w.size(); ++i) w[i] -= 0.01f * gradient[i];
     }
     job.states[comm.rank()] = exchange.export_state();
-    waiting[comm.rank()] = exchange.fed_back(0);
+    residuals[comm.rank()] = exchange.fed_back(0);
     if (comm.rank() == 0) job.weights = w;
   });
   auto mean = std::vector<double>(job.weights.size());
-  for (auto const& own : waiting)
+  for (auto const& own : residuals)
     for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += own[i] / static_cast<double>(ranks);
   print(job, mean);
 }
@@ -89,10 +89,10 @@ int main() {
 
   for (std::size_t rank = 0; rank < 4; ++rank) job.states[rank] = load(rank);
   job.states = pith::reshard(job.states, 3);
-  train(job, 0);  // as much waits as before
+  train(job, 0);  // the mean residual is unchanged
   train(job, 200);
 
-  job.states.erase(job.states.begin() + 1);  // rank 1 is lost, with what it alone kept
+  job.states.erase(job.states.begin() + 1);  // rank 1 is lost, with its residual
   job.states = pith::reshard(job.states, 2);
   train(job, 200);
 }

@@ -1,11 +1,12 @@
-// examples/09_sharded.cpp — a step of ZeRO: each rank has the optimizer's state of a shard, and all have the weights.
+// examples/09_sharded.cpp — ZeRO: each rank has the optimizer's state of one shard, and all have the weights.
 //
 //   step   0: |w - w*| = 165.85
 //   step 100: |w - w*| = 0.63
 //   step 200: |w - w*| = 0.46
 //   rank 0 updates 2560 of 10000 weights, and sends 23280 bytes per step
 //
-// Gradients travel in 8 bits to the rank that updates them, weights in 16 bits to all; the shard keeps them in 32 bits.
+// Each rank receives the gradients of its shard in 8 bits and sends its weights in 16 bits to all ranks. The shard
+// itself is stored in 32 bits.
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/all_gather.hpp>
 #include <pith/exchange/reduce_scatter_mean.hpp>

@@ -1,8 +1,8 @@
-// examples/10_own_communicator.cpp — a communicator of one's own, the smallest that a gradient_exchange takes.
+// examples/10_own_communicator.cpp — a user-defined communicator, the smallest for a gradient_exchange.
 //
-//   the mean of three gradients, as far as it was sent: 0 0 0 0 0 0 12 14 16 18
+//   the mean of three compressed gradients: 0 0 0 0 0 0 12 14 16 18
 //
-// Its ranks are threads that read each other's memory between two meetings.
+// The ranks are threads that read each other's memory between two barriers.
 #include <pith/comm/communicator.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/pith.hpp>
@@ -16,7 +16,7 @@
 
 namespace {
 
-/// Where each rank's memory lies, and where all meet.
+/// The address of each rank's memory, and a barrier for all ranks.
 struct meeting_place {
   explicit meeting_place(unsigned ranks) : memory(ranks), ranks_here(ranks) {}
   std::vector<void const*> memory;
@@ -30,7 +30,7 @@ class own_communicator {
   unsigned rank() const { return rank_; }
   unsigned size() const { return static_cast<unsigned>(place_.memory.size()); }
 
-  /// Every rank's `mine`, one after the other. What returns is done: others may return a request to wait for.
+  /// Every rank's `mine`, one after the other. This call completes before it returns; others may return a request.
   pith::completed all_gather(pith::seq_executor const&, pith::span<std::byte const> mine, pith::span<std::byte> all) {
     read_all(mine.data(), [&](std::byte const* theirs, unsigned rank) {
       std::copy_n(theirs, mine.size(), all.data() + rank * mine.size());
@@ -38,7 +38,7 @@ class own_communicator {
     return {};
   }
 
-  /// In place, in the order of the ranks, so that all have the same bits.
+  /// In place, in the order of the ranks, so that all ranks get the same bits.
   template <class T>
   pith::completed all_reduce(pith::seq_executor const&, pith::span<T> x, pith::reduction how) {
     auto result = std::vector<T>(x.size());
@@ -50,7 +50,7 @@ class own_communicator {
   }
 
  private:
-  /// Calls f with what each rank brought; nobody leaves before all have read.
+  /// Calls f with each rank's data. All ranks have read all data when it returns.
   template <class T, class F>
   void read_all(T const* mine, F const& f) {
     place_.memory[rank_] = mine;
@@ -84,7 +84,7 @@ void exchange(own_communicator comm) {
   for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i * (comm.rank() + 1));
   exchange.all_reduce_mean(gradient);
   if (comm.rank() != 0) return;
-  std::printf("the mean of three gradients, as far as it was sent:");
+  std::printf("the mean of three compressed gradients:");
   for (auto const x : gradient) std::printf(" %g", x);
   std::printf("\n");
 }

@@ -1,4 +1,4 @@
-// examples/exchange.hpp — gradient descent on any communicator: what 03_exchange and 04_exchange_mpi share.
+// examples/exchange.hpp — gradient descent on any communicator, for 03_exchange and 04_exchange_mpi.
 #pragma once
 
 #include <pith/exchange/gradient_exchange.hpp>
@@ -33,5 +33,5 @@ void train(Comm& comm) {
   }
   if (comm.rank() != 0) return;
   auto const sent = exchange.traffic();
-  std::printf("%zu bytes gathered and %zu summed a step, not %zu\n", sent.gathered, sent.summed, 4 * w.size());
+  std::printf("%zu bytes gathered and %zu summed per step, not %zu\n", sent.gathered, sent.summed, 4 * w.size());
 }

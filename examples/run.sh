@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# examples/run.sh — installs what is missing, builds the training example and runs it with the arguments given.
+# examples/run.sh — installs missing packages, builds the training example and runs it.
 #
 #   examples/run.sh [argument of train]...
 #   examples/run.sh --no-install [argument of train]...   lists the missing packages, and fails

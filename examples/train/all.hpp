@@ -1,4 +1,4 @@
-// examples/train/all.hpp — every method of the library, each by a learning rate and a momentum that suit it.
+// examples/train/all.hpp — every method of the library, with a learning rate and a momentum for each.
 #pragma once
 
 #include "codecs.hpp"
@@ -13,7 +13,7 @@
 
 namespace train {
 
-/// GRACE's methods, then the codecs that --list says and that are none of those.
+/// GRACE's methods, then the other codecs of --list.
 inline std::vector<method> all_methods() {
   std::vector<method> all(std::begin(methods), std::end(methods));
   for (auto const& word : codec_words) {

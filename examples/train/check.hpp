@@ -1,4 +1,4 @@
-// examples/train/check.hpp — what compressed training must keep of dense training.
+// examples/train/check.hpp — bounds for the accuracy of compressed training relative to dense training.
 #pragma once
 
 #include "comparison.hpp"
@@ -38,7 +38,7 @@ inline bool holds(std::FILE* out, bool condition, std::string const& words) {
   return condition;
 }
 
-/// Prints what holds and what does not; whether all hold.
+/// Prints for each bound whether it holds. Returns whether all hold.
 inline bool check(std::FILE* out, task const& job, std::vector<trial> const& trials) {
   auto const share = 100 * compressed_share(job.net), dense = trial_of(trials, dense_float).accuracy();
   bool all = holds(out, share >= 95, fmt::format("{:.1f} % of the parameters are compressed, at least 95", share));

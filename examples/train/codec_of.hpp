@@ -1,4 +1,4 @@
-// examples/train/codec_of.hpp — a codec from its text: what parse reads, and the methods of pith/survey.
+// examples/train/codec_of.hpp — a codec from its text: texts of parse, and the methods of pith/reference.
 #pragma once
 
 #include <pith/feedback/error_feedback.hpp>
@@ -14,7 +14,7 @@ namespace train {
 
 using any_codec = pith::any_codec<float, pith::seq_executor>;
 
-/// No parser knows these: the settings that are listed, by the names that they give themselves.
+/// The codecs that parse does not include, each at its listed setting, by name().
 inline std::optional<any_codec> survey_codec(std::string_view name) {
   for (auto const& codec :
        {any_codec(pith::inceptionn()), any_codec(pith::inceptionn(pith::byte_field::repaired)),

@@ -27,7 +27,7 @@ inline int print_list(std::FILE* out) {
   return 0;
 }
 
-/// Opens what is to be written before hours are spent.
+/// Opens the output files before the trainings begin.
 struct outputs {
   written_file csv{nullptr, &std::fclose}, decisions{nullptr, &std::fclose};
 
@@ -40,7 +40,7 @@ struct outputs {
   }
 };
 
-/// Whether all conditions hold, where they are to be checked.
+/// Returns whether all checked conditions hold.
 inline bool compare_and_report(options const& o, split data, std::FILE* out, std::FILE* log) {
   outputs const files(o);
   auto const job = make_task(o, std::move(data));
@@ -67,7 +67,7 @@ inline int run_command(options const& o, std::FILE* out, std::FILE* log) {
 
 /// Prints results to `out`, progress and one line for any error to `log`.
 inline int command(int argc, char const* const* argv, std::FILE* out, std::FILE* log) {
-  CLI::App app("Trains a small network by several ranks, and compares how their gradients are compressed.", "train");
+  CLI::App app("Trains a small network on several ranks, and compares codecs for their gradients.", "train");
   try {
     return run_command(parse_options(app, argc, argv), out, log);
   } catch (CLI::CallForHelp const&) {

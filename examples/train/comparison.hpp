@@ -1,4 +1,4 @@
-// examples/train/comparison.hpp — train by several codecs and seeds, and see what came of it.
+// examples/train/comparison.hpp — trains with several codecs and seeds, and collects the results.
 #pragma once
 
 #include "options.hpp"
@@ -36,7 +36,7 @@ struct outcome {
   double accuracy() const { return curve.back().accuracy; }
 };
 
-/// The trainings of one codec, a seed each.
+/// The trainings of one codec, one per seed.
 struct trial {
   std::string codec;
   prediction predicted;
@@ -57,7 +57,7 @@ struct trial {
     return mean(each([](outcome const& run) { return run.loss; }));
   }
 
-  /// The mean of the curves, whose points are of the same steps.
+  /// The mean of the curves, whose points have the same steps.
   std::vector<point> curve() const {
     auto points = runs.front().curve;
     for (std::size_t i = 0; i < points.size(); ++i)
@@ -100,14 +100,14 @@ inline void add_run(trial& of, task const& job, std::uint64_t seed, progress& sh
   shown.end(of.runs.back().accuracy());
 }
 
-/// Of a step, over all that were taken.
+/// Per step, over all steps.
 inline pith::traffic mean_bytes(trial const& of, std::size_t steps) {
   auto sum = pith::traffic{};
   for (auto const& run : of.runs) sum += run.bytes;
   return sum / (steps * of.runs.size());
 }
 
-/// Predicts first, as that needs no time and refuses what does not fit.
+/// Predicts first, which takes little time and throws if the codec does not fit.
 inline std::vector<trial> compare(task const& job, options const& o, progress& shown) {
   std::vector<trial> trials;
   for (auto const& codec : o.codecs) trials.push_back({codec, predict(job, codec), {}});

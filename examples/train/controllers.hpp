@@ -1,4 +1,4 @@
-// examples/train/controllers.hpp — controllers by their names, which write down what they decide.
+// examples/train/controllers.hpp — controllers by name, with a log of their decisions.
 #pragma once
 
 #include "rank_exchange.hpp"
@@ -27,7 +27,7 @@ inline bool is_controller(std::string_view name) {
   return std::find(controller_names.begin(), controller_names.end(), name) != controller_names.end();
 }
 
-/// One of them, which measures at the rates that it chooses.
+/// A logged controller, which measures at the rates that it chooses.
 class traced_controller {
  public:
   using any = std::variant<pith::gravac, pith::accordion, pith::fixed_schedule>;
@@ -61,7 +61,7 @@ class traced_controller {
   std::vector<decided_step> const& decided() const { return decided_; }
 
  private:
-  /// Of the tensors that are reported.
+  /// The sum over the reported tensors.
   double factor(pith::step_report const& seen) const {
     double all = 0, sent = 0;
     for (auto const& r : seen.tensors) {
@@ -87,7 +87,7 @@ class traced_controller {
   std::vector<decided_step> decided_;
 };
 
-/// With windows and intervals for a training of so many steps, of which an epoch has some.
+/// Windows and intervals depend on the steps of the training and of an epoch.
 inline traced_controller controller_of(std::string_view name, std::vector<pith::tensor_spec> tensors, unsigned ranks,
                                        std::size_t steps, std::size_t epoch) {
   if (name == "gravac") {

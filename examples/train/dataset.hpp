@@ -23,7 +23,7 @@ struct image_shape {
   bool operator==(image_shape const&) const = default;
 };
 
-/// Labelled images, one a row, with values in [0, 1]; labels are in [0, classes).
+/// Labelled images, one per row, with values in [0, 1]; labels are in [0, classes).
 struct dataset {
   matrix images;
   std::vector<int> labels;
@@ -53,7 +53,7 @@ inline dataset subset(dataset const& data, std::span<std::size_t const> rows) {
   return chosen;
 }
 
-/// Cross-validation: shuffles the images, the same way in each call, cuts them in `folds` parts as equal as can be, and
+/// Cross-validation: shuffles the images, the same way in each call, cuts them into `folds` nearly equal parts, and
 /// takes part `fold` for the test.
 inline split fold(dataset const& data, std::size_t fold, std::size_t folds) {
   if (fold >= folds || folds > data.size()) throw std::invalid_argument("train::fold: needs fold < folds <= images");

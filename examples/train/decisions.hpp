@@ -1,4 +1,4 @@
-// examples/train/decisions.hpp — what controllers decided: a table of whole trainings, step by step, and as a drawing.
+// examples/train/decisions.hpp — the decisions of controllers, as a table and as a drawing.
 #pragma once
 
 #include "plot.hpp"
@@ -40,7 +40,7 @@ inline void print_decisions(std::FILE* out, task const& job, std::vector<trial> 
   fmt::print(out, "\n{}", decisions_notes);
 }
 
-/// Steps, factors, gains and images a second of the first seed: a block for each controller.
+/// Steps, factors, gains and images per second of the first seed: one block per controller.
 inline void write_decisions(std::FILE* script, task const& job, std::vector<trial> const& trials) {
   fmt::print(script, "$decisions << end\n");
   for (auto const& t : trials) {
@@ -79,7 +79,7 @@ set output 'decisions.svg'
 set multiplot layout 3,1
 )";
 
-/// Writes decisions.svg, and decisions.gp, which drew it.
+/// Writes decisions.svg, and its script decisions.gp.
 inline void plot_decisions(std::filesystem::path const& directory, task const& job, std::vector<trial> const& trials) {
   {
     auto const script = open_to_write(directory / "decisions.gp");
@@ -95,7 +95,7 @@ inline void plot_decisions(std::filesystem::path const& directory, task const& j
   draw(directory, "decisions.gp");
 }
 
-/// Beside the table of the comparison, as its name with -decisions before the ending.
+/// The path of the comparison's table, with -decisions before the extension.
 inline std::filesystem::path decisions_beside(std::filesystem::path name) {
   return name.replace_filename(name.stem().string() + "-decisions" + name.extension().string());
 }

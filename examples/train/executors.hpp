@@ -1,4 +1,4 @@
-// examples/train/executors.hpp — exchanges on other executors than seq, which sources of their own add to the program.
+// examples/train/executors.hpp — exchanges on executors other than seq, each registered by its own source file.
 #pragma once
 
 #include "rank_exchange.hpp"
@@ -15,7 +15,7 @@
 
 namespace train {
 
-/// What a rank exchanges, with whom.
+/// The ranks, tensors and codec of an exchange.
 struct exchange_task {
   pith::thread_communicator ranks;
   std::vector<pith::tensor_spec> tensors;
@@ -37,7 +37,7 @@ inline std::unique_ptr<rank_exchange> exchange_on(std::string const& executor, e
   return exchange_makers.at(executor)(t);
 }
 
-/// Before anything is trained.
+/// Throws before any training if the program lacks the executor.
 inline void require_executor(std::string const& executor) {
   if (executor == "seq" || exchange_makers.contains(executor)) return;
   throw std::invalid_argument("train: this program was built without the executor " + executor +

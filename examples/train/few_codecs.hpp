@@ -1,4 +1,4 @@
-// examples/train/few_codecs.hpp — the codecs that par and cuda have: one of each kind, since each is compiled again.
+// examples/train/few_codecs.hpp — the codecs of par and cuda: one of each kind, to limit the compile time.
 #pragma once
 
 #include <pith/codec/any_codec.hpp>

@@ -100,7 +100,7 @@ class relu final : public layer {
   }
 };
 
-/// The neighbourhoods of 3 x 3 pixels inside an image, one a row; `dense` after it is a convolution.
+/// The neighbourhoods of 3 x 3 pixels inside an image, one per row; `dense` after it is a convolution.
 class patches final : public layer {
  public:
   explicit patches(image_shape image) : image_(image) {}

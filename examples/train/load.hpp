@@ -1,4 +1,4 @@
-// examples/train/load.hpp — read labelled images: digits.csv, IDX files (MNIST and its kin) or CIFAR-10's.
+// examples/train/load.hpp — reads labelled images: digits.csv, IDX files (MNIST and its kin) or CIFAR-10's.
 #pragma once
 
 #include "dataset.hpp"
@@ -42,7 +42,7 @@ inline bytes read_bytes(path const& name) {
   return content;
 }
 
-/// Images of one byte for each value, one a row; `white` becomes 1.
+/// Images of one byte per value, one per row; `white` becomes 1.
 inline matrix scaled(bytes const& values, std::size_t images, float white) {
   using byte_matrix = Eigen::Matrix<unsigned char, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   auto const rows = static_cast<Eigen::Index>(images), n = static_cast<Eigen::Index>(values.size());
@@ -51,7 +51,7 @@ inline matrix scaled(bytes const& values, std::size_t images, float white) {
 
 // ---- digits: for each image of 8 x 8 a line of 64 values in [0, 16] and the label -----------------------------------
 
-/// The integers of a comma-separated line, up to the first cell that is none.
+/// The integers of a comma-separated line, up to the first cell that is not an integer.
 inline std::vector<int> integers(std::string const& line) {
   std::vector<int> values;
   char const* const end = line.data() + line.size();
@@ -174,7 +174,7 @@ inline dataset read_cifar(std::vector<path> const& files) {
   return data;
 }
 
-/// Trains on those of the five training files that are there.
+/// Trains on those of the five training files that exist.
 inline split load_cifar(path const& directory) {
   std::vector<path> files;
   for (char i = '1'; i <= '5'; ++i)

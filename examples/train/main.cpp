@@ -1,16 +1,16 @@
-// examples/train/main.cpp — the main job: a network trained by ranks that compress their gradients.
+// examples/train/main.cpp — trains a network on ranks that compress their gradients.
 //
 //     train                                                  four ranks, ten codecs, three seeds: 13 s on two cores
-//     train --codec 'ef(top_k(0.01)|qsgd<8>)' --plot plots   one codec of your own; --list says what there is
-//     train --model convolutional --check                    fails if compressed training learns less than it should
+//     train --codec 'ef(top_k(0.01)|qsgd<8>)' --plot plots   one codec; --list prints all
+//     train --model convolutional --check                    fails if compressed training is below its bounds
 //     train --all                                            all methods of the library, GRACE's with their memories
 //     train --study                                          cross-validation, with 95 % intervals: minutes
 //     train --adapt gravac --adapt accordion --plot plots    densities that controllers choose, drawn step by step
 //     train --model convolutional --adapt gradiveq           convolutions by the phases of a schedule
-//     train --executor cuda --steps 4 --seeds 1              a device for each rank, in a build with nvcc and NCCL
-//     train --data /usr/share/datasets/fashion-mnist         of Debian's package dataset-fashion-mnist
+//     train --executor cuda --steps 4 --seeds 1              one device per rank, in a build with nvcc and NCCL
+//     train --data /usr/share/datasets/fashion-mnist         from Debian's package dataset-fashion-mnist
 //
-// It prints, of digits.csv on two cores that other programs used too:
+// Its output for digits.csv, on two cores that also ran other programs:
 //
 // 1437 images of 8 x 8 x 1 to train on, 360 to test
 // mlp of 4810 parameters, 98.5 % of them (the weights) compressed, biases dense
@@ -28,12 +28,12 @@
 // ef(power_sgd(2))                 1912     2868   10.1   0.0239 96.94 +- 0.28      6.9     8.7     145.0    13.0
 // ef(top_k(0.01)|qsgd<8>)           432      852   33.9   0.0229 97.22 +- 0.00      7.2    32.0     142.5     3.8
 // ef(random_k(0.1)|cast<half>)     1248     1872   15.4   0.0193 97.22 +- 0.00      7.7    17.3     212.8     6.5
-// payload: all bytes that a rank hands over. sent: those that leave it, 2(N-1)/N payload for a sum, (N-1) payload
-// for an all-gather, (N-1)/N payload for scattered parts, payload for what one gets. ratio: dense float's bytes sent
-// to these. +-: deviation over the seeds. Times are means over the steps, by the wall clock, of 4 threads that share
-// this machine's cores; exchange includes waiting for each other.
+// payload: all bytes that a rank passes to its communicator. sent: the bytes that leave it, 2(N-1)/N payload for a sum,
+// (N-1) payload for an all-gather, (N-1)/N payload for scattered parts, payload for pairwise messages. ratio: dense
+// float's bytes sent over these. +-: deviation over the seeds. Times are means over the steps, by the wall clock, of 4
+// threads that share this machine's cores; exchange includes waiting for each other.
 //
-//                               compute  encode  decode       us a step at this many Gbit/s
+//                               compute  encode  decode     us per step at this many Gbit/s
 // codec                              us      us      us        1       10       25      100
 // identity                          6.6     0.3     0.7    358.5    150.7    136.8    129.9
 // cast<bfloat16>                    6.4     1.9     0.4    245.9    140.4    133.4    129.8
@@ -46,7 +46,7 @@
 // ef(top_k(0.01)|qsgd<8>)           6.8    31.6     3.4    168.7    162.6    162.2    162.0
 // ef(random_k(0.1)|cast<half>)      6.9    15.5     5.8    163.2    149.7    148.8    148.4
 // compute, encode and decode: alone on one thread, the median of 101 steps.
-// step: their sum + bytes sent / rate + 2(N-1) 20 us of latency, once a step; nothing overlaps.
+// step: their sum + bytes sent / rate + 2(N-1) 20 us of latency, once per step; nothing overlaps.
 #include "command.hpp"
 
 int main(int argc, char** argv) { return train::command(argc, argv, stdout, stderr); }

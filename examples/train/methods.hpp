@@ -3,13 +3,13 @@
 
 namespace train {
 
-/// A codec, and how it is trained by.
+/// A codec, and the settings of its training.
 struct method {
   char const* name;
   char const* codec;   ///< for codec_of
   char const* family;  ///< none, quantization, sparsification, hybrid or low rank
   float rate = 1;      ///< times the learning rate: a sign without a scale is a step of 1
-  float momentum = 1;  ///< times the optimizer's; 0 where the memory has its own
+  float momentum = 1;  ///< times the optimizer's; 0 if the memory has momentum
 };
 
 inline constexpr method methods[] = {

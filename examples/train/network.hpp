@@ -41,8 +41,8 @@ inline float mean_cross_entropy(input logits, std::span<int const> labels, outpu
 }
 
 /// Layers in sequence. The parameters belong to the caller, as one vector that holds the tensors one after the other.
-/// Keeps what it needs of a minibatch from one call to the next, so each thread takes a copy of its own. Same
-/// arguments, same bits, wherever they lie in memory.
+/// Keeps buffers between calls, so each thread needs its own copy. The same arguments give the same bits at any
+/// address.
 class network {
  public:
   using layers = std::vector<std::shared_ptr<layer const>>;

@@ -1,4 +1,4 @@
-// examples/train/on_cuda.cu — a rank with a device: its gradients go there, and travel from device to device by NCCL.
+// examples/train/on_cuda.cu — a rank with a device, which exchanges its gradients by NCCL.
 #include "executors.hpp"
 #include "few_codecs.hpp"
 
@@ -16,7 +16,7 @@ namespace train {
 
 namespace {
 
-/// Rank r has device r; the thread that makes it uses it from then on.
+/// Rank r uses device r, which becomes the current device of its thread.
 void take_device(pith::thread_communicator const& ranks) {
   int devices = 0;
   pith::check_cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
@@ -31,7 +31,7 @@ struct destroy_communicator {
 };
 using nccl_owner = std::unique_ptr<std::remove_pointer_t<ncclComm_t>, destroy_communicator>;
 
-/// The first rank makes the id, by which all find each other.
+/// The first rank makes the id of the communicator.
 nccl_owner join(pith::thread_communicator ranks) {
   take_device(ranks);
   auto id = ncclUniqueId();
@@ -51,7 +51,7 @@ class cuda_exchange : public rank_exchange {
         exchange_(exec_, comm_, t.tensors, pith::matrices(few_codec<pith::cuda_executor>(t.codec)), t.options),
         gradient_(exec_, exchange_.size()) {}
 
-  /// Transfers go on beside the stream: no time is theirs alone.
+  /// Transfers overlap with the stream, so they have no separate time.
   phases all_reduce_mean(std::vector<float>& gradient) override {
     stopwatch watch;
     exec_.upload(gradient_.data(), gradient.data(), gradient_.size_bytes());

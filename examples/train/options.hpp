@@ -34,18 +34,18 @@ inline void add_training(CLI::App& app, options& o) {
   app.add_option("--model", o.model)->check(CLI::IsMember({"mlp", "convolutional"}))->capture_default_str();
   app.add_option(
          "--executor", o.executor,
-         "where codecs run: par is a pool of threads, cuda a device for each rank and NCCL; both have few codecs")
+         "where codecs run: par is a pool of threads, cuda one device per rank with NCCL; both have few codecs")
       ->check(CLI::IsMember({"seq", "par", "cuda"}))
       ->capture_default_str();
   app.add_option("--ranks", o.ranks, "threads that train together")->check(CLI::Range(2, 64))->capture_default_str();
   app.add_option("--steps", o.steps)->check(CLI::Range(1, 1'000'000'000))->capture_default_str();
-  app.add_option("--batch", o.batch, "images of a rank in a step")
+  app.add_option("--batch", o.batch, "images per rank and step")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   app.add_option("--learning-rate", o.learning_rate)->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--momentum", o.momentum)->check(CLI::Range(0.0, 1.0))->capture_default_str();
-  app.add_option("--seeds", o.seeds, "trainings of each codec [3, in a study 5, of all 1]")->check(CLI::Range(1, 1000));
-  app.add_option("--seed", o.seed, "the first of them")->capture_default_str();
+  app.add_option("--seeds", o.seeds, "trainings per codec [3; 5 in a study; 1 with --all]")->check(CLI::Range(1, 1000));
+  app.add_option("--seed", o.seed, "the first seed")->capture_default_str();
 }
 
 inline void add_outputs(CLI::App& app, options& o) {
@@ -54,8 +54,8 @@ inline void add_outputs(CLI::App& app, options& o) {
   codecs->allow_extra_args(false);
   auto* const adapt = app.add_option(
       "--adapt", o.controllers,
-      "a controller that chooses the density of top_k: gravac, accordion or fixed; or gradiveq, by whose "
-      "phases convolutions travel; "
+      "a controller that chooses the density of top_k: gravac, accordion or fixed; or gradiveq, a schedule "
+      "of phases for convolutions; "
       "repeatable, and compared with two densities and bfloat16 unless codecs are given");
   adapt->allow_extra_args(false)->check(CLI::IsMember({"gravac", "accordion", "fixed", "gradiveq"}));
   auto* const csv = app.add_option("--csv", o.csv, "a file for the tables");
@@ -63,14 +63,14 @@ inline void add_outputs(CLI::App& app, options& o) {
   auto* const check = app.add_flag("--check", o.check, "fail if the default codecs do not learn as they should");
   auto* const study =
       app.add_flag("--study", o.study, "cross-validate: 95 % intervals of the difference from bfloat16");
-  app.add_flag("--list", o.list, "say what codecs are made of, and GRACE's methods with their memories");
-  auto* const all = app.add_flag("--all", o.all, "train by all that --list says");
+  app.add_flag("--list", o.list, "print the codecs, and GRACE's methods with their memories");
+  auto* const all = app.add_flag("--all", o.all, "train with everything that --list prints");
   check->excludes(codecs)->excludes(adapt)->excludes(study);
   all->excludes(codecs)->excludes(adapt)->excludes(plot)->excludes(check)->excludes(study);
   study->excludes(csv)->excludes(plot);
 }
 
-/// Throws CLI::ParseError, also where help is asked for.
+/// Throws CLI::ParseError, also for --help.
 inline options parse_options(CLI::App& app, int argc, char const* const* argv) {
   options o;
   add_training(app, o);

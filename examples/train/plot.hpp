@@ -32,7 +32,7 @@ inline void require_gnuplot() {
     throw std::runtime_error("train: --plot needs gnuplot, which is not there (Debian: apt-get install gnuplot-nox)");
 }
 
-/// Epochs, megabytes sent by a rank and accuracy in %: a block for each codec.
+/// Epochs, megabytes sent by a rank and accuracy in %: one block per codec.
 inline void write_points(std::FILE* script, task const& job, std::vector<trial> const& trials) {
   fmt::print(script, "$accuracy << end\n");
   for (auto const& t : trials) {
@@ -44,14 +44,14 @@ inline void write_points(std::FILE* script, task const& job, std::vector<trial> 
   fmt::print(script, "end\n");
 }
 
-/// The lower end of the drawings: codecs differ near the top, and the first epochs would take most of the room.
+/// The lower end of the drawings: codecs differ near the top, and the first epochs would take most of the space.
 inline double lowest_shown(std::vector<trial> const& trials) {
   double best = 0;
   for (auto const& t : trials) best = std::max(best, 100 * t.accuracy());
   return std::max(0.0, 5 * std::floor((best - 25) / 5));
 }
 
-/// Dashes in turn, as most lines end upon each other.
+/// Every second line is dashed, as most lines overlap at the end.
 inline void write_lines(std::FILE* script) {
   constexpr char const* colours[] = {"#000000", "#1f77b4", "#d62728", "#2ca02c", "#ff7f0e",
                                      "#9467bd", "#17becf", "#8c564b", "#e377c2", "#bcbd22"};
@@ -89,14 +89,14 @@ inline void write_script(std::FILE* script, task const& job, std::vector<trial> 
   write_drawing(script, trials, "bytes", "megabytes sent by a rank", 2);
 }
 
-/// A text of gnuplot's, in which two quotes stand for one.
+/// A string literal of gnuplot, in which two quotes stand for one.
 inline std::string quoted(std::string const& text) {
   std::string result = "'";
   for (char const c : text) result += c == '\'' ? "''" : std::string(1, c);
   return result + "'";
 }
 
-/// Has gnuplot do what a script in a directory says.
+/// Runs a gnuplot script in a directory.
 inline void draw(std::filesystem::path const& directory, std::string const& script) {
   written_file gnuplot(popen("gnuplot", "w"), &pclose);
   if (!gnuplot) throw std::runtime_error("train: cannot start gnuplot");
@@ -105,7 +105,7 @@ inline void draw(std::filesystem::path const& directory, std::string const& scri
     throw std::runtime_error("train: gnuplot failed on " + (directory / script).string());
 }
 
-/// Writes accuracy_over_epochs.svg, accuracy_over_bytes.svg and accuracy.gp, which drew them, to a directory.
+/// Writes accuracy_over_epochs.svg, accuracy_over_bytes.svg and their script accuracy.gp to a directory.
 inline void plot(std::filesystem::path const& directory, task const& job, std::vector<trial> const& trials) {
   write_script(open_to_write(directory / "accuracy.gp").get(), job, trials);
   draw(directory, "accuracy.gp");

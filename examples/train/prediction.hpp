@@ -1,4 +1,4 @@
-// examples/train/prediction.hpp — how long a step would take on a network of a given rate.
+// examples/train/prediction.hpp — the predicted time of a step on a network of a given rate.
 #pragma once
 
 #include "statistics.hpp"
@@ -10,8 +10,8 @@
 
 namespace train {
 
-/// One rank of a group in which all others have what this one has: it moves and adds as much as in a group of ranks,
-/// on one thread.
+/// One rank of a group whose other ranks have the same data. It moves and adds as many bytes as in a real group, on one
+/// thread.
 class echo_communicator {
  public:
   explicit echo_communicator(unsigned size) : size_(size) {}
@@ -69,13 +69,13 @@ struct prediction {
     return alone.compute + alone.encode + alone.decode + sent() * 8 / (gigabits * 1e9) + latency;
   }
 
-  /// Steps a second over those of another codec.
+  /// Steps per second over those of another codec.
   double throughput_over(prediction const& other, double gigabits) const {
     return other.step(gigabits) / step(gigabits);
   }
 };
 
-/// The median of so many steps after a tenth as many, at least one.
+/// The median of n steps, after n / 10 steps of warm-up, at least one.
 template <class F>
 phases median_of(std::size_t n, F const& step) {
   for (std::size_t i = 0; i < (n + 9) / 10; ++i) step();

@@ -1,4 +1,4 @@
-// examples/train/progress.hpp — say how far a row of trainings is.
+// examples/train/progress.hpp — shows the progress of several trainings.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 namespace train {
 
-/// On a terminal one line that changes, else a line for each training.
+/// On a terminal one line that changes, else one line per training.
 class progress {
  public:
   progress(std::FILE* out, std::size_t runs) : out_(out), runs_(runs), is_terminal_(isatty(fileno(out)) != 0) {}

@@ -1,4 +1,4 @@
-// examples/train/rank_exchange.hpp — what a rank does with its gradient in a step, on any executor.
+// examples/train/rank_exchange.hpp — the exchange of a rank's gradient in a step, on any executor.
 #pragma once
 
 #include <pith/exchange/traffic.hpp>
@@ -11,8 +11,8 @@
 
 namespace train {
 
-/// A step as its controller saw it: how many times fewer elements were sent (of gradiveq: bytes, of all tensors), and
-/// which share of |p|^2, that is 1 - |p - sent|^2 / |p|^2.
+/// The report of a step: the factor by which the sent elements were reduced (gradiveq: bytes, of all tensors), and the
+/// gain 1 - |p - sent|^2 / |p|^2.
 struct decided_step {
   std::uint64_t step;
   double factor, gain, seconds;
@@ -21,10 +21,10 @@ struct decided_step {
 class rank_exchange {
  public:
   virtual ~rank_exchange() = default;
-  /// The mean of all ranks' gradients takes the gradient's place. Returns the time, compute aside.
+  /// Replaces the gradient by the mean of all ranks. Returns the time without that of computing.
   virtual phases all_reduce_mean(std::vector<float>& gradient) = 0;
   virtual pith::traffic bytes() const = 0;
-  /// What a controller decided in each step but the last, or a schedule in each; nothing without one.
+  /// The decisions of a controller in each step but the last, or of a schedule in each; otherwise empty.
   virtual std::vector<decided_step> decided() const { return {}; }
 };
 

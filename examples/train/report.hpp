@@ -27,7 +27,7 @@ inline void print_task(std::FILE* out, task const& job, options const& o) {
              o.seed + o.number_of_seeds() - 1);
 }
 
-/// That of the column of codecs.
+/// The width of the column of codecs.
 inline std::size_t codec_width(std::vector<trial> const& trials) {
   std::size_t width = 28;
   for (auto const& t : trials) width = std::max(width, t.codec.size());
@@ -55,7 +55,7 @@ inline void print_learning(std::FILE* out, std::vector<trial> const& trials, dou
 inline void print_prediction(std::FILE* out, std::vector<trial> const& trials) {
   auto const width = codec_width(trials);
   fmt::print(out, "\n{:{}} {:>8} {:>7} {:>7} {:>35}\n", "", width, "compute", "encode", "decode",
-             "us a step at this many Gbit/s");
+             "us per step at this many Gbit/s");
   fmt::print(out, "{:{}} {:>8} {:>7} {:>7}", "codec", width, "us", "us", "us");
   for (auto const rate : rates) fmt::print(out, " {:>8}", rate);
   for (auto const& t : trials) {
@@ -70,19 +70,19 @@ inline void print_prediction(std::FILE* out, std::vector<trial> const& trials) {
 inline double dense_bytes(task const& job) { return pith::traffic{0, job.net.size() * sizeof(float)}.sent(job.ranks); }
 
 inline constexpr auto learning_notes =
-    R"(payload: all bytes that a rank hands over. sent: those that leave it, 2(N-1)/N payload for a sum, (N-1) payload
-for an all-gather, (N-1)/N payload for scattered parts, payload for what one gets. ratio: dense float's bytes sent
-to these. +-: deviation over the seeds. Times are means over the steps, by the wall clock, of {} threads that share
-this machine's cores; exchange includes waiting for each other.
+    R"(payload: all bytes that a rank passes to its communicator. sent: the bytes that leave it, 2(N-1)/N payload for a sum,
+(N-1) payload for an all-gather, (N-1)/N payload for scattered parts, payload for pairwise messages. ratio: dense
+float's bytes sent over these. +-: deviation over the seeds. Times are means over the steps, by the wall clock, of {}
+threads that share this machine's cores; exchange includes waiting for each other.
 )";
 
 inline constexpr auto all_notes =
-    R"(Signs without a scale: a hundredth of the learning rate, no momentum; nor where the memory has its own. Payloads
-of variable rate are means over the steps.
+    R"(Signs without a scale: a hundredth of the learning rate, no momentum. Memories with momentum: no other momentum.
+Payloads of variable size are means over the steps.
 )";
 
 inline constexpr auto prediction_notes = R"(compute, encode and decode: alone on one thread, the median of 101 steps.
-step: their sum + bytes sent / rate + 2(N-1) 20 us of latency, once a step; nothing overlaps.
+step: their sum + bytes sent / rate + 2(N-1) 20 us of latency, once per step; nothing overlaps.
 )";
 
 inline void print_report(std::FILE* out, task const& job, options const& o, std::vector<trial> const& trials) {

@@ -1,4 +1,4 @@
-// examples/train/schedule.hpp — gradiveq's phases for a training of so many steps, written down as decisions are.
+// examples/train/schedule.hpp — gradiveq's phases for a training of a given length, logged as decisions.
 #pragma once
 
 #include "controllers.hpp"
@@ -32,7 +32,7 @@ inline std::vector<pith::gradiveq_tensor> convolutions(network const& net) {
   return all;
 }
 
-/// The paper's proportions, shortened: 1, 1 and 4 eighteenths of the training, which is sampled some three times.
+/// The paper's proportions, shortened: 1, 1 and 4 eighteenths of the training, which has some three periods.
 inline pith::gradiveq_options phases_for(std::size_t steps) {
   auto const unit = std::max<std::size_t>(2, steps / 18);
   return {.warm_up = unit, .samples = unit, .compressed = 4 * unit, .basis = {.lambda = 0.05}};

@@ -38,8 +38,8 @@ struct minibatch {
   std::span<float const> pixels() const { return {images.data(), static_cast<std::size_t>(images.size())}; }
 };
 
-/// Deals the images to the ranks. All ranks of a seed share one order of the images, another in each epoch; step after
-/// step takes the next ranks x images of it, of which each rank has its slice. Fewer at an epoch's end are left out.
+/// Distributes the images over the ranks. All ranks of a seed share one order of the images, which changes every epoch.
+/// Each step takes the next ranks x images of it, and each rank its slice. An incomplete rest of an epoch is skipped.
 /// The data set must outlive the sampler.
 class sampler {
  public:

@@ -1,4 +1,4 @@
-// examples/train/statistics.hpp — means, and how far they can be trusted.
+// examples/train/statistics.hpp — means, deviations and confidence intervals.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ inline double mean(std::vector<double> const& x) {
   return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
 }
 
-/// Of the population that x is a sample of; 0 for a single value.
+/// The deviation of the population that x is a sample of; 0 for a single value.
 inline double standard_deviation(std::vector<double> const& x) {
   if (x.size() < 2) return 0;
   double squares = 0;
@@ -38,7 +38,7 @@ inline double student(double freedom) {
   return z * sum;
 }
 
-/// The mean of what x is a sample of lies between `low` and `high` with 95 % confidence.
+/// The mean of the population of the sample x lies between `low` and `high` with 95 % confidence.
 struct interval {
   double low, high;
 };

@@ -1,4 +1,4 @@
-// examples/train/stopwatch.hpp — where the time of a step goes, as seen from its communicator.
+// examples/train/stopwatch.hpp — splits the time of a step into phases, from the calls of its communicator.
 #pragma once
 
 #include <pith/comm/sub_communicators.hpp>
@@ -10,7 +10,7 @@
 
 namespace train {
 
-/// Seconds of one step: gradient, what comes before the transfers, the transfers, and what comes after them.
+/// Seconds of one step: the gradient, the time before the transfers, the transfers, and the time after them.
 struct phases {
   double compute = 0, encode = 0, exchange = 0, decode = 0;
 
@@ -37,7 +37,7 @@ class stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-/// A communicator that times its calls and what is done between them. Those that it splits into share its clock.
+/// A communicator that times its calls and the time between them. Its sub-communicators share its clock.
 template <class Comm>
 class stopwatch_communicator {
  public:
@@ -82,7 +82,7 @@ class stopwatch_communicator {
     return timed([&] { comm_.all_reduce(exec, x, how).wait(exec); });
   }
 
-  /// The phases, compute aside, of an exchange that `f` does over this communicator.
+  /// The phases, except compute, of the exchange that `f` runs over this communicator.
   template <class F>
   phases of(F const& f) {
     clock_->spent = {};
@@ -101,7 +101,8 @@ class stopwatch_communicator {
   stopwatch_communicator(Comm comm, std::shared_ptr<clock> shared)
       : comm_(std::move(comm)), clock_(std::move(shared)) {}
 
-  /// What lies before the last transfer is encoding: a collective codec, such as power_sgd, computes between its own.
+  /// All time before the last transfer counts as encoding: a collective codec, such as power_sgd, computes between
+  /// transfers.
   template <class F>
   pith::completed timed(F const& transfer) {
     clock_->spent.encode += clock_->watch.lap();

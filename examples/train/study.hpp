@@ -63,8 +63,8 @@ inline std::vector<double> differences(std::vector<double> a, std::vector<double
 }
 
 inline constexpr auto study_notes =
-    R"(Differences are paired: of one fold and one seed. Student's intervals take all {} for
-independent, which folds that share images to train on are not quite.
+    R"(Differences are paired by fold and seed. Student's intervals assume that all {} are
+independent. Folds share training images, so they are not fully independent.
 )";
 
 inline void print_study(std::FILE* out, std::vector<studied_codec> const& codecs) {

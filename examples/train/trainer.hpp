@@ -1,4 +1,4 @@
-// examples/train/trainer.hpp — train a network by ranks that are threads.
+// examples/train/trainer.hpp — trains a network on ranks that are threads.
 #pragma once
 
 #include "worker.hpp"
@@ -20,8 +20,8 @@ struct snapshot {
   std::vector<float> parameters;
 };
 
-/// What a training leaves: snapshots, the last one of the end, the mean time of a rank's step, and what a rank handed
-/// over in all.
+/// The result of a training: snapshots, the last one at the end, the mean time of a rank's step, and the total bytes of
+/// a rank.
 struct history {
   std::vector<snapshot> snapshots;
   phases mean;
@@ -31,12 +31,12 @@ struct history {
   std::vector<float> const& result() const { return snapshots.back().parameters; }
 };
 
-/// A snapshot is taken once an epoch, but at least twenty times.
+/// A snapshot is taken once per epoch, but at least twenty times.
 inline std::size_t snapshot_interval(task const& job) {
   return std::max<std::size_t>(1, std::min(job.epoch(), job.steps / 20));
 }
 
-/// What one rank saw. Calls reached(steps) at each snapshot.
+/// The results of one rank. Calls reached(steps) at each snapshot.
 template <class Comm, class F>
 history train_rank(task const& job, worker<Comm>& rank, F const& reached) {
   history seen;
@@ -62,7 +62,7 @@ inline history merged(std::vector<history> const& ranks) {
   return all;
 }
 
-/// Trains by `job.ranks` threads. Rank 0 calls reached(steps) now and then.
+/// Trains on `job.ranks` threads. Rank 0 calls reached(steps) at each snapshot.
 template <class F>
 history run(task const& job, std::string const& codec, std::uint64_t seed, F const& reached) {
   std::vector<history> ranks(job.ranks);

@@ -22,7 +22,7 @@
 
 namespace train {
 
-/// What is the same for all codecs.
+/// The settings that all codecs share.
 struct task {
   split data;
   network net;
@@ -48,8 +48,8 @@ inline double compressed_share(network const& net) {
   return static_cast<double>(n) / static_cast<double>(net.size());
 }
 
-/// A rank, which learns from its share of the images and from the others by its communicator. One seed for all: the
-/// first parameters, the order of the images and the codec's random numbers.
+/// One rank: its share of the images, and its communicator. One seed determines the initial parameters, the order of
+/// the images and the codec's random numbers.
 template <class Comm>
 class worker {
  public:
@@ -77,7 +77,7 @@ class worker {
   std::vector<decided_step> decided() const { return exchange_->decided(); }
 
  private:
-  /// An echo, by which steps are predicted, has no other executors.
+  /// Predictions with an echo_communicator support only seq.
   static std::unique_ptr<rank_exchange> made_exchange(task const& job, std::string const& codec,
                                                       pith::exchange_options const& options, Comm comm) {
     if constexpr (std::same_as<Comm, pith::thread_communicator>) {
