@@ -24,7 +24,7 @@
 
 namespace support {
 
-/// Calls f(codec, dims) for scalar quantizers of small, large and no buckets, by themselves and with feedback.
+/// Calls f(codec, dims) for scalar quantizers of small, large and no buckets, with and without feedback.
 template <class F>
 void with_quantizers(std::uint64_t n, F const& f) {
   f(pith::cast<pith::half>(), pith::shape{n});
@@ -46,8 +46,8 @@ void with_quantizers(std::uint64_t n, F const& f) {
   f(pith::hadamard() | pith::scaled_sign(), pith::shape{n});
 }
 
-/// ... for one of each kind: without scales, with buckets, with one scale and feedback. For what all quantizers do alike,
-/// such as to load and to store elements.
+/// ... for one of each kind: without scales, with buckets, with one scale and feedback. For code that all quantizers
+/// share, such as loading and storing elements.
 template <class F>
 void with_kinds_of_quantizers(std::uint64_t n, F const& f) {
   f(pith::cast<pith::half>(), pith::shape{n});

@@ -1,5 +1,5 @@
-// tests/support/conform.hpp — what every codec owes to every input: no wrong write, no undefined behaviour, equal
-// bytes.
+// tests/support/conform.hpp — checks of every codec on every input: no wrong write, no undefined behaviour,
+// equal bytes.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ inline bool all_finite(std::vector<double> const& x) {
   return std::all_of(x.begin(), x.end(), [](double v) { return std::isfinite(v); });
 }
 
-/// Zeros and finite numbers stay so; NaN, infinities, subnormals and corrupt payloads do no harm that a sanitizer sees;
-/// equal calls give equal bytes, and decoding twice gives equal values.
+/// Zeros stay zero and finite numbers stay finite. A sanitizer reports no fault for NaN, infinities, subnormals and
+/// corrupt payloads. Equal calls give equal bytes, and decoding twice gives equal values.
 template <class In, class C>
 void conforms_at(C const& codec, pith::shape dims) {
   CAPTURE(dims.n);
@@ -65,7 +65,7 @@ void conforms(C const& codec, std::vector<pith::shape> const& shapes) {
   }
 }
 
-/// Nothing, little, odd, and a bucket more or less one.
+/// Empty, small and odd sizes, and a bucket plus or minus one.
 template <class C>
 void conforms(C const& codec, std::uint64_t bucket = 128) {
   conforms(codec, {{0}, {1}, {2}, {7}, {8}, {9}, {bucket - 1}, {bucket}, {bucket + 1}, {3 * bucket + 5}});

@@ -1,4 +1,4 @@
-// tests/support/device.hpp — codecs on a stream beside the same on seq.
+// tests/support/device.hpp — compares codecs on a CUDA stream with the same on seq.
 #pragma once
 
 #include <pith/exec/seq.hpp>
@@ -10,7 +10,7 @@
 
 namespace support {
 
-/// Two steps on the device make the bytes of two on the host.
+/// Two steps on the device give the same bytes as two on the host.
 template <class In>
 struct same_on_device {
   template <class C>

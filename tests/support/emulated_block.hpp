@@ -1,6 +1,6 @@
-// tests/support/emulated_block.hpp — threads of the host in the place of a CUDA block's, for the code of its team.
+// tests/support/emulated_block.hpp — host threads in place of a CUDA block's threads, for the code of its team.
 //
-// Include what it is to run behind this, and nothing of CUDA.
+// Include the code under test after this header, and no header of CUDA.
 #pragma once
 
 #include <pith/core/team.hpp>
@@ -21,7 +21,7 @@ struct emulated_warp {
   std::uint32_t words[32];
 };
 
-/// What the threads of a block share: they run side by side, and wait for each other, or for those of their warp.
+/// The shared state of a block's threads, which run concurrently and wait for their block or their warp.
 struct emulated_block {
   std::barrier<> all{emulated_threads};
   std::vector<std::uint32_t> votes = std::vector<std::uint32_t>(emulated_threads / 32);
@@ -39,7 +39,7 @@ inline thread_local support::thread_index threadIdx;
 
 inline void __syncthreads() { this_block->all.arrive_and_wait(); }
 
-/// All warps vote alike often, so that one barrier does for them all.
+/// All warps vote equally often, so that one barrier suffices for all.
 inline std::uint32_t __ballot_sync(std::uint32_t, bool vote) {
   auto const word = std::atomic_ref(this_block->votes[threadIdx.x / 32]);
   if (vote) word.fetch_or(1u << threadIdx.x % 32);
@@ -58,7 +58,7 @@ inline std::uint32_t __shfl_sync(std::uint32_t, std::uint32_t word, std::uint32_
   warp.all.arrive_and_wait();
   return of_lane;
 }
-/// A lane that has none so far away gets its own word.
+/// A lane without a partner at that distance gets its own word.
 inline std::uint32_t __shfl_down_sync(std::uint32_t all, std::uint32_t word, std::uint32_t distance) {
   auto const lane = threadIdx.x % 32;
   return __shfl_sync(all, word, lane + distance < 32 ? lane + distance : lane);
@@ -73,10 +73,10 @@ inline std::uint32_t atomicAdd(std::uint32_t* word, std::uint32_t amount) {
   return std::atomic_ref(*word).fetch_add(amount);
 }
 
-/// What is atomic here has an order for all already.
+/// Atomic operations here are already sequentially consistent.
 inline void __threadfence() {}
 
-/// What the team takes of CUB.
+/// The parts of CUB that the team uses.
 #define CUB_NS_QUALIFIER ::cub
 namespace cub {
 
@@ -104,7 +104,7 @@ struct WarpScan {
 
 namespace support {
 
-/// run() by each thread of a block.
+/// Calls run() on each thread of a block.
 template <class Run>
 void emulate(Run const& run) {
   auto block = emulated_block();

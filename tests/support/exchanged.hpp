@@ -1,4 +1,4 @@
-// tests/support/exchanged.hpp — all bytes that a codec leaves on an executor when one rank exchanges with itself.
+// tests/support/exchanged.hpp — all bytes of a codec on an executor, when one rank exchanges with itself.
 #pragma once
 
 #include <pith/comm/self.hpp>
@@ -8,7 +8,7 @@
 
 namespace support {
 
-/// What is received in each of three steps, and the state at their end. `gradient(step)` is given.
+/// The received mean of each of three steps, and the final state. `gradient(step)` is the input.
 template <class In, pith::executor E, class C, class F>
 std::vector<std::byte> exchanged(E const& exec, C const& codec, pith::shape dims, F const& gradient) {
   auto state = pith::make_state<In>(exec, codec, dims, {0x5eed, 3, 0});

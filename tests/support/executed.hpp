@@ -1,4 +1,4 @@
-// tests/support/executed.hpp — all bytes that a codec makes on an executor: payloads, decoded tensors, states.
+// tests/support/executed.hpp — all bytes of a codec on an executor: payloads, decoded tensors, states.
 #pragma once
 
 #include <pith/codec/compress.hpp>
@@ -11,13 +11,13 @@
 
 namespace support {
 
-/// Appends what it sees of an executor's memory to `bytes`.
+/// Appends bytes of an executor's memory to `bytes`.
 template <pith::executor E>
 class recorder final : public pith::field_visitor {
  public:
   recorder(E const& exec, std::vector<std::byte>& bytes) : exec_(exec), bytes_(bytes) {}
 
-  /// Where it is inlined, g++ 12 takes the vector's growth for one beyond its memory.
+  /// Not inlined, because g++ 12 then warns that the vector's growth exceeds its memory.
   PITH_SELDOM void visit(void* data, std::size_t size) override {
     auto field = std::vector<std::byte>(size);
     exec_.download(field.data(), data, size);
@@ -29,7 +29,7 @@ class recorder final : public pith::field_visitor {
   std::vector<std::byte>& bytes_;
 };
 
-/// A codec with all that it needs on an executor, for one tensor: of normal numbers if none is given.
+/// A codec with its buffers on an executor, for one tensor; by default of normal numbers.
 template <class In, pith::executor E, class C>
 class execution {
  public:
@@ -47,7 +47,7 @@ class execution {
     exec_.wait();
   }
 
-  /// Another step: compresses, and decompresses what it compressed.
+  /// Another step: compresses, and decompresses the payload.
   void step() {
     auto ws = pith::workspace_on<E>(scratch_.view());
     pith::compress(exec_, codec_, pith::span_on<E, In const>(x_.view()), payload_.view(), state_, ws);
@@ -78,7 +78,7 @@ class execution {
   pith::buffer<std::byte, E> payload_, scratch_;
 };
 
-/// What a codec makes in two steps.
+/// The bytes of a codec in two steps.
 template <class In, pith::executor E, class C>
 std::vector<std::byte> executed(E const& exec, C const& codec, pith::shape dims) {
   auto run = execution<In, E, C>(exec, codec, dims);

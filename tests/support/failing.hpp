@@ -12,22 +12,22 @@
 
 namespace support {
 
-/// When it throws: before the other ranks see the call, or after they have what they need to end it.
+/// When it throws: before the other ranks see the call, or after they have all data to complete it.
 enum class fault { before, after };
 
 struct lost_call : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The calls of another communicator until the one that is to fail, and its parts' calls.
+/// Forwards to another communicator until the call that must fails; also for sub-communicators.
 template <class Comm>
 class failing_communicator {
  public:
   explicit failing_communicator(Comm comm) : comm_(std::move(comm)) {}
 
-  /// That many calls from now one fails, the first if 0.
+  /// After this many more calls one fails; 0: the next one.
   void fail(int calls, fault when) { *left_ = calls, *when_ = when; }
-  /// The calls that are made before it fails; another thread may ask.
+  /// The number of calls before it fails. Any thread may call this.
   int left() const { return *left_; }
 
   unsigned rank() const { return comm_.rank(); }

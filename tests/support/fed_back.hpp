@@ -1,4 +1,4 @@
-// tests/support/fed_back.hpp — feedback loses nothing: what was received and what is kept add up.
+// tests/support/fed_back.hpp — error feedback is lossless over time: decoded values and residual add up.
 #pragma once
 
 #include <pith/feedback/error_feedback.hpp>
@@ -11,7 +11,7 @@
 
 namespace support {
 
-/// What is kept of four times x when one rank has exchanged it in four steps; numbers stay below `bound`.
+/// The residual after one rank has exchanged x in four steps; numbers stay below `bound`.
 template <class C>
 std::vector<double> kept_of(C const& codec, std::vector<float> const& x, double bound) {
   constexpr int steps = 4;

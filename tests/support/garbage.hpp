@@ -1,4 +1,4 @@
-// tests/support/garbage.hpp — exchanges that receive any bytes write nothing outside of their tensor.
+// tests/support/garbage.hpp — exchanges that receive arbitrary bytes write only inside their tensor.
 #pragma once
 
 #include <pith/codec/compress.hpp>
@@ -14,7 +14,7 @@
 
 namespace support {
 
-/// One round of a rank of so many, in which all bytes that it receives are equal.
+/// One round of one rank, in which all received bytes are equal.
 template <class C>
 void absorb_garbage(C const& codec, auto& state, pith::value_view<float> x, unsigned ranks, unsigned round,
                     std::byte garbage) {
@@ -30,13 +30,13 @@ void absorb_garbage(C const& codec, auto& state, pith::value_view<float> x, unsi
                               state.local(), ws);
 }
 
-/// Each rank absorbs garbage of all kinds, round after round; then `look(state)` sees what it left.
+/// Each rank absorbs garbage of all kinds, round after round. Then calls `look(state)`.
 template <class C, class F>
 void check_stays_within(C const& codec, std::size_t n, unsigned ranks, F const& look) {
   for (unsigned rank = 0; rank < ranks; ++rank) {
     auto state = pith::make_state<float>(pith::seq, codec, {n}, {7, 1, static_cast<std::uint16_t>(rank)});
     for (int garbage = 0; garbage < 256; garbage += 17) {
-      auto x = std::vector<float>(n + 2, 42);  // a sanitizer sees what is further away
+      auto x = std::vector<float>(n + 2, 42);  // a sanitizer reports accesses further away
       for (unsigned round = 0; round < pith::detail::rounds(codec, {n}, ranks); ++round)
         absorb_garbage(codec, state, {x.data() + 1, n}, ranks, round, static_cast<std::byte>(garbage));
       CHECK(x.front() == 42);

@@ -1,4 +1,4 @@
-// tests/support/gathered.hpp — the payloads of several ranks, what they decode to one by one, and their mean.
+// tests/support/gathered.hpp — the payloads of several ranks, their decoded tensors, and the mean.
 #pragma once
 
 #include <pith/codec/any_chain.hpp>
@@ -17,7 +17,7 @@
 
 namespace support {
 
-/// What all ranks sent of a tensor, one payload behind another, the mean of what it decodes to, and the mean of the norms.
+/// The payloads of all ranks, one after another, the mean of the decoded tensors, and the mean of their norms.
 template <class In>
 struct gathered {
   std::vector<std::byte> bytes;
@@ -46,7 +46,7 @@ gathered<In> gather(C const& codec, pith::shape dims, unsigned ranks) {
   return all;
 }
 
-/// With exactly the workspace that is asked for.
+/// Uses exactly the required workspace.
 template <class In, class E, class C>
 std::vector<In> mean_of(E const& exec, C const& codec, pith::shape dims, unsigned ranks, gathered<In> const& all) {
   auto state = pith::make_state<In>(exec, codec, dims, {7, 1, 0});
@@ -60,7 +60,7 @@ std::vector<In> mean_of(E const& exec, C const& codec, pith::shape dims, unsigne
   return x;
 }
 
-/// The stages of a chain as stages that are known at run time only.
+/// The stages of a chain as type-erased stages.
 template <class In, class... S>
 pith::any_chain<In, pith::seq_executor> erased(pith::chain<S...> const& codec) {
   using any = pith::any_stage<In, pith::seq_executor>;

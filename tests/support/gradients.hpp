@@ -25,7 +25,7 @@ struct gradients {
   std::vector<float> values;
 };
 
-/// Of sizes such as 16x3x3x3: a matrix of 16 rows; one size is that of a vector.
+/// The shape of sizes such as 16x3x3x3: a matrix of 16 rows. A single size is a vector.
 inline pith::shape shape_of(std::string const& sizes) {
   auto text = std::istringstream(sizes);
   auto all = std::vector<std::uint64_t>();
@@ -36,7 +36,7 @@ inline pith::shape shape_of(std::string const& sizes) {
   return dims;
 }
 
-/// PATH.csv has a line for each tensor, PATH.npy the values.
+/// PATH.csv has one line per tensor, PATH.npy the values.
 inline gradients read_gradients(std::string const& path) {
   auto read = gradients{{}, read_npy(path + ".npy").values};
   auto table = std::ifstream(path + ".csv");

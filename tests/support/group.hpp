@@ -19,7 +19,7 @@ class group {
     }
   }
 
-  /// What each rank receives for its gradient.
+  /// The mean that each rank receives.
   std::vector<std::vector<In>> all_reduce(std::vector<std::vector<In>> x) {
     pith::run_ranks(static_cast<unsigned>(trials_.size()), [&](pith::thread_communicator comm) {
       x[comm.rank()] = trials_[comm.rank()].all_reduce(std::move(x[comm.rank()]), comm);

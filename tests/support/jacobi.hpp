@@ -9,7 +9,7 @@
 
 namespace support {
 
-/// From the largest on: ten sweeps over all pairs of rows.
+/// Eigenvalues in descending order, by ten sweeps over all pairs of rows.
 inline std::vector<double> jacobi_eigenvalues(std::vector<double> a, std::size_t n) {
   auto const rotate = [&](std::size_t p, std::size_t q) {
     if (a[p * n + q] == 0) return;

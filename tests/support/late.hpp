@@ -1,4 +1,4 @@
-// tests/support/late.hpp — a communicator that moves nothing before it is waited for or has been asked often enough.
+// tests/support/late.hpp — a communicator that delays each transfer until wait() or a later test().
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -12,7 +12,7 @@
 
 namespace support {
 
-/// The call that it was made of is made in wait(), or in the `patience`-th test().
+/// Makes the delayed call in wait(), or in the `patience`-th test().
 class late_request {
  public:
   late_request(int patience, std::function<void()> call) : patience_(patience), call_(std::move(call)) {}
@@ -35,8 +35,8 @@ class late_request {
   std::function<void()> call_;
 };
 
-/// The calls of another communicator, late. Until then memory that will be written has bytes of ones, and what was to
-/// be read is taken from a copy: whoever touches either too early is found out.
+/// The calls of another communicator, delayed. Until then the destination is filled with ones, and the call will read
+/// a copy of the source: a premature access to either changes the result.
 template <class Comm>
 class late_communicator {
  public:
@@ -45,7 +45,7 @@ class late_communicator {
   unsigned rank() const { return comm_.rank(); }
   unsigned size() const { return comm_.size(); }
   late_communicator split(unsigned color) { return {comm_.split(color), patience_}; }
-  /// The calls so far, which another thread may ask for.
+  /// The number of calls so far. Any thread may call this.
   int begun() const { return begun_; }
 
   template <pith::host_executor E>
@@ -85,7 +85,7 @@ class late_communicator {
   template <class F>
   late_request later(F const& call, pith::span<std::byte const> sent) {
     ++begun_;
-    auto copy = std::vector<std::byte>(sent.size() + 1);  // one more, so that there is memory for none
+    auto copy = std::vector<std::byte>(sent.size() + 1);  // one more, so that an empty message has an address
     if (!sent.empty()) std::memcpy(copy.data(), sent.data(), sent.size());
     return {patience_,
             [call, copy = std::move(copy)] { call(pith::span<std::byte const>(copy.data(), copy.size() - 1)); }};

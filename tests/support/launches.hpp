@@ -1,4 +1,4 @@
-// tests/support/launches.hpp — an executor that counts what would be launched on a device.
+// tests/support/launches.hpp — an executor that counts the launches that a device would have.
 #pragma once
 
 #include <pith/exec/seq.hpp>

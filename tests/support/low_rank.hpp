@@ -1,4 +1,4 @@
-// tests/support/low_rank.hpp — matrices of known singular values, and how well a low rank may find them.
+// tests/support/low_rank.hpp — matrices of known singular values, and error bounds of low-rank steps.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace support {
 
-/// Normal vectors made orthonormal in double.
+/// Normal vectors, orthonormalised in double.
 inline std::vector<std::vector<double>> orthonormal_rows(std::size_t count, std::size_t n, std::uint64_t seed) {
   auto rows = std::vector<std::vector<double>>();
   for (std::size_t i = 0; i < count; ++i) {
@@ -49,10 +49,10 @@ inline std::vector<double> first_columns(std::vector<double> const& q, std::size
   return some;
 }
 
-/// How far from M, of rank r, a step from Q (r columns) in float may end. With u = 2^-24:
-/// M = A A^+ M for A = M Q, and the columns of A are found but for u |A|, and u |M| |Q| since M is rounded to float
-/// itself: what is lost of M is that times |A^+ M| <= |M| / s, where s is the least singular value of A. Columns of P
-/// are rounded in both passes, and off by u in length and angle: 4 sqrt(r) u |M|. Q', M and the result: 4 u |M|.
+/// The error bound of a float step from Q (r columns) for M of rank r. With u = 2^-24: M = A A^+ M for A = M Q. The
+/// columns of A have an error of u |A|, plus u |M| |Q| since M is rounded to float. The error in M is this times
+/// |A^+ M| <= |M| / s, where s is the least singular value of A. Columns of P are rounded in both passes, with an error
+/// of u in length and angle: 4 sqrt(r) u |M|. Q', M and the result: 4 u |M|.
 inline double one_step_error(std::vector<double> const& m, std::vector<double> const& q, std::size_t rank) {
   auto const a = product(m, q, q.size() / rank, rank);
   auto const magnified = (std::sqrt(square(a)) + std::sqrt(square(m) * square(q))) / least_singular_value(a, rank);

@@ -1,4 +1,4 @@
-// tests/support/nccl_ranks.hpp — ranks of NCCL: threads with a device, a stream and a communicator each.
+// tests/support/nccl_ranks.hpp — ranks of NCCL: threads, each with a device, a stream and a communicator.
 #pragma once
 
 #include <pith/comm/nccl.hpp>
@@ -25,7 +25,7 @@ class nccl_rank {
   }
 
   ncclComm_t get() const { return comm_; }
-  /// Who aborted it calls this.
+  /// Call this after aborting the communicator.
   void forget() { comm_ = nullptr; }
 
  private:
@@ -43,7 +43,7 @@ inline bool has_devices(unsigned n) {
   return cudaGetDeviceCount(&found) == cudaSuccess && static_cast<unsigned>(found) >= n;
 }
 
-/// f(executor, NCCL's communicator) on a thread for each rank, as far as there are devices.
+/// Calls f(executor, NCCL's communicator) on one thread per rank, if there are enough devices.
 template <class F>
 void run_on_devices(unsigned ranks, F const& f) {
   if (!has_devices(ranks)) {

@@ -1,4 +1,4 @@
-// tests/support/outcomes.hpp — the bytes of case after case on an executor, to be compared with those on another one.
+// tests/support/outcomes.hpp — the bytes of several cases on an executor, for comparison with another.
 #pragma once
 
 #include "support/exchanged.hpp"
@@ -15,7 +15,7 @@
 namespace support {
 
 struct outcome {
-  std::string name;  ///< the codec, what was done with it, and the size
+  std::string name;  ///< the codec, the verb and the size
   std::vector<std::byte> bytes;
   bool is_lossless = true;  ///< no sum rounds, so that contraction changes nothing
 };
@@ -26,7 +26,7 @@ struct outcome {
 ///   execute_inexact  ... by sums that are inexact in double
 ///   sum              three payloads as their mean
 ///   exchange    three steps of all_reduce_mean in a group of one
-///   exchange_own     ... whose bytes in double are an executor's own: whether a second run has them again
+///   exchange_own     ... whose bytes in double depend on the executor: compares two runs
 template <class In, pith::executor E>
 class outcomes {
  public:

@@ -1,11 +1,11 @@
-// tests/support/own_stream.hpp — a CUDA stream that ends with its test.
+// tests/support/own_stream.hpp — a CUDA stream that is destroyed at the end of its test.
 #pragma once
 
 #include <pith/exec/cuda_executor.hpp>
 
 namespace support {
 
-/// A stream that does not wait for the default one.
+/// A stream that does not wait for the default stream.
 class own_stream {
  public:
   own_stream() { pith::check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "new stream"); }

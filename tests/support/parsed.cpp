@@ -1,4 +1,4 @@
-// tests/support/parsed.cpp — where parse<float> is compiled.
+// tests/support/parsed.cpp — instantiates parse<float>.
 #include <pith/parse.hpp>
 
 #include <string_view>

@@ -1,12 +1,12 @@
-// tests/support/parsed.hpp — parse on seq, which instantiates every stage: compiled once for all tests. What is not of
-// floats is in the library pith_test_parse_others.
+// tests/support/parsed.hpp — parse on seq, which instantiates every stage, compiled once for all tests. Other
+// element types than float are in the library pith_test_parse_others.
 #pragma once
 
 #include <pith/parse.hpp>
 
 #include <string_view>
 
-// What feedback goes around is a chain of floats for narrow elements too.
+// For narrow elements too, the chain inside error feedback is one of floats.
 extern template pith::any_chain<float, pith::seq_executor> pith::detail::chain_from<float, pith::seq_executor>(
     pith::syntax::pipeline const&);
 extern template pith::any_codec<float, pith::seq_executor> pith::parse<float, pith::seq_executor>(std::string_view);

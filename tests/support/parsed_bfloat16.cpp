@@ -1,4 +1,4 @@
-// tests/support/parsed_bfloat16.cpp — where parse<bfloat16> is compiled.
+// tests/support/parsed_bfloat16.cpp — instantiates parse<bfloat16>.
 #include "support/parsed.hpp"
 
 #include <string_view>

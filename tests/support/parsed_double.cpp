@@ -1,4 +1,4 @@
-// tests/support/parsed_double.cpp — where parse<double> is compiled.
+// tests/support/parsed_double.cpp — instantiates parse<double>.
 #include <pith/parse.hpp>
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// tests/support/parsed_half.cpp — where parse<half> is compiled.
+// tests/support/parsed_half.cpp — instantiates parse<half>.
 #include "support/parsed.hpp"
 
 #include <string_view>

@@ -12,8 +12,7 @@
 
 namespace support {
 
-/// Calls f(codec) with each policy around signs, which all that can go wrong goes through. Norms are of floats, whose
-/// squares are exact.
+/// Calls f(codec) with each feedback policy around signs. Norms are those of floats, whose squares are exact.
 template <class F>
 void with_policies(F const& f) {
   using pith::error_feedback, pith::scaled_sign, pith::clipping;

@@ -1,4 +1,4 @@
-// tests/support/products.hpp — slices times a basis, held to what sums in any order may be off by.
+// tests/support/products.hpp — slices times a basis, with the error bound of sums in any order.
 #pragma once
 
 #include <pith/core/buffer.hpp>
@@ -25,7 +25,7 @@ pith::buffer<T, E> moved_to(E const& exec, std::vector<T> const& x) {
   return there;
 }
 
-/// S U^T by a product on an executor.
+/// S U^T by a matrix product on an executor.
 template <class A, class E, class Product>
 std::vector<A> multiplied(E const& exec, Product const& by, pith::product_shape const& size, std::vector<A> const& s,
                           std::vector<A> const& u) {
@@ -41,9 +41,9 @@ std::vector<A> multiplied(E const& exec, Product const& by, pith::product_shape 
   return back;
 }
 
-/// A sum of K products is off by K u / (1 - K u) of the sum of their magnitudes in any order, u being half a unit in
-/// the last place of A; the oracle by as much of a long double, which is added. Our own adds a product of doubles as four
-/// exact ones, whose magnitudes add up to (1 + 2^-25)^2 of its own at most.
+/// A sum of K products in any order has an error of K u / (1 - K u) times the sum of their magnitudes, with u half a
+/// unit in the last place of A. The bound also adds the same for the oracle in long double. The library's product splits a
+/// product of doubles into four exact ones, whose magnitudes sum to at most (1 + 2^-25)^2 of the original.
 template <class A, class E, class Product>
 void multiplies(E const& exec, Product const& by, pith::product_shape const& size) {
   auto const s = narrow<A>(normal_vector(size.rows * size.columns, 51));
@@ -68,7 +68,7 @@ void multiplies(E const& exec, Product const& by, pith::product_shape const& siz
   CHECK(wrong == 0);
 }
 
-/// Of all sizes, on an executor.
+/// Checks all sizes on an executor.
 template <class A, class E, class Product>
 void multiplies_all_sizes(E const& exec, Product const& by) {
   for (std::uint64_t const rows : {0u, 1u, 3u, 65u})

@@ -1,4 +1,4 @@
-// tests/support/queued_cuda.cpp — those calls of the CUDA runtime that order streams, by queues on the host.
+// tests/support/queued_cuda.cpp — the calls of the CUDA runtime that order streams, as queues on the host.
 #include "support/queued_cuda.hpp"
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,7 @@ using support::queued_device;
 
 namespace {
 
-/// What a call returned that did not succeed, until it is asked for.
+/// The error of the last failed call, until it is read.
 thread_local cudaError_t last_error = cudaSuccess;
 
 }  // namespace
@@ -27,7 +27,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return cudaSuccess;
 }
-/// Who asks gives streams time.
+/// A query lets streams make progress.
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (!stream->is_idle()) queued_device::current().go_on();
   if (stream->is_idle()) return cudaSuccess;

@@ -1,5 +1,5 @@
-// tests/support/queued_cuda.hpp — streams and events of the CUDA runtime as queues on the host, which run as late and
-// in as odd an order as CUDA allows; needs support/queued_cuda.cpp in place of the runtime.
+// tests/support/queued_cuda.hpp — streams and events of the CUDA runtime as queues on the host, which run as late
+// and as out of order as CUDA permits; needs support/queued_cuda.cpp in place of the runtime.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-/// Work of a stream in its order; each piece may wait for how much of another stream is done.
+/// The work of a stream, in order. Each piece may wait for a position in another stream.
 struct CUstream_st {
   struct piece {
     std::function<void()> work;
@@ -50,7 +50,7 @@ struct CUstream_st {
   std::shared_ptr<std::size_t> done = std::make_shared<std::size_t>(0);
 };
 
-/// What a stream had been given when it was recorded; nothing before.
+/// The position of a stream at the time of the record; empty before.
 struct CUevent_st {
   std::shared_ptr<std::size_t const> stream = {};
   std::size_t given = 0;
@@ -58,10 +58,10 @@ struct CUevent_st {
 
 namespace support {
 
-/// Who goes on where several streams can: the one that was made first or last, or any of them.
+/// Which of several ready streams runs next: the oldest, the newest, or a random one.
 enum class turn { first, last, drawn };
 
-/// The streams of a thread. Nothing runs before the host waits for it.
+/// The streams of a thread. Work runs only when the host waits for it.
 class queued_device {
  public:
   static queued_device& current() {
@@ -76,7 +76,7 @@ class queued_device {
   void add(CUstream_st& stream) { streams_.push_back(&stream); }
   void remove(CUstream_st& stream) { std::erase(streams_, &stream); }
 
-  /// One piece of work of one stream, if there is any that can be done.
+  /// Runs one piece of work of one stream, if one is ready.
   bool go_on() {
     auto able = std::vector<CUstream_st*>();
     for (auto* const s : streams_) {
@@ -86,7 +86,7 @@ class queued_device {
     able[turn_ == turn::first ? 0 : turn_ == turn::last ? able.size() - 1 : random_() % able.size()]->go_on();
     return true;
   }
-  /// The host waits for all that a stream was given.
+  /// The host waits for all work of a stream.
   void finish(CUstream_st const& stream) {
     ++waits_;
     while (!stream.is_idle() && go_on()) {
@@ -97,7 +97,7 @@ class queued_device {
     }
   }
   std::size_t streams() const { return streams_.size(); }
-  /// How often the host waited.
+  /// The number of waits of the host.
   long waits() const { return waits_; }
 
  private:
@@ -107,7 +107,7 @@ class queued_device {
   long waits_ = 0;
 };
 
-/// `seq` on such a stream, in memory that the host is not to touch.
+/// `seq` on such a stream, in memory that the host must not access.
 class queued_executor {
  public:
   using space = pith::device_space;
@@ -163,7 +163,7 @@ static_assert(pith::executor<queued_executor> && !pith::host_executor<queued_exe
 }  // namespace support
 
 inline CUstream_st::CUstream_st() { support::queued_device::current().add(*this); }
-/// Work goes on, as in CUDA; here at once.
+/// The work completes, as in CUDA; here at once.
 inline CUstream_st::~CUstream_st() {
   support::queued_device::current().finish(*this);
   support::queued_device::current().remove(*this);

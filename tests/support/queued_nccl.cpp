@@ -1,4 +1,4 @@
-// tests/support/queued_nccl.cpp — NCCL's calls as pieces of work of a queued stream, which meet the other threads'.
+// tests/support/queued_nccl.cpp — NCCL's calls as pieces of work of a queued stream, matched with other threads'.
 #include "support/queued_nccl.hpp"
 
 #include <pith/core/element.hpp>

@@ -17,7 +17,7 @@
 
 namespace support {
 
-/// What one rank sent another one and that has not received it.
+/// Messages from one rank to another that are not received yet.
 class mailbox {
  public:
   void put(std::vector<std::byte> letter) {
@@ -43,7 +43,7 @@ using mailboxes = std::shared_ptr<std::vector<mailbox>>;
 
 }  // namespace support
 
-/// A rank's end; all ranks make theirs together.
+/// The endpoint of a rank; all ranks construct theirs together.
 struct ncclComm {
   explicit ncclComm(pith::thread_communicator of) : ranks(of), boxes(ranks.size()) {
     auto own = std::make_shared<std::vector<support::mailbox>>(ranks.size());
@@ -51,10 +51,10 @@ struct ncclComm {
     auto all = std::vector<support::mailboxes const*>(ranks.size());
     ranks.all_gather(pith::seq, bytes_of(&shown, 1), bytes_of(all.data(), all.size()));
     for (unsigned r = 0; r < ranks.size(); ++r) boxes[r] = *all[r];
-    ranks.all_gather(pith::seq, {}, {});  // all have read it
+    ranks.all_gather(pith::seq, {}, {});  // all ranks have read it
   }
 
-  /// What goes from a rank to another one.
+  /// The messages from one rank to another.
   support::mailbox& box(unsigned from, unsigned to) { return (*boxes[to])[from]; }
 
   pith::thread_communicator ranks;

@@ -16,8 +16,8 @@ struct at_once {
   }
 };
 
-/// Makes the first step as it is, so that kernels are loaded and NCCL is connected; captures the second one, and replays
-/// it from then on.
+/// Runs the first step without capture, which loads kernels and connects NCCL. Captures the second step and replays it
+/// from then on.
 template <class Step>
 class replayed {
  public:

@@ -32,7 +32,7 @@ class backward_executor : public pith::seq_executor {
 };
 static_assert(pith::executor<backward_executor>);
 
-/// A payload, what it decodes to, and the agreed state after three exchanges with itself.
+/// The payload, the decoded tensor, and the replicated state after three exchanges with itself.
 template <class In>
 struct outcome {
   std::vector<std::byte> payload;

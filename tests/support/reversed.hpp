@@ -7,7 +7,7 @@
 
 namespace support {
 
-/// What depends on the order of blocks differs from `seq`.
+/// If code depends on the order of blocks, its result differs from that of `seq`.
 struct reversed : pith::detail::host_memory {
   static constexpr std::uint32_t items_per_block = 1024;
   static constexpr char const* name() { return "reversed"; }

@@ -1,4 +1,4 @@
-// tests/support/roundtrip.hpp — a codec with all that it needs, for one tensor on one rank.
+// tests/support/roundtrip.hpp — a codec with its buffers and state, for one tensor on one rank.
 #pragma once
 
 #include <pith/codec/compress.hpp>
@@ -16,7 +16,7 @@
 
 namespace support {
 
-/// Compresses and decompresses with exactly the memory that the library asks for: one byte more is the sanitizer's.
+/// Compresses and decompresses with exactly the required memory, so that a sanitizer reports any access beyond it.
 template <class In, class C>
 class trial {
  public:
@@ -42,7 +42,7 @@ class trial {
   }
   std::vector<In> roundtrip(std::vector<In> const& x) { return decompress(compress(x)); }
 
-  /// compress without going on to the next step: the same random numbers again.
+  /// compress without the next step: the same random numbers again.
   std::vector<std::byte> compress_again(std::vector<In> const& x) {
     auto payload = std::vector<std::byte>(payload_bytes());
     auto const& dims = state_.dims();
@@ -91,7 +91,7 @@ std::vector<double> decoded(C const& codec, std::vector<double> const& x) {
   return decoded<In>(codec, pith::shape{x.size()}, x);
 }
 
-/// The mean of `Ranks` ranks that all hold what this one holds.
+/// The mean of `Ranks` ranks that all have the data of this one.
 template <unsigned Ranks>
 struct echo_communicator {
   unsigned rank() const { return 0; }

@@ -1,4 +1,4 @@
-// tests/support/sampled_places.hpp — where a selection looks first: what is large there, and nowhere else, misleads it.
+// tests/support/sampled_places.hpp — the sampled indices of a selection; large values only there mislead it.
 #pragma once
 
 #include <pith/exec/seq.hpp>
@@ -10,7 +10,7 @@
 
 namespace support {
 
-/// The sampled ones of n < 2^24 places.
+/// The sampled indices of n < 2^24 elements.
 inline std::vector<std::uint32_t> sampled_places(std::uint32_t n) {
   using source = pith::ext::plain_source<float>;
   auto places = std::vector<float>(n);
@@ -24,7 +24,7 @@ inline std::vector<std::uint32_t> sampled_places(std::uint32_t n) {
   return keys;
 }
 
-/// x with `value` at `count` of the sampled places.
+/// x with `value` at `count` of the sampled indices.
 template <class T>
 std::vector<T> misleading(std::vector<T> x, T value, std::size_t count) {
   auto const places = sampled_places(static_cast<std::uint32_t>(x.size()));

@@ -1,4 +1,4 @@
-// tests/support/saved_fields.hpp — a saved state as docs/state_format.md says, read and written without the library.
+// tests/support/saved_fields.hpp — reads and writes saved states by docs/state_format.md, without the library.
 #pragma once
 
 #include <pith/core/element.hpp>
@@ -16,7 +16,7 @@ namespace support {
 
 using state_bytes = std::vector<std::byte>;
 
-/// A field; its values as doubles, which hold all elements that fields have but large uint64.
+/// A field. Values are doubles, which represent all element types of fields exactly except large uint64.
 struct saved_field {
   std::string kind, element;
   std::size_t count = 0;
@@ -54,7 +54,7 @@ T from_double(double x) {
   }
 }
 
-/// A state of gradient_exchange: its lines that are no fields, and its fields.
+/// A state of gradient_exchange: its header lines, and its fields.
 struct saved_fields {
   std::vector<std::string> lines;
   unsigned rank = 0, ranks = 1;

@@ -8,7 +8,7 @@
 
 namespace support {
 
-/// Columns i and j of a (n x rank, row by row) turned so that they are orthogonal.
+/// Rotates columns i and j of a (n x rank, row-major) so that they are orthogonal.
 inline void rotate(std::vector<double>& a, std::size_t rank, std::size_t i, std::size_t j) {
   double ii = 0, jj = 0, ij = 0;
   for (std::size_t r = 0; r < a.size(); r += rank) {
@@ -22,7 +22,7 @@ inline void rotate(std::vector<double>& a, std::size_t rank, std::size_t i, std:
   }
 }
 
-/// Of a matrix of n x rank, row by row: thirty sweeps are far more than such matrices need.
+/// The least singular value of an n x rank matrix, row-major. Thirty sweeps are more than enough.
 inline double least_singular_value(std::vector<double> a, std::size_t rank) {
   for (int sweep = 0; sweep < 30; ++sweep) {
     for (std::size_t i = 0; i < rank; ++i) {

@@ -19,7 +19,7 @@
 
 namespace support {
 
-/// What a rank holds in a step. The first eighth is larger, on all ranks, so that parts of a tensor differ.
+/// The gradient of a rank in a step. The first eighth is larger, on all ranks, so that parts of a tensor differ.
 inline std::vector<float> sixteenths(std::size_t n, unsigned rank, int step = 0) {
   auto g = std::vector<float>(n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -33,17 +33,17 @@ inline std::vector<std::vector<float>> all_sixteenths(std::size_t n, unsigned ra
   for (unsigned r = 0; r < ranks; ++r) all.push_back(sixteenths(n, r, step));
   return all;
 }
-/// How many sixteenths a mean has, times the ranks.
+/// A mean in sixteenths, times the ranks.
 inline double counted(float mean, unsigned ranks) { return std::round(static_cast<double>(mean) * ranks * 16); }
 
-/// What all receive, the same bits all of them.
+/// The received mean; checks that all ranks have the same bits.
 template <class In>
 std::vector<In> replicated_mean(std::vector<std::vector<In>> const& received) {
   for (auto const& x : received) CHECK(same_bytes(x, received[0]));
   return received[0];
 }
 
-/// A codec that sends everything gives the sum of all.
+/// A codec that sends everything returns the sum of all gradients.
 template <class C>
 void check_adds_up(C const& codec, unsigned ranks, std::size_t n) {
   auto g = group<float, C>(codec, {n}, ranks);
@@ -58,7 +58,7 @@ void check_adds_up(C const& codec, unsigned ranks, std::size_t n) {
   CHECK(wrong == 0);
 }
 
-/// With feedback what was received, times the ranks, and all residuals are the sum of all gradients, exactly.
+/// With feedback the received means, times the ranks, plus all residuals equal the sum of all gradients exactly.
 template <class C>
 void check_conserves(C const& codec, unsigned ranks, std::size_t n, int steps = 25) {
   auto const fed = pith::error_feedback(codec);
@@ -79,7 +79,8 @@ void check_conserves(C const& codec, unsigned ranks, std::size_t n, int steps = 
   CHECK(std::count_if(missing.begin(), missing.end(), [](double v) { return v != 0; }) == 0);
 }
 
-/// EF21 hears what a rank sent: the mean of the ranks' estimates is what all receive. Four ranks divide exactly.
+/// EF21 updates with a rank's own decoded payload: the mean of the ranks' estimates is the received mean. Division by
+/// four ranks is exact.
 template <class C>
 void check_estimates(C const& codec, std::size_t n) {
   auto const fed = pith::error_feedback(codec, pith::ef21());
@@ -94,7 +95,7 @@ void check_estimates(C const& codec, std::size_t n) {
   CHECK(widen(received) == mean);
 }
 
-/// With feedback NaN and infinity reach all ranks, and residuals stay numbers.
+/// With feedback NaN and infinity reach all ranks, and residuals stay finite.
 template <class C>
 void check_spreads_what_is_no_number(C const& codec, unsigned ranks) {
   auto const fed = pith::error_feedback(codec);
@@ -110,7 +111,7 @@ void check_spreads_what_is_no_number(C const& codec, unsigned ranks) {
   }
 }
 
-/// A model's tensors receive together what each would alone, step by step.
+/// The tensors of a model receive the same means together as each alone, step by step.
 template <class C>
 void check_travels_together(C const& codec, unsigned ranks) {
   auto const tensors = std::vector<pith::tensor_spec>{{"a", {1000}}, {"b", {0}}, {"c", {37}}, {"d", {4099}}};

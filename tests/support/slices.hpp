@@ -11,8 +11,8 @@
 
 namespace support {
 
-/// Tensor `t` of n elements: `rank` fixed directions of `slice` elements with other weights in each slice, a mean that
-/// stays, and noise.
+/// Tensor `t` of n elements: `rank` fixed directions of `slice` elements with different weights per slice, a fixed
+/// mean, and noise.
 inline std::vector<double> correlated(std::size_t n, std::size_t slice, std::size_t rank, std::uint64_t t,
                                       double noise = 0.1, std::uint64_t directions = 700) {
   auto const direction = normal_vector(rank * slice, directions);
@@ -26,7 +26,7 @@ inline std::vector<double> correlated(std::size_t n, std::size_t slice, std::siz
   return x;
 }
 
-/// `count` such tensors, as they lie.
+/// `count` such tensors, without reordering.
 inline pith::slice_samples<double> correlated_samples(std::size_t n, std::size_t slice, std::size_t rank,
                                                       std::size_t count, double noise = 0.1,
                                                       pith::sampled which = pith::sampled::all_slices) {
@@ -35,7 +35,7 @@ inline pith::slice_samples<double> correlated_samples(std::size_t n, std::size_t
   return samples;
 }
 
-/// U U^T (x - mean) + mean, slice by slice: what the method is, by hand and in double.
+/// U U^T (x - mean) + mean, slice by slice: the method as an oracle, in double.
 inline std::vector<double> projected(pith::pca_basis const& basis, std::vector<double> const& x) {
   auto const size = basis.slice(), padded = basis.slices(x.size()) * size;
   auto const& order = basis.order();

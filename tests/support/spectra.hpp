@@ -1,4 +1,4 @@
-// tests/support/spectra.hpp — what a solver's eigenvalues and eigenvectors must be.
+// tests/support/spectra.hpp — checks of a solver's eigenvalues and eigenvectors.
 #pragma once
 
 #include <pith/vector/eigen_solver.hpp>
@@ -36,7 +36,7 @@ inline void check_spectrum(std::vector<double> const& a, std::size_t n, pith::sp
   REQUIRE(of.values.size() == n);
   REQUIRE(of.vectors.size() == n * n);
   CHECK(std::ranges::is_sorted(of.values, std::ranges::greater()));
-  // A solver is right for a matrix that is off by a few n roundings of its norm: 10 here.
+  // A solver is exact for a matrix that differs by a few n roundings of its norm: 10 here.
   auto const u = 10 * static_cast<double>(n) * 0x1p-53;
   for (std::size_t k = 0; k < n; ++k) {
     auto const* const v = of.vectors.data() + k * n;
@@ -48,7 +48,7 @@ inline void check_spectrum(std::vector<double> const& a, std::size_t n, pith::sp
   }
 }
 
-/// Of all sizes; and with equal eigenvalues, zeros, of low rank, graded and flat.
+/// All sizes; matrices with equal eigenvalues, of zeros, of low rank, graded and flat.
 template <pith::eigen_solver Solver>
 void solves(Solver const& solver) {
   for (std::size_t n = 0; n <= 12; ++n)
@@ -65,7 +65,7 @@ void solves(Solver const& solver) {
   CHECK(whole_spectrum(solver, one, 7).values[0] == doctest::Approx(14).epsilon(1e-14));
 }
 
-/// As many vectors as are asked for, once the values are known.
+/// The requested number of eigenvectors, given the eigenvalues.
 template <pith::eigen_solver Solver>
 void counts(Solver const& solver) {
   auto const a = symmetric(20, 6);

@@ -1,4 +1,4 @@
-// tests/support/summed.hpp — what a codec decodes of the payloads of several ranks, on an executor.
+// tests/support/summed.hpp — the decoded mean of the payloads of several ranks, on an executor.
 #pragma once
 
 #include <pith/codec/compress.hpp>
@@ -10,7 +10,7 @@
 
 namespace support {
 
-/// The mean of three ranks that all sent what this one sends of normal numbers.
+/// The mean of three ranks that all send this rank's payload of normal numbers.
 template <class In, pith::executor E, class C>
 std::vector<double> summed(E const& exec, C const& codec, pith::shape dims) {
   constexpr unsigned ranks = 3;

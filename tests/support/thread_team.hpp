@@ -1,4 +1,4 @@
-// tests/support/thread_team.hpp — several host threads share a block, as on a device: a race in a body shows.
+// tests/support/thread_team.hpp — several host threads share a block, as on a device, to expose races in a body.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -15,7 +15,7 @@
 
 namespace support {
 
-/// What a team shares beside the block's memory.
+/// The state that a team shares in addition to the block's memory.
 struct team_shared {
   explicit team_shared(std::uint32_t threads) : all(threads), totals(threads) {}
 
@@ -24,7 +24,7 @@ struct team_shared {
   bool last = false;
 };
 
-/// One of `size` threads, which meet at a barrier after each call. Neighbours in memory belong to different threads.
+/// One of `size` threads, with a barrier after each call. Neighbours in memory belong to different threads.
 struct thread_team {
   static constexpr bool specializes = false;
   static constexpr bool by_groups = true;
@@ -73,7 +73,7 @@ struct thread_team {
     return compact(n, keep, [](std::uint32_t, std::uint32_t) {});
   }
 
-  /// As many elements at a time as there are threads, each thread's place behind those of the threads before it.
+  /// One element per thread at a time; the position of each thread follows those of earlier threads.
   template <class Count, class Keep, class Emit>
   std::uint32_t compact(Count n, Keep const& keep, Emit const& emit) const {
     std::uint32_t kept = 0;
@@ -127,7 +127,7 @@ struct thread_team {
 
 static_assert(pith::team<thread_team>);
 
-/// Blocks of the size that a device takes, each shared by a team of threads.
+/// Blocks of a device's size, each shared by a team of threads.
 class team_executor : public pith::detail::host_memory {
  public:
   static constexpr std::uint32_t items_per_block = 2048;

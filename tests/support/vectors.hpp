@@ -84,7 +84,7 @@ inline std::vector<double> minus(std::vector<double> const& a, std::vector<doubl
   return c;
 }
 
-/// M Q, of a matrix of so many columns and a thin one, row by row.
+/// M Q, of a matrix of `columns` columns and a thin matrix, row-major.
 inline std::vector<double> product(std::vector<double> const& m, std::vector<double> const& q, std::size_t columns,
                                    std::size_t rank) {
   auto p = std::vector<double>(m.size() / columns * rank);
