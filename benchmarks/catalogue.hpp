@@ -6,7 +6,7 @@ namespace bench {
 /// A method at one setting.
 struct method {
   char const* name;
-  char const* codec;   ///< for parse or of pith/survey, as name() says it
+  char const* codec;   ///< for parse or of pith/reference, as name() says it
   char const* family;  ///< quantization, sparsification, hybrid, low rank, transform or none
   char const* memory;  ///< whether GRACE feeds errors back by default; empty for what GRACE has not
 };

@@ -43,7 +43,7 @@ pith::any_codec<In, E> codec_of(std::string const& text) {
   if (text == "ef(nearest4)") return pith::error_feedback(nearest4());
   if (text == "hadamard|qsgd<4>") return pith::hadamard() | pith::qsgd<4>();
   if constexpr (std::same_as<In, float> && std::same_as<E, pith::seq_executor>) {
-    if (auto const method = train::survey_codec(text)) return *method;
+    if (auto const method = train::reference_codec(text)) return *method;
   }
   return pith::parse<In, E>(text);
 }

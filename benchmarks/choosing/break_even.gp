@@ -3,8 +3,8 @@
 #   gnuplot -c break_even.gp FROM.csv TO.svg
 set datafile separator comma
 set datafile missing NaN
-methods = "qsgd<8>,gathering qsgd<8>,two_shot qsgd<8>,ring qsgd<4>,gathering qsgd<4>,two_shot " \
-  ."scaled_sign,gathering scaled_sign,two_shot top_k,gathering top_k,two_shot random_k,sum power_sgd,sum"
+methods = "qsgd<8>,all-gather qsgd<8>,two_shot qsgd<8>,ring qsgd<4>,all-gather qsgd<4>,two_shot " \
+  ."scaled_sign,all-gather scaled_sign,two_shot top_k,all-gather top_k,two_shot random_k,sum power_sgd,sum"
 colours = "#1f77b4 #1f77b4 #1f77b4 #d62728 #d62728 #2ca02c #2ca02c #ff7f0e #ff7f0e #17becf #8c564b"
 method(i) = word(methods, i)
 has(i, exchange) = strstrt(method(i), ','.exchange) > 0

@@ -2,8 +2,8 @@
 #
 #   gnuplot -c steps.gp FROM.csv NETWORK.csv TO.svg
 set datafile separator comma
-methods = "float,sum bfloat16,sum qsgd<8>,gathering qsgd<8>,two_shot scaled_sign,gathering scaled_sign,two_shot " \
-  ."top_k,gathering top_k,two_shot random_k,sum"
+methods = "float,sum bfloat16,sum qsgd<8>,all-gather qsgd<8>,two_shot scaled_sign,all-gather scaled_sign,two_shot " \
+  ."top_k,all-gather top_k,two_shot random_k,sum"
 colours = "#7f7f7f #000000 #1f77b4 #1f77b4 #2ca02c #2ca02c #ff7f0e #ff7f0e #17becf"
 n = words(methods)
 method(i) = word(methods, i)

@@ -15,7 +15,7 @@ namespace train {
 using any_codec = pith::any_codec<float, pith::seq_executor>;
 
 /// The codecs that parse does not include, each at its listed setting, by name().
-inline std::optional<any_codec> survey_codec(std::string_view name) {
+inline std::optional<any_codec> reference_codec(std::string_view name) {
   for (auto const& codec :
        {any_codec(pith::inceptionn()), any_codec(pith::inceptionn(pith::byte_field::repaired)),
         any_codec(pith::adaptive_threshold(0.01)), any_codec(pith::error_feedback(pith::adaptive_threshold(0.01))),
@@ -26,7 +26,7 @@ inline std::optional<any_codec> survey_codec(std::string_view name) {
 }
 
 inline any_codec codec_of(std::string_view text) {
-  auto const method = survey_codec(text);
+  auto const method = reference_codec(text);
   return method ? *method : pith::parse<float>(text);
 }
 

@@ -52,13 +52,13 @@ TEST_CASE("symbols of all widths and counts lie bit by bit and come back") {
   }
 }
 
-TEST_CASE("a group is eight elements and the last one may be short") {
-  CHECK(pith::detail::groups(0) == 0);
-  CHECK(pith::detail::groups(8) == 1);
-  CHECK(pith::detail::groups(9) == 2);
-  CHECK(pith::detail::group_size(0, 9) == 8);
-  CHECK(pith::detail::group_size(1, 9) == 1);
-  CHECK(pith::detail::groups(~std::uint64_t{0}) == std::uint64_t{1} << 61);
+TEST_CASE("an octet is eight elements, and the last one may be shorter") {
+  CHECK(pith::detail::octets(0) == 0);
+  CHECK(pith::detail::octets(8) == 1);
+  CHECK(pith::detail::octets(9) == 2);
+  CHECK(pith::detail::octet_size(0, 9) == 8);
+  CHECK(pith::detail::octet_size(1, 9) == 1);
+  CHECK(pith::detail::octets(~std::uint64_t{0}) == std::uint64_t{1} << 61);
 }
 
 TEST_CASE("a packed stream takes whole bytes at its end only") {

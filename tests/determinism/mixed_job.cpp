@@ -86,7 +86,7 @@ float gradient_of(float const* w, float const* teacher, std::vector<float> const
 class model {
  public:
   model(pith::seq_executor exec, pith::mpi_communicator& comm)
-      : exchange_(pith::make_exchange<float>(exec, comm, tensors(), codec_of, 5)),
+      : exchange_(pith::make_exchange<float>(exec, comm, tensors(), codec_of, {.seed = 5})),
         random_(comm.rank() + 1),
         w_(exchange_.size()),
         gradients_(exchange_.size()) {

@@ -96,13 +96,15 @@ TEST_CASE("a job goes on from the states of as many ranks bit by bit, and from t
   for (auto const* const text : elastic_codecs) {
     CAPTURE(text);
     auto const codec = pith::parse<float>(text);
-    check_goes_on([&](auto& comm) { return pith::make_exchange<float>(seq, comm, elastic_tensors, codec, 5); });
+    check_goes_on(
+        [&](auto& comm) { return pith::make_exchange<float>(seq, comm, elastic_tensors, codec, {.seed = 5}); });
   }
   for (auto const* const text :
        {"hierarchical(qsgd<8>,ef(top_k(0.2)),2)", "hierarchical(qsgd<8>,two_shot(scaled_sign,ef(sidco(0.2))),2)"}) {
     CAPTURE(text);
     auto const codec = pith::parse<float>(text);
-    check_goes_on([&](auto& comm) { return pith::make_exchange<float>(seq, comm, elastic_tensors, codec, 5); }, 2);
+    check_goes_on(
+        [&](auto& comm) { return pith::make_exchange<float>(seq, comm, elastic_tensors, codec, {.seed = 5}); }, 2);
   }
 }
 

@@ -347,7 +347,7 @@ TEST_CASE("two groups of ranks exchange at the same time") {
           (piped_gradient(i + 1, world.rank() % 2, 0)[i] + piped_gradient(i + 1, world.rank() % 2 + 2, 0)[i]) / 2;
       REQUIRE(b[i] == mean);
     }
-    auto alone = pith::make_exchange<float>(pith::seq, row, piped_tensors, codec, 1);
+    auto alone = pith::make_exchange<float>(pith::seq, row, piped_tensors, codec, {.seed = 1});
     auto c = piped_gradient(alone.size(), world.rank(), 0);
     alone.all_reduce_mean(c);
     CHECK(a == c);

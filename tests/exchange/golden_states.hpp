@@ -50,7 +50,7 @@ inline auto make_exchange(pith::thread_communicator& comm) {
                                   "hierarchical(identity,ef(top_k(0.2)),2)", "ef(ok_top_k(0.2))"})
     tensors.push_back({codec, {35, 5}});
   auto const by_name = [](pith::tensor_spec const& tensor) { return pith::parse<float>(tensor.name); };
-  return pith::make_exchange<float>(pith::seq, comm, tensors, by_name, 5);
+  return pith::make_exchange<float>(pith::seq, comm, tensors, by_name, {.seed = 5});
 }
 inline auto make_adaptive(pith::thread_communicator& comm) {
   auto const controller = pith::l_greco({.rates = {0.5, 0.25, 0.1}, .reference = 0.25, .interval = 2});

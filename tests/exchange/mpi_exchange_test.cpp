@@ -20,7 +20,8 @@ namespace {
 template <class Comm>
 std::vector<float> three_steps(Comm& comm, char const* codec) {
   auto exchange = pith::gradient_exchange<float, pith::seq_executor, Comm>(
-      pith::seq, comm, {{"weight", {48 * 32, 48}}, {"bias", {48}}, {"empty", {0}}}, pith::parse<float>(codec), 5);
+      pith::seq, comm, {{"weight", {48 * 32, 48}}, {"bias", {48}}, {"empty", {0}}}, pith::parse<float>(codec),
+      {.seed = 5});
   auto g = std::vector<float>(exchange.size());
   for (int step = 0; step < 3; ++step) {
     for (std::size_t i = 0; i < g.size(); ++i) g[i] = std::sin(static_cast<float>(i + 31 * comm.rank()));

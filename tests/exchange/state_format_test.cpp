@@ -77,8 +77,8 @@ void check_executors(C const& codec) {
   pith::run_ranks(2, [&](pith::thread_communicator comm) {
     auto const par = pith::par();
     auto const tensors = std::vector<pith::tensor_spec>{{"weight", {96, 12}}, {"none", {0}}, {"head", {41}}};
-    auto on_seq = pith::make_exchange<float>(pith::seq, comm, tensors, codec, 5);
-    auto on_par = pith::make_exchange<float>(par, comm, tensors, codec, 5);
+    auto on_seq = pith::make_exchange<float>(pith::seq, comm, tensors, codec, {.seed = 5});
+    auto on_par = pith::make_exchange<float>(par, comm, tensors, codec, {.seed = 5});
     auto const step = [&](auto& exchange, unsigned number) {
       auto g = golden::gradient(exchange.size(), comm.rank(), number);
       exchange.all_reduce_mean(g);

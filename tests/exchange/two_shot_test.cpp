@@ -181,8 +181,8 @@ TEST_CASE("a model's tensors travel together, as each would alone") {
   auto const codec = pith::two_shot(pith::qsgd<8>());
   auto const tensors = std::vector<pith::tensor_spec>{{"a", {1000}}, {"b", {0}}, {"c", {37}}, {"d", {4099}}};
   pith::run_ranks(3, [&](pith::thread_communicator comm) {
-    auto ex = pith::make_exchange<float>(
-        pith::seq, comm, tensors, [&](pith::tensor_spec const&) { return codec; }, 7);
+    auto ex = pith::make_exchange<float>(pith::seq, comm, tensors, [&](pith::tensor_spec const&) { return codec; },
+                                         {.seed = 7});
     auto together = gradient(ex.size(), comm.rank());
     auto alone = together;
     ex.all_reduce_mean(pith::span<float>(together));

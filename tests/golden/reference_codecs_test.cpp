@@ -1,4 +1,4 @@
-// tests/golden/survey_test.cpp — sparsifiers and methods of the survey against GRACE's code, right where it errs.
+// tests/golden/reference_codecs_test.cpp — sparsifiers and methods of pith/reference against GRACE's code, right where it errs.
 #include <pith/quantize/eight_bit.hpp>
 #include <pith/reference/adaptive_threshold.hpp>
 #include <pith/reference/inceptionn.hpp>

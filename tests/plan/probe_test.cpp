@@ -4,8 +4,10 @@
 #include <pith/plan/probe.hpp>
 
 #include <doctest/doctest.h>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/iota.hpp>
+#include <range/v3/view/transform.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -51,8 +53,9 @@ std::vector<pith::probe_result> found_by(std::vector<double> const& seconds_a_by
   auto all = std::vector<pith::probe_result>(seconds_a_byte.size());
   pith::run_ranks(static_cast<unsigned>(all.size()), [&](pith::thread_communicator threads) {
     auto comm = scripted_communicator(threads, seconds_a_byte[threads.rank()]);
-    auto g = std::vector<float>(20100);
-    for (std::size_t i = 0; i < g.size(); ++i) g[i] = std::sin(static_cast<float>(i * i + comm.rank()));
+    auto const wave = [&](std::size_t i) { return std::sin(static_cast<float>(i * i + comm.rank())); };
+    auto const places = ranges::views::iota(std::size_t{0}, std::size_t{20100});
+    auto const g = places | ranges::views::transform(wave) | ranges::to<std::vector>();
     all[comm.rank()] = pith::probe<float>(
         pith::seq, comm, probed, pith::span<float const>(g),
         {{"top_k(0.01)", pith::matrices(pith::error_feedback(pith::top_k(0.01)))}, {"qsgd<8>", pith::qsgd<8>()}}, o);

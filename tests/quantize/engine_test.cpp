@@ -37,7 +37,7 @@ struct sent {
     using out = pith::output_of<C, In>;
     auto const first = pith::span<std::byte const>(payload(0));
     auto const y = pith::detail::sections<out, pith::seq_executor, std::byte const>(dims.n, first);
-    return pith::parts_on<pith::seq_executor, out>{y, stride, ranks};
+    return pith::gathered_on<pith::seq_executor, out>{y, stride, ranks};
   }
   /// Decoded one by one, added in order and scaled.
   std::vector<In> summed(pith::accum<In> factor) {
@@ -85,22 +85,6 @@ void sums(C const& codec) {
   }
 }
 
-template <class C>
-void passes_on(C const& codec) {
-  for (std::uint64_t const n : {1u, 9u, 129u, 513u, 5000u, 40000u}) {
-    CAPTURE(n);
-    auto all = sent<float, C>(codec, n, 3);
-    auto ws = pith::workspace(pith::span(all.scratch));
-    auto again = std::vector<std::byte>(pith::payload_bytes<float>(codec, {n})), expected = again;
-    using out = pith::output_of<C, float>;
-    auto const sections = pith::detail::sections<out, pith::seq_executor, std::byte>;
-    codec.template reduce_step<float>(pith::seq, id, {n}, all.parts(), 0.25f, sections(n, pith::span(again)), ws);
-    auto const sum = all.summed(0.25f);
-    codec.template encode<float>(pith::seq, id, {n}, {sum.data(), n}, sections(n, pith::span(expected)), ws);
-    CHECK(again == expected);
-  }
-}
-
 }  // namespace
 
 TEST_CASE("a sum over ranks in one pass is the sum of what each sent") {
@@ -113,13 +97,6 @@ TEST_CASE("a sum over ranks in one pass is the sum of what each sent") {
   sums<pith::half>(pith::natural<9>());
   sums<float>(pith::one_bit());
   sums<pith::bfloat16>(pith::one_bit<pith::axis::column>());
-}
-
-TEST_CASE("a sum that is passed on is encoded as if it had been decoded") {
-  passes_on(pith::qsgd<8>());
-  passes_on(pith::qsgd<5>(15, 1024));
-  passes_on(pith::scaled_sign());
-  passes_on(pith::natural<8>());
 }
 
 TEST_CASE("a payload of whole granules is a slice of the payload") {

@@ -116,8 +116,8 @@ template <class C>
 void check_travels_together(C const& codec, unsigned ranks) {
   auto const tensors = std::vector<pith::tensor_spec>{{"a", {1000}}, {"b", {0}}, {"c", {37}}, {"d", {4099}}};
   pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
-    auto together = pith::make_exchange<float>(
-        pith::seq, comm, tensors, [&](pith::tensor_spec const&) { return codec; }, 7);
+    auto together = pith::make_exchange<float>(pith::seq, comm, tensors,
+                                               [&](pith::tensor_spec const&) { return codec; }, {.seed = 7});
     auto alone = std::vector<trial<float, C>>();
     for (std::uint32_t t = 0; t < tensors.size(); ++t)
       alone.emplace_back(codec, tensors[t].dims, pith::tensor_id{7, t, static_cast<std::uint16_t>(comm.rank())});

@@ -27,7 +27,7 @@ struct team_shared {
 /// One of `size` threads, with a barrier after each call. Neighbours in memory belong to different threads.
 struct thread_team {
   static constexpr bool specializes = false;
-  static constexpr bool by_groups = true;
+  static constexpr bool by_octets = true;
 
   thread_team(std::uint32_t own, std::uint32_t threads, team_shared* with) : rank(own), size(threads), shared(with) {}
 
@@ -42,17 +42,17 @@ struct thread_team {
     for_each(n, [&](std::uint32_t i) { row(i / width)(i); });
   }
 
-  /// Whole groups lie well or not; what is left of the last one is read for itself.
+  /// Whole octets are vector-aligned or not; the rest of the last one is read element by element.
   template <class Count, class F>
   void for_each_run(Count n, bool well, F const& f) const {
-    using pith::detail::group;
-    for_each(static_cast<std::uint32_t>(pith::detail::groups(n)), [&](std::uint32_t g) {
-      auto const count = static_cast<std::uint32_t>(pith::detail::group_size(g, n));
-      auto const i = g * static_cast<std::uint32_t>(group);
-      if (well && count == group) {
-        f(i, pith::detail::aligned_group());
+    using pith::detail::octet;
+    for_each(static_cast<std::uint32_t>(pith::detail::octets(n)), [&](std::uint32_t g) {
+      auto const count = static_cast<std::uint32_t>(pith::detail::octet_size(g, n));
+      auto const i = g * static_cast<std::uint32_t>(octet);
+      if (well && count == octet) {
+        f(i, pith::detail::aligned_octet());
       } else {
-        f(i, pith::detail::loose_group{count});
+        f(i, pith::detail::loose_octet{count});
       }
     });
   }
@@ -64,8 +64,8 @@ struct thread_team {
              [&](std::uint32_t r) { lanes[stride * r] = pith::detail::merge_row<T>(width, f, r * width, merge); });
   }
 
-  void random(pith::draws const& from, std::uint64_t first, std::uint32_t groups, std::uint16_t* to) const {
-    for_each(groups, [&](std::uint32_t j) { pith::lone_thread().random(pith::draws(from), first + j, 1, to + 8 * j); });
+  void random(pith::draws const& from, std::uint64_t first, std::uint32_t octets, std::uint16_t* to) const {
+    for_each(octets, [&](std::uint32_t j) { pith::lone_thread().random(pith::draws(from), first + j, 1, to + 8 * j); });
   }
 
   template <class Count, class Keep>
@@ -93,7 +93,7 @@ struct thread_team {
   template <std::floating_point A, class Count>
   void negatives(A const* x, Count n, std::uint8_t* bytes) const {
     for_each_run(n, pith::detail::is_vector_aligned(x), [=](std::uint32_t i, auto const& run) {
-      bytes[i / pith::detail::group] = pith::detail::negative_byte(run.read(x + i), run.count());
+      bytes[i / pith::detail::octet] = pith::detail::negative_byte(run.read(x + i), run.count());
     });
   }
 

@@ -137,9 +137,9 @@ TEST_CASE("an exchange gives the same means with checked around its codec, and s
       auto flag = pith::error_flag(pith::seq);
       auto const codec = pith::parse<float>(text);
       auto const tensors = std::vector<pith::tensor_spec>{{"weight", {960, 40}}, {"bias", {40}}, {"none", {0}}};
-      auto plain = pith::make_exchange<float>(pith::seq, comm, tensors, codec, 3);
+      auto plain = pith::make_exchange<float>(pith::seq, comm, tensors, codec, {.seed = 3});
       auto safe = pith::make_exchange<float>(pith::seq, comm, tensors,
-                                             pith::any_codec<float, pith::seq_executor>(pith::checked(codec, flag)), 3);
+                                             pith::any_codec<float, pith::seq_executor>(pith::checked(codec, flag)), {.seed = 3});
       CHECK(safe.traffic().summed == plain.traffic().summed);
       for (int step = 0; step < 3; ++step) {
         auto a = narrow<float>(normal_vector(1000, comm.rank() + 10 * static_cast<unsigned>(step))), b = a;
@@ -158,7 +158,7 @@ TEST_CASE("in an exchange a changed payload is NaN on the rank that received it 
     auto comm = faulty_communicator(threads, &faulty);
     auto flag = pith::error_flag(pith::seq);
     auto const codec = pith::checked(pith::error_feedback(pith::top_k(0.1) | pith::qsgd<8>()), flag);
-    auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"a", {500}}, {"b", {100}}}, codec, 3);
+    auto exchange = pith::make_exchange<float>(pith::seq, comm, {{"a", {500}}, {"b", {100}}}, codec, {.seed = 3});
     for (int step = 0; step < 3; ++step) {
       faulty = step == 1;
       auto g = narrow<float>(normal_vector(600, comm.rank()));

@@ -272,7 +272,7 @@ class any_stage {
       if constexpr (sums) {
         auto* words = reinterpret_cast<typename storage<out const>::word*>(values);
         auto const y = encoded_on<E, out const>{{words, output_shape(dims).n, nullptr}, side};
-        stage.decode_sum(exec, id, dims, parts_on<E, out>{y, stride, ranks}, factor, x, ws);
+        stage.decode_sum(exec, id, dims, gathered_on<E, out>{y, stride, ranks}, factor, x, ws);
       }
     }
     std::uint64_t most_entries(shape const& dims) const override { return detail::most_entries<In, E>(stage, dims); }

@@ -163,7 +163,7 @@ class chain : public pipeable {
   template <real In, executor E>
     requires(detail::heads_decode_sums<S...> && !detail::states_of<In, E, S...>::any_replicated &&
              detail::adds_parts<detail::last_of<S...>, typename detail::input_at<sizeof...(S) - 1, In, S...>::type, E>)
-  void decode_sum(E const& exec, call const& id, shape const& dims, parts_on<E, output<In>> in, accum<In> factor,
+  void decode_sum(E const& exec, call const& id, shape const& dims, gathered_on<E, output<In>> in, accum<In> factor,
                   values_on<E, In> x, workspace_on<E>& ws) const {
     if constexpr (detail::fuses_tiles<In, E, S...>) {
       auto const to = get<0>().template restored<In>(id, dims, ext::tensor_sink<In>{x.data, 1}, factor);

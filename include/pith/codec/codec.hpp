@@ -29,7 +29,7 @@ concept has_payload = requires(C const& c, E const& exec, call const& id, shape 
 /// Payload sizes, encoding to bytes and decoding. The payload of a stage is its values, followed by its side
 /// information.
 template <class C, class In, class E>
-concept codec = executor<E> &&(stage<C, In, E> || detail::has_payload<std::remove_cvref_t<C>, In, E>);
+concept codec = (executor<E> && (stage<C, In, E> || detail::has_payload<std::remove_cvref_t<C>, In, E>));
 
 /// The maximum size of a payload in bytes, known on the host.
 template <class In, class C>
@@ -149,7 +149,7 @@ void decode_payload(C const& c, E const& exec, call const& id, shape const& dims
 /// equal on all ranks. An any_chain does this for payloads (sums_payloads).
 template <class C, class In, class E>
 concept sums_parts = requires(C const& c, E const& exec, call const& id, shape const& dims,
-                              parts_on<E, output_of<C, In>> in, accum<In> factor, values_on<E, In> x,
+                              gathered_on<E, output_of<C, In>> in, accum<In> factor, values_on<E, In> x,
                               workspace_on<E>& ws) {
   { c.decode_sum(exec, id, dims, in, factor, x, ws) } -> std::same_as<void>;
 };
@@ -180,7 +180,7 @@ void decode_sum(C const& c, E const& exec, call const& id, shape const& dims, sp
     c.decode_sum_payloads(exec, id, dims, in, stride, ranks, factor, x, replicated, ws);
   } else {
     auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, dims).n, in);
-    c.decode_sum(exec, id, dims, parts_on<E, output_of<C, In>>{y, stride, ranks}, factor, x, ws);
+    c.decode_sum(exec, id, dims, gathered_on<E, output_of<C, In>>{y, stride, ranks}, factor, x, ws);
   }
 }
 

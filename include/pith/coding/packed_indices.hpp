@@ -38,7 +38,7 @@ struct pack_indices {
   std::uint64_t k;
   unsigned bits;
   PITH_HD void operator()(std::uint64_t g) const {
-    pack(indices + g * group, group_size(g, k), bits, bytes + g * bits);
+    pack(indices + g * octet, octet_size(g, k), bits, bytes + g * bits);
   }
 };
 
@@ -49,8 +49,8 @@ struct unpack_indices {
   std::uint64_t n;
   unsigned bits;
   PITH_HD void operator()(std::uint64_t g) const {
-    auto* const to = indices + g * group;
-    auto const count = static_cast<std::uint32_t>(group_size(g, k)), last = static_cast<std::uint32_t>(n - 1);
+    auto* const to = indices + g * octet;
+    auto const count = static_cast<std::uint32_t>(octet_size(g, k)), last = static_cast<std::uint32_t>(n - 1);
     unpack(bytes + g * bits, count, bits, to);
     for (std::uint32_t i = 0; i < count; ++i) to[i] = to[i] < last ? to[i] : last;
   }
@@ -75,12 +75,12 @@ class packed_indices {
   template <executor E>
   void encode(E const& exec, std::uint64_t n, std::uint64_t k, std::uint32_t* indices, span_on<E, std::byte> side,
               workspace_on<E>&) const {
-    exec.for_each_index(detail::groups(k), detail::pack_indices{indices, side_as<std::uint8_t>(side), k, width(n)});
+    exec.for_each_index(detail::octets(k), detail::pack_indices{indices, side_as<std::uint8_t>(side), k, width(n)});
   }
   template <executor E>
   void decode(E const& exec, std::uint64_t n, std::uint64_t k, span_on<E, std::byte const> side, std::uint32_t* indices,
               workspace_on<E>&) const {
-    exec.for_each_index(detail::groups(k),
+    exec.for_each_index(detail::octets(k),
                         detail::unpack_indices{side_as<std::uint8_t>(side), indices, k, n, width(n)});
   }
 

@@ -21,7 +21,7 @@ using values_on = value_view<T, space_of<E>>;
 template <class E, class T>
 using encoded_on = encoded<T, space_of<E>>;
 template <class E, class T>
-using parts_on = parts<T, space_of<E>>;
+using gathered_on = gathered<T, space_of<E>>;
 template <class E>
 using workspace_on = workspace<space_of<E>>;
 

@@ -74,9 +74,9 @@ inline constexpr std::uint32_t kept_slack = 16;
 ///   for_each(n, f)               f(i) for i < n, in any order; n is a number or a detail::constant
 ///   for_each_in(n, width, row)   row(i / width)(i) for i < n; row(j) reads the data that a row shares, once
 ///   for_each_run(n, well, f)     f(i, run) for runs of neighbours that start at element i and cover n: one run, or one
-///                                group per thread; `well`: groups are aligned for vector access (core/detail/runs.hpp)
+///                                octet per thread; `well`: octets are aligned for vector access (core/detail/runs.hpp)
 ///   specializes                  true if a second copy of a body for constant loop counts is faster
-///   by_groups                    true if runs are groups: a thread then keeps its group in registers, and does not go
+///   by_octets                    true if runs are octets: a thread then keeps its octet in registers, and does not go
 ///                                over block-local memory once per operation; such a team also has
 ///   merge_rows(lanes, stride, rows, width, f, merge)
 ///                                lanes[stride r] = the merge of f(r width + i) for i < width, upper half onto lower,
@@ -103,7 +103,7 @@ inline constexpr std::uint32_t kept_slack = 16;
 template <class T>
 concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::uint32_t* words) {
   { T::specializes } -> std::convertible_to<bool>;
-  { T::by_groups } -> std::convertible_to<bool>;
+  { T::by_octets } -> std::convertible_to<bool>;
   t.for_each(1u, detail::no_work{});
   t.for_each_in(1u, 1u, detail::no_rows{});
   t.for_each_run(1u, false, detail::no_work{});
@@ -120,7 +120,7 @@ concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::u
 /// One thread, in host or device code: the reference for other teams.
 struct lone_thread {
   static constexpr bool specializes = false;
-  static constexpr bool by_groups = false;
+  static constexpr bool by_octets = false;
 
   template <class Count, class F>
   PITH_HD void for_each(Count n, F const& f) const {
@@ -144,9 +144,9 @@ struct lone_thread {
     for (std::uint32_t i = rows * width; i < n; ++i) f(i);
   }
 
-  PITH_SELDOM PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t groups,
+  PITH_SELDOM PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t octets,
                                   std::uint16_t* to) const {
-    for (std::uint32_t j = 0; j < groups; ++j) {
+    for (std::uint32_t j = 0; j < octets; ++j) {
       auto const block = from(first + j);
       for (std::uint32_t lane = 0; lane < 8; ++lane) to[8 * j + lane] = block.lane(lane);
     }
@@ -170,8 +170,8 @@ struct lone_thread {
 
   template <std::floating_point A, class Count>
   PITH_HD void negatives(A const* x, Count n, std::uint8_t* bytes) const {
-    for (std::uint32_t g = 0; g < detail::groups(n); ++g) {
-      bytes[g] = detail::negative_byte(x + g * detail::group, detail::group_size(g, n));
+    for (std::uint32_t g = 0; g < detail::octets(n); ++g) {
+      bytes[g] = detail::negative_byte(x + g * detail::octet, detail::octet_size(g, n));
     }
   }
 

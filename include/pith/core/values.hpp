@@ -68,7 +68,7 @@ struct encoded {
 
 /// The outputs of `ranks` ranks, equal in size and `stride` bytes apart. `values` and `side` are those of rank 0.
 template <class T, memory_space Space = host_space>
-struct parts : encoded<T const, Space> {
+struct gathered : encoded<T const, Space> {
   std::size_t stride = 0;
   unsigned ranks = 1;
 };

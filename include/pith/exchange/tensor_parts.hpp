@@ -34,17 +34,17 @@ struct tensor_parts {
 
 namespace detail {
 
-/// Parts begin at quantizer buckets, and at groups of random numbers.
+/// Parts begin at quantizer buckets, and at octets, which share a random block.
 template <class C>
 std::uint64_t part_granule(C const& c) {
-  if constexpr (requires { c.granule(); }) return std::max<std::uint64_t>(c.granule(), group);
-  return group;
+  if constexpr (requires { c.granule(); }) return std::max<std::uint64_t>(c.granule(), octet);
+  return octet;
 }
 
 /// The granule of parts that all these codecs can encode.
 template <class... C>
 std::uint64_t granule_for(C const&... codecs) {
-  auto granule = group;
+  auto granule = octet;
   ((granule = std::lcm(granule, part_granule(codecs))), ...);
   return granule;
 }

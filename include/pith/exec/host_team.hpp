@@ -26,20 +26,20 @@ struct host_team : lone_thread {
   static constexpr bool specializes = Level != isa::baseline;
 
   PITH_CALLS_HOST
-  PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t groups, std::uint16_t* to) const {
+  PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t octets, std::uint16_t* to) const {
     std::uint32_t done = 0;
 #if PITH_ISA_DISPATCH
     if constexpr (Level == isa::avx512) {
-      for (; done + 16 <= groups && from.in_one_word(first + done, 16); done += 16) {
+      for (; done + 16 <= octets && from.in_one_word(first + done, 16); done += 16) {
         philox_16_avx512(from.counter(first + done), from.key(), to + 8 * done);
       }
     } else if constexpr (Level == isa::avx2) {
-      for (; done + 8 <= groups && from.in_one_word(first + done, 8); done += 8) {
+      for (; done + 8 <= octets && from.in_one_word(first + done, 8); done += 8) {
         philox_8_avx2(from.counter(first + done), from.key(), to + 8 * done);
       }
     }
 #endif
-    if (done < groups) lone_thread::random(from, first + done, groups - done, to + 8 * done);
+    if (done < octets) lone_thread::random(from, first + done, octets - done, to + 8 * done);
   }
 
   PITH_CALLS_HOST
@@ -53,7 +53,7 @@ struct host_team : lone_thread {
       done = negatives_avx2(x, n, bytes);
     }
 #endif
-    if (done < n) lone_thread::negatives(x + done, n - done, bytes + done / group);
+    if (done < n) lone_thread::negatives(x + done, n - done, bytes + done / octet);
   }
 
   PITH_CALLS_HOST

@@ -164,7 +164,7 @@ struct tensor_sink {
 
   PITH_HD void put(std::uint64_t i, accum<In> sum) const { x[i] = element_cast<In>(factor * sum); }
 
-  /// put for a group.
+  /// put for an octet.
   template <class Run>
   PITH_HD void put_run(std::uint64_t first, Run const& run, accum<In> const* sum) const {
     run.write(x + first, [&](std::uint32_t i) { return element_cast<In>(factor * sum[i]); });

@@ -66,7 +66,7 @@ class one_bit : public pipeable {
   }
   /// x = factor times the sum of the ranks' values, added in rank order, in one pass.
   template <real In, executor E>
-  void decode_sum(E const& exec, call const&, shape const& dims, parts_on<E, packed<1>> in, accum<In> factor,
+  void decode_sum(E const& exec, call const&, shape const& dims, gathered_on<E, packed<1>> in, accum<In> factor,
                   values_on<E, In> x, workspace_on<E>&) const {
     decode_parts<In>(exec, dims, in, factor, x);
   }
@@ -82,7 +82,7 @@ class one_bit : public pipeable {
   }
 
   template <class In, class E>
-  void decode_parts(E const& exec, shape const& dims, parts_on<E, packed<1>> in, accum<In> factor,
+  void decode_parts(E const& exec, shape const& dims, gathered_on<E, packed<1>> in, accum<In> factor,
                     values_on<E, In> x) const {
     using body = detail::look_up_means<In, by_row, E::items_per_block>;
     auto const* const all = side_as<means<In>>(in.side);

@@ -41,7 +41,7 @@ class scalar_quantizer : public pipeable {
 
   explicit constexpr scalar_quantizer(Rule rule, std::uint64_t bucket, char const* codec = "scalar_quantizer")
       : rule_(rule), bucket_(bucket) {
-    detail::require(bucket % detail::group == 0, codec, ": bucket must be 0 (whole tensor) or a multiple of 8, got ",
+    detail::require(bucket % detail::octet == 0, codec, ": bucket must be 0 (whole tensor) or a multiple of 8, got ",
                     bucket);
   }
   /// A rule without scales has no buckets.
@@ -55,7 +55,7 @@ class scalar_quantizer : public pipeable {
 
   template <real In>
   constexpr std::size_t side_bytes(shape const& dims) const {
-    return has_scale<In> ? blocks(dims.n, detail::group).buckets() * sizeof(scale<In>) : 0;
+    return has_scale<In> ? blocks(dims.n, detail::octet).buckets() * sizeof(scale<In>) : 0;
   }
   template <real In, executor E>
   constexpr std::size_t scratch_bytes(E const&, shape const& dims) const {
@@ -106,26 +106,17 @@ class scalar_quantizer : public pipeable {
   }
   /// x = factor times the sum of the ranks' values, added in rank order, in one pass.
   template <real In, executor E>
-  void decode_sum(E const& exec, call const&, shape const& dims, parts_on<E, output<In>> in, accum<In> factor,
+  void decode_sum(E const& exec, call const&, shape const& dims, gathered_on<E, output<In>> in, accum<In> factor,
                   values_on<E, In> x, workspace_on<E>&) const {
     decode_sum_to<In>(exec, dims, in, ext::tensor_sink<In>{x.data, factor});
   }
   template <real In, executor E, class Sink>
-  void decode_sum_to(E const& exec, shape const& dims, parts_on<E, output<In>> in, Sink const& to) const {
+  void decode_sum_to(E const& exec, shape const& dims, gathered_on<E, output<In>> in, Sink const& to) const {
     decode_parts<In>(exec, dims, {in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks}, to);
   }
 
-  /// Encodes `factor` times the sum of all ranks' decoded values, added in rank order, without a tensor in between.
-  template <real In, executor E>
-  void reduce_step(E const& exec, call const& id, shape const& dims, parts_on<E, output<In>> in, accum<In> factor,
-                   encoded_on<E, output<In>> y, workspace_on<E>& ws) const {
-    auto const parts = detail::parts_of<Rule, accum<In>>{
-        rule_, blocks(dims.n, E::items_per_block), in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks};
-    encode_from<In>(exec, id, dims, detail::sum_source<Rule, accum<In>>{parts, factor}, y, ws);
-  }
-
   /// The g for which a payload of x[a g, b g) is a slice of the whole payload's values and scales; 0 if none exists.
-  constexpr std::uint64_t granule() const { return has_scale<float> ? bucket_ : detail::group; }
+  constexpr std::uint64_t granule() const { return has_scale<float> ? bucket_ : detail::octet; }
 
   /// The engine of encode_batch and decode_batch.
   constexpr detail::quantizer_batch<Rule> batch() const { return {rule_, bucket_}; }

@@ -50,7 +50,7 @@ class sign : public scalar_quantizer<detail::sign_rule> {
 
   /// x = the majority of the ranks; a factor does not change the sign of a sum.
   template <real In, executor E>
-  void decode_sum(E const& exec, call const&, shape const& dims, parts_on<E, packed<1>> in, accum<In>,
+  void decode_sum(E const& exec, call const&, shape const& dims, gathered_on<E, packed<1>> in, accum<In>,
                   values_on<E, In> x, workspace_on<E>&) const {
     using body = detail::count_votes<In, E::items_per_block>;
     exec.for_each_block(detail::blocks_for(dims.n, E::items_per_block),

@@ -84,14 +84,14 @@ class sketch_ml : public pipeable {
     if (dims.n == 0) return;
     auto const edges = find_edges(draws(id), x.data, dims.n, ws);
     double sums[buckets] = {}, counts[buckets] = {};
-    for (std::uint64_t first = 0; first < dims.n; first += detail::group) {
-      std::uint8_t symbols[detail::group];
-      auto const count = std::min(detail::group, dims.n - first);
+    for (std::uint64_t first = 0; first < dims.n; first += detail::octet) {
+      std::uint8_t symbols[detail::octet];
+      auto const count = std::min(detail::octet, dims.n - first);
       for (std::uint64_t i = 0; i < count; ++i) {
         symbols[i] = edges.bucket(x.data[first + i]);
         sums[symbols[i]] += static_cast<double>(x.data[first + i]), ++counts[symbols[i]];
       }
-      detail::pack_group<Bits>(symbols, count, y.values.data + first / detail::group * Bits);
+      detail::pack_octet<Bits>(symbols, count, y.values.data + first / detail::octet * Bits);
     }
     auto* const means = side_as<float>(y.side);
     for (std::uint32_t b = 0; b < buckets; ++b)
@@ -102,10 +102,10 @@ class sketch_ml : public pipeable {
               workspace_on<E>&) const {
     detail::for_comparison<In, E>();
     auto const* const means = side_as<float>(y.side);
-    for (std::uint64_t first = 0; first < dims.n; first += detail::group) {
-      std::uint8_t symbols[detail::group];
-      auto const count = std::min(detail::group, dims.n - first);
-      detail::unpack_group<Bits>(y.values.data + first / detail::group * Bits, count, symbols);
+    for (std::uint64_t first = 0; first < dims.n; first += detail::octet) {
+      std::uint8_t symbols[detail::octet];
+      auto const count = std::min(detail::octet, dims.n - first);
+      detail::unpack_octet<Bits>(y.values.data + first / detail::octet * Bits, count, symbols);
       for (std::uint64_t i = 0; i < count; ++i) x.data[first + i] = means[symbols[i]];
     }
   }

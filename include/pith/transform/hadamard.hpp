@@ -28,11 +28,11 @@ struct hadamard_rule {
 
  private:
   /// A random block has the signs of 128 elements: word w those of 32 w .. 32 w + 31. On devices, each thread takes a
-  /// group and draws for itself.
+  /// octet and draws for itself.
   template <class Team, class Count, class A>
   PITH_HD void flip_signs(Team const& team, draws const& random, std::uint64_t first, Count count, A* p) const {
     constexpr std::uint32_t row = 32, drawn = 128;
-    if constexpr (Team::by_groups) {
+    if constexpr (Team::by_octets) {
       team.for_each(count / eight, [=](std::uint32_t g) {
         auto const at = first + g * eight;
         flip<eight>(p + g * eight, random(at / drawn).word[at / row % 4] >> at % row);
@@ -91,7 +91,7 @@ struct hadamard_rule {
     });
   }
 
-  static constexpr auto eight = static_cast<std::uint32_t>(group);
+  static constexpr auto eight = static_cast<std::uint32_t>(octet);
 };
 
 }  // namespace detail

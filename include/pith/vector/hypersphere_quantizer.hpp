@@ -85,9 +85,9 @@ struct random_words {
   std::uint64_t count;
 
   PITH_HD void operator()(std::uint64_t g) const {
-    std::uint32_t symbols[group];
-    for (std::uint64_t i = 0; i < group_size(g, count); ++i) symbols[i] = drawn(g * group + i);
-    pack(symbols, group_size(g, count), Bits, bytes + g * Bits);
+    std::uint32_t symbols[octet];
+    for (std::uint64_t i = 0; i < octet_size(g, count); ++i) symbols[i] = drawn(g * octet + i);
+    pack(symbols, octet_size(g, count), Bits, bytes + g * Bits);
   }
 
  private:
@@ -185,7 +185,7 @@ class hypersphere_quantizer : public pipeable {
     auto const runs = output_shape(dims).n;
     auto const of = replicated.view();
     auto const duals = words_in_memory{of.numbers, nullptr, of.width, of.size};
-    exec.for_each_index(groups(runs), random_words<In, Bits>{padded_floats<In>{x.data, dims.n}, duals, draws(id),
+    exec.for_each_index(octets(runs), random_words<In, Bits>{padded_floats<In>{x.data, dims.n}, duals, draws(id),
                                                              side_as<float>(y.side), y.values.data, runs});
   }
   template <real In, executor E>
@@ -194,7 +194,7 @@ class hypersphere_quantizer : public pipeable {
     auto const runs = output_shape(dims).n;
     auto const body = detail::expand_words<In, Bits, true>{
         y.values.data, replicated.view(), side_as<float>(y.side), runs, dims.n, x.data};
-    exec.for_each_index(detail::groups(runs), body);
+    exec.for_each_index(detail::octets(runs), body);
   }
 
  private:

@@ -64,9 +64,9 @@ struct nearest_words {
   std::uint64_t count;
 
   PITH_HD void operator()(std::uint64_t g) const {
-    std::uint32_t symbols[group];
-    for (std::uint64_t i = 0; i < group_size(g, count); ++i) symbols[i] = nearest((g * group + i) * of.width);
-    pack(symbols, group_size(g, count), Bits, bytes + g * Bits);
+    std::uint32_t symbols[octet];
+    for (std::uint64_t i = 0; i < octet_size(g, count); ++i) symbols[i] = nearest((g * octet + i) * of.width);
+    pack(symbols, octet_size(g, count), Bits, bytes + g * Bits);
   }
 
  private:
@@ -94,9 +94,9 @@ struct expand_words {
   In* x;
 
   PITH_HD void operator()(std::uint64_t g) const {
-    std::uint32_t symbols[group];
-    unpack(bytes + g * Bits, group_size(g, count), Bits, symbols);
-    for (std::uint64_t i = 0; i < group_size(g, count); ++i) put(g * group + i, symbols[i]);
+    std::uint32_t symbols[octet];
+    unpack(bytes + g * Bits, octet_size(g, count), Bits, symbols);
+    for (std::uint64_t i = 0; i < octet_size(g, count); ++i) put(g * octet + i, symbols[i]);
   }
 
  private:
@@ -198,7 +198,7 @@ class product_quantizer : public pipeable {
     auto const runs = output_shape(dims).n;
     reduce_into(exec, sum, dims.n, float_square<In>{from}, plus(), 0.0, ws);
     exec.for_each_index(1, root_mean_square{sum, scale, dims.n == 0 ? 1 : dims.n});
-    exec.for_each_index(groups(runs), nearest_words<In, Bits>{from, replicated.view(), scale, y.values.data, runs});
+    exec.for_each_index(octets(runs), nearest_words<In, Bits>{from, replicated.view(), scale, y.values.data, runs});
   }
   template <real In, executor E>
   void decode(E const& exec, shape const& dims, encoded_on<E, packed<Bits> const> y, values_on<E, In> x,
@@ -206,7 +206,7 @@ class product_quantizer : public pipeable {
     auto const runs = output_shape(dims).n;
     auto const body = detail::expand_words<In, Bits, false>{
         y.values.data, replicated.view(), side_as<float>(y.side), runs, dims.n, x.data};
-    exec.for_each_index(detail::groups(runs), body);
+    exec.for_each_index(detail::octets(runs), body);
   }
 
  private:

@@ -160,7 +160,7 @@ class mpi_request {
     link_->require_usable();
     agree();
     while (done_ < call_->messages.size() && is_done(call_->messages[done_].request)) ++done_;
-    if (done_ == call_->messages.size() && has_replicated_) return true;
+    if (done_ == call_->messages.size() && has_agreed_) return true;
     auto const now = clock::now();
     if (begin_ == clock::time_point()) begin_ = now;
     if (now - begin_ > link_->timeout()) require_ended();
@@ -195,8 +195,8 @@ class mpi_request {
   /// If sizes differ, the ranks on both sides throw, so no rank waits for missing bytes.
   void agree() {
     auto& [first, second] = call_->agreement;
-    if (has_replicated_ || !is_done(first.request) || !is_done(second.request)) return;
-    has_replicated_ = true;
+    if (has_agreed_ || !is_done(first.request) || !is_done(second.request)) return;
+    has_agreed_ = true;
     auto const& [own, other] = std::tie(call_->expected, call_->received);
     auto const at = own[0] == other[0] ? std::size_t{1} : 0;
     if (own == other) return;
@@ -216,7 +216,7 @@ class mpi_request {
   char const* name_;
   std::unique_ptr<detail::mpi_call> call_;
   std::size_t done_ = 0;
-  bool has_replicated_ = false;
+  bool has_agreed_ = false;
   clock::time_point begin_;
 };
 

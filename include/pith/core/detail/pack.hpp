@@ -8,12 +8,12 @@
 
 namespace pith::inline v0::detail {
 
-inline constexpr std::uint64_t group = 8;  ///< elements that share one random block and fill whole bytes
+inline constexpr std::uint64_t octet = 8;  ///< elements that share one random block and fill whole bytes
 
-PITH_HD constexpr std::uint64_t groups(std::uint64_t n) { return n / group + (n % group != 0); }
+PITH_HD constexpr std::uint64_t octets(std::uint64_t n) { return n / octet + (n % octet != 0); }
 
-PITH_HD constexpr std::uint64_t group_size(std::uint64_t g, std::uint64_t n) {
-  return n - g * group < group ? n - g * group : group;
+PITH_HD constexpr std::uint64_t octet_size(std::uint64_t g, std::uint64_t n) {
+  return n - g * octet < octet ? n - g * octet : octet;
 }
 
 /// Reads four bytes, least significant first. Compilers turn this into one load.
@@ -98,28 +98,28 @@ using packed_word = std::conditional_t<
 template <unsigned Bits>
 using symbol_word = std::conditional_t<(Bits <= 8), std::uint8_t, std::uint16_t>;
 
-/// Packs and unpacks a whole group of symbols of Bits <= 8 bits.
+/// Packs and unpacks a whole octet of symbols of Bits <= 8 bits.
 template <unsigned Bits>
-PITH_HD packed_word<Bits> packed_group(std::uint8_t const* symbols) {
+PITH_HD packed_word<Bits> packed_octet(std::uint8_t const* symbols) {
   std::uint64_t v;
   __builtin_memcpy(&v, symbols, 8);
   return static_cast<packed_word<Bits>>(close_up<Bits>(v));
 }
 template <unsigned Bits>
-PITH_HD void unpacked_group(packed_word<Bits> word, std::uint8_t* symbols) {
+PITH_HD void unpacked_octet(packed_word<Bits> word, std::uint8_t* symbols) {
   auto const v = spread_out<Bits>(word);
   __builtin_memcpy(symbols, &v, 8);
 }
 
-/// Packs a group of `count` <= 8 symbols.
+/// Packs an octet of `count` <= 8 symbols.
 template <unsigned Bits>
-PITH_HD void pack_group(symbol_word<Bits> const* symbols, std::uint64_t count, std::uint8_t* bytes) {
+PITH_HD void pack_octet(symbol_word<Bits> const* symbols, std::uint64_t count, std::uint8_t* bytes) {
   if constexpr (Bits > 8) {
-    std::uint32_t wide[group] = {};
+    std::uint32_t wide[octet] = {};
     for (std::uint64_t i = 0; i < count; ++i) wide[i] = symbols[i];
     pack(wide, count, Bits, bytes);
-  } else if (count == group) {
-    auto const word = packed_group<Bits>(symbols);
+  } else if (count == octet) {
+    auto const word = packed_octet<Bits>(symbols);
     __builtin_memcpy(bytes, &word, Bits);
   } else {
     std::uint64_t word = 0;
@@ -129,17 +129,17 @@ PITH_HD void pack_group(symbol_word<Bits> const* symbols, std::uint64_t count, s
 }
 
 template <unsigned Bits>
-PITH_HD void unpack_group(std::uint8_t const* bytes, std::uint64_t count, symbol_word<Bits>* symbols) {
+PITH_HD void unpack_octet(std::uint8_t const* bytes, std::uint64_t count, symbol_word<Bits>* symbols) {
   if constexpr (Bits > 8) {
-    std::uint32_t wide[group] = {};
+    std::uint32_t wide[octet] = {};
     unpack(bytes, count, Bits, wide);
     for (std::uint64_t i = 0; i < count; ++i) symbols[i] = static_cast<symbol_word<Bits>>(wide[i]);
-  } else if (count == group) {
+  } else if (count == octet) {
     packed_word<Bits> word = 0;
     __builtin_memcpy(&word, bytes, Bits);
-    unpacked_group<Bits>(word, symbols);
+    unpacked_octet<Bits>(word, symbols);
   } else {
-    for (unsigned i = 0; i < group; ++i) {  // a fixed bound makes indices constant, so that symbols stay in registers
+    for (unsigned i = 0; i < octet; ++i) {  // a fixed bound makes indices constant, so that symbols stay in registers
       if (i >= count) break;
       auto const at = Bits * i / 8, from = Bits * i % 8;
       unsigned two = bytes[at];
@@ -149,20 +149,20 @@ PITH_HD void unpack_group(std::uint8_t const* bytes, std::uint64_t count, symbol
   }
 }
 
-/// Packs and unpacks the symbols of a block with its team. The block begins at a whole group.
+/// Packs and unpacks the symbols of a block with its team. The block begins at a whole octet.
 template <unsigned Bits, class Team, class Count>
 PITH_HD void pack_symbols(Team const& team, symbol_word<Bits> const* symbols, Count count, std::uint8_t* bytes) {
-  auto const full = count / static_cast<std::uint32_t>(group), rest = count % static_cast<std::uint32_t>(group);
-  team.for_each(full, [=](std::uint32_t g) { pack_group<Bits>(symbols + g * group, group, bytes + g * Bits); });
+  auto const full = count / static_cast<std::uint32_t>(octet), rest = count % static_cast<std::uint32_t>(octet);
+  team.for_each(full, [=](std::uint32_t g) { pack_octet<Bits>(symbols + g * octet, octet, bytes + g * Bits); });
   if (rest == 0) return;
-  team.for_each(1u, [=](std::uint32_t) { pack_group<Bits>(symbols + full * group, rest, bytes + full * Bits); });
+  team.for_each(1u, [=](std::uint32_t) { pack_octet<Bits>(symbols + full * octet, rest, bytes + full * Bits); });
 }
 template <unsigned Bits, class Team, class Count>
 PITH_HD void unpack_symbols(Team const& team, std::uint8_t const* bytes, Count count, symbol_word<Bits>* symbols) {
-  auto const full = count / static_cast<std::uint32_t>(group), rest = count % static_cast<std::uint32_t>(group);
-  team.for_each(full, [=](std::uint32_t g) { unpack_group<Bits>(bytes + g * Bits, group, symbols + g * group); });
+  auto const full = count / static_cast<std::uint32_t>(octet), rest = count % static_cast<std::uint32_t>(octet);
+  team.for_each(full, [=](std::uint32_t g) { unpack_octet<Bits>(bytes + g * Bits, octet, symbols + g * octet); });
   if (rest == 0) return;
-  team.for_each(1u, [=](std::uint32_t) { unpack_group<Bits>(bytes + full * Bits, rest, symbols + full * group); });
+  team.for_each(1u, [=](std::uint32_t) { unpack_octet<Bits>(bytes + full * Bits, rest, symbols + full * octet); });
 }
 /// The unpacked symbols of a block: `bytes` itself if Bits is 8, else unpacked into `room`.
 template <unsigned Bits, class Team, class Count>

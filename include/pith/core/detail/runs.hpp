@@ -38,26 +38,26 @@ PITH_HD constexpr std::size_t best_alignment(std::size_t bytes) {
   return even < 16 ? even : 16;
 }
 
-/// True if groups of values (or packed groups of so many bytes) from p on are aligned for vector access. Always false
-/// for double: a thread lacks registers for three groups of doubles.
+/// True if octets of values (or packed octets of so many bytes) from p on are aligned for vector access. Always false
+/// for double: a thread lacks registers for three octets of doubles.
 template <class T>
 PITH_HD inline bool is_vector_aligned(T const* p) {
-  return sizeof(T) < sizeof(double) && reinterpret_cast<std::uintptr_t>(p) % best_alignment(group * sizeof(T)) == 0;
+  return sizeof(T) < sizeof(double) && reinterpret_cast<std::uintptr_t>(p) % best_alignment(octet * sizeof(T)) == 0;
 }
 template <std::size_t Bytes>
 PITH_HD inline bool lie_well_packed(std::uint8_t const* p) {
   return reinterpret_cast<std::uintptr_t>(p) % best_alignment(Bytes) == 0;
 }
 
-/// A group aligned for vector access, processed by one device thread.
-struct aligned_group {
+/// An octet aligned for vector access, processed by one device thread.
+struct aligned_octet {
   template <class T>
-  struct alignas(best_alignment(group * sizeof(T))) values {
+  struct alignas(best_alignment(octet * sizeof(T))) values {
     PITH_HD T operator[](std::uint32_t i) const { return of[i]; }
-    T of[group];
+    T of[octet];
   };
 
-  PITH_HD static constexpr std::uint32_t count() { return group; }
+  PITH_HD static constexpr std::uint32_t count() { return octet; }
   template <class T>
   PITH_HD static values<T> read(T const* p) {
     return *reinterpret_cast<values<T> const*>(p);
@@ -65,24 +65,24 @@ struct aligned_group {
   template <class T, class F>
   PITH_HD static void write(T* p, F const& f) {
     values<T> to;
-    for (std::uint32_t i = 0; i < group; ++i) to.of[i] = f(i);
+    for (std::uint32_t i = 0; i < octet; ++i) to.of[i] = f(i);
     *reinterpret_cast<values<T>*>(p) = to;
   }
 
   template <unsigned Bits>
   PITH_HD static void pack(symbol_word<Bits> const* symbols, std::uint8_t* bytes) {
     if constexpr (is_word<Bits>) {
-      *reinterpret_cast<packed_word<Bits>*>(bytes) = packed_group<Bits>(symbols);
+      *reinterpret_cast<packed_word<Bits>*>(bytes) = packed_octet<Bits>(symbols);
     } else {
-      pack_group<Bits>(symbols, group, bytes);
+      pack_octet<Bits>(symbols, octet, bytes);
     }
   }
   template <unsigned Bits>
   PITH_HD static void unpack(std::uint8_t const* bytes, symbol_word<Bits>* symbols) {
     if constexpr (is_word<Bits>) {
-      unpacked_group<Bits>(*reinterpret_cast<packed_word<Bits> const*>(bytes), symbols);
+      unpacked_octet<Bits>(*reinterpret_cast<packed_word<Bits> const*>(bytes), symbols);
     } else {
-      unpack_group<Bits>(bytes, group, symbols);
+      unpack_octet<Bits>(bytes, octet, symbols);
     }
   }
 
@@ -91,8 +91,8 @@ struct aligned_group {
   static constexpr bool is_word = sizeof(packed_word<Bits>) == Bits;
 };
 
-/// A group at any alignment, or a part of one. Loops have constant bounds, so that a thread's values stay in registers.
-struct loose_group {
+/// An octet at any alignment, or a part of one. Loops have constant bounds, so that a thread's values stay in registers.
+struct loose_octet {
   std::uint32_t size;
 
   PITH_HD std::uint32_t count() const { return size; }
@@ -102,18 +102,18 @@ struct loose_group {
   }
   template <class T, class F>
   PITH_HD void write(T* p, F const& f) const {
-    for (std::uint32_t i = 0; i < group; ++i) {
+    for (std::uint32_t i = 0; i < octet; ++i) {
       if (i < size) p[i] = f(i);
     }
   }
 
   template <unsigned Bits>
   PITH_HD void pack(symbol_word<Bits> const* symbols, std::uint8_t* bytes) const {
-    pack_group<Bits>(symbols, size, bytes);
+    pack_octet<Bits>(symbols, size, bytes);
   }
   template <unsigned Bits>
   PITH_HD void unpack(std::uint8_t const* bytes, symbol_word<Bits>* symbols) const {
-    unpack_group<Bits>(bytes, size, symbols);
+    unpack_octet<Bits>(bytes, size, symbols);
   }
 };
 

@@ -37,7 +37,7 @@ struct cuda_team {
   /// The shared memory that functions of the team may use besides the body's.
   static constexpr std::uint32_t own_bytes = 256;
   static constexpr bool specializes = false;
-  static constexpr bool by_groups = true;
+  static constexpr bool by_octets = true;
 
   template <class Count, class F>
   PITH_HD void for_each([[maybe_unused]] Count n, [[maybe_unused]] F const& f) const {
@@ -47,18 +47,18 @@ struct cuda_team {
 #endif
   }
 
-  /// No unrolling: one group already gives enough parallel loads, and several groups would not fit in registers.
+  /// No unrolling: one octet already gives enough parallel loads, and several octets would not fit in registers.
   template <class Count, class F>
   PITH_HD void for_each_run([[maybe_unused]] Count n, [[maybe_unused]] bool well, [[maybe_unused]] F const& f) const {
 #if defined(__CUDA_ARCH__)
-    auto const all = static_cast<std::uint32_t>(groups(n)), whole = well ? static_cast<std::uint32_t>(n / group) : 0;
+    auto const all = static_cast<std::uint32_t>(octets(n)), whole = well ? static_cast<std::uint32_t>(n / octet) : 0;
     auto g = threadIdx.x;
     PITH_CUDA_ROLLED
-    for (; g < whole; g += threads) f(g * std::uint32_t{group}, aligned_group());
+    for (; g < whole; g += threads) f(g * std::uint32_t{octet}, aligned_octet());
     PITH_CUDA_ROLLED
     for (; g < all; g += threads) {
-      auto const size = static_cast<std::uint32_t>(group_size(g, n));
-      f(g * std::uint32_t{group}, loose_group{size});
+      auto const size = static_cast<std::uint32_t>(octet_size(g, n));
+      f(g * std::uint32_t{octet}, loose_octet{size});
     }
     __syncthreads();
 #endif
@@ -72,8 +72,8 @@ struct cuda_team {
     for_each(n, [&](std::uint32_t i) { only(i); });
   }
 
-  PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t groups, std::uint16_t* to) const {
-    for_each(groups, [&](std::uint32_t j) {
+  PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t octets, std::uint16_t* to) const {
+    for_each(octets, [&](std::uint32_t j) {
       auto const block = from(first + j);
       for (std::uint32_t lane = 0; lane < 8; ++lane) to[8 * j + lane] = block.lane(lane);
     });
@@ -125,23 +125,23 @@ struct cuda_team {
     return kept;
   }
 
-  /// One thread per group.
+  /// One thread per octet.
   template <std::floating_point A, class Count>
   PITH_HD void negatives(A const* x, Count n, std::uint8_t* bytes) const {
     for_each_run(n, is_vector_aligned(x), [=](std::uint32_t i, auto const& run) {
-      bytes[i / group] = negative_byte(run.read(x + i), run.count());
+      bytes[i / octet] = negative_byte(run.read(x + i), run.count());
     });
   }
 
-  /// One thread per group; few elements are kept.
+  /// One thread per octet; few elements are kept.
   template <std::floating_point A, class Count>
   PITH_HD std::uint32_t at_least([[maybe_unused]] A const* x, [[maybe_unused]] Count n,
                                  [[maybe_unused]] bits_of<A> least, [[maybe_unused]] std::uint32_t* to) const {
     std::uint32_t kept = 0;
 #if defined(__CUDA_ARCH__)
     auto const well = is_vector_aligned(x);
-    for (std::uint32_t first = 0; first < n; first += group * threads) {
-      auto const i = first + std::uint32_t{group} * threadIdx.x;
+    for (std::uint32_t first = 0; first < n; first += octet * threads) {
+      auto const i = first + std::uint32_t{octet} * threadIdx.x;
       auto reach = i < n ? reaching(x + i, n - i, least, well) : 0;
       auto const lanes = sums_of_lanes(static_cast<std::uint32_t>(__popc(reach)));
       auto const warps = sums_of_warps(lanes.all);
@@ -221,17 +221,17 @@ struct cuda_team {
     return found;
   }
 
-  /// Bit i is set if value i of the group, or of the `left` remaining values, has magnitude bits >= least.
+  /// Bit i is set if value i of the octet, or of the `left` remaining values, has magnitude bits >= least.
   template <class A>
   __device__ static std::uint32_t reaching(A const* p, std::uint32_t left, bits_of<A> least, bool well) {
-    if (well && left >= group) return reaching(aligned_group(), p, least);
-    return reaching(loose_group{left < group ? left : std::uint32_t{group}}, p, least);
+    if (well && left >= octet) return reaching(aligned_octet(), p, least);
+    return reaching(loose_octet{left < octet ? left : std::uint32_t{octet}}, p, least);
   }
   template <class Run, class A>
   __device__ static std::uint32_t reaching(Run const& run, A const* p, bits_of<A> least) {
     auto const own = run.read(p);
     std::uint32_t reach = 0;
-    for (std::uint32_t i = 0; i < group; ++i) {
+    for (std::uint32_t i = 0; i < octet; ++i) {
       if (i < run.count() && magnitude_bits(own[i]) >= least) reach |= 1u << i;
     }
     return reach;

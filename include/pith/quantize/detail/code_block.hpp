@@ -36,18 +36,18 @@ struct quantizer_memory {
   fast_array<A, Span> room;
   fast_array<symbol_word<Rule::bits>, sign_only<Rule> ? 1 : Span> symbols;
   fast_array<std::uint16_t, Rule::draws ? Span : 1> random;
-  fast_array<refined_of<Rule, A>, Span / group> refined;
-  fast_array<scale_of<Rule, A>, Span / group> scales;
+  fast_array<refined_of<Rule, A>, Span / octet> refined;
+  fast_array<scale_of<Rule, A>, Span / octet> scales;
   fast_array<statistic_of<Rule, A>, Span> lanes;  // a row of 2^k + 8 values is merged in 2^k lanes
 };
 
 /// Encodes a block whose scales are known; also stores the decoded values if the source has residual write-back. One
-/// thread handles a group from reading it to writing its symbols. `width` elements share a scale.
+/// thread handles an octet from reading it to writing its symbols. `width` elements share a scale.
 template <bool Packs, bool Keeps, class Rule, class Team, class Memory, class A>
-PITH_HD void code_groups(quantized<Rule, A> const& to, draws const& random, Team const& team, Memory& fast,
+PITH_HD void code_octets(quantized<Rule, A> const& to, draws const& random, Team const& team, Memory& fast,
                          std::uint64_t first, A const* p, std::uint32_t count, std::uint32_t width) {
   constexpr std::size_t packed = Rule::bits;
-  auto* const bytes = to.bytes + first / group * packed;
+  auto* const bytes = to.bytes + first / octet * packed;
   auto* const sent = fast.room.data();
   auto const* const scales = fast.scales.data();
   auto const* const refined = fast.refined.data();
@@ -58,13 +58,13 @@ PITH_HD void code_groups(quantized<Rule, A> const& to, draws const& random, Team
         auto const j = i / width;
         auto const scale = refined[j];
         auto random_bits = random_block();
-        if constexpr (Rule::draws) random_bits = random((first + i) / group);
-        symbol_word<Rule::bits> symbols[group] = {};
-        for (unsigned lane = 0; lane < group; ++lane) {
+        if constexpr (Rule::draws) random_bits = random((first + i) / octet);
+        symbol_word<Rule::bits> symbols[octet] = {};
+        for (unsigned lane = 0; lane < octet; ++lane) {
           if (lane < run.count())
             symbols[lane] = static_cast<symbol_word<Rule::bits>>(rule.code(x[lane], scale, random_bits.lane(lane)));
         }
-        if constexpr (Packs) run.template pack<Rule::bits>(symbols, bytes + i / group * packed);
+        if constexpr (Packs) run.template pack<Rule::bits>(symbols, bytes + i / octet * packed);
         if constexpr (Keeps)
           run.write(sent + i, [&](std::uint32_t lane) { return rule.value(symbols[lane], scales[j]); });
       });
@@ -79,19 +79,19 @@ PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team
   auto const* const scales = fast.scales.data();
   auto const rule = to.rule;
   if constexpr (sign_only<Rule>) {
-    if constexpr (Packs) team.negatives(p, count, to.bytes + first / group);
+    if constexpr (Packs) team.negatives(p, count, to.bytes + first / octet);
   } else {
     auto* const random_bits = fast.random.data();
     auto const* const refined = fast.refined.data();
     if constexpr (Rule::draws)
-      team.random(random, first / group, static_cast<std::uint32_t>(groups(count)), random_bits);
+      team.random(random, first / octet, static_cast<std::uint32_t>(octets(count)), random_bits);
     team.for_each_in(count, width, [=](std::uint32_t j) {
       auto const scale = refined[j >> shift];
       return [=](std::uint32_t i) {
         symbols[i] = static_cast<symbol_word<Rule::bits>>(rule.code(p[i], scale, Rule::draws ? random_bits[i] : 0));
       };
     });
-    if constexpr (Packs) pack_symbols<Rule::bits>(team, symbols, count, to.bytes + first / group * Rule::bits);
+    if constexpr (Packs) pack_symbols<Rule::bits>(team, symbols, count, to.bytes + first / octet * Rule::bits);
   }
   if constexpr (Keeps) {
     auto* const sent = fast.room.data();
@@ -107,8 +107,8 @@ PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team
 template <bool Packs, class Rule, class Source, class Team, class Memory, class A, class Count, class Row>
 PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,
                         Memory& fast, std::uint64_t first, A const* p, Count count, std::uint32_t width, Row row) {
-  if constexpr (Team::by_groups && !sign_only<Rule>) {
-    code_groups<Packs, Source::keeps>(to, random, team, fast, first, p, count, width);
+  if constexpr (Team::by_octets && !sign_only<Rule>) {
+    code_octets<Packs, Source::keeps>(to, random, team, fast, first, p, count, width);
   } else {
     code_passes<Packs, Source::keeps>(to, random, team, fast, first, p, count, row, rows_shift(width, row));
   }

@@ -29,19 +29,19 @@ struct parts_of {
 
   /// Whether the symbols from element `first` on are aligned for vector access in every payload.
   PITH_HD bool lie_well_from(std::uint64_t first) const {
-    auto const* const p = bytes + first / group * Rule::bits;
+    auto const* const p = bytes + first / octet * Rule::bits;
     return lie_well_packed<Rule::bits>(p) && (ranks == 1 || lie_well_packed<Rule::bits>(p + stride));
   }
 
-  /// sum[i] = the sum of the ranks' decoded values of group g, in bucket b, each rounded by the sink, added in order.
+  /// sum[i] = the sum of the ranks' decoded values of octet g, in bucket b, each rounded by the sink, added in order.
   template <class Sink, class Run>
-  PITH_HD void sum_group(std::uint64_t g, std::uint64_t b, Run const& run, A* sum) const {
-    for (unsigned i = 0; i < group; ++i) sum[i] = -A{0};  // -0 + v is v, for either sign of zero
+  PITH_HD void sum_octet(std::uint64_t g, std::uint64_t b, Run const& run, A* sum) const {
+    for (unsigned i = 0; i < octet; ++i) sum[i] = -A{0};  // -0 + v is v, for either sign of zero
     for (unsigned rank = 0; rank < ranks; ++rank) {
-      symbol_word<Rule::bits> symbols[group] = {};
+      symbol_word<Rule::bits> symbols[octet] = {};
       auto const scale = scale_at(scales_of(rank), b);
       run.template unpack<Rule::bits>(bytes_of(rank) + g * Rule::bits, symbols);
-      for (unsigned i = 0; i < group; ++i) sum[i] += Sink::rounded(rule.value(symbols[i], scale));
+      for (unsigned i = 0; i < octet; ++i) sum[i] += Sink::rounded(rule.value(symbols[i], scale));
     }
   }
 };
@@ -62,8 +62,8 @@ struct dequantize_block {
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
     auto const run = from.over.at(block);
-    if constexpr (Team::by_groups) {
-      decode_groups(team, fast, run);
+    if constexpr (Team::by_octets) {
+      decode_octets(team, fast, run);
     } else {
       if constexpr (Team::specializes) {
         if (run.count == Span && run.width >= Span) {
@@ -76,9 +76,9 @@ struct dequantize_block {
   }
 
  private:
-  /// One thread handles a group from reading its symbols to writing its values.
+  /// One thread handles an octet from reading its symbols to writing its values.
   template <class Team>
-  PITH_HD void decode_groups(Team const& team, memory& fast, bucket_run const& run) const {
+  PITH_HD void decode_octets(Team const& team, memory& fast, bucket_run const& run) const {
     auto* const sums = fast.sum.data();
     auto const parts = from;
     auto const sink = to;
@@ -86,8 +86,8 @@ struct dequantize_block {
     auto well = parts.lie_well_from(run.first);
     if constexpr (!Sink::takes_blocks) well = well && is_vector_aligned(sink.x + run.first);
     team.for_each_run(run.count, well, [=](std::uint32_t i, auto const& neighbours) {
-      A sum[group];
-      parts.template sum_group<Sink>((own.first + i) / group, own.bucket + i / own.width, neighbours, sum);
+      A sum[octet];
+      parts.template sum_octet<Sink>((own.first + i) / octet, own.bucket + i / own.width, neighbours, sum);
       if constexpr (Sink::takes_blocks) {
         neighbours.write(sums + i, [&](std::uint32_t lane) { return sum[lane]; });
       } else {
@@ -132,7 +132,7 @@ struct dequantize_block {
     symbol_word<Rule::bits> const* symbols[Ranks];
     scale_of<Rule, A> const* scales[Ranks];
     for (unsigned k = 0; k < Ranks; ++k) {
-      auto const* const bytes = from.bytes_of(rank + k) + run.first / group * Rule::bits;
+      auto const* const bytes = from.bytes_of(rank + k) + run.first / octet * Rule::bits;
       symbols[k] = unpacked_symbols<Rule::bits>(team, bytes, count, fast.symbols.data() + k * Span);
       scales[k] = from.scales_of(rank + k) + run.bucket;
     }
@@ -148,35 +148,6 @@ struct dequantize_block {
         use(i, sum);
       };
     });
-  }
-};
-
-/// The scaled sum of the ranks' decoded values, as the source of an encoder that passes the sum on.
-template <class Rule, class A>
-struct sum_source {
-  static constexpr bool keeps = false;
-
-  parts_of<Rule, A> parts;
-  A factor;
-
-  template <class Team, class Count>
-  PITH_HD A const* load(Team const& team, std::uint64_t first, Count count, A* room) const {
-    auto const from = *this;
-    team.for_each(static_cast<std::uint32_t>(groups(count)), [=](std::uint32_t g) {
-      auto const size = static_cast<std::uint32_t>(group_size(g, count));
-      from.sum_group(first / group + g, loose_group{size}, room + g * group);
-    });
-    return room;
-  }
-
-  PITH_HD static A rounded(A value) { return value; }
-
- private:
-  /// A bucket is a whole number of groups, so a group has one scale.
-  PITH_HD void sum_group(std::uint64_t g, loose_group const& run, A* to) const {
-    A sum[group];
-    parts.template sum_group<sum_source>(g, g * group / parts.over.bucket, run, sum);
-    for (std::uint32_t i = 0; i < run.count(); ++i) to[i] = sum[i] * factor;
   }
 };
 

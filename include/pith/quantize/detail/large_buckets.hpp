@@ -104,7 +104,7 @@ struct measure_tiles {
   template <class Team>
   PITH_HD bool add_columns([[maybe_unused]] Team const& team, [[maybe_unused]] memory& fast,
                            [[maybe_unused]] bucket_run const& run) const {
-    if constexpr (Team::by_groups || member_count<Rule> == 0) {
+    if constexpr (Team::by_octets || member_count<Rule> == 0) {
       return false;
     } else {
       if (run.count < tile) return false;
@@ -146,7 +146,7 @@ struct measure_tiles {
   PITH_HD void write_symbols(Team const& team, memory& fast, std::uint64_t first, A const* p, Count count) const {
     if constexpr (scale_free<Rule>) {
       auto const rule = to.rule;
-      auto* const bytes = to.bytes + first / group * Rule::bits;
+      auto* const bytes = to.bytes + first / octet * Rule::bits;
       if constexpr (sign_only<Rule>) {
         team.negatives(p, count, bytes);
       } else {

@@ -124,7 +124,7 @@ struct look_up_means {
     team.for_each(count, [=](std::uint32_t i) { sum[i] = -A{0}; });  // -0 + v is v, for either sign of zero
     for (unsigned rank = 0; rank < ranks; ++rank) {
       auto const* const its = reinterpret_cast<std::uint8_t const*>(all) + rank * stride;
-      unpack_symbols<1>(team, bytes + rank * stride + first / group, count, fast.symbols.data());
+      unpack_symbols<1>(team, bytes + rank * stride + first / octet, count, fast.symbols.data());
       add(team, fast, first, count, reinterpret_cast<means const*>(its));
     }
     auto const sink = to;

@@ -48,7 +48,7 @@ struct quantize_buckets {
   template <class Team>
   PITH_HD void measure_full(Team const& team, memory& fast, A const* p, std::uint32_t buckets,
                             std::uint32_t width) const {
-    if constexpr (Team::specializes || Team::by_groups) {
+    if constexpr (Team::specializes || Team::by_octets) {
       if (width == 128) return measure(team, fast, p, buckets, constant<128>());
     }
     measure(team, fast, p, buckets, width);
@@ -62,7 +62,7 @@ struct quantize_buckets {
       merge_rows(
           team, lanes, buckets, width, [=](std::uint32_t i) { return terms.measure(p[i]); }, merged<Terms>{terms});
     };
-    if constexpr (Team::by_groups && requires { rule.with_terms(merge_terms); }) {
+    if constexpr (Team::by_octets && requires { rule.with_terms(merge_terms); }) {
       rule.with_terms(merge_terms);
     } else {
       merge_terms(rule);

@@ -40,7 +40,7 @@ struct write_levels {
     auto const first = block * Span;
     auto const count = block_size(n, first, Span);
     auto* const random_bits = fast.random.data();
-    if constexpr (Rule::draws) team.random(from, first / group, static_cast<std::uint32_t>(groups(count)), random_bits);
+    if constexpr (Rule::draws) team.random(from, first / octet, static_cast<std::uint32_t>(octets(count)), random_bits);
     auto const own = rule;
     auto const refined = refine(rule, scale_at(scale, 0));
     auto const* const in = x + first;
