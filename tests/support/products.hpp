@@ -42,8 +42,8 @@ std::vector<A> multiplied(E const& exec, Product const& by, pith::product_shape 
 }
 
 /// A sum of K products in any order has an error of K u / (1 - K u) times the sum of their magnitudes, with u half a
-/// unit in the last place of A. The bound also adds the same for the oracle in long double. The library's product splits
-/// a product of doubles into four exact ones, whose magnitudes sum to at most (1 + 2^-25)^2 of the original.
+/// unit in the last place of A. The bound also adds the same for the oracle in long double. The library's product
+/// splits a product of doubles into four exact ones, whose magnitudes sum to at most (1 + 2^-25)^2 of the original.
 template <class A, class E, class Product>
 void multiplies(E const& exec, Product const& by, pith::product_shape const& size) {
   auto const s = narrow<A>(normal_vector(size.rows * size.columns, 51));
