@@ -242,7 +242,7 @@ TEST_CASE("verification in each step finds ranks that have taken other numbers o
   });
 }
 
-TEST_CASE("verification in each step finds agreed states that differ") {
+TEST_CASE("verification in each step finds replicated states that differ") {
   auto const checked = pith::exchange_options{.bucket_bytes = 0, .when = pith::verify::each_step};
   pith::run_ranks(3, [&](pith::thread_communicator comm) {
     auto const policy = [](pith::tensor_spec const& tensor) -> any {
