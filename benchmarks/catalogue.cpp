@@ -34,12 +34,12 @@ struct options {
   std::size_t rounds = 101;
 };
 
-/// Bound over time.
+/// The memory bound over the time.
 struct speed {
   double encode, decode;
 };
 
-/// Every method, with what it made of each set of buffers.
+/// Every method, with its payloads and decoded tensors for each set of buffers.
 std::deque<subject> subjects_of(buffers const& x, std::size_t sets) {
   auto subjects = std::deque<subject>();
   for (auto const& m : bench::catalogue) {
@@ -88,7 +88,7 @@ std::string number(char const* format, double value) {
 }
 std::string number(double value) { return number(value >= 99.5 ? "%.0f" : "%.2g", value); }
 
-/// What a method promises, in words.
+/// The laws of a method, in words.
 std::string laws_of(pith::capabilities const& of) {
   auto text = std::string();
   auto const say = [&](bool holds, std::string const& words) {
@@ -104,7 +104,7 @@ std::string laws_of(pith::capabilities const& of) {
   return text;
 }
 
-/// The relative error that it promises not to exceed in the mean.
+/// The bound of its mean relative error.
 std::string bound_of(pith::capabilities const& of) {
   if (of.omega) return number(*of.omega);
   return of.delta ? number(1 - *of.delta) : "";
@@ -145,9 +145,9 @@ std::string table(options const& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  auto app = CLI::App("What each method sends, loses, costs and promises.", "catalogue");
+  auto app = CLI::App("Bytes, errors, speeds and laws of each method.", "catalogue");
   auto o = options();
-  app.add_option("--update", o.page, "the page that the table is put into, in place of printing it");
+  app.add_option("--update", o.page, "the page to write the table to, in place of printing it");
   app.add_option("--data", o.data, "the models' gradients")->capture_default_str();
   app.add_option("--rounds", o.rounds)->check(CLI::Range(31, 100'000))->capture_default_str();
   try {

@@ -6,12 +6,12 @@ namespace bench {
 /// A method at one setting.
 struct method {
   char const* name;
-  char const* codec;   ///< for parse or of pith/reference, as name() says it
+  char const* codec;   ///< a text of parse, or name() of a codec in pith/reference
   char const* family;  ///< quantization, sparsification, hybrid, low rank, transform or none
-  char const* memory;  ///< whether GRACE feeds errors back by default; empty for what GRACE has not
+  char const* memory;  ///< whether GRACE uses error feedback by default; empty if GRACE lacks the method
 };
 
-/// One line a method.
+/// One line per method.
 inline constexpr method catalogue[] = {
     {"none", "identity", "none", "no"},
     {"half", "cast<half>", "quantization", "no"},

@@ -37,7 +37,7 @@ struct options {
 };
 
 void add_options(CLI::App& app, options& o) {
-  app.add_option("--codec", o.codecs, "what to measure, such as 'ef(qsgd<8>)'; repeatable")->allow_extra_args(false);
+  app.add_option("--codec", o.codecs, "a codec to measure, such as 'ef(qsgd<8>)'; repeatable")->allow_extra_args(false);
   app.add_option("--executor", o.executors)
       ->check(CLI::IsMember({"seq", "par"}))
       ->allow_extra_args(false)
@@ -139,7 +139,7 @@ class group {
   std::vector<bench::thing> things_;
 };
 
-/// One line an executor.
+/// One line per executor.
 std::vector<bench::row> measure(std::string const& executor, unsigned log2n, options const& o) {
   using In = PITH_BENCH_ELEMENT;
   if (executor == "par") return group<In, decltype(pith::par())>(pith::par(), log2n, o).measure(o.rounds);
@@ -155,7 +155,7 @@ void measure_all(options const& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  auto app = CLI::App("Times codecs beside memcpy.", "codec_bench");
+  auto app = CLI::App("Times of codecs relative to memcpy.", "codec_bench");
   auto o = options();
   add_options(app, o);
   return bench::command(app, argc, argv, [&] { measure_all(o); });

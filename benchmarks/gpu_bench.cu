@@ -43,22 +43,22 @@ struct options {
   bool has_peers = true;
 };
 
-/// What is compared with the host.
+/// The largest size at which payloads are compared with the host's.
 constexpr auto most_compared = std::uint64_t{1} << 22;
 
-/// As many buffers of `bytes` as exceed the second cache four times, but not more than 32.
+/// The number of buffers of `bytes` that together exceed the second-level cache four times, at most 32.
 std::size_t sets_for_device(cudaDeviceProp const& device, std::size_t bytes) {
   return std::clamp<std::size_t>(4 * static_cast<std::size_t>(device.l2CacheSize) / bytes + 1, 2, 32);
 }
 
-/// Whether a group's values, residuals and payloads find room, by a rough count.
+/// Whether a group's values, residuals and payloads fit, by a rough estimate.
 bool has_room(cudaDeviceProp const& device, std::size_t bytes) {
   std::size_t free = 0, all = 0;
   check_cuda(cudaMemGetInfo(&free, &all), "cudaMemGetInfo");
   return (12 * sets_for_device(device, bytes) + 12) * bytes < free;
 }
 
-/// All that is measured on so many elements.
+/// All measurements at one size.
 class group {
  public:
   group(E const& exec, cudaDeviceProp const& device, unsigned log2n, bool has_peers)
@@ -136,7 +136,7 @@ class group {
       throw std::runtime_error("encode " + codec.name() + name_ + ": other bytes than the host's");
   }
 
-  /// Of what the first set decoded; 0 where it is not measured.
+  /// The error of the first set's decoded tensor; 0 if it is not measured.
   double error() const {
     if (dims_.n > most_compared) return 0;
     auto y = std::vector<float>(dims_.n);
@@ -168,7 +168,7 @@ class group {
     subjects_.push_back(memory);
   }
 
-  /// It runs once before it is captured, so that its code is there.
+  /// Runs once before the capture, so that its code is loaded.
   template <class Run>
   void add(bench::operation what, Run const& run) {
     run(0);

@@ -25,7 +25,7 @@
 
 namespace bench {
 
-/// 16 bytes a thread at a time.
+/// 16 bytes per thread at a time.
 __global__ void __launch_bounds__(256) copy_kernel(uint4 const* from, uint4* to, std::size_t n) {
   auto const stride = std::size_t{gridDim.x} * 256;
   for (auto i = std::size_t{blockIdx.x} * 256 + threadIdx.x; i < n; i += stride) to[i] = from[i];
@@ -39,12 +39,13 @@ struct exceeds {
   __device__ bool operator()(float x) const { return x > bound || x < -bound; }
 };
 
-/// Its two-phase calls on one set of buffers: `bytes` of temporary memory when it has none, work when it has.
+/// CUB's two-phase calls on one set of buffers: the first returns the bytes of temporary memory, the second does the
+/// work.
 class peer_calls {
  public:
   using E = pith::cuda_executor;
 
-  /// Of normal x, 1 % are beyond this.
+  /// 1 % of normal x are beyond this.
   static constexpr float bound = 2.5758f;
 
   peer_calls(E const& exec, std::size_t n)
@@ -63,7 +64,7 @@ class peer_calls {
     return cub::DeviceSelect::If(temporary, bytes, x, values_.data(), one_.data(), static_cast<std::int64_t>(n_),
                                  exceeds{bound}, exec_.stream());
   }
-  /// Keys are not made magnitudes, in its favour.
+  /// Keys are not converted to magnitudes, in CUB's favour.
   cudaError_t sort(float const* x, void* temporary, std::size_t& bytes) const {
     return cub::DeviceRadixSort::SortPairsDescending(temporary, bytes, x, values_.data(), indices_.data(),
                                                      sorted_.data(), n_, 0, 32, exec_.stream());
@@ -75,7 +76,7 @@ class peer_calls {
     return cub::DeviceTransform::Transform(x, to, n_, to_bfloat16{}, exec_.stream());
   }
 #if __has_include(<cub/device/device_topk.cuh>)
-  /// In any order, and either of two that are equal.
+  /// In any order, and with any choice among equal ones.
   cudaError_t top_k(float const* x, void* temporary, std::size_t& bytes) const {
     namespace wants = cuda::execution;
     auto const requirements = wants::require(wants::determinism::not_guaranteed, wants::output_ordering::unsorted);

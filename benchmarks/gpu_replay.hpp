@@ -20,7 +20,7 @@ struct destroy_graph {
 template <class Handle>
 using graph_owner = std::unique_ptr<std::remove_pointer_t<Handle>, destroy_graph>;
 
-/// What `run()` gives to a stream, which may not be the default one.
+/// The graph of the work that `run()` enqueues on a stream, which must not be the default one.
 class replay {
  public:
   template <class Run>
@@ -73,7 +73,7 @@ class stopwatch {
   owner begin_, end_;
 };
 
-/// What is timed: a graph for each set of buffers.
+/// A timed operation: one graph per set of buffers.
 struct operation {
   std::string name;
   traffic least;
@@ -83,7 +83,7 @@ struct operation {
   std::size_t launches() const { return sets.front().nodes(); }
 };
 
-/// Times them side by side, each call on the next set of buffers.
+/// Times them in the same rounds, each call on the next set of buffers.
 inline std::vector<timing> interleave(stopwatch const& watch, std::vector<operation> const& operations,
                                       std::size_t rounds) {
   return interleave(operations.size(), rounds, [&](std::size_t i, std::size_t call) {

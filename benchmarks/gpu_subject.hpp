@@ -15,7 +15,7 @@
 
 namespace bench {
 
-/// `sets` payloads and states of a codec, and one workspace. Nothing waits but download.
+/// `sets` payloads and states of a codec, and one workspace. Only download waits.
 template <pith::executor E, class C>
 class static_subject {
  public:
@@ -39,7 +39,7 @@ class static_subject {
     auto ws = pith::workspace_on<E>(scratch_.view());
     pith::decompress(exec_, codec_, payload_[set], y, states_[set], ws);
   }
-  /// Puts what a set encoded in the place of every rank's payload.
+  /// Copies the payload of a set to every rank's payload.
   void gather(std::size_t set) {
     for (unsigned rank = 0; rank < summed_ranks; ++rank)
       exec_.copy(gathered_[set].data() + rank * stride(), payload_[set].data(), payload_bytes());
@@ -59,7 +59,7 @@ class static_subject {
     return bytes;
   }
 
-  /// Values and what is agreed are read, what is a rank's own (a residual) is read and written again.
+  /// Values and replicated state are read; rank-local state (a residual) is read and written.
   traffic encoding() {
     return {sizes(values_bytes() + replicated_bytes() + local_bytes()), sizes(payload_bytes() + local_bytes())};
   }

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-/// Only what happens in here is counted; a dump is written each time it ends.
+/// callgrind counts only this function, and writes a dump at each return.
 extern "C" void measured(std::function<void()> const& operation) { operation(); }
 
 namespace {
 
 constexpr unsigned log2n = 16;
 
-/// Volatile, so that no compiler calls a copy of another name.
+/// Volatile, so that the compiler does not call a clone with another name.
 void (*volatile const count)(std::function<void()> const&) = measured;
 
 void run(std::string const& text, std::vector<float> const& x) {

@@ -66,7 +66,7 @@ sizes lstm() {
   return all;
 }
 
-/// A sum of two uniform values, cubed: many small ones and few large ones, as gradients are.
+/// A sum of two uniform values, cubed: many small and few large values, like gradients.
 std::vector<float> gradient(std::uint64_t n) {
   auto g = std::vector<float>(n);
   std::uint64_t state = n;
@@ -81,7 +81,7 @@ std::vector<float> gradient(std::uint64_t n) {
   return g;
 }
 
-/// One way to encode a tensor, again and again.
+/// One way to encode a tensor repeatedly.
 template <class C>
 class way {
  public:

@@ -56,7 +56,7 @@ struct options {
 };
 
 void add_options(CLI::App& app, options& o) {
-  app.add_option("--codec", o.codecs, "instead of the usual ones; repeatable")->allow_extra_args(false);
+  app.add_option("--codec", o.codecs, "codecs in place of the default ones; repeatable")->allow_extra_args(false);
   app.add_option("--rounds", o.rounds)->check(CLI::Range(1, 100'000))->capture_default_str();
 }
 
@@ -64,7 +64,7 @@ std::vector<std::string> codecs(options const& o) {
   if (!o.codecs.empty()) return o.codecs;
   return {std::begin(bench::default_codecs), std::end(bench::default_codecs)};
 }
-/// Those that are quick enough for a model's size.
+/// The codecs that are fast enough for a model's size.
 std::vector<std::string> model_codecs(options const& o) {
   if (!o.codecs.empty()) return o.codecs;
   return {"identity",    "cast<bfloat16>", "scaled_sign",     "ef(scaled_sign)", "qsgd<8>",
@@ -100,8 +100,8 @@ gradient normal_gradient(std::size_t n) {
   return made;
 }
 
-/// A gradient that is exchanged in place, in several buffers. Before each exchange the values of another, whose turn comes
-/// half a round of them later, are made again, so that it has left the cache by then.
+/// A gradient that is exchanged in place, in several buffers. Before each exchange another buffer is refilled,
+/// whose turn comes half a round later, so that it has left the cache by then.
 class exchanged {
  public:
   exchanged(gradient const& values, std::size_t sets)
@@ -154,8 +154,8 @@ std::vector<model> models() {
       {"resnet50", {shapes.begin(), shapes.end()}}, {"transformer", bench::transformer()}, {"small", small_tensors()}};
 }
 
-/// A model's gradient is larger than a cache, so one buffer will do; of small tensors all is in one, on both sides. The
-/// one tensor is a matrix, since a vector would be no work for low rank; what is left of 4096 rows is left out.
+/// A model's gradient is larger than a cache, so one buffer suffices. Small tensors stay in the cache on both sides. The
+/// single tensor is a matrix, since low-rank codecs send vectors uncompressed. It omits the remainder modulo 4096.
 bench::row exchange_model(std::string const& text, model const& of, gradient const& values, beside_memcpy const& time) {
   auto comm = pith::self_communicator();
   auto const work = exchanged(values, 1);
@@ -173,7 +173,7 @@ bench::row exchange_model(std::string const& text, model const& of, gradient con
            {"copied_a_tensor", floats_copied(memory, more) / static_cast<double>(of.tensors.size())}}};
 }
 
-/// all_reduce_mean of one tensor, with what it needs.
+/// all_reduce_mean of one tensor, with its buffers and state.
 class mean_of_one {
  public:
   mean_of_one(std::string const& text, pith::shape const& dims)
@@ -237,7 +237,7 @@ void measure_all(options const& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  auto app = CLI::App("Times what calls, tensors and exchanges cost beside their work.", "overhead_bench");
+  auto app = CLI::App("Times the overhead of calls, tensors and exchanges.", "overhead_bench");
   auto o = options();
   add_options(app, o);
   return bench::command(app, argc, argv, [&] { measure_all(o); });

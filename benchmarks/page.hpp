@@ -20,7 +20,7 @@ inline std::string heading(std::string const& first, std::vector<std::string> co
   return text + "\n" + rule;
 }
 
-/// As code in a table, where a bar would end the cell.
+/// Text as code in a table cell, with escaped bars.
 inline std::string code(std::string text) {
   for (auto at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, 1, '\\');
   return "`" + text + "`";

@@ -52,7 +52,7 @@ inline std::string field_of(char const* path, std::string_view begin) {
 /// The memory of this process that lies in 2 MiB pages.
 inline std::string huge_pages() { return field_of("/proc/self/smaps_rollup", "AnonHugePages:"); }
 
-/// A program that reads its options and Google Benchmark's, measures, and prints.
+/// Runs a program that reads its options and Google Benchmark's, measures, and prints.
 template <class Measure>
 int command(CLI::App& app, int argc, char** argv, Measure const& measure) {
   benchmark::Initialize(&argc, argv);

@@ -38,7 +38,7 @@ class resnet50_tensors {
     std::uint64_t width;
   };
 
-  /// Blocks of three convolutions, the first of which has a fourth one beside it; returns how many outputs they have.
+  /// Blocks of three convolutions; the first block has a fourth one as shortcut. Returns the number of outputs.
   constexpr std::uint64_t add(stage const& s, std::uint64_t inputs) {
     auto const outputs = 4 * s.width;
     for (unsigned block = 0; block < s.blocks; ++block) {

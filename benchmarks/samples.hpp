@@ -22,7 +22,7 @@ struct sample {
   std::vector<float> values;
 };
 
-/// With a mean square of 1: a threshold, or a sign without a scale, then means the same everywhere.
+/// Scales to a mean square of 1, so that a threshold, or a sign without a scale, means the same for all samples.
 inline sample scaled(sample s) {
   double sum = 0;
   for (auto const v : s.values) sum += std::pow(static_cast<double>(v), 2);
@@ -53,7 +53,7 @@ inline sample read_sample(std::string name, std::string const& path) {
   return scaled(std::move(s));
 }
 
-/// All of them; the first is what methods are timed on. `data` has the models' gradients.
+/// All samples; methods are timed on the first. `data` has the models' gradients.
 inline std::vector<sample> all_samples(unsigned log2n, std::string const& data) {
   return {drawn("normal", log2n, support::normal), drawn("Laplace", log2n, laplace),
           drawn("normal cubed", log2n, normal_cubed), read_sample("ResNet-20", data + "/resnet20"),

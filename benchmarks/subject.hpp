@@ -17,7 +17,7 @@
 
 namespace bench {
 
-/// What is measured by default.
+/// The codecs that are measured by default.
 inline constexpr char const* default_codecs[] = {"sign",
                                                  "scaled_sign",
                                                  "ef(scaled_sign)",
@@ -36,7 +36,7 @@ inline constexpr char const* default_codecs[] = {"sign",
                                                  "top_k(0.01)|qsgd<8>",
                                                  "ef(top_k(0.01)|qsgd<8>)"};
 
-/// The codec of a text; nearest4 is a user's own, which no parser knows, nor the methods of pith/survey.
+/// The codec of a text. Besides texts of parse it supports nearest4 and the methods of pith/reference.
 template <pith::real In, pith::executor E>
 pith::any_codec<In, E> codec_of(std::string const& text) {
   if (text == "nearest4") return nearest4();
@@ -67,7 +67,7 @@ class subject {
   /// The ranks whose payloads decode_sum adds up.
   static constexpr unsigned summed_ranks = 4;
 
-  /// Whether they are gathered, and not summed on their way.
+  /// Whether payloads are gathered, not summed in flight.
   bool sums() const { return codec_.rounds(dims_, summed_ranks) == 1 && moves().how == pith::transport::all_gather; }
 
   void encode(std::size_t set, pith::span_on<E, In const> x) {
@@ -75,7 +75,7 @@ class subject {
     pith::compress(exec_, codec_, x, payload_[set], states_[set], ws);
     exec_.wait();
   }
-  /// Puts what a set encoded in the place of every rank's payload.
+  /// Copies the payload of a set to every rank's payload.
   void gather(std::size_t set) {
     for (unsigned rank = 0; rank < summed_ranks; ++rank) {
       exec_.copy(gathered_[set].data() + rank * stride(), payload_[set].data(), payload_bytes());
@@ -96,7 +96,7 @@ class subject {
   }
 
   std::size_t payload_bytes() const { return payload_[0].size(); }
-  /// What the first payload uses of its room, where the rate varies.
+  /// The used bytes of the first payload, if the size varies.
   std::size_t used_bytes() const {
     return pith::used_bytes<In>(exec_, codec_, dims_, pith::span_on<E, std::byte const>(payload_[0]));
   }
@@ -104,7 +104,7 @@ class subject {
   std::size_t replicated_bytes() { return bytes_of(states_[0].replicated()); }
   std::size_t local_bytes() { return bytes_of(states_[0].local()); }
 
-  /// Values and what is agreed are read, what is a rank's own (a residual) is read and written again.
+  /// Values and replicated state are read; rank-local state (a residual) is read and written.
   traffic encoding() {
     return {sizes(values_bytes() + replicated_bytes() + local_bytes()), sizes(payload_bytes() + local_bytes())};
   }

@@ -10,8 +10,8 @@
 namespace bench {
 
 /// The shapes of the gradients in the order of the layers: embeddings of words and positions, 24 layers of attention
-/// and of a network, each behind a normalisation, and a last normalisation. The medium model of the source, but
-/// narrower: its width is 1024.
+/// and of a network, each after a normalisation, and a last normalisation. The medium model of the reference, but
+/// narrower: the reference's width is 1024.
 ///
 ///   reference   Radford et al., Language Models are Unsupervised Multitask Learners, 2019, table 2
 inline std::vector<pith::shape> transformer(std::uint64_t width = 256, std::uint64_t words = 8192) {

@@ -13,10 +13,10 @@
 
 namespace bench {
 
-/// 2^log2n elements, as close to a square matrix as they go.
+/// 2^log2n elements as a nearly square matrix.
 inline pith::shape matrix_of(unsigned log2n) { return {std::uint64_t{1} << log2n, std::uint64_t{1} << log2n / 2}; }
 
-/// Normal values, always the same.
+/// Normal values from a fixed seed.
 template <pith::real In>
 std::vector<In> normal_values(std::size_t n) {
   auto random = std::mt19937(1);

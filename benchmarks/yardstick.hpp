@@ -18,14 +18,14 @@ namespace bench {
 
 inline constexpr std::size_t huge_page = std::size_t{1} << 21;
 
-/// The last cache before memory, of which Linux knows this core's share; where it does not, a large one.
+/// The size of the last-level cache according to Linux; a large default if it is unknown.
 inline std::size_t last_level_cache() {
   std::size_t kib = 0;
   std::ifstream("/sys/devices/system/cpu/cpu0/cache/index3/size") >> kib;
   return (kib > 0 ? kib : 65'536) << 10;
 }
 
-/// So many buffers of `bytes` that each has left the cache when its turn comes again.
+/// The number of buffers of `bytes` with which each has left the cache before its next use.
 inline std::size_t sets_for(std::size_t bytes) { return std::max<std::size_t>(8, 2 * last_level_cache() / bytes + 1); }
 
 /// `sets` equal blocks of `n` elements in one allocation, those of at least 2 MiB aligned to it.
@@ -44,7 +44,7 @@ class rotated {
   pith::buffer<T, E> all_;
 };
 
-/// The value below which a share q of the times lies; the upper one of two candidates.
+/// The quantile q of the times; the upper one of two candidates.
 inline double quantile(std::vector<double> times, double q) {
   auto const at = static_cast<std::ptrdiff_t>(q * static_cast<double>(times.size()));
   std::nth_element(times.begin(), times.begin() + at, times.end());
@@ -56,7 +56,7 @@ struct timing {
   double median, q10;
 };
 
-/// What is timed, on one set of buffers, and what must be done before and is not.
+/// A timed call on one set of buffers, and an untimed call before it.
 struct thing {
   std::function<void(std::size_t set)> run;
   std::function<void(std::size_t set)> prepare = [](std::size_t) {};
@@ -69,8 +69,8 @@ struct thing {
   }
 };
 
-/// What seconds(i, call) says of n things, side by side. In a round each runs once, in an order drawn again, so that what
-/// one leaves in the caches burdens all alike; calls count on. A first round is not counted.
+/// The times seconds(i, call) of n things in the same rounds. A round runs each once, in a new random order, so that
+/// the state of the caches affects all alike; `call` increases. The first round is a warm-up.
 template <class Seconds>
 std::vector<timing> interleave(std::size_t n, std::size_t rounds, Seconds const& seconds) {
   auto times = std::vector<std::vector<double>>(n);
@@ -90,7 +90,7 @@ std::vector<timing> interleave(std::size_t n, std::size_t rounds, Seconds const&
   return result;
 }
 
-/// Times all things so; each call takes the next set of buffers.
+/// Times all things like this; each call takes the next set of buffers.
 inline std::vector<timing> interleave(std::vector<thing> const& things, std::size_t sets, std::size_t rounds) {
   return interleave(things.size(), rounds,
                     [&](std::size_t i, std::size_t call) { return things[i].seconds(call % sets); });
@@ -98,8 +98,8 @@ inline std::vector<timing> interleave(std::vector<thing> const& things, std::siz
 
 inline constexpr std::size_t piece_words = 1024;
 
-/// Reads a piece: sixteen sums side by side, which any compiler keeps in vector registers. A block each, so that threads
-/// share them.
+/// Reads a piece: sixteen independent sums, which any compiler keeps in vector registers. One block per piece, so that
+/// threads share the pieces.
 struct read_piece {
   using memory = pith::detail::idle_block::memory;
 
@@ -117,7 +117,7 @@ struct read_piece {
   }
 };
 
-/// Writes a piece. The bytes of `value` differ, or it would become a call of memset.
+/// Writes a piece. The bytes of `value` differ, so that the loop does not become a call of memset.
 struct write_piece {
   using memory = pith::detail::idle_block::memory;
 
@@ -130,7 +130,7 @@ struct write_piece {
   }
 };
 
-/// Bytes that an operation moves at least.
+/// The minimal traffic of an operation.
 struct traffic {
   double read, written;
   double total() const { return read + written; }
@@ -157,7 +157,7 @@ class yardstick {
     exec_.wait();
   }
 
-  /// What was read last, for a test.
+  /// The result of the last read, for a test.
   std::uint64_t sum() const { return std::accumulate(sums_.data(), sums_.data() + pieces_, std::uint64_t{0}); }
 
  private:
@@ -172,14 +172,14 @@ class yardstick {
   pith::buffer<std::uint64_t, E> sums_;
 };
 
-/// What the memory did for blocks of `bytes`.
+/// The speed of memory for blocks of `bytes`.
 struct rates {
   double bytes;
   timing copy, read, write;
 
-  /// Seconds that no operation of this traffic stays below.
+  /// The least seconds of any operation with this traffic.
   double bound(traffic const& least) const { return (least.read * read.median + least.written * write.median) / bytes; }
-  /// The speed of an operation over that of memcpy, in bytes that had to move.
+  /// The minimal traffic per second of an operation, over that of memcpy.
   double of_memcpy(traffic const& least, double seconds) const {
     return least.total() / seconds / (2 * bytes / copy.median);
   }
@@ -187,7 +187,7 @@ struct rates {
   double copied(double seconds) const { return bytes * seconds / copy.median; }
 };
 
-/// Times all things and the yardstick side by side; the times of things, then the rates.
+/// Times all things and the yardstick in the same rounds. Returns the times of things, then the rates.
 template <pith::executor E>
 std::pair<std::vector<timing>, rates> measure(std::vector<thing> things, yardstick<E> const& memory, std::size_t bytes,
                                               std::size_t sets, std::size_t rounds) {

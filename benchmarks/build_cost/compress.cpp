@@ -8,7 +8,7 @@ using namespace pith;
 using executor_type = std::remove_cvref_t<decltype(PITH_EXECUTOR)>;
 using codec_type = std::remove_cvref_t<decltype(PITH_CODEC)>;
 
-/// Nothing of the codec is known here but its type, so that the compiler folds nothing.
+/// The codec is a parameter, so the compiler cannot fold its values.
 void there_and_back(executor_type const& exec, codec_type const& codec, span_on<executor_type, float> x) {
   auto const dims = shape{x.size()};
   auto state = make_state<float>(exec, codec, dims);

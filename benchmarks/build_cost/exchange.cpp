@@ -8,7 +8,7 @@ using namespace pith;
 using executor_type = std::remove_cvref_t<decltype(PITH_EXECUTOR)>;
 using codec_type = std::remove_cvref_t<decltype(PITH_CODEC)>;
 
-/// Nothing of the codec is known here but its type, so that the compiler folds nothing.
+/// The codec is a parameter, so the compiler cannot fold its values.
 void step(executor_type const& exec, codec_type const& codec, thread_communicator& comm, span<float> gradients) {
   auto exchange =
       make_exchange<float>(exec, comm, {{"weight", {4096 * 1024, 4096}}, {"bias", {1024}}}, matrices(codec));

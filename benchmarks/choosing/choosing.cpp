@@ -24,7 +24,7 @@ namespace {
 using choosing::break_even, choosing::methods, choosing::step;
 using network::row;
 
-/// Seconds: below it a token bucket lets much through unlimited.
+/// Seconds: below it a token bucket passes much at full speed.
 constexpr double shortest = 10e-3;
 constexpr char const* models[] = {"ResNet-20", "LSTM", "ResNet-50"};
 constexpr unsigned rank_counts[] = {2, 4, 8, 16, 64};
@@ -34,7 +34,7 @@ struct options {
   double fit_rate = 100, latency = 20e-6;
 };
 
-/// Foretells steps from how long a byte of the dense sums took, and an element of each codec.
+/// Predicts steps from the time per byte of the dense sums, and per element of each codec.
 class oracle {
  public:
   oracle(options const& o, std::vector<row> const& rows) : links_(network::oracle(rows, o.fit_rate).at(1)) {
@@ -46,7 +46,7 @@ class oracle {
     auto const& codec = methods[method].codec;
     return choosing::foretell(links_, {codec, choosing::work(model, codec, ranks), costs_[method]});
   }
-  /// In the order of the methods: dense float, bfloat16, and the others.
+  /// In the order of the methods: dense float, bfloat16, then the others.
   std::vector<step> all_of(std::string const& model, unsigned ranks) const {
     auto all = std::vector<step>();
     for (std::size_t i = 0; i < std::size(methods); ++i) all.push_back(of(model, ranks, i));
@@ -74,7 +74,7 @@ void print_all(oracle const& knows) {
   }
 }
 
-/// Links of more than 100 were not measured, nor codecs that are as fast.
+/// Links above 100 Gbit/s, and codecs as fast as them, were not measured.
 std::string gbit(double mbit) {
   if (mbit == 0) return "never";
   return mbit < 99.5e3 ? fmt::format("{:.2g}", mbit / 1e3) : "> 100";
@@ -99,13 +99,13 @@ std::string break_evens(oracle const& knows, std::string const& model) {
   return text;
 }
 
-/// How far what is predicted is off what was measured, and how often it is right in what is faster.
+/// The error of the predictions, and how often they find the faster of two methods.
 struct agreement {
   std::vector<double> off;
   std::size_t contests = 0, right = 0;
 };
 
-/// A step that was measured, and what it takes in the model.
+/// A measured step, and its predicted time.
 struct pair {
   row measured;
   double predicted;
@@ -139,7 +139,7 @@ std::map<double, agreement> agreements(std::vector<pair> const& all) {
 }
 
 std::string table(std::map<double, agreement> by_rate) {
-  auto text = bench::heading("Mbit/s", {"steps", "off, median", "worst", "right in what is faster"}) + "\n";
+  auto text = bench::heading("Mbit/s", {"steps", "error, median", "worst", "faster method predicted"}) + "\n";
   for (auto& [rate, with] : by_rate) {
     std::sort(with.off.begin(), with.off.end());
     text += fmt::format("| {:g} | {} | {:.0f} % | {:.0f} % | {} of {} |\n", rate, with.off.size(),
@@ -159,14 +159,14 @@ void report(options const& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  auto app = CLI::App("Up to which rate of the links a codec is faster than dense float and bfloat16.", "choosing");
+  auto app = CLI::App("The link rates below which a codec is faster than dense float and bfloat16.", "choosing");
   auto o = options();
-  app.add_option("links", o.links, "what network_bench wrote")->required()->check(CLI::ExistingFile);
-  app.add_option("codecs", o.codecs, "what `grace throughput` wrote")->required()->check(CLI::ExistingFile);
+  app.add_option("links", o.links, "the table of network_bench")->required()->check(CLI::ExistingFile);
+  app.add_option("codecs", o.codecs, "the table of `grace throughput`")->required()->check(CLI::ExistingFile);
   app.add_option("--into", o.page, "a page that has the sections")->check(CLI::ExistingFile);
-  app.add_option("--fit-rate", o.fit_rate, "the rate whose sums of floats say what a byte takes")
+  app.add_option("--fit-rate", o.fit_rate, "the rate whose sums of floats give the time per byte")
       ->capture_default_str();
-  app.add_option("--latency", o.latency, "seconds of a message beside its bytes")->capture_default_str();
+  app.add_option("--latency", o.latency, "fixed seconds per message")->capture_default_str();
   try {
     app.parse(argc, argv);
     report(o);

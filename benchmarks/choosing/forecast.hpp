@@ -13,7 +13,7 @@
 
 namespace choosing {
 
-/// Methods as in network_bench, and the codec whose time an element takes: that of the same stage where it was timed.
+/// Methods as in network_bench, and the codec with the time per element: the same stage where it was timed.
 struct method {
   char const *family, *exchange, *codec, *timed;
 };
@@ -38,7 +38,7 @@ inline pith::exchange_work work(std::string const& model, std::string const& cod
   return pith::work_of<float>(pith::seq, network::workload(model), network::policy_of(codec), ranks);
 }
 
-/// What a codec takes for an element in a table of `grace throughput`: ResNet-50's gradients, a thread, calls included.
+/// The time of a codec per element in a table of `grace throughput`: ResNet-50's gradients, one thread, with calls.
 inline pith::codec_cost cost_of(std::string const& table, std::string const& codec) {
   auto file = std::ifstream(table);
   for (std::string line; std::getline(file, line);) {
@@ -50,7 +50,7 @@ inline pith::codec_cost cost_of(std::string const& table, std::string const& cod
   throw std::runtime_error("no " + codec + " in " + table);
 }
 
-/// Over links of so many Mbit/s a step takes fixed + megabits / rate seconds.
+/// A step over links of `rate` Mbit/s takes fixed + megabits / rate seconds.
 struct step {
   double fixed, megabits;
 
@@ -65,7 +65,7 @@ inline step foretell(pith::network links, pith::exchange_candidate const& candid
   return {fixed, at_one - fixed};
 }
 
-/// The rate below which a step takes less than another one: 0 if it sends no less, infinity if its codec is no slower.
+/// The rate below which a step is faster than another: 0 if it sends no less, infinity if its codec is no slower.
 inline double break_even(step const& s, step const& other) {
   auto const saved = other.megabits - s.megabits, longer = s.fixed - other.fixed;
   if (saved <= 0) return 0;

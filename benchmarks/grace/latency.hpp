@@ -21,7 +21,7 @@ struct latency_options {
   std::size_t rounds = 11;
 };
 
-/// Two where one tensor leaves nothing of another in the cache, else as many as elsewhere.
+/// Two if one tensor evicts another from the cache, else the usual number.
 inline std::size_t latency_sets(std::size_t bytes) {
   return bytes > 2 * bench::last_level_cache() ? 2 : bench::sets_for(bytes);
 }
@@ -62,13 +62,13 @@ class latency_bench {
   bench::rotated<float, pith::seq_executor> x_, y_;
 };
 
-/// A name without commas, at which gnuplot ends a text even where it is quoted.
+/// A name without commas, because gnuplot splits even quoted texts at commas.
 inline std::string label(std::string name) {
   std::replace(name.begin(), name.end(), ',', ':');
   return name;
 }
 
-/// A row for each size and method of the catalogue.
+/// One row per size and method of the catalogue.
 inline void write_latency(std::FILE* out, latency_options const& o) {
   fmt::print(out, "method,family,codec,log2n,compress,decompress\n");
   for (auto const log2n : o.sizes) {

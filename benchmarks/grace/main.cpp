@@ -54,22 +54,22 @@ void add_latency(CLI::App& app, grace::latency_options& o) {
 void add_quality(CLI::App& app, train::options& o, std::vector<std::string>& methods) {
   auto& command = *app.add_subcommand("quality", "accuracy, data volume and throughput of trainings");
   add_methods(command, methods, grace::methods);
-  command.add_option("--data", o.data, "as the training example takes it")->check(CLI::ExistingDirectory);
+  command.add_option("--data", o.data, "as in the training example")->check(CLI::ExistingDirectory);
   command.add_option("--model", o.model)->check(CLI::IsMember({"mlp", "convolutional"}))->capture_default_str();
   command.add_option("--ranks", o.ranks)->check(CLI::Range(2, 64))->capture_default_str();
   command.add_option("--steps", o.steps)->check(CLI::Range(1, 1'000'000'000))->capture_default_str();
-  command.add_option("--seeds", o.seeds, "trainings of each method [3]")->check(CLI::Range(1, 1000));
+  command.add_option("--seeds", o.seeds, "trainings per method [3]")->check(CLI::Range(1, 1000));
   command.final_callback([&] { grace::write_quality(stdout, stderr, methods, o, train::load(o.data)); });
 }
 
 void add_throughput(CLI::App& app, grace::throughput_options& o) {
-  auto& command = *app.add_subcommand("throughput", "steps a second of ResNet-50 over link rates");
+  auto& command = *app.add_subcommand("throughput", "steps per second of ResNet-50 over link rates");
   add_methods(command, o.methods, grace::methods);
   command.add_option("--ranks", o.ranks)->check(CLI::Range(2, 64))->capture_default_str();
-  command.add_option("--compute", o.compute, "seconds that a step computes")
+  command.add_option("--compute", o.compute, "seconds of computing per step")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command.add_option("--steps", o.steps, "steps measured of each method")
+  command.add_option("--steps", o.steps, "measured steps per method")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command.final_callback([&o] { grace::write_throughput(stdout, resnet50_tensors(), o); });

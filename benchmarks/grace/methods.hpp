@@ -11,11 +11,11 @@ namespace grace {
 
 using train::codec_of, train::method, train::methods;
 
-/// What the others are measured by, in this order.
+/// The references of the comparison, in this order.
 inline constexpr method const& dense_float = methods[0];
 inline constexpr method const& dense_bfloat16 = methods[1];
 
-/// Whether a method of this name was asked for: all were where none is named.
+/// Whether a method of this name was selected. Without a selection all are.
 template <class Names>
 bool is_wanted(Names const& names, std::string_view name) {
   return names.empty() || std::find(names.begin(), names.end(), name) != names.end();

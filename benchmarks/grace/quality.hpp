@@ -17,11 +17,11 @@
 
 namespace grace {
 
-/// The bytes that a rank hands over, as GRACE counts them.
+/// The bytes that a rank passes to its communicator, counted as in GRACE.
 inline double volume(train::trial const& t) { return static_cast<double>(t.predicted.bytes.total()); }
 
-/// A row for each method: `volume` is bytes handed over, and `over_float32_at_R` steps a second at R Gbit/s, over those
-/// of dense float, which is always trained by.
+/// One row per method: `volume` is bytes passed to the communicator, and `over_float32_at_R` is steps per second at R
+/// Gbit/s, both relative to dense float, which is always trained.
 inline void write_quality(std::FILE* out, std::FILE* log, std::vector<std::string> const& names,
                           train::options const& o, train::split const& data) {
   fmt::print(out, "method,family,codec,model,ranks,seeds,accuracy,deviation,volume");

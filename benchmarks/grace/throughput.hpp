@@ -23,16 +23,16 @@ struct throughput_options {
   std::size_t steps = 5;
 };
 
-/// Gradients of a training: normal, of which a threshold of 0.01 leaves 1 %.
+/// Gradients of a training: normal values. A threshold of 0.01 selects 1 % of them.
 inline std::vector<float> small_normal_values(std::size_t n) {
   auto x = bench::normal_values<float>(n);
   for (auto& v : x) v *= 0.01f / 2.5758f;
   return x;
 }
 
-/// A step with the tensors of a model: encoding and decoding are measured on one thread, of all ranks' payloads;
-/// computing takes as long as the options say. Each step is the first one, as the residual of a gradient that is always
-/// the same would grow beyond every threshold.
+/// A step with the tensors of a model: encoding, and decoding of all ranks' payloads, are measured on one thread. The
+/// options give the time of computing. Each step is a first step, because the residual of a constant gradient would
+/// grow beyond every threshold.
 inline train::prediction predict(method const& m, std::vector<pith::tensor_spec> const& tensors,
                                  throughput_options const& o) {
   auto comm = train::stopwatch_communicator(train::echo_communicator(o.ranks));
@@ -50,7 +50,7 @@ inline train::prediction predict(method const& m, std::vector<pith::tensor_spec>
   return {o.ranks, {exchange.traffic().gathered, exchange.traffic().summed}, alone};
 }
 
-/// A row for each method and link rate. The dense ones are always measured.
+/// One row per method and link rate. The dense methods are always measured.
 inline void write_throughput(std::FILE* out, std::vector<pith::tensor_spec> const& tensors,
                              throughput_options const& o) {
   fmt::print(out,

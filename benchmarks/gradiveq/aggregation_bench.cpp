@@ -52,7 +52,7 @@ std::vector<float> normal(std::size_t n, unsigned seed) {
   return x;
 }
 
-/// Slices that are sums of the same directions, and a little noise.
+/// Slices that are combinations of the same directions, with a little noise.
 std::vector<float> gradient(std::size_t n, unsigned seed) {
   auto const common = normal(directions * slice, 1), weights = normal(n / slice * directions, 2 * seed);
   auto x = normal(n, 2 * seed + 1);
@@ -64,7 +64,7 @@ std::vector<float> gradient(std::size_t n, unsigned seed) {
   return x;
 }
 
-/// Learnt on every rank from the same gradients, by the same program.
+/// Every rank learns the same basis, from the same gradients.
 pith::pca_basis learnt() {
   auto samples = pith::slice_samples<float>(40 * slice, slice);
   for (unsigned t = 0; t < 10; ++t) samples.add(pith::span<float const>(gradient(40 * slice, 1000 + t)));

@@ -7,7 +7,7 @@
 
 namespace network {
 
-/// An interface of this host by its name; without a name none, which sends nothing.
+/// A network interface of this host by name; with an empty name the count is 0.
 class interface {
  public:
   explicit interface(std::string const& name)

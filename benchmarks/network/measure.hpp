@@ -23,7 +23,7 @@
 
 namespace network {
 
-/// Seconds of the slowest rank, medians over the steps; bytes that left all ranks in a step.
+/// Seconds of the slowest rank, medians over the steps; bytes that all ranks send per step.
 struct measured {
   std::size_t steps;
   double step, plain, encode, decode;
@@ -35,12 +35,12 @@ inline double all_reduced(double x, MPI_Op op) {
   return x;
 }
 
-/// By a clock that the ranks of one machine share.
+/// The clock that the ranks of one machine share.
 inline double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// What f takes on the slowest rank, all of which begin together, and what it sends through all ranks' interfaces.
+/// The time of f on the slowest rank, with a common start, and the bytes sent through all ranks' interfaces.
 struct timed_step {
   double seconds, sent;
 };
@@ -65,7 +65,7 @@ inline std::vector<float> gradient_of(std::size_t n, unsigned rank) {
   return x;
 }
 
-/// A method on a workload, ready to be stepped.
+/// A method on a workload.
 class subject {
  public:
   subject(pith::mpi_communicator& comm, tensors const& all, std::string const& codec, std::vector<float> const& values)
@@ -82,8 +82,8 @@ class subject {
   timed_step plain(interface const& link) {
     return timed(link, [&] { plain_.run(); });
   }
-  /// All ranks at once, as in a step, since they share cores: what passes from the first one's begin to the last one's
-  /// end, a rank's wait for a core included, in the proportions of what each spends on its phases.
+  /// Runs all ranks at once, as in a step, since they share cores. The time from the first start to the last end, which
+  /// includes waiting for a core, is divided in proportion to the phases of each rank.
   train::phases alone() {
     gradient_ = *values_;
     alone_comm_.watched().replay();
@@ -96,7 +96,7 @@ class subject {
     auto const share = [&](double phase) { return passed * all_reduced(phase, MPI_SUM) / spent; };
     return {0, share(mine.encode), 0, share(mine.decode)};
   }
-  /// What travels among two ranks goes to one other, not to all.
+  /// A transfer between two ranks goes to one other rank, not to all.
   double handed_bytes(unsigned ranks) const {
     auto const all = exchange_.traffic();
     auto bytes = all.sent(ranks);
@@ -110,7 +110,7 @@ class subject {
  private:
   using alone_communicator = train::stopwatch_communicator<replaying_communicator>;
 
-  /// Swaps and shifts left out, which go to one rank of any group.
+  /// Without swaps and shifts, which go to one rank in any group.
   pith::traffic traffic_among(pith::subgroup const& group) const {
     auto bytes = exchange_.traffic(group);
     bytes.passed = 0;
@@ -132,7 +132,7 @@ class subject {
   plain_exchange plain_;
 };
 
-/// At least three steps, and as many more as fit into so many seconds, up to 15.
+/// At least three steps, and up to 15 as the seconds permit.
 inline std::size_t steps_for(double seconds, timed_step const& first) {
   return std::clamp<std::size_t>(static_cast<std::size_t>(seconds / (2 * first.seconds)), 3, 15);
 }
@@ -146,7 +146,7 @@ inline measured measure(pith::mpi_communicator& comm, interface const& link, ten
   for (std::size_t i = 0; i < steps; ++i) {
     auto const idle = timed(link, [] {}).sent;
     auto const step = s.step(link), plain = s.plain(link);
-    s.alone();  // memory that was idle while others travelled may be out of reach
+    s.alone();  // memory that was idle during transfers may be out of the caches
     auto const codec_alone = s.alone();
     auto at = std::size_t{0};
     for (auto const x :

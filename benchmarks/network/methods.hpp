@@ -8,7 +8,7 @@
 
 namespace network {
 
-/// Methods of one family differ in their exchange alone.
+/// Methods of one family differ only in their exchange.
 struct method {
   char const *family, *exchange, *codec;
 };
@@ -34,7 +34,7 @@ inline constexpr method methods[] = {
     {"random_k", "sum", "ef(random_k(0.01))"},
     {"power_sgd", "sum", "ef(power_sgd(4))"}};
 
-/// Whether a method is one of the two that lose nothing, or next to nothing.
+/// Whether a method is dense float or bfloat16.
 inline bool is_dense(std::string const& family) { return family == "float" || family == "bfloat16"; }
 
 inline auto policy_of(std::string const& codec) { return pith::matrices(pith::parse<float>(codec)); }

@@ -55,10 +55,10 @@ void measure_all(options const& o) {
 
 int run(int argc, char** argv) {
   auto app =
-      CLI::App("Steps of an exchange over the links that there are, as comma-separated values.", "network_bench");
+      CLI::App("Steps of an exchange over the links of this machine, as comma-separated values.", "network_bench");
   auto o = options();
-  app.add_option("--rate", o.rate, "the links' rate in Mbit/s, for the table; 0 is none");
-  app.add_option("--interface", o.interface, "whose bytes are counted");
+  app.add_option("--rate", o.rate, "the links' rate in Mbit/s, for the table; 0: no limit");
+  app.add_option("--interface", o.interface, "the interface whose bytes are counted");
   app.add_option("--workload", o.workloads, "KiB of a tensor, or ResNet-20, VGG-11 or LSTM; repeatable")
       ->allow_extra_args(false);
   app.add_option("--method", o.methods, "only methods of this family; repeatable")->allow_extra_args(false);

@@ -72,7 +72,7 @@ std::string lines_of(threshold const& b, std::vector<row> const& rows) {
   return text;
 }
 
-/// Bytes on the interface over those that pith reports, relative to the same of the plain ring of dense float.
+/// Bytes on the interface over the reported bytes, relative to the same ratio for the plain ring of dense float.
 double bytes_error(std::vector<row> const& rows, row const& r) {
   auto const ring =
       std::find_if(rows.begin(), rows.end(), [&](row const& x) { return same_place(x, r) && x.codec == "identity"; });
@@ -186,7 +186,7 @@ std::string over_parts(std::vector<row> const& rows) {
   return text;
 }
 
-/// A section, printed or put into the page.
+/// Prints a section or writes it to the page.
 void write(std::string const& page, std::string const& name, std::string const& text) {
   if (page.empty()) {
     fmt::print("{}\n\n{}\n", name, text);

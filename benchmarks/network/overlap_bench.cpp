@@ -54,7 +54,7 @@ std::vector<pith::tensor_spec> gpt() {
   return all;
 }
 
-/// Computes for so many seconds of this thread's CPU.
+/// Computes for a given CPU time of this thread.
 void burn(double seconds) {
   auto const now = [] {
     timespec t;
@@ -74,7 +74,7 @@ double cpu_seconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-/// Of one step: the slowest rank's seconds, and this rank's of CPU.
+/// The seconds of the slowest rank in a step, and the CPU seconds of this rank.
 struct taken {
   double seconds, cpu;
 };
@@ -86,7 +86,7 @@ double slowest(double mine) {
 
 using exchange = pith::gradient_exchange<float, pith::seq_executor, pith::mpi_communicator>;
 
-/// The computing of a step, whose gradients are the rank and one.
+/// The computation of a step, whose gradients are rank + 1.
 class model {
  public:
   model(double compute_ms, float value) : tensors_(gpt()), value_(value) {
@@ -145,7 +145,7 @@ void step_overlapped(model& m, exchange& e) {
   e.wait();
 }
 
-/// A way to average, and what each of its steps took.
+/// A way to average, and the times of its steps.
 struct contender {
   std::string name;
   std::function<taken()> step;
@@ -182,7 +182,7 @@ double median_ratio(contender const& c, contender const& base) {
 
 void print(std::vector<contender> const& all, options const& o) {
   fmt::print(
-      "| averaging | ms a step | beyond computing | over MPI_Allreduce | CPU ms of rank 0 |\n|---|---|---|---|---|\n");
+      "| averaging | ms per step | beyond computing | over MPI_Allreduce | CPU ms of rank 0 |\n|---|---|---|---|---|\n");
   for (auto const& c : all) {
     auto const seconds = median_of(c, &taken::seconds);
     fmt::print("| {} | {:.0f} | {:.0f} | {:.2f} | {:.0f} |\n", c.name, seconds * 1e3,
@@ -192,7 +192,7 @@ void print(std::vector<contender> const& all, options const& o) {
   fmt::print("\n{} steps, {:g} ms of CPU for forward and backward, 13.3 MB\n", o.steps, o.compute_ms);
 }
 
-/// In turns: a round is a step of each.
+/// A round runs one step of each.
 void race(std::vector<contender>& all, unsigned rounds) {
   for (unsigned i = 0; i < rounds; ++i) {
     for (auto& c : all) {
@@ -202,7 +202,7 @@ void race(std::vector<contender>& all, unsigned rounds) {
   }
 }
 
-/// The process, if it can average on all ranks.
+/// Whether the DDP process is ready on all ranks.
 bool is_ready(std::unique_ptr<network::peer_process> const& peer, int rank) {
   auto const answer = peer ? peer->answer() : "skipped: no --ddp";
   if (rank == 0 && answer != "ready") fmt::print("DDP {}\n\n", answer);
@@ -242,11 +242,11 @@ std::vector<std::string> command_of(options const& o) {
 }
 
 int run(int argc, char** argv) {
-  auto app = CLI::App("Steps of dense floats, averaged in several ways that take turns.", "overlap_bench");
+  auto app = CLI::App("Steps of dense floats, averaged in several ways that alternate.", "overlap_bench");
   auto o = options();
-  app.add_option("--steps", o.steps, "of each way")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--steps", o.steps, "steps of each way")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--compute", o.compute_ms, "milliseconds of CPU for forward and backward")->capture_default_str();
-  app.add_option("--ddp", o.ddp, "overlap_peer.py, by a path with a slash, to have DDP take part");
+  app.add_option("--ddp", o.ddp, "overlap_peer.py, by a path with a slash, to include DDP");
   app.add_option("--master", o.master, "the address of rank 0, for DDP");
   try {
     app.parse(argc, argv);

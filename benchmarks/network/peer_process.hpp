@@ -11,8 +11,8 @@
 
 namespace network {
 
-/// A child process that reads requests as lines of its standard input and writes one line for each. Its input ends with
-/// this object's life, and so shall it.
+/// A child process that reads requests as lines of its standard input and writes one line for each. Its input
+/// closes when this object is destroyed, and the child must then exit.
 class peer_process {
  public:
   explicit peer_process(std::vector<std::string> const& command) {

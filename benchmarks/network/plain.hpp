@@ -10,7 +10,7 @@
 
 namespace network {
 
-/// Does again what was noted, in MPI's blocking calls on memory of its own. 16-bit floats are added as integers.
+/// Repeats the recorded transfers by MPI's blocking calls, in its own memory. 16-bit floats are added as integers.
 class plain_exchange {
  public:
   using call = noted_transfer::call;

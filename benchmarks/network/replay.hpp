@@ -11,8 +11,8 @@
 
 namespace network {
 
-/// A call of a communicator: among whom; the bytes that a rank hands to it; of a pair's, whom to and from whom how many
-/// come.
+/// A call of a communicator: its ranks, the bytes of a rank, and for pairs the destination, the source and the received
+/// bytes.
 struct noted_transfer {
   enum class call : std::uint8_t { all_gather, all_to_all, all_reduce, send_recv } made;
   MPI_Comm among;
@@ -23,8 +23,8 @@ struct noted_transfer {
 };
 using notes = std::vector<noted_transfer>;
 
-/// The ranks of an MPI communicator as they were in the first step: what arrived then arrives again in all others, at
-/// once, so that a codec is by itself and has the work that it has in a step. Those that it splits into share its tape.
+/// An MPI communicator that records the received bytes of the first step and returns them immediately in later steps.
+/// A codec then runs without transfers but with the work of a step. Its sub-communicators share the recording.
 class replaying_communicator {
  public:
   using call = noted_transfer::call;
@@ -37,7 +37,7 @@ class replaying_communicator {
     return {part, tape_};
   }
 
-  /// The next step's transfers are those of the communicator, and are noted.
+  /// The next step uses the communicator and records its transfers.
   void record() { *tape_ = {}; }
   void replay() {
     tape_->is_recording = false;
@@ -72,7 +72,7 @@ class replaying_communicator {
   }
 
  private:
-  /// Ranks, and the communicator that calls of MPI alone go over.
+  /// The ranks, and the communicator for plain MPI calls.
   struct ranks {
     explicit ranks(MPI_Comm own) : plain(own), comm(own) {}
     ranks(ranks const&) = delete;

@@ -10,7 +10,7 @@
 
 namespace network {
 
-/// A method on a workload at a rate. Seconds of the slowest rank; bytes of all ranks in a step.
+/// A method on a workload at a rate. Seconds of the slowest rank; bytes of all ranks per step.
 struct row {
   double rate;  ///< Mbit/s
   unsigned ranks;
@@ -19,11 +19,11 @@ struct row {
   std::string family, exchange, codec;
   double step, plain, encode, decode, reported, sent, plain_sent;
 
-  /// What a step would take that wastes nothing: the same bytes by MPI alone, and the codec alone.
+  /// The time of a step without overhead: the same bytes by MPI alone, plus the codec alone.
   double parts() const { return plain + encode + decode; }
 };
 
-/// The fields of a line, of which some are quoted.
+/// The fields of a line; some are quoted.
 inline std::vector<std::string> fields(std::string_view line) {
   auto all = std::vector<std::string>(1);
   auto is_quoted = false;
@@ -52,7 +52,7 @@ inline row row_of(std::string const& line) {
           number(13), number(14)};
 }
 
-/// Of a table, or of several one after another.
+/// The rows of one or several concatenated tables.
 inline std::vector<row> read_rows(std::string const& path) {
   auto file = std::ifstream(path);
   if (!file) throw std::runtime_error("cannot read " + path);

@@ -21,14 +21,14 @@ inline void add(tensors& to, std::uint64_t rows, std::uint64_t columns) {
   to.push_back({std::to_string(to.size()), {rows * columns, rows}});
 }
 inline void add_vector(tensors& to, std::uint64_t n) { add(to, 1, n); }
-/// Of a kernel of so many pixels, without a bias, and a batch normalisation behind it.
+/// A convolution with `kernel` pixels, without a bias, and a batch normalisation after it.
 inline void add_convolution(tensors& to, std::uint64_t from, std::uint64_t channels, std::uint64_t kernel = 9) {
   add(to, channels, from * kernel);
   add_vector(to, channels);
   add_vector(to, channels);
 }
 
-/// Of width 16, for 10 classes (He et al., CVPR 2016); where the width grows a shortcut is a convolution too.
+/// ResNet-20 of width 16, for 10 classes (He et al., CVPR 2016). Where the width grows, the shortcut is a convolution.
 inline tensors resnet20() {
   auto all = tensors();
   add_convolution(all, 3, 16);
@@ -77,7 +77,7 @@ inline tensors resnet50() {
   return all;
 }
 
-/// A model by its name; or a tensor of so many KiB of floats, a power of two, as close to a square matrix as it goes.
+/// A model by its name, or a tensor of a number of KiB, a power of two, as a nearly square matrix.
 inline tensors workload(std::string_view name) {
   if (name == "ResNet-20") return resnet20();
   if (name == "VGG-11") return vgg11();

@@ -12,7 +12,7 @@
 
 namespace bench {
 
-/// Codec C with a payload and a state for each set of buffers.
+/// Codec C with one payload and one state per set of buffers.
 template <class C, pith::executor E>
 class contender {
  public:

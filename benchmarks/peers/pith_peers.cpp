@@ -66,7 +66,7 @@ class contest {
     add({method, "decode", what.bytes, what.error, computes},
         [this, made](std::size_t set) { made->decode(set, y_[set]); });
   }
-  /// With feedback: decoding is what it is without.
+  /// With feedback; decoding is the same as without.
   template <class C>
   void add_fed_back(std::string const& method, C const& codec, char const* computes) {
     auto const fed_back = pith::error_feedback(codec);
@@ -104,7 +104,7 @@ class contest {
   std::vector<bench::thing> things_;
 };
 
-/// With the parameters of the peers.
+/// The codecs, with the parameters of the peers.
 void add_methods(auto& to) {
   constexpr double density = 0.01;
   to.add("one_bit", pith::scaled_sign(), "mean magnitude; packed signs");
