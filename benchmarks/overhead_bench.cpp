@@ -154,8 +154,9 @@ std::vector<model> models() {
       {"resnet50", {shapes.begin(), shapes.end()}}, {"transformer", bench::transformer()}, {"small", small_tensors()}};
 }
 
-/// A model's gradient is larger than a cache, so one buffer suffices. Small tensors stay in the cache on both sides. The
-/// single tensor is a matrix, since low-rank codecs send vectors uncompressed. It omits the remainder modulo 4096.
+/// A model's gradient is larger than a cache, so one buffer suffices. Small tensors stay in the cache on both sides.
+/// The single tensor is a matrix, since low-rank codecs send vectors uncompressed. It omits the remainder modulo
+/// 4096.
 bench::row exchange_model(std::string const& text, model const& of, gradient const& values, beside_memcpy const& time) {
   auto comm = pith::self_communicator();
   auto const work = exchanged(values, 1);
