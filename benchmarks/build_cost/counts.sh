@@ -9,8 +9,9 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/../gate.sh"
 source "$here/uses.sh"
-head='# Lines of a header with all it includes, and templates of a program: what build_cost/counts.sh --update wrote.'
-headers=(pith parse exec/{seq,par,stream} comm/{self,threads,mpi,nccl,all_reduce_mean,gradient_exchange,adaptive_exchange})
+head='# Lines of a header with all its includes, and templates of a program. Written by build_cost/counts.sh --update.'
+headers=(pith parse exec/{seq,par,cuda_executor} comm/{self,threads,mpi,nccl} exchange/{all_reduce_mean,gradient_exchange}
+  control/adaptive_exchange)
 
 update=no
 if [[ ${1-} == --update ]]; then
@@ -27,12 +28,12 @@ table=$here/counts_${name%% *}.txt
 directory=$(mktemp -d)
 trap 'rm -r "$directory"' EXIT
 
-# What belongs to others is counted as empty: it differs from machine to machine.
+# Headers of CUDA, MPI and NCCL count as empty, since they differ between machines.
 touch "$directory"/{cuda_runtime_api,mpi,nccl}.h
 
 compile() { "$compiler" -std=c++20 -I "$include" "$@"; }
 
-# Specializations of classes, functions and variables, as g++ says; clang++ lists what it instantiates.
+# Specializations of classes, functions and variables, by g++ -fstats; for clang++ the instantiations of -ftime-trace.
 templates() {
   if [[ $name == GNU* ]]; then
     compile -fsyntax-only -fstats "$1" 2>&1 |

@@ -55,7 +55,7 @@ host_cells() {
   optimised "$1" par -DPITH_NO_ISA_DISPATCH
 }
 device_cells() {
-  optimised "$1" stream
+  optimised "$1" cuda_executor
   cell "$(section_bytes .nv_fatbin)" 1000
 }
 

@@ -43,7 +43,7 @@ reached = {kind: collections.Counter() for kind in kinds}
 for function, name in zip(functions, names):
     kind = kind_of(name)
     folder = function["filenames"][0].partition("/include/pith/")[2]
-    if kind is None or not folder or (kind == "state" and not re.match("comm/|adapt/|vector/|core/host_bytes", folder)):
+    if kind is None or not folder or (kind == "state" and not re.match("comm/|exchange/|control/|vector/|core/detail/host_bytes", folder)):
         continue
     for line, column, _, _, true, false, *_ in function["branches"]:
         place = (function["filenames"][0], line, column)
