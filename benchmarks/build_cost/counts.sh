@@ -10,8 +10,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/../gate.sh"
 source "$here/uses.sh"
 head='# Lines of a header with all its includes, and templates of a program. Written by build_cost/counts.sh --update.'
-headers=(pith parse exec/{seq,par,cuda_executor} comm/{self,threads,mpi,nccl} exchange/{all_reduce_mean,gradient_exchange}
-  control/adaptive_exchange)
+headers=(pith parse exec/{seq,par,cuda_executor} comm/{self,threads,mpi,nccl}
+  exchange/{all_reduce_mean,gradient_exchange} control/adaptive_exchange)
 
 update=no
 if [[ ${1-} == --update ]]; then

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-# tests/fuzz/coverage.py — which branches of the functions that read bytes of others were reached, by any instantiation.
+# tests/fuzz/coverage.py — the covered branches of functions that read untrusted bytes, over all instantiations.
 #
 #   llvm-cov export ... | coverage.py [--missed]
 #
-# A branch is a condition of the source being true, or being false. With --missed, those that were not reached are listed.
+# A branch is a condition that is true, or that is false. --missed lists the branches that were not reached.
 import collections
 import json
 import os
@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-# A function that decodes, or what it calls; by its name without arguments, or that of its class.
+# Functions that decode, and their callees, by name without arguments or by the name of the class.
 readers = {
     "decode": r"decode\w*|unpack\w*|scatter\w*|expand\w*|dequantize\w*|thin_times_thin|spoil|check_\w+|trusted\w*|"
               r"clamp_count\w*|hash_\w+|read_header|open|require_same|unseal|inverse_\w+",
@@ -20,6 +20,7 @@ readers = {
                r"require_success|require_count|gather_counts|collect_pairs|adopt_begins|mean_begin|regions|take_basis|"
                r"share_bases|largest_count|words",
 }
+STATES = "comm/|exchange/|control/|vector/|core/detail/host_bytes"  # the folders of functions that read states
 kinds = {kind: re.compile(names) for kind, names in readers.items()}
 
 
@@ -43,7 +44,7 @@ reached = {kind: collections.Counter() for kind in kinds}
 for function, name in zip(functions, names):
     kind = kind_of(name)
     folder = function["filenames"][0].partition("/include/pith/")[2]
-    if kind is None or not folder or (kind == "state" and not re.match("comm/|exchange/|control/|vector/|core/detail/host_bytes", folder)):
+    if kind is None or not folder or (kind == "state" and not re.match(STATES, folder)):
         continue
     for line, column, _, _, true, false, *_ in function["branches"]:
         place = (function["filenames"][0], line, column)
