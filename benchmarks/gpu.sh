@@ -31,7 +31,7 @@ while (($# > 0)); do
   shift
 done
 
-# need PROGRAM... : fails where one is missing.
+# need PROGRAM... : fails if one is missing.
 need() {
   local program
   for program in "$@"; do
@@ -39,7 +39,7 @@ need() {
   done
 }
 
-# ask FIELD : what nvidia-smi says of the first GPU.
+# ask FIELD : a field of nvidia-smi for the first GPU.
 ask() { nvidia-smi --query-gpu="$1" --format=csv,noheader --id=0; }
 device=$(ask name 2>/dev/null) && [[ -n $device ]] || { echo "skipped: nvidia-smi sees no GPU" >&2; exit 77; }
 look_for_cuda >&2
@@ -49,7 +49,7 @@ made=$(mktemp -d)
 trap 'rm -r "$made"' EXIT
 failed=
 
-# part OPTION WHAT COMMAND... : runs one, unless it was left out, and notes how it ended: passed, skipped by 77, failed.
+# part OPTION NAME COMMAND... : runs a part, unless it is skipped, and records its result: passed, skipped (77), failed.
 part() {
   local status=0 verdict=passed
   if [[ " $without " == *" --no-$1 "* ]]; then
@@ -67,8 +67,7 @@ part() {
   echo "$2|$verdict" >>"$made/parts"
 }
 
-# What another compiler than ours warns of, or spills, is no reason not to run. Without doctest there are no tests, but
-# there is what is measured.
+# Warnings and register spills of another compiler are not errors here. Without doctest only the tests are missing.
 build() {
   local options
   need cmake ninja g++ nvcc || return 1
@@ -79,13 +78,13 @@ build() {
 }
 build_tests() { cmake --build "$dir" -j "$(nproc)" --target gpu_tests -- -k 0; }
 
-# tests ARGUMENTS... : those with label gpu; a test that skips itself saw no device.
+# tests ARGUMENTS... : the tests with label gpu; a test that skips itself found no device.
 tests() {
   ctest --test-dir "$dir" --output-on-failure --no-tests=error -L gpu "$@" | tee "$made/tests" &&
     ! grep -F '(Skipped)' "$made/tests"
 }
 
-# sanitize TOOL PROGRAM... : without the test whose call of the runtime is meant to fail.
+# sanitize TOOL PROGRAM... : runs programs, without the test whose call of the runtime must fail.
 sanitize() {
   local tool=$1 program
   command -v compute-sanitizer >/dev/null || { echo "skipped: no compute-sanitizer"; return 77; }

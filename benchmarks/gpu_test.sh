@@ -8,12 +8,12 @@ trap 'rm -r "$made"' EXIT
 export PATH=$made/bin:$PATH PYTHON=$made/bin/no_torch
 mkdir -p "$made/bin" "$made/out/benchmarks"
 
-# stand_in NAME : a program that notes how it was called, then runs its standard input.
+# stand_in NAME : a program that records its arguments, then runs its standard input.
 stand_in() {
   { printf '#!/usr/bin/env bash\necho "%s $*" >>"%s/called"\n' "${1##*/}" "$made"; cat; } >"$1"
   chmod +x "$1"
 }
-# ends STATUS ARGUMENTS... : gpu.sh does, into $said.
+# ends STATUS ARGUMENTS... : gpu.sh exits with STATUS; its output is in $said.
 ends() {
   local status=0
   : >"$made/called"

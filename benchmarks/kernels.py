@@ -22,7 +22,7 @@ MOST_PER_BYTE = 0.6 * 132 * 4 * 32 * 1.75e9 / 3.0e12
 
 
 class Loop:
-    """A name, and the accesses for so many elements."""
+    """A name, a number of elements, and the accesses for them."""
 
     def __init__(self, name, text):
         elements, accesses = text.split(": ")

@@ -28,7 +28,7 @@ def kernels(cubin):
 
 
 def target(code, i):
-    """Where a branch goes, or None."""
+    """The target of a branch, or None."""
     if code[i] & 0x1FF != BRANCH:
         return None
     high = code[i] >> 34 & (1 << 48) - 1
@@ -37,7 +37,7 @@ def target(code, i):
 
 
 def access(instruction):
-    """What it is to memory, such as LDG.32, or None."""
+    """The memory access of an instruction, such as LDG.32, or None."""
     name = ACCESSES.get(instruction & 0x1FF)
     return name and f"{name}.{WIDTHS[instruction >> 73 & 7]}"
 
@@ -47,7 +47,7 @@ def accesses(code):
 
 
 def loops(code):
-    """The instructions of each loop that touches memory, without those of such loops inside."""
+    """The instructions of each loop with memory accesses, without those of inner ones."""
     ends = ((target(code, i), i + 1) for i in range(len(code)))
     found = [(a, b) for a, b in ends if a is not None and a < b - 1 and accesses(code[a:b])]
     for a, b in found:

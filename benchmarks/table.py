@@ -88,7 +88,7 @@ def memory_line(group, rows):
 
 
 def codec_tables(machine, rows):
-    """A table for each type, executor and size."""
+    """One table per type, executor and size."""
     groups = {name.removeprefix("memory/memcpy/"): None for name in rows if name.startswith("memory/memcpy/")}
     lines = []
     for group in groups:

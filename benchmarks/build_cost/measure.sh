@@ -19,14 +19,14 @@ trap 'rm -r "$directory"' EXIT
 flags=(-std=c++20 -I "$include")
 [[ $compiler == nvcc ]] && flags+=(-x cu -arch=sm_90)
 
-# seconds FLAG... : that the program takes to compile, over the baseline's.
+# seconds FLAG... : the compile time of the program.
 TIMEFORMAT=%U
 seconds() {
   { time "$compiler" "${flags[@]}" "$@" -c -o "$directory/use.o" "$directory/use.cpp" 2>"$directory/log"; } 2>&1 ||
     { cat "$directory/log" >&2; exit 1; }
 }
 
-# What is loaded and not written; of one section.
+# The bytes of the text segment; the bytes of one section.
 text_bytes() { size "$directory/use.o" | awk 'END { print $1 }'; }
 section_bytes() { size -A "$directory/use.o" | awk -v name="$1" '$1 == name { print $2 }'; }
 

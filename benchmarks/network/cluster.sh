@@ -42,8 +42,8 @@ bits() {
 
 largest() { echo $(($1 > $2 ? $1 : $2)); }
 
-# limit NAMESPACE DEVICE RATE : a token bucket. Its burst is 1 ms of traffic, since a larger one lets small messages
-# through unlimited; its queue is 50 ms and at least 1 MiB, since senders that share it lose packets in a smaller one.
+# limit NAMESPACE DEVICE RATE : a token bucket. Its burst is 1 ms of traffic, because a larger one passes small messages
+# at full speed. Its queue is 50 ms and at least 1 MiB, because senders that share a smaller one lose packets.
 limit() {
   [[ $3 != none ]] || return 0
   local rate burst
@@ -53,7 +53,7 @@ limit() {
     limit $((burst + $(largest $((rate / 8 / 20)) 1048576)))
 }
 
-# Reno fills a token bucket that others leave part of unused; buffers that do not grow make runs alike.
+# Reno uses the full rate of a token bucket, unlike other algorithms. Buffers of fixed size make runs reproducible.
 set_tcp() {
   in_host "$1" sh -c 'cd /proc/sys/net/ipv4 && echo reno > tcp_congestion_control &&
     echo 4096 524288 524288 > tcp_rmem && echo 4096 262144 524288 > tcp_wmem'
@@ -72,7 +72,7 @@ add_host() {
   ip -n pith-bridge link set "port$1" up
 }
 
-# Before anything is made or removed.
+# Checks before any namespace is made or removed.
 check_arguments() {
   [[ $1 =~ ^[0-9]+$ ]] && (($1 >= 1 && $1 <= 64)) || fail "1 to 64 hosts, not $1"
   [[ $2 == none ]] || bits "$2" >/dev/null
@@ -96,8 +96,8 @@ down() {
   done
 }
 
-# What mpirun starts a host's daemon with in place of ssh: AGENT [OPTION]... ADDRESS COMMAND... A host name of its own
-# keeps MPI from sharing memory with others.
+# mpirun starts a host's daemon with this in place of ssh: AGENT [OPTION]... ADDRESS COMMAND... A separate host name
+# prevents MPI from sharing memory between hosts.
 write_agent() {
   cat > "$1" <<AGENT
 #!/bin/sh
@@ -109,8 +109,8 @@ AGENT
   chmod +x "$1"
 }
 
-# The hosts share few cores, which MPI cannot know: ranks are bound to none, and whoever waits gives its core away. With
-# put among its flags TCP exchanges between two ranks one way after the other.
+# The hosts share few cores, which MPI does not detect: ranks are not bound to cores, and a waiting rank yields. With
+# put among its flags, TCP would transfer the two directions between two ranks one after the other.
 launch() {
   local work=$1 hosts=$2 host
   shift 2

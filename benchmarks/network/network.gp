@@ -12,7 +12,7 @@ method(i) = word(methods, i)
 has(i, exchange) = strstrt(method(i), ','.exchange) > 0
 dash(i) = has(i, 'two_shot') ? 2 : has(i, 'ring') || has(i, 'ok_top_k') ? 3 : has(i, 'g_top_k') ? 4 : 1
 
-# The row of dense float is the first of those of its workload; models have no size.
+# The row of dense float is the first of its workload; models have no size.
 is_tensor(workload) = strlen(workload) > 0 && substr(workload, 1, 1) >= '0' && substr(workload, 1, 1) <= '9'
 dense = NaN
 over_dense(i) = (dense = stringcolumn(5) eq 'float' ? column(9) : dense, \

@@ -19,14 +19,14 @@ except ImportError:
 
 
 def burn(seconds):
-    """Computes for so many seconds of this thread's CPU."""
+    """Computes for a given CPU time of this thread."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pass
 
 
 class Layer(torch.autograd.Function):
-    """Takes time in both directions; the parameter's gradient is there when backward has taken it."""
+    """A layer that takes time in both directions; its gradient is ready at the end of backward."""
 
     @staticmethod
     def forward(context, x, parameter, gradient, seconds):

@@ -37,7 +37,7 @@ class contender {
 
   std::size_t payload_bytes() const { return payloads_[0].size(); }
 
-  /// |steps x - what `steps` steps send of x|^2 / |x|^2: with feedback the residual's energy. `y` is overwritten.
+  /// |steps x - the sum of `steps` decoded payloads|^2 / |x|^2: the residual's energy, with feedback. Overwrites y.
   double error(unsigned steps, std::vector<float> const& values, pith::span_on<E, float const> x,
                pith::span_on<E, float> y) {
     auto missing = std::vector<double>(values.size()), energy = missing;

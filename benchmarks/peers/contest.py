@@ -26,12 +26,12 @@ class Method:
         return bytes_of(payload)
 
     def settle(self, p, payload):
-        """Turns what was encoded into what was not sent."""
+        """Turns the encoded tensor into the residual."""
         p.sub_(self.decode(payload).view_as(p))
 
 
 class FedBack(Method):
-    """Residual feedback around a method, in place: the gradient is added to what waits, and what is sent taken away."""
+    """Residual feedback around a method, in place: residual += gradient, then residual -= decoded payload."""
 
     steps = STEPS_OF_FEEDBACK
 
@@ -49,7 +49,7 @@ class FedBack(Method):
 
 
 def last_level_cache():
-    """As the yardstick of the other side has it."""
+    """The number of sets, as in yardstick.hpp."""
     try:
         with open("/sys/devices/system/cpu/cpu0/cache/index3/size", encoding="ascii") as file:
             return int(file.read().strip().removesuffix("K")) << 10
@@ -58,7 +58,7 @@ def last_level_cache():
 
 
 class Contest:
-    """Values in so many copies that each has left the cache when its turn comes again, and what is timed on them."""
+    """Copies of the values, enough that each has left the cache before its next use, and the operations on them."""
 
     def __init__(self, peer, arguments):
         self.peer, self.rounds, self.device = peer, arguments.rounds, torch.device(arguments.device)
@@ -84,7 +84,7 @@ class Contest:
         return method.size(method.encode(self.x[-1], self.sets - 1))
 
     def error(self, method):
-        """|steps x - what `steps` steps send of x|^2 / |x|^2."""
+        """|steps x - the sum of `steps` decoded payloads of x|^2 / |x|^2."""
         x = self.x[0].double()
         missing = method.steps * x
         for _ in range(method.steps):
@@ -105,7 +105,7 @@ class Contest:
             torch.cuda.synchronize(self.device)
 
     def print(self):
-        """Each operation once a round, in an order drawn again; a first round is not counted."""
+        """Runs each operation once per round, in a new random order. The first round is a warm-up."""
         times = [[] for _ in self.operations]
         draw = random.Random(1)
         call = 0

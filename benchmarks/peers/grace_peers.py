@@ -16,7 +16,7 @@ RANK = 4
 
 
 class Theirs(Method):
-    """A compressor; those of a matrix see the values as one."""
+    """A compressor. Compressors of matrices get the values as a matrix."""
 
     def __init__(self, compressor, computes, as_matrix=False):
         self.compressor, self.computes, self.as_matrix = compressor, computes, as_matrix
@@ -31,13 +31,13 @@ class Theirs(Method):
         return self.compressor.decompress(*payload)
 
     def size(self, payload):
-        """PowerSGD keeps its factors in the context: it has exchanged them already."""
+        """The payload of PowerSGD is in its context, because compress exchanges the factors."""
         sent, context = payload
         return bytes_of(sent) if len(sent) > 0 else bytes_of(t for t in context if isinstance(t, torch.Tensor))
 
 
 class TheirsFedBack(Theirs):
-    """With their residual memory around it."""
+    """A compressor with GRACE's residual memory."""
 
     steps = STEPS_OF_FEEDBACK
 
@@ -53,7 +53,7 @@ class TheirsFedBack(Theirs):
 
 
 def join_group_of_one():
-    """PowerSGD sums its factors in torch.distributed's group."""
+    """The group of torch.distributed in which PowerSGD sums its factors."""
     if not torch.distributed.is_available():
         return False
     store = tempfile.NamedTemporaryFile(delete=False)

@@ -33,7 +33,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 "$python" -c 'import numpy, torch' 2>/dev/null ||
   { echo "skipped: $python has no torch; PYTHON=... names another" >&2; exit 77; }
 
-# One thread each; large blocks in 2 MiB pages for all, by which temporaries of the peers gain most.
+# One thread each. All programs use 2 MiB pages for large blocks; the temporaries of the peers gain most from them.
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 export GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 
@@ -43,7 +43,7 @@ peers() {
   if [[ -n $grace ]]; then "$python" "$here/grace_peers.py" "$1" --rounds "$2" --device "$device" --grace "$grace"; fi
 }
 
-# turns DATA FILE TURNS ROUNDS : appends to $rows; ours is the first and the last of all turns.
+# turns DATA FILE TURNS ROUNDS : appends to $rows; this library is the first and the last of all turns.
 turns() {
   local turn
   for ((turn = 1; turn <= $3; ++turn)); do
@@ -53,7 +53,7 @@ turns() {
   "$program" time "$2" "$4" | sed "s/^/$1,$turn,/" >> "$rows"
 }
 
-# captured : a quarter of a million values of a gradient, behind the header of the file.
+# captured : a quarter of a million values of a gradient, after the header of the file.
 captured() {
   local bytes=$((4 << 18))
   head -c $((128 + bytes)) tests/data/gradients/resnet20.npy | tail -c "$bytes"

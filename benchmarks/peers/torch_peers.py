@@ -15,7 +15,7 @@ RANK = 4
 
 
 def pack(bits):
-    """Eight booleans a byte: numpy's on the CPU, where it is the fastest, else a sum of powers of two."""
+    """Packs eight booleans per byte: by numpy on the CPU, where it is fastest, else as a sum of powers of two."""
     if bits.device.type == "cpu":
         return torch.from_numpy(numpy.packbits(bits.numpy(), bitorder="little"))
     powers = 2 ** torch.arange(8, dtype=torch.uint8, device=bits.device)
