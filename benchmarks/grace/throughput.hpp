@@ -37,7 +37,8 @@ inline train::prediction predict(method const& m, std::vector<pith::tensor_spec>
                                  throughput_options const& o) {
   auto comm = train::stopwatch_communicator(train::echo_communicator(o.ranks));
   auto exchange = pith::gradient_exchange<float, pith::seq_executor, decltype(comm)>(
-      pith::seq, comm, tensors, pith::matrices(codec_of(m.codec)), 1, pith::gather::exact);
+      pith::seq, comm, tensors, pith::matrices(codec_of(m.codec)),
+      pith::exchange_options{.seed = 1, .how = pith::gather::exact});
   auto const values = small_normal_values(exchange.size());
   auto gradient = values;
   auto const first = exchange.export_state();

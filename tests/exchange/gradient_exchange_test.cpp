@@ -32,7 +32,7 @@ std::vector<double> received(unsigned ranks, pith::any_codec<float, pith::seq_ex
   auto sum = std::vector<double>();
   auto guard = std::mutex();
   pith::run_ranks(ranks, [&](pith::thread_communicator comm) {
-    auto ex = exchange(pith::seq, comm, tensors, codec, 3);
+    auto ex = exchange(pith::seq, comm, tensors, codec, {.seed = 3});
     auto own = std::vector<double>(ex.size());
     for (int step = 0; step < steps; ++step) {
       auto g = gradient(ex.size(), comm.rank(), step);
@@ -138,7 +138,7 @@ TEST_CASE("a run that is cut, saved and restored goes on as one that was not") {
     auto saved = std::vector<std::byte>();
     auto own = std::vector<double>(whole.size());
     for (int step = 0; step < 6; ++step) {
-      auto ex = exchange(pith::seq, comm, tensors, codec, 3);
+      auto ex = exchange(pith::seq, comm, tensors, codec, {.seed = 3});
       if (step > 0) ex.import_state(pith::span<std::byte const>(saved));
       auto g = gradient(ex.size(), comm.rank(), step);
       ex.all_reduce_mean(pith::span<float>(g));
@@ -183,7 +183,7 @@ TEST_CASE("a group that would be too large for one transfer is opened again") {
 
 TEST_CASE("a NaN on one rank reaches all and leaves no trace in the residuals") {
   pith::run_ranks(2, [](pith::thread_communicator comm) {
-    auto ex = exchange(pith::seq, comm, tensors, pith::parse<float>("ef(scaled_sign)"), 3);
+    auto ex = exchange(pith::seq, comm, tensors, pith::parse<float>("ef(scaled_sign)"), {.seed = 3});
     auto g = gradient(ex.size(), comm.rank(), 0);
     ex.all_reduce_mean(pith::span<float>(g));
     auto const before = ex.export_state();
