@@ -7,7 +7,8 @@
 #error "pith needs C++20: compile with -std=c++20 (for nvcc too)"
 #endif
 
-// The parts of -ffast-math too. Of these, clang++ 14 defines a macro only for -ffinite-math-only.
+// Flags that -ffast-math implies are rejected too; among these flags, clang++ 14 defines a macro only for
+// -ffinite-math-only.
 #if (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) ||              \
      defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)) && \
     !defined(PITH_ALLOW_FAST_MATH)
@@ -20,21 +21,22 @@
 #define PITH_HD
 #endif
 
-/// Prefetches memory on a CPU. Devices hide latency with other threads.
+/// Prefetches memory on a CPU. Devices hide memory latency by running other threads, so there it does nothing.
 #if defined(__CUDA_ARCH__)
 #define PITH_PREFETCH(address) static_cast<void>(address)
 #else
 #define PITH_PREFETCH(address) __builtin_prefetch(address)
 #endif
 
-/// Marks host code that runs seldom, so that compilers do not inline it into hot loops.
+/// Marks rarely executed host code. Compilers then do not inline it into hot loops.
 #if defined(__CUDACC__)
 #define PITH_SELDOM
 #else
 #define PITH_SELDOM __attribute__((noinline))
 #endif
 
-/// Before a short loop of constant length. g++ would unroll it before it vectorises, and then branch at each merge.
+/// Stands before a short loop of constant length. Otherwise g++ unrolls the loop before it vectorises, and branches at
+/// each merge.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define PITH_ROLLED _Pragma("GCC unroll 1")
 #else

@@ -1,4 +1,4 @@
-// pith/control.hpp — controllers of rates, and the exchanges that they steer.
+// pith/control.hpp — controllers of compression rates, and the exchanges whose rates they set.
 #pragma once
 
 #include <pith/control/accordion.hpp>

@@ -1,4 +1,4 @@
-// pith/exchange.hpp — exchanges of gradients, and the communicators that need no library.
+// pith/exchange.hpp — gradient exchanges, and the communicators that need no external library.
 #pragma once
 
 #include <pith/comm/pairwise.hpp>

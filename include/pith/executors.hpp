@@ -1,4 +1,4 @@
-// pith/executors.hpp — the executors of the host; pith/exec/cuda_executor.hpp and thrust.hpp need their libraries.
+// pith/executors.hpp — the host executors; those of exec/cuda_executor.hpp and exec/thrust.hpp need a library.
 #pragma once
 
 #include <pith/exec/par.hpp>

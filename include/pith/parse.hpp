@@ -1,4 +1,4 @@
-// pith/parse.hpp — a codec from its text: parse<float>("ef(top_k(0.01)|qsgd<8>)").
+// pith/parse.hpp — a codec constructed from its text: parse<float>("ef(top_k(0.01)|qsgd<8>)").
 #pragma once
 
 #include <pith/codec/rated.hpp>
@@ -21,7 +21,7 @@ namespace detail {
 template <class In, class E>
 any_codec<In, E> codec_from(syntax::pipeline const& p);
 
-/// rated(chain) or rated(chain,dense_from); a final argument `dense` sets at(1).
+/// Parses rated(chain) or rated(chain,dense_from). A final argument `dense` sets the rate to 1.
 template <class T, class E>
 rated<any_chain<T, E>> rated_from(syntax::term const& t) {
   auto const is_dense = t.arguments.size() > 1 && t.arguments.back().text == "dense";
@@ -33,8 +33,8 @@ rated<any_chain<T, E>> rated_from(syntax::term const& t) {
   return is_dense ? made.at(1) : made;
 }
 
-/// Calls f with the codec inside error feedback: a chain, a rated chain, two_shot, hierarchical, ring, or a sparse
-/// exchange.
+/// Parses the argument of ef(...) and calls f with that codec: a chain, a rated chain, two_shot, hierarchical, ring, or
+/// a sparse exchange.
 template <class T, class E, class F>
 auto with_exchanged(syntax::pipeline const& p, F const& f) {
   auto const& t = p.terms.front();
@@ -50,7 +50,7 @@ auto with_exchanged(syntax::pipeline const& p, F const& f) {
   return f(two_shot(chain_from<T, E>(t.arguments[0]), second));
 }
 
-/// Error feedback with policy `keeps`.
+/// Error feedback with the feedback policy that the text `keeps` names.
 template <class In, class E, class F>
 any_codec<In, E> with_feedback(syntax::pipeline const& p, F const& keeps, bool loose) {
   return with_exchanged<accum<In>, E>(p, [&]<class C>(C const& codec) -> any_codec<In, E> {
@@ -89,14 +89,15 @@ any_codec<In, E> codec_from(syntax::pipeline const& p) {
 
 }  // namespace detail
 
-/// The codec of a text, for values of `In` on `E`: stages joined by |, inside ef(...) and bypass(...).
+/// Constructs the codec that a text describes, for values of `In` on `E`. Stages are joined by |; ef(...) and
+/// bypass(...) wrap them.
 ///
 ///     parse<float>("bypass(ef(top_k(0.01)|qsgd<8>), 1024)")
 ///
-///   errors      std::invalid_argument names what was expected and the text found instead
-///   properties  the payload bytes equal those of the typed codec of that name; parse accepts any_codec::name(). A
-///               chain built at run time keeps its element type, so no stage can follow a cast. It is summed if all its
-///               stages are summable, else sent by all-gather
+///   errors      std::invalid_argument; the message contains the expected syntax and the text found instead
+///   properties  payloads equal those of the typed codec with the same name; parse accepts the result of
+///               any_codec::name(). A chain built at run time has one element type, so no stage can follow a cast. An
+///               all-reduce sums its payloads if all its stages are summable; otherwise an all-gather sends them
 template <real In, executor E = seq_executor>
 any_codec<In, E> parse(std::string_view text) {
   auto codec = detail::codec_from<In, E>(syntax::reader::read(text));

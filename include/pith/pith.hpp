@@ -1,4 +1,4 @@
-// pith/pith.hpp — the core, the seq executor, everyday codecs and feedback; include other headers by name.
+// pith/pith.hpp — the core, the seq executor, common codecs and error feedback; other headers are included by name.
 #pragma once
 
 #include <pith/codec/any_codec.hpp>

@@ -1,4 +1,4 @@
-// pith/wire.hpp — frames for files and untrusted peers, and payloads that are verified in an exchange.
+// pith/wire.hpp — frames for files and for untrusted peers, and exchange payloads with checksums.
 #pragma once
 
 #include <pith/wire/checked.hpp>

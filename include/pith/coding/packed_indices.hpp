@@ -1,4 +1,4 @@
-// pith/coding/packed_indices.hpp — indices below n in as many bits as n - 1 needs.
+// pith/coding/packed_indices.hpp — indices below n, packed at a fixed width of ceil(log2 n) bits.
 #pragma once
 
 #include <pith/codec/stage.hpp>
@@ -11,8 +11,9 @@
 
 namespace pith::inline v0 {
 
-/// Writes k ascending indices below n to side information and reads them back; a parameter of sparsifiers. For
-/// arbitrary bytes, decoded indices are below n. A lossy coder replaces the indices by those that it will decode.
+/// An index coder, a parameter of sparsifiers. It writes k ascending indices below n to side information and reads them
+/// back. Decoded indices are below n even if the side information is corrupt. A lossy coder replaces the given indices
+/// by those that its decoder will return.
 template <class C, class E = archetype>
 concept index_coder = std::copyable<C> &&
     requires(C const& c, E const& exec, std::uint64_t n, std::uint64_t k, std::uint32_t* indices,
@@ -24,7 +25,7 @@ concept index_coder = std::copyable<C> &&
   { c.decode(exec, n, k, coded, indices, ws) } -> std::same_as<void>;
 };
 
-/// A coder whose decoded indices may differ.
+/// An index coder whose decoded indices may differ from the encoded indices.
 template <class C>
 concept lossy_coder = requires {
   requires C::is_lossy;
@@ -58,7 +59,7 @@ struct unpack_indices {
 
 }  // namespace detail
 
-/// Fixed width: ceil(log2 n) bits per index, least significant bit first.
+/// An index coder of fixed width: ceil(log2 n) bits per index, least significant bit first.
 class packed_indices {
  public:
   std::string name() const { return "packed_indices"; }

@@ -1,4 +1,4 @@
-// pith/coding/trits.hpp — ternary symbols, five per byte instead of four.
+// pith/coding/trits.hpp — ternary symbols packed five to a byte.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -11,7 +11,8 @@
 
 namespace pith::inline v0 {
 
-/// Five symbols of -1, 0 and 1 per byte; the first is the least digit in base 3. Digit 2 stands for -1.
+/// Packs five symbols from {-1, 0, 1} into one byte, as digits in base 3. The first symbol is the least significant
+/// digit. Digit 2 stands for -1.
 struct packed_trits {};
 
 template <>
@@ -20,7 +21,7 @@ struct storage<packed_trits> {
   static constexpr std::uint64_t words(std::uint64_t n) { return n / 5 + (n % 5 != 0); }
 };
 
-/// A stage whose two-bit symbols are -1, 0 and 1.
+/// A stage that emits two-bit symbols with the values -1, 0 and 1.
 template <class S>
 concept ternary = requires {
   requires std::remove_cvref_t<S>::is_ternary;
@@ -28,19 +29,19 @@ concept ternary = requires {
 
 namespace detail {
 
-/// Twenty symbols are five bytes of two-bit symbols or four bytes of trits.
+/// Twenty symbols fill five bytes at two bits per symbol, and four bytes as trits.
 inline constexpr std::uint64_t trit_group = 20;
 
-/// -1, which is 3 in two bits, is digit 2.
+/// The symbol -1 is stored as 3 in two bits, and as digit 2 in base 3.
 PITH_HD constexpr std::uint32_t trit_of(std::uint32_t symbol) { return symbol - (symbol >> 1); }
 PITH_HD constexpr std::uint32_t symbol_of(std::uint32_t trit) { return trit + (trit >> 1); }
 
-/// The number of symbols in group g of n; the last group may be short.
+/// The number of symbols in group g of n symbols. The last group may be shorter than the others.
 PITH_HD constexpr std::uint64_t trit_count(std::uint64_t g, std::uint64_t n) {
   return n - g * trit_group < trit_group ? n - g * trit_group : trit_group;
 }
 
-/// Packs group g of n symbols.
+/// Packs the symbols of group g.
 struct pack_trits {
   std::uint8_t const* symbols;
   std::uint8_t* trits;
@@ -58,7 +59,7 @@ struct pack_trits {
   }
 };
 
-/// Unpacks group g of n symbols; a byte of more than five digits loses the sixth.
+/// Unpacks the symbols of group g. If a byte has a sixth digit in base 3, that digit is ignored.
 struct unpack_trits {
   std::uint8_t const* trits;
   std::uint8_t* symbols;
@@ -79,12 +80,12 @@ struct unpack_trits {
 
 }  // namespace detail
 
-/// The payload of `S` in 1.6 bits per element instead of 2.
+/// Encodes as `S` and packs the ternary symbols, which reduces 2 bits per element to 1.6.
 ///
-///   emits       n symbols in packed_trits; side information: as S
+///   emits       n symbols in packed_trits; the same side information as S
 ///   requires    a ternary S: terngrad, qsgd<2>
-///   complexity  one pass over the symbols, with scratch for them beside S's. Sums over ranks and feedback take
-///               separate passes
+///   complexity  one pass over the symbols, with scratch memory for the symbols in addition to the scratch of S. The
+///               sum over ranks and the update of a feedback policy take separate passes
 ///   properties  as S
 template <class S>
 class trits : public pipeable {

@@ -1,4 +1,4 @@
-// pith/core/call.hpp — tensor shapes, and the inputs of every random draw: seed, step, tensor, rank, hop, stage.
+// pith/core/call.hpp — tensor shapes, and the inputs of each random number: seed, step, tensor, rank, hop, stage.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -9,8 +9,9 @@
 
 namespace pith::inline v0 {
 
-/// `n` elements; a matrix is `rows` x `n / rows` in row-major order. A stage whose rate_form is `bounded` emits at most
-/// `capacity` values; a smaller capacity makes a smaller payload of the same codec.
+/// The shape of a tensor with `n` elements. A matrix has `rows` rows of `n / rows` elements in row-major order. A stage
+/// whose rate_form is `bounded` emits at most `capacity` values. A smaller capacity makes the payload smaller, without
+/// a change of the codec.
 struct shape {
   std::uint64_t n = 0;
   std::uint64_t rows = 1;
@@ -20,11 +21,11 @@ struct shape {
   friend constexpr bool operator==(shape const&, shape const&) = default;
 };
 
-/// The shape of a vector of n elements.
+/// The shape of a vector with n elements.
 constexpr shape vector(std::uint64_t n) { return {n}; }
 
-/// The shape of a matrix in row-major order. The rows of a convolution are its output channels, those of an embedding
-/// its tokens. Throws std::invalid_argument if rows x columns is 2^64 or more.
+/// The shape of a matrix in row-major order. For a convolution, each row is an output channel; for an embedding, each
+/// row is a token. Throws std::invalid_argument if rows x columns is 2^64 or more.
 constexpr shape matrix(std::uint64_t rows, std::uint64_t columns) {
   if (columns > 0 && rows > ~std::uint64_t{0} / columns) {
     throw std::invalid_argument(
@@ -33,21 +34,22 @@ constexpr shape matrix(std::uint64_t rows, std::uint64_t columns) {
   return {rows * columns, rows};
 }
 
-/// The rank number of calls whose random numbers are equal on all ranks.
+/// The value of `rank` in calls whose random numbers must be equal on all ranks.
 inline constexpr std::uint16_t shared_rank = 0xffff;
 
-/// One encoding. Each random number is a pure function of these fields: equal on every executor, thread count and grid.
+/// Identifies one encoding. Each random number is a pure function of these fields, so it does not depend on the
+/// executor, thread count or grid.
 struct call {
   std::uint64_t const* step = nullptr;  ///< in the executor's memory, so that a replayed graph reads the current step
   std::uint64_t seed = 0;
-  std::uint64_t first = 0;   ///< offset of the first element in its tensor, a multiple of 8
-  std::uint32_t tensor = 0;  ///< 24 bits
-  std::uint16_t rank = 0;    ///< the encoder's rank, at decode too
-  std::uint8_t hop = 0;      ///< 3 bits
-  std::uint8_t stage = 0;    ///< 5 bits
+  std::uint64_t first = 0;   ///< offset of the first element within its tensor; a multiple of 8
+  std::uint32_t tensor = 0;  ///< the tensor's number, 24 bits
+  std::uint16_t rank = 0;    ///< the encoder's rank, also in calls of decode
+  std::uint8_t hop = 0;      ///< the hop of a multi-hop exchange, 3 bits
+  std::uint8_t stage = 0;    ///< the stage's position in its chain, 5 bits
 
-  /// A word of the state for team::is_last; 0 between kernels, null if no state made the call. No random number depends
-  /// on it.
+  /// Points to a word of the state, which team::is_last uses. The word is 0 between kernels. The pointer is null if no
+  /// state made the call. Random numbers do not depend on it.
   std::uint32_t* arrived = nullptr;
 };
 
@@ -61,7 +63,8 @@ constexpr call next_stage(call id) {
   return id;
 }
 
-/// The random numbers of one call. Key: the seed. Counter: block 40 bits, tensor 24, step 40, rank 16, hop 3, stage 5.
+/// The random numbers of one call. The Philox key is the seed. The counter is: block 40 bits, tensor 24, step 40, rank
+/// 16, hop 3, stage 5.
 class draws {
  public:
   PITH_HD explicit constexpr draws(call const& id)
@@ -72,7 +75,7 @@ class draws {
         place_(static_cast<std::uint32_t>(id.rank) << 8 | (id.hop & 7u) << 24 |
                static_cast<std::uint32_t>(id.stage) << 27) {}
 
-  /// The random block of elements 8 i .. 8 i + 7.
+  /// The random block that elements 8 i .. 8 i + 7 share.
   PITH_HD constexpr random_block operator()(std::uint64_t i) const { return philox4x32_10(counter(i), key_); }
 
   PITH_HD constexpr random_block counter(std::uint64_t i) const {
@@ -83,7 +86,7 @@ class draws {
   }
   PITH_HD constexpr philox_key key() const { return key_; }
 
-  /// True if the counters of blocks i .. i + count - 1 differ in their first word only.
+  /// True if the counters of blocks i .. i + count - 1 differ only in the first word.
   PITH_HD constexpr bool in_one_word(std::uint64_t i, std::uint32_t count) const {
     return static_cast<std::uint32_t>(first_block_ + i) <= 0xffffffffu - (count - 1);
   }

@@ -1,4 +1,4 @@
-// pith/core/digest.hpp — a hash that ranks compare to detect different settings.
+// pith/core/digest.hpp — a hash that ranks compare to detect that their settings differ.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace pith::inline v0 {
 
-/// FNV-1a, 64 bits.
+/// The 64-bit FNV-1a hash.
 class digest {
  public:
   constexpr digest& operator<<(std::string_view text) {

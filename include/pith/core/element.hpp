@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// std::bit_cast; the standard one needs a compiler flag in device code.
+/// Equivalent to std::bit_cast, which needs a compiler flag in device code.
 template <class To, class From>
 PITH_HD inline To bits_as(From const& from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -24,8 +24,9 @@ PITH_HD inline To bits_as(From const& from) {
 PITH_HD inline std::int32_t least(std::int32_t a, std::int32_t b) { return a < b ? a : b; }
 PITH_HD inline std::int32_t most(std::int32_t a, std::int32_t b) { return a < b ? b : a; }
 
-/// Rounds normal halves in integers, and subnormal ones by adding 0.5f, whose unit in the last place is theirs. Each
-/// result bounds the other, which needs no branch, so that loops vectorise.
+/// Converts float to half precision. Normal results are rounded with integer arithmetic. Subnormal results are rounded
+/// by adding 0.5f, since its unit in the last place equals that of subnormal halves. Minimum and maximum select the
+/// valid one of the two results without a branch, so that loops vectorise.
 PITH_HD inline std::uint16_t half_bits(float value) {
   auto const bits = bits_as<std::int32_t>(value);
   auto const magnitude = bits & 0x7fffffff;
@@ -52,7 +53,7 @@ PITH_HD inline std::uint16_t bfloat16_bits(float value) {
 
 }  // namespace detail
 
-/// IEEE 754 binary16, stored as bits in the layout of CUDA's __half. Conversions round to nearest, ties to even.
+/// IEEE 754 binary16. The layout equals that of CUDA's __half. Conversions round to nearest, ties to even.
 struct half {
   half() = default;
   PITH_HD explicit half(float value) : bits(detail::half_bits(value)) {}
@@ -61,7 +62,8 @@ struct half {
   std::uint16_t bits;
 };
 
-/// The upper half of a binary32, stored as bits in the layout of CUDA's __nv_bfloat16. Rounds to nearest, ties to even.
+/// bfloat16: the upper 16 bits of a binary32. The layout equals that of CUDA's __nv_bfloat16. Conversions round to
+/// nearest, ties to even.
 struct bfloat16 {
   bfloat16() = default;
   PITH_HD explicit bfloat16(float value) : bits(detail::bfloat16_bits(value)) {}
@@ -73,7 +75,7 @@ struct bfloat16 {
 static_assert(sizeof(half) == 2 && sizeof(bfloat16) == 2);
 static_assert(std::is_trivially_copyable_v<half> && std::is_trivially_copyable_v<bfloat16>);
 
-/// The element types of a gradient.
+/// The types that elements of a gradient may have.
 template <class T>
 concept real = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, half> || std::same_as<T, bfloat16>;
 
@@ -90,11 +92,11 @@ struct wide<double> {
 
 }  // namespace detail
 
-/// The type of sums, residuals and scales of `T`: double for double, else float.
+/// The type of sums, residuals and scales for elements of type `T`: double for double, else float.
 template <class T>
 using accum = typename detail::wide<T>::type;
 
-/// Converts between element types; narrow types through float.
+/// Converts between element types. Conversions of half and bfloat16 pass through float.
 template <class To, class From>
 PITH_HD inline To element_cast(From value) {
   if constexpr (std::same_as<To, From>) {
@@ -108,7 +110,7 @@ PITH_HD inline To element_cast(From value) {
   }
 }
 
-/// True if x is neither NaN nor infinite; std::isfinite needs a compiler flag in device code.
+/// True if x is neither NaN nor infinite. Replaces std::isfinite, which needs a compiler flag in device code.
 template <real T>
 PITH_HD inline bool is_finite(T value) {
   auto const wide = element_cast<accum<T>>(value);
@@ -120,12 +122,12 @@ namespace detail {
 template <class A>
 using bits_of = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
 
-/// The only NaN that payloads contain, since the bits of a computed NaN depend on the processor. It is a constant so
-/// that device code can use it.
+/// The only NaN that payloads contain. The bit pattern of a computed NaN depends on the processor. This NaN is a
+/// constant, so that device code can use it.
 template <std::floating_point A>
 inline constexpr A written_nan = std::numeric_limits<A>::quiet_NaN();
 
-/// |x| and the sign bit of x, without a branch, so that loops vectorise.
+/// Returns |x| and the sign bit of x. There is no branch, so that loops vectorise.
 template <std::floating_point A>
 PITH_HD inline A magnitude(A x) {
   return bits_as<A>(bits_as<bits_of<A>>(x) << 1 >> 1);
@@ -134,7 +136,7 @@ template <std::floating_point A>
 PITH_HD inline std::int32_t sign_bit(A x) {
   return static_cast<std::int32_t>(bits_as<bits_of<A>>(x) >> (8 * sizeof(A) - 1));
 }
-/// min(x, most) for x, most >= 0; `most` if x is NaN.
+/// Returns min(x, most) for x >= 0 and most >= 0. Returns `most` if x is NaN.
 template <std::floating_point A>
 PITH_HD inline A at_most(A x, A most) {
   auto const a = bits_as<bits_of<A>>(x), b = bits_as<bits_of<A>>(most);
@@ -143,8 +145,8 @@ PITH_HD inline A at_most(A x, A most) {
 
 }  // namespace detail
 
-/// The integer nearest to x, clamped to [-most, most], most < 2^31; some integer in that range if x is NaN. It has no
-/// branch, so that loops vectorise.
+/// Returns the integer nearest to x, clamped to [-most, most], where most < 2^31. If x is NaN, returns some integer in
+/// that range. There is no branch, so that loops vectorise.
 template <std::floating_point A>
 PITH_HD inline std::int32_t nearest_integer(A x, A most) {
   auto const size = static_cast<std::int32_t>(detail::at_most(detail::magnitude(x), most) + A{0.5f});
@@ -152,14 +154,16 @@ PITH_HD inline std::int32_t nearest_integer(A x, A most) {
   return (size ^ sign) - sign;
 }
 
-/// max(a, b); NaN if either is NaN. Two steps, because g++ turns one choice with two conditions into jumps.
+/// Returns max(a, b), or NaN if a or b is NaN. There are two conditional expressions because g++ compiles a single one
+/// with two conditions to jumps.
 template <std::floating_point A>
 PITH_HD constexpr A larger_or_nan(A a, A b) {
   auto const most = a > b ? a : b;
   return a != a ? a : most;
 }
 
-/// A scale, or NaN if it is not finite. An infinite scale cannot restore its bucket, so the whole bucket becomes NaN.
+/// Returns the scale, or NaN if the scale is not finite. A decoder cannot restore a bucket from an infinite scale, so
+/// it decodes the whole bucket as NaN.
 template <class A>
 PITH_HD inline A finite_or_nan(A value) {
   return is_finite(value) ? value : A{detail::written_nan<A>};

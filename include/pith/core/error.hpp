@@ -1,4 +1,4 @@
-// pith/core/error.hpp — the exception types, and the text of their messages.
+// pith/core/error.hpp — the exception types, and functions that build their messages.
 #pragma once
 
 #include <pith/config.hpp>
@@ -12,17 +12,17 @@
 
 namespace pith::inline v0 {
 
-/// A workspace is smaller than a codec needs.
+/// Thrown if a workspace is smaller than a codec needs.
 struct workspace_exhausted : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The ranks of a communicator disagree about what they exchange.
+/// Thrown if the ranks of a communicator call an exchange with different settings.
 struct agreement_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A communicator's library reported a failure, or another rank aborted.
+/// Thrown if a communicator's library reported a failure or another rank aborted.
 struct communication_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -35,12 +35,12 @@ PITH_SELDOM std::string numeral(N value, Format... format) {
   return std::string(room, std::to_chars(room, room + sizeof room, value, format...).ptr);
 }
 
-/// The shortest decimal that reads back as the same number.
+/// The shortest decimal representation that parses to the same number.
 inline std::string shortest(double value) { return numeral(value); }
 inline std::string hexadecimal(std::uint64_t value) { return numeral(value, 16); }
 
-/// The text that a stream would write, with all digits of a number. <sstream> would include more lines than a codec
-/// has.
+/// Converts a value to text as a stream does, but with all digits of a number. <sstream> is not included, because it
+/// has more lines than a codec's headers.
 inline std::string_view written(std::string_view words) { return words; }
 inline std::string_view written(char const& letter) { return {&letter, 1}; }
 template <class N>
@@ -49,7 +49,7 @@ std::string written(N value) { return numeral(+value); }
 
 PITH_SELDOM inline void append(std::string& joined, std::string_view words) { joined += words; }
 
-/// Concatenates the parts.
+/// Concatenates the texts of all arguments.
 template <class... Parts>
 std::string text(Parts const&... parts) {
   auto joined = std::string();
@@ -57,7 +57,7 @@ std::string text(Parts const&... parts) {
   return joined;
 }
 
-/// Concatenates the parts after the prefix of every error message.
+/// Concatenates the texts of all arguments, after the prefix of the library's error messages.
 template <class... Parts>
 std::string sentence(Parts const&... parts) {
   return text("pith::", parts...);

@@ -33,18 +33,18 @@ struct noop {
 
 }  // namespace detail
 
-/// A place where work runs. Function objects are PITH_HD aggregates. A primitive may return before its work is done;
-/// later primitives see its effects.
+/// An executor runs function objects, which are PITH_HD aggregates. A primitive may return before its work is done.
+/// Later primitives see the effects of earlier primitives.
 ///
-///   for_each_index(n, f)           f(i) for i < n, in any order
-///   for_each_block(blocks, body)   body(team, memory, b) for b < blocks, in any order; `team`: the threads of the block,
-///                                  `memory`: a Body::memory in block-local (shared) memory
-///   items_per_block                the preferred number of elements per block, a multiple of 512; a body with another
-///                                  number declares its own items_per_block, or block_elements(), so that threads share
-///                                  its blocks evenly
-///   copy, fill, upload, download   move bytes within the space, to it and from it; download waits, upload may read its
-///                                  source until wait() returns
-///   wait                           waits until all work is done
+///   for_each_index(n, f)           calls f(i) for each i < n, in any order
+///   for_each_block(blocks, body)   calls body(team, memory, b) for each b < blocks, in any order. `team` is the
+///                                  threads of the block; `memory` is a Body::memory in block-local (shared) memory
+///   items_per_block                the preferred number of elements per block, a multiple of 512. A body with a
+///                                  different number of elements per block declares its own items_per_block or
+///                                  block_elements(), so that threads share its blocks evenly
+///   copy, fill, upload, download   move bytes within the memory space, into it and out of it. download waits. upload
+///                                  may read its source until wait() returns
+///   wait                           returns after all submitted work is done
 template <class E>
 concept executor = std::copyable<std::remove_cvref_t<E>> && memory_space<space_of<E>> &&
     requires(E const& exec, std::uint64_t n, std::size_t bytes, void* to, void const* from) {
@@ -65,8 +65,8 @@ concept executor = std::copyable<std::remove_cvref_t<E>> && memory_space<space_o
 template <class E>
 concept host_executor = executor<E> && std::same_as<space_of<E>, host_space>;
 
-/// The minimal executor: concepts check stages against it before a real executor is known. It never runs. Its functions
-/// have bodies because an unoptimised build links a function whose deduced return type was needed.
+/// A minimal executor, which only concepts use: they check a stage before the real executor is known. Its functions are
+/// never called. They have bodies because an unoptimised build links each function whose return type it had to deduce.
 struct archetype {
   using space = host_space;
   static constexpr char const* name() { return "archetype"; }

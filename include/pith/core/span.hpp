@@ -20,8 +20,8 @@ concept memory_space = std::same_as<S, host_space> || std::same_as<S, device_spa
 
 namespace detail {
 
-/// A range whose data() points to all its elements: of T, or of elements that convert to T by adding const. As for
-/// std::span, a temporary container converts only to a span of const elements.
+/// A contiguous range with elements of type T, or of T without const. As for std::span, a temporary container converts
+/// only to a span of const elements.
 template <class R, class T>
 concept contiguous_range_of = (std::is_lvalue_reference_v<R> || std::is_const_v<T> ||
                                std::ranges::enable_borrowed_range<std::remove_cvref_t<R>>) && requires(R& r) {
@@ -32,7 +32,8 @@ concept contiguous_range_of = (std::is_lvalue_reference_v<R> || std::is_const_v<
 
 }  // namespace detail
 
-/// `size()` elements in a memory space. Only a host span is a range, so a device span never converts to one.
+/// A span of `size()` elements in a memory space. Only a host span is a range. So a device span does not convert to a
+/// host span.
 template <class T, memory_space Space = host_space>
 class span {
  public:

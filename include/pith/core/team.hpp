@@ -12,13 +12,14 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A compile-time count: loops over it have no remainder. std::integral_constant needs a compiler flag in device code.
+/// A count known at compile time, so that a loop with this count needs no remainder loop. Replaces
+/// std::integral_constant, which needs a compiler flag in device code.
 template <std::uint32_t N>
 struct constant {
   PITH_HD constexpr operator std::uint32_t() const { return N; }
 };
 
-/// Storage for N values of any trivially copyable T; block-local memory runs no constructors.
+/// Storage for N values of a trivially copyable type. Constructors do not run in block-local memory.
 template <class T, std::uint32_t N>
 struct fast_array {
   PITH_HD T* data() { return reinterpret_cast<T*>(bytes); }
@@ -27,7 +28,7 @@ struct fast_array {
   alignas(64) unsigned char bytes[N * sizeof(T)];
 };
 
-/// The number of blocks of `span` elements in n elements.
+/// The number of blocks for n elements, with `span` elements per block.
 PITH_HD constexpr std::uint64_t blocks_for(std::uint64_t n, std::uint64_t span) { return n / span + (n % span != 0); }
 /// The number of elements in the block that begins at `first`.
 PITH_HD constexpr std::uint32_t block_size(std::uint64_t n, std::uint64_t first, std::uint32_t span) {
@@ -49,13 +50,14 @@ struct none_kept {
   PITH_HD void operator()(std::uint32_t, std::uint32_t) const {}
 };
 
-/// The bits of |x|, which order like magnitudes: infinity above every finite number, NaN above infinity.
+/// The bit pattern of |x| as an integer. The integers are ordered like the magnitudes: infinity is above every finite
+/// number, and NaN is above infinity.
 template <std::floating_point A>
 PITH_HD inline bits_of<A> magnitude_bits(A x) {
   return bits_as<bits_of<A>>(x) << 1 >> 1;
 }
 
-/// Bit i is x[i] < 0, for i < count <= 8.
+/// Returns a byte in which bit i is x[i] < 0, for i < count <= 8.
 template <class Values>
 PITH_HD inline std::uint8_t negative_byte(Values const& x, std::uint64_t count) {
   unsigned byte = 0;
@@ -63,43 +65,46 @@ PITH_HD inline std::uint8_t negative_byte(Values const& x, std::uint64_t count) 
   return static_cast<std::uint8_t>(byte);
 }
 
-/// at_least may write this many words after the last index that it keeps.
+/// The number of words that at_least may write after the last kept index.
 inline constexpr std::uint32_t kept_slack = 16;
 
 }  // namespace detail
 
-/// The threads that run a block body: one on a host, hundreds on a device. All threads of a team call the same
-/// functions in the same order. After each call they all see its writes.
+/// A team is the threads that run a block body: one thread on a host, hundreds on a device. All threads of a team call
+/// the same functions in the same order. After each call, all threads see its writes.
 ///
-///   for_each(n, f)               f(i) for i < n, in any order; n is a number or a detail::constant
-///   for_each_in(n, width, row)   row(i / width)(i) for i < n; row(j) reads the data that a row shares, once
-///   for_each_run(n, well, f)     f(i, run) for runs of neighbours that start at element i and cover n: one run, or one
-///                                octet per thread; `well`: octets are aligned for vector access (core/detail/runs.hpp)
-///   specializes                  true if a second copy of a body for constant loop counts is faster
-///   by_octets                    true if runs are octets: a thread then keeps its octet in registers, and does not go
-///                                over block-local memory once per operation; such a team also has
+///   for_each(n, f)               calls f(i) for i < n, in any order; n is an integer or a detail::constant
+///   for_each_in(n, width, row)   calls row(i / width)(i) for i < n; row(j) reads the data of row j once, for all its
+///                                elements
+///   for_each_run(n, well, f)     calls f(i, run) for runs of neighbouring elements that together cover n elements;
+///                                each run starts at element i. There is one run, or one octet per thread. `well` means
+///                                that octets are aligned for vector access (core/detail/runs.hpp)
+///   specializes                  true if a second copy of a body, compiled for constant loop counts, is faster
+///   by_octets                    true if runs are octets. A thread then keeps its octet in registers and does not
+///                                access block-local memory in each operation. Such a team also has the function
 ///   merge_rows(lanes, stride, rows, width, f, merge)
-///                                lanes[stride r] = the merge of f(r width + i) for i < width, upper half onto lower,
-///                                for r < rows; width is a detail::constant
-///   random(from, first, g, to)   to[8 j + lane] = from(first + j).lane(lane) for j < g
-///   count(n, keep)               the number of i < n with keep(i)
-///   compact(n, keep, emit)       emit(i, place) for the i < n with keep(i), places counted from 0 in the order of i;
-///                                returns their number
-///   negatives(x, n, bytes)       bit i of bytes = x[i] < 0 for i < n; the spare bits of the last byte are zero
-///   at_least(x, n, least, kept)  the i < n with magnitude_bits(x[i]) >= least, in order, into kept[0 ...], which has
-///                                space for n + kept_slack; returns their number
+///                                sets lanes[stride r], for each r < rows, to the merge of f(r width + i) over i <
+///                                width. The upper half is merged into the lower half. `width` is a detail::constant
+///   random(from, first, g, to)   sets to[8 j + lane] = from(first + j).lane(lane) for j < g
+///   count(n, keep)               returns the number of indices i < n for which keep(i) is true
+///   compact(n, keep, emit)       calls emit(i, place) for each i < n for which keep(i) is true. Places count from 0 in
+///                                the order of i. Returns the number of calls
+///   negatives(x, n, bytes)       sets bit i of `bytes` to x[i] < 0, for i < n. Unused bits of the last byte are zero
+///   at_least(x, n, least, kept)  writes to `kept` each index i < n with magnitude_bits(x[i]) >= least, in ascending
+///                                order. `kept` has space for n + kept_slack indices. Returns the number of indices
 ///
-/// f may call
+/// The functions passed as f may call
 ///
-///   tally(bins, i, holds)        bins[i] += holds in block-local memory
-///   add(word, amount)            atomic *word += amount across blocks; returns the old value
+///   tally(bins, i, holds)        adds `holds` to bins[i] in block-local memory
+///   add(word, amount)            adds `amount` to *word atomically across blocks; returns the old value
 ///
-/// All threads of a team call this last in a block:
+/// All threads of a team call this function as the last one in a block:
 ///
-///   is_last(arrived, blocks)     true in the last of `blocks` blocks to call it, which sees all writes of the others;
-///                                *arrived is 0 before the first call and after the last
+///   is_last(arrived, blocks)     returns true in the block that calls it last of all `blocks` blocks. That block sees
+///                                all writes of the other blocks. *arrived is 0 before the first call and after the
+///                                last call
 ///
-/// A body branches only on values that are equal in all threads of the team.
+/// A body must branch only on values that are equal in all threads of the team.
 template <class T>
 concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::uint32_t* words) {
   { T::specializes } -> std::convertible_to<bool>;
@@ -117,7 +122,7 @@ concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::u
   { t.is_last(words, 1u) } -> std::same_as<bool>;
 };
 
-/// One thread, in host or device code: the reference for other teams.
+/// A team of one thread, in host or device code. It is the reference for the other teams.
 struct lone_thread {
   static constexpr bool specializes = false;
   static constexpr bool by_octets = false;
@@ -185,7 +190,7 @@ struct lone_thread {
     return kept;
   }
 
-  /// No branch: it would often be mispredicted.
+  /// The function has no branch, because a branch would often be mispredicted.
   PITH_HD void tally(std::uint32_t* bins, std::uint32_t i, bool holds) const { bins[i] += holds ? 1 : 0; }
 
   PITH_HD std::uint32_t add(std::uint32_t* word, std::uint32_t amount) const {

@@ -1,4 +1,4 @@
-// pith/core/values.hpp — value views, packed or plain, and a stage's encoded output.
+// pith/core/values.hpp — views of packed or plain values, and the encoded output of a stage.
 #pragma once
 
 #include <pith/core/span.hpp>
@@ -10,7 +10,8 @@
 
 namespace pith::inline v0 {
 
-/// Symbols of `Bits` bits, least significant bit first; eight symbols fill `Bits` bytes.
+/// The value type of packed symbols with `Bits` bits each, least significant bit first. Eight symbols fill `Bits`
+/// bytes.
 template <int Bits>
 struct packed {
   static_assert(1 <= Bits && Bits <= 16, "pith: packed<Bits> needs 1 <= Bits <= 16");
@@ -33,27 +34,29 @@ struct storage<T const> : storage<T> {
   using word = typename storage<T>::word const;
 };
 
-/// Values in a memory space. Slots in [count, capacity) hold zeros, so that the next stage need not read the count.
+/// A view of values in a memory space. Slots in [count, capacity) hold zeros, so that the next stage need not read the
+/// count.
 template <class T, memory_space Space = host_space>
 struct value_view {
   using count_type = std::conditional_t<std::is_const_v<T>, std::uint32_t const, std::uint32_t>;
 
   typename storage<T>::word* data = nullptr;
-  std::uint64_t capacity = 0;   ///< known on the host
-  count_type* count = nullptr;  ///< in the space; null if all of capacity is used
+  std::uint64_t capacity = 0;   ///< the number of slots, known on the host
+  count_type* count = nullptr;  ///< in the memory space; null if all slots are used
 
   template <class U>
     requires(!std::is_const_v<T> && std::same_as<U, T const>)
   constexpr operator value_view<U, Space>() const { return {data, capacity, count}; }
 };
 
-/// The size of `n` values of `T` in bytes.
+/// The number of bytes that `n` values of type `T` occupy.
 template <class T>
 constexpr std::size_t value_bytes(std::uint64_t n) {
   return static_cast<std::size_t>(storage<T>::words(n)) * sizeof(typename storage<T>::word);
 }
 
-/// The output of a stage: values for the next stage, and side information for the payload.
+/// The output of a stage: values, which the next stage encodes, and side information, which goes into the payload
+/// unchanged.
 template <class T, memory_space Space = host_space>
 struct encoded {
   using byte_type = std::conditional_t<std::is_const_v<T>, std::byte const, std::byte>;
@@ -66,14 +69,15 @@ struct encoded {
   constexpr operator encoded<U, Space>() const { return {values, side}; }
 };
 
-/// The outputs of `ranks` ranks, equal in size and `stride` bytes apart. `values` and `side` are those of rank 0.
+/// The outputs of `ranks` ranks. All outputs have the same size, and their addresses are `stride` bytes apart. `values`
+/// and `side` belong to rank 0.
 template <class T, memory_space Space = host_space>
 struct gathered : encoded<T const, Space> {
   std::size_t stride = 0;
   unsigned ranks = 1;
 };
 
-/// Side information, viewed as an array of T.
+/// Returns side information as an array of T.
 template <class T, class Byte, memory_space Space>
 auto side_as(span<Byte, Space> side) {
   using element = std::conditional_t<std::is_const_v<Byte>, T const, T>;

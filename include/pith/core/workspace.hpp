@@ -1,4 +1,4 @@
-// pith/core/workspace.hpp — scratch memory: sized before a call, then allocated piece by piece.
+// pith/core/workspace.hpp — scratch memory, which the caller allocates once and a call divides into pieces.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -21,13 +21,13 @@ constexpr std::size_t align_up(std::size_t n, std::size_t to) { return (n + to -
 
 }  // namespace detail
 
-/// The workspace bytes for `n` values of `T`, alignment included.
+/// The number of workspace bytes for `n` values of type `T`, including alignment.
 template <class T>
 constexpr std::size_t scratch_for(std::uint64_t n) {
   return detail::align_up(value_bytes<T>(n), detail::scratch_alignment);
 }
 
-/// A bump allocator over memory that the caller owns. One executor (one stream) uses it at a time.
+/// A bump allocator over memory that the caller owns. Only one executor (one stream) may use it at a time.
 template <memory_space Space = host_space>
 class workspace {
  public:
@@ -39,7 +39,8 @@ class workspace {
   workspace(workspace const&) = delete;
   workspace& operator=(workspace const&) = delete;
 
-  /// Uninitialised memory for `n` values of `T`, aligned to 128 bytes; valid until the enclosing mark ends.
+  /// Returns uninitialised memory for `n` values of type `T`, aligned to 128 bytes. The memory is valid until the
+  /// enclosing mark is destroyed.
   template <class T>
   value_view<T, Space> take(std::uint64_t n) {
     auto const size = scratch_for<T>(n);
@@ -54,8 +55,8 @@ class workspace {
     return {data, n, nullptr};
   }
 
-  /// Throws workspace_exhausted unless `bytes` are left, the result of the named size function. Calls check this before
-  /// they change anything.
+  /// Throws workspace_exhausted unless `bytes` bytes are left. The message contains the name of the size function that
+  /// returned `bytes`. Calls check this before they change any data.
   void require(char const* call, char const* size_function, std::size_t bytes) const {
     auto const left = memory_.size() - used_, needed = bytes - std::min(bytes, detail::scratch_alignment);
     if (needed <= left) return;
@@ -63,7 +64,7 @@ class workspace {
                                                " of ", memory_.size(), ": allocate ", size_function));
   }
 
-  /// Its destructor frees all allocations made since its construction.
+  /// The destructor frees all workspace allocations made since the construction of the mark.
   class [[nodiscard]] scope {
    public:
     explicit scope(workspace& ws) : ws_(ws), used_(ws.used_) {}
@@ -77,7 +78,7 @@ class workspace {
   };
   scope mark() { return scope(*this); }
 
-  /// The peak number of bytes in use.
+  /// The largest number of bytes that were in use at one time.
   std::size_t high_water() const { return high_water_; }
 
  private:
@@ -87,7 +88,7 @@ class workspace {
   std::size_t high_water_ = 0;
 };
 
-/// For example from a std::vector<std::byte>.
+/// Makes a workspace of a caller's memory, for example of a std::vector<std::byte>.
 template <class R>
   requires std::convertible_to<R, span<std::byte>> workspace(R&&)
 ->workspace<host_space>;

@@ -27,7 +27,7 @@ struct scale {
   }
 };
 
-/// to[i] = *factor from[i]; the factor is in the executor's memory.
+/// to[i] = *factor from[i], where `factor` points to the executor's memory.
 template <class To, class From>
 struct scale_by {
   From const* from;
@@ -57,7 +57,7 @@ struct scale_difference {
   }
 };
 
-/// x[i]^2, in double: a term of a sum.
+/// Returns x[i]^2 in double, as a term of a sum.
 template <class In>
 struct square_of {
   In const* x;
@@ -67,7 +67,7 @@ struct square_of {
   }
 };
 
-/// (x[i] - y[i])^2.
+/// Returns (x[i] - y[i])^2 in double.
 template <class In>
 struct square_of_difference {
   In const* x;

@@ -8,13 +8,14 @@
 
 namespace pith::inline v0::detail {
 
-// A compiler may fuse a product into an addition (FMA), which changes the rounding. It cannot fuse a quotient. So these
-// functions add only sums, exact products and quotients; both are continued fractions.
+// A compiler may fuse a product into an addition (FMA), which changes the rounding. It cannot fuse a quotient into an
+// addition. So these functions add only sums, exact products and quotients. Logarithm and exponential are computed as
+// continued fractions.
 
-/// ln 2 as a sum of a 32-bit and a 41-bit part; their products with an exponent are exact.
+/// ln 2 as the sum of a 32-bit part and a 41-bit part. The product of each part with an exponent is exact.
 inline constexpr double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793p-33;
 
-/// 2^k, for k in the exponent range of normal doubles.
+/// Returns 2^k for a k in the exponent range of normal doubles.
 PITH_HD inline double power_of_two(std::int32_t k) {
   return bits_as<double>(static_cast<std::uint64_t>(1023 + k) << 52);
 }
@@ -27,7 +28,8 @@ PITH_HD inline double ln_ratio(double s) {
   return 2 * s / below;
 }
 
-/// The natural logarithm with relative error below 2^-51; ln(0) is minus infinity, ln of a negative number NaN.
+/// The natural logarithm, with a relative error below 2^-51. ln(0) is minus infinity. The logarithm of a negative
+/// number is NaN.
 PITH_HD inline double ln(double x) {
   auto const is_tiny = x < 0x1p-1022;
   auto const bits = bits_as<std::uint64_t>(is_tiny ? x * 0x1p54 : x);
@@ -41,7 +43,7 @@ PITH_HD inline double ln(double x) {
   return x > 0 && x < infinite ? of_number : of_rest;
 }
 
-/// e^x with relative error below 2^-51; below 2^-1022 with absolute error below 2^-1073.
+/// Returns e^x with a relative error below 2^-51. For results below 2^-1022, the absolute error is below 2^-1073.
 PITH_HD inline double exp_of(double x) {
   if (x != x) return x;
   auto const inside = x < -746 ? -746 : x > 710 ? 710 : x;

@@ -1,13 +1,14 @@
-// pith/core/detail/float_environment.hpp — the default floating-point environment, on any calling thread.
+// pith/core/detail/float_environment.hpp — a scope in which the calling thread has the default floating-point
+// environment.
 #pragma once
 
 #include <cstdint>
 
 namespace pith::inline v0::detail {
 
-/// During its lifetime this thread rounds to nearest, keeps subnormal numbers and masks exceptions. The destructor
-/// restores the caller's settings. Training frameworks may flush subnormals to zero or trap invalid operations, and
-/// pool threads were started before such a change.
+/// During the lifetime of this object, the thread rounds to nearest, keeps subnormal numbers and masks exceptions. The
+/// destructor restores the caller's settings. The object is needed because training frameworks may flush subnormals to
+/// zero or trap invalid operations. Threads that a pool started earlier do not have these settings.
 ///
 ///   complexity  one read and one comparison, unless the caller changed the environment
 ///   properties  x86-64 and AArch64 only; other processors keep the caller's settings
@@ -22,8 +23,8 @@ class default_float_environment {
   }
 
  private:
-  static constexpr std::uint32_t flags = 0x3f;    ///< flags of raised exceptions
-  static constexpr std::uint32_t usual = 0x1f80;  ///< all exceptions are masked
+  static constexpr std::uint32_t flags = 0x3f;    ///< the status the status flags of raised exceptions
+  static constexpr std::uint32_t usual = 0x1f80;  ///< the default settings, with all exceptions masked
   std::uint32_t found_;
 #elif defined(__aarch64__)
   default_float_environment() {

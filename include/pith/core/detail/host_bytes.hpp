@@ -1,4 +1,4 @@
-// pith/core/detail/host_bytes.hpp — serialisation of numbers to host bytes, and back.
+// pith/core/detail/host_bytes.hpp — serialisation of numbers to bytes in host memory, and the inverse.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -17,7 +17,7 @@ class byte_writer {
   template <class T>
     requires std::is_trivially_copyable_v<T>
   void put(T const& value) { append(&value, sizeof value); }
-  /// Writes the count, then the values.
+  /// Writes the number of values, then the values.
   template <class T>
     requires std::is_trivially_copyable_v<T>
   void put_all(std::vector<T> const& values) {
@@ -35,7 +35,8 @@ class byte_writer {
   }
 };
 
-/// Reads the bytes of a byte_writer. Throws std::invalid_argument, prefixed by `who`, if there are too few or too many.
+/// Reads bytes that a byte_writer wrote. If there are too few or too many bytes, throws std::invalid_argument with the
+/// prefix `who`.
 class byte_reader {
  public:
   byte_reader(char const* who, span<std::byte const> bytes) : who_(who), total_(bytes.size()), left_(bytes) {}

@@ -1,4 +1,4 @@
-// pith/core/detail/last_block.hpp — a block body whose last block to finish runs a second body.
+// pith/core/detail/last_block.hpp — a block body after which the last finished block runs a second body.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -7,8 +7,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Runs `Body` on each of `blocks` >= 1 blocks. The team that finishes last then runs `last` on a single block, which
-/// saves a kernel launch. `*arrived` is 0 before and after.
+/// Runs `Body` on each of `blocks` >= 1 blocks. The team that finishes last then runs the body `last` on a single
+/// block, which saves a kernel launch. `*arrived` is 0 before and after the kernel.
 template <class Body, class Last>
 struct with_last_block : Body {
   union memory {
@@ -27,7 +27,8 @@ struct with_last_block : Body {
   }
 };
 
-/// body(team, memory, b) for b < blocks, then last(team, memory, 0), which sees all their writes.
+/// Calls body(team, memory, b) for each b < blocks, then last(team, memory, 0). The call of `last` sees all writes of
+/// the blocks.
 template <executor E, class Body, class Last>
 void for_each_block_then(E const& exec, std::uint64_t blocks, Body const& body, Last const& last,
                          std::uint32_t* arrived) {

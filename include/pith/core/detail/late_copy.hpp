@@ -1,4 +1,4 @@
-// pith/core/detail/late_copy.hpp — a download requested in one step and read in the next.
+// pith/core/detail/late_copy.hpp — a download that one step requests and the next step reads.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -9,8 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-/// On a host, `ask` copies immediately. On a device, `read` waits for all earlier work. A header of an executor with
-/// events may specialise this, so that `read` waits only for the work submitted before `ask`.
+/// On a host, `ask` copies immediately. On a device, `read` waits for all earlier work. The header of an executor with
+/// events may specialise this class. `read` then waits only for the work submitted before `ask`.
 template <executor E>
 class late_copy {
  public:

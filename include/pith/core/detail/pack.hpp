@@ -1,4 +1,4 @@
-// pith/core/detail/pack.hpp — packing of b-bit symbols: eight symbols in b bytes.
+// pith/core/detail/pack.hpp — packing of b-bit symbols: eight symbols fill b bytes.
 #pragma once
 
 #include <pith/config.hpp>
@@ -16,7 +16,7 @@ PITH_HD constexpr std::uint64_t octet_size(std::uint64_t g, std::uint64_t n) {
   return n - g * octet < octet ? n - g * octet : octet;
 }
 
-/// Reads four bytes, least significant first. Compilers turn this into one load.
+/// Reads a 32-bit word, least significant byte first. Compilers turn this function into one load.
 PITH_HD constexpr std::uint32_t read_word(std::uint8_t const* from) {
   return std::uint32_t{from[0]} | std::uint32_t{from[1]} << 8 | std::uint32_t{from[2]} << 16 |
          std::uint32_t{from[3]} << 24;
@@ -25,7 +25,7 @@ PITH_HD constexpr void write_word(std::uint32_t word, std::uint8_t* to) {
   for (unsigned i = 0; i < 4; ++i) to[i] = static_cast<std::uint8_t>(word >> 8 * i);
 }
 
-/// Writes `count` symbols of `bits` <= 32 bits, least significant bit first. Spare bits of the last byte are zero.
+/// Writes `count` symbols of `bits` <= 32 bits, least significant bit first. Unused bits of the last byte are zero.
 PITH_SELDOM PITH_HD constexpr void pack(std::uint32_t const* symbols, std::uint64_t count, unsigned bits,
                                         std::uint8_t* bytes) {
   std::uint64_t pending = 0;
@@ -58,7 +58,7 @@ PITH_SELDOM PITH_HD constexpr void unpack(std::uint8_t const* bytes, std::uint64
   }
 }
 
-/// The low `width` bits of every field of `Field` bits.
+/// A mask that selects the low `width` bits of each `Field`-bit field of a word.
 template <unsigned Field>
 PITH_HD constexpr std::uint64_t low_bits(unsigned width) {
   std::uint64_t mask = 0;
@@ -66,8 +66,8 @@ PITH_HD constexpr std::uint64_t low_bits(unsigned width) {
   return mask;
 }
 
-/// Packs eight symbols of Bits <= 8 bits, one per byte: joins neighbours, then pairs, then fours. spread_out is the
-/// inverse.
+/// Packs eight symbols of Bits <= 8 bits, which occupy one byte each. Joins single symbols, then pairs, then groups of
+/// four. spread_out is the inverse.
 template <unsigned Bits>
 PITH_HD constexpr std::uint64_t close_up(std::uint64_t v) {
   constexpr auto one = low_bits<16>(Bits), two = low_bits<32>(2 * Bits), four = low_bits<64>(4 * Bits);
@@ -88,13 +88,13 @@ PITH_HD constexpr std::uint64_t spread_out(std::uint64_t v) {
   return (v & one) | ((v & (one << Bits)) << (8 - Bits));
 }
 
-/// The word that holds eight packed symbols of Bits bits; 64 bits if no type has that size.
+/// An unsigned type for eight packed symbols of Bits bits. It has 64 bits if no smaller type has exactly that size.
 template <unsigned Bits>
 using packed_word = std::conditional_t<
     Bits == 1, std::uint8_t,
     std::conditional_t<Bits == 2, std::uint16_t, std::conditional_t<Bits == 4, std::uint32_t, std::uint64_t>>>;
 
-/// The word that holds one unpacked symbol of Bits bits.
+/// An unsigned type for one unpacked symbol of Bits bits.
 template <unsigned Bits>
 using symbol_word = std::conditional_t<(Bits <= 8), std::uint8_t, std::uint16_t>;
 
@@ -139,7 +139,7 @@ PITH_HD void unpack_octet(std::uint8_t const* bytes, std::uint64_t count, symbol
     __builtin_memcpy(&word, bytes, Bits);
     unpacked_octet<Bits>(word, symbols);
   } else {
-    for (unsigned i = 0; i < octet; ++i) {  // a fixed bound makes indices constant, so that symbols stay in registers
+    for (unsigned i = 0; i < octet; ++i) {  // with a fixed bound, indices are constant and symbols stay in registers
       if (i >= count) break;
       auto const at = Bits * i / 8, from = Bits * i % 8;
       unsigned two = bytes[at];
@@ -149,7 +149,8 @@ PITH_HD void unpack_octet(std::uint8_t const* bytes, std::uint64_t count, symbol
   }
 }
 
-/// Packs and unpacks the symbols of a block with its team. The block begins at a whole octet.
+/// Packs and unpacks the symbols of a block; the threads of the block's team share the work. The block begins at a
+/// whole octet.
 template <unsigned Bits, class Team, class Count>
 PITH_HD void pack_symbols(Team const& team, symbol_word<Bits> const* symbols, Count count, std::uint8_t* bytes) {
   auto const full = count / static_cast<std::uint32_t>(octet), rest = count % static_cast<std::uint32_t>(octet);
@@ -164,7 +165,8 @@ PITH_HD void unpack_symbols(Team const& team, std::uint8_t const* bytes, Count c
   if (rest == 0) return;
   team.for_each(1u, [=](std::uint32_t) { unpack_octet<Bits>(bytes + full * Bits, rest, symbols + full * octet); });
 }
-/// The unpacked symbols of a block: `bytes` itself if Bits is 8, else unpacked into `room`.
+/// Returns the unpacked symbols of a block. This is `bytes` itself if Bits is 8; otherwise the symbols are unpacked
+/// into `room`.
 template <unsigned Bits, class Team, class Count>
 PITH_HD symbol_word<Bits> const* unpacked_symbols(Team const& team, std::uint8_t const* bytes, Count count,
                                                   symbol_word<Bits>* room) {

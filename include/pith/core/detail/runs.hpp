@@ -1,4 +1,4 @@
-// pith/core/detail/runs.hpp — runs of neighbouring elements that one thread reads and writes together.
+// pith/core/detail/runs.hpp — runs: neighbouring elements that one thread reads and writes together.
 #pragma once
 
 #include <pith/core/detail/pack.hpp>
@@ -8,13 +8,13 @@
 
 namespace pith::inline v0::detail {
 
-/// A run of neighbouring elements; on a host, the whole block.
+/// A run of neighbouring elements. On a host, a run is the whole block.
 ///
 ///   count()        the number of elements
 ///   read(p)        an object whose [i] is p[i]: p itself, or a copy in registers
 ///   write(p, f)    p[i] = f(i)
 ///
-/// Groups add
+/// Runs of at most one octet also have the functions
 ///
 ///   pack<Bits>(symbols, bytes), unpack<Bits>(bytes, symbols)
 template <class Count>
@@ -32,14 +32,14 @@ struct block_run {
   }
 };
 
-/// The largest useful alignment of an access of so many bytes; 16 bytes is a device's widest.
+/// The largest useful alignment for an access of `bytes` bytes. A device's widest access has 16 bytes.
 PITH_HD constexpr std::size_t best_alignment(std::size_t bytes) {
   auto const even = bytes & (~bytes + 1);
   return even < 16 ? even : 16;
 }
 
-/// True if octets of values (or packed octets of so many bytes) from p on are aligned for vector access. Always false
-/// for double: a thread lacks registers for three octets of doubles.
+/// True if the octets that start at p are aligned for vector access. An octet is eight values, or a given number of
+/// packed bytes. For double this is always false, because a thread lacks registers for three octets of doubles.
 template <class T>
 PITH_HD inline bool is_vector_aligned(T const* p) {
   return sizeof(T) < sizeof(double) && reinterpret_cast<std::uintptr_t>(p) % best_alignment(octet * sizeof(T)) == 0;
@@ -49,7 +49,7 @@ PITH_HD inline bool lie_well_packed(std::uint8_t const* p) {
   return reinterpret_cast<std::uintptr_t>(p) % best_alignment(Bytes) == 0;
 }
 
-/// An octet aligned for vector access, processed by one device thread.
+/// A run of one octet that is aligned for vector access. One device thread processes it.
 struct aligned_octet {
   template <class T>
   struct alignas(best_alignment(octet * sizeof(T))) values {
@@ -91,7 +91,8 @@ struct aligned_octet {
   static constexpr bool is_word = sizeof(packed_word<Bits>) == Bits;
 };
 
-/// An octet at any alignment, or a part of one. Loops have constant bounds, so that a thread's values stay in registers.
+/// A run of at most one octet, at any alignment. Its loops have constant bounds, so that a thread's values stay in
+/// registers.
 struct loose_octet {
   std::uint32_t size;
 

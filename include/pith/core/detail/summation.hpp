@@ -1,4 +1,4 @@
-// pith/core/detail/summation.hpp — the one summation order, which makes sums bitwise equal everywhere.
+// pith/core/detail/summation.hpp — the library's only summation order, which makes sums bitwise equal on all executors.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -15,14 +15,14 @@ inline constexpr std::uint32_t tile_lanes = 2048;
 inline constexpr std::uint32_t tile_rows = 8;
 inline constexpr std::uint32_t tile = tile_lanes * tile_rows;
 
-/// The largest power of two below n, and 0 for n < 2.
+/// The largest power of two below n; 0 if n < 2.
 PITH_HD constexpr std::uint32_t half_of(std::uint32_t n) {
   std::uint32_t half = n < 2 ? 0 : 1;
   while (n > 2 && half < n - half) half *= 2;
   return half;
 }
 
-/// Merges `count` lanes into lane[0].
+/// Merges the values of `count` lanes into lane[0].
 template <team Team, class T, class Merge>
 PITH_HD void merge_lanes(Team const& team, T* lane, std::uint32_t count, Merge merge) {
   for (auto half = half_of(count); half > 0; count = half, half /= 2) {
@@ -39,7 +39,8 @@ PITH_HD void merge_lanes(Team const& team, T* lane, constant<Count>, Merge merge
   }
 }
 
-/// lane[0] = the merge of f(i) for i < count, 1 <= count <= tile. `lane` holds min(count, tile_lanes) values.
+/// Sets lane[0] to the merge of f(i) for i < count, where 1 <= count <= tile. `lane` has space for min(count,
+/// tile_lanes) values.
 template <team Team, class T, class F, class Merge>
 PITH_HD void reduce_tile(Team const& team, T* lane, std::uint32_t count, F const& f, Merge merge) {
   auto const lanes = count < tile_lanes ? count : tile_lanes;
@@ -51,10 +52,10 @@ PITH_HD void reduce_tile(Team const& team, T* lane, std::uint32_t count, F const
   merge_lanes(team, lane, lanes, merge);
 }
 
-/// The merge of row r, `width` values wide, ends in lanes[row_stride(width) r].
+/// Row r has `width` values. Its merged value ends in lanes[row_stride(width) r].
 PITH_HD constexpr std::uint32_t row_stride(std::uint32_t width) { return width < 2 ? 1 : half_of(width); }
 
-/// Merges the lanes of rows that are `stride` apart, `half` onto `half`.
+/// In each row, merges the second `half` lanes into the first `half` lanes. Rows are `stride` apart.
 template <team Team, class T, class Stride, class Merge>
 PITH_HD void fold_rows(Team const& team, T* lanes, std::uint32_t rows, Stride stride, std::uint32_t half, Merge merge) {
   for (; half > 0; half /= 2) {
@@ -76,7 +77,7 @@ PITH_HD void fold_rows(Team const& team, T* lanes, std::uint32_t rows, Stride st
   }
 }
 
-/// Merges the values above `half` of each row into the lanes below it.
+/// In each row, merges the values at and above index `half` into the lanes below `half`.
 template <team Team, class T, class F, class Merge>
 PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::uint32_t half, std::uint32_t upper,
                          F const& f, Merge merge) {
@@ -87,7 +88,7 @@ PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::ui
   });
 }
 
-/// One thread reduces one row to lane[0]. The short last loops have constant lengths.
+/// One thread reduces one row to lane[0]. The last loops are short and have constant lengths.
 template <class T, class Merge>
 PITH_HD T fold_row(T* lane, constant<0>, Merge const&) {
   return lane[0];
@@ -107,7 +108,8 @@ PITH_HD T fold_row(T* lane, std::uint32_t half, Merge const& merge) {
   return lane[0];
 }
 
-/// The merge of f(at) .. f(at + width - 1) by one thread, in local lanes, which no store can alias.
+/// Returns the merge of f(at) .. f(at + width - 1), which one thread computes. The lanes are a local array, because no
+/// store can alias it.
 template <class T, std::uint32_t Width, class F, class Merge>
 PITH_HD T merge_row(constant<Width>, F const& f, std::uint32_t at, Merge const& merge) {
   constexpr auto half = Width / 2;
@@ -125,8 +127,8 @@ PITH_HD T merge_row(std::uint32_t width, F const& f, std::uint32_t at, Merge con
   return fold_row(lane, half / 2, merge);
 }
 
-/// Merges each of `rows` rows of `width` <= tile_lanes values. A team merges the rows in parallel, a lone thread one by
-/// one.
+/// Merges `rows` rows with `width` <= tile_lanes values each. The threads of a team merge different rows in parallel. A
+/// team of one thread merges the rows one by one.
 template <team Team, class T, class F, class Merge>
   requires(!std::derived_from<Team, lone_thread>)
 PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, std::uint32_t width, F const& f, Merge merge) {
@@ -161,7 +163,7 @@ requires std::derived_from<Team, lone_thread> PITH_HD void merge_rows(Team const
 
 PITH_HD constexpr std::uint64_t tiles(std::uint64_t n) { return n / tile + (n % tile != 0); }
 
-/// values[0] = the merge of values[0 .. n), tile by tile and in place.
+/// Sets values[0] to the merge of values[0 .. n). Works tile by tile and in place.
 template <team Team, class T, class Merge>
 PITH_HD void reduce_values(Team const& team, T* lane, T* values, std::uint64_t n, Merge merge) {
   while (n > 1) {
@@ -176,7 +178,7 @@ PITH_HD void reduce_values(Team const& team, T* lane, T* values, std::uint64_t n
   }
 }
 
-/// partial[t] = the merge of f over tile t.
+/// Sets partial[t] to the merge of f over tile t.
 template <class T, class F, class Merge>
 struct reduce_tiles {
   static constexpr std::uint32_t items_per_block = tile;
@@ -198,7 +200,7 @@ struct reduce_tiles {
   }
 };
 
-/// *out = the merge of the tiles' values.
+/// Sets *out to the merge of the tiles' partial results.
 template <class T, class Merge>
 struct reduce_partials {
   using memory = fast_array<T, tile_lanes>;
@@ -220,7 +222,7 @@ constexpr std::size_t reduce_scratch_bytes(std::uint64_t n) {
   return scratch_for<T>(tiles(n));
 }
 
-/// *out = the merge of f(i) for i < n in the order above; `none` if n is 0.
+/// Sets *out to the merge of f(i) for i < n, in the order that this header defines. If n is 0, sets *out to `none`.
 template <class T, executor E, class F, class Merge>
 void reduce_into(E const& exec, T* out, std::uint64_t n, F const& f, Merge merge, T none, workspace_on<E>& ws) {
   auto const scope = ws.mark();
