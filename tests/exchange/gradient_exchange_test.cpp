@@ -1,4 +1,4 @@
-// tests/exchange/gradient_exchange_test.cpp — a model's tensors, exchanged by one call a step.
+// tests/exchange/gradient_exchange_test.cpp — a model's tensors, exchanged by one call per step.
 #include <pith/comm/threads.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 
@@ -206,7 +206,7 @@ TEST_CASE("bad sizes and foreign states are refused in words") {
   CHECK_THROWS_WITH_AS(ex.all_reduce_mean(pith::span<float>(g)),
                        "pith::gradient_exchange::begin: gradients must have 1168 elements, got 1167",
                        std::invalid_argument);
-  auto state = solo(pith::seq, comm, tensors, pith::identity(), 9).export_state();
+  auto state = solo(pith::seq, comm, tensors, pith::identity(), {.seed = 9}).export_state();
   CHECK_THROWS_WITH_AS(ex.import_state(pith::span<std::byte const>(state)),
                        "pith::gradient_exchange::import_state: the state must be of seed 0, got one of seed 9",
                        std::invalid_argument);
