@@ -15,13 +15,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 AT_MOST = 20
 
 UNIT = "(?:bit|block|bucket|byte|call|column|copy|element|entry|group|hop|index|level|message|pair|rank|round|row|" \
-       "scale|slice|step|symbol|tensor|thread|tile|value|vector|warp|word)"
+       "scale|slice|step|symbol|tensor|thread|tile|value|vector|warp|word)(?!-)"
 LINK = "(?:after|as|at|before|by|for|from|if|in|is|of|on|per|than|that|times|to|when|where|which|with|within)"
 ENTITY = r"(?:it|they|this rank|ranks|all(?: \w+)?|others|(?:a|an|the|each|every|one) \w+)"
 MOVED = "(?:decode|emit|encode|get|keep|receive|select|send)s?|kept|left|made|makes|picked|sent|wrote"
 GONE = "added|cut|decoded|drawn|encoded|fed|gathered|kept|left|picked|received|selected|sent|summed|written"
 RULES = {
-    "per": [rf"(?:an?|one|two|three|four|[\d.^]*\d|many) (?!{LINK}\b)[a-z-]+ an? {UNIT}(?! (?:at a|is|has|sends)\b)\b",
+    "per": [rf"(?<!in\s)(?:an?|one|two|three|four|[\d.^]*\d|many) (?!{LINK}\b)[a-z-]+ an? {UNIT}(?! (?:at a|is|has|sends)\b)\b",
             rf"(?:bits|bytes|calls|elements|instructions|means|messages|scales|symbols|times|words) an? {UNIT}"
             r"(?! (?!as\b|is\b|plus\b|less\b)(?:[a-z]+s|at|can|may|must|has)\b)\b"],
     "after, again, predicted": ["behind(?! the scenes)", "anew", "foretold", "meanwhile", "in front of"],
@@ -61,8 +61,8 @@ def of_source(lines):
 def hits(path):
     lines = path.read_text().splitlines()
     text = "\n".join((of_page if path.suffix == ".md" else of_source)(lines))
-    found = [(text.count("\n", 0, m.start()) + 1, rule, " ".join(m[0].split())) for rule, pattern in PATTERNS for m in pattern.finditer(text)]
-    return sorted(found)
+    found = [(rule, m) for rule, pattern in PATTERNS for m in pattern.finditer(text)]
+    return sorted((text.count("\n", 0, m.start()) + 1, rule, " ".join(m[0].split())) for rule, m in found)
 
 
 def files(paths):
