@@ -21,29 +21,31 @@ namespace pith::inline v0 {
 
 /// Options of an mpi_communicator.
 struct mpi_options {
-  timeout_duration timeout = default_timeout;  ///< of a call, from its first wait or test on
-  /// Largest number of elements per MPI call: MPI counts in ints, and some functions fail near 2^31.
+  timeout_duration timeout = default_timeout;  ///< longest time of a call, counted from its first wait or test
+  /// Largest number of elements per MPI call. MPI counts elements in ints, and some MPI functions fail near 2^31.
   std::size_t most = std::size_t{1} << 27;
 };
 
-/// The ranks of a duplicate of `comm`, connected by MPI's nonblocking collectives. MPI chooses the order of sums;
-/// reproducible_sums adds in rank order.
+/// A communicator on a duplicate of the MPI communicator `comm`; it uses MPI's nonblocking collectives. MPI chooses the
+/// order in which it adds the ranks' values. The adapter reproducible_sums adds them in rank order.
 ///
-///   requires    MPI_Init before and MPI_Finalize after its life; one thread at a time. A thread other than MPI's main
-///               thread needs MPI_THREAD_SERIALIZED or more (std::invalid_argument); gradient_exchange::ready starts
-///               such a thread on a host. Device memory needs a CUDA-aware MPI. With MPICH, set MPI_ERRORS_RETURN on
-///               MPI_COMM_WORLD too: otherwise an error of a request ends the program
-///   state       a copy of the elements of each pending sum
-///   complexity  a call waits for the executor first, since MPI reads and writes the memory. Ranks compare sizes during
-///               the transfer, by a maximum of 16 bytes. Memory is reused: equal calls allocate only once. Waiting for
-///               one call, or testing it, lets all pending calls progress. Calls with device memory block without a
-///               timeout, except send_recv: Open MPI's nonblocking collectives do not support it
-///   errors      communication_error for an error of MPI, for sizes that differ (on all ranks involved), and for a call
-///               that takes longer than `timeout` from its first wait or test on: a rank is gone or stuck. send_recv
-///               names that rank. Any error ends the communicator's use: every later call throws it again, since the
-///               ranks' progress is unknown. After a timeout MPI may still write to the call's memory and MPI_Finalize
-///               may never return: end the program by MPI_Abort or std::_Exit
-///   owns        the duplicate; its requests must end before it
+///   requires    MPI_Init before the constructor, MPI_Finalize after the destructor; one thread at a time. A call from
+///               a thread other than MPI's main thread needs MPI_THREAD_SERIALIZED or more (std::invalid_argument). On
+///               a host, gradient_exchange::ready starts such a thread. Device memory needs a CUDA-aware MPI. With
+///               MPICH, set MPI_ERRORS_RETURN on MPI_COMM_WORLD too; otherwise an MPI error in a request ends the
+///               program
+///   state       a copy of the elements in each pending reduction
+///   complexity  each call first waits for the executor, since MPI reads and writes the executor's memory. During a
+///               transfer the ranks compare their sizes by an all-reduce of 16 bytes. Memory is reused, so repeated
+///               equal calls allocate only once. A wait or test on one call lets all pending calls make progress.
+///               Except for send_recv, a call with device memory blocks without a timeout, since Open MPI's nonblocking
+///               collectives do not support device memory
+///   errors      communication_error for an error of MPI. If the ranks pass different sizes, all ranks involved throw
+///               it. A call throws it `timeout` after its first wait or test if a rank is gone or stuck; the error of
+///               send_recv names that rank. After any error the ranks' progress is unknown, so every later call on the
+///               communicator throws the same error. After a timeout MPI may still write to the call's memory, and
+///               MPI_Finalize may never return; the program should then end by MPI_Abort or std::_Exit
+///   owns        the duplicate of `comm`; all requests must end before the destructor
 class mpi_communicator {
  public:
   explicit mpi_communicator(MPI_Comm comm, mpi_options const& options = {})
@@ -51,7 +53,7 @@ class mpi_communicator {
   mpi_communicator(mpi_communicator const&) = delete;
   mpi_communicator& operator=(mpi_communicator const&) = delete;
   ~mpi_communicator() {
-    if (link_.is_broken()) return;  // MPI_Comm_free may wait for all ranks
+    if (link_.is_broken()) return;  // MPI_Comm_free may wait for a lost rank
     MPI_Comm_free(&comm_);
   }
 
@@ -85,7 +87,7 @@ class mpi_communicator {
                         unsigned from) {
     arguments().send_recv(mine.size(), to, theirs.size(), from);
     auto request = begin(exec, "send_recv");
-    auto const tag = static_cast<int>(3 * (calls_++ % 10000));  // equal on all ranks: they make the same calls in order
+    auto const tag = static_cast<int>(3 * (calls_++ % 10000));  // equal on all ranks, as the calls are
     agree(request, mine.size(), int(to), theirs.size(), int(from), tag + 1);
     for_each_piece(theirs.size(), most_, [&](std::size_t at, int n) {
       request.check(MPI_Irecv(theirs.data() + at, n, MPI_BYTE, int(from), tag, comm_, request.next(int(from))));
@@ -96,7 +98,7 @@ class mpi_communicator {
     return request;
   }
 
-  /// Sums from a copy: in place, Open MPI's nonblocking sums take three times as long.
+  /// Reduces a copy of x, since Open MPI's nonblocking all-reduce takes three times as long in place.
   template <executor E, class T>
   mpi_request all_reduce(E const& exec, span<T, space_of<E>> x, reduction how) {
     auto request = begin(exec, "all_reduce", x.size_bytes());
@@ -149,7 +151,7 @@ class mpi_communicator {
   }
 
  private:
-  /// A communicator to be freed.
+  /// An MPI communicator that the new object must free.
   struct own {
     MPI_Comm comm;
   };
@@ -172,7 +174,7 @@ class mpi_communicator {
     return made;
   }
 
-  /// A barrier with a timeout before MPI_Comm_split, which has none.
+  /// A barrier with a timeout. It precedes MPI_Comm_split, which has no timeout.
   void meet() {
     auto request = mpi_request(link_, "MPI_Comm_split");
     request.check(MPI_Ibarrier(comm_, request.next()));
@@ -198,8 +200,8 @@ class mpi_communicator {
     exec.wait();
     return {link_, call};
   }
-  /// For a call in which all ranks must pass this size: it must be the maximum, and its negative the maximum of
-  /// negatives.
+  /// Begins a call in which all ranks must pass the same size. The ranks agree if the maxima over the ranks of `size`
+  /// and of `-size` are this rank's values.
   template <class E>
   mpi_request begin(E const& exec, char const* call, std::size_t size) {
     auto request = begin(exec, call);
@@ -210,7 +212,8 @@ class mpi_communicator {
         MPI_Iallreduce(c.sent.data(), c.received.data(), 2, MPI_INT64_T, MPI_MAX, comm_, &c.agreement[0].request));
     return request;
   }
-  /// Rank `to` must expect the size of `mine`, and rank `from` must send the size of `theirs`.
+  /// Compares sizes with both partners: rank `to` must expect as many bytes as `mine` has, and rank `from` must send as
+  /// many bytes as `theirs` has.
   void agree(mpi_request& request, std::size_t mine, int to, std::size_t theirs, int from, int tag) {
     auto& c = request.call();
     c.expected = {static_cast<std::int64_t>(mine), static_cast<std::int64_t>(theirs)};
@@ -223,7 +226,7 @@ class mpi_communicator {
     }
   }
 
-  /// Host memory uses the nonblocking collective, device memory the blocking one.
+  /// Calls the nonblocking collective for host memory, and the blocking collective for device memory.
   template <class E, class Nonblocking, class Blocking, class... Arguments>
   void call(mpi_request& request, Nonblocking start, Blocking run, Arguments... passed) {
     request.check(host_executor<E> ? start(passed..., comm_, request.next()) : run(passed..., comm_));
@@ -232,7 +235,7 @@ class mpi_communicator {
   static void for_each_piece(std::size_t n, std::size_t most, F const& f) {
     for (std::size_t at = 0; at < n; at += most) f(at, static_cast<int>(std::min(most, n - at)));
   }
-  /// Largest number of elements of each rank per MPI call.
+  /// The largest number of elements that each rank sends in one MPI call.
   std::size_t most_each() const { return std::max<std::size_t>(most_ / size(), 1); }
 
   detail::mpi_link link_;

@@ -1,4 +1,4 @@
-// pith/comm/nccl.hpp — a communicator over NCCL, for device memory, on a stream beside the executor's.
+// pith/comm/nccl.hpp — a communicator over NCCL, for device memory, with its own stream for transfers.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -45,22 +45,24 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
   { exec.stream() } -> std::convertible_to<cudaStream_t>;
 };
 
-/// The ranks of a blocking NCCL communicator, 2.18 or newer. Transfers run on their own stream: a call starts after the
-/// work enqueued so far on the executor's stream, and overlaps later work until its request is waited for. Until then
-/// the spans of the call belong to the request.
+/// A communicator on a blocking NCCL communicator of NCCL 2.18 or newer. Transfers run on a stream of their own: a
+/// transfer starts after all work that was on the executor's stream when it was called. It overlaps later work of that
+/// stream up to the wait() of its request. Until that wait() the caller must not touch the spans of the call.
 ///
-///   requires    the device of the communicator to be the current one; one thread at a time
-///   state       one stream, shared with the communicators that split() returns, since all ranks must run the calls of
-///               their communicators in the same order. Other communicators that are used together must share one
-///               stream of the caller, which must outlive them. On the executor's own stream nothing overlaps
+///   requires    the communicator's device is the current device; one thread at a time
+///   state       one stream. The communicators that split() returns share it, since all ranks must run the calls of
+///               their communicators in the same order. Separately built communicators that are used together must
+///               share one stream of the caller, and the stream must outlive them. If that stream is the executor's
+///               own, transfers overlap no work
 ///   complexity  no call waits for the device or allocates device memory; split() waits for the other ranks. A graph
-///               can capture calls whose requests are waited for, and not tested, before the capture ends. A
-///               gradient_exchange waits when its next round starts, so backward on the same stream overlaps one tensor
-///               bucket. Backward on another stream overlaps all of them; the caller's events then order its gradients
-///               before the exchange's stream
-///   errors      communication_error for an error of the call, or an asynchronous one since the last call. Calls do not
-///               detect a lost rank: synchronize() does, by its timeout
-///   owns        the NCCL communicator only if split() made it; the caller's must outlive this object
+///               can capture a call if its request gets a wait() before the capture ends, and no test(). A
+///               gradient_exchange waits for a round when the next one starts, so backward on the same stream overlaps
+///               one tensor bucket. Backward on another stream overlaps all tensor buckets; the caller then needs
+///               events that make the exchange's stream wait for the gradients
+///   errors      communication_error for an error of the call, or for an asynchronous NCCL error since the last call.
+///               Only synchronize() detects a lost rank, by its timeout
+///   owns        the NCCL communicator only if split() made it. An NCCL communicator that the caller passed must
+///               outlive this object
 class nccl_communicator {
  public:
   explicit nccl_communicator(ncclComm_t comm)
@@ -78,13 +80,13 @@ class nccl_communicator {
     if (!is_own_ || comm_ == nullptr) return;
     auto state = ncclSuccess;
     ncclCommGetAsyncError(comm_, &state);
-    state == ncclSuccess ? ncclCommDestroy(comm_) : ncclCommAbort(comm_);  // destroy would wait for lost ranks
+    state == ncclSuccess ? ncclCommDestroy(comm_) : ncclCommAbort(comm_);  // ncclCommDestroy waits for lost ranks
   }
 
   unsigned rank() const { return rank_; }
   unsigned size() const { return size_; }
 
-  /// Throws an asynchronous error since the last call; does not wait for the device.
+  /// Throws if NCCL has reported an asynchronous error since the last call; does not wait for the device.
   void check() const {
     require_usable();
     auto state = ncclSuccess;
@@ -92,8 +94,9 @@ class nccl_communicator {
     done(state, "an earlier call");
   }
 
-  /// Waits on the host for all work of the executor's stream, including the calls whose requests were waited for. After
-  /// `timeout` a rank is gone or stuck: it aborts the communicator and throws communication_error.
+  /// Waits on the host for all work of the executor's stream, including the transfers whose requests got a wait(). If
+  /// that takes longer than `timeout`, a rank is gone or stuck: synchronize() then aborts the communicator and throws
+  /// communication_error.
   template <streamed E>
   void synchronize(E const& exec, timeout_duration timeout = default_timeout) {
     detail::require_timeout("nccl_communicator::synchronize", timeout);
@@ -106,8 +109,8 @@ class nccl_communicator {
     check();
   }
 
-  /// Ends the pending calls, so that streams no longer wait for a lost rank; every later call throws. This destroys the
-  /// NCCL communicator: its owner must not destroy it again.
+  /// Ends the pending calls, so that streams no longer wait for a lost rank; every later call throws. abort() destroys
+  /// the NCCL communicator, so the caller that passed it must not destroy it again.
   void abort() {
     require_usable();
     done(ncclCommAbort(std::exchange(comm_, nullptr)), "ncclCommAbort");
@@ -198,7 +201,8 @@ class nccl_communicator {
       throw communication_error(detail::sentence("nccl_communicator: ", what, ": ", ncclGetErrorString(code)));
   }
 
-  /// f(stream) enqueues the call. If it fails, the request still makes the caller's stream wait for the enqueued part.
+  /// f(stream) enqueues the call. If f fails, the request still makes the executor's stream wait for the operations
+  /// that were enqueued.
   template <class E, class F>
   nccl_request call(E const& exec, char const* what, F const& f) {
     check();
@@ -207,7 +211,8 @@ class nccl_communicator {
     return request;
   }
 
-  /// Starts the sends and receives f(r) of all ranks as one group. The group must be ended after an error too.
+  /// Calls f(r), which enqueues a send and a receive, for all ranks r in one NCCL group. Ends the group after an error
+  /// too.
   template <class E, class F>
   nccl_request grouped(E const& exec, F f) {
     return call(exec, "ncclSend, ncclRecv", [&](cudaStream_t) {

@@ -11,15 +11,16 @@
 
 namespace pith::inline v0 {
 
-/// A `Comm`, constructed from the same arguments, with other all-gathers and all-to-alls: ranks swap bytes pairwise in
-/// a round-robin schedule, so no link carries messages of two ranks at once. docs/network.md shows where this is faster
-/// than MPI's own collectives.
+/// A `Comm`, constructed from the same arguments, that does all-gathers and all-to-alls by pairwise swaps. The swaps
+/// follow a round-robin schedule, so no link carries messages of two ranks at once. docs/network.md shows where
+/// pairwise swaps are faster than MPI's own collectives.
 ///
 ///   auto comm = pith::pairwise<pith::mpi_communicator>(MPI_COMM_WORLD);
 ///
 ///   requires    a communicator with send_recv; one thread at a time
-///   complexity  (N - 1) / N of the bytes of `all` through each rank, and the latency of N - 1 swaps. Both calls are
-///               complete when they return, and add no allocation to Comm's
+///   complexity  each of the N ranks sends and receives (N - 1) / N of the bytes of `all`, in N - 1 successive swaps.
+///               all_gather and all_to_all complete before they return. They allocate only what send_recv of Comm
+///               allocates
 ///   errors      those of Comm
 ///   owns        the Comm
 template <class Comm>
@@ -83,8 +84,8 @@ class pairwise {
   }
 
   unsigned rounds() const { return size() - (size() % 2 == 0); }
-  /// Ranks i and j meet in round (i + j) mod rounds(). With an even number of ranks the last one meets the rank that is
-  /// left over; with an odd number the left-over rank is its own partner.
+  /// Ranks i and j swap in round (i + j) mod rounds(). In each round this rule leaves one rank without a partner. With
+  /// an even number of ranks, it swaps with the last rank; with an odd number, it is its own partner.
   unsigned partner(unsigned round) const {
     auto const all = rounds();
     if (rank() == all) return static_cast<unsigned>(std::uint64_t{round} * (size() / 2) % all);

@@ -1,4 +1,4 @@
-// pith/comm/reproducible_sums.hpp — a communicator that adds sums in rank order.
+// pith/comm/reproducible_sums.hpp — a communicator that adds the ranks' values in rank order.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -45,19 +45,19 @@ struct reduce_pieces {
 
 }  // namespace detail
 
-/// A `Comm`, constructed from the same arguments, with other sums: each rank adds one part of the tensor, in rank
-/// order, and sends the sum to all ranks. So the bits do not depend on the transport, its version, its settings, or the
-/// element's position. They equal those of thread_communicator.
+/// A `Comm`, constructed from the same arguments, with reproducible reductions: each rank adds one part of the tensor,
+/// in rank order, and sends the sum to all ranks. So the result is bitwise independent of the transport, its version,
+/// its settings, and an element's position in the tensor. It is bitwise equal to that of thread_communicator.
 ///
 ///   auto comm = pith::reproducible_sums<pith::mpi_communicator>(MPI_COMM_WORLD);
 ///
-///   requires    host memory; a communicator with all_to_all and all_gather; one thread at a time; requests that end
-///               before it
-///   state       two copies of each tensor with a pending sum
-///   complexity  2 (N - 1) / N of the bytes through each rank, and three copies of them. all_reduce waits until this
-///               rank's part is added, so all ranks must call their communicators in the same order. Memory is reused:
-///               equal calls allocate only once
-///   errors      those of Comm; memory of a failed call is kept until the program ends
+///   requires    host memory; a communicator with all_to_all and all_gather; one thread at a time; all requests must
+///               end before the destructor
+///   state       two copies of each tensor with a pending reduction
+///   complexity  each of the N ranks sends and receives 2 (N - 1) / N times the bytes of the tensor, and copies the
+///               tensor three times. all_reduce waits until this rank has added its part, so all ranks must call their
+///               communicators in the same order. Memory is reused, so repeated equal calls allocate only once
+///   errors      those of Comm. The memory of a failed call is kept until the program ends
 ///   owns        the Comm
 template <class Comm>
 class reproducible_sums {
@@ -117,7 +117,7 @@ class reproducible_sums {
     std::vector<std::byte> pieces, sums;
   };
 
-  /// The all-gather of the sums; on completion they are copied to the tensor.
+  /// The request of the all-gather of all parts' sums. When it completes, the sums are copied to the tensor.
   template <class R>
   class request {
    public:
@@ -166,7 +166,7 @@ class reproducible_sums {
     return span<byte>(reinterpret_cast<byte*>(x.data()), x.size_bytes());
   }
 
-  /// Writes this rank's part of the sums to the start of `memory`'s pieces.
+  /// Adds all ranks' values of this rank's part, and writes the sums to the start of `memory->pieces`.
   template <class T, class E>
   void add_up(E const& exec, span<std::byte const> x, detail::lent<std::unique_ptr<parts>>& memory, reduction how) {
     auto& pieces = (*memory)->pieces;

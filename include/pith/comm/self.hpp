@@ -9,8 +9,8 @@
 
 namespace pith::inline v0 {
 
-/// The communicator of a single rank: it receives its own messages, and a sum is its own term. It has no state,
-/// allocates nothing, and any thread may use it.
+/// The communicator of a single rank: its collectives copy its own data. It has no state, allocates nothing, and may be
+/// used by any thread.
 class self_communicator {
  public:
   unsigned rank() const { return 0; }

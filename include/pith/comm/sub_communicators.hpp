@@ -14,19 +14,19 @@
 
 namespace pith::inline v0 {
 
-/// A communicator whose split() returns its own type.
+/// A communicator whose split() returns the communicator's own type.
 template <class Comm>
 concept has_same_type_split = has_split<Comm> && requires(Comm& comm) {
   { comm.split(0u) } -> std::same_as<Comm>;
 };
 
-/// A communicator, and one sub-communicator per added subgroup.
+/// A communicator with one sub-communicator per subgroup that add() was called for.
 ///
-///   requires    a communicator that outlives it, with has_same_type_split for subgroups; size x stride of a subgroup
-///               divides the number of ranks (std::invalid_argument). All ranks call add() in the same order; one
-///               thread at a time
-///   complexity  one split and one allocation per new subgroup; of() is a linear search
-///   errors      an add() that throws adds nothing
+///   requires    a communicator that outlives it, with has_same_type_split if there are subgroups. The product size x
+///               stride of a subgroup divides the number of ranks (std::invalid_argument). All ranks call add() with
+///               the same subgroups in the same order; one thread at a time
+///   complexity  add() makes one split and one allocation per new subgroup; of() searches linearly
+///   errors      if add() throws, the sub-communicators are unchanged
 ///   owns        the sub-communicators
 template <class Comm>
 class sub_communicators {
@@ -51,7 +51,7 @@ class sub_communicators {
   }
   bool has(subgroup const& among) const { return among.is_all() || find(among) != parts_.end(); }
 
-  /// The communicator of this rank's subgroup, which must have been added.
+  /// The communicator of this rank's subgroup. The subgroup must have been passed to add().
   Comm& of(subgroup const& among) { return among.is_all() ? *all_ : *find(among)->second; }
 
  private:
@@ -63,7 +63,7 @@ class sub_communicators {
   std::vector<std::pair<subgroup, std::unique_ptr<Comm>>> parts_;
 };
 
-/// The sub-communicators for all rounds of `codec`, as all_reduce_mean needs them.
+/// Makes the sub-communicators that all_reduce_mean needs for the rounds of `codec`.
 template <class In, class Comm, class C>
 sub_communicators<Comm> make_sub_communicators(Comm& comm, C const& codec, shape const& dims) {
   auto made = sub_communicators<Comm>(comm);

@@ -25,8 +25,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A barrier that breaks when a rank leaves it or misses the timeout. Ranks that wait for a broken barrier, or reach it
-/// later, throw.
+/// A barrier that breaks when a rank leaves it or arrives later than the timeout. All ranks that wait at a broken
+/// barrier, or arrive later, throw.
 class leavable_barrier {
  public:
   leavable_barrier(unsigned ranks, timeout_duration timeout) : timeout_(timeout), is_here_(ranks) {
@@ -35,9 +35,9 @@ class leavable_barrier {
 
   timeout_duration timeout() const { return timeout_; }
 
-  /// At the start of a call, with the timeout.
+  /// The barrier at the start of a call, which has a timeout.
   void arrive_and_wait(char const* call, unsigned rank) { meet(call, rank, timeout_); }
-  /// Within a call, without a timeout: other ranks may still read this rank's memory.
+  /// A barrier within a call. It has no timeout, since other ranks may still read this rank's memory.
   void arrive_and_stay(char const* call, unsigned rank) { meet(call, rank, for_ever); }
 
   void leave(unsigned rank) {
@@ -49,7 +49,7 @@ class leavable_barrier {
 
  private:
   using clock = std::chrono::steady_clock;
-  static constexpr timeout_duration for_ever{1e9};  // a hundredth of the range of some clocks
+  static constexpr timeout_duration for_ever{1e9};  // seconds; some clocks overflow at a hundred times that
 
   bool is_broken() const { return left_by_ || !missing_.empty(); }
 
@@ -93,7 +93,7 @@ class leavable_barrier {
   std::vector<unsigned> missing_;
 };
 
-/// The arguments of a rank's call, which the other ranks read.
+/// The arguments of a rank's call, for the other ranks to read.
 struct shown_memory {
   char const* call;
   void* data = nullptr;
@@ -102,7 +102,7 @@ struct shown_memory {
   class thread_group* group = nullptr;  ///< the result of a split
 };
 
-/// The ranks of a communicator. It owns the groups that its splits make.
+/// The ranks of a communicator. A group owns the groups that split() makes from it.
 class thread_group {
  public:
   thread_group(unsigned ranks, timeout_duration timeout) : barrier(ranks, timeout), shown(ranks) {}
@@ -138,14 +138,14 @@ class thread_group {
 
 }  // namespace detail
 
-/// One rank of a group of threads. Every call waits for all ranks. Sums run in rank order, 16-bit floats in float, so
-/// all ranks get the same bits.
+/// A communicator for one rank of a group of threads. Every call waits for all ranks. Reductions add in rank order, and
+/// add 16-bit floats in float, so all ranks get bitwise equal results.
 ///
-///   requires    to be used by its rank's thread alone, and only while run_ranks runs
-///   complexity  no call but split() allocates
+///   requires    only the rank's own thread uses it, and only while run_ranks runs
+///   complexity  only split() allocates
 ///   errors      communication_error on the other ranks if a rank passes another size, has returned or thrown, or does
-///               not make the call within thread_options::timeout. The spans then hold any values
-///   owns        nothing: run_ranks owns the group
+///               not make the call within thread_options::timeout. After an error the spans hold unspecified values
+///   owns        nothing; run_ranks owns the group
 class thread_communicator {
  public:
   thread_communicator(detail::thread_group& group, unsigned rank) : group_(&group), rank_(rank) {}
@@ -182,7 +182,7 @@ class thread_communicator {
     return done();
   }
 
-  /// Rank r reduces the r-th part of all ranks' elements in its own memory; then all ranks copy all parts.
+  /// Rank r reduces the r-th part of the tensor over all ranks, in its own memory. Then every rank copies all parts.
   template <host_executor E, class T>
   completed all_reduce(E const& exec, span<T, host_space> x, reduction how) {
     show({.call = "all_reduce", .data = x.data(), .bytes = x.size_bytes()});
@@ -216,7 +216,7 @@ class thread_communicator {
     return done();
   }
 
-  /// The first rank of each colour makes the group.
+  /// The first rank of each colour makes the group of that colour.
   thread_communicator split(unsigned color) {
     show({.call = "split", .number = color});
     auto ranks = std::vector<unsigned>();
@@ -253,7 +253,7 @@ class thread_communicator {
   std::byte* at(unsigned r, std::size_t offset) const { return static_cast<std::byte*>(shown(r).data) + offset; }
 
   void stay() { group_->barrier.arrive_and_stay(shown(rank_).call, rank_); }
-  /// All ranks have read each other's memory.
+  /// Waits until all ranks have read each other's memory.
   completed done() {
     stay();
     return {};
@@ -264,7 +264,7 @@ class thread_communicator {
     fail(shown(rank_).call, " of rank ", rank_, " must receive ", expected, " bytes from rank ", from, ", got ", got);
   }
 
-  /// Other ranks may read this rank's memory until done().
+  /// Calls done() before it throws, since until then other ranks may read this rank's memory.
   template <class... Parts>
   [[noreturn]] void fail(Parts const&... parts) {
     done();
@@ -290,7 +290,7 @@ static_assert(exchange_communicator<thread_communicator, archetype> &&
 
 namespace detail {
 
-/// The exceptions of ranks: their own errors, and communication_error caused by another rank's.
+/// The exceptions of all ranks: a rank's own errors, and each communication_error that another rank's error caused.
 class rank_errors {
  public:
   explicit rank_errors(unsigned ranks) : own_(ranks), followed_(ranks) {}
@@ -318,7 +318,8 @@ class rank_errors {
   std::vector<std::exception_ptr> own_, followed_;
 };
 
-/// Starts run(rank) on `ranks` threads and joins them. If a thread cannot be started, the calls of the others throw.
+/// Starts run(rank) on `ranks` threads and joins them. If a thread cannot be started, the communicator's calls on the
+/// other threads throw.
 template <class F>
 void join_threads(unsigned ranks, leavable_barrier& barrier, F const& run) {
   auto threads = std::vector<std::jthread>();
@@ -334,11 +335,11 @@ void join_threads(unsigned ranks, leavable_barrier& barrier, F const& run) {
 
 /// Options of run_ranks.
 struct thread_options {
-  timeout_duration timeout = default_timeout;  ///< within which all ranks must make a call
+  timeout_duration timeout = default_timeout;  ///< the longest wait of one rank for the others to make a call
 };
 
-/// Calls f(communicator) on `ranks` threads and joins them. If a rank throws, the next call of the others throws too.
-/// run_ranks then throws the error of the first rank that failed on its own.
+/// Calls f(communicator) on `ranks` threads and joins them. If f throws on a rank, the next communicator call of every
+/// other rank throws too. run_ranks then throws the exception of the first rank whose error was its own.
 template <class F>
 void run_ranks(unsigned ranks, F const& f, thread_options const& options = {}) {
   detail::require(ranks >= 1 && ranks < shared_rank, "run_ranks: ranks must be in [1, 65534], got ", ranks);

@@ -10,12 +10,12 @@
 
 namespace pith::inline v0 {
 
-/// Time spans of one exchange, for chrome://tracing or Perfetto.
+/// The time spans in which one exchange encodes, transfers and decodes, for chrome://tracing or Perfetto.
 ///
-///   requires    to outlive its exchange; to be read between steps
-///   state       capacity for `most` spans; further ones are only counted
-///   complexity  two clock reads per span; only the constructor and json() allocate. A transfer ends when the exchange
-///               detects it. On a device the times are the host's, which only enqueues
+///   requires    it outlives its exchange and is read only between steps
+///   state       capacity for `most` spans; further spans are only counted
+///   complexity  two clock reads per span; only the constructor and json() allocate. A transfer's span ends when the
+///               exchange detects its completion. On a device the times are those at which the host enqueues the work
 class exchange_trace {
  public:
   using clock = std::chrono::steady_clock;
@@ -38,13 +38,13 @@ class exchange_trace {
     }
   }
 
-  /// The time zero of json().
+  /// The time that json() writes as zero.
   clock::time_point began() const { return began_; }
   std::vector<entry> const& entries() const { return entries_; }
-  /// The number of spans beyond the capacity.
+  /// The number of spans that were not recorded, since the capacity was used up.
   std::size_t dropped() const { return dropped_; }
 
-  /// The spans in Chrome's trace format. The rank is a process with two threads: codecs and transfers.
+  /// The recorded spans in Chrome's trace format. The rank appears as a process with two threads: codecs and transfers.
   std::string json(unsigned rank = 0) const {
     auto const process = ",\"pid\":" + std::to_string(rank) + ",\"tid\":";
     auto text = "{\"traceEvents\":[\n" + thread(process, "0", "codecs") + ",\n" + thread(process, "1", "transfers");
@@ -69,7 +69,7 @@ class exchange_trace {
            microseconds(e.end - e.begin) + R"(,"args":{"bucket":)" + std::to_string(e.bucket) + R"(,"round":)" +
            std::to_string(e.round) + "}}";
   }
-  /// With three decimal places.
+  /// Microseconds as text with three decimal places.
   static std::string microseconds(clock::duration span) {
     auto const ns = std::chrono::duration_cast<std::chrono::nanoseconds>(span).count();
     return std::to_string(ns / 1000) + "." + std::to_string(1000 + ns % 1000).substr(1);
@@ -82,7 +82,7 @@ class exchange_trace {
 
 namespace detail {
 
-/// Seconds of work on a tensor bucket in a step.
+/// The seconds that one step spends on a tensor bucket.
 struct bucket_seconds {
   double encode = 0, transfer = 0, decode = 0;
 };
@@ -115,7 +115,7 @@ class span_log {
   std::vector<bucket_seconds> seconds_;
 };
 
-/// Records the time between its construction and end() in a log; without a log it records nothing.
+/// Records the time between its constructor and end() in a log. Without a log it records nothing.
 class traced {
  public:
   [[nodiscard]] traced(span_log* log, exchange_trace::work what, std::size_t bucket, unsigned round)

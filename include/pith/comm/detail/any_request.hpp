@@ -13,7 +13,7 @@
 
 namespace pith::inline v0::detail {
 
-/// A variant of request types.
+/// A request of one of several types.
 template <class... Request>
 class request_among {
  public:
@@ -36,7 +36,7 @@ class request_among {
   std::variant<Request...> held_;
 };
 
-/// A request_among of the distinct types of a list.
+/// A request_among with each type of a list once.
 template <class Found, class... Rest>
 struct distinct_requests {
   using type = Found;
@@ -75,7 +75,7 @@ struct send_request<Comm, E> {
                                                         span_on<E, std::byte>(), 0u));
 };
 
-/// The request of any transfer of an exchange over `Comm`.
+/// The request type for all transfers of an exchange over `Comm`.
 template <class Comm, class E>
 using any_request =
     typename distinct_requests<request_among<completed>, gather_request<Comm, E>, typename piece_request<Comm, E>::type,

@@ -7,8 +7,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Throws std::invalid_argument, with the names of the communicator and the call, for this rank's wrong arguments.
-/// Parameters are the sizes of its spans.
+/// Checks this rank's arguments of a collective. Each function receives the sizes of the call's spans, and throws
+/// std::invalid_argument with the names of the communicator and the call.
 struct collective_arguments {
   char const* communicator;
   unsigned rank, size;

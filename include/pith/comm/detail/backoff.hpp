@@ -6,13 +6,13 @@
 
 namespace pith::inline v0::detail {
 
-/// Sleep times that start short, for short transfers, and grow later. They stay well below the time that a transport
-/// can fill without being polled.
+/// Sleep times between polls. They start short, so that a short transfer is detected early, and grow later. They stay
+/// well below the time that a transport can go on sending without a poll.
 class backoff {
  public:
   using duration = std::chrono::microseconds;
 
-  static constexpr unsigned patience = 200;  ///< polls before naps grow
+  static constexpr unsigned patience = 200;  ///< polls before the sleep times grow
   static constexpr auto shortest = duration(50), longest = duration(500);
 
   duration next() {

@@ -1,4 +1,4 @@
-// pith/comm/detail/lent.hpp — memory lent to a transport, never freed after a failed call.
+// pith/comm/detail/lent.hpp — memory that a transport uses; after a failed call it is never freed.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -18,13 +18,13 @@ inline void keep(void* memory) {
   kept.push_back(memory);
 }
 
-/// A request after whose destruction the call no longer uses its memory, even if it failed.
+/// A request type whose destructor ends the call's use of memory, even if the call failed.
 template <class R>
 concept returns_memory = std::same_as<R, completed> || requires {
   requires R::returns_memory;
 };
 
-/// Memory that one call at a time uses. If a call fails before it ends, the memory is never freed.
+/// Memory that at most one call uses at a time. If that call throws, the memory is never freed.
 template <class Memory>
 class lent {
  public:
@@ -43,7 +43,7 @@ class lent {
   Memory& operator*() { return memory_; }
   Memory const& operator*() const { return memory_; }
 
-  /// Waits for the request that call() returns.
+  /// Calls `call` and waits for the request that it returns.
   template <class E, class F>
   void wait(E const& exec, F const& call) {
     is_lent_ = !returns_memory<decltype(call())>;

@@ -12,7 +12,7 @@
 
 namespace pith::inline v0::detail {
 
-/// MPI 3.1 has no 16-bit floats: they travel as MPI_UINT16_T, and narrow_operation adds them.
+/// MPI 3.1 has no 16-bit floats. They are sent as MPI_UINT16_T, and narrow_operation adds them.
 template <class T>
 MPI_Datatype mpi_type() {
   if constexpr (std::same_as<T, float>) return MPI_FLOAT;
@@ -32,7 +32,7 @@ void reduce_narrow(void* in, void* inout, int* length, MPI_Datatype*) {
   }
 }
 
-/// Made once and never freed: abandoned calls may still use it.
+/// The operation is made once and never freed, since abandoned calls may still use it.
 template <class T, reduction How>
 MPI_Op narrow_operation() {
   static auto const made = [] {

@@ -33,7 +33,7 @@ struct mpi_call {
   std::vector<MPI_Datatype> types;
   std::vector<std::byte> memory;
 
-  /// Sizes agree if `received` == `expected` when `agreement` has completed.
+  /// When the messages of `agreement` have completed, the ranks' sizes agree if `received` == `expected`.
   std::array<message, 2> agreement;
   std::array<std::int64_t, 2> sent, expected, received;
 
@@ -44,7 +44,7 @@ struct mpi_call {
   }
 };
 
-/// State that a communicator shares with its requests: the timeout, and the first error, which ends its use.
+/// State that a communicator shares with its requests: the timeout, and the first error, after which every call throws.
 class mpi_link {
  public:
   explicit mpi_link(timeout_duration timeout) : timeout_(timeout) { require_timeout("mpi_communicator", timeout); }
@@ -89,10 +89,11 @@ class mpi_link {
 
 }  // namespace detail
 
-/// A pending call of a communicator, of one or more MPI calls. It ends in wait(), in a test() that returns true, or in
-/// its destructor, which waits. A failed call is abandoned: MPI may use its memory until the program ends.
+/// A pending call of a communicator, which consists of one or more MPI calls. It ends in wait(), in a test() that
+/// returns true, or in the destructor, which waits. A failed call is abandoned: MPI may use the call's memory until the
+/// program ends.
 ///
-///   requires    to end before its communicator; the communicator's thread
+///   requires    it ends before its communicator is destroyed, and is used by the communicator's thread
 ///   errors      wait() and test() throw communication_error; the destructor throws nothing
 class mpi_request {
  public:
@@ -117,7 +118,7 @@ class mpi_request {
     return poll();
   }
 
-  /// Waits on the host: polls first, for short messages, then yields and sleeps.
+  /// Waits on the host. It polls at first, since messages may be short, then yields, and then sleeps.
   void end() {
     for (unsigned tries = 0; !poll(); ++tries) {
       if (tries >= patient) {
@@ -128,7 +129,7 @@ class mpi_request {
     }
   }
 
-  /// The request of the next MPI call, which depends on `peer` alone, or on all ranks.
+  /// The request for the next MPI call. The call depends on rank `peer` alone, or on all ranks by default.
   MPI_Request* next(int peer = MPI_PROC_NULL) {
     call_->messages.push_back({MPI_REQUEST_NULL, peer});
     return &call_->messages.back().request;
@@ -139,7 +140,7 @@ class mpi_request {
     call_->memory.resize(bytes);
     return call_->memory.data();
   }
-  /// Count and type of n bytes of every `stride`.
+  /// The MPI count and data type for the first n of every `stride` bytes.
   std::pair<int, MPI_Datatype> strided(int n, std::size_t stride) {
     if (static_cast<std::size_t>(n) == stride) return {n, MPI_BYTE};
     auto bytes = MPI_DATATYPE_NULL;
@@ -167,8 +168,8 @@ class mpi_request {
     return false;
   }
 
-  /// Fails unless all requests have completed: if this rank itself was suspended, they may have, and the next poll sees
-  /// it.
+  /// Throws unless all requests have completed. They may have completed if this rank itself was suspended; then the
+  /// next poll notices it.
   void require_ended() {
     auto waits = false;
     auto missing = std::vector<unsigned>();
@@ -185,14 +186,14 @@ class mpi_request {
       link_->fail(detail::sentence("mpi_communicator: ", name_, " did not end within ", link_->timeout().count(),
                                    " s: ", detail::gone_or_stuck(missing)));
   }
-  /// True also for a request that was completed before.
+  /// Also true for a request that is already freed, since it completed earlier.
   bool has_ended(MPI_Request request) {
     int done = 0;
     check(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE));
     return done;
   }
 
-  /// If sizes differ, the ranks on both sides throw, so no rank waits for missing bytes.
+  /// If the sizes of two ranks differ, both ranks throw, so that neither waits for missing bytes.
   void agree() {
     auto& [first, second] = call_->agreement;
     if (has_agreed_ || !is_done(first.request) || !is_done(second.request)) return;

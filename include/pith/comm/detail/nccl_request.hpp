@@ -1,4 +1,4 @@
-// pith/comm/detail/nccl_request.hpp — a pending NCCL call on a stream beside the executor's.
+// pith/comm/detail/nccl_request.hpp — a pending NCCL call on the communicator's own stream.
 #pragma once
 
 #include <pith/exec/detail/side_stream.hpp>
@@ -9,11 +9,11 @@
 
 namespace pith::inline v0 {
 
-/// A pending call of a communicator, which starts after all work enqueued so far on the executor's stream. wait() makes
-/// a stream wait for it and for all earlier calls; the host does not wait. The destructor does the same with the
-/// executor's stream, so that the stream can reuse the memory.
+/// A pending call of a communicator. It starts after all work that is on the executor's stream at the time of the call.
+/// wait() makes a stream wait for this call and all earlier ones, without a host wait. The destructor makes the
+/// executor's stream wait in the same way, so that the stream can reuse the memory.
 ///
-///   requires    a communicator that outlives it, and the executor's stream until wait() or the destructor
+///   requires    a communicator that outlives it; the executor's stream exists until wait() or the destructor
 class nccl_request {
  public:
   static constexpr bool returns_memory = true;
@@ -35,7 +35,7 @@ class nccl_request {
   void wait(E const& exec) {
     if (transfers_ != nullptr) std::exchange(transfers_, nullptr)->lead(exec.stream());
   }
-  /// Queries the device, which is not allowed during the capture of a graph.
+  /// Queries the device. CUDA forbids that during the capture of a graph.
   template <class E>
   bool test(E const&) {
     if (transfers_ != nullptr && transfers_->is_idle()) transfers_ = nullptr;

@@ -12,7 +12,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Requests that are waited for together. test() lets them make progress; call it now and then during other work.
+/// The requests of one round, with one wait() for all. test() lets the transfers make progress; call it now and then
+/// during other work.
 template <class Comm, executor E>
 class pending_transfers {
  public:
@@ -24,7 +25,8 @@ class pending_transfers {
   void start(traced time) { time_ = std::move(time); }
   void add(request r) { requests_.push_back(std::move(r)); }
 
-  /// Whether all transfers have completed. Always false on a device: the stream keeps the order, and may be captured.
+  /// Whether all transfers have completed. Always false on a device, where the stream keeps the order and a graph may
+  /// capture it.
   bool test(E const& exec) {
     if constexpr (host_executor<E>) {
       while (arrived_ < requests_.size() && requests_[arrived_].test(exec)) ++arrived_;
@@ -38,7 +40,7 @@ class pending_transfers {
     for (; arrived_ < requests_.size(); ++arrived_) requests_[arrived_].wait(exec);
     clear();
   }
-  /// Destroys the requests, which ends them.
+  /// Destroys the requests; their destructors end the transfers.
   void clear() {
     time_.end();
     requests_.clear();

@@ -1,4 +1,4 @@
-// pith/comm/detail/progress_thread.hpp — a thread that runs one job per step beside its caller.
+// pith/comm/detail/progress_thread.hpp — a thread that runs one job per step concurrently with its caller.
 #pragma once
 
 #include <condition_variable>
@@ -62,7 +62,7 @@ class progress_thread {
   std::function<void()> job_;
   std::exception_ptr error_;
   bool is_stopping_ = false;
-  std::thread thread_;  // last: it uses the other members
+  std::thread thread_;  // declared last, since the thread uses the other members
 };
 
 }  // namespace pith::inline v0::detail
