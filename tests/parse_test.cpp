@@ -258,7 +258,7 @@ TEST_CASE("a rate of what was parsed is adjusted, and its states go on") {
   auto const codec = pith::parse<float>("ef(rated(top_k(0.5)|qsgd<8>))");
   CHECK(codec.at(0.25).name() == "ef(rated(top_k(0.25)|qsgd<8>))");
   CHECK(codec.at(1).name() == "ef(rated(top_k(0.5)|qsgd<8>,dense))");
-  CHECK(codec.at(1).is_lossless({64}) == false);  // what waits goes out with it
+  CHECK(codec.at(1).is_lossless({64}) == false);  // it also sends the residual
   CHECK(pith::payload_bytes<float>(codec.at(1), {64}) == 64 * sizeof(float));
   CHECK(codec.measuring({0.5, 0.25}).measured_rates() == pith::rate_list{0.5, 0.25});
 }

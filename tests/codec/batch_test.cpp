@@ -28,7 +28,7 @@ constexpr auto garbage = std::byte{0xa5};
 
 std::vector<pith::shape> mixed_sizes() { return {{0}, {1}, {5000}, {7}, {40000}, {129}, {0}, {600}, {40000}, {0}}; }
 
-/// The tensors of a table with what they encode to and decode to; what lies between payloads is `garbage`.
+/// The tensors of a table with their payloads and decoded tensors. The bytes between payloads are `garbage`.
 template <class In, class C>
 struct one_by_one {
   one_by_one(C c, std::vector<pith::tensor_place> const& tensors, std::vector<In> const& x, std::size_t bytes)

@@ -1,4 +1,4 @@
-// tests/codec/inspect_test.cpp — what is kept of a tensor, and how much of a payload is used.
+// tests/codec/inspect_test.cpp — the entries of a payload, and its used bytes.
 #include <pith/codec/compact.hpp>
 #include <pith/codec/inspect.hpp>
 #include <pith/comm/self.hpp>

@@ -45,7 +45,7 @@ struct count_teller : pith::pipeable {
   }
 };
 
-/// What is decoded of a payload whose count is `count`.
+/// The decoded tensor of a payload with the count `count`.
 template <class C>
 std::vector<float> told(C const& codec, std::uint32_t count) {
   auto t = trial<float, C>(codec, {6});

@@ -1,4 +1,4 @@
-// tests/coding/trits_test.cpp — five ternary symbols a byte.
+// tests/coding/trits_test.cpp — five ternary symbols per byte.
 #include <pith/coding/trits.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/terngrad.hpp>

@@ -145,7 +145,7 @@ void broadcasts(E const& exec, Comm& comm, std::size_t n) {
   }
 }
 
-/// Calls that are under way together, and asked in turn whether they have ended, in place of being waited for.
+/// Several pending calls, completed by test() in turn in place of wait().
 template <class E, class Comm>
 void polls(E const& exec, Comm& comm, std::size_t n) {
   auto expected = std::vector<std::byte>();

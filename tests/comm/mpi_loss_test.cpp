@@ -1,4 +1,4 @@
-// tests/comm/mpi_loss_test.cpp — a rank ends in the middle of a job, and each other one says what it heard.
+// tests/comm/mpi_loss_test.cpp — a rank ends in the middle of a job, and all others print their error.
 #include <pith/comm/mpi.hpp>
 #include <pith/exec/seq.hpp>
 

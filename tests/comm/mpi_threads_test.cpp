@@ -1,4 +1,4 @@
-// tests/comm/mpi_threads_test.cpp — MPI that was not told of threads is called by its own alone.
+// tests/comm/mpi_threads_test.cpp — without MPI_THREAD_MULTIPLE only MPI's own thread calls it.
 #include <pith/codec/identity.hpp>
 #include <pith/comm/mpi.hpp>
 #include <pith/exchange/gradient_exchange.hpp>

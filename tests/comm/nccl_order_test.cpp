@@ -88,7 +88,7 @@ std::vector<std::byte> run_steps(E const& exec, Comm& comm, C const& codec, pith
   auto all = std::vector<std::byte>(means.size_bytes());
   exec.download(all.data(), means.data(), all.size());
   auto const state = exchange.export_state();
-  all.insert(all.end(), state.begin() + sizeof(std::uint64_t), state.end());  // behind the name of the executor
+  all.insert(all.end(), state.begin() + sizeof(std::uint64_t), state.end());  // after the name of the executor
   return all;
 }
 

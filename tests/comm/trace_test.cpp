@@ -27,7 +27,7 @@ namespace {
 
 std::vector<pith::tensor_spec> const two = {{"first", {64, 8}}, {"second", {64, 8}}};
 
-/// The sum of all ranks, a quarter of a tensor a round.
+/// The sum of all ranks, a quarter of a tensor per round.
 template <unsigned Depth>
 struct quarters : pith::identity {
   static constexpr unsigned depth = Depth;

@@ -165,7 +165,7 @@ TEST_CASE("ranks that wander never part, and nothing is lost") {
           changes += before[0].name() == ex.codecs()[0].name() ? 0 : 1;
         }
         for (std::size_t i = 0; i < n; ++i) {
-          if (spoilt < steps && i == 3) continue;  // what others sent of it is lost to the NaN
+          if (spoilt < steps && i == 3) continue;  // the NaN replaces the other ranks' values
           if (ranks != 3) REQUIRE(sum[i] == made[i] / ranks);
           // Each of 6 means of 3 is rounded twice: values below 300 of 24 bits.
           if (ranks == 3) REQUIRE(std::abs(sum[i] - made[i] / 3) <= 6 * 2 * 300 * 0x1p-24);
@@ -182,8 +182,8 @@ TEST_CASE("ranks whose own gains differ take the same row") {
     options.smoothing = 1;
     auto ex =
         pith::make_adaptive_exchange<float>(pith::seq, comm, {{"weight", {64}}}, rated_codec, pith::gravac(options));
-    // Rank 0 has few large values, of which a quarter is all; rank 1 has equal ones, of which it is a quarter. Whose
-    // values are larger decides.
+    // Rank 0 has few large values, and a quarter of the elements has all of its energy. Rank 1 has equal values, and a
+    // quarter has a quarter. The rank with the larger values decides.
     auto const step = [&](float few, float equal) {
       auto g = std::vector<float>(64, comm.rank() == 1 ? equal : 0);
       for (std::size_t i = 0; i < 8 && comm.rank() == 0; ++i) g[i] = few;

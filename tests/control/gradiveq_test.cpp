@@ -30,7 +30,7 @@ template <class In>
 using schedule_of = pith::gradiveq<In, pith::seq_executor, pith::thread_communicator>;
 using codec = pith::any_codec<float, pith::seq_executor>;
 
-/// A vector, two convolutions of which one has a short last slice, and a matrix.
+/// A vector, two convolutions, one with a short last slice, and a matrix.
 std::vector<pith::tensor_spec> const tensors = {
     {"bias", {4}}, {"conv1", {108, 4}}, {"conv2", {150, 5}}, {"fc", {60, 6}}};
 std::vector<pith::gradiveq_tensor> const convolutions = {{1, {4, 3, 3, 3}, 36}, {2, {5, 10, 1, 3}, 40}};

@@ -23,7 +23,7 @@ std::vector<double> rungs(factor_ladder const& ladder) {
   return all;
 }
 
-/// What a step of a model of one tensor measured, at the two rates that the controller asked for.
+/// The measurements of a step of a model with one tensor, at the two rates of the controller.
 struct observed {
   double low = 1, high = 1;  ///< gains
   double seconds = 1, energy = 8, learning_rate = 0;

@@ -27,7 +27,7 @@ std::vector<float> tiny_and_large(std::size_t n) {
   return x;
 }
 
-/// The payloads of three steps and what they decode to.
+/// The payloads of three steps and their decoded tensors.
 template <class E, class C>
 std::vector<std::byte> bytes_of(E const& exec, C const& codec, std::vector<float> const& x) {
   auto state = pith::make_state<float>(exec, codec, {x.size(), 10}, {7, 1, 0});

@@ -1,5 +1,5 @@
-// tests/core/large_test.cpp — tensors of more than 2^24 elements: a float, by which GRACE draws and scales indices,
-// cannot tell the last ones apart.
+// tests/core/large_test.cpp — tensors of more than 2^24 elements: GRACE draws and scales indices in float,
+// which cannot represent the last ones exactly.
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/sign.hpp>
 #include <pith/sparsify/random_k.hpp>

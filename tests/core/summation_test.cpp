@@ -34,7 +34,7 @@ double folded(std::vector<double> v, Merge merge) {
   return v[0];
 }
 
-/// Tells left from right.
+/// Not commutative, so that the order shows.
 struct lopsided {
   double operator()(double a, double b) const { return a - 0.5 * b; }
 };

@@ -114,7 +114,7 @@ void add_payloads(pith::digest& digest, pith::seq_executor exec, C const& codec,
   }
 }
 
-/// Of what is sent, of floats and more.
+/// Prints the digest of payloads, of float and of `More`.
 template <class... More, class C>
 void print_payloads(pith::seq_executor exec, C const& codec) {
   static_assert(pith::reproducible<C>);
@@ -129,7 +129,7 @@ void add_means(pith::digest& digest, pith::seq_executor exec, C const& codec, pi
   add_bytes(digest, support::exchanged<In>(exec, codec, dims, [&](unsigned) { return input<In>(dims.n); }));
 }
 
-/// Of what is received, and remembered, of floats and more.
+/// Prints the digest of received means and of states, of float and of `More`.
 template <class... More, class C>
 void print_means(pith::seq_executor exec, C const& codec, std::initializer_list<pith::shape> sizes) {
   auto digest = pith::digest();

@@ -18,7 +18,7 @@ namespace {
 
 std::vector<pith::tensor_spec> const tensors = {{"weight", {96 * 40, 96}}, {"bias", {40}}, {"table", {20'011}}};
 
-/// What all steps receive, one after another: `step(exchange, gradients)` makes each.
+/// The means of all steps, one after another. `step(exchange, gradients)` runs one step.
 template <pith::executor E, class C, class Step>
 std::vector<float> received(E const& exec, C const& codec, Step&& step) {
   auto comm = pith::self_communicator();

@@ -1,4 +1,4 @@
-// tests/device/sums.hpp — cases of what is decoded of three payloads.
+// tests/device/sums.hpp — cases of the decoded sum of three payloads.
 #pragma once
 
 #include <pith/codec/chain.hpp>

@@ -1,4 +1,4 @@
-// tests/exchange/agreement_test.cpp — ranks that do not do the same are told what differs, and none is left waiting.
+// tests/exchange/agreement_test.cpp — if ranks differ, all of them throw with the difference, and no rank waits.
 #include <pith/codec/identity.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
@@ -29,7 +29,7 @@ specs const model = {{"weight", {64, 8}}, {"bias", {8}}, {"head", {40, 8}}};
 
 any top_k(double density) { return pith::error_feedback(pith::top_k(density)); }
 
-/// What all of three ranks are told when they build; empty if nothing.
+/// The error that all three ranks throw in the constructor; empty without an error.
 template <class Build>
 std::string told(Build const& build) {
   auto words = std::string();

@@ -77,7 +77,7 @@ TEST_CASE("a step whose rates are those of the step before allocates nothing, no
       auto const before = allocations.load();
       exchange.all_reduce_mean(pith::span(gradient));
       auto const is_changed = !was.is_same(exchange.codecs()[0]);
-      CHECK(is_changed == (step == 0 || step == 4));  // the first rates, and the low one behind the second look
+      CHECK(is_changed == (step == 0 || step == 4));  // the first rates, and the low one after the second window
       if (!is_changed && step >= warm) CHECK(allocations.load() == before);
     }
   }

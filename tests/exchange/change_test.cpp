@@ -99,7 +99,7 @@ TEST_CASE("nothing is lost while rates change, and a dense step sends all that w
       add(sum, g);
       CHECK(sum == made(ranks, 14, ex.size()));
       ex.all_reduce_mean(g = std::vector<float>(ex.size()));
-      CHECK(g == std::vector<float>(ex.size()));  // nothing waits behind a dense step
+      CHECK(g == std::vector<float>(ex.size()));  // the residual is zero after a dense step
     });
   }
 }

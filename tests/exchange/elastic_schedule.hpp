@@ -27,9 +27,9 @@ using numbers = std::vector<double>;
 /// A codec, and what its fields mean, by their numbers in a state; field 0 counts steps.
 struct codec_case {
   char const* codec;
-  std::vector<std::size_t> waiting;  ///< their means add up to what waits to be sent
-  std::size_t momentum = 0;          ///< it is added to what waits in each step; 0: none
-  double gain = 1;                   ///< what waits counts gradients, and means that are received, so many times
+  std::vector<std::size_t> waiting;  ///< the sum of their means is the residual
+  std::size_t momentum = 0;          ///< added to the residual in each step; 0: no momentum
+  double gain = 1;                   ///< the factor of gradients and received means in the residual
   std::size_t average = 0;           ///< a running mean of gradients, times its decay; 0: none
   double decay = 0;
   std::size_t mean = 0, estimate = 0;  ///< the one is the mean of the other; 0: none

@@ -87,7 +87,7 @@ outcome run_steps(Comm& comm, any const& codec, pith::exchange_options const& op
   return own;
 }
 
-/// Of all ranks, over transfers that wait to be asked `patience` times.
+/// The outcomes of all ranks, over transfers that complete in the `patience`-th test().
 template <class Step>
 std::vector<outcome> run(unsigned ranks, any const& codec, pith::exchange_options const& options, Step const& step,
                          int patience = 0) {

@@ -27,8 +27,8 @@ namespace {
 using any = pith::any_codec<float, pith::seq_executor>;
 using counter = std::atomic<std::uint64_t>;
 
-/// Counts the bytes that leave a rank, message by message: to each other rank what is gathered, a piece to each in an
-/// all-to-all, and the pieces that a ring adds up and passes on in a sum.
+/// Counts the bytes that leave a rank, per message: the gathered bytes to each other rank, a piece to each in an
+/// all-to-all, and the pieces that a ring adds up and forwards in a sum.
 class counting_communicator {
  public:
   counting_communicator(pith::thread_communicator comm, counter& sent) : comm_(comm), sent_(&sent) {}

@@ -68,7 +68,7 @@ TEST_CASE("of one rank it is top_k, and by itself it has its payload") {
 }
 
 TEST_CASE("a worked example: three ranks, two elements of four") {
-  // Rank 2 folds into 0: 5 at 0, 7 at 1 and 2 at 3, of which 2 is dropped. With rank 1: 5 at 0, 4 at 1 and 8 at 2.
+  // Rank 2 folds into 0: 5 at 0, 7 at 1 and 2 at 3; 2 is dropped. With rank 1: 5 at 0, 4 at 1 and 8 at 2.
   auto g = group<float, pith::g_top_k>(pith::g_top_k(0.5), {4}, 3);
   auto const received = replicated_mean(g.all_reduce({of({5, 3, 0, 1}), of({0, -3, 8, 0}), of({1, 4, 0, 2})}));
   auto const share = 1 / 3.0f;

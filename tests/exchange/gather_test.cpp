@@ -194,7 +194,7 @@ std::vector<float> residual(std::vector<std::byte> const& saved, std::size_t ten
   return values;
 }
 
-/// The sum over steps of what was sent, and the residuals in the end, are the sum of all gradients.
+/// The sum of all decoded payloads, plus the final residuals, is the sum of all gradients.
 void check_conserved(unsigned ranks, history const& got) {
   std::size_t offset = 0;
   for (std::size_t t = 0; t <= varying; offset += gathered_tensors[t++].dims.n) {

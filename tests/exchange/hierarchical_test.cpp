@@ -106,7 +106,7 @@ double worst(std::vector<double> const& a, std::vector<double> const& b) {
 /// What a fed back Outer did not send of a rank's part.
 std::vector<double> outer_residual(auto& local) { return kept(policy_state(std::get<1>(local.each).state).residual); }
 
-/// What all receive in two steps.
+/// The means of two steps.
 template <class In, class C>
 std::vector<double> two_steps(C const& codec, std::size_t n, unsigned ranks) {
   auto g = group_of<In>(codec, n, ranks);
@@ -255,7 +255,7 @@ TEST_CASE("feedback around it keeps what the rank's own Inner lost") {
 }
 
 TEST_CASE("what is kept of a rank's own is decoded as it was encoded, on every node") {
-  // Each rank draws entries of its own: what it kept of an element is all or nothing.
+  // Each rank draws its own entries: the residual of an element is the whole element or zero.
   auto const inner = pith::random_k<pith::scaling::none, pith::drawing::own>(0.25);
   auto const codec = pith::error_feedback(hierarchical(inner, identity(), 2));
   auto g = group_of(codec, 1000, 4);
@@ -270,7 +270,7 @@ TEST_CASE("what is kept of a rank's own is decoded as it was encoded, on every n
 }
 
 TEST_CASE("a node adds up what its ranks sent, by their own account, and all means are what was encoded of them") {
-  // Inner draws a half of the entries, of each rank's gradient and of each mean, so that places say what was decoded.
+  // Inner draws half of the entries, of each rank's gradient and of each mean, so that indices identify the payload.
   auto const inner = pith::random_k<pith::scaling::none, pith::drawing::own>(0.5);
   auto g = group_of(pith::error_feedback(hierarchical(inner, identity(), 2)), 1000, 4);
   auto const received =

@@ -1,10 +1,10 @@
-// tests/exchange/lost_rank.cpp — a job that trains, loses a rank and goes on in a new job: run by lost_rank_test.py.
+// tests/exchange/lost_rank.cpp — trains, loses a rank, and resumes in a new job: run by lost_rank_test.py.
 //
 //   lost_rank STATES SAID TIMEOUT CODEC                     trains from the last step that all ranks have in STATES
 //   lost_rank STATES SAID TIMEOUT CODEC FAULT RANK STEP US  ... until a rank is lost, so long after a step began:
 //                                                           kill, exit, throw, stop (which may end)
 //
-// A rank writes what came of it, a line a step, to SAID/rank.RANK; and its state, each third step, to STATES.
+// A rank writes one line per step to SAID/rank.RANK, and its state to STATES in every third step.
 #include <pith/comm/mpi.hpp>
 #include <pith/comm/reproducible_sums.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
@@ -75,7 +75,7 @@ class store {
     std::memcpy(c.weights.data(), bytes, weights * sizeof(float));
     return c;
   }
-  /// The last step that all ranks have saved; 0 if there is none.
+  /// The last step that all ranks have saved, or 0.
   unsigned last() const {
     auto step = steps;
     while (step > 0 && !all_have(step)) --step;

@@ -197,8 +197,8 @@ TEST_CASE("volume: at most 6 k (N - 1) / N words, a rounding of k for each piece
         CHECK(moves.bytes() % 8 == 0);
         return (ranks - 1) * moves.bytes() / 4;
       };
-      // Rounding k up to whole pairs adds less than 2 words to a piece sent and 4 to one told; a bound and padding, 2
-      // to each. Where there are fewer entries than ranks an owner needs room for one.
+      // Rounding k up to whole pairs adds less than 2 words to a sent piece and 4 to a returned one; a bound and padding,
+      // 2 to each. With fewer entries than ranks an owner needs capacity for one.
       auto const regions = std::min<std::uint64_t>(k, ranks);
       CHECK(words(0) + words(1) <= 6 * k * (ranks - 1) / regions + (6 + 4) * (ranks - 1));
     }

@@ -87,7 +87,7 @@ struct loss {
   ending how = ending::returns;
 };
 
-/// Runs all steps on all ranks, of which `lost` ends in one of its calls; whatever came of it, all save their states.
+/// Runs all steps on all ranks; rank `lost` ends in one of its calls. All ranks save their states afterwards.
 template <class Make>
 std::vector<progress> run_until(loss const& what, bool at_once, Make const& make) {
   auto all = std::vector<progress>(recovered_ranks);
@@ -113,7 +113,7 @@ std::vector<progress> run_until(loss const& what, bool at_once, Make const& make
   return all;
 }
 
-/// All steps behind those that all ranks have, from the states that they saved.
+/// Resumes from the saved states, after the last step that all ranks completed.
 template <class Make>
 std::vector<progress> resume(std::vector<progress> const& saved, std::size_t done, Make const& make) {
   auto all = std::vector<progress>(recovered_ranks);

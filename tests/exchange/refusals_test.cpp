@@ -41,7 +41,7 @@ std::vector<float> refused_gradient(int step) {
   return g;
 }
 
-/// Where in a step a call comes.
+/// The phase of a step in which a call is made.
 enum class phase { fresh, stepped, begun, begun_bare, partly_ready, skipped };
 constexpr phase phases[] = {phase::fresh,      phase::stepped,      phase::begun,
                             phase::begun_bare, phase::partly_ready, phase::skipped};

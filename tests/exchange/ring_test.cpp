@@ -24,7 +24,7 @@ using namespace support;
 
 namespace {
 
-/// One segment, several, and all, of which the last may be short or empty.
+/// One segment, several, and all; the last may be short or empty.
 constexpr std::size_t ring_sizes[] = {0, 1, 100, 4096, 4097, 20000, 70001};
 
 std::vector<double> true_mean(std::vector<std::vector<float>> const& x) {
@@ -131,14 +131,14 @@ TEST_CASE("with feedback nothing is lost: received times ranks, residuals and gr
       }
     }
     // In a step a rank rounds five numbers of an element: share, sum, difference, product and residual. All are at most
-    // what is kept and a gradient, times the ranks.
+    // the residual plus a gradient, times the ranks.
     CHECK(worst(total, given) <= steps * 5 * ranks * (largest + 16) * std::ldexp(1, -24));
     CHECK(largest > 1);
   }
 }
 
 TEST_CASE("a rank's own part is what its encodings added") {
-  constexpr std::size_t n = 512;  // two parts at most, of which the second is empty
+  constexpr std::size_t n = 512;  // two parts at most; the second is empty
   auto const codec = pith::error_feedback(pith::ring(pith::scaled_sign()));
   auto g = group<float, std::remove_const_t<decltype(codec)>>(codec, {n}, 2);
   auto x = std::vector<std::vector<float>>(2, std::vector<float>(n, 2));

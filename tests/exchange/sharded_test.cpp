@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t sharded_sizes[] = {0, 1, 9, 100, 1000, 4099};
 
-/// A workspace of just so many bytes, of which all are used but for alignment.
+/// A workspace of exactly `bytes` bytes.
 template <class F>
 void with_scratch(std::size_t bytes, F const& f) {
   auto memory = std::vector<std::byte>(bytes);
@@ -32,7 +32,7 @@ void with_scratch(std::size_t bytes, F const& f) {
   CHECK(ws.high_water() <= bytes);
 }
 
-/// What a rank receives of the mean of its part, then of all parts, in each of some steps.
+/// The mean of a rank's part, then of all parts, in each of `steps` steps.
 template <class In, class First, class Second>
 std::vector<std::vector<In>> sharded(First const& first, Second const& second, std::vector<std::vector<In>> x,
                                      int steps) {

@@ -40,7 +40,7 @@ std::vector<float> gradient(std::size_t n, unsigned rank, int step = 0) {
   return g;
 }
 
-/// What all ranks receive in one step, the same bits all of them.
+/// The mean of one step; checks that all ranks receive the same bits.
 template <class C>
 std::vector<float> mean(C const& codec, unsigned ranks, std::size_t n, std::uint64_t rows = 1) {
   auto all = std::vector<float>();

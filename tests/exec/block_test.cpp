@@ -27,7 +27,7 @@ struct same_by_a_team {
   }
 };
 
-/// Tells left from right.
+/// Not commutative, so that the order shows.
 struct lopsided {
   double operator()(double a, double b) const { return a - 0.5 * b; }
 };

@@ -1,4 +1,4 @@
-// tests/exec/cuda_team_test.cpp — what the threads of a CUDA block make together is what one thread makes.
+// tests/exec/cuda_team_test.cpp — the threads of a CUDA block together give the result of one thread.
 #include "support/emulated_block.hpp"
 
 #include <pith/core/detail/summation.hpp>

@@ -54,7 +54,7 @@ struct count_words {
   }
 };
 
-/// Tells left from right.
+/// Not commutative, so that the order shows.
 struct lopsided {
   PITH_HD double operator()(double a, double b) const { return a - 0.5 * b; }
 };

@@ -21,7 +21,7 @@ using namespace support;
 
 namespace {
 
-/// An engine's own threads: runs chunks backwards on two of them, and says nothing of their number.
+/// An engine's own threads: runs chunks backwards on two of them, and does not expose their number.
 struct engine {
   std::atomic<std::uint64_t> runs = 0;
 

@@ -1,4 +1,4 @@
-// tests/exec/thread_pool_test.cpp — every chunk once, whoever runs it, and nobody waits for a thread without one.
+// tests/exec/thread_pool_test.cpp — every chunk runs once, on any thread, and no call waits for an idle thread.
 #include <pith/exec/thread_pool.hpp>
 
 #include <doctest/doctest.h>

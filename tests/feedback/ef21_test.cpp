@@ -1,4 +1,4 @@
-// tests/feedback/ef21_test.cpp — estimates that all ranks agree on, and what is sent to improve them.
+// tests/feedback/ef21_test.cpp — replicated estimates, and the differences that update them.
 #include <pith/codec/chain.hpp>
 #include <pith/codec/identity.hpp>
 #include <pith/feedback/ef21.hpp>
@@ -48,8 +48,8 @@ void agrees(C const& codec, double eta, pith::shape dims) {
     auto const a = own(0), b = own(1), c = own(2);
     for (auto const& e : {a, b, c})
       for (auto const v : e) most = std::max(most, std::abs(v));
-    // What is sent is below 2 `most`. A step rounds three estimates, of which each counts a third, two sums below 6
-    // `most` that are divided by 3, by a third that is rounded, and the agreed estimate: (1 + 10 / 3 + 4 + 1) `most`.
+    // A payload is below 2 `most`. A step rounds three estimates, each with weight 1/3, two sums below 6 `most` that are
+    // divided by 3, by a third that is rounded, and the replicated estimate: (1 + 10 / 3 + 4 + 1) `most`.
     bound += 10 * roundoff<A>() * most;
     for (std::size_t i = 0; i < n; ++i) {
       wrong += !(std::abs(replicated[i] - (a[i] + b[i] + c[i]) / 3) <= bound);

@@ -1,4 +1,4 @@
-// tests/feedback/error_feedback_test.cpp — nothing is lost: what is sent and what is kept add up to the gradients.
+// tests/feedback/error_feedback_test.cpp — decoded payloads and residual add up to the gradients.
 #include <pith/codec/bypass.hpp>
 #include <pith/codec/chain.hpp>
 #include <pith/codec/damped.hpp>
@@ -37,8 +37,8 @@ std::vector<double> residual_of(State& state) {
   return kept;
 }
 
-/// Sum of sent + residual = sum of gradients over 12 steps, of which some hold NaN and infinity. Where a gradient, or
-/// what was sent, is not a number, the step counts for nothing and the residual must be the one before.
+/// Sum of decoded payloads + residual = sum of gradients over 12 steps, some with NaN and infinity. If an element of
+/// the gradient or of the decoded payload is not finite, the step does not count and its residual must not change.
 template <class In, class C>
 void conserves(C const& codec, pith::shape dims, bool collectively) {
   CAPTURE(codec.name());

@@ -1,4 +1,4 @@
-// tests/feedback/momentum_correction_test.cpp — momentum of what waits, and gradients that are clipped before it.
+// tests/feedback/momentum_correction_test.cpp — the momentum of the residual, and clipping before it.
 #include <pith/codec/chain.hpp>
 #include <pith/codec/identity.hpp>
 #include <pith/feedback/error_feedback.hpp>

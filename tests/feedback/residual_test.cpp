@@ -1,4 +1,4 @@
-// tests/feedback/residual_test.cpp — what was not sent, kept.
+// tests/feedback/residual_test.cpp — the error of the last payload, stored.
 #include <pith/feedback/residual.hpp>
 
 #include <doctest/doctest.h>

@@ -55,8 +55,8 @@ void conserves(C const& codec, S const& server, pith::shape dims, F const& worke
     for (std::size_t i = 0; i < n; ++i) {
       got[i] += y[i];
       after[i] += std::abs(back[i]), size[i] += after[i];
-      // A rank rounds p, its e, and the sum that is made of what it sent; the server a share, a product, p and its e.
-      // No term exceeds all that was kept, given and is kept.
+      // A rank rounds p, its e, and the sum of its payload; the server a share, a product, p and its e.
+      // No term exceeds the old residual, the gradient and the new residual together.
       bound[i] +=
           7 * roundoff<A>() * size[i] + roundoff<In>() * std::abs(y[i]) + (sizeof(In) == 2 ? 0x1p-25 : 0x1p-149);
       lost += !(std::abs(got[i] + back[i] + e[i] - given[i]) <= bound[i] * (1 + 0x1p-20));

@@ -23,7 +23,7 @@ inline std::vector<line> rows() {
   return all;
 }
 
-/// Calls f(line) for the rows of an element and sizes, of which there are some.
+/// Calls f(line) for the rows of an element type and sizes. Fails if there are no such rows.
 template <class In, class F>
 void for_each_row(std::string_view sizes, F const& f) {
   auto seen = 0;

@@ -110,8 +110,7 @@ constexpr pith::exchange_options options[] = {
     {.seed = 5, .how = pith::gather::exact, .bucket_bytes = 200, .when = pith::verify::each_step},
     {.seed = 5, .how = pith::gather::predicted}};
 
-/// Some steps, after each of which buckets are fitted. One that throws leaves the exchange of no use until its state is
-/// put back.
+/// Some steps, with fit_buckets() after each. After an exception the exchange is unusable until its state is restored.
 template <class T, class Exchange>
 void take_steps(Exchange& exchange) {
   auto saved = std::vector<std::byte>();

@@ -43,7 +43,7 @@ std::unique_ptr<fuzz::opener> opener_of(fuzz::wire::header const& h) {
   }
 }
 
-/// As a reader that knows nothing: the header says elements, codec and shape. Large ones are not tried.
+/// Opens a frame by its header alone, which has the element type, codec and shape. Large shapes are skipped.
 void open_as_said(std::vector<std::byte> const& frame) {
   auto const h = fuzz::wire::read_header(pith::span<std::byte const>(frame));
   if (h.dims.n > 4096 || h.dims.rows > 4096) return;

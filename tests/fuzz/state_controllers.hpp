@@ -23,7 +23,7 @@ inline pith::l_greco short_l_greco() {
   return pith::l_greco({.rates = {0.5, 0.25, 0.1}, .reference = 0.25, .interval = 2, .bins = 100});
 }
 
-/// A step of two tensors, at the rates that the controller asks for.
+/// A step of two tensors, at the rates of the controller.
 template <class R>
 void observe(R& controller, std::uint64_t step, double energy, double kept) {
   auto reports = std::vector<pith::rate_report>();

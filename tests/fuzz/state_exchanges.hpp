@@ -29,7 +29,7 @@ std::vector<T> gradient(unsigned step) {
   return g;
 }
 
-/// Rank 0 of four, of which nothing is spoiled.
+/// Rank 0 of four, without spoiled bytes.
 inline spoiled_group& whole_group() {
   static auto nothing = input(nullptr, 0);
   static auto group = spoiled_group(0, 4, nothing);
@@ -47,7 +47,7 @@ inline std::string words_of(std::vector<std::byte> const& bytes) {
   return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
 }
 
-/// That of a gradient_exchange: the words, the states.
+/// The format of a gradient_exchange: the words, the states.
 struct plain_format {
   static parts open(pith::span<std::byte const> saved) {
     auto const [words, states] = pith::detail::open_states("fuzz", saved);
@@ -56,8 +56,8 @@ struct plain_format {
   static std::vector<std::byte> seal(parts const& of) { return pith::detail::save_states(words_of(of[0]), of[1]); }
 };
 
-/// That of an adaptive_exchange: those of its exchange, the words and the bytes of its controller, a header of three words
-/// of which the second is how many bytes the controller has.
+/// The format of an adaptive_exchange: the parts of its exchange, the words and the bytes of its controller, and a
+/// header of three words. The second word is the number of bytes of the controller.
 struct adaptive_format {
   static constexpr std::size_t header = 24;
 

@@ -88,7 +88,7 @@ inline void load_samples(input& from) {
   auto const is_loaded = accepts([&] { samples.load(reader); });
   auto again = pith::detail::byte_writer();
   samples.save(again);
-  auto const& expected = is_loaded ? saved.bytes : before;  // of which bytes may be left
+  auto const& expected = is_loaded ? saved.bytes : before;  // trailing bytes are permitted
   require(again.bytes.size() <= expected.size() && std::equal(again.bytes.begin(), again.bytes.end(), expected.begin()),
           "samples are not those that were loaded, or those of before");
 }

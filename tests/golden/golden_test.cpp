@@ -26,7 +26,7 @@ using namespace support;
 
 namespace {
 
-/// (norm / s)^2 p (1 - p), p the fraction of s |x| / norm, with a norm a bucket.
+/// (norm / s)^2 p (1 - p), p the fraction of s |x| / norm, with one norm per bucket.
 std::vector<double> qsgd_variance(std::vector<double> const& x, double levels, std::size_t bucket) {
   auto variance = std::vector<double>(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -206,7 +206,7 @@ TEST_CASE("signum's momentum starts from zero, where the reference's is its firs
     auto const x = narrow<float>(row(g, step));
     for (std::size_t i = 0; i < 256; ++i) m[i] = 0.9 * m[i] + 0.1 * static_cast<double>(x[i]);
     auto const y = ours.roundtrip(x);
-    // Three roundings a step may turn the sign of what is as small as they are.
+    // Three roundings per step may change the sign of values as small as the roundings.
     for (std::size_t i = 0; i < 256; ++i)
       CHECK((y[i] == (m[i] < 0 ? -1 : 1) || std::abs(m[i]) <= 15 * 0x1p-24 * largest(m)));
     CHECK(widen(given.roundtrip(x)) == row(theirs, step));
@@ -218,11 +218,9 @@ TEST_CASE("signum's momentum starts from zero, where the reference's is its firs
 }
 
 TEST_CASE("five steps of scaled_sign with a learning rate are right where the reference errs in its first") {
-  // p = e + lr g is encoded and e = p - D(C(p)); what is decoded is divided by lr. The reference forgets lr in its
-  // first
-  // step (p = g), so that its first update is 1 / lr too large and its residual too: it is no target. Here lr g is
-  // encoded
-  // from the start, and an oracle in double says what must come out.
+  // p = e + lr g is encoded and e = p - D(C(p)); the decoded payload is divided by lr. The reference omits lr in
+  // its first step (p = g), so its first update is 1 / lr too large, and so is its residual. It is therefore no target.
+  // Here lr g is encoded from the start, and an oracle in double gives the expected values.
   auto const g = golden("in_seq5x256"), theirs = golden("seq_efsignsgd_lr0.1"),
              their_residual = golden("seq_efsignsgd_lr0.1_residual");
   using codec = pith::error_feedback<pith::scaled_sign, pith::ef_sign>;
@@ -263,7 +261,7 @@ TEST_CASE("from its second step on the reference is reproduced when its first re
   for (int step = 1; step < 5; ++step) {
     auto const y = widen(t.all_reduce(narrow<float>(row(g, step))));
     auto const size = largest(row(their_residual, step)) + 0.1 * largest(y);
-    // Four roundings a step on both sides, and their mean of 256 in float; y is divided by the learning rate.
+    // Four roundings per step on both sides, and their mean of 256 in float; y is divided by the learning rate.
     auto const bound = (8 * step + 32) * 0x1p-24 * size;
     CHECK(largest(minus(y, row(theirs, step))) <= 10 * bound + 4 * 0x1p-24 * largest(y));
     CHECK(largest(minus(residual_of(t.state()), row(their_residual, step))) <= bound);

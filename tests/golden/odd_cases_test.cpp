@@ -24,7 +24,7 @@ constexpr double nan_ = not_a_number, x = 0.7f;
 values const alone = {x}, equal = values(8, 0.5), zeros = values(8), ties = {2, -2, 2, -2, 2, -2, 2, -2},
              odd = {nan_, 1, -2, infinity}, all_nan = values(4, nan_);
 
-/// What a method decodes each of them to, but for `tolerance` of it. What is drawn is so by the seed.
+/// The decoded tensor of each input, up to a relative `tolerance`. Draws are fixed by the seed.
 struct expectation {
   char const* codec;
   values alone, equal, zeros, ties, odd;

@@ -35,7 +35,7 @@ TEST_CASE("five steps of one_bit with a residual are the same but for their sums
   auto t = trial<float, codec>(codec(pith::one_bit()), {256});
   for (int step = 0; step < 5; ++step) {
     auto const y = widen(t.roundtrip(narrow<float>(row(g, step))));
-    // Four roundings a step on both sides, and their means of 256 in float, in no longer a row than 32.
+    // Four roundings per step on both sides, and their means of 256 in float, in no longer a row than 32.
     auto const bound = (8 + 32) * (step + 1) * 0x1p-24 * (largest(row(kept, step)) + largest(y));
     CHECK(largest(minus(y, row(sent, step))) <= bound);
     CHECK(largest(minus(residual_of(t.state()), row(kept, step))) <= bound);

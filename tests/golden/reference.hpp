@@ -56,7 +56,7 @@ void agrees_with(C const& codec, std::string const& name, std::vector<double> co
           5 * error + 10.0 / 2000 * std::sqrt(variance[i]) + 1e-4 * std::abs(x[i]));
     ours += square[i] - mean[i] * mean[i], theirs += their_variance[i], exact += variance[i];
   }
-  // 64 independent elements, of which no fewer than a quarter matter: 5 sqrt(kurtosis / (16 draws)) with kurtosis 8.
+  // 64 independent elements; at least a quarter of them matter: 5 sqrt(kurtosis / (16 draws)) with kurtosis 8.
   CHECK(std::abs(ours - exact) <= 5 * std::sqrt(8.0 / (16 * draws)) * exact);
   CHECK(std::abs(theirs - exact) <= 5 * std::sqrt(8.0 / (16 * 2000)) * exact);
 }

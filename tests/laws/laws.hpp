@@ -329,7 +329,7 @@ class inspection {
     expect(b.roundtrip(a.roundtrip(s.x)) == b.roundtrip(s.x), "does not nest on ", s.name);
   }
 
-  /// For any values y, z behind one side information: |D(y) - D(z)| = |y - z|, or at most that of a rotation.
+  /// For any values y, z with the same side information: |D(y) - D(z)| = |y - z|, or at most that of a rotation.
   void keeps_distances() {
     using value = typename subject<C>::value;
     if constexpr (std::is_same_v<value, float>) {
@@ -351,7 +351,7 @@ class inspection {
     }
   }
 
-  /// Four ranks with inputs of their own: the decoded sum is the mean of what is decoded, in the form that is claimed.
+  /// Four ranks with different inputs: the decoded sum is the mean of the decoded payloads, in the claimed form.
   void sums() {
     using value = typename subject<C>::value;
     constexpr int ranks = 4;
@@ -397,7 +397,7 @@ class inspection {
     for (std::size_t i = 0; i < sum.size(); ++i) {
       // Each term is rounded once when it is encoded, alone and as a share, and once when it is added; halves below
       // 2^-14 are off by 2^-25.
-      // A rotation is 8 rounds of additions, twice, each of which rounds a vector of no larger norm.
+      // A rotation is 8 rounds of additions, twice. Each round rounds a vector of no larger norm.
       auto const turned = pith::rotation<C> ? 16 * support::roundoff<value>() * norm : 0;
       auto const most = (ranks + 3) * (support::roundoff<value>() * size[i] + 0x1p-25) + turned;
       if (!(std::abs(sum[i] - expected[i]) <= most)) {

@@ -43,8 +43,8 @@ void lawful(C const& codec, laws::options how = {}) {
   }
 }
 
-/// qsgd truncates 16 bits of a level: the mean is off by up to 2^-16 of a unit an element, and the division in float by
-/// another part of 2^-24; a unit is at most |x| / levels, and some hundred elements share it.
+/// qsgd truncates to 16 bits of a level: the bias is up to 2^-16 of a unit per element, plus 2^-24 from the division in
+/// float. A unit is at most |x| / levels, and some hundred elements share it.
 template <int Bits>
 void lawful(pith::qsgd<Bits> const& codec, laws::options how = {}) {
   how.bias = 1.5 * 0x1p-16 * std::sqrt(1000.0) / codec.rule().levels;

@@ -1,4 +1,4 @@
-// tests/lowrank/one_sided_power_sgd_test.cpp — a factor a step, by turns.
+// tests/lowrank/one_sided_power_sgd_test.cpp — one factor per step, alternating.
 #include <pith/codec/detail/saving.hpp>
 #include <pith/exec/par.hpp>
 #include <pith/feedback/error_feedback.hpp>

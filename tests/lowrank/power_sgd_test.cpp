@@ -113,7 +113,7 @@ TEST_CASE_TEMPLATE("P is orthonormal and the error is what Q does not have", In,
     CHECK(distance_from_orthonormal(f.p, rank) <= off);
     auto const error = square(minus(m, widen(t.decompress(payload))));
     // |M - P Q^T|^2 = |M|^2 - 2 <M^T P, Q> + |P Q^T|^2. Q is M^T P but for a sum of 80 in double and a rounding, and
-    // |P Q^T|^2 is |Q|^2 but for r times what P^T P is off; what is decoded sums r terms in double and is rounded once.
+    // |P Q^T|^2 is |Q|^2 but for r times what P^T P is off; decoding sums r terms in double and rounds once.
     // The squares here are sums in double themselves.
     auto const sums = (2 * 80 + 2 * r + 3 * static_cast<double>(dims.n)) * 0x1p-53;
     CHECK(std::abs(error - (square(m) - square(f.q))) <= (2 * u + r * off + (2 + once) * once + sums) * square(m));

@@ -1,4 +1,4 @@
-// tests/odr/unit.hpp — what two units of one program, compiled for different CPUs, tell about their own instantiations.
+// tests/odr/unit.hpp — reports of two translation units of one program, compiled for different CPUs.
 #pragma once
 
 #include <pith/exec/isa.hpp>

@@ -1,4 +1,4 @@
-// tests/plan/cost_model_test.cpp — formulae by hand, fits of what they made, and the plans that follow.
+// tests/plan/cost_model_test.cpp — formulae by hand, fits of their values, and the resulting plans.
 #include <pith/codec/identity.hpp>
 #include <pith/exchange/g_top_k.hpp>
 #include <pith/exchange/hierarchical.hpp>
@@ -24,7 +24,7 @@ namespace {
 
 using doctest::Approx;  // relative 1.2e-5: sums of a few doubles are closer by far
 
-/// 1 ms a message, 10^8 bytes a second.
+/// 1 ms per message, 10^8 bytes per second.
 pith::network const four{4, {1e-3, 1e-8}};
 
 template <class C>

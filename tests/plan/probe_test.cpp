@@ -19,7 +19,7 @@
 
 namespace {
 
-/// The sums of another communicator, and seconds a byte behind them.
+/// The sums of another communicator, each followed by a delay per byte.
 class scripted_communicator {
  public:
   scripted_communicator(pith::thread_communicator comm, double seconds_a_byte)
@@ -48,7 +48,7 @@ class scripted_communicator {
 
 std::vector<pith::tensor_spec> const probed = {{"weight", {200 * 100, 200}}, {"bias", {100}}};
 
-/// What ranks find whose links take so many seconds a byte of a sum.
+/// The probe results of ranks whose sums take the given seconds per byte.
 std::vector<pith::probe_result> found_by(std::vector<double> const& seconds_a_byte, pith::probe_options const& o = {}) {
   auto all = std::vector<pith::probe_result>(seconds_a_byte.size());
   pith::run_ranks(static_cast<unsigned>(all.size()), [&](pith::thread_communicator threads) {

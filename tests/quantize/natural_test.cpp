@@ -15,7 +15,7 @@ namespace {
 /// NaN equals itself.
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-/// What the rule makes of x with these random bits.
+/// x, rounded by the rule with these random bits.
 template <int Bits, class A>
 A rounded(A x, unsigned random) {
   auto const rule = pith::detail::natural_rule<Bits>();

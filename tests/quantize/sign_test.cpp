@@ -31,7 +31,7 @@ std::vector<double> gradient(std::uint64_t n, unsigned rank) {
   return x;
 }
 
-/// What every rank receives.
+/// The mean that every rank receives.
 template <class In, class C>
 std::vector<double> exchanged(C const& codec, unsigned ranks, std::uint64_t n) {
   auto all = std::vector<double>();

@@ -1,4 +1,4 @@
-// tests/quantize/terngrad_test.cpp — minus one, zero or one times a scale, a rank's own or shared.
+// tests/quantize/terngrad_test.cpp — minus one, zero or one, times a rank-local or shared scale.
 #include <pith/codec/damped.hpp>
 #include <pith/comm/threads.hpp>
 #include <pith/feedback/error_feedback.hpp>

@@ -21,7 +21,7 @@ constexpr std::uint64_t n = 300;
 
 std::vector<float> gradient(std::uint64_t rank) { return narrow<float>(normal_vector(n, 5 + rank)); }
 
-/// Three ranks, each of which must get the sum of what all decode alone, in order, divided by three.
+/// Three ranks. Each must receive the sum of all decoded payloads, in order, divided by three.
 void exchanges(any_codec const& codec, pith::gather how) {
   auto expected = std::vector<float>(n);
   for (std::uint64_t rank = 0; rank < 3; ++rank) {

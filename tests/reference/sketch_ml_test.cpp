@@ -124,7 +124,7 @@ TEST_CASE("with error feedback it says that nothing is promised") {
   using codec = pith::error_feedback<sketch_ml<2>>;
   auto t = trial<float, codec>(codec(sketch_ml<2>(), pith::unverified), {8});
   CHECK(widen(t.roundtrip(of({0, 0, 0, 0, 0, 0, 0, 8}))) == std::vector<double>(8, 1));
-  // What was not sent, seven times -1 and 7, is one bucket of mean 0 for ever.
+  // The residual, seven times -1 and 7, stays one bucket of mean 0.
   for (int step = 0; step < 3; ++step) CHECK(t.roundtrip(std::vector<float>(8)) == std::vector<float>(8));
 }
 

@@ -55,7 +55,7 @@ TEST_CASE("corrections go by half or by a fiftieth") {
   CHECK(fine < 0.84);
 }
 
-// The ranges are those of docs/composing.md, of matrices of which eight entries or more are asked for.
+// The ranges are those of docs/composing.md, for matrices with a k of eight or more.
 TEST_CASE("recorded gradients have heavier tails: coarse corrections keep less or more than k, fine ones about k") {
   for (auto const* const model : {"lstm", "resnet20"}) {
     auto const all = read_gradients(std::string(PITH_TEST_DATA "/gradients/") + model);

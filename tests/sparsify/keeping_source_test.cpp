@@ -23,7 +23,7 @@ namespace {
 template <class In>
 using added = pith::ext::residual_source<In>;
 
-/// What a rank keeps and sends in a step.
+/// The residual and the payload of a rank in a step.
 template <class A>
 struct step {
   std::vector<A> residual, values;
@@ -147,7 +147,7 @@ TEST_CASE("candidates that are too many or too few leave the same residuals") {
 
 namespace {
 
-/// Selects, quantizes what was selected with a quantizer that finds NaN in one bucket, and settles.
+/// Selects, quantizes the selected values with NaN in one bucket, and updates the residual.
 struct settled {
   std::vector<float> residual, before, p;
   std::vector<std::uint32_t> indices;

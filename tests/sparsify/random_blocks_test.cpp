@@ -15,7 +15,7 @@ using unbiased_blocks = random_blocks<pith::scaling::unbiased>;
 
 namespace {
 
-/// 1, 2, 3, ... so that a value tells its index.
+/// 1, 2, 3, ... so that a value identifies its index.
 std::vector<float> counted(std::size_t n) {
   auto x = std::vector<float>(n);
   std::iota(x.begin(), x.end(), 1.0f);

@@ -17,7 +17,7 @@ using own_unbiased_k = pith::random_k<pith::scaling::unbiased, pith::drawing::ow
 
 namespace {
 
-/// 1, 2, 3, ... so that a value tells its index.
+/// 1, 2, 3, ... so that a value identifies its index.
 std::vector<float> numbered(std::size_t n) {
   auto x = std::vector<float>(n);
   std::iota(x.begin(), x.end(), 1.0f);

@@ -102,7 +102,7 @@ TEST_CASE("numbers of entries that no encoder writes do no harm") {
   auto t = trial<float, redsync_mean>(redsync_mean(0.25), {16});
   auto payload = t.compress(narrow<float>(normal_vector(16, 6)));
   for (std::uint32_t const count : {7u, 8u, 16u, 0xffffffffu}) {
-    std::memcpy(payload.data() + 12, &count, 4);  // behind 4 bytes of indices, 4 that align them, and the bytes
+    std::memcpy(payload.data() + 12, &count, 4);  // after 4 bytes of indices, 4 of padding, and the bytes
     CHECK(nonzeros(widen(t.decompress(payload))) <= 7);
   }
 }

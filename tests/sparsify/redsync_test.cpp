@@ -31,7 +31,7 @@ TEST_CASE("from k to 2 k - 1 entries are kept of normal and Laplace numbers, and
 
 TEST_CASE("more than ten halves from the largest it keeps the largest alone") {
   auto x = normal_vector(1000, 4);
-  x[500] = 1e5;  // the 20th largest is about 2, less than a thousandth of which is 100
+  x[500] = 1e5;  // the 20th largest is about 2
   auto const y = decoded(redsync(0.02), x);
   CHECK(nonzeros(y) == 1);
   CHECK(y[500] == 1e5);

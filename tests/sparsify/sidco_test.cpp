@@ -107,7 +107,7 @@ TEST_CASE("what survived another pass is no news to a fit above its smallest") {
   }
   // Of a tenth a tenth: four standard deviations of 10,000 draws.
   CHECK(std::abs(static_cast<double>(nonzeros(decoded(sidco<>(0.1, 1), survivors))) / 10'000 - 1) < 0.04);
-  auto padded = survivors;  // zeros change nothing but the number that is asked for
+  auto padded = survivors;  // zeros change only k
   padded.resize(10 * survivors.size());
   CHECK(std::abs(static_cast<double>(nonzeros(decoded(sidco<>(0.01, 1), padded))) / 10'000 - 1) < 0.04);
 }

@@ -1,4 +1,4 @@
-// tests/sparsify/strata_test.cpp — where strata begin, and what is drawn from them.
+// tests/sparsify/strata_test.cpp — the boundaries of strata, and the draws from them.
 #include <pith/sparsify/strata.hpp>
 
 #include <doctest/doctest.h>

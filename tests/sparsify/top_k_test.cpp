@@ -25,7 +25,7 @@ std::vector<double> kept_by_sorting(std::vector<double> const& x, std::size_t k)
   return y;
 }
 
-/// 32 bits an index.
+/// 32 bits per index.
 struct plain_indices {
   std::string name() const { return "plain_indices"; }
   std::size_t side_bytes(std::uint64_t, std::uint64_t k) const { return 4 * k; }

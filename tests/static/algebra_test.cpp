@@ -134,7 +134,7 @@ static_assert(row_of<pith::g_top_k> == row_of<pith::ok_top_k> &&
               pith::detail::reports_delivered<pith::g_top_k, float, exec>);
 static_assert(codecs<ef_by<pith::g_top_k, pith::own_residual>, ef_by<pith::g_top_k, momentum>>);
 
-// On two levels: what a rank sent inside of its node is known at once.
+// Two levels: a rank's own payload inside its node is available at once.
 using two_levels = pith::hierarchical<pith::top_k<>, ef<pith::scaled_sign>>;
 static_assert(row_of<two_levels> == row{.contractive = true, .collective = true});
 static_assert(pith::codec<two_levels, float, exec> && !pith::stage<two_levels, float, exec>);
@@ -161,7 +161,7 @@ static_assert(row_of<pith::qsgd<8>> == row{.unbiased = true});
 static_assert(row_of<shared_scale<8>> == row{.unbiased = true, .collective = true});
 static_assert(pith::detail::has_contribution<shared_scale<8>, float, exec>);
 
-// CGX: two numbers a bucket, to the nearest and at random.
+// CGX: two numbers per bucket, with nearest and random rounding.
 static_assert(stages<max_min<4>, stochastic_max_min<4>>);
 static_assert(row_of<max_min<4>> == row{.contractive = true} && row_of<stochastic_max_min<4>> == row{.unbiased = true});
 static_assert(pith::quantizer_rule<max_min_rule<4, true>, float> &&
@@ -181,7 +181,7 @@ static_assert(std::same_as<pith::output_of<pith::natural<9>, float>, pith::packe
 static_assert(stages<pith::sign, pith::summed_sign> && row_of<pith::sign> == row{});
 static_assert(row_of<pith::summed_sign> == row{.collective = true});
 
-// Scaled sign and 1-bit SGD: one scale a bucket, and two.
+// Scaled sign and 1-bit SGD: one scale per bucket, and two.
 static_assert(stages<pith::scaled_sign, pith::one_bit<>, pith::one_bit<pith::axis::column>>);
 static_assert(row_of<pith::scaled_sign> == row{.projection = true, .contractive = true});
 static_assert(row_of<pith::one_bit<>> == row_of<pith::scaled_sign>);
@@ -207,13 +207,13 @@ static_assert(pith::detail::has_after_exchange<ef21, float, exec>);
 static_assert(!pith::detail::stateless<pith::replicated_of<ef21, float, exec>>);
 static_assert(codecs<ef_by<pith::top_k<>, ef21>>);
 
-// Two sides, and a residual of one's own or of all: what is not sent is remembered somewhere.
+// Two-sided feedback, and residuals against a rank's own payload or against the mean.
 static_assert(codecs<ef_by<pith::top_k<>, pith::two_sided<pith::scaled_sign>>,
                      ef_by<pith::power_sgd, pith::own_residual>, ef_by<pith::top_k<>, pith::mean_residual>>);
 static_assert(pith::detail::reports_contribution<pith::power_sgd, float, exec> &&
               !pith::detail::reports_contribution<pith::g_top_k, float, exec>);
 
-// What forgets takes any codec, and has no excess to keep.
+// Memoryless policies take any codec, and have no excess to keep.
 static_assert(pith::memoryless<pith::signum_momentum> && pith::memoryless<pith::no_feedback> &&
               !pith::memoryless<ef21> && !pith::memoryless<momentum> && !pith::memoryless<pith::residual>);
 static_assert(codecs<ef_by<clip, pith::signum_momentum>, ef_by<sampled_threshold, pith::no_feedback>>);
@@ -227,7 +227,7 @@ static_assert(pith::quantizer_rule<fixed_point_rule, float> && !pith::quantizer_
 
 // ---- composition -----------------------------------------------------------------------------------------
 
-// What a chain emits.
+// The output type of a chain.
 static_assert(std::same_as<pith::output_of<pipe<pith::top_k<>, pith::qsgd<4>>, float>, pith::packed<4>>);
 static_assert(std::same_as<pith::output_of<pipe<pith::random_k<>, pith::cast<pith::half>>, float>, pith::half>);
 static_assert(std::same_as<pith::output_of<pipe<pith::power_sgd, pith::cast<pith::half>>, pith::half>, pith::half>);
@@ -264,13 +264,13 @@ static_assert(!pith::summable<pipe<pith::top_k<>, pith::cast<pith::half>>>);
 static_assert(!pith::summable<pipe<pith::random_k<>, pith::qsgd<8>>>);
 static_assert(pith::summable<pith::damped<unbiased_random_k>> && !pith::summable<pith::damped<pith::qsgd<8>>>);
 
-// Unbiased behind isometric decoders and rotations.
+// Unbiased after isometric decoders and rotations.
 static_assert(pith::unbiased<pipe<hadamard, pith::qsgd<8>>> &&
               pith::unbiased<pipe<unbiased_random_k, pith::natural<>>>);
 static_assert(!pith::unbiased<pipe<pith::top_k<>, pith::qsgd<8>>> &&
               !pith::unbiased<pipe<hadamard, pith::scaled_sign>>);
 
-// Contractive behind isometric projections and rotations; projections behind those that are isometric.
+// Contractive after isometric projections and rotations; projections after isometric projections.
 static_assert(pith::contractive<pipe<pith::top_k<>, pith::qsgd<8>>> &&
               pith::contractive<pipe<pith::top_k<>, max_min<4>>>);
 static_assert(pith::contractive<pipe<hadamard, pith::scaled_sign>> && pith::contractive<pith::damped<pith::natural<>>>);

@@ -16,7 +16,7 @@ namespace {
 
 double energy(std::vector<double> const& x) { return std::inner_product(x.begin(), x.end(), x.begin(), 0.0); }
 
-/// What the stage emits for one tile of doubles.
+/// The output of the stage for one tile of doubles.
 std::vector<double> rotated(std::vector<double> const& x, hadamard const& stage, std::uint64_t step = 0) {
   auto const dims = pith::shape{x.size()};
   auto y = std::vector<double>(stage.output_shape(dims).n);

@@ -129,7 +129,7 @@ TEST_CASE("the fewest directions are kept that leave no more than lambda") {
 }
 
 TEST_CASE("samples bound the number of directions, whatever lambda and components say") {
-  // Of one slice a tensor, L centred samples span L - 1 directions: K / d >= K / (L - 1).
+  // With one slice per tensor, L centred samples span L - 1 directions: K / d >= K / (L - 1).
   for (std::size_t const count : {2u, 5u, 9u}) {
     auto const samples = correlated_samples(16, 16, 16, count, 1);
     CHECK(pca_basis::fit(samples, {.lambda = 0}).components() == count - 1);

@@ -126,7 +126,7 @@ TEST_CASE_TEMPLATE("narrow elements are projected in float", In, float, pith::ha
   for (unsigned const ranks : {1u, 2u, 4u}) {
     auto g = group<In, pca<>>(pca(basis), {270}, ranks);
     auto const x = gradients_of<In>(270, 30, ranks);
-    // Numbers stay below 16. x / N is exact for powers of two; U, z and what is decoded are rounded to float, which a
+    // Numbers stay below 16. x / N is exact for powers of two; U, z and the decoded slice are rounded to float, which a
     // sum of 30 products of |x| |u| <= 16 sqrt(30) and one of 7 |z| <= 88 magnify; then there is one rounding to In.
     auto const bound = (2 * 30 * 16 * std::sqrt(30.0) + 3 * 7 * 88) * 0x1p-24 + 16 * roundoff<In>();
     CHECK(worst(widen(g.all_reduce(x)[0]), projected(*basis, true_mean(x))) <= bound);
@@ -214,7 +214,7 @@ TEST_CASE("equal bytes on threads") {
 
 namespace {
 
-/// Sum of what was received + mean of the residuals = sum of the true means, after some steps of numbers below `most`.
+/// Sum of received means + mean residual = sum of the true means, after some steps of numbers below `most`.
 template <class C>
 void conserves(C const& codec, std::size_t n, unsigned ranks, double bound, double most = 64) {
   auto const fed = pith::error_feedback(codec, pith::unverified);
@@ -327,7 +327,7 @@ TEST_CASE("levels of components sum in flight: a byte each for up to 127 ranks")
 
 namespace {
 
-/// What all receive is decoded from what all would receive of the components alone.
+/// The received mean is decoded from the mean of the components.
 template <class In, class Tail>
 void sums_components(Tail const& tail, std::size_t n, unsigned ranks) {
   using A = pith::accum<In>;

@@ -1,4 +1,4 @@
-// tests/wire/checksum_test.cpp — what the checksum of a payload tells apart.
+// tests/wire/checksum_test.cpp — the payloads that the checksum distinguishes.
 #include <pith/exec/seq.hpp>
 #include <pith/wire/checksum.hpp>
 

@@ -27,7 +27,7 @@ void write_file(std::string const& path, void const* data, std::size_t bytes) {
   if (!file.flush()) throw std::runtime_error("cannot write " + path);
 }
 
-/// FILE.in has the gradients of all steps, FILE.frame the last one sealed, FILE.out what it decodes to.
+/// FILE.in has the gradients of all steps, FILE.frame the last one sealed, FILE.out its decoded tensor.
 template <class In>
 void write_as(std::string const& path, golden const& g, std::vector<double> const& values) {
   auto const codec = pith::parse<In>(g.codec);
@@ -47,7 +47,7 @@ void write_as(std::string const& path, golden const& g, std::vector<double> cons
   write_file(path + ".out", decoded.data(), decoded.size() * sizeof(In));
 }
 
-/// Normal numbers; where each element stands for itself, those that are none and those at the ends of ranges too.
+/// Normal numbers; for codecs of single elements also NaN, infinity and the ends of ranges.
 std::vector<double> values_for(golden const& g) {
   auto values = support::normal_vector(g.dims.n * static_cast<std::size_t>(g.steps), g.dims.n);
   auto const codec = std::string(g.codec);

@@ -65,7 +65,7 @@ inline frame read(bytes const& from) {
 
 inline int wide(int kind) { return kind == 2 ? 2 : 1; }
 
-/// One stage in its place: what it takes, what it emits, and the bytes of its side information.
+/// One stage at its position: its input, its output, and the bytes of its side information.
 struct stage {
   term t;
   int kind;
@@ -99,7 +99,7 @@ struct stage {
   bool is(char const* beginning) const { return t.name.rfind(beginning, 0) == 0; }
   unsigned bits_of_name() const { return static_cast<unsigned>(std::stoul(t.name.substr(t.name.find('<') + 1))); }
 
-  /// Symbols of b bits, and so many scales a bucket.
+  /// Symbols of b bits, and `scales_of_one` scales per bucket.
   void quantizer(unsigned b, std::uint64_t scales_of_one, std::uint64_t in_bucket) {
     bits = b;
     scales = scales_of_one;
@@ -220,7 +220,7 @@ struct stage {
     for (std::uint64_t j = 0; j < count; ++j) x.at(field(f.payload, at, j * index_bits(), index_bits())) = y[j];
     return x;
   }
-  /// One block of each stratum, and what is behind the last block.
+  /// One block per stratum, and the elements after the last block.
   std::vector<double> drawn(frame const& f, std::vector<double> const& y) const {
     auto const own = !t.arguments.empty() && t.arguments.back() == "own";
     auto const by = drawer{f.seed, f.tensor, f.step, own ? f.rank : all_ranks, place};

@@ -1,4 +1,4 @@
-// tests/emulator/nccl/communicator.cpp — communicators: made, split, asked and ended.
+// tests/emulator/nccl/communicator.cpp — communicators: creation, split, queries and destruction.
 #include "nccl/error.hpp"
 #include "nccl/group.hpp"
 #include "nccl/member.hpp"

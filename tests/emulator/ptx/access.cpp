@@ -15,7 +15,7 @@ bool have_all(unsigned char const* states, unsigned n, unsigned char state) {
   return true;
 }
 
-/// Marks what is written; faults where a read, or an atomic operation, reaches bytes that nothing has written.
+/// Marks written bytes. Faults if a read or an atomic operation reaches unwritten bytes.
 void check_states(unsigned char* states, access const& a) {
   auto const reads = !a.writes || a.atomic;
   if (reads && opt.undefined && !have_all(states, a.n, heap::written))

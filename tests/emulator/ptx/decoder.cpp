@@ -231,7 +231,7 @@ class decoder {
     return o;
   }
 
-  /// A number, if that is what comes next.
+  /// The next token, if it is a number.
   std::optional<std::uint64_t> constant_of(std::string const& type) {
     auto const minus = in_.peek() == "-";
     auto after = in_;

@@ -16,8 +16,8 @@ struct records {
   record written, read;
 };
 
-/// What a block made visible to others by an atomic operation after a fence: all that it did before the epoch, and what
-/// the thread did in it.
+/// A publication of a block by an atomic operation after a fence: it makes all accesses before the epoch visible, and
+/// those of the thread in the epoch.
 struct publication {
   std::uint32_t epoch;
   std::uint16_t thread;

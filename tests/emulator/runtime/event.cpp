@@ -85,7 +85,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     return device_of(event->device).fault;
   });
 }
-/// Who asks gives streams time.
+/// A query lets streams make progress.
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return call([=] {
     if (event->captured || forbids_waiting()) return cudaErrorStreamCaptureUnsupported;

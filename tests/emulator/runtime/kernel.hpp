@@ -1,4 +1,4 @@
-// tests/emulator/runtime/kernel.hpp — the PTX of a kernel that the program knows by the address of its host function.
+// tests/emulator/runtime/kernel.hpp — the PTX of a kernel, identified by the address of its host function.
 #pragma once
 
 #include "ptx/machine.hpp"

@@ -60,7 +60,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
     return device_of(stream.device).fault;
   });
 }
-/// Who asks gives streams time.
+/// A query lets streams make progress.
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return call([&] {
     auto const& stream = stream_of(handle);

@@ -6,7 +6,7 @@
 namespace models {
 
 /// GradiVeQ: z = U^T x is summed, and U z + (1 - U U^T) mu is decoded: affine, which the decode form allows. The
-/// basis is agreed, samples for the next one are a rank's own.
+/// basis is replicated state, the samples for the next basis are rank-local.
 struct gradiveq : pith::pipeable {
   template <class In>
   using output = pith::accum<In>;

@@ -1,4 +1,4 @@
-// tests/static/models/declared.hpp — stages that are declared only: they are asked about, never run.
+// tests/static/models/declared.hpp — stages that are only declared: concepts test them, no program runs them.
 #pragma once
 
 #include <pith/pith.hpp>
@@ -23,7 +23,7 @@ using pith::transport;
 using pith::values_on;
 using pith::workspace_on;
 
-/// Neither draws nor remembers. What it emits and promises is said by those that derive from it.
+/// A stage without random numbers and state. Derived classes declare its output and capabilities.
 struct declared : pith::pipeable {
   std::string name() const;
 

@@ -1,4 +1,4 @@
-// tests/static/models/policies.hpp — a feedback policy that is none.
+// tests/static/models/policies.hpp — a class that fails the feedback concept.
 #pragma once
 
 #include "declared.hpp"

@@ -62,7 +62,7 @@ struct stochastic_max_min : pith::scalar_quantizer<max_min_rule<Bits, true>> {
   double omega(shape const& dims) const { return max_min_error<Bits>(this->bucket_of(dims.n)); }
 };
 
-/// A tile transform: orthogonal, so that nothing is lost, and what is lost behind it keeps its size.
+/// A tile transform: orthogonal, so it is lossless and preserves the norm of later errors.
 struct hadamard : declared_random {
   template <class In>
   using output = In;
