@@ -1,4 +1,4 @@
-// pith/control/accordion.hpp — a low compression while gradient norms change, a high one otherwise.
+// pith/control/accordion.hpp — a controller that compresses less while gradient norms change.
 #pragma once
 
 #include <pith/control/rate_controller.hpp>
@@ -12,30 +12,32 @@
 namespace pith::inline v0 {
 
 struct accordion_options {
-  double high_rate = 0.99;     ///< while norms change
-  double low_rate = 0.1;       ///< otherwise
-  double change = 0.5;         ///< least relative change of a norm that makes a regime critical
-  std::uint64_t interval = 1;  ///< steps between two comparisons, such as ten epochs
-  double smoothing = 0;        ///< 0: the norm of an interval; else the weight of a step in a moving average
-  bool is_of_model = false;    ///< one decision for the model, by the norm of all tensors
-  double fall = 0.5;           ///< least relative fall of the learning rate that makes all regimes critical
+  double high_rate = 0.99;     ///< rate in critical regimes
+  double low_rate = 0.1;       ///< rate in all other regimes
+  double change = 0.5;         ///< smallest relative change of a norm that makes a regime critical
+  std::uint64_t interval = 1;  ///< steps between two comparisons, such as those of ten epochs
+  double smoothing = 0;        ///< 0: norm over an interval; else moving average with this weight for the last step
+  bool is_of_model = false;    ///< true: one decision for all tensors, by their common norm
+  double fall = 0.5;           ///< smallest relative fall of the learning rate that makes all regimes critical
 
-  /// The setting of the comparison in the GraVAC paper: one smoothed norm, compared in each step.
+  /// The options with which the GraVAC paper compares itself with Accordion: one smoothed norm, compared in each step.
   static accordion_options each_step() {
     return {.high_rate = 0.01, .low_rate = 0.001, .change = 0.2, .interval = 1, .smoothing = 0.02, .is_of_model = true};
   }
 };
 
-/// After each interval, norm = sqrt(mean of |g|^2 over steps and ranks) of a tensor is compared with the previous norm.
-/// If |norm - last| >= change x last, or last = 0, the tensor is in a critical regime and gets the high rate. The first
-/// interval is critical too, and so is the time from a fall of the learning rate to the next comparison. The fall must
-/// be large (half by default), since many schedules lower the rate a little in every step.
+/// After each interval of steps, the controller compares each tensor's norm, sqrt(mean of |g|^2 over steps and ranks),
+/// with the norm of the previous comparison, `last`. If |norm - last| >= change x last, or last = 0, the tensor is in a
+/// critical regime and gets the high rate. All tensors get the high rate in the first interval too, and from a large
+/// fall of the learning rate to the next comparison. Smaller falls have no effect, since many schedules lower the
+/// learning rate a little in every step.
 ///
-///   state       four numbers per tensor; saved
-///   on NaN      a NaN or infinite |g|^2: the next step is dense, and the interval continues without this step
-///   errors      a load() that throws changes nothing
-///   reference   Agarwal, Wang, Lee, Venkataraman and Papailiopoulos, Accordion, MLSys 2021; its norm is of the sum of
-///               an interval's gradients, which needs n more values per tensor
+///   state       four 8-byte values per tensor; saved
+///   on NaN      after a NaN or infinite |g|^2 the next step is dense. The interval continues without the step of the
+///               NaN
+///   errors      if load() throws, the controller is unchanged
+///   reference   Agarwal, Wang, Lee, Venkataraman and Papailiopoulos, Accordion, MLSys 2021. The paper takes the norm
+///               of the sum of an interval's gradients, which needs n more values per tensor of n elements
 class accordion {
  public:
   static constexpr bool needs_gradients = true;
@@ -93,7 +95,7 @@ class accordion {
 
  private:
   struct regime {
-    double sum = 0, last = 0;  ///< squares since the last comparison, or their average; the norm of that comparison
+    double sum = 0, last = 0;  ///< sum or average of |g|^2; norm of the last comparison
     std::uint64_t seen = 0, is_critical = 1;
   };
 
@@ -119,7 +121,7 @@ class accordion {
 
   accordion_options options_;
   std::vector<regime> regimes_;
-  double learning_rate_ = 0;  ///< the highest since the last large fall
+  double learning_rate_ = 0;  ///< the highest learning rate since the last large fall
   std::uint64_t steps_ = 0;
   bool is_blind_ = false;
 };

@@ -22,7 +22,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Gathers numbers from scattered addresses.
+/// Copies values from scattered addresses to an array.
 struct collect_numbers {
   double const* const* from;
   double* to;
@@ -30,7 +30,8 @@ struct collect_numbers {
 };
 
 /// The measurements of a step, as one array of doubles: |g|^2 of each tensor, the energies of tensors that measure, and
-/// the seconds of each rank in its own slot. The sum over the ranks is equal on all ranks; a NaN of one rank stays NaN.
+/// each rank's seconds in a slot of its own. After an all-reduce the array is equal on all ranks; a value that is NaN
+/// on one rank is then NaN on all.
 template <executor E>
 class step_board {
  public:
@@ -45,13 +46,13 @@ class step_board {
 
   double* squares() const { return numbers().data(); }
 
-  /// Sets the addresses of the energies, tensor by tensor.
+  /// Sets the addresses from which agree() reads the energies, tensor by tensor.
   void place(E const& exec, std::vector<double const*> places) {
     from_ = std::move(places);
     exec.upload(places_.data(), from_.data(), from_.size() * sizeof(double const*));
   }
 
-  /// Sums the boards of all ranks, and starts the download of the sum.
+  /// Adds the arrays of all ranks, and starts the download of the result.
   template <class Comm>
   void agree(E const& exec, Comm& comm, double seconds) {
     auto* const energies = squares() + tensors_;
@@ -64,7 +65,7 @@ class step_board {
     numbers_.wait(exec, [&] { return comm.all_reduce(exec, span_on<E, double>(squares(), used), reduction::sum); });
     late_.ask(exec, reinterpret_cast<std::uint32_t const*>(squares()));
   }
-  /// Reads the downloaded sum.
+  /// Reads the downloaded result of agree().
   void read(E const& exec) { std::memcpy(host_.data(), late_.read(exec), host_.size() * sizeof(double)); }
 
   span<double const> gradients() const { return {host_.data(), tensors_}; }
@@ -79,7 +80,7 @@ class step_board {
   static std::size_t words(std::size_t doubles) { return doubles * (sizeof(double) / sizeof(std::uint32_t)); }
 
   std::size_t tensors_ = 0, ranks_ = 0;
-  std::vector<double const*> from_;  ///< this and seconds_ are members since an upload may read them later
+  std::vector<double const*> from_;  ///< as seconds_, a member since an upload may read it later
   double seconds_ = 0;
   lent<buffer<double, E>> numbers_;
   buffer<double const*, E> places_;
@@ -89,23 +90,23 @@ class step_board {
 
 }  // namespace detail
 
-/// A gradient_exchange with a controller. After each step the ranks sum their measurements. Before the next step the
-/// controller chooses from them the rates of all tensors that have a rate. A decision is one step late, since a step's
-/// first payloads are sent before all of its gradients exist: the rates of step t + 1 follow from the measurements of
-/// step t.
+/// A gradient_exchange with a controller. After step t the ranks add their measurements of step t by an all-reduce.
+/// From them the controller chooses the rates of step t + 1, for all tensors whose codec has a rate. The rates of a
+/// step cannot follow from its own measurements, since a step's first payloads are sent before all of its gradients
+/// exist.
 ///
 ///   auto codec = pith::error_feedback(pith::rated(pith::top_k(0.1)));
 ///   auto exchange = pith::make_adaptive_exchange<float>(exec, comm, tensors, pith::matrices(codec), pith::gravac());
-///   exchange.set_learning_rate(0.1);        // of later steps, for controllers that use it
+///   exchange.set_learning_rate(0.1);        // the learning rate from the next step on
 ///   exchange.all_reduce_mean(gradients);    // or begin, ready and wait, as in gradient_exchange
 ///
-///   requires    that of gradient_exchange; controllers with the same name and equal settings on all ranks
-///   state       that of gradient_exchange, the controller, and ten doubles per tensor
-///   complexity  a sum of up to ten doubles per tensor after each step; a change() when a rate changes. A step with
-///               unchanged rates allocates nothing, unless the controller does
-///   errors      agreement_error on all ranks if one has a controller of another name; std::invalid_argument for a
-///               wrong state. A step that throws fails as in gradient_exchange
-///   owns        the exchange and the controller; the communicator and options.trace must outlive it
+///   requires    the requirements of gradient_exchange; controllers with the same name and equal settings on all ranks
+///   state       the state of gradient_exchange, the controller, and ten doubles per tensor
+///   complexity  an all-reduce of up to ten doubles per tensor after each step; one call of gradient_exchange::change
+///               when rates change. A step with unchanged rates allocates nothing, unless the controller allocates
+///   errors      agreement_error on all ranks if the controllers' names differ between ranks; std::invalid_argument for
+///               a wrong state. A step that throws has failed, as in gradient_exchange
+///   owns        the gradient_exchange and the controller. The communicator and options.trace must outlive this object
 template <real In, executor E, class Comm, rate_controller R>
 class adaptive_exchange {
  public:
@@ -141,9 +142,9 @@ class adaptive_exchange {
   std::vector<codec_type> const& codecs() const { return exchange_.codecs(); }
   std::uint64_t size() const { return exchange_.size(); }
 
-  /// The report of the last complete step; it is updated by the next begin().
+  /// The report of the last complete step. The next begin() updates the report.
   step_report const& last_report() const { return report_; }
-  /// The number of steps begun.
+  /// The number of steps that have begun.
   std::uint64_t steps() const { return step_; }
 
   void set_learning_rate(double rate) { learning_rate_ = rate; }
@@ -178,7 +179,7 @@ class adaptive_exchange {
     last_ = now;
     is_seen_ = is_begun_ = false;
   }
-  /// Skips a step, as if it had not begun: measures nothing, and keeps its rates for the next step.
+  /// Skips a step, as if it had not begun. The step is not measured, and the next step uses its rates.
   void skip() {
     exchange_.skip();
     withdraw();
@@ -190,16 +191,16 @@ class adaptive_exchange {
   void rescale(double factor) { exchange_.rescale(factor); }
   void fit_buckets() { exchange_.fit_buckets(); }
 
-  /// All ranks call it, since it applies the rates of the next step. After a step that threw, or with steps_back > 0,
-  /// it is local, as gradient_exchange::export_state.
+  /// All ranks call export_state, since it first applies the rates of the next step, which communicates. After a step
+  /// that threw, or with steps_back > 0, it does not communicate.
   std::vector<std::byte> export_state(unsigned steps_back = 0) {
     if (steps_back > 0 || is_begun_) return export_moment(steps_back);
     exchange_.require_idle("export_state");
     prepare();
     return saved({controller_, step_, learning_rate_}, exchange_.export_state());
   }
-  /// All ranks call it. If one rank's state is wrong, that rank throws as gradient_exchange::import_state, the others
-  /// throw agreement_error, and all ranks are unchanged.
+  /// All ranks call import_state. If the state of one rank is wrong, that rank throws the error of
+  /// gradient_exchange::import_state, the other ranks throw agreement_error, and all ranks are unchanged.
   void import_state(span<std::byte const> bytes) {
     auto next = std::optional<restored>();
     auto failure = std::exception_ptr();
@@ -227,14 +228,14 @@ class adaptive_exchange {
   using clock = std::chrono::steady_clock;
   static constexpr auto* call = "adaptive_exchange::import_state";
 
-  /// The decision in force for a tensor.
+  /// The controller's current decision for a tensor.
   struct choice {
     double rate = 0;
     rate_list measured = {};
     friend bool operator==(choice const&, choice const&) = default;
   };
 
-  /// The controller and its inputs at the begin of a step.
+  /// A copy of the controller at the begin of a step, with the step's number and learning rate.
   struct moment {
     R controller;
     std::uint64_t step;
@@ -243,7 +244,7 @@ class adaptive_exchange {
 
   std::vector<std::byte> export_moment(unsigned steps_back) const {
     exchange_.require_between_steps("export_state");
-    auto const since = is_begun_ ? 0u : 1u;  // steps completed since the last moment
+    auto const since = is_begun_ ? 0u : 1u;  // number of steps completed after moments_[0]
     detail::require(is_recoverable_ || !is_begun_,
                     "adaptive_exchange: export_state() is refused after a step that threw: set ",
                     "exchange_options::is_recoverable, or call import_state() first");
@@ -279,7 +280,7 @@ class adaptive_exchange {
     return detail::text(detail::adaptive_word, "\ncontroller ", controller_.name(), '\n');
   }
 
-  /// Passes the last report to the controller, and applies its rates for the next step.
+  /// Passes the last report to the controller, and applies the controller's rates for the next step.
   void prepare() {
     if (is_prepared_ || lost_) return;
     if (!is_seen_) observe();
@@ -300,7 +301,7 @@ class adaptive_exchange {
     auto& last = moments_.front();
     last.controller = controller_, last.step = step_, last.learning_rate = learning_rate_;
   }
-  /// Undoes note_begun().
+  /// Reverts note_begun().
   void withdraw() {
     if (lost_) return;
     if (is_begun_ && !moments_.empty()) moments_.erase(moments_.begin());
@@ -355,7 +356,7 @@ class adaptive_exchange {
     choices_ = std::move(next);
     place();
   }
-  /// Sets the addresses of the energies, and the rates to report.
+  /// Sets the addresses of the energies, and the rates for which there are reports.
   void place() {
     auto places = std::vector<double const*>();
     reports_.clear();
@@ -373,7 +374,8 @@ class adaptive_exchange {
     return detail::transfer_of<In>(codecs_[tensor].at(rate), 0, dims, comm_->size()).bytes();
   }
 
-  /// Throws unless a codec has a rate, and one measures if the controller needs it.
+  /// Throws unless at least one codec has a rate. Also throws if the controller needs measurements and no codec
+  /// measures.
   void require_rates() const {
     auto const has_rate = [](auto const& c) { return c.has_rate(); };
     detail::require(codecs_.empty() || std::ranges::any_of(codecs_, has_rate),
@@ -401,7 +403,7 @@ class adaptive_exchange {
   Comm* comm_;
   exchange_type exchange_;
   R controller_;
-  std::vector<codec_type> codecs_;  ///< as passed by the caller; those in force derive from them
+  std::vector<codec_type> codecs_;  ///< as the caller passed them, without the chosen rates
   std::vector<choice> choices_;
   detail::step_board<E> board_;
   std::vector<rate_report> reports_;
@@ -409,11 +411,11 @@ class adaptive_exchange {
   std::uint64_t step_ = 0;
   double learning_rate_ = 0;
   bool is_seen_ = true;       ///< the controller has observed the last step
-  bool is_prepared_ = false;  ///< the rates of the next step are in force
-  bool is_begun_ = false;     ///< a step was begun, and not yet waited for or skipped
+  bool is_prepared_ = false;  ///< the rates of the next step have been applied
+  bool is_begun_ = false;     ///< a step has begun, and wait() or skip() has not ended it
   bool is_recoverable_;
-  std::vector<moment> moments_;  ///< of the last two begun steps, the newest first
-  std::exception_ptr lost_;      ///< why no step can begin
+  std::vector<moment> moments_;  ///< the last two steps that have begun, newest first
+  std::exception_ptr lost_;      ///< if not null, no step can begin because of this error
   clock::time_point last_ = clock::now();
 };
 

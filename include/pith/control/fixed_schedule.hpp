@@ -12,16 +12,17 @@
 
 namespace pith::inline v0 {
 
-/// A rate in force from step `first` on.
+/// A rate that applies from step `first` on.
 struct scheduled_rate {
   std::uint64_t first;
   double rate;
 };
 
-/// The rate of the last entry with first <= step; 1, which is dense, before the first entry.
+/// A controller with fixed rates. The rate of a step is that of the last entry with first <= step. Before the first
+/// entry the rate is 1, which means dense.
 ///
 ///   requires    ascending steps, rates in (0, 1] (std::invalid_argument)
-///   state       none: the rate is a function of the step, from 1 on
+///   state       none, since the rate is a function of the step number, which starts at 1
 class fixed_schedule {
  public:
   explicit fixed_schedule(std::vector<scheduled_rate> entries) : entries_(std::move(entries)) {

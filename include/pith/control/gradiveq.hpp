@@ -1,4 +1,4 @@
-// pith/control/gradiveq.hpp — GradiVeQ's schedule of sampling and compressing the gradients of convolutions.
+// pith/control/gradiveq.hpp — GradiVeQ's schedule: the gradients of convolutions are sampled and compressed by turns.
 #pragma once
 
 #include <pith/codec/identity.hpp>
@@ -28,26 +28,26 @@ namespace pith::inline v0 {
 
 enum class gradiveq_phase : std::uint8_t {
   warm_up,     ///< convolutions are exchanged uncompressed
-  sampling,    ///< by qsgd<4>, while rank 0 collects the means
-  compressed,  ///< by pca, along the learned bases
+  sampling,    ///< convolutions are exchanged by qsgd<4>, and rank 0 collects their means
+  compressed,  ///< convolutions are exchanged by pca, with the learned bases
 };
 
-/// A tensor of the exchange that is a convolution's gradient. A slice of 0 means conv.usual_slice().
+/// A tensor of the exchange that is a convolution's gradient. slice = 0 stands for conv.usual_slice().
 struct gradiveq_tensor {
   std::size_t tensor = 0;
   conv_shape conv = {};
   std::uint64_t slice = 0;
 };
 
-/// Lengths of the phases in steps, and other settings. Equal on all ranks.
+/// The lengths of the phases in steps, and further settings. All ranks must have equal options.
 struct gradiveq_options {
   std::uint64_t warm_up = 2500, samples = 100, compressed = 400;
-  pca_options basis = {};               ///< lambda 0.01, each slice with its mean
-  sampled which = sampled::all_slices;  ///< of a tensor
-  bool feedback = false;                ///< error feedback, whose residual lasts across phases
-  double worse = 2;                     ///< a rank votes for new samples if its loss exceeds `worse` times ...
-  std::uint64_t first_losses = 20;      ///< ... the mean of so many first losses of the phase,
-  std::uint64_t loss_every = 1;         ///< measured every `loss_every` steps
+  pca_options basis = {};               ///< default: lambda 0.01, and each slice has its mean
+  sampled which = sampled::all_slices;  ///< which slices of a tensor are sampled
+  bool feedback = false;                ///< true: error feedback, whose residual is kept across phases
+  double worse = 2;                     ///< a rank votes to sample again if its loss is above worse x first mean
+  std::uint64_t first_losses = 20;      ///< the first mean is over this many first losses of the phase
+  std::uint64_t loss_every = 1;         ///< steps between two measurements of the loss
 };
 
 namespace detail {
@@ -56,7 +56,7 @@ struct plain_pca {
   auto operator()(std::shared_ptr<pca_basis const> basis) const { return pca(std::move(basis)); }
 };
 
-/// Sends rank 0's values to all ranks, in host memory, outside of steps.
+/// Replaces `values`, in host memory, by those of rank 0. All ranks call it, outside of steps.
 template <class T, class Comm, executor E>
 void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
   static_assert(has_broadcast<Comm, E>,
@@ -72,40 +72,43 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 
 }  // namespace detail
 
-/// Changes the codecs of an exchange's convolutions by phase. They are exchanged uncompressed first, then by qsgd<4>
-/// while rank 0 collects the means, then by pca along the bases that rank 0 fits and broadcasts. Sampling and
-/// compression then alternate.
+/// Changes the codecs of an exchange's convolutions from phase to phase. In the warm-up phase the convolutions'
+/// gradients are exchanged uncompressed. In a sampling phase they are exchanged by qsgd<4>, and rank 0 collects the
+/// means. At the end of a sampling phase, rank 0 fits bases to the means and broadcasts the bases. In a compressed
+/// phase the gradients are exchanged by pca with these bases. Sampling and compressed phases alternate.
 ///
 ///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, {{0, {64, 64, 3, 3}}, {4, {128, 64, 3, 3}}});
-///   schedule.all_reduce_mean(gradients);   // in place of the exchange's, in each step
+///   schedule.all_reduce_mean(gradients);   // in each step, in place of exchange.all_reduce_mean
 ///
 /// With an exchange that overlaps backward:
 ///
-///   exchange.begin(gradients);                          // then ready(i) during backward, unless schedule.looks():
-///   if (schedule.looks()) schedule.before(gradients);   // after backward, before the first ready()
+///   exchange.begin(gradients);                          // during backward: ready(i), unless schedule.looks()
+///   if (schedule.looks()) schedule.before(gradients);   // after backward and before ready()
 ///   exchange.wait();
-///   schedule.after(gradients);                          // the means
+///   schedule.after(gradients);                          // after wait() the gradients are means
 ///
-/// In a compressed phase each rank measures its local loss, |g - D(C(g))| / |g| over all convolutions. If more than
-/// half of the ranks measure more than `worse` times the mean of the phase's first losses, sampling starts at once. A
-/// rank that does not call before() does not vote.
+/// In a compressed phase each rank measures its local loss, |g - D(C(g))| / |g| over all convolutions. A rank votes for
+/// new samples if that loss exceeds `worse` times the mean of the phase's first losses. If more than half of the ranks
+/// vote for new samples, the sampling phase starts at once. A rank that does not call before() does not vote.
 ///
-/// `coding(basis)` is the codec of the compressed phase: pca(basis), or a pipeline that begins with it, equal on all
-/// ranks, as in
+/// `coding(basis)` returns the codec for a compressed phase: pca(basis), or a pipeline that begins with pca(basis). It
+/// must be equal on all ranks. An example:
 ///
 ///   auto const ternary = [](auto basis) { return pith::pca(basis, pith::blas_product()) | pith::summed_terngrad(); };
 ///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, convolutions, {.feedback = true}, ternary);
 ///
-///   requires    an exchange and a communicator that outlive it, with broadcast; kernels with the sizes of their
-///               tensors (std::invalid_argument); calls of all ranks, between steps, by one thread at a time
-///   state       on rank 0 `samples` times the convolutions in accum<In>, or their first slices; on all ranks U three
-///               times in double: in the basis, in the exchange and in the loss
-///   complexity  when sampling ends, rank 0 fits each basis (pca_basis) and the other ranks wait. In a compressed phase
-///               one more encoding and decoding, and a sum of one double, in every `loss_every`-th step. Sampling and a
-///               change of phase allocate
-///   on NaN      a tensor with fewer than 2 finite means on rank 0 stays with qsgd<4>
-///   errors      a fit that throws does so on rank 0, and is a communication_error on the other ranks. import_state()
-///               checks the states of all ranks before it changes anything
+///   requires    an exchange and a communicator that outlive it; the communicator provides broadcast. Convolutions have
+///               as many elements as their tensors (std::invalid_argument). All ranks make the same calls, between
+///               steps; one thread at a time
+///   state       on rank 0, `samples` copies of the convolutions' gradients, or of their first slices, in accum<In>. On
+///               all ranks, three copies of each basis matrix U in double: in the basis, in the exchange and in the
+///               loss
+///   complexity  when a sampling phase ends, rank 0 fits each basis (pca_basis), and the other ranks wait. In a
+///               compressed phase, every `loss_every`-th step encodes and decodes the convolutions once more, and adds
+///               one double over the ranks. Sampling and a change of phase allocate
+///   on NaN      a tensor with fewer than 2 finite means on rank 0 keeps the codec qsgd<4>
+///   errors      if a fit throws on rank 0, the other ranks throw communication_error. import_state() checks the states
+///               of all ranks before it changes anything
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018
 template <real In, executor E, class Comm, class Coding = detail::plain_pca>
 class gradiveq {
@@ -128,24 +131,25 @@ class gradiveq {
   }
 
   gradiveq_phase phase() const { return phase_; }
-  /// The steps since the phase began.
+  /// The number of steps since the current phase began.
   std::uint64_t steps() const { return steps_; }
   /// The basis of the i-th convolution; null before the first fit.
   shared_basis const& basis(std::size_t i) const { return kernels_[i].basis; }
-  /// The last local loss that before() measured on this rank.
+  /// The local loss that before() measured last on this rank.
   double loss() const { return loss_; }
 
-  /// A step, as gradient_exchange::all_reduce_mean.
+  /// Runs one step, as gradient_exchange::all_reduce_mean does.
   void all_reduce_mean(span_on<E, In> gradients, double weight = 1) {
     before(span_on<E, In const>(gradients));
     exchange_->all_reduce_mean(gradients, weight);
     after(span_on<E, In const>(gradients));
   }
 
-  /// Whether before() measures the loss in this step; in other steps it need not be called.
+  /// Whether before() measures the loss in this step. In other steps the caller may omit before().
   bool looks() const { return phase_ == gradiveq_phase::compressed && steps_ % options_.loss_every == 0; }
 
-  /// Takes this rank's own gradients, all tensors one after another, before any of them is exchanged.
+  /// Reads this rank's own gradients, all tensors one after another. Call it before any of these gradients is
+  /// exchanged.
   void before(span_on<E, In const> gradients) {
     require_all(gradients);
     if (!looks()) return;
@@ -154,7 +158,7 @@ class gradiveq {
     if (std::isfinite(loss_) && !is_voting()) first_.sum += loss_, ++first_.count;
   }
 
-  /// Takes the means, between steps.
+  /// Reads the mean gradients, and ends the step of the schedule. Call it between two steps of the exchange.
   void after(span_on<E, In const> means) {
     require_all(means);
     exchange_->require_idle("gradiveq::after");
@@ -166,7 +170,7 @@ class gradiveq {
     enter(phase_ == gradiveq_phase::sampling ? gradiveq_phase::compressed : gradiveq_phase::sampling);
   }
 
-  /// The bytes of this rank's schedule; the exchange saves its own states.
+  /// The serialised state of this rank's schedule. The exchange saves its own state separately.
   std::vector<std::byte> export_state() const {
     auto to = detail::byte_writer();
     to.put(phase_);
@@ -178,9 +182,9 @@ class gradiveq {
     }
     return detail::save_states(words(), to.bytes);
   }
-  /// Restores the bytes of an equal schedule's export_state. All ranks call it, before the exchange's import_state,
-  /// since it sets the exchange's codecs. If one rank's state is wrong, the others throw agreement_error, and all ranks
-  /// are unchanged.
+  /// Restores a state that export_state of an equal schedule returned. All ranks call it, before import_state of the
+  /// exchange, since it sets the exchange's codecs. If the state of one rank is wrong, the other ranks throw
+  /// agreement_error, and all ranks are unchanged.
   void import_state(span<std::byte const> bytes) {
     auto next = std::optional<progress>();
     auto failure = std::exception_ptr();
@@ -199,11 +203,11 @@ class gradiveq {
  private:
   struct kernel {
     std::size_t tensor;
-    std::uint64_t first;  ///< offset among all gradients
+    std::uint64_t first;  ///< offset of the tensor among all gradients
     slice_samples<accum<In>> samples;
     shared_basis basis;
   };
-  /// The first losses of a compressed phase.
+  /// The sum and the number of the first losses in a compressed phase.
   struct first_losses {
     double sum = 0;
     std::uint64_t count = 0;
@@ -298,7 +302,7 @@ class gradiveq {
     return stage;
   }
 
-  /// Adds the means to rank 0's samples, except those with NaN or infinity.
+  /// Adds the mean gradients to rank 0's samples. It leaves out tensors with NaN or infinity.
   void collect(span_on<E, In const> means) {
     if (comm_->rank() != 0) return;
     for (auto& k : kernels_) {
@@ -308,7 +312,8 @@ class gradiveq {
     }
   }
 
-  /// The bytes of rank 0's new bases; empty for a tensor with fewer than 2 samples.
+  /// Fits new bases on rank 0 and returns them in serialised form. The form is empty for a tensor with fewer than 2
+  /// samples.
   std::vector<std::vector<std::byte>> fitted() {
     auto saved = std::vector<std::vector<std::byte>>(kernels_.size());
     for (std::size_t i = 0; i < saved.size(); ++i) {
@@ -319,7 +324,7 @@ class gradiveq {
     return saved;
   }
 
-  /// Fits on rank 0, and broadcasts the bases or the failure.
+  /// Fits the bases on rank 0, and broadcasts them. If a fit throws, it broadcasts that failure.
   void share_bases() {
     auto failure = std::exception_ptr();
     auto saved = std::vector<std::vector<std::byte>>(kernels_.size());
@@ -355,10 +360,10 @@ class gradiveq {
     return basis;
   }
 
-  /// Whether the mean of the phase's first losses is complete; it is so in the same step on all ranks.
+  /// Whether the mean of the phase's first losses is complete. It becomes complete in the same step on all ranks.
   bool is_voting() const { return steps_ / options_.loss_every >= options_.first_losses; }
 
-  /// Counts the votes by a sum of one double over the ranks.
+  /// Whether most ranks vote for new samples. An all-reduce of one double counts the votes.
   bool most_ranks_lose() {
     auto const is_worse = loss_ * static_cast<double>(first_.count) > options_.worse * first_.sum;
     auto votes = has_looked_ && is_worse ? 1.0 : 0.0;
@@ -369,7 +374,7 @@ class gradiveq {
     return 2 * votes > comm_->size();
   }
 
-  /// Lines that must be equal in a schedule and in the state that it imports.
+  /// A description of the schedule. import_state requires the same description in the imported state.
   std::string words() const {
     using detail::text;
     auto words = text("gradiveq\nrank ", comm_->rank(), " of ", comm_->size(), "\nelements of ", element_name<In>(),
@@ -395,7 +400,7 @@ class gradiveq {
   std::uint64_t steps_ = 0;
   first_losses first_;
   double loss_ = 0;
-  bool has_looked_ = false;  ///< in this step
+  bool has_looked_ = false;  ///< before() has measured the loss in this step
   std::optional<detail::local_loss<In, E, std::invoke_result_t<Coding const&, shared_basis>>> losses_;
   detail::lent<buffer<double, E>> votes_;
 };

@@ -1,4 +1,4 @@
-// pith/control/gravac.hpp — the highest compression factor with sufficient gain, searched on a ladder during training.
+// pith/control/gravac.hpp — a controller that searches for the highest compression factor with sufficient gain.
 #pragma once
 
 #include <pith/control/rate_controller.hpp>
@@ -15,19 +15,19 @@
 
 namespace pith::inline v0 {
 
-/// Compression factors in ascending order: a factor f sends 1 / f of the elements.
+/// Compression factors in ascending order. With the factor f, a rank sends 1 / f of the elements.
 class factor_ladder {
  public:
   static constexpr std::size_t most_rungs = 24;
 
-  /// first x 2, 2^2, 2^4, 2^8 ...: 10, 20, 40, 160, 1000.
+  /// first x 1, 2, 2^2, 2^4, 2^8 ..., at most the last factor. For 10 and 1000: 10, 20, 40, 160, 1000.
   static factor_ladder exponential(double first, double last) {
     auto rungs = std::vector<double>{first};
     for (double by = 2; rungs.back() < last && rungs.size() <= most_rungs; by *= by)
       rungs.push_back(std::min(first * by, last));
     return factor_ladder(std::move(rungs));
   }
-  /// first x 2, 2^2, 2^3, 2^4 ...: 10, 20, 40, 80, ... 1280, 2000.
+  /// first x 1, 2, 2^2, 2^3, 2^4 ..., at most the last factor. For 10 and 2000: 10, 20, 40, 80, ... 1280, 2000.
   static factor_ladder geometric(double first, double last, double by = 2) {
     detail::require(by > 1, "factor_ladder::geometric: by must be above 1, got ", by);
     auto rungs = std::vector<double>{first};
@@ -53,36 +53,38 @@ class factor_ladder {
   std::vector<double> rungs_;
 };
 
-/// The averages that make up a gain: of the energies, or of their quotient in each step as in the paper.
+/// How gains are averaged over steps: as the quotient of averaged energies, or, as in the paper, as the average of each
+/// step's quotient.
 enum class gain_average : std::uint8_t { of_energies, of_quotients };
 
 struct gravac_options {
   factor_ladder ladder = factor_ladder::exponential(10, 1000);
-  double least_gain = 0.7;     ///< a factor with a smaller gain is not sent
-  double saturation = 0.01;    ///< relative difference below which gains, or throughputs, count as equal
+  double least_gain = 0.7;     ///< a factor with a smaller gain is not used
+  double saturation = 0.01;    ///< relative difference up to which two gains, or two throughputs, count as equal
   std::uint32_t window = 500;  ///< steps between two moves on the ladder
-  double smoothing = 0.04;     ///< weight of a new observation in an average; smoothing_for(ranks) in the paper
+  double smoothing = 0.04;     ///< weight of a new value in an average; the paper's is smoothing_for(ranks)
   gain_average average = gain_average::of_energies;
-  std::uint32_t samples = 10;       ///< of a throughput before it is compared; at most the window
-  std::uint32_t fresh_windows = 8;  ///< age, in windows, up to which a throughput is compared
-  double regime = 2;                ///< a learning rate that changes by this factor starts a new regime
+  std::uint32_t samples = 10;       ///< values in a throughput's average before it is compared, at most `window`
+  std::uint32_t fresh_windows = 8;  ///< age in windows up to which a throughput is compared
+  double regime = 2;                ///< a change of the learning rate by this factor starts a new regime
 
-  /// The paper's value, min(1, ranks / 100).
+  /// The smoothing that the paper uses: min(1, ranks / 100).
   static double smoothing_for(unsigned ranks) { return std::min(1.0, ranks / 100.0); }
 };
 
-/// Measures two factors and sends at the higher one whose gain, the kept share of |p|^2, is at least least_gain; dense
-/// if neither is. After each window the lower factor becomes the higher one if their gains are equal, and the higher
-/// one moves up the ladder, until throughput (gain / seconds) no longer grows.
+/// Measures the gains of two factors, a lower and a higher one. The gain of a factor is the share of |p|^2 that its
+/// compression keeps. Each step uses the higher of the two factors whose gain is at least least_gain; if both gains are
+/// smaller, the step is dense. After each window, the lower factor is set to the higher one if both gains are equal.
+/// The higher factor then moves up the ladder, until the throughput (gain / seconds) no longer grows.
 ///
-///   requires    tensors that measure, as error_feedback(rated(top_k(...))); one decision for all of them
-///   state       averages for each of up to 24 factors; saved, about 1.2 kB
+///   requires    tensors whose codec measures, as error_feedback(rated(top_k(...))) does. All of them get the same rate
+///   state       averages for each of at most 24 factors, about 1.2 kB; saved
 ///   complexity  observe() and decide() allocate nothing
-///   on NaN      a NaN or infinite energy: the next step is dense and the averages do not change. The gain of zero
-///               energies is 1
-///   errors      a load() that throws changes nothing
-///   reference   Tyagi and Swany, GraVAC, CLOUD 2023; docs/adaptive.md lists what the paper leaves open and what
-///               differs
+///   on NaN      after a NaN or infinite energy the next step is dense, and the averages do not change. If all energies
+///               are zero, the gain is 1
+///   errors      if load() throws, the controller is unchanged
+///   reference   Tyagi and Swany, GraVAC, CLOUD 2023; docs/adaptive.md lists open points of the paper and differences
+///               from it
 class gravac {
  public:
   explicit gravac(gravac_options options = {}) : options_(std::move(options)) {
@@ -120,7 +122,7 @@ class gravac {
     return rates;
   }
 
-  /// Restarts the search at the first factor. All gains are unknown, so the next step is dense.
+  /// Restarts the search at the first factor, without known gains. So the next step is dense.
   void reopen() {
     state_.rungs = {};
     state_.sent = dense;
@@ -130,8 +132,8 @@ class gravac {
     state_.in_window = state_.below = 0;
   }
 
-  /// For plots: the lower and the higher factor, the sent factor (1: dense), its gain, and whether the search has
-  /// ended.
+  /// For plots: the lower and the higher factor, the current factor (1 if dense), the gain of the current factor, and
+  /// whether the search has ended.
   double low_factor() const { return options_.ladder[state_.low]; }
   double high_factor() const { return options_.ladder[state_.high]; }
   double factor() const { return state_.sent == dense ? 1 : options_.ladder[state_.sent]; }
@@ -154,7 +156,7 @@ class gravac {
  private:
   static constexpr std::uint32_t dense = ~std::uint32_t{0};
 
-  /// Averages of one factor: of energies or quotients, and of gain / seconds when it was sent.
+  /// The averages for one factor: of its energies or quotients, and of gain / seconds over the steps that used it.
   struct rung {
     double energy = 0, kept = 0, throughput = 0;
     std::uint64_t seen = 0, samples = 0, last = 0;
@@ -164,8 +166,8 @@ class gravac {
     double learning_rate = 0;
     std::uint64_t step = 0;
     std::uint32_t low = 0, high = 0;  ///< the two measured factors
-    std::uint32_t sent = dense;       ///< the factor of the next step; dense in the first one, without gains yet
-    std::uint32_t in_window = 0;      ///< steps
+    std::uint32_t sent = dense;       ///< the factor of the next step; the first step is dense
+    std::uint32_t in_window = 0;      ///< steps of the current window so far
     std::uint32_t below = 0;          ///< consecutive steps with a gain below least_gain
     std::uint32_t is_saturated = 0;
   };
@@ -178,13 +180,13 @@ class gravac {
     return of.energy == 0 ? 1 : std::clamp(of.kept / of.energy, 0.0, 1.0);
   }
 
-  /// The first observation is the average.
+  /// Updates an average; the first value becomes the average.
   static void average(double& of, double value, bool is_first, double share) {
     of = is_first ? value : detail::moved(of, value, share);
   }
 
-  /// Returns whether the energies are finite; if not, it notes no gain. A factor without a report, as after a restart
-  /// of the search, is skipped.
+  /// Returns whether the energies are finite, and updates the gains only in that case. A factor without a report keeps
+  /// its gain; there is no report after a restart of the search.
   bool note_gains(step_report const& seen) {
     auto const low = sum_at(seen, options_.ladder.rate(state_.low));
     auto const high = sum_at(seen, options_.ladder.rate(state_.high));
@@ -224,7 +226,8 @@ class gravac {
     ++of.samples;
     of.last = state_.step;
   }
-  /// Compares with the rate at the start of the regime, since many schedules change the rate a little in every step.
+  /// Compares the learning rate with that at the start of the regime, since many schedules change it a little in every
+  /// step.
   void note_learning_rate(double rate) {
     auto const begun = state_.learning_rate;
     if (begun != 0 && rate < begun * options_.regime && rate > begun / options_.regime) return;
@@ -232,7 +235,7 @@ class gravac {
     state_.learning_rate = rate;
   }
 
-  /// The factor that the next step sends.
+  /// The factor for the next step.
   std::uint32_t row() const {
     for (auto const r : {state_.high, state_.low}) {
       if (gain_of(r) >= options_.least_gain) return r;
@@ -254,7 +257,7 @@ class gravac {
       state_.high = std::min(state_.high + 1, top_rung());
     }
   }
-  /// Whether the two highest throughputs are equal up to `saturation`; the lower of their factors.
+  /// Returns whether the two highest throughputs are equal up to `saturation`, and the lower of their two factors.
   std::pair<bool, std::uint32_t> saturated() const {
     std::uint32_t best = dense, second = dense;
     for (std::uint32_t r = 0; r <= top_rung(); ++r) {

@@ -1,4 +1,4 @@
-// pith/control/l_greco.hpp — the rates per tensor that send the fewest bytes for a given total error.
+// pith/control/l_greco.hpp — a controller that sends the fewest bytes for a given total error.
 #pragma once
 
 #include <pith/control/rate_controller.hpp>
@@ -17,18 +17,18 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The cost of a choice: its error, in bins, and its bytes.
+/// The cost of one choice: an error, as a number of bins, and a number of bytes.
 struct knapsack_choice {
   std::uint32_t bins;
   std::uint64_t bytes;
 };
 
-/// One choice per item, with sum of bins <= `budget` and the fewest bytes; empty if no combination fits. Ties go to the
-/// earlier choice.
+/// Picks one choice per item so that the sum of bins is at most `budget` and the sum of bytes is minimal. Returns an
+/// empty list if no combination fits. Among equal choices of an item it picks the first.
 inline std::vector<std::uint32_t> cheapest_choices(std::vector<std::vector<knapsack_choice>> const& items,
                                                    std::uint32_t budget) {
   constexpr auto none = std::numeric_limits<std::uint64_t>::max();
-  auto cost = std::vector<std::uint64_t>(budget + 1, 0), next = cost;  // [b]: bytes of the items so far within b bins
+  auto cost = std::vector<std::uint64_t>(budget + 1, 0), next = cost;  // [b]: least bytes within b bins
   auto taken = std::vector<std::uint32_t>(items.size() * (budget + 1));
   for (std::size_t i = 0; i < items.size(); ++i) {
     std::fill(next.begin(), next.end(), none);
@@ -55,21 +55,23 @@ inline std::vector<std::uint32_t> cheapest_choices(std::vector<std::vector<knaps
 }  // namespace detail
 
 struct l_greco_options {
-  rate_list rates = {0.001, 0.003, 0.01, 0.03, 0.1};  ///< to choose from
-  double reference = 0.01;                            ///< the rate whose total error is the allowed error
+  rate_list rates = {0.001, 0.003, 0.01, 0.03, 0.1};  ///< the rates to choose from
+  double reference = 0.01;                            ///< the rate whose total error is the limit
   std::uint64_t interval = 500;                       ///< steps between two choices
-  std::uint32_t bins = 10'000;                        ///< quantization levels of the error
+  std::uint32_t bins = 10'000;                        ///< errors are rounded up to limit / bins
 };
 
-/// After each interval, chooses the rates that send the fewest bytes, with a total error sum |p - D(C(p))|^2 of at most
-/// that of the reference rate. Rounding to bins may exceed it by a relative tensors / bins. Before the first choice,
-/// all tensors have the reference rate.
+/// After each interval, chooses a rate for each tensor so that the ranks send the fewest bytes. The total error is sum
+/// |p - D(C(p))|^2 over the tensors, and that of the reference rate is the limit. Since errors are rounded to bins, the
+/// total error may exceed the limit by a fraction of tensors / bins. Before the first choice, all tensors have the
+/// reference rate.
 ///
-///   requires    tensors that measure; a reference among the rates (std::invalid_argument)
-///   state       energies and errors of an interval, and the choice; saved
+///   requires    tensors whose codec measures; `reference` is one of the rates (std::invalid_argument)
+///   state       each tensor's errors over an interval, and the chosen rates; saved
 ///   complexity  tensors x rates x bins once per interval, on the host
-///   on NaN      a NaN or infinite energy: the next step is dense, and the interval continues without this step
-///   errors      a load() that throws changes nothing
+///   on NaN      after a NaN or infinite energy the next step is dense. The interval continues without the step of the
+///               NaN
+///   errors      if load() throws, the controller is unchanged
 ///   reference   Alimohammadi, Markov, Frantar and Alistarh, L-GreCo, MLSys 2024
 class l_greco {
  public:
@@ -124,7 +126,7 @@ class l_greco {
   }
 
  private:
-  /// One rate of one tensor.
+  /// One rate of one tensor, with the error and the bytes measured for it.
   struct trial {
     double rate, lost;
     std::uint64_t bytes;
@@ -139,7 +141,8 @@ class l_greco {
     }
   }
 
-  /// The search starts after the last hit, since the order of reports is the same in each step.
+  /// Finds the entry of a report. The search starts after the last entry found, since reports have the same order in
+  /// each step.
   trial& trial_of(rate_report const& r) {
     auto const is_it = [&](trial const& t) { return t.tensor == r.tensor && t.rate == r.rate; };
     next_ = next_ < trials_.size() ? next_ : 0;
@@ -150,8 +153,8 @@ class l_greco {
     return *found;
   }
 
-  /// Errors are rounded up to bins, those of the reference too, so that the reference fits the budget. So the budget
-  /// may exceed `bins`. A single error above the allowed one never fits.
+  /// All errors are rounded up to bins. The budget is the sum of the reference rate's rounded errors, so the reference
+  /// rate always fits, and the budget may exceed `bins`. A single error above the allowed total error never fits.
   void choose() {
     double allowed = 0;
     for (auto const& t : trials_) allowed += t.rate == options_.reference ? t.lost : 0;
@@ -169,7 +172,8 @@ class l_greco {
     }
     take(detail::cheapest_choices(items, budget));
   }
-  /// An empty choice sets the reference, as when a tensor was not reported at that rate.
+  /// Applies the chosen rates. An empty choice sets the reference rate; a choice is empty if a tensor has no report at
+  /// the reference rate.
   void take(std::vector<std::uint32_t> const& chosen) {
     std::size_t item = 0, of_item = 0;
     for (std::size_t i = 0; i < trials_.size(); ++i, ++of_item) {
@@ -182,7 +186,7 @@ class l_greco {
   l_greco_options options_;
   std::vector<trial> trials_;  ///< grouped by tensor
   std::uint64_t steps_ = 0;
-  std::size_t next_ = 0;  ///< start of the search for the next report's trial
+  std::size_t next_ = 0;  ///< where the search for the next report's entry starts
   bool is_blind_ = false;
 };
 

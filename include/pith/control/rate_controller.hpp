@@ -1,4 +1,4 @@
-// pith/control/rate_controller.hpp — concept of a controller that chooses each tensor's rate, equal on all ranks.
+// pith/control/rate_controller.hpp — concept of a controller, which chooses each tensor's rate.
 #pragma once
 
 #include <pith/codec/measured.hpp>
@@ -15,16 +15,16 @@
 
 namespace pith::inline v0 {
 
-/// Energies of one tensor at one rate, summed over the ranks, so all ranks see equal numbers. A NaN of one rank is NaN
-/// on all.
+/// The energies of one tensor at one rate, summed over the ranks and so equal on all ranks. A value that is NaN on one
+/// rank is NaN on all ranks.
 struct rate_report {
   std::uint32_t tensor = 0;
   double rate = 1;
-  double energy = 0;        ///< |p|^2 of the encoder's input p, residual included
+  double energy = 0;        ///< |p|^2 of the encoder's input p, which includes the residual
   double kept = 0;          ///< |p|^2 - |p - D(C(p))|^2; for a projection, |D(C(p))|^2
-  std::uint64_t bytes = 0;  ///< payload of a rank at this rate
+  std::uint64_t bytes = 0;  ///< bytes of one rank's payload at this rate
 
-  /// kept / energy, at least 0; 1 if energy = 0, NaN if kept is NaN.
+  /// max(0, kept / energy); 1 if energy = 0; NaN if `kept` is NaN.
   double gain() const { return energy == 0 ? 1 : kept > 0 ? kept / energy : kept == kept ? 0 : kept; }
 };
 
@@ -33,18 +33,19 @@ struct rate_report {
 struct step_report {
   std::uint64_t step = 0;
   double learning_rate = 0;
-  double seconds = 0;  ///< of the slowest rank, since the end of the previous step
+  double seconds = 0;  ///< from the end of the previous step, on the slowest rank
   span<rate_report const> tensors = {};
-  span<double const> gradients = {};  ///< |g|^2 of each tensor, summed over the ranks; empty without needs_gradients
+  span<double const> gradients = {};  ///< |g|^2 per tensor, over all ranks; empty without needs_gradients
 };
 
-/// A controller's decisions are a pure function of its reports, so ranks with equal reports decide equally. Its state
-/// is saved and loaded as bytes. A controller refers to nothing outside, and one thread at a time uses it.
+/// A controller's decisions are a pure function of its reports, so ranks with equal reports decide equally. save() and
+/// load() convert its state to bytes and back. A controller holds no references to other objects, and only one thread
+/// at a time uses it.
 ///
-///   observe(report)        called after a step
+///   observe(report)        receives the measurements after a step
 ///   decide(step, tensor)   the rate of a tensor in this step; 1 is dense
-///   measures(step, tensor) optional: the rates to report of this step
-///   needs_gradients        optional: whether the report has |g|^2
+///   measures(step, tensor) optional: the rates at which this step measures
+///   needs_gradients        optional: whether reports include |g|^2
 ///   load(bytes)            throws std::invalid_argument for a wrong state, and then changes nothing
 template <class R>
 concept rate_controller = std::copyable<R> && requires(R& r, R const& c, step_report const& seen, std::uint64_t step,
@@ -56,7 +57,7 @@ concept rate_controller = std::copyable<R> && requires(R& r, R const& c, step_re
   { r.load(saved) } -> std::same_as<void>;
 };
 
-/// Fails to compile with the function that `R` lacks as a controller.
+/// Fails to compile if `R` is not a controller. The error names the missing function.
 template <class R>
 constexpr void explain_controller() {
   static_assert(std::copyable<R>, "pith: a controller must be copyable");
@@ -86,8 +87,8 @@ constexpr bool needs_gradients() {
   }
 }
 
-/// average + share x (value - average). It divides by 1 / share: some compilers would fuse a product into the sum, and
-/// ranks would get different averages.
+/// average + share x (value - average). The code divides by 1 / share instead, since some compilers fuse a product and
+/// a sum, and ranks would then get different averages.
 inline double moved(double average, double value, double share) { return average + (value - average) / (1 / share); }
 
 }  // namespace detail
@@ -95,7 +96,7 @@ inline double moved(double average, double value, double share) { return average
 template <class T>
 concept trivially_copied = std::is_trivially_copyable_v<T>;
 
-/// Helpers of save() and load(): the bytes of trivially copyable values, and the values of such bytes.
+/// Helpers for save() and load(), which convert trivially copyable values to bytes and back.
 template <trivially_copied T>
 std::vector<std::byte> saved_bytes(T const* values, std::size_t count) {
   auto bytes = std::vector<std::byte>(count * sizeof(T));

@@ -1,4 +1,4 @@
-// pith/control/warm_up.hpp — a density that decays to its final value over the first epochs.
+// pith/control/warm_up.hpp — a controller whose density decays to its final value over the first epochs.
 #pragma once
 
 #include <pith/control/rate_controller.hpp>
@@ -9,11 +9,11 @@
 
 namespace pith::inline v0 {
 
-/// The rate of epoch e = 1, 2, ..., each of `steps` steps, is max(fall^e, density). With the default fall and density
-/// 0.001, 75, 93.75, 98.4, 99.6 and 99.9 % of the elements are dropped.
+/// In epoch e = 1, 2, ... the rate is max(fall^e, density). An epoch has `steps` steps. With the default fall and
+/// density 0.001, 75, 93.75, 98.4, 99.6 and 99.9 % of the elements are dropped.
 ///
 ///   requires    0 < density <= 1, steps >= 1, 0 < fall < 1 (std::invalid_argument)
-///   state       none: the rate is a function of the step, from 1 on
+///   state       none, since the rate is a function of the step number, which starts at 1
 ///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018, section 3.3
 class warm_up {
  public:

@@ -14,14 +14,14 @@
 
 namespace pith::inline v0 {
 
-/// Seconds of n units: bytes on a link, elements in a codec.
+/// A linear cost: n units take fixed + each x n seconds. Units are bytes for a link, and elements for a codec.
 struct linear_cost {
   double fixed = 0, each = 0;
 
   constexpr double operator()(double n) const { return fixed + each * n; }
 };
 
-/// Measured seconds of n units.
+/// A measurement: n units took `seconds`.
 struct measured_cost {
   double n = 0, seconds = 0;
 };
@@ -35,8 +35,8 @@ inline void require_growth(char const* call, measured_cost small, measured_cost 
 
 }  // namespace detail
 
-/// The line through two measurements, the smaller one first. If noise makes a coefficient negative, it is set to 0 and
-/// the line goes through the larger measurement.
+/// The linear cost that fits two measurements, `small` with fewer units than `large`. If noise makes one of the two
+/// coefficients negative, that coefficient is set to 0, and the cost fits `large` alone.
 ///
 ///   requires    0 <= small.n < large.n (std::invalid_argument)
 inline linear_cost fit_cost(measured_cost small, measured_cost large) {
@@ -48,8 +48,9 @@ inline linear_cost fit_cost(measured_cost small, measured_cost large) {
   return {fixed, each};
 }
 
-/// Ranks that send and receive at once, each over its own link: a message of b bytes takes alpha + beta b seconds.
-/// Consecutive ranks may share a node; `message_in_node` is the cost within it.
+/// A network in which all ranks can send and receive at the same time, each over its own link. A message of b bytes
+/// takes alpha + beta b seconds. Consecutive ranks may share a node; `message_in_node` is the cost of a message within
+/// a node.
 struct network {
   unsigned ranks = 1;
   linear_cost message;
@@ -63,8 +64,8 @@ struct network {
   }
 };
 
-/// The network that explains two measured sums. A ring all-reduce of b bytes takes 2 (P - 1) steps of b / P bytes per
-/// rank, hence 2 (P - 1) (alpha + beta b / P) seconds.
+/// Fits the network to two measured all-reduces of different size. A ring all-reduce of b bytes takes 2 (P - 1) steps
+/// of b / P bytes per rank, hence 2 (P - 1) (alpha + beta b / P) seconds.
 inline network fit_network(unsigned ranks, measured_cost small, measured_cost large) {
   detail::require(ranks > 1, "fit_network: ranks must be at least 2, got ", ranks);
   detail::require_growth("fit_network", small, large);
@@ -73,18 +74,19 @@ inline network fit_network(unsigned ranks, measured_cost small, measured_cost la
   return {ranks, fit_cost(message(small), message(large))};
 }
 
-/// The same network with `factor` times the bandwidth between nodes.
+/// A copy of the network with `factor` times the bandwidth between nodes.
 inline network faster(network net, double factor) {
   net.message.each /= factor;
   return net;
 }
 
-/// Seconds of a codec on a rank: fixed per tensor, plus a share per encoded or decoded element.
+/// The cost of a codec on one rank: fixed seconds per tensor, plus seconds per encoded or decoded element.
 struct codec_cost {
   linear_cost encode, decode;
 };
 
-/// The work of a rank in a step: calls, elements and messages.
+/// The work of one rank in one step: the numbers of tensors, of encoded elements and of decoded elements, and the
+/// messages.
 struct exchange_work {
   double tensors = 0, encoded = 0, decoded = 0;
   std::vector<messages> sent = {};
@@ -92,7 +94,8 @@ struct exchange_work {
 
 namespace detail {
 
-/// Adds a tensor's elements to the work, in proportion to the bytes that a rank produces and receives.
+/// Adds a tensor's encoded and decoded elements to the work, in proportion to the bytes that the rank produces and
+/// receives.
 inline void add_elements(exchange_work& work, transfer const& moves, unsigned all, double elements_a_byte) {
   auto const ranks = moves.among.ranks(all);
   auto const bytes = static_cast<double>(moves.bytes());
@@ -102,8 +105,9 @@ inline void add_elements(exchange_work& work, transfer const& moves, unsigned al
 
 }  // namespace detail
 
-/// The work of a step that exchanges all tensors in one tensor bucket. An all-gather encodes n and decodes P n
-/// elements, two_shot encodes n + n / P and decodes 2 n, a sum encodes n and decodes n.
+/// The work of a step that exchanges all tensors in one tensor bucket. For n elements and P ranks, an all-gather
+/// encodes n elements and decodes P n, two_shot encodes n + n / P and decodes 2 n, and an all-reduce encodes n and
+/// decodes n.
 template <real In, executor E, codec_policy_for<In, E> Policy>
 exchange_work work_of(E const&, std::vector<tensor_spec> const& tensors, Policy const& policy, unsigned ranks) {
   auto work = exchange_work();
@@ -127,12 +131,12 @@ exchange_work work_of(E const&, std::vector<tensor_spec> const& tensors, Policy 
   return work;
 }
 
-/// The work of a measured step, and its seconds.
+/// A measured step: its work, and its seconds.
 struct measured_codec {
   exchange_work work;
   double encode_seconds = 0, decode_seconds = 0;
 };
-/// A codec's cost per tensor and per element, fitted to two steps, the smaller one first.
+/// Fits a codec's cost per tensor and per element to two measured steps, `small` with fewer elements than `large`.
 inline codec_cost fit_codec(measured_codec const& small, measured_codec const& large) {
   auto const fit = [&](double exchange_work::*n, double measured_codec::*seconds) {
     return fit_cost({small.work.*n / small.work.tensors, small.*seconds / small.work.tensors},
@@ -142,29 +146,31 @@ inline codec_cost fit_codec(measured_codec const& small, measured_codec const& l
           fit(&exchange_work::decoded, &measured_codec::decode_seconds)};
 }
 
-/// A way to exchange: a rank's work, and its codec's cost.
+/// A candidate for plan_exchange: a rank's work in a step, and the cost of the codec.
 struct exchange_candidate {
   std::string name;
   exchange_work work;
   codec_cost cost = {};
 };
 
-/// Codec seconds of one of `segments` equal parts of a step. A segment has its share of the tensors, or a piece of the
-/// only tensor.
+/// The seconds that the codec needs for one segment, if a step is divided into `segments` equal segments. A segment
+/// consists of some of the tensors, or of a piece of a single tensor.
 inline double codec_seconds(exchange_candidate const& c, unsigned segments = 1) {
   auto const calls = std::max(c.work.tensors / segments, std::min(c.work.tensors, 1.0));
   return calls * (c.cost.encode.fixed + c.cost.decode.fixed) +
          (c.cost.encode.each * c.work.encoded + c.cost.decode.each * c.work.decoded) / segments;
 }
-/// Transfer seconds of such a segment. Each segment sends the full number of messages.
+/// The seconds of one segment's transfer, if a step is divided into `segments` equal segments. Each segment sends as
+/// many messages as an undivided step.
 inline double wire_seconds(network const& net, exchange_candidate const& c, unsigned segments = 1) {
   double seconds = 0;
   for (auto const& sent : c.work.sent) seconds += sent.count * net.message_among(sent.among)(sent.bytes / segments);
   return seconds;
 }
 
-/// Seconds of a step. While a segment travels, the previous one is decoded and the next one is encoded, so the slower
-/// of codec and transfer sets the pace. Only the first encoding and the last decoding are not overlapped.
+/// The seconds of a step. During the transfer of a segment, the previous segment is decoded and the next one is
+/// encoded, so the slower of codec and transfer determines the time. Only the first encoding and the last decoding
+/// overlap no transfer.
 inline double step_seconds(network const& net, exchange_candidate const& c, unsigned segments = 1) {
   auto const codec = codec_seconds(c, segments), wire = wire_seconds(net, c, segments);
   return codec + wire + (segments - 1) * std::max(codec, wire);
@@ -177,12 +183,12 @@ struct exchange_choice {
   double seconds = 0;
 };
 
-/// The fastest candidate, with its best power of two of segments. Backward hides `hidden_seconds` of an exchange: all
-/// candidates below them count as equally fast. Ties go to the earlier candidate and to fewer segments, so list dense
-/// candidates before lossy ones.
+/// Chooses the fastest candidate, and a power of two as its number of segments. `hidden_seconds` of an exchange overlap
+/// backward, so all candidates that take less time count as equally fast. Among equally fast candidates it chooses the
+/// earlier one, and the smaller number of segments; so list dense candidates before lossy ones.
 ///
-///   requires    at least one candidate (std::invalid_argument); most_segments of 1 if the exchange does not overlap
-///   complexity  measures and sends nothing, so equal arguments give equal choices on all ranks; does not allocate
+///   requires    at least one candidate (std::invalid_argument); most_segments = 1 if codec and transfer do not overlap
+///   complexity  does not measure, send or allocate. So ranks with equal arguments make equal choices
 inline exchange_choice plan_exchange(network const& net, std::vector<exchange_candidate> const& candidates,
                                      unsigned most_segments = 1, double hidden_seconds = 0) {
   detail::require(!candidates.empty(), "plan_exchange: candidates must not be empty");

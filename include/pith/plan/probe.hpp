@@ -19,7 +19,7 @@
 
 namespace pith::inline v0 {
 
-/// A codec policy, or one codec for all tensors, with its name in the table.
+/// A candidate for probe(): a codec policy, or one codec for all tensors. `name` is its name in the table.
 template <class In, class E>
 struct probe_candidate {
   std::string name;
@@ -32,24 +32,24 @@ struct probe_candidate {
 };
 
 struct probe_options {
-  unsigned rounds = 5;               ///< repetitions of each measurement; the median counts
+  unsigned rounds = 5;               ///< repetitions of each measurement; probe() uses the median
   unsigned most_segments = 1;        ///< as in plan_exchange
-  double hidden_seconds = 0;         ///< of backward that overlap the exchange
-  double enough_seconds = 20e-3;     ///< a sum that takes as long is large enough to measure the bandwidth
-  std::size_t most_bytes = 1 << 24;  ///< of such a sum
+  double hidden_seconds = 0;         ///< the seconds of backward that overlap the exchange
+  double enough_seconds = 20e-3;     ///< an all-reduce that takes this long is large enough
+  std::size_t most_bytes = 1 << 24;  ///< upper limit for the size of that all-reduce
 };
 
-/// Bytes, error and seconds of a candidate in a step, on the slowest rank.
+/// A candidate's bytes, error and seconds for one step, on the slowest rank.
 struct probed_codec {
   std::string name;
   double wire_bytes = 0;
-  double error = 0;  ///< |g - C(g)| / |g|, the largest of all ranks
+  double error = 0;  ///< |g - C(g)| / |g|, the maximum over the ranks
   double encode_seconds = 0, decode_seconds = 0;
   double wire_seconds = 0;  ///< predicted
-  double step_seconds = 0;  ///< predicted, with the best number of segments; at least hidden_seconds
+  double step_seconds = 0;  ///< predicted for the best number of segments, at least hidden_seconds
 };
 
-/// The result of probe(), equal on all ranks. The first candidate is dense: `identity`, no compression.
+/// The result of probe(), equal on all ranks. The first candidate is `identity`, which sends uncompressed values.
 struct probe_result {
   network net;
   std::vector<probed_codec> candidates;
@@ -57,7 +57,7 @@ struct probe_result {
 
   probed_codec const& best() const { return candidates[choice]; }
 
-  /// A Markdown table; the choice is marked.
+  /// The candidates as a Markdown table in which the choice is marked.
   std::string table() const {
     auto lines = std::string(
         "| codec | bytes sent per rank | error | encode, ms | decode, ms | wire, ms | step, ms | |\n"
@@ -103,7 +103,7 @@ std::vector<double> largest_of_ranks(E const& exec, Comm& comm, std::vector<doub
   return mine;
 }
 
-/// Median seconds of a sum of `bytes` bytes, on the slowest rank.
+/// The median seconds of an all-reduce of `bytes` bytes, on the slowest rank.
 template <class Comm, executor E>
 measured_cost sum_cost(E const& exec, Comm& comm, std::size_t bytes, unsigned rounds) {
   auto const values = buffer<float, E>(exec, bytes / sizeof(float));
@@ -115,11 +115,11 @@ measured_cost sum_cost(E const& exec, Comm& comm, std::size_t bytes, unsigned ro
       exec.wait();
     }));
   }
-  times.erase(times.begin());  // the first sum includes the set-up of connections
+  times.erase(times.begin());  // the first all-reduce also sets up connections
   return {static_cast<double>(bytes), largest_of_ranks(exec, comm, {median_of(times)})[0]};
 }
 
-/// Fits the network to a sum of 16 KiB and to one that takes at least enough_seconds.
+/// Fits the network to an all-reduce of 16 KiB and to a larger one that takes at least enough_seconds.
 template <class Comm, executor E>
 network measure_network(E const& exec, Comm& comm, probe_options const& o) {
   if (comm.size() == 1) return {};
@@ -131,7 +131,7 @@ network measure_network(E const& exec, Comm& comm, probe_options const& o) {
   return fit_network(comm.size(), small, large);
 }
 
-/// Error and seconds of a candidate's codecs on this rank, for one rank's payloads.
+/// A candidate's error and codec seconds, measured on this rank alone.
 struct codec_probe {
   double error = 0, encode = 0, decode = 0;
 };
@@ -153,7 +153,8 @@ codec_probe probe_codec(E const& exec, std::vector<tensor_spec> const& tensors, 
   return {alone.report().total.error(), median_of(encode), median_of(decode)};
 }
 
-/// The candidate for the cost model: seconds per element of one rank, times the elements of all ranks.
+/// The candidate for the cost model. Its seconds per element are those of a single-rank exchange, and its elements are
+/// those of an exchange over all ranks.
 template <real In, executor E>
 exchange_candidate modelled(E const& exec, std::vector<tensor_spec> const& tensors,
                             probe_candidate<In, E> const& candidate, unsigned ranks, codec_probe const& taken) {
@@ -186,18 +187,18 @@ std::size_t choice_of_first(E const& exec, Comm& comm, std::size_t mine, std::si
 
 }  // namespace detail
 
-/// Measures sums over `comm`, and the seconds and error of each candidate on this rank's gradients (all tensors, one
-/// after another). The cost model chooses by the slowest rank's values, so all ranks get the same choice. Dense floats
-/// come first, so they win ties.
+/// Measures all-reduces over `comm`, and each candidate's seconds and error on this rank's gradients (all tensors, one
+/// after another). The cost model chooses by the slowest rank's values, so all ranks get the same choice. Uncompressed
+/// floats are the first candidate, so the cost model prefers them among equally fast candidates.
 ///
 ///   auto const found = pith::probe<float>(pith::seq, comm, tensors, gradients, {{"top_k", pith::matrices(codec)}});
 ///   std::fputs(found.table().c_str(), stdout);
 ///
-///   requires    a host executor; a call of all ranks, between steps, with equal tensors, candidates and options;
-///               codecs that run on one rank, hence without subgroups; rounds of at least 1 (std::invalid_argument)
-///   complexity  sums of 16 KiB and more until one takes 20 ms, and `rounds` + 1 encodings and decodings of all tensors
-///               per candidate; allocates a single-rank exchange per candidate
-///   errors      communication_error if a message was damaged; the gradients never change
+///   requires    a host executor. All ranks make the call, between steps, with equal tensors, candidates and options.
+///               The codecs can run on a single rank, so they have no subgroups; rounds >= 1 (std::invalid_argument)
+///   complexity  repeats all-reduces of growing size, from 16 KiB, until one takes enough_seconds. Encodes and decodes
+///               all tensors `rounds` + 1 times per candidate, and allocates a single-rank exchange per candidate
+///   errors      communication_error if a message was damaged. The gradients never change
 template <real In, executor E, class Comm>
 probe_result probe(E const& exec, Comm& comm, std::vector<tensor_spec> const& tensors, span_on<E, In const> gradients,
                    std::vector<probe_candidate<In, E>> candidates, probe_options const& o = {}) {

@@ -1,4 +1,4 @@
-// pith/wire/checked.hpp — a codec that verifies each gathered payload before it is decoded, without a host wait.
+// pith/wire/checked.hpp — a codec that verifies each gathered payload before decoding, without a host wait.
 #pragma once
 
 #include <pith/codec/compact.hpp>
@@ -15,12 +15,14 @@
 
 namespace pith::inline v0 {
 
-/// A word in E's memory in which checked codecs record faults. One flag serves all codecs and tensors of an executor.
+/// A 32-bit word in E's memory in which checked codecs record faults of payloads. One flag serves all codecs and
+/// tensors of an executor.
 ///
 ///   requires    a flag that outlives its codecs; one thread at a time
-///   complexity  the constructor allocates one word, no other call allocates
-///   errors      require_none() throws wire_error and leaves the flag unchanged; errors of the executor pass through
-///   owns        a copy of the executor, and the word
+///   complexity  the constructor allocates 4 bytes; no other call allocates
+///   errors      require_none() throws wire_error and leaves the flag unchanged. Exceptions of the executor pass
+///               through
+///   owns        a copy of the executor, and the 4 bytes
 template <executor E>
 class error_flag {
  public:
@@ -28,7 +30,7 @@ class error_flag {
 
   std::uint32_t* data() const { return bits_.data(); }
 
-  /// The union of all faults since construction or the last clear(); waits.
+  /// The union of all faults since the constructor or the last clear(). Waits for the executor.
   std::uint32_t faults() const {
     std::uint32_t found = 0;
     exec_.download(&found, bits_.data(), sizeof found);
@@ -37,7 +39,7 @@ class error_flag {
   }
   void clear() { exec_.fill(bits_.data(), std::byte{}, bits_.size_bytes()); }
 
-  /// Throws wire_error if a payload had a fault; waits.
+  /// Throws wire_error if a payload had a fault. Waits for the executor.
   void require_none() const {
     if (auto const found = faults(); found != 0)
       throw wire_error(detail::sentence("error_flag::require_none: ", describe(found)));
@@ -64,7 +66,7 @@ namespace detail {
 
 static_assert(device_format == ('p' | wire::version << 8));
 
-/// Sets x to NaN if the verdict is not zero; each chunk tests it once.
+/// Sets the elements of x to NaN if `*verdict` is not zero. Each call handles one chunk and reads the verdict once.
 template <class In>
 struct spoil {
   static constexpr std::uint64_t chunk = 1024;
@@ -93,9 +95,9 @@ class pieces_behind final : public piece_visitor {
 
 }  // namespace detail
 
-/// The payloads of `C`, with a 16-byte header before each gathered one: version, identity, step and checksum. A wrong
-/// header raises the flag, and the decoded gradient becomes NaN. Payloads that are summed in flight or move within
-/// subgroups have no header.
+/// Adds to each all-gathered payload of `C` a 16-byte header with version, identity, step and checksum. A payload with
+/// a wrong header sets the error flag, and the gradient decoded from it becomes NaN. Payloads that are summed in
+/// flight, or that travel within subgroups, have no header.
 ///
 ///     auto flag = pith::error_flag(pith::seq);
 ///     auto codec = pith::checked(pith::error_feedback(pith::top_k(0.01)), flag);
@@ -103,10 +105,11 @@ class pieces_behind final : public piece_visitor {
 ///     flag.require_none();   // throws if a payload had a fault since the last clear()
 ///
 ///   requires    a flag in the same memory space that outlives the codec
-///   state       that of C
-///   complexity  one read of each payload; no host wait; a few words of scratch more than C
-///   on NaN      wrong bytes raise the flag and give NaN, on the rank that received them
-///   properties  terminal; otherwise those of C. A bypass goes outside: bypass(checked(c, flag), n)
+///   state       the state of C
+///   complexity  reads each payload once more than C, without a host wait; a few bytes of scratch more than C
+///   on NaN      a damaged payload sets the error flag and gives a NaN gradient, on the rank that received it
+///   properties  terminal; otherwise the properties of C. To combine a checked codec with bypass, write
+///               bypass(checked(c, flag), n)
 template <class C, memory_space Space = host_space>
 class checked : public detail::adaptor<checked<C, Space>, C> {
   using base = detail::adaptor<checked<C, Space>, C>;
@@ -196,7 +199,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
                         ws);
     if (before > 0) sign<In>(exec, id, dims, out, ws);
   }
-  /// A wrong payload in an earlier round makes the gradient NaN, and with it the input of later rounds.
+  /// A wrong payload makes the gradient NaN. If later rounds follow, they receive NaN as input.
   template <class In, executor E>
     requires exchangeable<C, In, E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned r, received_on<E> in,
@@ -220,20 +223,21 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
 
   checked with(C codec) const { return checked(std::move(codec), flag_); }
 
-  /// Whether all ranks gather this transfer: each receives every other rank's payload.
+  /// Whether this transfer is an all-gather over all ranks, so that each rank receives every other rank's payload.
   static bool has_head(transfer const& moves) { return moves.how == transport::all_gather && moves.among.is_all(); }
   template <class In>
   std::size_t head_in(unsigned r, shape const& dims, unsigned ranks) const {
     return has_head(detail::transfer_of<In>(codec_, r, dims, ranks)) ? head : 0;
   }
 
-  /// A verdict, a checksum and the checksum's scratch.
+  /// The bytes of a verdict, of a checksum, and of the scratch to compute the checksum.
   template <class E>
   static std::size_t own_scratch(E const& exec, std::size_t bytes) {
     return scratch_for<std::uint32_t>(1) + scratch_for<std::uint64_t>(1) + wire::checksum_scratch_bytes(exec, bytes);
   }
 
-  /// A digest of the fields that sender and receiver share, without the step, which lies in the executor's memory.
+  /// A digest of the fields on which sender and receiver must agree. The step is not included, since it lies in the
+  /// executor's memory.
   template <class In>
   std::uint32_t identity(call const& id, shape const& dims) const {
     auto const all =

@@ -1,4 +1,4 @@
-// pith/wire/checksum.hpp — a 64-bit hash of a payload, summed over blocks in any order.
+// pith/wire/checksum.hpp — a 64-bit checksum of a payload, the sum of its blocks' hashes in any order.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -11,41 +11,43 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-inline constexpr std::uint64_t hash_block = 16384;  ///< bytes that one thread hashes
+inline constexpr std::uint64_t hash_block = 16384;  ///< bytes of a block, which one thread hashes
 inline constexpr std::uint64_t hash_lanes = 8;      ///< words per row, each mixed into its own lane
 inline constexpr std::uint64_t hash_row = 8 * hash_lanes;
 
 inline constexpr std::uint64_t hash_factor = 0x9e3779b97f4a7c15u;  // 2^64 / golden ratio, odd
 inline constexpr std::uint64_t hash_second = 0xbb67ae8584caa73bu;  // 2^64 (sqrt 3 - 1), odd
 
-/// A permutation of 64-bit words: the odd product moves bits upwards, the shift moves them back down.
+/// A permutation of the 64-bit words. The multiplication by an odd factor moves information to higher bits, and the
+/// shift moves information back to lower bits.
 PITH_HD constexpr std::uint64_t stir(std::uint64_t word) {
   word *= hash_factor;
   return (word ^ word >> 32) * hash_second;
 }
 
-/// A word of the payload, 8-byte aligned.
+/// Reads an 8-byte aligned 64-bit word of the payload.
 PITH_HD inline std::uint64_t load_word(std::byte const* at) {
   std::uint64_t word;
   __builtin_memcpy(&word, __builtin_assume_aligned(at, 8), 8);
   return word;
 }
 
-/// Up to 8 bytes, padded with zeros.
+/// Reads up to 8 bytes as a 64-bit word, padded with zeros.
 PITH_HD inline std::uint64_t load_part(std::byte const* at, std::uint64_t bytes) {
   std::uint64_t word = 0;
   for (std::uint64_t i = 0; i < bytes && i < 8; ++i) word |= static_cast<std::uint64_t>(at[i]) << (8 * i);
   return word;
 }
 
-/// The hash of the lanes: a permutation of each lane while the others are fixed.
+/// The hash of the lanes. As a function of one lane, with the other lanes fixed, it is a permutation.
 PITH_HD constexpr std::uint64_t join_lanes(std::uint64_t const* lanes, std::uint64_t bytes) {
   auto hash = stir(bytes);
   for (std::uint64_t i = 0; i < hash_lanes; ++i) hash = stir((hash ^ lanes[i]) + i);
   return hash ^ hash >> 32;
 }
 
-/// The hash of one block: lane i starts as stir(i + 1) and is stirred with word i of each row. Zeros fill the last row.
+/// The hash of one block. Lane i starts as stir(i + 1); each row then replaces it by stir(lane i ^ word i of the row).
+/// The last row is padded with zeros.
 PITH_HD inline std::uint64_t hash_of(std::byte const* from, std::uint64_t bytes) {
   std::uint64_t lanes[hash_lanes], at = 0;
   for (std::uint64_t i = 0; i < hash_lanes; ++i) lanes[i] = stir(i + 1);
@@ -60,7 +62,7 @@ PITH_HD inline std::uint64_t hash_of(std::byte const* from, std::uint64_t bytes)
   return join_lanes(lanes, bytes);
 }
 
-/// The term of block b in the checksum: its hash, stirred with its index.
+/// The term of block b in the checksum: stir(hash of the block + b).
 struct hash_block_at {
   std::byte const* from;
   std::uint64_t bytes;
@@ -80,10 +82,11 @@ constexpr std::uint64_t hash_blocks(std::uint64_t bytes) { return bytes / hash_b
 
 namespace wire {
 
-/// The checksum of `bytes`, 8-byte aligned: the sum of their blocks' hashes, modulo 2^64.
+/// The checksum of `bytes`, which must be 8-byte aligned: the sum of the terms of all blocks, modulo 2^64.
 ///
-///   properties  a change of exactly one aligned 8-byte word always changes the checksum: each step permutes the words
-///   errors      it detects accidental damage, not forgery: anyone can compute it
+///   properties  a change of exactly one aligned 8-byte word always changes the checksum, since each step is a
+///               permutation
+///   errors      detects accidental damage, but not forgery, since anyone can compute the checksum
 inline std::uint64_t checksum(span<std::byte const> bytes) {
   auto const term = detail::hash_block_at{bytes.data(), bytes.size()};
   std::uint64_t sum = 0;
@@ -91,7 +94,7 @@ inline std::uint64_t checksum(span<std::byte const> bytes) {
   return sum;
 }
 
-/// Writes the same checksum to `to` in the executor's memory; does not wait.
+/// Writes the checksum of `bytes` to `to`, in the executor's memory, without a host wait.
 template <executor E>
 void checksum_into(E const& exec, std::uint64_t* to, span_on<E, std::byte const> bytes, workspace_on<E>& ws) {
   detail::reduce_into(exec, to, detail::hash_blocks(bytes.size()), detail::hash_block_at{bytes.data(), bytes.size()},

@@ -8,28 +8,28 @@
 
 namespace pith::inline v0 {
 
-/// The faults of a checked payload; an error flag is a union of these bits.
+/// The faults of a checked payload, one bit each. An error flag is the union of the faults of all payloads.
 namespace fault {
 
-inline constexpr std::uint32_t format = 1;    ///< another version, or not a payload
-inline constexpr std::uint32_t identity = 2;  ///< another codec, tensor, shape, seed or rank
-inline constexpr std::uint32_t step = 4;      ///< another step
-inline constexpr std::uint32_t checksum = 8;  ///< damaged in transit
+inline constexpr std::uint32_t format = 1;    ///< the payload has another version, or no header
+inline constexpr std::uint32_t identity = 2;  ///< the payload is of another codec, tensor, shape, seed or rank
+inline constexpr std::uint32_t step = 4;      ///< the payload is of another step
+inline constexpr std::uint32_t checksum = 8;  ///< the payload was damaged in transit
 
 }  // namespace fault
 
 namespace detail {
 
-/// The layout before a payload, little-endian.
+/// The header before a payload, in little-endian byte order.
 struct device_header {
   std::uint16_t format;    //  0  'p', version
-  std::uint16_t step;      //  2  low bits
-  std::uint32_t identity;  //  4  digest of the fields that both sides must agree on
-  std::uint64_t checksum;  //  8  of the payload
+  std::uint16_t step;      //  2  the low 16 bits of the step
+  std::uint32_t identity;  //  4  digest of the fields on which both sides must agree
+  std::uint64_t checksum;  //  8  wire::checksum of the payload
 };
 static_assert(sizeof(device_header) == 16);
 
-inline constexpr std::uint16_t device_format = 'p';  ///< the high byte is the version, 0
+inline constexpr std::uint16_t device_format = 'p';  ///< the low byte is 'p', the high byte is the version 0
 
 PITH_HD constexpr device_header make_device_header(std::uint32_t identity, std::uint64_t step, std::uint64_t checksum) {
   return {device_format, static_cast<std::uint16_t>(step), identity, checksum};
@@ -53,7 +53,7 @@ struct write_device_header {
   }
 };
 
-/// Adds the faults of a payload to `verdict` and `flag`. Only one executor writes them, so atomics are not needed.
+/// Adds the faults of a payload to `verdict` and `flag`. Only one executor writes to both, so atomics are not needed.
 struct check_device_header {
   std::uint32_t identity;
   std::uint64_t const* step;

@@ -1,4 +1,4 @@
-// pith/wire/frame.hpp — a payload for storage and untrusted peers: sealed with a header, verified when opened.
+// pith/wire/frame.hpp — frames for storage and untrusted peers: a payload with a header that open() verifies.
 #pragma once
 
 #include <pith/wire/header.hpp>
@@ -30,7 +30,7 @@ std::uint64_t payload_checksum(E const& exec, span<std::byte const> payload, wor
   return sum;
 }
 
-/// Throws wire_error for a frame of another codec, element type, shape or size.
+/// Throws wire_error if the frame is of another codec, element type, shape or size.
 template <class In, class C>
 void require_same(C const& codec, shape const& dims, wire::header const& h, std::size_t frame_bytes) {
   auto const name = codec.name();
@@ -49,7 +49,7 @@ void require_same(C const& codec, shape const& dims, wire::header const& h, std:
 
 namespace wire {
 
-/// The bytes of a frame: its header and a payload.
+/// The size in bytes of a frame: a header and a payload.
 template <class In, class C>
 std::size_t frame_bytes(C const& codec, shape const& dims) {
   return detail::header_bytes(codec.name().size()) + payload_bytes<In>(codec, dims);
@@ -62,12 +62,12 @@ std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims) {
                   checksum_scratch_bytes(exec, payload_bytes<In>(codec, dims)) + detail::scratch_alignment);
 }
 
-/// Compresses `gradient` into `frame` as the state's next step, and writes the header before the payload.
+/// Compresses `gradient` into `frame` as the state's next step, and writes a header before the payload.
 ///
 ///   requires    an 8-byte aligned frame of frame_bytes<In>(codec, dims) bytes (std::invalid_argument), ws of
 ///               wire::workspace_bytes<In>(exec, codec, dims) bytes
-///   complexity  that of compress and one read of the payload; waits; allocates the codec's name
-///   errors      std::invalid_argument before the state advances
+///   complexity  compresses, then reads the payload once more. Waits for the executor; allocates the codec's name
+///   errors      if it throws std::invalid_argument, the state is unchanged
 template <class In, executor E, class C>
 void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> const> gradient,
           span_on<E, std::byte> frame, codec_state<In, C, E>& state, workspace_on<E>& ws) {
@@ -86,13 +86,14 @@ void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> con
   write_header(h, frame);
 }
 
-/// Decodes the payload of `frame` into `gradient` and returns the header. Any rank and step may have sealed it. `state`
-/// provides the shape and the codec's replicated state; its step does not change.
+/// Decodes the payload of `frame` into `gradient` and returns the header. The frame may be from any rank and any step.
+/// `state` provides the shape and the codec's replicated state; the step of `state` does not change.
 ///
 ///   requires    an 8-byte aligned frame (std::invalid_argument), ws as for seal
-///   errors      wire_error names the expected and the found value: not a frame, another version, codec, element type,
-///               shape or length, a wrong checksum. The gradient is then unchanged
-///   complexity  that of decompress and one read of the payload before it; waits; allocates names
+///   errors      wire_error if the bytes are not a frame, if version, codec, element type, shape or length differ, or
+///               if a checksum is wrong; the message names the expected and the found value. The gradient is then
+///               unchanged
+///   complexity  reads the payload once, then decompresses. Waits for the executor; allocates the codecs' names
 template <class In, executor E, class C>
 header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,
             span_on<E, std::type_identity_t<In>> gradient, codec_state<In, C, E>& state, workspace_on<E>& ws) {

@@ -14,27 +14,27 @@
 
 namespace pith::inline v0 {
 
-/// Thrown for bytes that are not the expected frame or payload.
+/// Thrown if bytes are not the expected frame or payload.
 struct wire_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 namespace detail {
 
-/// The fixed part of a header, little-endian. The codec's name follows, padded with zeros to a multiple of 8 bytes, and
-/// then the checksum of both.
+/// The fixed part of a header, in little-endian byte order. After it comes the codec's name, padded with zeros to a
+/// multiple of 8 bytes. The header ends with a checksum of its fixed part and the name.
 struct header_fields {
   char magic[4];                   //  0  "pith"
   std::uint16_t version;           //  4
   std::uint8_t element;            //  6  an element_kind
   std::uint8_t reserved_byte;      //  7  zero
-  std::uint32_t name_bytes;        //  8  of the codec's name
+  std::uint32_t name_bytes;        //  8  length of the codec's name
   std::uint32_t tensor;            // 12  below 2^24
   std::uint64_t n;                 // 16
   std::uint64_t rows;              // 24
   std::uint64_t step;              // 32
   std::uint64_t seed;              // 40
-  std::uint16_t rank;              // 48  the encoder's
+  std::uint16_t rank;              // 48  the rank that encoded the payload
   std::uint16_t reserved[3];       // 50  zero
   std::uint64_t payload_bytes;     // 56
   std::uint64_t payload_checksum;  // 64
@@ -44,9 +44,9 @@ static_assert(element_kind::f32 == element_kind{1} && element_kind::f64 == eleme
                   element_kind::f16 == element_kind{3} && element_kind::bf16 == element_kind{4},
               "pith: these numbers are on the wire");
 
-inline constexpr std::size_t longest_name = 1024;  ///< of a codec; bounds the work of a reader
+inline constexpr std::size_t longest_name = 1024;  ///< longest codec name in bytes; it bounds a reader's work
 
-/// The bytes of a header whose codec's name has `name_bytes`, which is the payload's offset.
+/// The size of a header whose codec name has `name_bytes` bytes. The payload begins at this offset.
 constexpr std::size_t header_bytes(std::size_t name_bytes) {
   return sizeof(header_fields) + align_up(name_bytes, 8) + sizeof(std::uint64_t);
 }
@@ -66,7 +66,7 @@ inline char const* name_of(element_kind kind) {
   }
 }
 
-/// Untrusted bytes, shortened and without control characters, for an error message.
+/// Makes untrusted bytes printable for an error message: shortens them and replaces control characters.
 inline std::string printable(std::string_view bytes) {
   auto shown = std::string(bytes.substr(0, 80));
   std::replace_if(
@@ -78,7 +78,7 @@ inline std::string printable(std::string_view bytes) {
 
 namespace wire {
 
-/// Version of the layout of frames and payloads; a reader throws for any other.
+/// The version of the layout of frames and payloads. A reader throws for any other version.
 inline constexpr std::uint16_t version = 0;
 
 /// The fields of a frame's header.
@@ -122,7 +122,7 @@ inline header_fields fields_of(wire::header const& h) {
           h.payload_checksum};
 }
 
-/// Throws wire_error unless the bytes are a header of this version.
+/// Throws wire_error unless the bytes begin with a header of this version.
 inline void check_fields(header_fields const& f, std::size_t available) {
   require_wire(std::memcmp(f.magic, "pith", 4) == 0, "read_header: a frame must begin with \"pith\", got \"",
                printable({f.magic, 4}), "\"");
@@ -139,7 +139,7 @@ inline void require_name(char const* call, std::string_view name) {
           name.size());
 }
 
-/// Throws wire_error if the last word is not the header's checksum. The bytes may be unaligned.
+/// Throws wire_error if the last 8 bytes of the header are not its checksum. The header may be unaligned.
 inline void check_sum(span<std::byte const> bytes) {
   alignas(8) std::byte copy[header_bytes(longest_name)];
   std::uint64_t said = 0;
@@ -150,7 +150,8 @@ inline void check_sum(span<std::byte const> bytes) {
   require_wire(said == sum, "read_header: the header is damaged: its checksum must be ", said, ", got ", sum);
 }
 
-/// Throws wire_error for values out of range, which a correct checksum does not exclude.
+/// Throws wire_error if a field is out of range. A correct checksum does not exclude that, since a header may be
+/// forged.
 inline void check_values(header_fields const& f) {
   auto const is_known = 1 <= f.element && f.element <= 4;
   require_wire(is_known, "read_header: the element kind must be in [1, 4], got ", unsigned{f.element});
@@ -176,14 +177,14 @@ inline void write_header(header const& h, span<std::byte> to) {
   std::memcpy(to.data() + size - 8, &sum, sizeof sum);
 }
 
-/// Reads the header of the frame that begins with `bytes`; the payload may be missing.
+/// Reads the header at the begin of `bytes`. The payload after it may be missing.
 ///
 ///     auto const h = pith::wire::read_header(bytes);
 ///     auto const codec = pith::parse<float>(h.codec);
 ///     auto state = pith::make_state<float>(pith::seq, codec, h.dims, h.whose);
 ///
-///   errors      wire_error names the expected and the found value. A header may be forged: check dims before you
-///               allocate memory for them
+///   errors      wire_error names the expected and the found value. A header may be forged, so check dims before you
+///               allocate memory of that size
 inline header read_header(span<std::byte const> bytes) {
   auto f = detail::header_fields();
   detail::require_wire(bytes.size() >= detail::header_bytes(0), "read_header: the header must have at least ",

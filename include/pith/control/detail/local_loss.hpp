@@ -15,14 +15,14 @@
 
 namespace pith::inline v0::detail {
 
-/// sqrt(sum |g - D(C(g))|^2 / sum |g|^2) over some tensors of a model, each with its codec. Encodes and decodes each
-/// tensor; the host waits once per call.
+/// Computes sqrt(sum |g - D(C(g))|^2 / sum |g|^2) over some tensors of a model, each with a codec of its own. Encodes
+/// and decodes each tensor; the host waits once per call.
 template <real In, executor E, class C>
 class local_loss {
  public:
   explicit local_loss(E const& exec) : exec_(exec) {}
 
-  /// `first`: offset of the tensor among all gradients.
+  /// Adds a tensor; `first` is the offset of the tensor among all gradients.
   void add(C codec, shape const& dims, std::uint64_t first) {
     auto state = make_state<In>(exec_, codec, dims);
     payload_.grow(exec_, payload_bytes<In>(codec, dims));
@@ -65,7 +65,7 @@ class local_loss {
   buffer<std::byte, E> payload_, scratch_;
   buffer<In, E> decoded_;
   buffer<double, E> sums_;
-  std::vector<double> seen_;  ///< the sums, on the host
+  std::vector<double> seen_;  ///< host copy of sums_
 };
 
 }  // namespace pith::inline v0::detail
