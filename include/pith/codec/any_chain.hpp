@@ -1,4 +1,4 @@
-// pith/codec/any_chain.hpp — a chain whose stages are chosen at run time; its bytes are those of chain.
+// pith/codec/any_chain.hpp — a chain whose stages are chosen at run time; payloads equal those of chain.
 #pragma once
 
 #include <pith/codec/any_stage.hpp>
@@ -12,8 +12,9 @@
 
 namespace pith::inline v0 {
 
-/// Stages from left to right; all but the last emit `In`. The chain fuses with feedback, but its stages do not fuse
-/// with each other: if the types are known at compile time, write `a | b`.
+/// A chain of type-erased stages, from left to right. All stages but the last emit values of `In`. The chain fuses with
+/// error feedback, but its stages do not fuse with each other. If the types are known at compile time, `a | b` is
+/// faster.
 template <real In, executor E>
 class any_chain {
  public:
@@ -26,7 +27,7 @@ class any_chain {
     }
   }
 
-  /// One state per stage.
+  /// The states of a chain, one per stage.
   struct states {
     std::vector<any_state> each;
     void fields(field_visitor& f) {
@@ -64,7 +65,7 @@ class any_chain {
   bool has_rate() const {
     return std::count_if(stages_.begin(), stages_.end(), [](auto const& s) { return s.has_rate(); }) == 1;
   }
-  /// Sets the rate of the one rate-adjustable stage; the other stages are unchanged.
+  /// Sets the rate of the chain's only rate-adjustable stage. The other stages are unchanged.
   any_chain at(double rate) const {
     if (!has_rate()) {
       throw std::invalid_argument(
@@ -103,7 +104,7 @@ class any_chain {
     auto const values = stages_.back().values_bytes(dims.n);
     return side == 0 ? values : detail::align_up(values, detail::section_alignment) + side;
   }
-  /// Side information first, as in chain.
+  /// Visits side information before values, as chain does.
   template <std::same_as<In> T>
   void visit_pieces(shape dims, detail::piece_visitor& visitor) const {
     auto side = values_section(dims);
@@ -166,7 +167,7 @@ class any_chain {
     require_stages(local);
   }
 
-  /// A single engine, or a sparsifier before other stages, fuses with feedback.
+  /// A single engine fuses with error feedback. So does a sparsifier before other stages.
   template <std::same_as<E> On>
   bool can_encode_from(shape const& dims) const {
     return stages_.size() == 1 ? stages_[0].encodes_from(dims) : stages_[0].selects_from();
@@ -185,8 +186,8 @@ class any_chain {
     stages_[0].encode_from(exec, id, dims, from, payload.data(), payload.subspan(section), ws);
   }
 
-  /// True if the last stage is an engine that sums the ranks' values, and the stages before it decode that sum: they
-  /// are linear and equal on all ranks.
+  /// True if the last stage is an engine that sums the ranks' values, and the earlier stages can decode the sum.
+  /// Earlier stages can do so if they are linear and equal on all ranks.
   bool sums_payloads() const {
     if (stages_.size() == 1) return stages_[0].sums_parts();
     auto const decodes_sums = [](auto const& s) {
@@ -203,7 +204,7 @@ class any_chain {
     };
     decode_stages(0, exec, id, dims, in, std::min(in.size(), values_section(dims)), x, replicated, ws, add_up);
   }
-  /// The maximum number of the first stage's entries; the other stages decode their values.
+  /// The maximum number of entries that the first stage emits. The later stages encode the values of these entries.
   std::uint64_t most_entries(shape const& dims) const { return stages_[0].most_entries(dims); }
   void decode_payload_entries(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
                               ext::selected_entries<In> const& to, states const& replicated,
@@ -219,7 +220,7 @@ class any_chain {
   }
 
  private:
-  /// Updates the chain's capabilities by those of the next stage, as chain does.
+  /// Combines the chain's capabilities with those of the next stage, as chain does.
   static void join(capabilities& all, capabilities const& next, bool is_last) {
     all.omega = all.omega && next.omega && (is_last || next.isometric || next.rotation)
                     ? std::optional((1 + *all.omega) * (1 + *next.omega) - 1)
@@ -235,7 +236,7 @@ class any_chain {
   }
 
   bool is_last(std::size_t i) const { return i + 1 == stages_.size(); }
-  /// Checks the number of states, because all any_chains share one state type.
+  /// Checks the number of states, because all any_chain codecs have the same state type.
   void require_stages(states const& all) const {
     if (all.each.size() == stages_.size()) return;
     throw std::invalid_argument(detail::sentence("any_chain: the state of ", name(), " must have ", stages_.size(),
@@ -250,8 +251,8 @@ class any_chain {
     return detail::align_up(stages_.back().values_bytes(output_shape(dims).n), detail::section_alignment);
   }
 
-  /// Stage i writes its side information at byte `side` of the payload. The last stage writes its values at the
-  /// beginning.
+  /// Encodes with stage i, which writes its side information at byte `side` of the payload. The last stage writes its
+  /// values at the beginning of the payload.
   void encode_stages(std::size_t i, E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
                      span_on<E, std::byte> payload, std::size_t side, states const& replicated, states& local,
                      workspace_on<E>& ws) const {
@@ -276,7 +277,7 @@ class any_chain {
     };
     decode_stages(i, exec, id, dims, payload, side, x, replicated, ws, decode_last);
   }
-  /// Decodes the last stage with last(stage, id, shape, side information, values).
+  /// Calls last(stage, id, shape, side information, values) to decode the last stage, then decodes the earlier stages.
   template <class Last>
   void decode_stages(std::size_t i, E const& exec, call const& id, shape const& dims,
                      span_on<E, std::byte const> payload, std::size_t side, values_on<E, In> x,
@@ -293,8 +294,8 @@ class any_chain {
     s.decode(exec, id, dims, reinterpret_cast<std::byte const*>(mid.data), record, x, state_of(replicated, i), ws);
   }
 
-  /// The first stage selects entries from the source, the other stages encode them. Then the decoded entries are
-  /// written back to the source's residual.
+  /// The first stage selects entries from the source, and the later stages encode the entries. Then the decoded entries
+  /// are written back to the source, which updates its residual.
   void encode_picked(E const& exec, call const& id, shape const& dims, ext::residual_source<In> const& from,
                      span_on<E, std::byte> payload, std::size_t section, states const& replicated, states& local,
                      workspace_on<E>& ws) const {

@@ -14,8 +14,8 @@
 
 namespace pith::inline v0 {
 
-/// A type-erased codec for values of `In` on `E`. It keeps the codec's fusion. A codec policy returns one for each
-/// tensor.
+/// A type-erased codec for values of `In` on `E`. The wrapped codec still fuses passes as before. A codec policy
+/// returns an any_codec for each tensor.
 template <real In, executor E = seq_executor>
 class any_codec : public pipeable {
   struct base;
@@ -44,14 +44,14 @@ class any_codec : public pipeable {
   double* energies_in(any_state& local) const { return self_->energies_in(local); }
   bool has_rate() const { return self_->has_rate(); }
   bool states_follow_rate() const { return self_->states_follow_rate(); }
-  /// The same codec at another rate. Its states remain valid unless states_follow_rate(). Throws std::invalid_argument
-  /// if the codec has no rate.
+  /// Returns the same codec at another rate. Existing states remain valid unless states_follow_rate(). Throws
+  /// std::invalid_argument if the codec has no rate.
   any_codec at(double rate) const {
     auto other = self_->at(rate);
     if (!states_follow_rate()) other.origin_ = origin_;
     return other;
   }
-  /// True if `other` is this codec at some rate, so that both can use the same states.
+  /// True if `other` is this codec at the same or another rate. Both codecs can then use the same states.
   bool shares_states(any_codec const& other) const { return origin_ == other.origin_; }
   bool is_same(any_codec const& other) const { return self_ == other.self_; }
   detail::policy_states fed_back_in(any_state& replicated, any_state& local) const {

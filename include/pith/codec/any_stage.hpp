@@ -1,4 +1,4 @@
-// pith/codec/any_stage.hpp — a type-erased stage and its type-erased state.
+// pith/codec/any_stage.hpp — type-erased stages and type-erased states.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// Owns a state of any type. An any_state made from an any_state is that state: it is not wrapped twice.
+/// Owns a state of any type. An any_state that is constructed from an any_state does not wrap it again.
 class any_state {
  public:
   any_state() = default;
@@ -23,10 +23,10 @@ class any_state {
   void fields(field_visitor& f) {
     if (self_) self_->fields(f);
   }
-  /// Equal for states of the same type.
+  /// An address that identifies the state's type.
   void const* type() const { return self_ ? self_->type() : nullptr; }
 
-  /// The state as an S; throws std::invalid_argument if it has another type.
+  /// Returns the state as an S. Throws std::invalid_argument if the state has another type.
   template <class S>
   S& as() {
     if constexpr (std::same_as<S, any_state>)
@@ -43,7 +43,7 @@ class any_state {
   }
 
  private:
-  /// A type tag in place of dynamic_cast, for builds without run-time type information.
+  /// The address of this tag identifies a type. It replaces dynamic_cast in builds without run-time type information.
   template <class S>
   static constexpr char tag = 0;
 
@@ -72,7 +72,7 @@ class any_state {
   std::unique_ptr<base> self_;
 };
 
-/// A type-erased stage for values of `In` on `E`. Its output is bytes of an element_kind.
+/// A type-erased stage for values of `In` on `E`. It emits bytes, which represent elements of an element_kind.
 template <real In, executor E>
 class any_stage {
  public:
@@ -111,8 +111,9 @@ class any_stage {
     self_->decode(exec, id, dims, values, side, x, replicated, ws);
   }
 
-  /// Whether the stage is: an engine that reads from a source; a sparsifier that selects from a source for the next
-  /// stage; an engine that sums the ranks' values; one whose sum earlier stages can decode.
+  /// Four properties of the stage. It is an engine that reads from a source. It is a sparsifier that selects from a
+  /// source for the next stage. It is an engine that sums the ranks' values. It is an engine whose sum earlier stages
+  /// can decode.
   bool encodes_from(shape const& dims) const { return self_->encodes_from(dims); }
   bool selects_from() const { return self_->selects_from(); }
   bool sums_parts() const { return self_->sums_parts(); }
@@ -137,7 +138,7 @@ class any_stage {
     self_->decode_sum(exec, id, dims, values, side, stride, ranks, factor, x, ws);
   }
 
-  /// The maximum number of entries; 0 for a stage that emits none.
+  /// The maximum number of entries; 0 if the stage does not emit entries.
   std::uint64_t most_entries(shape const& dims) const { return self_->most_entries(dims); }
   void decode_entries(E const& exec, call const& id, shape const& dims, std::byte const* values,
                       span_on<E, std::byte const> side, selected const& to, workspace_on<E>& ws) const {
@@ -232,7 +233,7 @@ class any_stage {
       detail::decode<In>(stage, exec, id, dims, y, x, a.as<replicated>(), ws);
     }
 
-    // Callers check these before they call the functions below.
+    // Callers must check these properties before they call the functions below.
     static constexpr bool fuses = detail::encodes_from<S, In, E, source>;
     static constexpr bool selects = detail::selects_from<S, In, E, source>;
     static constexpr bool sums = detail::sums_parts<S, In, E>;

@@ -1,4 +1,4 @@
-// pith/codec/batch.hpp — encoding and decoding of many tensors of one codec in a few launches.
+// pith/codec/batch.hpp — encoding and decoding of many tensors with one codec, in a few kernel launches.
 #pragma once
 
 #include <pith/codec/compress.hpp>
@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Writes the zeros between the sections of a payload.
+/// Zeroes the unused bytes between the sections of a payload.
 struct clear_paddings {
   segment const* segments;
   std::byte* payloads;
@@ -34,7 +34,7 @@ constexpr void explain_batch() {
       "pith: encode_batch and decode_batch need a codec without state; compress tensors with states one by one");
 }
 
-/// Checks that the spans cover the table's tensors, and that its payload sizes are those of the codec.
+/// Checks that the spans cover the table's tensors, and that the table was made for this codec's payload sizes.
 template <class In, class C, class E>
 void require_batch(char const* verb, C const& codec, segment_table<E> const& table, std::uint64_t elements,
                    std::size_t bytes) {
@@ -51,7 +51,7 @@ void require_batch(char const* verb, C const& codec, segment_table<E> const& tab
 
 }  // namespace detail
 
-/// The workspace bytes for encode_batch and decode_batch.
+/// The number of workspace bytes that encode_batch and decode_batch need.
 template <class In, class C, executor E>
 std::size_t batch_workspace_bytes(E const& exec, C const& codec, segment_table<E> const& table) {
   if constexpr (detail::batches<C>) {
@@ -63,12 +63,12 @@ std::size_t batch_workspace_bytes(E const& exec, C const& codec, segment_table<E
   }
 }
 
-/// Encodes each tensor of the table separately, with `id` and the tensor's number.
+/// Encodes the tensors of a table. The random numbers of a tensor depend on `id` and on the tensor's number.
 ///
-///   emits       the bytes of compress at each payload's offset; bytes between payloads do not change
-///   requires    a stateless codec, the one that the table was made for
-///   complexity  a quantizer launches a number of kernels that does not depend on the number of tensors; other codecs
-///               process the tensors one by one. No allocation, no wait
+///   emits       at each payload's offset, the same payload as compress; bytes between payloads do not change
+///   requires    a stateless codec, equal to the codec of the table
+///   complexity  a quantizer launches a fixed number of kernels for any number of tensors. Other codecs process the
+///               tensors one by one. The call neither allocates nor waits
 template <class In, executor E, class C>
 void encode_batch(E const& exec, C const& codec, call const& id, segment_table<E> const& table,
                   span_on<E, In const> gradients, span_on<E, std::byte> payloads, workspace_on<E>& ws) {
@@ -90,7 +90,7 @@ void encode_batch(E const& exec, C const& codec, call const& id, segment_table<E
   }
 }
 
-/// Decodes each tensor of the table separately. `id` is that of encoding, with the encoder's rank.
+/// Decodes the tensors of a table. `id` must equal the `id` of the encoding, including the encoder's rank.
 template <class In, executor E, class C>
 void decode_batch(E const& exec, C const& codec, call const& id, segment_table<E> const& table,
                   span_on<E, std::byte const> payloads, span_on<E, std::type_identity_t<In>> gradients,

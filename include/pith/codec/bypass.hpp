@@ -1,4 +1,4 @@
-// pith/codec/bypass.hpp — dense transfer of small tensors.
+// pith/codec/bypass.hpp — uncompressed transfer of small tensors.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -15,13 +15,13 @@
 
 namespace pith::inline v0 {
 
-/// Sends tensors of fewer than `least` elements dense, in one sum, and larger ones with `C`.
+/// Sends tensors with fewer than `least` elements uncompressed, in one all-reduce. Compresses larger tensors with `C`.
 ///
-/// The default is 1024. Most codecs spend as much time on a call as on a few hundred elements. So smaller tensors gain
-/// only if the links are slower than half the rate at which large tensors begin to gain.
+/// The default is 1024. For most codecs, a call costs as much time as a few hundred elements. So smaller tensors gain
+/// only if the network has less than half the bandwidth at which large tensors begin to gain.
 ///
-///   state       that of C; none for small tensors
-///   properties  lossless for small tensors, else those of C; terminal
+///   state       the state of C; empty for small tensors
+///   properties  lossless for small tensors, otherwise the properties of C; terminal
 template <class C>
 class bypass : public detail::adaptor<bypass<C>, C> {
   using base = detail::adaptor<bypass<C>, C>;
@@ -32,7 +32,7 @@ class bypass : public detail::adaptor<bypass<C>, C> {
   static constexpr rate_form rates = rate_form_of<C>();
   static constexpr std::uint64_t usual_least = 1024;
 
-  template <std::same_as<C> T>  // no conversions, as in adaptor
+  template <std::same_as<C> T>  // exactly C, without a conversion, as in adaptor
   explicit bypass(T codec, std::uint64_t least = usual_least) : base(std::move(codec)), least_(least) {}
 
   std::string name() const { return detail::text("bypass(", codec_.name(), ",", least_, ")"); }

@@ -1,4 +1,4 @@
-// pith/codec/capability.hpp — the capabilities of codecs, as numbers and laws.
+// pith/codec/capability.hpp — the capabilities of codecs: constants and mathematical properties.
 #pragma once
 
 #include <pith/core/call.hpp>
@@ -9,63 +9,67 @@
 
 namespace pith::inline v0 {
 
-/// How payloads may be summed in flight. x_i is the input of rank i of N.
+/// How payloads may be summed in flight. x_i is the input of rank i, and N is the number of ranks.
 enum class sum_form {
   none,    ///< not summable
-  encode,  ///< C(mean x_i) = mean C(x_i): the sum is decoded, then divided by N
-  decode,  ///< D(sum C(x_i / N)) = mean D(C(x_i)): inputs are divided by N, so narrow sums fit; D may be affine
+  encode,  ///< C(mean x_i) = mean C(x_i). The sum is decoded, then divided by N
+  decode,  ///< D(sum C(x_i / N)) = mean D(C(x_i)). Each input is divided by N, so that sums fit in narrow types. D may
+           ///< be affine
 };
 
-/// E D(C(x)) = x and E|D(C(x)) - x|^2 <= omega |x|^2.
+/// Unbiased: E D(C(x)) = x and E|D(C(x)) - x|^2 <= omega |x|^2.
 template <class S>
 concept unbiased = requires(S const& s, shape const& dims) {
   { s.omega(dims) } -> std::same_as<double>;
 };
 
-/// E|D(C(x)) - x|^2 <= (1 - delta) |x|^2.
+/// Contractive: E|D(C(x)) - x|^2 <= (1 - delta) |x|^2.
 template <class S>
 concept contractive = requires(S const& s, shape const& dims) {
   { s.delta(dims) } -> std::same_as<double>;
 };
 
-/// |D(C(x)) - x| <= error_bound for each element.
+/// Bounded error: |D(C(x)) - x| <= error_bound for each element.
 template <class S>
 concept absolute = requires(S const& s, shape const& dims) {
   { s.error_bound(dims) } -> std::same_as<double>;
 };
 
-/// D(C(x)) is the orthogonal projection of x on a subspace that x may choose: |x|^2 = |D(C(x))|^2 + |x - D(C(x))|^2.
+/// D(C(x)) is the orthogonal projection of x on a subspace, which may depend on x. So |x|^2 = |D(C(x))|^2 + |x -
+/// D(C(x))|^2.
 template <class S>
 concept projection = requires {
   requires std::remove_cvref_t<S>::is_projection;
 };
 
-/// D is isometric, |D(y) - D(z)| = |y - z|, so that the errors of later stages keep their size.
+/// D is isometric: |D(y) - D(z)| = |y - z|. Decoding with D does not change the norm of later stages' errors.
 template <class S>
 concept isometric = requires {
   requires std::remove_cvref_t<S>::is_isometric;
 };
 
-/// |C(x)| = |x|, D(C(x)) = x and |D(y) - D(z)| <= |y - z|: the errors of later stages do not grow. D need not be
-/// isometric: C may add padding, which D cuts off.
+/// A rotation: |C(x)| = |x|, D(C(x)) = x and |D(y) - D(z)| <= |y - z|. Decoding with D does not increase the norm of
+/// later stages' errors. D need not be isometric, because C may add padding, which D removes.
 template <class S>
 concept rotation = requires {
   requires std::remove_cvref_t<S>::is_rotation;
 };
 
-/// Values may be summed in flight, and there is no side information.
+/// The emitted values may be summed in flight, and there is no side information.
 template <class S>
 concept summable = requires {
   requires std::remove_cvref_t<S>::sums != sum_form::none;
 };
 
-/// D is affine, D(y) = A y + D(0). A rank's own share of D(sum) then takes two decodings, not one.
+/// D is affine: D(y) = A y + D(0). In this case, computing a rank's own share of D(sum) takes two decodings instead of
+/// one.
 template <class S>
 concept affine = requires {
   requires std::remove_cvref_t<S>::is_affine;
 };
 
-/// The number of emitted values depends on the data. It begins the side information, and the output shape bounds it.
+/// The number of emitted values depends on the data. Side information begins with this number. The output shape bounds
+/// the number.
 template <class S>
 concept variable_rate = requires {
   requires std::remove_cvref_t<S>::is_variable_rate;
@@ -74,12 +78,12 @@ concept variable_rate = requires {
 template <class S>
 concept fixed_rate = !variable_rate<S>;
 
-/// How the size of a codec's output varies.
+/// How the size of a codec's output depends on the data.
 enum class rate_form {
   fixed,     ///< constant
   variable,  ///< varies with the data, up to a bound
   bounded,   ///< variable, and shape::capacity bounds it: excess entries are dropped
-  fed_back,  ///< bounded, and dropped entries stay in the residual
+  fed_back,  ///< as bounded, and dropped entries stay in the residual
 };
 
 template <class S>
@@ -93,18 +97,18 @@ constexpr rate_form rate_form_of() {
 
 namespace detail {
 
-/// The form of a | b; a capacity limits only one stage.
+/// The rate form of a | b. A capacity can limit only one stage.
 constexpr rate_form joined_rate(rate_form a, rate_form b) {
   if (a == rate_form::fixed) return b;
   return b == rate_form::fixed ? a : rate_form::variable;
 }
-/// The form with error feedback around the codec.
+/// The rate form of a codec inside error feedback.
 constexpr rate_form fed_back_rate(rate_form form) { return form == rate_form::bounded ? rate_form::fed_back : form; }
 
 }  // namespace detail
 
-/// at(rate) is the same codec at another rate. Its states have the same types. Unless states_follow_rate(), they have
-/// the same sizes too and remain valid.
+/// at(rate) returns the same codec at another rate. The states of both codecs have the same types. Unless
+/// states_follow_rate(), the states also have the same sizes and remain valid.
 template <class S>
 concept rate_adjustable = requires(S const& s, double rate) {
   { s.at(rate) } -> std::same_as<std::remove_cvref_t<S>>;
@@ -112,7 +116,7 @@ concept rate_adjustable = requires(S const& s, double rate) {
 
 namespace detail {
 
-/// True if states at another rate have other sizes, so that they cannot be reused.
+/// True if the sizes of states depend on the rate. A state cannot then be reused at another rate.
 template <class S>
 bool states_follow_rate(S const& s) {
   if constexpr (requires {
@@ -124,7 +128,7 @@ bool states_follow_rate(S const& s) {
   }
 }
 
-/// True if the codec has an adjustable rate; type-erased codecs decide this at run time.
+/// True if the codec has an adjustable rate. For a type-erased codec, this is known only at run time.
 template <class S>
 bool has_rate(S const& s) {
   if constexpr (requires {
@@ -138,47 +142,47 @@ bool has_rate(S const& s) {
 
 }  // namespace detail
 
-/// C_b(C_a(x)) = C_b(x) for b of a smaller rate: a payload can be compressed further.
+/// If b is the same codec as a at a smaller rate, then C_b(C_a(x)) = C_b(x). So a payload can be compressed further.
 template <class S>
 concept nestable = requires {
   requires std::remove_cvref_t<S>::is_nestable;
 };
 
-/// Equal payload and state bytes on all executors, instruction sets and compilers.
+/// Payloads and states are bitwise equal on all executors, instruction sets and compilers.
 template <class S>
 concept reproducible = requires {
   requires std::remove_cvref_t<S>::is_reproducible;
 };
 
-/// Its state is used only when the codec is exchanged on its own. encode and decode do not need it, so in a chain the
-/// stage has no state.
+/// The codec uses its state only when it is exchanged on its own. encode and decode do not need the state, so in a
+/// chain the stage has none.
 template <class S>
 concept keeps_for_exchange = requires {
   requires std::remove_cvref_t<S>::keeps_for_exchange;
 };
 
-/// A collective that may end a chain of summable stages: the chain uses its rounds. It reads x only in produce, and can
-/// return a rank's own share.
+/// A collective that may be the last stage after summable stages. The chain then uses the rounds of this collective.
+/// The collective reads x only in produce, and can return a rank's own share.
 template <class S>
 concept sums_in_chains = requires {
   requires std::remove_cvref_t<S>::sums_in_chains;
 };
 
-/// The capabilities of any codec as values, for type-erased codecs.
+/// The capabilities of a codec as run-time values, for type-erased codecs.
 struct capabilities {
   std::optional<double> omega, delta, error_bound;
   bool projection = false, isometric = false, rotation = false, reproducible = false, affine = false;
   sum_form sums = sum_form::none;
   rate_form rates = rate_form::fixed;
 
-  /// delta; for an unbiased codec with omega < 1 it is 1 - omega.
+  /// The codec's delta. For an unbiased codec with omega < 1, delta is 1 - omega.
   std::optional<double> contraction() const { return delta ? delta : omega ? std::optional(1 - *omega) : std::nullopt; }
 };
 
 namespace detail {
 
-/// delta of a | b after an isometric projection a. If b is not contractive, the worst x lies in the subspace that a
-/// keeps.
+/// The delta of a | b, where a is an isometric projection. If b is not contractive, the worst x lies in the subspace
+/// that a keeps.
 constexpr double joined_delta(double a, double b) { return b < 0 ? b : a * b; }
 
 }  // namespace detail
@@ -198,7 +202,7 @@ constexpr sum_form sum_form_of() {
   }
 }
 
-/// The capabilities of a codec, for tables, messages and run-time composition.
+/// Returns the capabilities of a codec, for tables, messages and run-time composition.
 template <class S>
 capabilities capabilities_of(S const& s, shape const& dims) {
   if constexpr (erased<S>) {

@@ -1,4 +1,4 @@
-// pith/codec/chain.hpp — chains of stages: in a | b, b encodes the values that a emits.
+// pith/codec/chain.hpp — chains of stages; in a | b, stage b encodes the values that stage a emits.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -23,7 +23,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The stage at another rate if it has one, else the stage itself.
+/// Returns the stage at another rate, or the stage itself if it has no rate.
 template <class S>
 constexpr S at(S const& s, [[maybe_unused]] double rate) {
   if constexpr (rate_adjustable<S>) {
@@ -35,14 +35,15 @@ constexpr S at(S const& s, [[maybe_unused]] double rate) {
 
 }  // namespace detail
 
-/// Stages from left to right. Chains are flat: (a | b) | c and a | (b | c) are one type with the same bytes.
+/// A chain of stages, from left to right. Chains are flat: (a | b) | c and a | (b | c) have the same type and emit the
+/// same payloads.
 ///
-///   emits       the last stage's values; side information: that of each stage in order, each aligned to 8 bytes. If a
-///               summed_terngrad or a summed_sign follows summable stages, the chain is exchanged in that stage's
-///               summing rounds
-///   properties  omega = prod (1 + omega_i) - 1 if all stages but the last are isometric or rotations; delta = prod
-///               delta_i if they are isometric projections or rotations, with the last factor delta or 1 - omega (Basu
-///               et al. 2019)
+///   emits       the values of the last stage; the side information of all stages in order, with each stage's part
+///               aligned to 8 bytes. If summed_terngrad or summed_sign follows summable stages, the chain uses that
+///               stage's summing rounds
+///   properties  omega = prod (1 + omega_i) - 1 if all stages but the last are isometric or rotations. delta = prod
+///               delta_i if all stages but the last are isometric projections or rotations; the last factor is delta or
+///               1 - omega (Basu et al. 2019)
 template <class... S>
 class chain : public pipeable {
  public:
@@ -80,12 +81,12 @@ class chain : public pipeable {
   constexpr std::size_t scratch_bytes(E const& exec, shape const& dims) const {
     return detail::scratch_from<0, In>(stages_, exec, dims);
   }
-  /// The chain's count is that of its last variable-rate stage.
+  /// The chain's count is the count of its last variable-rate stage.
   template <class In>
     requires(variable_rate<S> || ...)
   constexpr std::size_t count_offset(shape const& dims) const { return detail::count_from<0, In>(stages_, dims); }
 
-  /// Sets the rate of the one rate-adjustable stage; the other stages are unchanged.
+  /// Sets the rate of the chain's only rate-adjustable stage. The other stages are unchanged.
   chain at(double rate) const requires((rate_adjustable<S> + ...) == 1) {
     return std::apply([rate](auto const&... s) { return chain(std::tuple<S...>(detail::at(s, rate)...)); }, stages_);
   }
@@ -159,7 +160,7 @@ class chain : public pipeable {
     detail::decode_stages<0, In>(stages_, exec, id, dims, y, x, replicated, detail::pick<workspace_on<E>>(rest...));
   }
 
-  /// The last stage sums the ranks' values, the others decode the sum.
+  /// The last stage sums the ranks' values, and the other stages decode the sum.
   template <real In, executor E>
     requires(detail::heads_decode_sums<S...> && !detail::states_of<In, E, S...>::any_replicated &&
              detail::adds_parts<detail::last_of<S...>, typename detail::input_at<sizeof...(S) - 1, In, S...>::type, E>)
@@ -175,7 +176,7 @@ class chain : public pipeable {
     detail::decode_heads<0, In>(stages_, exec, id, dims, x, no_state(), ws, add_up);
   }
 
-  /// The maximum number of the first stage's entries; the other stages decode their values.
+  /// The maximum number of entries that the first stage emits. The later stages encode the values of these entries.
   std::uint64_t most_entries(shape const& dims) const requires detail::counts_entries<detail::stage_at<0, S...>> {
     return get<0>().most_entries(dims);
   }
@@ -192,7 +193,7 @@ class chain : public pipeable {
     get<0>().decode_entries(exec, id, dims, encoded_on<E, values const>{mid, y.side.first(own)}, to, ws);
   }
 
-  /// The rounds of the last stage. The other stages are summable and encode again in each round.
+  /// The chain uses the rounds of its last stage. The other stages are summable, and encode again in each round.
   unsigned rounds(shape const& dims, unsigned ranks) const requires detail::ends_in_rounds<S...> {
     return detail::rounds(get<last>(), before<last>(dims), ranks);
   }
@@ -256,7 +257,7 @@ class chain : public pipeable {
     }
   }
 
-  /// A sparsifier reads the source and selects entries; the second stage encodes them.
+  /// A sparsifier selects entries from the source. The second stage encodes these entries.
   template <class In, executor E, class Source>
     requires detail::fuses_picks<In, E, Source, S...>
   void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, output<In>> y,
@@ -306,7 +307,7 @@ class chain : public pipeable {
       return detail::output_shape(get<I - 1>(), before<I - 1>(dims));
     }
   }
-  /// The state of stage I. If the chain's rounds are those of its last stage, that stage has its exchange state too.
+  /// The state of stage I. If the chain uses the rounds of its last stage, the last stage also has exchange state.
   template <class In, std::size_t I, class E>
   auto make_part(E const& exec, call const& id, shape const& dims) const {
     if constexpr (I == last && detail::ends_in_rounds<S...>) {

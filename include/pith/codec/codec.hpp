@@ -1,4 +1,4 @@
-// pith/codec/codec.hpp — the codec concept: values to the bytes of a payload, and back; every stage is a codec.
+// pith/codec/codec.hpp — the codec concept: encoding of values to a payload, and decoding; every stage is a codec.
 #pragma once
 
 #include <pith/codec/stage.hpp>
@@ -11,7 +11,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-inline constexpr std::size_t section_alignment = 8;  ///< of the sections of a payload: values, then side information
+inline constexpr std::size_t section_alignment = 8;  ///< a payload's sections are values and side information
 
 template <class C, class In, class E>
 concept has_payload = requires(C const& c, E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
@@ -26,12 +26,12 @@ concept has_payload = requires(C const& c, E const& exec, call const& id, shape 
 
 }  // namespace detail
 
-/// Payload sizes, encoding to bytes and decoding. The payload of a stage is its values, followed by its side
-/// information.
+/// Functions for payload sizes, for encoding and for decoding, of codecs and stages. The payload of a stage is its
+/// values, followed by its side information.
 template <class C, class In, class E>
 concept codec = (executor<E> && (stage<C, In, E> || detail::has_payload<std::remove_cvref_t<C>, In, E>));
 
-/// The maximum size of a payload in bytes, known on the host.
+/// The maximum size of a payload in bytes, which the host knows without encoding.
 template <class In, class C>
 constexpr std::size_t payload_bytes(C const& c, shape const& dims) {
   if constexpr (requires { c.template payload_bytes<In>(dims); }) {
@@ -45,7 +45,7 @@ constexpr std::size_t payload_bytes(C const& c, shape const& dims) {
 
 namespace detail {
 
-/// A stage's payload as its two sections.
+/// A view of a stage's payload as two sections.
 template <class Out, class E, class Byte>
 auto sections(std::uint64_t n, span_on<E, Byte> payload) {
   using element = std::conditional_t<std::is_const_v<Byte>, Out const, Out>;
@@ -54,7 +54,7 @@ auto sections(std::uint64_t n, span_on<E, Byte> payload) {
   return encoded_on<E, element>{{words, n, nullptr}, payload.subspan(values)};
 }
 
-/// Zeroes the bytes between sections, so that equal calls give equal payloads.
+/// Zeroes the unused bytes between sections, so that equal calls give equal payloads.
 template <class E>
 void clear_padding(E const& exec, span_on<E, std::byte> section, std::size_t used) {
   if (used < section.size()) exec.fill(section.data() + used, std::byte{}, section.size() - used);
@@ -74,8 +74,8 @@ void encode_payload(C const& c, E const& exec, call const& id, shape const& dims
   }
 }
 
-/// An engine that reads its values from a source, and passes the decoded values back to it. An any_chain does this for
-/// its whole payload (encodes_payload_from).
+/// An engine that reads its input from a source, and passes the decoded values back to the source. An any_chain does
+/// the same for its whole payload (encodes_payload_from).
 template <class C, class In, class E, class Source>
 concept encodes_from = requires(C const& c, E const& exec, call const& id, shape const& dims, Source const& from,
                                 encoded_on<E, output_of<C, In>> y, workspace_on<E>& ws) {
@@ -89,8 +89,8 @@ concept encodes_payload_from = requires(C const& c, E const& exec, call const& i
   { c.encode_payload_from(exec, id, dims, from, payload, replicated, local, ws) } -> std::same_as<void>;
 };
 
-/// A sparsifier that selects entries from a source. After the next stage has encoded them, write_back passes their
-/// decoded values to the source.
+/// A sparsifier that selects entries from a source. After the next stage has encoded the entries, write_back passes the
+/// entries' decoded values to the source.
 template <class S, class In, class E, class Source>
 concept selects_from = requires(S const& s, E const& exec, shape const& dims, Source const& from,
                                 span_on<E, std::byte> side, In const* sent, workspace_on<E>& ws) {
@@ -98,8 +98,8 @@ concept selects_from = requires(S const& s, E const& exec, shape const& dims, So
   s.write_back(exec, dims, from, s.template make_selected<In>(dims, ws), sent);
 };
 
-/// True if the codec can encode from a source for this shape. A chain cannot if its blocks would cut a transform's
-/// tiles.
+/// True if the codec can encode from a source for this shape. A chain cannot do so if a transform's tile would span two
+/// of its blocks.
 template <class E, class C>
 constexpr bool can_encode_from(C const& c, shape const& dims) {
   if constexpr (requires { c.template can_encode_from<E>(dims); }) {
@@ -145,8 +145,8 @@ void decode_payload(C const& c, E const& exec, call const& id, shape const& dims
   }
 }
 
-/// An engine that sums the values of all ranks in one pass, or a chain that ends in one after linear stages that are
-/// equal on all ranks. An any_chain does this for payloads (sums_payloads).
+/// An engine that sums the values of all ranks in one pass. A chain qualifies if such an engine follows stages that are
+/// linear and equal on all ranks. An any_chain does the same for payloads (sums_payloads).
 template <class C, class In, class E>
 concept sums_parts = requires(C const& c, E const& exec, call const& id, shape const& dims,
                               gathered_on<E, output_of<C, In>> in, accum<In> factor, values_on<E, In> x,
@@ -161,7 +161,7 @@ concept sums_payloads = requires(C const& c, E const& exec, call const& id, shap
   { c.decode_sum_payloads(exec, id, dims, in, std::size_t{}, 1u, factor, x, replicated, ws) } -> std::same_as<void>;
 };
 
-/// True if decode_sum may be called.
+/// True if decode_sum may be called for this codec and shape.
 template <class In, class E, class C>
 bool has_decode_sum(C const& c) {
   if constexpr (sums_payloads<C, In, E>) {
@@ -171,7 +171,8 @@ bool has_decode_sum(C const& c) {
   }
 }
 
-/// x = factor * sum of the ranks' decoded payloads, which are `stride` bytes apart, added in rank order.
+/// Sets x to factor * the sum of all ranks' decoded payloads, added in rank order. The payloads are `stride` bytes
+/// apart.
 template <class In, class C, class E, class Agreed>
 void decode_sum(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
                 std::size_t stride, unsigned ranks, accum<In> factor, values_on<E, In> x,
@@ -184,22 +185,23 @@ void decode_sum(C const& c, E const& exec, call const& id, shape const& dims, sp
   }
 }
 
-/// An engine whose decode_sum returns the majority of the ranks, not a sum.
+/// An engine whose decode_sum returns the ranks' majority vote instead of a sum.
 template <class C>
 concept votes = requires {
   requires C::is_vote;
 };
-/// An engine whose sum earlier stages can decode.
+/// An engine whose decoded sum can be the input of earlier stages' decoders.
 template <class C, class In, class E>
 concept adds_parts = sums_parts<C, In, E> && !votes<C>;
 
-/// Multiplies the residual of a codec with feedback by a factor, when the loss scale or the learning rate changes.
+/// Multiplies the residual in a codec's feedback state by a factor. Needed when the loss scale or the learning rate
+/// changes.
 template <class C, class E, class Agreed, class Local>
 void rescale_state(C const& c, E const& exec, double factor, Agreed& replicated, Local& local) {
   if constexpr (requires { c.rescale(exec, factor, replicated, local); }) c.rescale(exec, factor, replicated, local);
 }
 
-/// True if decoding restores the input exactly for this shape, so that the residual is zero.
+/// True if, for this shape, decoding restores the input exactly. The residual is then zero.
 template <class C>
 constexpr bool is_lossless(C const& c, shape const& dims) {
   if constexpr (requires {
@@ -211,7 +213,7 @@ constexpr bool is_lossless(C const& c, shape const& dims) {
   }
 }
 
-/// True if the codec is lossy for this shape, at this rate or another, so that it needs a residual.
+/// True if, for this shape, the codec is lossy at the current rate or at any other. It then needs a residual.
 template <class C>
 constexpr bool may_be_lossy(C const& c, shape const& dims) {
   if constexpr (requires {

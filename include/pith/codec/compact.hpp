@@ -1,4 +1,4 @@
-// pith/codec/compact.hpp — removal of the unused bytes of a variable-rate payload, and the inverse.
+// pith/codec/compact.hpp — removal of unused bytes from a variable-rate payload, and the inverse.
 #pragma once
 
 #include <pith/codec/chain.hpp>
@@ -13,12 +13,12 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Bytes [at, at + used) of a payload.
+/// A used piece of a payload: the bytes [at, at + used).
 struct payload_piece {
   std::size_t at, used;
 };
 
-/// The used values and side bytes of a stage. By default `count` values, and all of the side information.
+/// The used parts of a stage's output. By default these are `count` values and all side information.
 template <class S>
 std::uint64_t used_values(S const& s, shape const& dims, std::uint64_t count) {
   if constexpr (requires { s.used_values(dims, count); }) {
@@ -38,14 +38,15 @@ std::size_t used_side_bytes(S const& s, shape const& dims, std::uint64_t count) 
   }
 }
 
-/// The number of values and of side bytes that a stage uses.
+/// The number of values, and the number of bytes of side information, that a stage uses.
 struct stage_use {
   std::uint64_t values;
   std::size_t side;
 };
 
-/// The use of a stage whose side information begins at byte `side` of the payload. read(at, cut, most) returns the
-/// count at byte `at` of the payload, which is byte `cut` of the compacted payload. The stage writes at most `most`.
+/// The used parts of the output of a stage whose side information begins at byte `side` of the payload. read(at, cut,
+/// most) returns the count stored at byte `at` of the payload, which is byte `cut` of the compacted payload. A count is
+/// at most `most`.
 template <class In, class S, class Read>
 stage_use used_of(S const& s, shape const& dims, [[maybe_unused]] std::size_t side, [[maybe_unused]] std::size_t cut,
                   [[maybe_unused]] Read const& read) {
@@ -59,8 +60,8 @@ stage_use used_of(S const& s, shape const& dims, [[maybe_unused]] std::size_t si
   }
 }
 
-/// The used pieces of the stages' payload, side information first, because it begins with the count that sets the
-/// piece's length.
+/// Returns the used pieces of a payload. Side information comes before values, because it contains the count on which
+/// the number of used values depends.
 template <class In, class Read>
 class used_pieces {
  public:
@@ -97,7 +98,7 @@ concept feeds_back = requires(C const& c) {
   c.policy();
 };
 
-/// The used pieces of any codec's payload; by default one piece, the whole payload.
+/// Returns the used pieces of any codec's payload. By default the whole payload is one piece.
 template <class In, class C, class Read>
 auto pieces_of(C const& c, shape const& dims, Read const& read) {
   if constexpr (feeds_back<C>) {
@@ -111,7 +112,7 @@ auto pieces_of(C const& c, shape const& dims, Read const& read) {
   }
 }
 
-/// Reads a count from the executor's memory; waits for it.
+/// Waits, then reads a count from the executor's memory.
 template <class E>
 std::uint32_t read_count(E const& exec, span_on<E, std::byte const> bytes, std::size_t at) {
   std::uint32_t count = 0;
@@ -129,8 +130,8 @@ auto pieces_in(E const& exec, C const& codec, shape const& dims, span_on<E, std:
                        [&](std::size_t at, auto...) { return read_count<E>(exec, payload.first(size), at); });
 }
 
-/// Returns the count at byte `at` of a payload, at most `most`, and receives its used pieces: for type-erased codecs
-/// and for adaptors.
+/// A visitor for type-erased codecs and adaptors. It returns the count at byte `at` of a payload, clamped to `most`,
+/// and receives the payload's used pieces.
 class piece_visitor {
  public:
   virtual std::uint32_t count(std::size_t at, std::uint64_t most) = 0;
@@ -170,9 +171,9 @@ class used_counter final : public piece_visitor {
 
 }  // namespace detail
 
-/// The number of used bytes of a payload; less than payload_bytes if the rate varies. compact keeps these bytes; for a
-/// type-erased codec it keeps the whole payload. Waits for the payload, so none of these functions can be captured in a
-/// graph.
+/// Returns the number of used bytes of a payload. If the codec has a variable rate, this may be less than
+/// payload_bytes. compact keeps exactly the used bytes. For a type-erased codec, the whole payload counts as used. This
+/// function, compact and expand wait for the payload, so a graph cannot capture them.
 template <real In, executor E, class C>
 std::size_t used_bytes(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
   auto const size = payload_bytes<In>(codec, dims);
@@ -183,7 +184,8 @@ std::size_t used_bytes(E const& exec, C const& codec, shape const& dims, span_on
   return used.bytes();
 }
 
-/// Copies the used bytes of a payload to `compacted`, which holds at least used_bytes. Returns their number.
+/// Copies the used bytes of a payload to `compacted`, whose size must be at least used_bytes. Returns the number of
+/// copied bytes.
 template <real In, executor E, class C>
 std::size_t compact(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload,
                     span_on<E, std::byte> compacted) {
@@ -197,8 +199,8 @@ std::size_t compact(E const& exec, C const& codec, shape const& dims, span_on<E,
   return done;
 }
 
-/// Restores the payload that was compacted, byte for byte. Throws std::invalid_argument if `compacted` is shorter than
-/// its counts require.
+/// Restores, byte for byte, the payload that compact received. Throws std::invalid_argument if `compacted` is shorter
+/// than the counts in it require.
 template <real In, executor E, class C>
 void expand(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> compacted,
             span_on<E, std::byte> payload) {

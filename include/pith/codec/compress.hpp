@@ -14,10 +14,10 @@
 
 namespace pith::inline v0 {
 
-/// Identifies a tensor: the inputs of its random numbers, except the step.
+/// Identifies a tensor. Its random numbers depend on these fields and on the step.
 struct tensor_id {
   std::uint64_t seed = 0;
-  std::uint32_t tensor = 0;  ///< below 2^24
+  std::uint32_t tensor = 0;  ///< the number, below 2^24
   std::uint16_t rank = 0;
 };
 
@@ -30,7 +30,8 @@ struct advance {
 
 }  // namespace detail
 
-/// The state of codec `C` for one tensor on one rank, in E's memory: replicated state, rank-local state, and the step.
+/// The state of codec `C` for one tensor on one rank, in E's memory. It consists of replicated state, rank-local state
+/// and the step.
 template <class In, class C, executor E>
 class codec_state {
  public:
@@ -51,16 +52,16 @@ class codec_state {
   auto& replicated() { return replicated_; }
   auto& local() { return local_; }
 
-  /// The counter of begun steps, in E's memory.
+  /// The number of steps begun, in E's memory.
   std::uint64_t* steps() const { return step_.data(); }
-  /// This rank's call in the current step.
+  /// The call that identifies this rank's encoding in the current step.
   call id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0, arrived_.data()}; }
 
-  /// Begins the next step, which draws new random numbers.
+  /// Begins the next step. Its random numbers differ from those of earlier steps.
   void advance(E const& exec) { exec.for_each_index(1, detail::advance{step_.data()}); }
 
-  /// Replaces these states by `made`, those of codec `next` for the same tensor. The step stays; so does the feedback
-  /// state of `own` if `next` has the same feedback policy.
+  /// Replaces these states, made for codec `own`, by `made`, the states of codec `next` for the same tensor. The step
+  /// is kept. The feedback state is kept too if `next` has the same feedback policy.
   void become(C const& own, C const& next, codec_state made) {
     detail::fed_back_in(own, replicated_, local_).swap_with(detail::fed_back_in(next, made.replicated_, made.local_));
     replicated_ = std::move(made.replicated_);
@@ -82,7 +83,7 @@ class codec_state {
   local_of<C, In, E> local_;
 };
 
-/// Creates the state of `codec` for a tensor of shape `dims`. It allocates, so call it once per tensor.
+/// Creates the state of `codec` for a tensor with shape `dims`. The function allocates, so call it once per tensor.
 template <class In, executor E, class C>
 codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dims, tensor_id const& whose = {}) {
   static_assert(real<In>, "pith: the elements of a gradient are float, double, half or bfloat16");
@@ -93,7 +94,8 @@ codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dim
   return {exec, codec, dims, whose};
 }
 
-/// The workspace bytes for compress and decompress; with `ranks` > 0 also for all_reduce_mean over so many ranks.
+/// The number of workspace bytes that compress and decompress need. With `ranks` > 0, it also suffices for
+/// all_reduce_mean over `ranks` ranks.
 template <class In, class C, executor E>
 std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims, unsigned ranks = 0) {
   auto most = detail::scratch_bytes<In>(codec, exec, dims);
@@ -121,7 +123,7 @@ inline void require_size(char const* verb, char const* what, std::size_t expecte
 inline void require_room(char const* verb, std::size_t expected, std::size_t got) {
   require(got >= expected, verb, ": payload must have at least ", expected, " bytes, got ", got);
 }
-/// Checks the workspace for encoding and decoding.
+/// Checks that the workspace suffices for encoding and decoding.
 template <class In, class C, executor E>
 void require_scratch(char const* verb, E const& exec, C const& codec, shape const& dims, workspace_on<E> const& ws) {
   ws.require(verb, "workspace_bytes", workspace_bytes<In>(exec, codec, dims));
@@ -136,7 +138,7 @@ inline constexpr bool is_state_for = false;
 template <class In, class C, class E>
 inline constexpr bool is_state_for<codec_state<In, C, E>, C, E> = true;
 
-/// With a state S, codec C on E may read, or write, a gradient X.
+/// True if codec C on E can read, or write, a gradient of type X with a state of type S.
 template <class X, class S, class C, class E>
 concept readable_by = is_state_for<S, C, E> && std::convertible_to<X, span_on<E, typename S::element const>>;
 template <class X, class S, class C, class E>
@@ -147,7 +149,7 @@ inline constexpr bool is_elsewhere = false;
 template <class T, memory_space Space, class E>
 inline constexpr bool is_elsewhere<span<T, Space>, E> = !std::same_as<Space, space_of<E>>;
 
-/// Fails to compile with a message that names the wrong argument: the gradient X or the state S.
+/// Fails to compile. The message names the argument that has a wrong type: the gradient X or the state S.
 template <class X, class S, class C, class E>
 constexpr void explain_arguments() {
   static_assert(is_state_for<S, C, E>,
@@ -164,8 +166,8 @@ constexpr void explain_arguments() {
 
 }  // namespace detail
 
-/// Begins the state's next step and encodes `x` into the first payload_bytes<In>(codec, dims) bytes of `payload`, which
-/// is 8-byte aligned.
+/// Begins the state's next step. Encodes `x` into the first payload_bytes<In>(codec, dims) bytes of `payload`, which
+/// must be 8-byte aligned.
 template <class In, executor E, class C>
 void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> const> x,
               span_on<E, std::byte> payload, codec_state<In, C, E>& state, workspace_on<E>& ws) {
@@ -187,7 +189,8 @@ template <executor E, class C, class X, class Payload, class S>
   requires(!detail::readable_by<X, S, C, E>)
 void compress(E const&, C const&, X&&, Payload&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }
 
-/// Decodes into `x` the payload that rank `from` compressed in the state's current step; `payload` is 8-byte aligned.
+/// Decodes `payload`, which rank `from` compressed in the state's current step, into `x`. `payload` must be 8-byte
+/// aligned.
 template <class In, executor E, class C>
 void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload,
                 span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws,
@@ -206,7 +209,7 @@ void decompress(E const& exec, C const& codec, span_on<E, std::byte const> paylo
                              state.replicated(), ws);
 }
 
-/// Decodes this rank's own payload.
+/// Decodes a payload that this rank compressed.
 template <class In, executor E, class C>
 void decompress(E const& exec, C const& codec, span_on<E, std::byte const> payload,
                 span_on<E, std::type_identity_t<In>> x, codec_state<In, C, E>& state, workspace_on<E>& ws) {

@@ -1,4 +1,4 @@
-// pith/codec/compressor.hpp — a codec for one tensor with its state, payload and workspace.
+// pith/codec/compressor.hpp — a codec for one tensor, together with its state, payload and workspace.
 #pragma once
 
 #include <pith/codec/any_codec.hpp>
@@ -13,17 +13,18 @@
 
 namespace pith::inline v0 {
 
-/// A codec with the state, the payload and the workspace of one tensor on one rank. `compressor<In>(exec, codec, dims)`
-/// makes one.
+/// A codec with the state, payload and workspace for one tensor on one rank. `compressor<In>(exec, codec, dims)`
+/// constructs a tensor_compressor.
 ///
 ///     auto c = pith::compressor<float>(pith::seq, pith::error_feedback(pith::top_k(0.01)), pith::vector(n));
 ///     send(c.compress(gradient));
 ///     c.decompress(received, gradient);
 ///
-///   owns        the codec, a copy of the executor, and all memory: allocated once, by the constructor. Move-only
-///   complexity  no call allocates; payload_bytes(dims) + workspace_bytes(dims) bytes beside the state
-///   errors      std::invalid_argument for spans of other sizes, before anything changes
-///   requires    one thread at a time
+///   owns        the codec, a copy of the executor, and all memory, which the constructor allocates. The type is
+///               move-only
+///   complexity  no call allocates. Memory is payload_bytes(dims) + workspace_bytes(dims) bytes, plus the state
+///   errors      std::invalid_argument if a span has the wrong size. In that case no data change
+///   requires    only one thread at a time may use the object
 template <real In, class C = any_codec<In>, executor E = seq_executor>
 class tensor_compressor {
  public:
@@ -34,19 +35,20 @@ class tensor_compressor {
         payload_(exec_, pith::payload_bytes<In>(codec_, dims)),
         scratch_(exec_, workspace_bytes<In>(exec_, codec_, dims)) {}
 
-  /// Begins the next step and encodes `x`, of dims().n elements. The payload is valid until the next call.
+  /// Begins the next step and encodes `x`, which has dims().n elements. The returned payload is valid until the next
+  /// call.
   span_on<E, std::byte const> compress(span_on<E, In const> x) {
     auto ws = workspace_on<E>(scratch_.view());
     pith::compress(exec_, codec_, x, payload_.view(), state_, ws);
     return payload();
   }
 
-  /// Decodes into `x` the payload that rank `from` compressed in this step.
+  /// Decodes a payload, which rank `from` compressed in this step, into `x`.
   void decompress(span_on<E, std::byte const> payload, span_on<E, In> x, std::uint16_t from) {
     auto ws = workspace_on<E>(scratch_.view());
     pith::decompress(exec_, codec_, payload, x, state_, ws, from);
   }
-  /// Decodes this rank's own payload.
+  /// Decodes a payload that this rank compressed.
   void decompress(span_on<E, std::byte const> payload, span_on<E, In> x) { decompress(payload, x, state_.id().rank); }
 
   /// The payload of the last step.
@@ -63,12 +65,13 @@ class tensor_compressor {
   buffer<std::byte, E> payload_, scratch_;
 };
 
-/// A tensor_compressor for gradients of In; `whose` names seed, tensor and rank, on which random numbers depend.
+/// Constructs a tensor_compressor for gradients with element type In. `whose` contains the seed, tensor and rank, on
+/// which random numbers depend.
 template <real In, executor E, class C>
 tensor_compressor<In, C, E> compressor(E const& exec, C codec, shape const& dims, tensor_id const& whose = {}) {
   return {exec, std::move(codec), dims, whose};
 }
-/// The same on the calling thread.
+/// Constructs a tensor_compressor that runs on the calling thread.
 template <real In, class C>
   requires(!executor<C>)
 tensor_compressor<In, C> compressor(C codec, shape const& dims, tensor_id const& whose = {}) {

@@ -8,13 +8,13 @@
 
 namespace pith::inline v0 {
 
-/// A codec that no stage can follow or precede.
+/// A codec that cannot be a stage of a chain.
 template <class C>
 concept terminal = requires {
   requires std::remove_cvref_t<C>::is_terminal;
 };
 
-/// B accepts the values that A emits.
+/// True if stage B accepts the values that stage A emits.
 template <class A, class B, class In = float, class E = archetype>
 concept composable = stage<A, In, E> && stage<B, output_of<A, In>, E>;
 
@@ -31,7 +31,7 @@ concept has_name = requires(S const& s) {
 
 }  // namespace detail
 
-/// Fails to compile with a message that names the first requirement of a stage that `S` lacks.
+/// Fails to compile if `S` is not a stage. The message names the first requirement that `S` does not meet.
 template <class S, class In = float, class E = archetype>
 constexpr void explain_stage() {
   static_assert(std::derived_from<S, pipeable>, "pith: a stage must derive from pith::pipeable");

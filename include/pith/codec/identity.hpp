@@ -1,4 +1,4 @@
-// pith/codec/identity.hpp — values unchanged: the dense baseline.
+// pith/codec/identity.hpp — transfer of unchanged values: the uncompressed baseline.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -8,11 +8,11 @@
 
 namespace pith::inline v0 {
 
-/// Sends every value unchanged.
+/// A stage that emits every value unchanged.
 ///
 ///   emits       n values of In; no side information
-///   errors      a mean of half over N ranks: values travel divided by 2^k >= N, so that no sum overflows; those below
-///               2^(k - 14) are rounded to multiples of 2^(k - 24)
+///   errors      in a mean of half values over N ranks, each rank divides its values by 2^k >= N, so that no sum
+///               overflows. Values below 2^(k - 14) are rounded to multiples of 2^(k - 24)
 ///   properties  unbiased (omega 0), contractive (delta 1), summable, reproducible
 class identity : public pipeable {
  public:

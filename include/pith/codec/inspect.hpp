@@ -10,8 +10,9 @@
 
 namespace pith::inline v0 {
 
-/// This rank's feedback state, copied to the host: n values of `residual`; 2 n values of momentum_correction, v and
-/// then m u; other policies document theirs. Empty for a codec without feedback. Waits.
+/// Waits, then returns a copy of this rank's feedback state in host memory. For `residual`, it has n values. For
+/// momentum_correction, it has 2 n values: v, then m u. Other policies document their layout. Without feedback, the
+/// copy is empty.
 template <class In, class C, executor E>
 std::vector<accum<In>> fed_back(E const& exec, C const& codec, codec_state<In, C, E>& state) {
   auto saved = detail::field_saver<E>(exec);

@@ -1,4 +1,4 @@
-// pith/codec/measured.hpp — measurement of the energy that a codec keeps at several rates.
+// pith/codec/measured.hpp — measurement of the energy that a codec would keep at several rates.
 #pragma once
 
 #include <pith/codec/state.hpp>
@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// The rates at which a codec measures the energy that it keeps.
+/// A list of rates. For each, a codec measures the energy that it would keep.
 class rate_list {
  public:
   static constexpr std::size_t most = 8;
@@ -44,7 +44,8 @@ class rate_list {
 
 namespace detail {
 
-/// The measurements of the last encoding: |p|^2, then |p|^2 - |p - D(C(p))|^2 for each rate. Rank-local and not saved.
+/// The measurements of the last encoding: |p|^2, then |p|^2 - |p - D(C(p))|^2 for each rate. They are rank-local and
+/// are not saved with the state.
 template <executor E>
 struct energies {
   static constexpr std::size_t size = 1 + rate_list::most;
@@ -54,7 +55,7 @@ struct energies {
   void fields(field_visitor&) {}
 };
 
-/// The same codec, measuring at these rates; unchanged if it cannot measure.
+/// Returns the same codec, which then measures at the given rates. A codec that cannot measure is returned unchanged.
 template <class C>
 C measuring(C const& c, [[maybe_unused]] rate_list const& rates) {
   if constexpr (requires { c.measuring(rates); }) {
@@ -64,7 +65,7 @@ C measuring(C const& c, [[maybe_unused]] rate_list const& rates) {
   }
 }
 
-/// The rates at which a codec measures; empty by default.
+/// Returns the rates at which a codec measures. By default the list is empty.
 template <class C>
 rate_list measured_rates(C const& c) {
   if constexpr (requires { c.measured_rates(); }) {
@@ -74,7 +75,7 @@ rate_list measured_rates(C const& c) {
   }
 }
 
-/// The energies in the executor's memory; null if the codec cannot measure.
+/// Returns a pointer to the measured energies in the executor's memory, or null if the codec cannot measure.
 template <class C, class Local>
 double* energies_in(C const& c, Local& local) {
   if constexpr (requires { c.energies_in(local); }) {
@@ -84,7 +85,8 @@ double* energies_in(C const& c, Local& local) {
   }
 }
 
-/// An engine that measures the kept energy in the pass that encodes. It encodes too, unless the payload is empty.
+/// An engine that measures the kept energy during encoding, in one pass. If the payload span is empty, it measures
+/// without encoding.
 template <class C, class In, class E, class Source>
 concept measures_from = requires(C const& c, E const& exec, shape const& dims, Source const& from,
                                  rate_list const& rates, span_on<E, std::byte> payload, double* energies,
@@ -93,7 +95,7 @@ concept measures_from = requires(C const& c, E const& exec, shape const& dims, S
   { c.template measured_scratch_bytes<In, E, Source>(exec, dims, rates, true) } -> std::same_as<std::size_t>;
 };
 
-/// energies[slot] = energies[0] - *lost.
+/// Sets energies[slot] to energies[0] - *lost.
 struct note_kept {
   double* energies;
   double const* lost;

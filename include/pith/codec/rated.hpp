@@ -1,4 +1,4 @@
-// pith/codec/rated.hpp — a codec whose rate may change in each step, dense at the highest rates.
+// pith/codec/rated.hpp — a codec whose rate may change in each step, without compression at high rates.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -18,15 +18,17 @@
 
 namespace pith::inline v0 {
 
-/// Sends with `C` at rates below `dense_from`; from `dense_from` on, sends all values dense, in one sum. In
-/// error_feedback(rated(c)) a dense step sends the residual too, so that the residual is zero afterwards. `measuring`
-/// sets the rates at which to measure the energy that C would keep.
+/// Compresses with `C` at rates below `dense_from`. At higher rates, steps are dense: one all-reduce sums all values
+/// uncompressed. In error_feedback(rated(c)), a dense step also sends the residual, which is zero afterwards.
+/// `measuring` sets the rates at which to measure the energy that C would keep.
 ///
-///   requires    a C without rounds of its own (summed, or sent by all-gather), whose rate is a density
-///   state       that of C, and nine doubles that are not saved
-///   complexity  measuring top_k costs little more than its largest rate; other codecs encode and decode once per
-///               measured rate
-///   properties  lossless at rates from dense_from on, else those of C; a tensor's residual is allocated at every rate
+///   requires    a C whose rate is a density, and which uses an all-reduce or an all-gather instead of rounds of its
+///               own
+///   state       the state of C, and nine doubles that are not saved
+///   complexity  measuring top_k at several rates costs little more than at the largest rate. Other codecs encode and
+///               decode once per measured rate
+///   properties  lossless at rates of at least dense_from, otherwise the properties of C. A tensor's residual is
+///               allocated at every rate
 template <class C>
 class rated : public pipeable {
   static_assert(rate_adjustable<C>, "pith: rated(c) needs a codec c with a rate: one with at(rate), as top_k(0.01)");
@@ -129,7 +131,8 @@ class rated : public pipeable {
     detail::decode_payload<In>(codec_, exec, id, dims, payload, x, replicated, ws);
   }
 
-  /// True if the step is not dense and C's engine encodes in one pass, including measurements if rates are set.
+  /// True if the step is not dense, and C's engine encodes in one pass. That pass must include the measurements if
+  /// rates to measure are set.
   template <executor E>
   bool can_encode_from(shape const& dims) const {
     auto const can_measure = detail::measures_from<C, float, E, ext::plain_source<float>>;
@@ -155,7 +158,7 @@ class rated : public pipeable {
     detail::encode_payload_from<In>(codec_, exec, id, dims, from, payload, replicated, only(local), ws);
   }
 
-  /// Dense payloads are not summed by C's engine.
+  /// C's engine must not sum the payloads of dense steps.
   bool sums_payloads() const {
     if constexpr (requires { codec_.sums_payloads(); }) {
       return !is_dense_ && codec_.sums_payloads();
@@ -183,7 +186,7 @@ class rated : public pipeable {
  private:
   static auto& only(auto& local) { return std::get<0>(local.each); }
 
-  /// Measures by encoding and decoding at each rate.
+  /// Encodes and decodes at each rate to measure the kept energy.
   template <class In, executor E>
   void measure(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, auto const& replicated,
                auto& local, workspace_on<E>& ws) const {

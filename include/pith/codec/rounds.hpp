@@ -1,4 +1,4 @@
-// pith/codec/rounds.hpp — an exchange as rounds: produce bytes, transfer them (sum, maximum or all-gather), absorb.
+// pith/codec/rounds.hpp — an exchange as a sequence of rounds: produce a buffer, transfer it, absorb the result.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -13,17 +13,18 @@
 
 namespace pith::inline v0 {
 
-/// How a round transfers its bytes.
+/// The operation that transfers the buffers of a round.
 enum class transport : std::uint8_t {
-  all_gather,  ///< every rank receives every rank's bytes, in rank order
-  all_to_all,  ///< every rank sends one piece to each rank, and receives one from each, in rank order
-  sum,         ///< every rank receives the elementwise sum
-  max,         ///< every rank receives the elementwise maximum
-  swap,        ///< ranks r and r xor `distance` exchange; a rank without a partner is idle
-  shift,       ///< rank r sends to rank r + `distance` and receives from r - `distance`, modulo their number
+  all_gather,  ///< every rank receives all ranks' buffers, in rank order
+  all_to_all,  ///< every rank sends one piece to each rank, and receives one piece from each rank, in rank order
+  sum,         ///< every rank receives the elementwise sum of all buffers
+  max,         ///< every rank receives the elementwise maximum of all buffers
+  swap,        ///< ranks r and r xor `distance` exchange their buffers; a rank without a partner is idle
+  shift,       ///< rank r sends to rank r + `distance` and receives from rank r - `distance`, modulo the number of
+               ///< ranks
 };
 
-/// The element type of a round's bytes, for a communicator that sums them.
+/// The element type of a round's buffer, which a communicator needs for sums.
 enum class element_kind : std::uint8_t { bytes, f32, f64, f16, bf16, i32, i8 };
 
 template <class T>
@@ -48,23 +49,25 @@ constexpr std::size_t kind_bytes(element_kind kind) {
   }
 }
 
-/// The ranks that take part: all, or each group of `size` ranks whose numbers are `stride` apart. If the ranks form a
-/// matrix, {columns, 1} are its rows and {rows, columns} its columns.
+/// The subgroup of ranks that take part in a round. It is all ranks, or each group of `size` ranks whose numbers are
+/// `stride` apart. If the ranks form a matrix, {columns, 1} describes the rows, and {rows, columns} describes the
+/// columns.
 struct subgroup {
-  std::uint32_t size = 0;  ///< 0: all ranks
+  std::uint32_t size = 0;  ///< 0 means all ranks
   std::uint32_t stride = 1;
 
   constexpr bool is_all() const { return size == 0; }
   constexpr unsigned ranks(unsigned all) const { return is_all() ? all : size; }
-  /// The number of a rank's group.
+  /// The number of the group to which a rank belongs.
   constexpr unsigned color(unsigned rank) const {
     return is_all() ? 0 : rank / (size * stride) * stride + rank % stride;
   }
   friend constexpr bool operator==(subgroup const&, subgroup const&) = default;
 };
 
-/// The data that every rank sends in one round: `count` elements of a kind. In an all_to_all it sends so many to each
-/// rank, a multiple of 8 bytes. `distance` is that of a swap or a shift. Ranks are numbered within their subgroup.
+/// The data that every rank sends in one round: `count` elements of one kind. In an all_to_all, each rank sends `count`
+/// elements, a multiple of 8 bytes, to each rank. `distance` applies to swap and shift. Ranks are numbered within their
+/// subgroup.
 struct transfer {
   transport how = transport::all_gather;
   element_kind kind = element_kind::bytes;
@@ -76,7 +79,8 @@ struct transfer {
   friend constexpr bool operator==(transfer const&, transfer const&) = default;
 };
 
-/// The data that a round returned: one buffer, the sum or another rank's; or one buffer per rank, `stride` bytes apart.
+/// The data that a rank receives in a round. It is the sum or maximum, another rank's buffer, or one buffer per rank.
+/// Buffers of different ranks are `stride` bytes apart.
 template <memory_space Space = host_space>
 struct received {
   span<std::byte const, Space> bytes;
@@ -89,8 +93,8 @@ struct received {
 template <class E>
 using received_on = received<space_of<E>>;
 
-/// A codec with its own rounds. In each round every rank produces a buffer and absorbs the sum, maximum or all-gather
-/// of these. `x` holds the gradient until the last absorb, which writes the mean over the ranks.
+/// A codec with its own rounds. In each round, every rank produces a buffer, and absorbs the data that the transfer
+/// returned. `x` contains the gradient until the last absorb, which writes the mean over the ranks to `x`.
 template <class C, class In, class E>
 concept collective = requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
                               unsigned round, values_on<E, In const> g, values_on<E, In> x, span_on<E, std::byte> out,
@@ -103,7 +107,8 @@ concept collective = requires(C const& c, E const& exec, call const& id, shape c
   { c.absorb(exec, id, dims, ranks, round, in, x, replicated, local, ws) } -> std::same_as<void>;
 };
 
-/// Any exchangeable codec: a collective in its own rounds, a summable codec in one sum, any other in one all-gather.
+/// A codec that can be exchanged. A collective uses its own rounds. A summable codec uses one all-reduce, and any other
+/// codec uses one all-gather.
 template <class C, class In, class E>
 concept exchangeable = collective<C, In, E> || codec<C, In, E>;
 
@@ -118,9 +123,9 @@ unsigned rounds(C const& c, shape const& dims, unsigned ranks) {
   }
 }
 
-/// The number of rounds of a tensor that may be in flight. With 2, produce(r) needs the result of round r - 2 only, so
-/// that the transfer of round r - 1 overlaps with computation. A collective declares a constant, or a function if it
-/// wraps another.
+/// The number of rounds that may be in flight for one tensor. If it is 2, produce(r) needs only the result of round r -
+/// 2, so that the transfer of round r - 1 overlaps with computation. A collective declares it as a constant. A codec
+/// that wraps another declares it as a function.
 template <class C>
 unsigned depth([[maybe_unused]] C const& c) {
   if constexpr (requires { c.depth(); }) {
@@ -132,7 +137,7 @@ unsigned depth([[maybe_unused]] C const& c) {
   }
 }
 
-/// The form of a codec's sums; type-erased codecs return it at run time.
+/// How a codec's payloads may be summed in flight. Type-erased codecs return this at run time.
 template <class C>
 constexpr sum_form sums(C const& c) {
   if constexpr (requires {
@@ -144,7 +149,7 @@ constexpr sum_form sums(C const& c) {
   }
 }
 
-/// True if a codec's decoding is affine; type-erased codecs return this at run time.
+/// True if a codec's decoder is affine. Type-erased codecs return this at run time.
 template <class C>
 concept maybe_affine = affine<C> || requires(C const& c) {
   { c.decodes_affinely() } -> std::same_as<bool>;
@@ -188,8 +193,8 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
   }
 }
 
-/// The divisor of gradients before a sum in flight. It is the number of ranks if the sum is decoded as a mean. It is a
-/// power of two if values are half: their sum might overflow although the mean does not.
+/// The number by which gradients are divided before a sum in flight. It is the number of ranks if the sum is decoded as
+/// a mean. For half values it is a power of two, because a sum might overflow even if the mean does not.
 template <class In, class C>
 unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
   auto const form = sums(c);
@@ -198,10 +203,10 @@ unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
   return transfer_of<In>(c, 0, dims, ranks).kind == element_kind::f16 ? std::bit_ceil(ranks) : 1;
 }
 
-/// True if a rank receives the others' buffers separately, not their sum or maximum.
+/// True if a rank receives the other ranks' buffers separately, instead of a sum or maximum.
 constexpr bool comes_apart(transport how) { return how != transport::sum && how != transport::max; }
 
-/// The number of pieces that a rank receives: one per rank, one, or 0 if they are reduced in place.
+/// The number of pieces that a rank receives: one per rank, one, or 0 if the buffer is reduced in place.
 constexpr unsigned arrivals(transport how, unsigned ranks) {
   if (how == transport::swap || how == transport::shift) return 1;
   return comes_apart(how) ? ranks : 0;
@@ -210,12 +215,12 @@ constexpr unsigned arrivals(transport how, unsigned ranks) {
 /// The number of pieces that a rank produces: one per rank, or one for all ranks.
 constexpr unsigned pieces(transport how, unsigned ranks) { return how == transport::all_to_all ? ranks : 1; }
 
-/// The size of a piece in a round. Pieces that arrive separately are padded, so that the next one is aligned.
+/// The size of a round's pieces in bytes. Pieces that arrive separately are padded, so that the next piece is aligned.
 constexpr std::size_t padded_bytes(transfer const& moves) {
   return comes_apart(moves.how) ? align_up(moves.bytes(), section_alignment) : moves.bytes();
 }
 
-/// The scratch bytes of decode_mean.
+/// The number of scratch bytes that decode_mean needs.
 template <class In, class C, class E>
 std::size_t mean_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
   auto const own = scratch_bytes<In>(c, exec, dims);
@@ -242,7 +247,7 @@ void rescale(E const& exec, values_on<E, In> x, double factor) {
   exec.for_each_index(x.capacity, scale<In, In>{x.data, x.data, static_cast<accum<In>>(factor)});
 }
 
-/// factor * x in scratch memory; x itself if the factor is 1.
+/// Returns factor * x in scratch memory, or x itself if the factor is 1.
 template <class In, class E>
 values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double factor, workspace_on<E>& ws) {
   if (factor == 1) return x;
@@ -251,9 +256,9 @@ values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double fa
   return y;
 }
 
-/// The mean of all ranks' decoded payloads, added in rank order. An engine computes it in one pass, or entry by entry;
-/// the result is bitwise equal, except for the sign of zeros. In a chain that ends in an engine, the other stages
-/// decode the mean. The mean over one rank is its decoded payload.
+/// Computes the mean of all ranks' decoded payloads, which are added in rank order. An engine computes the mean in one
+/// pass, or entry by entry. All ways give bitwise equal results, except for the sign of zeros. In a chain whose last
+/// stage is an engine, the other stages decode the mean. With one rank, the mean is the decoded payload.
 template <class In, class C, class E, class Agreed>
 void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in,
                  values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
@@ -287,7 +292,8 @@ void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned
   exec.for_each_index(dims.n, scale<In, accum<In>>{sum.data, x.data, share});
 }
 
-/// A collective that reads its input from a source and writes the mean to a sink, for shapes where it is lossy.
+/// A collective that reads its input from a source and writes the mean to a sink, for shapes for which the codec is
+/// lossy.
 template <class C, class In, class E, class Source, class Sink>
 concept exchanges_from = collective<C, In, E> &&
     requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
@@ -325,7 +331,8 @@ void absorb(C const& c, E const& exec, call const& id, shape const& dims, unsign
   }
 }
 
-/// True if a rank's own share is known after it has produced its last round. Otherwise the mean takes its place.
+/// True if a rank's own share is available after the rank has produced its last round. Otherwise the mean replaces the
+/// share.
 template <class C, class In, class E>
 concept has_contribution =
     !collective<C, In, E> || requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
@@ -334,7 +341,8 @@ concept has_contribution =
   c.contribution(exec, id, dims, ranks, produced, sent, replicated, ws);
 };
 
-/// The round after which the gradient is not read again and the rank's own share is known; by default the last.
+/// The round after which the rank's own share is available and the codec does not read the gradient again. By default
+/// this is the last round.
 template <class C>
 unsigned contributing_round(C const& c, shape const& dims, unsigned ranks) {
   if constexpr (requires { c.contributing_round(ranks); }) {
@@ -344,7 +352,7 @@ unsigned contributing_round(C const& c, shape const& dims, unsigned ranks) {
   }
 }
 
-/// True also if own_contribution can compute the rank's own share, at additional cost.
+/// True if the codec returns the rank's own share, or if own_contribution can compute it at additional cost.
 template <class C, class In, class E>
 concept reports_contribution = has_contribution<C, In, E> ||
     requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
@@ -353,7 +361,7 @@ concept reports_contribution = has_contribution<C, In, E> ||
   c.own_contribution(exec, id, dims, ranks, produced, sent, replicated, ws);
 };
 
-/// True if the codec can report, after the last round, which part of p this rank delivered to the mean.
+/// True if the codec can compute, after the last round, the part of p that this rank contributed to the mean.
 template <class C, class In, class E>
 concept reports_delivered = collective<C, In, E> &&
     requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, values_on<E, In const> p,
@@ -362,7 +370,7 @@ concept reports_delivered = collective<C, In, E> &&
   c.arrived(exec, id, dims, ranks, p, mean, sent, replicated, local, ws);
 };
 
-/// The extra scratch bytes of a contribution if D is affine: an all-zero payload, and D(0).
+/// The additional scratch bytes that own_contribution needs if D is affine. They hold an all-zero payload and D(0).
 template <class In, class C>
 std::size_t contribution_scratch_bytes([[maybe_unused]] C const& c, [[maybe_unused]] shape const& dims) {
   if constexpr (maybe_affine<C>) {
@@ -373,7 +381,8 @@ std::size_t contribution_scratch_bytes([[maybe_unused]] C const& c, [[maybe_unus
   }
 }
 
-/// sent = N (sent - D(0)) + D(0). If sent = D(z_i) and D is affine, the mean of these over the ranks is D(sum z_i).
+/// Sets sent to N (sent - D(0)) + D(0). Before the call, sent = D(z_i) on rank i, where z_i is its payload. If D is
+/// affine, the mean of the results over the ranks is D(sum z_i).
 template <class In, class C, class E, class Agreed>
 void scale_about_zero(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
                       values_on<E, In> sent, Agreed const& replicated, workspace_on<E>& ws) {

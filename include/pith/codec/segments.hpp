@@ -1,4 +1,4 @@
-// pith/codec/segments.hpp — the tensors of a batch, and the blocks of work of each.
+// pith/codec/segments.hpp — the table of a batch's tensors, and each tensor's blocks of work.
 #pragma once
 
 #include <pith/codec/codec.hpp>
@@ -13,33 +13,32 @@
 
 namespace pith::inline v0 {
 
-/// A tensor of a batch: its shape, its first element in the gradients, its payload's first byte in the payloads, its
-/// number.
+/// A tensor of a batch: its shape, the offsets of its gradient and payload, and its number.
 struct tensor_place {
   shape dims;
   std::uint64_t first = 0;
-  std::size_t payload = 0;   ///< a multiple of 8
-  std::uint32_t tensor = 0;  ///< below 2^24
+  std::size_t payload = 0;   ///< offset in the payloads, a multiple of 8
+  std::uint32_t tensor = 0;  ///< the number, below 2^24
 };
 
-/// The same, as blocks of work read it.
+/// A tensor of a batch, in the form that block bodies read.
 struct segment {
   std::uint64_t n, first, payload;
-  std::uint64_t side;  ///< first byte of its side information
+  std::uint64_t side;  ///< offset of the side information's first byte
   std::uint32_t tensor;
-  std::uint32_t padding;  ///< zero bytes before the side information
+  std::uint32_t padding;  ///< the number of zero bytes before the side information
 };
 
 namespace detail {
 
-/// Segments in an executor's memory, and the number of a kernel's blocks before each segment.
+/// Segments in an executor's memory. For each segment, there is the number of a kernel's blocks before that segment.
 struct segment_blocks {
   segment const* segments;
   std::uint64_t const* before;
   std::uint32_t count;
 
-  /// The segment of a block: the last one that begins at or before it. A segment without blocks begins where the next
-  /// one does.
+  /// Returns the segment to which a block belongs: the last segment that begins at or before the block. A segment
+  /// without blocks begins at the same block as the next segment.
   PITH_HD std::uint32_t find(std::uint64_t block) const {
     std::uint32_t low = 0, high = count;
     while (high - low > 1) {
@@ -50,7 +49,7 @@ struct segment_blocks {
   }
 };
 
-/// Passes on Body's items_per_block, if it declares one.
+/// Declares items_per_block if Body declares it.
 template <class Body>
 struct block_size_of {};
 template <class Body>
@@ -59,7 +58,8 @@ struct block_size_of<Body> {
   static constexpr auto items_per_block = Body::items_per_block;
 };
 
-/// The blocks of all segments in one sequence: block before[s] + b is block b of the body make(segments[s], s).
+/// A block body for the blocks of all segments, in sequence. Block before[s] + b is block b of the body
+/// make(segments[s], s).
 template <class Maker>
 struct batched : block_size_of<typename Maker::body> {
   using memory = typename Maker::body::memory;
@@ -77,15 +77,15 @@ struct batched : block_size_of<typename Maker::body> {
   }
 };
 
-/// A codec whose engine works on segments. It has `programs` kernels, and `blocks` returns a kernel's number of blocks
-/// for a tensor of n elements.
+/// A codec whose engine works on segments. `programs` is the number of kernels. `blocks` returns a kernel's number of
+/// blocks for a tensor with n elements.
 template <class C>
 concept batches = requires(C const& c) {
   { c.batch().programs } -> std::convertible_to<unsigned>;
   { c.batch().blocks(0u, std::uint64_t{}, std::uint32_t{}) } -> std::same_as<std::uint64_t>;
 };
 
-/// The number of kernels of a codec's batch engine; 0 if it has none.
+/// The number of kernels in a codec's batch engine; 0 if the codec has no batch engine.
 template <class C>
 unsigned programs_of([[maybe_unused]] C const& codec) {
   if constexpr (batches<C>) {
@@ -95,7 +95,7 @@ unsigned programs_of([[maybe_unused]] C const& codec) {
   }
 }
 
-/// For each kernel, the number of blocks before each tensor; the last number is the total.
+/// For each kernel, returns the number of blocks before each tensor, and then the total.
 template <class C>
 std::vector<std::uint64_t> blocks_before(C const& codec, std::vector<tensor_place> const& tensors, std::uint32_t span) {
   auto before = std::vector<std::uint64_t>();
@@ -109,7 +109,7 @@ std::vector<std::uint64_t> blocks_before(C const& codec, std::vector<tensor_plac
   return before;
 }
 
-/// The sections of a tensor's payload. A codec without a batch engine computes them itself.
+/// The sections of a tensor's payload. A codec without a batch engine computes the sections itself.
 template <class In, class C>
 segment make_segment(C const& codec, tensor_place const& at) {
   require(at.payload % section_alignment == 0, "make_segments: the offset of a payload must be a multiple of ",
@@ -125,7 +125,7 @@ segment make_segment(C const& codec, tensor_place const& at) {
   return made;
 }
 
-/// The total size of all payloads, and the end of the last one.
+/// The total size of all payloads, and the end of the last payload.
 struct payload_extent {
   std::size_t sum = 0, end = 0;
 };
@@ -142,7 +142,8 @@ payload_extent extent_of(C const& codec, std::vector<tensor_place> const& tensor
 
 }  // namespace detail
 
-/// The tensors of a batch, on the host and in E's memory, for one codec and element type. Built by make_segments.
+/// The table of a batch's tensors, on the host and in E's memory, for one codec and element type. make_segments builds
+/// it.
 template <executor E>
 class segment_table {
  public:
@@ -164,7 +165,7 @@ class segment_table {
 
   std::vector<tensor_place> const& tensors() const { return tensors_; }
 
-  /// The end of the last gradient in elements, and of the last payload in bytes.
+  /// The end of the last gradient in elements, and the end of the last payload in bytes.
   std::uint64_t elements() const { return elements_; }
   std::size_t payload_bytes() const { return payloads_.end; }
   detail::payload_extent const& payloads() const { return payloads_; }
@@ -174,7 +175,7 @@ class segment_table {
 
   std::size_t programs() const { return before_.size() / (tensors_.size() + 1); }
 
-  /// The number of blocks of all tensors in one kernel, and their assignment to segments.
+  /// The number of blocks that one kernel has for all tensors, and the assignment of blocks to segments.
   std::uint64_t blocks(unsigned program) const { return before_[program * (tensors_.size() + 1) + tensors_.size()]; }
   detail::segment_blocks over(unsigned program) const {
     auto const count = tensors_.size();
@@ -191,7 +192,7 @@ class segment_table {
   bool has_padding_ = false;
 };
 
-/// Places tensors one after another, numbered from 0, with payloads at multiples of 8 bytes.
+/// Places tensors one after another and numbers them from 0. Payloads begin at multiples of 8 bytes.
 template <class In, class C>
 std::vector<tensor_place> in_a_row(C const& codec, std::vector<shape> const& tensors) {
   auto places = std::vector<tensor_place>();
@@ -206,7 +207,7 @@ std::vector<tensor_place> in_a_row(C const& codec, std::vector<shape> const& ten
   return places;
 }
 
-/// The table of tensors at the given places. It allocates and waits, so call it once.
+/// Builds the table of tensors at the given places. The function allocates and waits, so call it once.
 template <class In, executor E, class C>
 segment_table<E> make_segments(E const& exec, C const& codec, std::vector<tensor_place> tensors) {
   auto segments = std::vector<segment>();
@@ -216,7 +217,7 @@ segment_table<E> make_segments(E const& exec, C const& codec, std::vector<tensor
   return {exec, std::move(tensors), segments, std::move(before), payloads};
 }
 
-/// The table of tensors placed by in_a_row.
+/// Builds the table of tensors that in_a_row places.
 template <class In, executor E, class C>
 segment_table<E> make_segments(E const& exec, C const& codec, std::vector<shape> const& tensors) {
   return make_segments<In>(exec, codec, in_a_row<In>(codec, tensors));

@@ -1,4 +1,5 @@
-// pith/codec/stage.hpp — the stage concept: values to fewer or narrower values and side information, and back.
+// pith/codec/stage.hpp — the stage concept: encoding of values to fewer or narrower values and side information, and
+// decoding.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -15,7 +16,8 @@
 
 namespace pith::inline v0 {
 
-/// Base class of all operands of `|`. A user's stage derives from it, so that argument-dependent lookup finds `|`.
+/// The base class of all operands of `|`. A user's stage derives from this class, so that argument-dependent lookup
+/// finds `|`.
 struct pipeable {};
 
 /// The type of the values that stage `S` emits for values of `In`.
@@ -24,7 +26,8 @@ using output_of = typename std::remove_cvref_t<S>::template output<In>;
 
 namespace detail {
 
-/// Defaults for functions that a stage does not declare: same shape, no side information, no scratch, no parameter.
+/// Defaults for functions that a stage does not declare: unchanged shape, no side information, no scratch memory, no
+/// parameter.
 template <class S>
 constexpr shape output_shape(S const& s, shape const& dims) {
   if constexpr (requires { s.output_shape(dims); }) {
@@ -45,7 +48,7 @@ constexpr std::size_t side_bytes(S const& s, shape const& dims) {
   }
 }
 
-/// Includes the scratch of a variable-rate stage's checked count.
+/// The number of scratch bytes, including space for the checked count of a variable-rate stage.
 template <class In, class S, class E>
 constexpr std::size_t scratch_bytes(S const& s, E const& exec, shape const& dims) {
   constexpr auto count = variable_rate<S> ? scratch_for<std::uint32_t>(1) : 0;
@@ -56,7 +59,7 @@ constexpr std::size_t scratch_bytes(S const& s, E const& exec, shape const& dims
   }
 }
 
-/// True if `s.encode` takes these arguments, followed by the states and the workspace.
+/// True if `s.encode` accepts the given arguments, followed by the states and the workspace.
 template <class S, class Agreed, class Local, class Ws, class... Head>
 concept takes_encode = (stateless<Agreed> && stateless<Local> &&
                         requires(S const& s, Head... head, Ws& ws) {
@@ -123,7 +126,8 @@ void decode_with(S const& s, [[maybe_unused]] Agreed const& replicated, Ws& ws, 
 
 }  // namespace detail
 
-/// S emits a type for values of `In`, and has a name, with its parameters, for the wire and for digests.
+/// S has an output type for values of `In`. S also has a name, which contains its parameters and appears in frame
+/// headers and digests.
 template <class S, class In>
 concept sized = requires(S const& s) {
   typename storage<output_of<S, In>>::word;
@@ -133,7 +137,7 @@ concept sized = requires(S const& s) {
 /// S encodes values of `In` to values of `output_of<S, In>` and side information.
 template <class S, class In, class E>
 concept encodes = detail::encodes_seeded<S, In, E> || detail::encodes_unseeded<S, In, E>;
-/// S decodes them.
+/// S decodes values of `output_of<S, In>` and side information to values of `In`.
 template <class S, class In, class E>
 concept decodes = detail::decodes_seeded<S, In, E> || detail::decodes_unseeded<S, In, E>;
 
@@ -145,20 +149,22 @@ concept stage_on =
 
 }  // namespace detail
 
-/// A stage is a codec that composes. Encode and decode are const, return void, never allocate and never wait:
+/// A stage is a codec that can be part of a chain. encode and decode are const, return void, never allocate and never
+/// wait:
 ///
 ///     encode(exec, [call,] shape, value_view<In const>, encoded<Out>, [replicated const&,] [local&,] ws)
 ///     decode(exec, [call,] shape, encoded<Out const>, value_view<In>, [replicated const&,] ws)
 ///
-/// A stage without randomness omits `call`, a stateless one its states. A variable-rate stage writes *y.values.count,
-/// the first 4 bytes of its side information, and zeros to the unused slots after its values. The count passed to
-/// decode is at most the capacity, for any payload.
+/// A stage without randomness omits `call`. A stateless stage omits the states. A variable-rate stage writes
+/// *y.values.count, which is the first 4 bytes of its side information. It also writes zeros to the unused slots after
+/// its values. The count passed to decode is at most the capacity, even for a corrupt payload.
 template <class S, class In, class E>
 concept stage = executor<E> && detail::stage_on<std::remove_cvref_t<S>, In, E>;
 
 namespace detail {
 
-/// The state of a stage in a chain that is exchanged as a whole. Throws if the stage does not accept the shape.
+/// Creates the state of a stage for a chain that is exchanged as a whole. Throws if the stage does not accept the
+/// shape.
 template <class In, class S, class E>
 replicated_of<S, In, E> make_replicated_in_chain(E const& exec, S const& s, call const& id, shape const& dims) {
   if constexpr (keeps_for_exchange<S>) {
@@ -179,7 +185,7 @@ constexpr std::size_t count_offset(S const& s, shape const& dims) {
   }
 }
 
-/// `y` with its count, if the stage has a variable rate.
+/// Returns `y`, with a pointer to its count if the stage has a variable rate.
 template <class In, class S, class Encoded>
 Encoded counted(S const& s, shape const& dims, Encoded y) {
   if constexpr (variable_rate<S>) y.values.count = side_as<std::uint32_t>(y.side.subspan(count_offset<In>(s, dims)));
@@ -193,7 +199,7 @@ struct clamp_count {
   PITH_HD void operator()(std::uint64_t) const { *to = *from < most ? *from : static_cast<std::uint32_t>(most); }
 };
 
-/// `y` from a payload, with its count clamped to the capacity.
+/// Returns a view of `y` in a received payload, with the count clamped to the capacity.
 template <class In, class S, class E, class Encoded>
 Encoded trusted(S const& s, E const& exec, shape const& dims, Encoded y, [[maybe_unused]] workspace_on<E>& ws) {
   if constexpr (variable_rate<S>) {
@@ -204,7 +210,7 @@ Encoded trusted(S const& s, E const& exec, shape const& dims, Encoded y, [[maybe
   return y;
 }
 
-/// encode and decode free the stage's scratch memory.
+/// encode and decode free the scratch memory that the stage has taken.
 template <class In, class S, class E, class Agreed, class Local>
 void encode(S const& s, E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
             encoded_on<E, output_of<S, In>> y, Agreed const& replicated, Local& local, workspace_on<E>& ws) {

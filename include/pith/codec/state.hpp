@@ -1,4 +1,4 @@
-// pith/codec/state.hpp — the states of codecs: replicated state, equal on all ranks, and rank-local state.
+// pith/codec/state.hpp — the states of codecs: replicated state, which is equal on all ranks, and rank-local state.
 #pragma once
 
 #include <pith/core/buffer.hpp>
@@ -15,19 +15,19 @@
 
 namespace pith::inline v0 {
 
-/// The role of a state's field among the ranks. It determines how the field is converted to another number of ranks.
+/// The kind of a state's field. It determines how the field is converted when the number of ranks changes.
 enum class field_kind : std::uint8_t {
   replicated,  ///< equal on all ranks
-  mean,        ///< equal on all ranks: the mean of the ranks' `estimate`
-  share,       ///< rank-local, and only the mean over the ranks matters: a residual, a momentum
-  estimate,    ///< as share, and its mean is stored as a `mean`
-  part,        ///< rank-local, for the part of the tensor that the rank sums
-  learned,     ///< rank-local, but valid as the initial state of any rank: statistics of gradients
-  fixed,       ///< rank-local, and meaningless for another number of ranks
+  mean,        ///< equal on all ranks; the mean over the ranks' `estimate` field
+  share,       ///< rank-local; only the mean over the ranks matters, for example for a residual or a momentum
+  estimate,    ///< as share, but another field, of kind `mean`, stores the mean
+  part,        ///< rank-local; belongs to the part of the tensor that the rank sums
+  learned,     ///< rank-local, but a valid initial state for any rank, for example gradient statistics
+  fixed,       ///< rank-local; has no meaning for a different number of ranks
 };
 
-/// The description of a field: its kind, and `count` elements. With `places`, the fields of ranks with equal r % places
-/// hold the same elements of the tensor. Parts begin at multiples of `granule`.
+/// The description of a field: its kind, element type and number of elements. Ranks r with equal r % places hold the
+/// same elements of the tensor. Parts begin at multiples of `granule`.
 struct field_form {
   field_kind kind = field_kind::replicated;
   std::string_view element;
@@ -36,11 +36,11 @@ struct field_form {
   std::uint64_t granule = 0;
 };
 
-/// Visits the buffers of a state one by one: to count, save, load, copy, digest or describe them.
+/// Visits the buffers of a state one by one, for example to save, load or describe them.
 class field_visitor {
  public:
-  /// The default kind: replicated in replicated state; in rank-local state share if its elements are numbers, else
-  /// learned.
+  /// The default kind of a field. In replicated state it is replicated. In rank-local state it is share if the elements
+  /// are floating-point numbers, else learned.
   template <class T, class E>
   void operator()(buffer<T, E>& field) {
     (*this)(field, !is_local_ ? field_kind::replicated : real<T> ? field_kind::share : field_kind::learned);
@@ -53,9 +53,9 @@ class field_visitor {
 
   /// Visits a rank-local state.
   void local(auto& state) { inside(state, true, places_, part_, granule_); }
-  /// Visits a state whose elements depend on the rank's place, r % places.
+  /// Visits a state whose elements depend on the rank's place, which is r % places.
   void of_place(auto& state, unsigned places) { inside(state, is_local_, places_ * places, part_, granule_); }
-  /// Visits this rank's part of the state of a codec for n elements.
+  /// Visits a codec's state for a tensor with n elements. This rank holds only its part of the state.
   void of_part(auto& state, std::uint64_t n, std::uint64_t granule) { inside(state, is_local_, places_, n, granule); }
 
   virtual void describe(field_form const&) {}
@@ -106,7 +106,7 @@ concept stateless = std::same_as<std::remove_const_t<T>, no_state>;
 struct replicated_part {};
 struct local_part {};
 
-/// The states of a codec's parts.
+/// The states of a codec that consists of several parts.
 template <class Part, class... State>
 struct states {
   std::tuple<State...> each;
@@ -118,13 +118,13 @@ struct states {
 
 inline no_state nothing{};
 
-/// Throws if the states of a codec chosen at run time were made for another codec.
+/// For a codec chosen at run time, throws if the states were made for another codec.
 template <class C>
 void require_states(C const& codec, auto const& replicated, auto const& local) {
   if constexpr (requires { codec.require_states(replicated, local); }) codec.require_states(replicated, local);
 }
 
-/// The argument of type `T`; `nothing` if there is no such argument.
+/// Returns the argument of type `T`, or `nothing` if no argument has this type.
 template <class T, class First, class... Rest>
 constexpr auto& pick(First& first, Rest&... rest) {
   if constexpr (std::same_as<std::remove_const_t<First>, T>) {
@@ -147,7 +147,7 @@ concept has_local = requires(S const& s, E const& exec, shape const& dims) {
 
 }  // namespace detail
 
-/// State that is equal on all ranks, such as a basis or a warm start. no_state if the stage has no make_replicated.
+/// State that is equal on all ranks, for example a basis. It is no_state if the stage has no make_replicated.
 template <class In, class S, executor E>
 auto make_replicated(E const& exec, S const& s, call const& id, shape const& dims) {
   if constexpr (detail::has_replicated<S, In, E>) {
@@ -157,7 +157,7 @@ auto make_replicated(E const& exec, S const& s, call const& id, shape const& dim
   }
 }
 
-/// Rank-local state, such as a residual, a momentum or samples. no_state if the stage has no make_local.
+/// State that each rank has for itself, for example a residual. It is no_state if the stage has no make_local.
 template <class In, class S, executor E>
 auto make_local(E const& exec, S const& s, shape const& dims) {
   if constexpr (detail::has_local<S, In, E>) {

@@ -1,4 +1,4 @@
-// pith/codec/syntax.hpp — the parsed text of a codec: a tree of name<angle>(argument, ...) joined by |.
+// pith/codec/syntax.hpp — the syntax tree of a codec's text: terms name<angle>(argument, ...), joined by |.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -15,7 +15,7 @@ namespace pith::inline v0::syntax {
 
 struct term;
 
-/// Terms from left to right.
+/// A sequence of terms joined by |, from left to right.
 struct pipeline {
   std::vector<term> terms;
   std::string text;
@@ -23,7 +23,7 @@ struct pipeline {
   term const& only() const;
 };
 
-/// name<angle>(arguments); a number or a word is a term without either.
+/// A term name<angle>(arguments). A number or a word is a term without <angle> and without arguments.
 struct term {
   std::string name, angle, text;
   std::vector<pipeline> arguments;
@@ -33,7 +33,8 @@ struct term {
                     least == most ? "" : detail::text(" to ", most), most == 1 ? " argument" : " arguments", ", got \"",
                     text, "\"");
   }
-  /// True if the term has this name. Then throws if it has an <angle> or another number of arguments.
+  /// Returns whether the term has the given name. If so, throws if it has an <angle> or a different number of
+  /// arguments.
   bool is_plain(std::string_view word, std::size_t least, std::size_t most) const {
     if (name != word) return false;
     detail::require(angle.empty(), "parse: ", name, " takes no <", angle, ">, got \"", text, "\"");
@@ -56,8 +57,8 @@ struct term {
     return read<int>("a whole number", angle);
   }
 
-  /// True if argument i is the second of two words, false if it is the first or absent. `others` are words read
-  /// elsewhere.
+  /// Returns true if argument i is the second of two words. Returns false if it is the first word or if there is no
+  /// argument i. `others` are words that other functions read.
   bool is_second(std::size_t i, std::string_view first, std::string_view second, char const* others = "") const {
     if (!has(i)) return false;
     auto const& word = arguments[i].text;
@@ -84,10 +85,10 @@ inline term const& pipeline::only() const {
   return terms.front();
 }
 
-/// A recursive-descent parser; it ignores blanks.
+/// A recursive-descent parser, which ignores blanks.
 class reader {
  public:
-  /// Limits the depth of recursion.
+  /// An object that counts and limits the depth of recursion.
   static constexpr std::size_t most_characters = 1024;
 
   static pipeline read(std::string_view text) {
@@ -130,7 +131,7 @@ class reader {
     return made;
   }
 
-  /// A name, a word or a number.
+  /// Parses a name, a word or a number.
   std::string read_name() {
     auto const first = skip_blanks();
     while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || one_of(text_[at_], "_.+-")))

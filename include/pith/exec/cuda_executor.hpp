@@ -1,4 +1,4 @@
-// pith/exec/cuda_executor.hpp — a CUDA stream as an executor: memory functions in any source, kernels in nvcc's.
+// pith/exec/cuda_executor.hpp — a CUDA stream as an executor: memory functions for any compiler, kernels for nvcc.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// A CUDA runtime call failed; the message names the call.
+/// Thrown if a CUDA runtime call failed. The message contains the call.
 struct cuda_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -24,15 +24,15 @@ inline void check_cuda(cudaError_t status, char const* call) {
   throw cuda_error(detail::sentence("cuda: ", call, ": ", cudaGetErrorString(status)));
 }
 
-/// Runs work in the order of a stream. The stream's device must be the current device.
+/// An executor that submits its work to a CUDA stream. The stream's device must be the current device.
 ///
-///   owns        no memory and no stream: the stream must outlive the executor and its copies; the default is the
-///               default stream
-///   waits       only in download, wait, allocate and deallocate; all other calls can be captured in a graph
-///   memory      upload may read its host source until wait() returns, and a captured upload reads it in each replay;
-///               copied bytes must not overlap
-///   requires    nvcc to start kernels; sources of other compilers may allocate, copy, fill and wait
-///   throws      cuda_error; CUDA reports a failed kernel from a later call
+///   owns        no memory and no stream. The stream must outlive the executor and the executor's copies. A
+///               default-constructed executor uses CUDA's default stream
+///   waits       only in download, wait, allocate and deallocate; a CUDA graph can capture all other calls
+///   memory      upload may read its host source until wait() returns. A captured upload reads its source in each
+///               replay. Source and target of a copy must not overlap
+///   requires    nvcc for code that starts kernels. Code for other compilers may allocate, copy, fill and wait
+///   throws      cuda_error. If a kernel fails, a later call throws
 class cuda_executor {
  public:
   using space = device_space;
@@ -88,7 +88,7 @@ class cuda_executor {
     check_cuda(cudaMalloc(&memory, bytes), "cudaMalloc");
     return memory;
   }
-  /// Waits until no kernel of any stream uses the memory.
+  /// First waits until no kernel of any stream uses the memory.
   void deallocate(void* memory, std::size_t) const noexcept { static_cast<void>(cudaFree(memory)); }
 
  private:
@@ -111,7 +111,7 @@ class cuda_executor {
 
 static_assert(executor<cuda_executor> && !host_executor<cuda_executor>);
 
-/// An executor for a stream that the caller owns.
+/// Returns an executor for a stream that the caller owns.
 inline cuda_executor on(cudaStream_t stream) { return cuda_executor(stream); }
 
 }  // namespace pith::inline v0

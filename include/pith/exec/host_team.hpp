@@ -1,4 +1,4 @@
-// pith/exec/host_team.hpp — one host thread as a team, its loops compiled for the CPU's instruction set.
+// pith/exec/host_team.hpp — a team of one host thread, whose loops are compiled for the CPU's instruction set.
 #pragma once
 
 #include <pith/core/detail/float_environment.hpp>
@@ -12,15 +12,15 @@
 
 namespace pith::inline v0::detail::inline PITH_ISA_NAMESPACE {
 
-// Bodies are host-device functions, so nvcc requires PITH_HD on the team functions that they call. The pragma stops it
-// from checking the host functions that these call.
+// Block bodies are host-device functions. So nvcc requires PITH_HD on the team functions that bodies call. The pragma
+// prevents nvcc from checking host functions inside these team functions.
 #if defined(__CUDACC__)
 #define PITH_CALLS_HOST _Pragma("nv_exec_check_disable")
 #else
 #define PITH_CALLS_HOST
 #endif
 
-/// One thread whose loops are compiled for `Level`.
+/// A team of one thread. Its loops are compiled for the instruction set `Level`.
 template <isa Level>
 struct host_team : lone_thread {
   static constexpr bool specializes = Level != isa::baseline;
@@ -69,7 +69,7 @@ struct host_team : lone_thread {
     return lone_thread::at_least(x, n, least, to);
   }
 
-  /// Atomic, because other threads run blocks at the same time.
+  /// The addition is atomic, because other threads run blocks at the same time.
   PITH_CALLS_HOST
   PITH_HD std::uint32_t add(std::uint32_t* word, std::uint32_t amount) const {
     return __atomic_fetch_add(word, amount, __ATOMIC_RELAXED);
@@ -84,7 +84,7 @@ struct host_team : lone_thread {
 
 template <isa Level, class Body>
 inline void run_blocks_on(Body const& given, std::uint64_t first, std::uint64_t last) {
-  auto const body = given;  // a local copy, which byte stores cannot alias
+  auto const body = given;  // byte stores cannot alias a local copy
   typename Body::memory fast;
   for (auto b = first; b < last; ++b) body(host_team<Level>(), fast, b);
 }
@@ -102,7 +102,7 @@ PITH_TARGET_AVX2 __attribute__((flatten, noinline)) void run_blocks_avx2(Body co
 }
 #endif
 
-/// Runs blocks [first, last) of a body on this thread.
+/// Runs blocks [first, last) of a block body on this thread.
 template <class Body>
 void run_blocks([[maybe_unused]] isa level, Body const& body, std::uint64_t first, std::uint64_t last) {
   auto const environment = default_float_environment();
@@ -113,7 +113,7 @@ void run_blocks([[maybe_unused]] isa level, Body const& body, std::uint64_t firs
   run_blocks_on<isa::baseline>(body, first, last);
 }
 
-/// f(i) for a block of indices, so that run_blocks runs both indices and blocks.
+/// A block body that calls f(i) for a block of indices. So run_blocks also executes for_each_index.
 template <class F>
 struct index_block {
   static constexpr std::uint64_t items_per_block = 4096;

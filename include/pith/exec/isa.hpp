@@ -1,11 +1,11 @@
-// pith/exec/isa.hpp — run-time choice of the vector instructions of host loops.
+// pith/exec/isa.hpp — run-time choice of the vector instruction set for host loops.
 #pragma once
 
 #include <pith/core/error.hpp>
 
 #include <cstdint>
 
-/// Vector instructions gain nothing in an unoptimised build.
+/// In an unoptimised build, vector instructions do not make loops faster.
 #if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(PITH_NO_ISA_DISPATCH)
 #define PITH_ISA_DISPATCH 1
 #define PITH_TARGET_AVX2 __attribute__((target("avx2,fma,bmi,bmi2,lzcnt,popcnt")))
@@ -19,8 +19,9 @@
 #define PITH_ISA_DISPATCH 0
 #endif
 
-/// A namespace named after the translation unit's compiler flags, so that units with other flags define different
-/// functions. The linker would keep only one of two equal functions, maybe the one that the CPU cannot run.
+/// The name of an inline namespace, which contains the instruction sets that the translation unit's flags enable. So
+/// units with other flags define different functions. If two functions had the same name, the linker would keep only
+/// one, possibly one that the CPU cannot run.
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #define PITH_ISA_NAMESPACE_IF(dispatch) compiled_for_avx512_##dispatch
 #elif defined(__AVX2__) && defined(__FMA__)
@@ -36,7 +37,7 @@
 
 namespace pith::inline v0 {
 
-/// The instruction set of host loops: that of the translation unit's flags, or a larger one.
+/// The instruction set of host loops. It is the one that the compiler flags enable, or a larger one.
 enum class isa : std::uint8_t { baseline, avx2, avx512 };
 
 constexpr char const* isa_name(isa level) {
@@ -66,7 +67,7 @@ inline isa best_isa() {
 
 namespace detail {
 
-/// Returns `level`; throws std::invalid_argument if this CPU or build does not support it.
+/// Returns `level`. Throws std::invalid_argument if this CPU or this build does not support the level.
 inline isa runnable(isa level) {
   require(level <= best_isa(), "isa: level must be at most ", isa_name(best_isa()), " on this CPU and build, got ",
           isa_name(level));

@@ -1,4 +1,4 @@
-// pith/exec/par.hpp — an executor on the threads of a pool or of a framework; its bytes equal those of seq.
+// pith/exec/par.hpp — an executor that uses the threads of a pool or a framework, with the same results as seq.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -19,8 +19,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The number of tensor elements per block, a measure of a block's cost: the executor's number, unless the body
-/// declares its own.
+/// The number of tensor elements per block, which measures a block's cost. The executor's number applies unless the
+/// body declares its own.
 template <class Body>
 constexpr std::uint64_t elements_in_block([[maybe_unused]] Body const& body, std::uint64_t usual) {
   if constexpr (requires { body.block_elements(); }) {
@@ -32,10 +32,10 @@ constexpr std::uint64_t elements_in_block([[maybe_unused]] Body const& body, std
   }
 }
 
-/// `total` units of work in chunks of `grain`.
+/// Divides `total` units of work into chunks of `grain` units.
 struct chunking {
-  /// A chunk takes a few microseconds, so that the cost of claiming it is small. More than 64 chunks per thread would
-  /// not improve the balance.
+  /// Each chunk takes at least a few microseconds, so that the cost of claiming a chunk is small. More than 64 chunks
+  /// per thread would not improve the load balance.
   static constexpr std::uint64_t most_a_thread = 64;
 
   std::uint64_t total, grain;
@@ -48,7 +48,7 @@ struct chunking {
   constexpr std::uint64_t last(std::uint64_t chunk) const { return std::min(total, first(chunk) + grain); }
 };
 
-/// The number of threads of a runner; one per core if it has no threads().
+/// The number of threads that a runner has. If the runner declares no threads(), one per core is assumed.
 template <class R>
 unsigned threads_of(R const& runner) {
   if constexpr (requires { runner.threads(); }) {
@@ -92,15 +92,16 @@ struct fill_chunk {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// Shares work among the threads of a runner and returns when it is done. Small work runs on the calling thread. The
-/// bytes equal those of seq with the same instructions, for any number of threads.
+/// An executor that divides work among the threads of a runner and returns when all work is done. Small work runs on
+/// the calling thread. For any number of threads, results are bitwise equal to those of seq with the same instruction
+/// set.
 ///
-///   owns        no threads: the runner must outlive the executor and its copies; a default-constructed one uses only
-///               its caller's thread
-///   throws      the exceptions of the runner; bodies do not throw
-///   nests       as the runner does: calls inside a run of a thread_pool, or during another thread's run, use one
+///   owns        no threads. The runner must outlive the executor and the executor's copies. A default-constructed
+///               executor uses only the calling thread
+///   throws      exceptions that the runner throws; bodies do not throw
+///   nests       as the runner does. With a thread_pool, a call inside a run, or during another thread's run, uses one
 ///               thread
-///   complexity  no allocation
+///   complexity  no call allocates
 template <parallel_runner R>
 class par_executor : public detail::host_memory {
  public:
@@ -111,7 +112,7 @@ class par_executor : public detail::host_memory {
   explicit par_executor(R& runner, isa level = isa::avx512)
       : runner_(std::addressof(runner)), threads_(detail::threads_of(runner)), most_(level) {}
 
-  /// The instruction set in use.
+  /// Returns the instruction set in use.
   isa level() const { return std::min(most_, best_isa()); }
 
   template <class F>
@@ -130,7 +131,7 @@ class par_executor : public detail::host_memory {
     (*runner_)(over.count(), detail::block_chunk<Body>{body, over, level()});
   }
 
-  /// The bytes may overlap, as in host_memory; one thread then moves them.
+  /// Source and target may overlap, as in host_memory. In that case one thread copies everything.
   void copy(void* to, void const* from, std::size_t bytes) const {
     auto* const first = static_cast<std::byte*>(to);
     auto const* const source = static_cast<std::byte const*>(from);
@@ -149,7 +150,7 @@ class par_executor : public detail::host_memory {
   void download(void* to, void const* from, std::size_t bytes) const { copy(to, from, bytes); }
 
  private:
-  /// Smaller work finishes before a sleeping thread wakes.
+  /// Work smaller than this limit finishes before a sleeping thread wakes.
   static constexpr std::uint64_t shared_elements = std::uint64_t{1} << 16, chunk_elements = std::uint64_t{1} << 14;
   static constexpr std::size_t shared_bytes = std::size_t{1} << 20, chunk_bytes = std::size_t{1} << 18;
 
@@ -160,8 +161,8 @@ class par_executor : public detail::host_memory {
 
 static_assert(executor<par_executor<thread_pool>>);
 
-/// An executor for a runner that the caller owns: a thread_pool, or an adaptor for a framework's threads. `level`
-/// limits its instructions.
+/// Returns an executor for a runner that the caller owns. The runner is a thread_pool or an adaptor for a framework's
+/// threads. `level` is the largest instruction set to use.
 template <parallel_runner R>
 par_executor<R> par(R& runner) {
   return par_executor<R>(runner);
@@ -183,7 +184,8 @@ par_executor<R> par(std::reference_wrapper<R> runner, isa level) {
 
 namespace detail {
 
-/// Created on first use and never destroyed, because the child of a fork may exit but must not destroy a pool.
+/// Returns a pool that is created on first use. It is never destroyed, because the child process of a fork must not
+/// destroy a pool when it exits.
 inline thread_pool& common_pool() {
   static auto* const pool = new thread_pool();
   return *pool;
@@ -193,7 +195,7 @@ inline thread_pool& common_pool() {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// An executor on one process-wide pool, with one thread per core.
+/// An executor that uses a process-wide pool with one thread per core.
 inline par_executor<thread_pool> par() { return par(detail::common_pool()); }
 
 }  // namespace PITH_ISA_NAMESPACE

@@ -1,4 +1,5 @@
-// pith/exec/parallel_runner.hpp — the runner concept: runs chunks of work on a thread_pool or a framework's threads.
+// pith/exec/parallel_runner.hpp — the concept of a runner, which runs chunks of work on a pool's or a framework's
+// threads.
 #pragma once
 
 #include <concepts>
@@ -9,7 +10,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A function object called with a chunk's number; pass a plain function by its address.
+/// The type of a function object that is called with a chunk's number. A plain function is passed by address.
 template <class F>
 concept chunk_function = std::is_object_v<F> && std::invocable<F const&, std::uint64_t>;
 
@@ -21,8 +22,8 @@ static_assert(chunk_function<any_chunk>);
 
 }  // namespace detail
 
-/// run(count, f) calls f(i) once for each i < count, on any threads and in any order, and returns after all calls. An
-/// exception of f must reach the caller of run.
+/// run(count, f) calls f(i) once for each i < count, on any threads and in any order. It returns after all calls. If f
+/// throws an exception, run must rethrow it to its caller.
 ///
 ///   auto const run = [](std::uint64_t count, auto const& f) { tbb::parallel_for(std::uint64_t{0}, count, f); };
 template <class R>

@@ -1,4 +1,4 @@
-// pith/exec/seq.hpp — the calling thread as an executor: the reference for all others.
+// pith/exec/seq.hpp — an executor that uses the calling thread; its results are the reference for all executors.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -10,7 +10,8 @@
 
 namespace pith::inline v0::inline PITH_ISA_NAMESPACE {
 
-/// Runs all work immediately, in order, on the calling thread. It uses the CPU's best instructions, or the given level.
+/// Runs all work immediately, in order, on the calling thread. Loops use the CPU's best instruction set, or the given
+/// level.
 class seq_executor : public detail::host_memory {
  public:
   static constexpr std::uint32_t items_per_block = 512;
@@ -19,7 +20,7 @@ class seq_executor : public detail::host_memory {
   constexpr seq_executor() = default;
   explicit seq_executor(isa level) : most_(detail::runnable(level)) {}
 
-  /// The instruction set in use.
+  /// Returns the instruction set in use.
   isa level() const { return std::min(most_, best_isa()); }
 
   template <class F>

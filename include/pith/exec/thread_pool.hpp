@@ -1,4 +1,4 @@
-// pith/exec/thread_pool.hpp — a thread pool: workers and the caller claim chunks of work one by one.
+// pith/exec/thread_pool.hpp — a thread pool, in which workers and the caller claim chunks of work one by one.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -18,8 +18,9 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// True if `word` soon differs from `seen`. Jobs follow each other within microseconds, and waking a sleeping thread
-/// takes longer. So this polls for a while, and yields the core between polls.
+/// Polls for a while and returns true as soon as `word` differs from `seen`. Polling is worthwhile because jobs follow
+/// each other within microseconds, which is faster than a sleeping thread wakes. The function yields the core between
+/// polls.
 inline bool changes_soon(std::atomic<std::uint32_t> const& word, std::uint32_t seen) {
   for (int look = 0; look < 100; ++look) {
     if (word.load(std::memory_order_acquire) != seen) return true;
@@ -28,19 +29,20 @@ inline bool changes_soon(std::atomic<std::uint32_t> const& word, std::uint32_t s
   return false;
 }
 
-/// A sequence of jobs whose indices threads claim. A job is done when all its indices are done.
+/// A sequence of jobs. Threads claim the indices of a job, and the job is done when all its indices are done.
 ///
-/// The ticket is one word: the job's number and the number of unclaimed indices. If a claim succeeds under the ticket
-/// that a thread read before the job's fields, that job was open when it read them. If the job has ended since (fewer
-/// than 2^44 jobs ago), the claim fails. Threads use the fields only after a successful claim, so the next job may
-/// overwrite them while late threads still read.
+/// The ticket is one word, which holds the job's number and the number of unclaimed indices. A thread reads the ticket,
+/// then the job's fields, and then claims an index with the ticket that it read. If the claim succeeds, the job was
+/// open while the thread read the fields. If the job has ended since then (fewer than 2^44 jobs ago), the claim fails.
+/// Threads use the fields only after a successful claim. So the next job may overwrite the fields while late threads
+/// still read.
 class claimed_job {
  public:
   using call_type = void (*)(void const* f, std::uint64_t i);
 
   static constexpr std::uint64_t most = (std::uint64_t{1} << 20) - 1;
 
-  /// The next call of a job, as one thread read it.
+  /// The next call of a job, as read by one thread.
   struct offer {
     std::uint64_t ticket;
     call_type call;
@@ -48,7 +50,7 @@ class claimed_job {
     std::uint64_t i;
   };
 
-  /// Opens a job of `count` <= `most` indices from `first`; the previous job must be done.
+  /// Opens a job with `count` <= `most` indices, which begin at `first`. The previous job must be done.
   void open(call_type call, void const* f, std::uint64_t first, std::uint64_t count) {
     call_.store(call, std::memory_order_relaxed);
     f_.store(f, std::memory_order_relaxed);
@@ -71,13 +73,14 @@ class claimed_job {
     return left_in(ticket) > 0 && ticket_.compare_exchange_strong(ticket, ticket - 1, std::memory_order_acquire);
   }
 
-  /// Claims and calls indices until all are claimed.
+  /// Claims indices and calls the job's function with each, until all indices are claimed.
   void help() {
     std::uint32_t finished = 0;
     for (auto seen = look(); left_in(seen.ticket) > 0; seen = look()) {
       if (claim(seen)) finished += 1 + skipped_by(seen);
     }
-    // Sequentially consistent: a weaker order would let notify_one look for waiters before this decrement.
+    // The order is sequentially consistent. With a weaker order, notify_one could look for waiters before this
+    // decrement.
     if (finished > 0 && unfinished_.fetch_sub(finished) == finished) unfinished_.notify_one();
   }
 
@@ -90,7 +93,7 @@ class claimed_job {
 
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
-  /// The first exception of the jobs since the last call; null if none threw.
+  /// Returns the first exception that a job threw since the last call of this function, or null.
   std::exception_ptr take_error() {
     failed_.store(false, std::memory_order_relaxed);
     return std::exchange(error_, nullptr);
@@ -99,7 +102,8 @@ class claimed_job {
  private:
   static std::uint64_t left_in(std::uint64_t ticket) { return ticket & most; }
 
-  /// Calls one index. If it throws, closes the job and returns the number of indices skipped.
+  /// Calls the job's function with one index. If the function throws, closes the job and returns the number of skipped
+  /// indices.
   std::uint32_t skipped_by(offer const& claimed) {
     try {
       claimed.call(claimed.f, claimed.i);
@@ -121,17 +125,21 @@ class claimed_job {
 
 }  // namespace detail
 
-/// Threads that wait for work, and run(count, f), which shares the work with them; a parallel_runner.
+/// A parallel_runner with its own threads. run(count, f) divides the calls of f among the pool's threads and the
+/// caller.
 ///
-///   claims      one index at a time, in order. The caller claims too, and returns after all calls. It waits for
-///               claimed indices, never for a thread without one
-///   throws      the first exception of f, after all claimed calls have returned; the remaining indices may be skipped
-///   nests       without deadlock: run inside an f, or during another thread's run, calls its f on its own thread only
-///   requires    f to outlive the call; a pool does not survive fork: the child must neither use nor destroy it
-///   complexity  no allocation; the caller wakes at most one sleeping thread, which wakes others while work remains
+///   claims      each thread, including the caller, claims one index at a time, in order. run returns after all calls.
+///               It waits for claimed indices, but never for a thread that has claimed no index
+///   throws      run rethrows the first exception of f, after all claimed calls have returned. The remaining indices
+///               may be skipped
+///   nests       without deadlock. A run inside an f, or during another thread's run, makes all its calls on its own
+///               thread
+///   requires    f must outlive the call. After fork, the child process must neither use nor destroy the pool
+///   complexity  run does not allocate. The caller wakes at most one sleeping thread. A woken thread wakes others while
+///               work remains
 class thread_pool {
  public:
-  /// `threads` counts the caller; 0 means one per core.
+  /// `threads` includes the caller; 0 means one thread per core.
   explicit thread_pool(unsigned threads = 0) : thread_pool(without_workers()) {
     detail::require(threads <= 4096, "thread_pool: threads must be in [0, 4096], got ", threads);
     if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
@@ -165,7 +173,7 @@ class thread_pool {
 
  private:
   struct without_workers {};
-  explicit thread_pool(without_workers) {}  // delegated to, so that the destructor runs if a thread cannot start
+  explicit thread_pool(without_workers) {}  // a delegating constructor runs the destructor if a thread cannot start
 
   void share(detail::claimed_job::call_type call, void const* f, std::uint64_t count) {
     for (std::uint64_t first = 0; first < count && !job_.failed(); first += job_.most) {
@@ -193,7 +201,7 @@ class thread_pool {
     }
   }
 
-  /// Wakes up to `at_most` workers, as long as there is work for more than this thread and the polling workers.
+  /// Wakes up to `at_most` workers while there is more work than this thread and the polling workers can take.
   void wake(int at_most) {
     for (; at_most > 0 && job_.left() > 1 + looking_.load(); --at_most) calls_.notify_one();
   }

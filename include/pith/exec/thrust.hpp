@@ -1,7 +1,7 @@
-// pith/exec/thrust.hpp — any Thrust execution policy as an executor.
+// pith/exec/thrust.hpp — an executor for any Thrust execution policy.
 #pragma once
 
-// Thrust's default device system is CUDA, whose headers a host compiler does not have.
+// Thrust's default device system is CUDA. A host compiler may lack the CUDA headers.
 #if !defined(__CUDACC__) && !defined(THRUST_DEVICE_SYSTEM)
 #define THRUST_DEVICE_SYSTEM THRUST_DEVICE_SYSTEM_CPP
 #endif
@@ -31,7 +31,7 @@ static_assert(THRUST_VERSION >= 101702, "pith: Thrust must be 1.17.2 or newer, o
 
 namespace pith::inline v0 {
 
-/// The types that Thrust accepts as the first argument of its algorithms.
+/// A type that Thrust accepts as the first argument of its algorithms.
 template <class P>
 concept thrust_policy = std::copyable<P> && std::derived_from<P, thrust::detail::execution_policy_base<P>>;
 
@@ -55,7 +55,7 @@ struct thrust_host_block {
 
 }  // namespace PITH_ISA_NAMESPACE
 
-/// The memory that a policy's algorithms access.
+/// The memory space that a policy's algorithms access.
 template <class P>
 struct thrust_memory : host_memory {
   static constexpr std::uint32_t items_per_block = 512;
@@ -69,7 +69,8 @@ template <cuda_policy P>
 struct thrust_memory<P> : cuda_executor {
   thrust_memory() = default;
   explicit thrust_memory(P const& policy)
-      : cuda_executor(thrust::cuda_cub::stream(const_cast<P&>(policy))) {}  // stream() reads a non-const policy
+      : cuda_executor(thrust::cuda_cub::stream(const_cast<P&>(policy))) {}  // stream() only reads the policy, but takes
+                                                                            // it non-const
 };
 #endif
 
@@ -77,13 +78,13 @@ struct thrust_memory<P> : cuda_executor {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// Runs indices and blocks with thrust::for_each, one thread per block. Blocks of a device policy run as on(stream)
-/// runs them, since their memory is too large for single threads.
+/// An executor that runs indices and blocks with thrust::for_each, one thread per block. With a device policy, blocks
+/// run as on(stream) runs them, because a block's memory is too large for a single thread.
 ///
-///   owns        a copy of the policy; objects that it refers to, such as a stream, must outlive it; a
-///               default-constructed executor cannot run
-///   waits       as the policy does: par_nosync of a stream does not; blocks on a device never wait
-///   requires    for omp::par and tbb::par Thrust's own requirements: -fopenmp, TBB
+///   owns        a copy of the policy. Objects to which the policy refers, such as a stream, must outlive the executor.
+///               A default-constructed executor cannot run work
+///   waits       as the policy does. par_nosync with a stream does not wait. for_each_block on a device never waits
+///   requires    -fopenmp for omp::par, and TBB for tbb::par
 template <thrust_policy P>
 class thrust_executor : public detail::thrust_memory<P> {
  public:
@@ -110,7 +111,7 @@ class thrust_executor : public detail::thrust_memory<P> {
   std::optional<P> policy_;
 };
 
-/// An executor for a policy: thrust::seq, thrust::omp::par, thrust::cuda::par_nosync.on(stream) and others.
+/// Returns an executor for a policy, for example thrust::seq, thrust::omp::par or thrust::cuda::par_nosync.on(stream).
 template <thrust_policy P>
 thrust_executor<P> on(P const& policy) {
   return thrust_executor<P>(policy);
@@ -133,7 +134,8 @@ struct space_of_system<thrust::cuda_cub::tag> {
 
 }  // namespace detail
 
-/// A span of a Thrust vector's elements in their memory space; for a device_vector in nvcc sources this is the device.
+/// Returns a span of a Thrust vector's elements, typed with their memory space. In nvcc sources, the space of a
+/// device_vector is the device.
 template <class Vector>
   requires requires(Vector& v) { thrust::raw_pointer_cast(v.data()); }
 auto view(Vector& v) {

@@ -1,4 +1,4 @@
-// pith/codec/detail/adaptor.hpp — the base of codecs that wrap a codec and forward its functions.
+// pith/codec/detail/adaptor.hpp — the base class of codecs that wrap another codec and forward its functions.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -13,8 +13,9 @@
 
 namespace pith::inline v0::detail {
 
-/// Base of a terminal codec Self that wraps a C. It forwards C's rates, measurements and feedback. Self defines
-/// with(codec), itself around another C; the states of C come first among its own.
+/// The base class of a terminal codec Self that wraps a codec C. It forwards the functions for C's rates, measurements
+/// and feedback. Self defines with(codec), which returns a Self that wraps `codec`. The states of C are the first
+/// states of Self.
 template <class Self, class C>
 class adaptor : public pipeable {
  public:
@@ -44,11 +45,11 @@ class adaptor : public pipeable {
   }
 
  protected:
-  /// Takes exactly C: a conversion to any_codec would wrap the object being copied.
+  /// Accepts only C, because a conversion to any_codec would wrap the object that is being copied.
   template <std::same_as<C> T>
   explicit adaptor(T codec) : codec_(std::move(codec)) {}
 
-  /// The state of C inside the state of Self.
+  /// Returns the state of C, which is part of the state of Self.
   static auto& inside(auto& states) { return std::get<0>(states.each); }
 
   C codec_;

@@ -1,4 +1,4 @@
-// pith/codec/detail/chain_fusion.hpp — the pairs of stages that a chain fuses into one pass.
+// pith/codec/detail/chain_fusion.hpp — concepts for pairs of stages that a chain fuses into one pass.
 #pragma once
 
 #include <pith/codec/codec.hpp>
@@ -9,12 +9,12 @@
 
 namespace pith::inline v0::detail {
 
-/// A transform of tiles that a quantizer can read from block-local memory.
+/// A transform whose transformed tiles a quantizer can read from block-local memory.
 template <class S, class In>
 concept transforms_tiles = requires(S const& s, call const& id, shape const& dims) {
   s.template transformed<In>(id, dims, plain_source<In>());
 };
-/// A quantizer that reads such tiles; both stages form one pass.
+/// A quantizer that reads a transform's tiles from block-local memory. Transform and quantizer then form one pass.
 template <class S, class In, class E>
 concept takes_tiles = std::same_as<In, accum<In>> && encodes_from<S, In, E, plain_source<In>> &&
     requires(S const& s, std::uint64_t n) {

@@ -1,4 +1,4 @@
-// pith/codec/detail/chain_promises.hpp — the capabilities of a chain, from those of its stages.
+// pith/codec/detail/chain_promises.hpp — the capabilities of a chain, computed from those of its stages.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -16,20 +16,20 @@ constexpr bool all_but_last(std::initializer_list<bool> holds) {
   return true;
 }
 
-/// All but the last are isometric.
+/// All stages but the last are isometric.
 template <class... S>
 inline constexpr bool heads_isometric = all_but_last({isometric<S>...});
-/// All but the last are isometric or rotations.
+/// All stages but the last are isometric or rotations.
 template <class... S>
 inline constexpr bool heads_keep_errors = all_but_last({isometric<S> || rotation<S>...});
-/// All but the last are isometric projections with a known delta, or rotations.
+/// All stages but the last are rotations, or isometric projections with a known delta.
 template <class... S>
 inline constexpr bool heads_project = all_but_last({(isometric<S> && projection<S> && contractive<S>) ||
                                                     rotation<S>...});
-/// All but the last may be summed in flight.
+/// All stages but the last may be summed in flight.
 template <class... S>
 inline constexpr bool heads_summable = all_but_last({summable<S>...});
-/// All but the last are linear and equal on all ranks, so that they can decode a sum.
+/// All stages but the last are linear and equal on all ranks. These stages can therefore decode a sum.
 template <class... S>
 inline constexpr bool heads_decode_sums = all_but_last({sum_form_of<S>() == sum_form::encode && !affine<S>...});
 template <class... S>
@@ -42,7 +42,7 @@ constexpr std::size_t last_of_true(std::initializer_list<bool> holds) {
   }
   return last;
 }
-/// The index of the last variable-rate stage.
+/// The index of the last stage with a variable rate.
 template <class... S>
 inline constexpr std::size_t last_variable = last_of_true({variable_rate<S>...});
 

@@ -1,4 +1,4 @@
-// pith/codec/detail/chain_rounds.hpp — the rounds of a chain that ends in a collective.
+// pith/codec/detail/chain_rounds.hpp — the rounds of a chain whose last stage is a collective.
 #pragma once
 
 #include <pith/codec/detail/chain_promises.hpp>
@@ -11,12 +11,13 @@
 
 namespace pith::inline v0::detail {
 
-/// If all stages but the last are summable, all ranks can decode the mean, so the chain can use the last stage's
-/// rounds.
+/// If all stages but the last are summable, all ranks can decode the mean. In this case the chain can use the last
+/// stage's rounds.
 template <class... S>
 concept ends_in_rounds = heads_summable<S...> && sums_in_chains<last_of<S...>>;
 
-/// The exchange scratch of stage I, whose input type is `In`, and of all later stages.
+/// The number of scratch bytes that an exchange needs for stage I and all later stages. `In` is the input type of stage
+/// I.
 template <std::size_t I, class In, class E, class... S>
 std::size_t exchange_scratch_from(std::tuple<S...> const& row, E const& exec, shape const& dims, unsigned ranks) {
   auto const& stage = std::get<I>(row);
@@ -30,7 +31,7 @@ std::size_t exchange_scratch_from(std::tuple<S...> const& row, E const& exec, sh
   }
 }
 
-/// Encodes x with the stages from I on, except the last, and calls last(id, shape, values).
+/// Encodes x with stage I and all later stages except the last. Then calls last(id, shape, values).
 template <std::size_t I, class In, class E, class Agreed, class Local, class Last, class... S>
 void encode_heads(std::tuple<S...> const& row, E const& exec, call const& id, shape const& dims,
                   values_on<E, In const> x, Agreed const& replicated, Local& local, workspace_on<E>& ws,
@@ -49,7 +50,8 @@ void encode_heads(std::tuple<S...> const& row, E const& exec, call const& id, sh
                              last);
   }
 }
-/// Decodes x with these stages from the values that last(id, shape, values) writes.
+/// Calls last(id, shape, values), which writes values. Decodes these values into x, with all stages from I on except
+/// the last.
 template <std::size_t I, class In, class E, class Agreed, class Last, class... S>
 void decode_heads(std::tuple<S...> const& row, E const& exec, call const& id, shape const& dims, values_on<E, In> x,
                   Agreed const& replicated, workspace_on<E>& ws, Last const& last) {

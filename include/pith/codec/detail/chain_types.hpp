@@ -10,7 +10,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The output type of the last stage, if each stage accepts the output of the one before.
+/// The output type of the last stage. It exists if each stage accepts the output of the previous stage.
 template <class In, class... S>
 struct chained {};
 template <class In>
@@ -21,7 +21,7 @@ template <class In, class First, class... Rest>
   requires requires { typename output_of<First, In>; }
 struct chained<In, First, Rest...> : chained<output_of<First, In>, Rest...> {};
 
-/// True if each stage does.
+/// True if each stage accepts the output of the previous stage.
 template <class In, class E, class... S>
 struct joined : std::true_type {};
 template <class In, class E, class First, class... Rest>
@@ -49,7 +49,7 @@ using stage_at = std::tuple_element_t<I, std::tuple<S...>>;
 template <class... State>
 inline constexpr bool keeps_state = (!stateless<State> || ...);
 
-/// The states of a chain of `S...` for values of `In`.
+/// The states of a chain with stages `S...`, for values of `In`.
 template <class In, class E, class Indices, class... S>
 struct chain_states;
 template <class In, class E, std::size_t... I, class... S>

@@ -12,14 +12,15 @@
 
 namespace pith::inline v0::detail {
 
-/// The size of stage I's side information, padded to the next section. `In` is the stage's input type.
+/// The number of bytes of stage I's side information, including padding to the next section. `In` is the stage's input
+/// type.
 template <std::size_t I, class In, class... S>
 constexpr std::size_t own_side(std::tuple<S...> const& row, shape const& dims) {
   return align_up(detail::side_bytes<In>(std::get<I>(row), dims), section_alignment);
 }
 
-/// For stage I, whose input type is `In`, and all later stages: the side bytes, the offset of the count in them, the
-/// scratch.
+/// Sizes for stage I and all later stages: the bytes of side information, the offset of the count in them, and the
+/// scratch bytes. `In` is the input type of stage I.
 template <std::size_t I, class In, class... S>
 constexpr std::size_t side_from(std::tuple<S...> const& row, shape const& dims) {
   if constexpr (I + 1 == sizeof...(S)) {
@@ -50,7 +51,7 @@ constexpr std::size_t scratch_from(std::tuple<S...> const& row, E const& exec, s
   }
 }
 
-/// Encodes, and decodes, with stage I and all later stages.
+/// Functions that encode or decode with stage I and all later stages.
 template <std::size_t I, class In, class E, class Y, class Agreed, class Local, class... S>
 void encode_stages(std::tuple<S...> const& row, E const& exec, call const& id, shape const& dims,
                    values_on<E, In const> x, Y y, Agreed const& replicated, Local& local, workspace_on<E>& ws) {

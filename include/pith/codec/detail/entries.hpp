@@ -1,4 +1,4 @@
-// pith/codec/detail/entries.hpp — payloads as lists of entries: values and their indices.
+// pith/codec/detail/entries.hpp — payloads that list entries: pairs of a value and its index.
 #pragma once
 
 #include <pith/codec/codec.hpp>
@@ -10,10 +10,10 @@
 
 namespace pith::inline v0::detail {
 
-/// The index of padding entries. No tensor has so many elements.
+/// The index of padding entries. It exceeds the index of any tensor element.
 inline constexpr std::uint32_t no_index = 0xffffffffu;
 
-/// The number of indices below a bound, among k ascending indices.
+/// Returns how many of k ascending indices are below a bound.
 PITH_HD inline std::uint32_t count_below(std::uint32_t const* indices, std::uint32_t k, std::uint64_t bound) {
   std::uint32_t low = 0;
   for (auto high = k; low < high;) {
@@ -27,21 +27,21 @@ PITH_HD inline std::uint32_t count_below(std::uint32_t const* indices, std::uint
   return low;
 }
 
-/// S bounds its number of entries.
+/// True if S declares the maximum number of its entries.
 template <class S>
 concept counts_entries = requires(S const& s, shape const& dims) {
   { s.most_entries(dims) } -> std::same_as<std::uint64_t>;
 };
 
-/// A stage whose payload lists some elements; all others decode to zero. decode_entries writes most_entries(dims)
-/// entries by ascending index, padded with no_index.
+/// A stage whose payload lists some elements; all other elements decode to zero. decode_entries writes
+/// most_entries(dims) entries with ascending indices. Padding entries have the index no_index.
 template <class S, class In, class E>
 concept emits_entries = counts_entries<S> &&
     requires(S const& s, E const& exec, call const& id, shape const& dims, encoded_on<E, output_of<S, In> const> y,
              selected_entries<In> const& to, workspace_on<E>& ws) {
   { s.decode_entries(exec, id, dims, y, to, ws) } -> std::same_as<void>;
 };
-/// A codec whose payload holds such entries; most_entries(dims) is 0 if it holds none.
+/// A codec whose payload may list entries. most_entries(dims) is 0 if it does not.
 template <class C, class In, class E>
 concept holds_entries = counts_entries<C> &&
     requires(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,

@@ -1,4 +1,4 @@
-// pith/codec/detail/entry_sum.hpp — the sum of many ranks' entries, tile by tile in block-local memory.
+// pith/codec/detail/entry_sum.hpp — the sum of many ranks' entries, computed tile by tile in block-local memory.
 #pragma once
 
 #include <pith/codec/detail/entries.hpp>
@@ -11,11 +11,11 @@
 
 namespace pith::inline v0::detail {
 
-/// The number of elements whose entries one block sums.
+/// The number of tensor elements in a tile. One block sums all entries in one tile.
 template <class A>
 inline constexpr std::uint32_t entry_tile = 32768 / sizeof(A);
 
-/// One list of entries per rank, `stride` apart.
+/// One list of entries per rank. The lists are `stride` entries apart.
 template <class In>
 struct entry_lists {
   std::uint32_t* indices;
@@ -27,7 +27,7 @@ struct entry_lists {
   }
 };
 
-/// starts[rank (tiles + 1) + t] = the number of a rank's entries before tile t.
+/// Sets starts[rank (tiles + 1) + t] to the number of entries that the rank has before tile t.
 template <class In>
 struct find_tiles {
   entry_lists<In> lists;
@@ -41,9 +41,9 @@ struct find_tiles {
   }
 };
 
-/// Adds the entries of some ranks to a tile, in rank order. Each rank's indices are distinct, so additions need not be
-/// atomic. If a corrupt payload repeats an index, a device may add only one of its values. An index out of order falls
-/// outside its tile and is skipped.
+/// Adds the entries of some ranks to a tile, in rank order. Additions need not be atomic, because the indices of a rank
+/// are distinct. If a corrupt payload repeats an index, a device may add only one of the values. An index that is out
+/// of order falls outside the tile and is skipped.
 template <class In>
 struct add_entries {
   using A = accum<In>;
@@ -55,7 +55,7 @@ struct add_entries {
   std::uint32_t const* starts;
   unsigned ranks;
   std::uint64_t n;
-  A* sums;  ///< partial sums of earlier ranks, read and written
+  A* sums;  ///< partial sums over earlier ranks, which are read and updated
   bool is_first, is_last;
   A factor;
   In* x;
@@ -96,8 +96,8 @@ struct add_entries {
   }
 };
 
-/// The plan of a sum of entries: a few ranks at a time if all ranks together have more entries than the tensor has
-/// elements.
+/// The plan for a sum of entries. If all ranks together have more entries than the tensor has elements, the sum
+/// processes a few ranks at a time.
 template <class In>
 struct entry_sum {
   using A = accum<In>;
@@ -108,9 +108,10 @@ struct entry_sum {
   std::uint64_t stride() const { return align_up(room, scratch_alignment / sizeof(std::uint32_t)); }
   unsigned at_once() const { return static_cast<unsigned>(std::clamp<std::uint64_t>(n / stride(), 1, ranks)); }
   std::uint64_t tiles() const { return blocks_for(n, entry_tile<A>); }
-  /// Monotonic: a larger capacity never needs less.
+  /// The number of scratch bytes. It never decreases when the capacity grows.
   std::uint64_t entries() const { return ranks * stride() <= n ? ranks * stride() : std::max(n, stride()); }
-  /// The number of partial sums; 0 if they fit in x, which has their type, or if all ranks are added at once.
+  /// The number of partial sums that need scratch memory. It is 0 if all ranks are added at once, or if x has the type
+  /// of the partial sums and can hold them.
   std::uint64_t sums() const { return std::same_as<In, A> || at_once() == ranks ? 0 : n; }
 
   std::size_t scratch_bytes() const {
@@ -119,8 +120,8 @@ struct entry_sum {
   }
 };
 
-/// x = factor * sum of the ranks' payloads, which are `stride` bytes apart and hold entries. One pass over x gives the
-/// bits of adding decoded tensors in rank order, except for the sign of zeros.
+/// Sets x to factor * the sum of the ranks' payloads, which list entries and are `stride` bytes apart. Takes one pass
+/// over x. Except for the sign of zeros, x is bitwise equal to the sum of the decoded tensors in rank order.
 template <class In, class C, class E, class Agreed>
   requires may_hold_entries<C, In, E>
 void decode_entry_sum(C const& c, E const& exec, call id, shape const& dims, span_on<E, std::byte const> in,

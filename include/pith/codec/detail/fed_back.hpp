@@ -1,4 +1,4 @@
-// pith/codec/detail/fed_back.hpp — the feedback state of a codec, which survives a change of the tensor's codec.
+// pith/codec/detail/fed_back.hpp — the feedback state of a codec, which is kept when a tensor's codec changes.
 #pragma once
 
 #include <pith/codec/detail/saving.hpp>
@@ -9,7 +9,7 @@
 
 namespace pith::inline v0::detail {
 
-/// References to the states of a codec's feedback policy; empty if the codec has no feedback.
+/// References to the states of a codec's feedback policy. Without feedback, the references are empty.
 class policy_states {
  public:
   policy_states() = default;
@@ -23,7 +23,7 @@ class policy_states {
         }),
         show_([](void* state, field_visitor& f) { static_cast<Local*>(state)->fields(f); }) {}
 
-  /// Swaps the states of two policies if they have equal types and sizes.
+  /// Swaps the states of two policies if the states have equal types and sizes.
   void swap_with(policy_states const& other) const {
     if (swap_ != nullptr && replicated_.is_like(other.replicated_) && local_.is_like(other.local_)) swap_(*this, other);
   }
@@ -45,7 +45,7 @@ class policy_states {
     bool is_like(part const& other) const { return type == other.type && bytes == other.bytes; }
   };
 
-  /// The type of a state; for a type-erased state, that of the wrapped one.
+  /// Identifies the type of a state. For a type-erased state, this is the type of the wrapped state.
   template <class S>
   static void const* type_of(S const& state) {
     if constexpr (requires { state.type(); }) {
@@ -65,7 +65,7 @@ class policy_states {
   void (*show_)(void* state, field_visitor&) = nullptr;
 };
 
-/// The feedback state among the states of a codec.
+/// Returns references to the feedback state, which is part of the states of a codec.
 template <class C, class Agreed, class Local>
 policy_states fed_back_in(C const& c, Agreed& replicated, Local& local) {
   if constexpr (requires { c.fed_back_in(replicated, local); }) {

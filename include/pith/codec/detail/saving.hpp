@@ -1,4 +1,4 @@
-// pith/codec/detail/saving.hpp — serialisation of states to host bytes, and back.
+// pith/codec/detail/saving.hpp — serialisation of states to bytes in host memory, and the inverse.
 #pragma once
 
 #include <pith/codec/state.hpp>
@@ -8,14 +8,14 @@
 
 namespace pith::inline v0::detail {
 
-/// Counts the bytes of the visited fields.
+/// A visitor that counts the bytes of all visited fields.
 struct field_counter final : field_visitor {
   std::size_t bytes = 0;
 
   void visit(void*, std::size_t n) override { bytes += n; }
 };
 
-/// Appends the visited fields to host bytes.
+/// A visitor that appends each visited field to bytes in host memory.
 template <executor E>
 struct field_saver final : field_visitor {
   explicit field_saver(E const& e) : exec(e) {}
@@ -29,7 +29,7 @@ struct field_saver final : field_visitor {
   std::vector<std::byte> bytes;
 };
 
-/// Fills the visited fields from host bytes.
+/// A visitor that fills each visited field from bytes in host memory.
 template <executor E>
 struct field_loader final : field_visitor {
   field_loader(E const& e, std::byte const* b) : exec(e), from(b) {}

@@ -9,8 +9,8 @@
 #if PITH_ISA_DISPATCH
 #include <immintrin.h>
 
-/// Indices are compressed in a register and then stored as a whole vector, because a compressing store to memory is
-/// microcoded on some CPUs.
+/// Compresses indices in a register, then stores a whole vector. On some CPUs, an instruction that compresses into
+/// memory is slow microcode.
 namespace pith::inline v0::detail {
 
 template <class A>
@@ -23,7 +23,7 @@ inline std::uint32_t at_least_one_by_one(A const* x, std::uint32_t i, std::uint3
   return kept;
 }
 
-/// Appends the positions of the one bits of a mask.
+/// Appends the positions of a mask's one bits to a list.
 PITH_TARGET_AVX2 inline std::uint32_t append_ones(std::uint32_t mask, std::uint32_t first, std::uint32_t* to,
                                                   std::uint32_t kept) {
   for (; mask != 0; mask = _blsr_u32(mask)) to[kept++] = first + _tzcnt_u32(mask);
@@ -33,7 +33,7 @@ PITH_TARGET_AVX2 inline std::uint32_t append_ones(std::uint32_t mask, std::uint3
 PITH_TARGET_AVX2 inline std::uint32_t at_least_avx2(float const* x, std::uint32_t n, std::uint32_t least,
                                                     std::uint32_t* to) {
   auto const magnitude = _mm256_set1_epi32(0x7fffffff);
-  auto const below = _mm256_set1_epi32(static_cast<int>(least - 1));  // a signed comparison, so that 0 > -1
+  auto const below = _mm256_set1_epi32(static_cast<int>(least - 1));  // the comparison is signed, so that 0 > -1
   std::uint32_t kept = 0, i = 0;
   for (; i + 32 <= n; i += 32) {
     std::uint32_t mask = 0;

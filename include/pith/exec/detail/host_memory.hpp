@@ -1,4 +1,4 @@
-// pith/exec/detail/host_memory.hpp — synchronous memory functions of executors on the host.
+// pith/exec/detail/host_memory.hpp — the synchronous memory functions of host executors.
 #pragma once
 
 #include <pith/core/span.hpp>

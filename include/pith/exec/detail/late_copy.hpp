@@ -1,4 +1,4 @@
-// pith/exec/detail/late_copy.hpp — a device-to-host copy requested in one step and read in the next.
+// pith/exec/detail/late_copy.hpp — a device-to-host copy that one step requests and the next step reads.
 #pragma once
 
 #include <pith/core/detail/late_copy.hpp>
@@ -17,7 +17,7 @@ namespace pith::inline v0::detail {
 struct free_pinned {
   void operator()(std::uint32_t* memory) const { static_cast<void>(cudaFreeHost(memory)); }
 };
-/// Waits first, because a copy must not write to freed memory.
+/// Waits first, because a pending copy must not write to freed memory.
 struct wait_and_destroy {
   void operator()(cudaEvent_t event) const {
     static_cast<void>(cudaEventSynchronize(event));
@@ -25,13 +25,13 @@ struct wait_and_destroy {
   }
 };
 
-/// A copy to pinned memory. `read` waits only for the work that the stream had before `ask`.
+/// A copy to pinned host memory. `read` waits only for work that the stream received before `ask`.
 template <>
 class late_copy<cuda_executor> {
  public:
   late_copy() = default;
   late_copy(late_copy&&) = default;
-  /// Destroys the old copy, whose destructor waits before it frees.
+  /// Destroys the previous copy. Its destructor waits before it frees memory.
   late_copy& operator=(late_copy&& other) noexcept {
     auto held = late_copy(std::move(other));
     std::swap(bytes_, held.bytes_);

@@ -1,4 +1,4 @@
-// pith/exec/detail/negatives.hpp — vectorised sign masks: one bit per element, set if it is below zero.
+// pith/exec/detail/negatives.hpp — vectorised sign masks: one bit per element, which is set if the element is negative.
 #pragma once
 
 #include <pith/core/detail/pack.hpp>
@@ -9,7 +9,7 @@
 #if PITH_ISA_DISPATCH
 #include <immintrin.h>
 
-/// Set bit i of `bytes` to x[i] < 0 for as many whole bytes as the vectors cover; return the number of elements done.
+/// Sets bit i of `bytes` to x[i] < 0, as far as whole vectors reach. Returns the number of elements processed.
 namespace pith::inline v0::detail {
 
 PITH_TARGET_AVX2 inline std::uint32_t negatives_avx2(float const* x, std::uint32_t n, std::uint8_t* bytes) {
@@ -21,7 +21,7 @@ PITH_TARGET_AVX2 inline std::uint32_t negatives_avx2(float const* x, std::uint32
   return i;
 }
 
-/// Not a lambda: for the host compiler nvcc rewrites lambdas without their target attribute.
+/// This is not a lambda, because nvcc drops the target attribute when it rewrites a lambda for the host compiler.
 PITH_TARGET_AVX2 inline int below_zero_of_four(double const* x) {
   return _mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(x), _mm256_setzero_pd(), _CMP_LT_OQ));
 }

@@ -1,4 +1,5 @@
-// pith/exec/detail/side_stream.hpp — a CUDA stream that runs beside others, with explicit ordering between them.
+// pith/exec/detail/side_stream.hpp — a CUDA stream that runs concurrently with others, with explicit ordering between
+// streams.
 #pragma once
 
 #include <pith/exec/cuda_executor.hpp>
@@ -17,19 +18,20 @@ struct destroy_event {
   void operator()(cudaEvent_t event) const { static_cast<void>(cudaEventDestroy(event)); }
 };
 
-/// True if a stream has no unfinished work. Must not be called during graph capture.
+/// Returns whether a stream has no unfinished work. Must not be called during graph capture.
 inline bool is_idle(cudaStream_t stream) {
   auto const status = cudaStreamQuery(stream);
   if (status == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // not a failure; clear it for other readers of this thread's last error
+    static_cast<void>(cudaGetLastError());  // "not ready" is no failure; later calls must not read it as the last error
     return false;
   }
   check_cuda(status, "cudaStreamQuery");
   return true;
 }
 
-/// A stream of the current device, own or the caller's, and the event that orders it relative to others. No function
-/// waits for the device. So a graph captures both streams, provided the captured stream follows this one at the end.
+/// A stream of the current device, which this object or the caller owns, and an event that orders it relative to other
+/// streams. No function waits for the device. So graph capture includes both streams if the captured stream follows
+/// this stream at the end.
 class side_stream {
  public:
   side_stream() : own_(made_stream()), stream_(own_.get()), event_(made_event()) {}
@@ -37,9 +39,9 @@ class side_stream {
 
   cudaStream_t get() const { return stream_; }
 
-  /// Later work on this stream starts after all work that `other` has now.
+  /// Work submitted to this stream from now on starts after all work that `other` has now.
   void follow(cudaStream_t other) const { order(other, stream_); }
-  /// Later work on `other` starts after all work that this stream has now.
+  /// Work submitted to `other` from now on starts after all work that this stream has now.
   void lead(cudaStream_t other) const { order(stream_, other); }
 
   bool is_idle() const { return detail::is_idle(stream_); }
@@ -48,8 +50,8 @@ class side_stream {
   using stream_owner = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, destroy_stream>;
   using event_owner = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, destroy_event>;
 
-  /// A non-blocking stream (not ordered with the default stream) of the highest priority. Otherwise a kernel that fills
-  /// the device would delay the concurrent work.
+  /// Creates a stream that is not ordered with the default stream. It has the highest priority. Otherwise a kernel that
+  /// fills the device would delay this stream's work.
   static stream_owner made_stream() {
     int least = 0, most = 0;
     check_cuda(cudaDeviceGetStreamPriorityRange(&least, &most), "cudaDeviceGetStreamPriorityRange");
@@ -63,7 +65,7 @@ class side_stream {
     return event_owner(event);
   }
 
-  /// One event is enough: a waiting stream waits for the record at the time of the call, even if the event is recorded
+  /// One event is enough. A wait refers to the event's record at the time of the call, even if the event is recorded
   /// again.
   void order(cudaStream_t first, cudaStream_t then) const {
     check_cuda(cudaEventRecord(event_.get(), first), "cudaEventRecord");
