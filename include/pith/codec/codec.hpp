@@ -31,7 +31,7 @@ concept has_payload = requires(C const& c, E const& exec, call const& id, shape 
 template <class C, class In, class E>
 concept codec = (executor<E> && (stage<C, In, E> || detail::has_payload<std::remove_cvref_t<C>, In, E>));
 
-/// The maximum size of a payload in bytes, which the host knows without encoding.
+/// The maximum size of a payload in bytes. It does not depend on the data.
 template <class In, class C>
 constexpr std::size_t payload_bytes(C const& c, shape const& dims) {
   if constexpr (requires { c.template payload_bytes<In>(dims); }) {

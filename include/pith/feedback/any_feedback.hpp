@@ -10,7 +10,7 @@
 
 namespace pith::inline v0 {
 
-/// Any feedback policy for gradients of `In` on `E`. It never fuses with a codec.
+/// A type-erased feedback policy for gradients of `In` on `E`. It never runs in one pass with a codec.
 template <real In, executor E>
 class any_feedback {
   using A = accum<In>;

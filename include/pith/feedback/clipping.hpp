@@ -12,7 +12,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// *squares, a sum of squares, becomes the factor that limits its root to `most`; 1 if the root is not finite.
+/// Replaces the sum of squares *squares by the factor that scales its root to at most `most`. The factor is 1 if the
+/// root is not finite.
 struct factor_to_norm {
   double* squares;
   double most;
@@ -22,7 +23,7 @@ struct factor_to_norm {
   }
 };
 
-/// to = from, clamped to [-most, most]; NaN stays.
+/// Sets `to` to `from`, clamped to [-most, most]. NaN stays NaN.
 template <class To, class From>
 struct clamp_to {
   From const* from;
@@ -48,11 +49,12 @@ constexpr std::size_t clip_scratch_bytes(std::uint64_t n) {
 
 }  // namespace detail
 
-/// Limits the norm or each element of a tensor's gradient on one rank. The sum of `ranks` independent gradients is
-/// sqrt(ranks) times as long. To limit that sum by `most`, use norm(most, ranks) = norm(most / sqrt(ranks)).
+/// Limits the norm, or each element, of a tensor's gradient on one rank. The norm of a sum of `ranks` independent
+/// gradients is about sqrt(ranks) times that of one gradient. To limit the norm of the sum by `most`, use norm(most,
+/// ranks) = norm(most / sqrt(ranks)).
 ///
 ///   requires    0 < most < infinity, ranks >= 1 (std::invalid_argument)
-///   on NaN      a tensor whose norm is NaN or infinite is not scaled
+///   on NaN      if the norm of a tensor is NaN or infinite, the tensor is not scaled
 ///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018, section 3.2
 class clipping {
  public:
@@ -64,7 +66,7 @@ class clipping {
   static clipping value(double most) { return {rule::value, most}; }
 
   bool clips() const { return rule_ != rule::none; }
-  /// The text that parse reads; empty without clipping.
+  /// The text that parse reads. It is empty without clipping.
   std::string name() const {
     if (!clips()) return "";
     return detail::text(rule_ == rule::norm ? "clip_norm(" : "clip_value(", detail::shortest(most_), ")");
@@ -73,7 +75,7 @@ class clipping {
   std::size_t scratch_bytes(shape const& dims) const {
     return rule_ == rule::norm ? detail::clip_scratch_bytes(dims.n) : 0;
   }
-  /// to = g, clipped.
+  /// Sets `to` to the clipped gradient g.
   template <real In, executor E>
   void apply(E const& exec, shape const& dims, In const* g, accum<In>* to, workspace_on<E>& ws) const {
     using A = accum<In>;
@@ -95,14 +97,14 @@ class clipping {
   double most_ = 0;
 };
 
-/// The workspace bytes that clip_to_norm needs for n elements.
+/// The number of workspace bytes that clip_to_norm needs for n elements.
 constexpr std::size_t clip_bytes(std::uint64_t n) { return detail::clip_scratch_bytes(n) + detail::scratch_alignment; }
 
 /// Scales the gradients of all tensors of a model in place by one factor, so that their joint norm is at most
 /// `most` / sqrt(ranks). Call it before the exchange.
 ///
-///   requires    ws of clip_bytes(gradients.size()) bytes
-///   on NaN      a norm that is NaN or infinite changes nothing
+///   requires    a workspace of clip_bytes(gradients.size()) bytes
+///   on NaN      if the norm is NaN or infinite, the gradients are unchanged
 template <real In, executor E>
 void clip_to_norm(E const& exec, span_on<E, In> gradients, double most, unsigned ranks, workspace_on<E>& ws) {
   detail::require(0 < most && most < HUGE_VAL, "clip_to_norm: most must be positive and finite, got ", most);

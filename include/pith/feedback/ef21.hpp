@@ -21,7 +21,8 @@ struct differ {
   PITH_HD void operator()(std::uint64_t i) const { p[i] = element_cast<accum<In>>(g[i]) - estimate[i]; }
 };
 
-/// average = decay (p + estimate), if finite. p + estimate is the running mean from which p was computed.
+/// Sets average to decay (p + estimate) where that is finite. p + estimate is the running mean from which p was
+/// computed.
 template <class A>
 struct keep_average {
   A const* p;
@@ -34,7 +35,7 @@ struct keep_average {
   }
 };
 
-/// estimate += sent, if finite.
+/// Adds `sent` to the estimate where the sum is finite.
 template <class A>
 struct add_finite {
   A const* sent;
@@ -45,8 +46,9 @@ struct add_finite {
   }
 };
 
-/// Adds the decoded mean to the replicated estimate and returns the estimate as the gradient. Where the sum is NaN or
-/// infinite, the ranks' estimates would no longer average to the replicated one, so all are reset to zero.
+/// Adds the decoded mean to the replicated estimate, and returns the estimate as the gradient. If the sum is NaN or
+/// infinite, the mean of the ranks' estimates would no longer equal the replicated estimate. In that case all estimates
+/// of the element are reset to zero.
 template <class A>
 struct settle_estimate {
   A* mean;
@@ -62,16 +64,20 @@ struct settle_estimate {
 
 }  // namespace detail
 
-/// Encodes C(g - e) and adds it to e, the estimate of this rank's gradient. The exchange returns the mean of the
-/// estimates. With eta < 1 the running mean v = (1 - eta) v + eta g replaces g (EF21-SGDM). Estimates start at 0.
-/// Rescale them only for a new loss scale: an estimate is not a postponed step.
+/// Encodes g - e, where e is the estimate of this rank's gradient, and adds the decoded value to e. The exchange
+/// returns the mean of the ranks' estimates. With eta < 1, the running mean v = (1 - eta) v + eta g replaces g
+/// (EF21-SGDM). Estimates start at 0. Rescale the estimates for a new loss scale, but not for a new learning rate,
+/// because an estimate is not a postponed step.
 ///
-///   requires    0 < eta <= 1 (std::invalid_argument); about 0.1 where gradients are noisy
-///   state       replicated: n elements of accum<In>, the mean of the estimates; rank-local: n, or 2 n if eta < 1
-///   on NaN      where the mean is NaN or infinite, all estimates are reset to 0; where a rank's g is, its v stays
-///   properties  outside an exchange decompress returns the decoded difference
+///   requires    0 < eta <= 1 (std::invalid_argument). For noisy gradients, about 0.1 is suitable
+///   state       replicated: n elements of accum<In>, which hold the mean of the estimates; rank-local: n elements, or
+///               2 n elements if eta < 1
+///   on NaN      where the mean is NaN or infinite, all estimates are reset to 0. Where a rank's g is NaN or infinite,
+///               its v stays unchanged
+///   properties  outside an exchange, decompress returns the decoded difference g - e
 ///   reference   Richtarik, Sokolov and Fatkhullin, EF21, NeurIPS 2021; Fatkhullin, Tyurin and Richtarik, Momentum
-///               Provably Improves Error Feedback, NeurIPS 2023; there the first gradient is sent uncompressed
+///               Provably Improves Error Feedback, NeurIPS 2023. In these papers the first gradient is sent
+///               uncompressed
 class ef21 {
  public:
   static constexpr bool is_reproducible = true;

@@ -9,12 +9,13 @@
 namespace pith::inline v0 {
 
 /// Encodes p = e + lr g and keeps e = p - sent. The mean is divided by lr, so that the optimizer still multiplies by
-/// its learning rate. The residual is a postponed step: it stays as it is when the learning rate changes, which means a
-/// new codec with the same state. The first step already encodes lr g.
+/// its learning rate. The first step already encodes lr g. The residual is a postponed step, so it does not change when
+/// the learning rate changes. For a new learning rate, use a new codec with the same state.
 ///
 ///   requires    a learning rate of 1e-30 to 1e30 (std::invalid_argument)
 ///   state       as residual
-///   errors      as residual; outside an exchange the mean is not divided: decompress returns lr times the gradient
+///   errors      as residual. Outside an exchange there is no division by lr, so decompress returns lr times the
+///               gradient
 ///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019, algorithm 1
 class ef_sign : public residual {
  public:

@@ -19,18 +19,21 @@
 namespace pith::inline v0 {
 
 struct unverified_t {};
-/// error_feedback(c, unverified): feedback on a codec that does not declare a contraction.
+/// A tag: error_feedback(c, unverified) accepts a codec c that does not declare a contraction.
 inline constexpr unverified_t unverified{};
 
-/// Policy `F` compensates the gradient, `C` encodes it, and `F` keeps the compression error.
+/// The feedback policy `F` compensates the gradient, the codec `C` encodes the result, and `F` keeps the compression
+/// error.
 ///
-///   requires    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute bound, because
-///               with others the residual can grow without bound (std::invalid_argument when the state is made); any C
-///               with a memoryless policy
-///   state       F's (residual: n elements of accum<In>, rank-local) and C's
-///   complexity  one pass over g and the residual with an engine that reads from a source (quantizers, top_k), three
-///               with power_sgd; else a decoding, and scratch of 2 n elements of accum<In> beside C's
-///   properties  terminal; sum of sent + residual = sum of gradients, or the policy's own identity
+///   requires    a C that contracts for the tensor's shape (delta > 0, or omega < 1) or has an absolute error bound.
+///               With other codecs the residual can grow without bound (std::invalid_argument when the state is made).
+///               With a memoryless policy, any C
+///   state       the states of F and C. If F is residual, its state is n rank-local elements of accum<In>
+///   complexity  one pass over g and the residual if C is an engine that reads from a source (quantizers, top_k); three
+///               passes with power_sgd. Otherwise one additional decoding, and scratch memory of 2 n elements of
+///               accum<In> in addition to C's
+///   properties  terminal. With residual, sum of sent + residual = sum of gradients; other policies have their own
+///               identities
 ///   reference   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019
 template <class C, class F = residual>
 class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
@@ -75,12 +78,12 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     return of;
   }
 
-  /// The policy's state, to move it to another codec of the tensor.
+  /// References to the policy's state, with which it can be moved to another codec for the same tensor.
   detail::policy_states fed_back_in(auto& replicated, auto& local) const {
     return {policy_part(replicated), policy_part(local)};
   }
 
-  /// For a new loss scale or learning rate: multiplies the codec's and the policy's state by factor.
+  /// Multiplies the codec's and the policy's state by `factor`, for a new loss scale or learning rate.
   template <executor E>
   void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
     detail::rescale_state(codec_, exec, factor, inside(replicated), inside(local));
@@ -218,7 +221,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
 
   error_feedback with(C codec) const { return error_feedback(std::move(codec), policy_, verified_); }
 
-  /// The last round without fusion: absorb, update, after_exchange.
+  /// Runs the last round of an exchange without fusion: absorb, update, after_exchange.
   template <class In, class E>
   void absorb_last(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
                    values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
@@ -238,8 +241,8 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     detail::narrow<In>(exec, mean, x);
   }
 
-  /// The decoded values for update after the exchange: this rank's delivered share if the codec reports it, else the
-  /// mean.
+  /// The decoded values that update receives after the exchange. These are this rank's own share of the mean if the
+  /// codec reports it, else the mean.
   template <class In, class E>
   values_on<E, accum<In> const> received([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
                                          [[maybe_unused]] shape const& dims, [[maybe_unused]] unsigned ranks,
@@ -284,21 +287,21 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   static auto& policy_part(auto& states) { return std::get<1>(states.each); }
 
   bool encodes_losslessly(shape const& dims) const { return detail::is_lossless(codec_, dims); }
-  /// The shape of the policy's state; empty for a lossless codec.
+  /// The shape of the policy's state. It has no elements if the codec is lossless.
   shape kept(shape const& dims) const { return is_lossless(dims) ? shape{} : dims; }
 
-  /// Whether the fused rounds pass the mean to the source in the pass that computes it.
+  /// True if the fused rounds compute the mean and pass it to the source in the same pass.
   template <class In, class E>
   bool updates_on_mean(shape const& dims) const {
     return is_fused<In, E>(dims) && !updates_on_own<In, E>() && !encodes_losslessly(dims);
   }
 
-  /// Whether the codec reports a rank's own part of the mean, before or after the exchange.
+  /// True if the codec reports a rank's own part of the mean, before or after the exchange.
   template <class In, class E>
   static constexpr bool reports_own_part =
       detail::reports_contribution<C, accum<In>, E> || detail::reports_delivered<C, accum<In>, E>;
 
-  /// Whether update runs after this rank produced its last round; if not, it runs after the exchange.
+  /// True if update runs after this rank has produced its last round. Otherwise update runs after the exchange.
   template <class In, class E>
   bool updates_on_own() const {
     auto const to = detail::traits_of(policy_).updates_on;

@@ -11,13 +11,15 @@
 
 namespace pith::inline v0 {
 
-/// Four functions; after_exchange is optional:
+/// A feedback policy has these functions. after_exchange is optional:
 ///
-///     compensate(exec, call, shape, g, p, local const, ws)                sets p, the codec's input; once per round
-///     update(exec, call, shape, p, sent, local, ws)                       once per step; sent = D(C(p)), and the same
-///                                                                         view as p if the codec is lossless
+///     compensate(exec, call, shape, g, p, local const, ws)                sets p, the codec's input; called once per
+///                                                                         round
+///     update(exec, call, shape, p, sent, local, ws)                       called once per step; sent = D(C(p)). If the
+///                                                                         codec is lossless, `sent` and p are the same
+///                                                                         view
 ///     after_exchange(exec, call, shape, mean, replicated, local, ws)      may change the mean
-///     rescale(exec, factor, replicated, local)                            for a new loss scale or learning rate
+///     rescale(exec, factor, replicated, local)                            called for a new loss scale or learning rate
 template <class F, class In, class E>
 concept feedback = std::copyable<F> && real<In> && executor<E> &&
     requires(F const& f, E const& exec, call const& id, shape const& dims, values_on<E, In const> g,
@@ -29,28 +31,30 @@ concept feedback = std::copyable<F> && real<In> && executor<E> &&
   { f.rescale(exec, 2.0, replicated, local) } -> std::same_as<void>;
 };
 
-/// The policy keeps no compression error, so nothing can grow and it takes any codec.
+/// True if the policy keeps no compression error. No state can then grow, so the policy accepts any codec.
 template <class F>
 concept memoryless = requires {
   requires std::remove_cvref_t<F>::is_memoryless;
 };
 
-/// The decoded values that update receives.
+/// Selects the decoded values that update receives.
 enum class feedback_on : std::uint8_t {
-  first_known,  ///< the rank's own if available before the exchange ends, else the mean
-  own,          ///< the rank's own
+  first_known,  ///< the rank's own share if it is available before the exchange ends, else the mean
+  own,          ///< the rank's own share
   mean,         ///< the mean
 };
 
-/// The traits of a policy: its members `updates_on`, `is_memoryless`, `is_reproducible` and `changes_gradients()`.
+/// The traits of a feedback policy, from its members `updates_on`, `is_memoryless`, `is_reproducible` and
+/// `changes_gradients()`.
 struct feedback_traits {
   feedback_on updates_on = feedback_on::first_known;
   bool is_memoryless = false;
   bool reproducible = false;
-  bool changes_gradients = false;  ///< the gradient changes even with a lossless codec, as with momentum
+  bool changes_gradients = false;  ///< true if the policy changes gradients even with a lossless codec, as momentum
+                                   ///< does
 };
 
-/// A type-erased policy: its traits are known only at run time.
+/// A type-erased feedback policy. Its traits are known only at run time.
 template <class F>
 concept erased_feedback = requires(F const& f) {
   { f.traits() } -> std::same_as<feedback_traits>;
@@ -65,8 +69,8 @@ concept has_after_exchange = requires(F const& f, E const& exec, call const& id,
   f.after_exchange(exec, id, dims, mean, replicated, local, ws);
 };
 
-/// The source of a policy that has one. It is a class of its own because nvcc would otherwise look for `source` in
-/// policies without one.
+/// The source type of a policy that declares `source`. Without this separate class, nvcc would look for `source` in
+/// policies that do not declare it.
 template <class F, class In, class E>
 struct feedback_source {
   using type = decltype(std::declval<F const&>().template source<In, E>(values_on<E, In const>(),
@@ -93,7 +97,7 @@ feedback_traits traits_of(F const& policy) {
   }
 }
 
-/// Multiplies a buffer by factor.
+/// Multiplies each element of a buffer by `factor`.
 template <class A, executor E>
 void rescale_buffer(E const& exec, double factor, buffer<A, E> const& kept) {
   exec.for_each_index(kept.size(), scale<A, A>{kept.data(), kept.data(), static_cast<A>(factor)});

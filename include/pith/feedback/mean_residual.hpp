@@ -1,4 +1,4 @@
-// pith/feedback/mean_residual.hpp — error feedback against the mean of all ranks.
+// pith/feedback/mean_residual.hpp — error feedback with the difference from the mean of all ranks.
 #pragma once
 
 #include <pith/feedback/residual.hpp>
@@ -7,12 +7,11 @@
 
 namespace pith::inline v0 {
 
-/// e = p - mean, with the mean that all ranks decode. Summed over the ranks, e is the total compression error, as with
-/// `residual`. One rank's e also contains its difference from the other ranks.
+/// Keeps e = p - mean, where all ranks decode the same mean. Summed over the ranks, e is the total compression error,
+/// as with `residual`. On one rank, e also contains the difference between this rank's p and those of the other ranks.
 ///
 ///   state       as residual
-///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, as released; power_sgd's own residual is of
-///               this kind
+///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. The released code uses this residual
 class mean_residual : public residual {
  public:
   static constexpr feedback_on updates_on = feedback_on::mean;

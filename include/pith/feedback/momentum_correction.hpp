@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 struct momentum_options {
   bool nesterov = false;
-  bool masks = true;  ///< reset the momentum of entries that were sent
+  bool masks = true;  ///< if true, the momentum of sent entries is reset
   clipping clip = {};
 };
 
@@ -38,8 +38,8 @@ struct grow_momentum {
   PITH_HD void operator()(std::uint64_t i) const { to[i] = momentum * (u[i] + g[i]); }
 };
 
-/// v = p - sent. u is momentum times p - v, the part that was added to v, and 0 for sent entries if it masks. Where
-/// p - sent is NaN or infinite, both stay.
+/// Sets v to p - sent, and u to momentum times p - v. p - v is the part that was added to the old v. With masking, u is
+/// 0 for sent entries. Where p - sent is NaN or infinite, u and v stay unchanged.
 template <class A>
 struct keep_momentum {
   A const* p;
@@ -61,19 +61,21 @@ struct keep_momentum {
 
 }  // namespace detail
 
-/// u = m u + g. Encodes v + u and keeps v = v + u - sent, so that sum of sent + v = sum of u. With Nesterov it encodes
-/// v + g + m u. The optimizer must add no momentum of its own. By default an entry that is sent loses its momentum
-/// (masking), so that it does not continue in a stale direction. A lossless codec masks nothing, which makes it SGD
-/// with momentum. A codec that sends part of every element needs `masks = false`.
+/// Updates u = m u + g, encodes v + u and keeps v = v + u - sent. So sum of sent + v = sum of u. With Nesterov
+/// momentum, the policy encodes v + g + m u. The optimizer must not add its own momentum. By default, an entry that is
+/// sent loses its momentum (masking), so that the entry does not continue in a stale direction. With a lossless codec
+/// there is no masking, and the result is SGD with momentum. A codec that sends part of every element needs `masks =
+/// false`.
 ///
 ///   requires    0 <= momentum < 1 (std::invalid_argument)
-///   state       2 n elements of accum<In>, rank-local: v, and m u, so that products are stored before they are added
-///   complexity  scratch of n elements with Nesterov; clip_norm reads g once more
-///   on NaN      where a gradient or its decoded value is NaN or infinite, u and v stay; values of them beyond 2^47
-///               (2^495 for doubles), whose squares may have overflowed in a sum, become 0
-///   properties  reproducible; with clip_norm of doubles only if sums are compiled without contraction
-///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018; here v also keeps a quantizer's
-///               error
+///   state       2 n rank-local elements of accum<In>: v and m u. The product m u is stored before it is added, so that
+///               rounding does not depend on the compiler
+///   complexity  with Nesterov momentum, scratch memory for n elements. clip_norm reads g once more
+///   on NaN      where a gradient or its decoded value is NaN or infinite, u and v stay unchanged. But if u or v is
+///               beyond 2^47 (2^495 for doubles), it becomes 0, because its square may have overflowed in a sum
+///   properties  reproducible. With clip_norm for doubles, this holds only if sums are compiled without contraction
+///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018. Unlike there, v also keeps the
+///               error of a quantizer
 class momentum_correction {
  public:
   static constexpr bool is_reproducible = true;

@@ -1,4 +1,4 @@
-// pith/feedback/no_feedback.hpp — the policy without memory.
+// pith/feedback/no_feedback.hpp — the feedback policy without memory.
 #pragma once
 
 #include <pith/core/detail/convert.hpp>
@@ -9,7 +9,7 @@
 
 namespace pith::inline v0 {
 
-/// Encodes the gradient as it is; the baseline for other policies.
+/// Encodes the unchanged gradient. This policy is the baseline for other policies.
 ///
 ///   state       none
 ///   reference   GRACE's memory "none"

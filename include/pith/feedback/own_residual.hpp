@@ -1,4 +1,4 @@
-// pith/feedback/own_residual.hpp — error feedback against a rank's own decoded payload.
+// pith/feedback/own_residual.hpp — error feedback with the difference from a rank's own part of the mean.
 #pragma once
 
 #include <pith/feedback/residual.hpp>
@@ -7,8 +7,8 @@
 
 namespace pith::inline v0 {
 
-/// e = p - sent, where sent is this rank's part of the mean. `residual` does the same, faster, if that part is
-/// available before the exchange. power_sgd computes it as P (M^T P)^T, for one more product.
+/// Keeps e = p - sent, where `sent` is this rank's part of the mean. If that part is available before the exchange,
+/// `residual` gives the same result faster. power_sgd computes this part as P (M^T P)^T, which takes one more product.
 ///
 ///   requires    a codec that can report a rank's own part of the mean
 ///   state       as residual

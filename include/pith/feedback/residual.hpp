@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// p = residual + g.
+/// Sets p to residual + g.
 template <class In>
 struct add_residual {
   In const* g;
@@ -21,7 +21,7 @@ struct add_residual {
   PITH_HD void operator()(std::uint64_t i) const { p[i] = residual[i] + element_cast<accum<In>>(g[i]); }
 };
 
-/// residual = beta (p - sent), if finite; else the residual stays.
+/// Sets the residual to beta (p - sent) where that is finite. Elsewhere the residual stays unchanged.
 template <class A>
 struct keep_unsent {
   A const* p;
@@ -36,17 +36,17 @@ struct keep_unsent {
 
 }  // namespace detail
 
-/// Encodes p = e + gamma g and keeps e = beta (p - sent), from e = 0. With beta = gamma = 1, sum of sent + e = sum of
-/// gradients.
+/// Encodes p = e + gamma g and keeps e = beta (p - sent). Initially e = 0. With beta = gamma = 1, sum of sent + e = sum
+/// of gradients.
 ///
 ///   state       n elements of accum<In>, rank-local
-///   on NaN      where a gradient or its decoded value is NaN or infinite, the residual stays; a residual beyond 2^47
-///               (2^495 for doubles), whose square may have overflowed in a sum, becomes 0
-///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014; beta and gamma as in GRACE, whose PyTorch
-///               memory omits gamma in the first step (p = g)
+///   on NaN      where a gradient or its decoded value is NaN or infinite, the residual stays unchanged. But a residual
+///               beyond 2^47 (2^495 for doubles) becomes 0, because its square may have overflowed in a sum
+///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit SGD, Interspeech 2014. beta and gamma are those of GRACE, but
+///               GRACE's PyTorch code omits gamma in the first step (p = g)
 class residual {
  public:
-  /// Products are stored before they are added, so that p has the same bits on every executor.
+  /// Stores products before it adds them, so that p is bitwise equal on all executors.
   static constexpr bool is_reproducible = true;
 
   explicit constexpr residual(double beta = 1, double gamma = 1) : beta_(beta), gamma_(gamma) {}
@@ -64,7 +64,7 @@ class residual {
     return {buffer<accum<In>, E>(exec, dims.n)};
   }
 
-  /// A source computes p in the engine's own pass; only for beta = gamma = 1.
+  /// The source with which an engine computes p in its own pass. Requires beta = gamma = 1.
   bool has_source() const { return beta_ == 1 && gamma_ == 1; }
   template <real In, executor E>
   ext::residual_source<In> source(values_on<E, In const> g, local<accum<In>, E>& mine) const {
@@ -86,7 +86,7 @@ class residual {
               local<A, E>& mine, workspace_on<E>&) const {
     exec.for_each_index(dims.n, detail::keep_unsent<A>{p.data, sent.data, mine.residual.data(), static_cast<A>(beta_)});
   }
-  /// For a new loss scale or learning rate.
+  /// Multiplies the residual by `factor`, for a new loss scale or learning rate.
   template <class A, executor E>
   void rescale(E const& exec, double factor, no_state&, local<A, E>& mine) const {
     detail::rescale_buffer(exec, factor, mine.residual);

@@ -1,4 +1,4 @@
-// pith/feedback/signum_momentum.hpp — encoding of the gradients' running mean.
+// pith/feedback/signum_momentum.hpp — a feedback policy that encodes the running mean of the gradients.
 #pragma once
 
 #include <pith/codec/stage.hpp>
@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// momentum = beta p, if finite; else the momentum stays.
+/// Sets the momentum to beta p where that is finite. Elsewhere the momentum stays unchanged.
 template <class A>
 struct keep_decayed {
   A const* p;
@@ -23,11 +23,13 @@ struct keep_decayed {
 
 }  // namespace detail
 
-/// Encodes m = beta m + (1 - beta) g, from m = 0. It has no residual: the compression error is discarded.
+/// Encodes m = beta m + (1 - beta) g. Initially m = 0. There is no residual, because the policy discards the
+/// compression error.
 ///
 ///   requires    0 <= beta < 1 (std::invalid_argument)
-///   state       n elements of accum<In>, rank-local: beta m, so that products are stored before they are added
-///   on NaN      where m is NaN or infinite, it is encoded so and the stored value stays
+///   state       n rank-local elements of accum<In>: beta m. The product is stored before it is added, so that rounding
+///               does not depend on the compiler
+///   on NaN      where m is NaN or infinite, it is encoded unchanged, and the stored value stays unchanged
 ///   reference   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018, algorithm 2
 class signum_momentum {
  public:

@@ -1,4 +1,4 @@
-// pith/feedback/two_sided.hpp — compression of both directions, with a second residual at the server.
+// pith/feedback/two_sided.hpp — compression in both directions, with a second residual at the server.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -16,16 +16,17 @@
 
 namespace pith::inline v0 {
 
-/// The ranks use policy `F`. The result is D(C(p)) with p = e + mean; e = p - D(C(p)) is kept. Every rank computes the
-/// server's part with the same result. With residuals on both sides,
-/// sum of results + e + mean of the ranks' residuals = sum of the mean gradients.
+/// The ranks use the feedback policy `F`. The server computes p = e + mean, returns D(C(p)) and keeps e = p - D(C(p)).
+/// Every rank computes the server's part itself, with the same result. With residuals on both sides, sum of results + e
+/// + mean of the ranks' residuals = sum of the mean gradients.
 ///
 ///   requires    a C that contracts for the tensor's shape, as error_feedback does (std::invalid_argument when the
 ///               state is made)
-///   state       replicated: n elements of accum<In>, C's state and F's replicated state; rank-local: F's
-///   complexity  one more encoding and decoding, scratch of n elements and a payload beside C's, no bytes. With a real
-///               server it would return payload_bytes<accum<In>>(c, shape)
-///   on NaN      where the mean or its decoded value is NaN or infinite, e stays
+///   state       replicated: n elements of accum<In>, C's state and F's replicated state; rank-local: F's rank-local
+///               state
+///   complexity  one additional encoding and decoding; additional scratch memory for n elements and a payload; no
+///               additional traffic. A real server would return payload_bytes<accum<In>>(c, shape) bytes
+///   on NaN      where the mean or its decoded value is NaN or infinite, e stays unchanged
 ///   reference   Tang, Yu, Lian, Zhang and Liu, DoubleSqueeze, ICML 2019; Zheng, Huang and Kwok, NeurIPS 2019
 template <class C, class F = residual>
 class two_sided {
@@ -49,7 +50,7 @@ class two_sided {
     auto const worker = worker_.name();
     return detail::text("two_sided(", server_.name(), worker == "residual" ? "" : "," + worker, ")");
   }
-  /// The traits of the ranks' policy, combined with the server's.
+  /// The traits of the ranks' feedback policy, combined with those of the server's part.
   feedback_traits traits() const {
     auto of = detail::traits_of(worker_);
     of.reproducible = of.reproducible && reproducible<C>;
@@ -99,7 +100,7 @@ class two_sided {
   }
 
  private:
-  /// The server's context, whose random bits are the same on all ranks.
+  /// The server's context. Its random bits are equal on all ranks.
   static call at_server(call id) {
     id.hop = 1;
     return shared(id);

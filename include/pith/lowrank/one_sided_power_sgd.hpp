@@ -18,7 +18,7 @@ struct magnitude_of {
   PITH_HD double operator()(std::uint64_t i) const { return static_cast<double>(magnitude(x[i])); }
 };
 
-/// to = share sum; all NaN if the largest magnitude is NaN or infinite.
+/// Sets `to` to share times sum. If the largest magnitude is NaN or infinite, sets all elements to NaN.
 template <class A>
 struct share_or_nan {
   A const* sum;
@@ -37,27 +37,28 @@ struct count_turn {
 
 }  // namespace detail
 
-/// power_sgd with one sum per step instead of two: P = M Q in one step, Q = M^T P in the next, where the other factor
-/// is the orthonormalized result of the previous step. Decodes P Q^T, the mean of all ranks' M projected on that
-/// factor.
+/// As power_sgd, but with one all-reduce per step instead of two. It sums P = M Q in one step and Q = M^T P in the
+/// next. The other factor is the orthonormalized result of the previous step. P Q^T is decoded, which is the projection
+/// of the mean of all ranks' M on the orthonormalized factor.
 ///
-/// Outside an exchange there is no previous step: it behaves as power_sgd, with the same bytes.
+/// Outside an exchange there is no previous step. There the stage behaves as power_sgd and emits the same payloads.
 ///
-///   emits       in an exchange r max(rows, columns) values of accum<In>, because the host does not read the turn; a
-///               shorter factor is padded with zeros
+///   emits       in an exchange, r max(rows, columns) values of accum<In>. The size does not depend on the turn,
+///               because the host does not read the turn. So the shorter factor is padded with zeros
 ///   requires    as power_sgd
 ///   state       replicated: P, Q and the turn; none in a chain
-///   complexity  4 r flop per element in an exchange, 2 r fewer than power_sgd, in double; reads M once; scratch as
-///               power_sgd
+///   complexity  4 r flop per element in an exchange, in double, which is 2 r fewer than power_sgd; reads M once;
+///               scratch memory as power_sgd
 ///   errors      as power_sgd
-///   properties  as power_sgd, lossless for the same shapes; delta = r / max(rows, columns) on average over its start,
-///               whichever factor has the first turn. For one M, two steps reach the same as one of power_sgd
-///   reference   Vogels' library (num_iters_per_step = 1), which sends only the factor itself; with own_residual
+///   properties  as power_sgd; lossless for the same shapes. delta = r / max(rows, columns) on average over random
+///               starts, for either first factor. If M is constant, two steps equal one step of power_sgd
+///   reference   Vogels' library (num_iters_per_step = 1), which sends the factor without padding. The residual used
+///               there is own_residual
 class one_sided_power_sgd : public power_sgd {
  public:
   using power_sgd::power_sgd;
 
-  /// Refreshes Q in odd turns.
+  /// The steps in which Q is updated, which are the odd turns.
   template <class A, executor E>
   struct turns : factors<A, E> {
     buffer<std::uint32_t, E> turn;
@@ -113,7 +114,8 @@ class one_sided_power_sgd : public power_sgd {
     absorb_to(exec, id, dims, ranks, in, ext::tensor_sink<In>{x.data, 1}, replicated, ws);
   }
 
-  /// The product of the factor that this rank produced with the other one; it costs one more product.
+  /// The rank's own part of the mean: the product of the factor that this rank produced and the other factor. It takes
+  /// one more product.
   template <real In, executor E>
   void own_contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
                         span_on<E, std::byte const> produced, values_on<E, In> sent,
@@ -126,7 +128,7 @@ class one_sided_power_sgd : public power_sgd {
     detail::expand(odd(exec, replicated), thin(dims), replicated.p.data(), mine, to, ws);
   }
 
-  /// Reads from a source, and writes the mean to a sink; only where it is lossy.
+  /// Reads from a source and writes the mean to a sink, for shapes for which the codec is lossy.
   template <class A, executor E, class Source>
   void produce_from(E const& exec, shape const& dims, unsigned, Source const& from, span_on<E, std::byte> out,
                     turns<A, E> const& replicated, workspace_on<E>& ws) const {
@@ -160,7 +162,7 @@ class one_sided_power_sgd : public power_sgd {
     return detail::orthonormalize_scratch_bytes(std::max(dims.rows, dims.columns()), rank(dims));
   }
 
-  /// A single NaN or infinity makes the factor NaN, and with it all decoded values.
+  /// A single NaN or infinity makes the whole factor NaN, and therefore all decoded values.
   template <class Turn, class A, class E>
   static void take_mean(Turn const& exec, received_on<E> in, A share, buffer<A, E>& factor, workspace_on<E>& ws) {
     auto const scope = ws.mark();

@@ -16,24 +16,28 @@
 
 namespace pith::inline v0 {
 
-/// Sends P = orth(M Q) and Q' = M^T P of rank r. Decodes P Q'^T, the projection of M on the columns of P.
+/// Sends P = orth(M Q) and Q' = M^T P, each with r columns. Decodes P Q'^T, which is the projection of M on the column
+/// space of P.
 ///
-/// In an exchange both factors are summed in flight, and Q' starts the next step (warm start). P Q'^T is then the
-/// projection of the mean of all ranks' M. Outside an exchange it draws a new Q in every step. A gradient_exchange sums
-/// the P of all tensors in one transfer, and their Q in another.
+/// In an exchange, both factors are summed in flight, and the next step starts with Q' (warm start). P Q'^T is then the
+/// projection of the mean of all ranks' M. Outside an exchange, each step starts with a new random Q. A
+/// gradient_exchange sums the factors P of all tensors in one transfer, and the factors Q in another.
 ///
 ///   emits       rows r + columns r values of accum<In>: P, then Q, row-major
 ///   requires    rank >= 1, 1 <= min_rate < infinity (std::invalid_argument); a matrix shape: rows divide n
 ///               (std::invalid_argument)
 ///   state       replicated: P and Q; none in a chain
-///   complexity  4 r flop per element to encode, 6 r in an exchange, in double; reads M twice; scratch n / 8 bytes, and
-///               8 r bytes per row and per column
-///   on NaN      a NaN or an infinity anywhere makes the mean NaN on all ranks, and Q is drawn again
-///   properties  lossless where n < min_rate r (rows + columns) (vectors, small matrices: sent unchanged); else
-///               contractive with delta = r / min(rows, columns) on average over Q; use it with error feedback. Bytes
-///               and values are equal with every instruction set and order of blocks: sums have one order, and products
-///               are exact before they are added (products of doubles unless they overflow or underflow)
-///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019; here a column that vanishes is drawn again
+///   complexity  4 r flop per element to encode and 6 r in an exchange, in double; reads M twice; scratch memory of n /
+///               8 bytes, plus 8 r bytes per row and per column
+///   on NaN      a single NaN or infinity on any rank makes the mean NaN on all ranks. The next step starts with a new
+///               random Q
+///   properties  lossless if n < min_rate r (rows + columns), so that vectors and small matrices are sent unchanged.
+///               Otherwise contractive with delta = r / min(rows, columns) on average over random Q; use it with error
+///               feedback. Payloads and decoded values do not depend on the instruction set or on the order of blocks,
+///               because sums have a fixed order and each product that is added is exact (for doubles, unless it
+///               overflows or underflows)
+///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. Unlike there, a column that becomes zero is
+///               replaced by a new random column
 class power_sgd : public pipeable {
  public:
   template <class In>
@@ -58,7 +62,7 @@ class power_sgd : public pipeable {
   };
 
   std::string name() const { return named("power_sgd"); }
-  /// The tensor is sent unchanged unless n is at least min_rate times the number of values in two thin factors.
+  /// The tensor is sent unchanged unless n is at least min_rate times the number of values in the factors P and Q.
   bool is_lossless(shape const& dims) const {
     auto const values = static_cast<double>(rank(dims) * (dims.rows + dims.columns()));
     return dims.n == 0 || min_rate_ * values > static_cast<double>(dims.n);
@@ -147,7 +151,8 @@ class power_sgd : public pipeable {
     }
   }
 
-  /// P Q^T with the Q that this rank produced last: its own part of the mean; it costs one more product.
+  /// The rank's own part of the mean: P Q^T with the Q that this rank produced in the last round. It takes one more
+  /// product.
   template <real In, executor E>
   void own_contribution(E const& exec, call const&, shape const& dims, unsigned, span_on<E, std::byte const> produced,
                         values_on<E, In> sent, factors<accum<In>, E> const& replicated, workspace_on<E>& ws) const {
@@ -156,7 +161,8 @@ class power_sgd : public pipeable {
     detail::expand(exec, thin(dims), replicated.p.data(), q, ext::tensor_sink<In>{sent.data, 1}, ws);
   }
 
-  /// The buffer of a round, read from a source, and the last round's mean for a sink; only where it is lossy.
+  /// Produces the buffer of a round from a source. In the last round, the mean is written to a sink. Only for shapes
+  /// for which the codec is lossy.
   template <class A, executor E, class Source>
   void produce_from(E const& exec, shape const& dims, unsigned round, Source const& from, span_on<E, std::byte> out,
                     factors<A, E> const& replicated, workspace_on<E>& ws) const {
@@ -186,7 +192,8 @@ class power_sgd : public pipeable {
   std::uint64_t p_size(shape const& dims) const { return dims.rows * rank(dims); }
   std::uint64_t q_size(shape const& dims) const { return dims.columns() * rank(dims); }
 
-  /// Draws a column of a factor again if it is zero, NaN or infinite, because it would never recover.
+  /// Replaces a column of a factor by random numbers if it is zero, NaN or infinite. Otherwise the column would never
+  /// recover.
   template <class E, class A>
   void renew(E const& exec, call const& id, shape const& dims, std::uint64_t rows, A* factor) const {
     exec.for_each_block(rank(dims), detail::renew_column<A>{draws(shared(id)), factor, rows, rank(dims)});

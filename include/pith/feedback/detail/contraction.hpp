@@ -9,11 +9,12 @@
 
 namespace pith::inline v0::detail {
 
-/// A codec that may contract, depending on the shape; a type-erased one is checked at run time.
+/// True if a codec may contract. Whether it does may depend on the shape. A type-erased codec is checked at run time.
 template <class C>
 concept may_contract = contractive<C> || unbiased<C> || absolute<C> || erased<C>;
 
-/// delta and omega depend on the shape, so they are checked at run time. `or_else`: another remedy for the message.
+/// Checks delta and omega at run time, because they depend on the shape. `or_else` is an additional remedy for the
+/// error message.
 template <class C>
 void require_contraction(char const* who, C const& codec, shape const& dims, char const* or_else = "") {
   auto const is = capabilities_of(codec, dims);

@@ -1,4 +1,4 @@
-// pith/feedback/detail/fusing.hpp — the pairs of codec and feedback policy that run in one pass.
+// pith/feedback/detail/fusing.hpp — concepts for a codec and a feedback policy that run in one pass.
 #pragma once
 
 #include <pith/codec/rounds.hpp>
@@ -12,7 +12,7 @@ inline constexpr bool has_sources = requires(F const& f, values_on<E, In const> 
   f.template source<In, E>(g, l);
 };
 
-/// The codec is an engine that reads p from the policy's source and writes the residual back, in one pass.
+/// True if the codec is an engine that, in one pass, reads p from the policy's source and writes the residual back.
 template <class C, class F, class In, class E>
 inline constexpr bool fuses_feedback = false;
 template <class C, class F, class In, class E>
@@ -21,7 +21,7 @@ inline constexpr bool fuses_feedback<C, F, In, E> =
     encodes_from<C, accum<In>, E, typename feedback_source<F, In, E>::type> ||
     encodes_payload_from<C, accum<In>, E, typename feedback_source<F, In, E>::type>;
 
-/// The same in the rounds of a collective, where the engine writes the mean to a sink.
+/// True if the codec is a collective whose rounds read p from the policy's source and write the mean to a sink.
 template <class F, class In, class E>
 using feedback_sink = unsent_and_sent_sink<typename feedback_source<F, In, E>::type, In>;
 template <class C, class F, class In, class E>

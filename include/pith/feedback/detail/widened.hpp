@@ -1,4 +1,4 @@
-// pith/feedback/detail/widened.hpp — conversion of half-precision tensors to accum<In> and back.
+// pith/feedback/detail/widened.hpp — conversion of half-precision tensors to accum<In>, and the inverse.
 #pragma once
 
 #include <pith/codec/stage.hpp>
@@ -10,7 +10,7 @@
 
 namespace pith::inline v0::detail {
 
-/// x itself if In is accum<In>, else scratch.
+/// Returns x itself if In is accum<In>, otherwise scratch memory.
 template <class In, class E>
 values_on<E, accum<In>> widened(values_on<E, In> x, workspace_on<E>& ws) {
   if constexpr (std::same_as<In, accum<In>>) {

@@ -1,4 +1,4 @@
-// pith/lowrank/detail/approx_normal.hpp — approximately normal random numbers, and thin matrices of them.
+// pith/lowrank/detail/approx_normal.hpp — approximately normal random numbers, and thin matrices that contain them.
 #pragma once
 
 #include <pith/core/call.hpp>
@@ -9,8 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-/// An approximately normal number of mean 0 and variance 1: the sum of eight uniform integers, scaled. The sum is
-/// exact, so the bits are equal on every machine.
+/// Returns an approximately normal number with mean 0 and variance 1, which is a scaled sum of eight uniform integers.
+/// The sum is exact, so the result is bitwise equal on every machine.
 template <class A>
 struct approx_normal {
   /// 2^17 times the standard deviation of the sum of eight uniform draws from 0 .. 65535.
@@ -25,7 +25,7 @@ struct approx_normal {
   }
 };
 
-/// to[i] = approximately normal number i.
+/// Sets to[i] to the i-th approximately normal number.
 template <class A>
 struct draw_bell {
   static constexpr std::uint32_t span = 512;
@@ -51,7 +51,7 @@ struct draw_bell {
   }
 };
 
-/// Draws column c of Q again if it is zero, NaN or infinite.
+/// Fills column c of Q with new random numbers if it is zero or contains NaN or infinity.
 template <class A>
 struct renew_column {
   static constexpr std::uint32_t lanes = 256;

@@ -1,4 +1,4 @@
-// pith/lowrank/detail/exact_product.hpp — sums of products whose bits do not depend on fused multiply-add.
+// pith/lowrank/detail/exact_product.hpp — sums of products that do not depend on fused multiply-add.
 #pragma once
 
 #include <pith/core/element.hpp>
@@ -7,14 +7,16 @@
 
 namespace pith::inline v0::detail {
 
-/// x rounded to 26 significant bits; x minus this has at most 26 as well. NaN or infinity for an infinite x.
+/// Returns x rounded to 26 significant bits. The remainder, x minus the result, also has at most 26 significant bits.
+/// If x is infinite, the result is NaN or infinity.
 PITH_HD inline double upper_bits(double x) {
   auto const rounded = bits_as<std::uint64_t>(x) + (std::uint64_t{1} << 26);
   return bits_as<double>(rounded >> 27 << 27);
 }
 
-/// sum + a b for values a, b of A. Every product that is added is exact: a product of two floats in double, or of two
-/// halves of doubles unless it underflows. So fused and separate operations round alike.
+/// Returns sum + a b for values a and b of type A. Every product that is added is exact. For floats, it is a product in
+/// double. For doubles, each factor is one of two 26-bit parts of a or b, and the product is exact unless it
+/// underflows. So fused and separate operations round equally.
 template <class A>
 PITH_HD inline double add_product(double sum, double a, double b) {
   if constexpr (sizeof(A) < 8) return sum + a * b;

@@ -1,4 +1,4 @@
-// pith/lowrank/detail/in_turn.hpp — loops that are launched in every step and run in every other one.
+// pith/lowrank/detail/in_turn.hpp — loops that are launched in every step and execute in every other step.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -7,7 +7,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Selects the even or the odd counts. The count is in the executor's memory, so the host cannot decide.
+/// Selects the steps with an even or an odd count. The count is in the executor's memory, so the host cannot evaluate
+/// this condition.
 struct turn {
   std::uint32_t const* count;
   std::uint32_t parity;
@@ -33,7 +34,7 @@ struct block_in_turn : Body {
   }
 };
 
-/// An executor whose loops return at once unless `when` is on.
+/// An executor whose loops do no work unless `when` is on.
 template <executor E>
 class in_turn : public E {
  public:

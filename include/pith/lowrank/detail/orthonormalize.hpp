@@ -1,4 +1,4 @@
-// pith/lowrank/detail/orthonormalize.hpp — orthonormal columns of a thin matrix, also if they are dependent or zero.
+// pith/lowrank/detail/orthonormalize.hpp — orthonormalization of a thin matrix, whose columns may be dependent or zero.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -11,18 +11,20 @@
 
 namespace pith::inline v0::detail {
 
-/// The fraction of a column's square that may be rounding error, with a margin for the sums.
+/// The largest fraction of a column's squared norm that may be rounding error. It includes a margin for the sums.
 template <class A>
 inline constexpr double rounding_part = sizeof(A) == 8 ? 1e-26 : 1e-10;
 
-/// 1 / sqrt(after); 0 where only rounding error of the column is left; NaN where after is NaN or infinite.
+/// Returns 1 / sqrt(after). Returns 0 if only rounding error is left of the column. Returns NaN if `after` is NaN or
+/// infinite.
 template <class A>
 PITH_HD inline double inverse_length(double before, double after) {
-  if (after <= rounding_part<A> * finite_or_nan(before)) return 0;  // also for two zeros
+  if (after <= rounding_part<A> * finite_or_nan(before)) return 0;  // also true if both are zero
   return 1 / sqrt(finite_or_nan(after));
 }
 
-/// Products of columns of P, one partial sum per `span` rows: partial[part rank^2 + a rank + c] = p_a . p_c, a <= c.
+/// Computes products of columns of P, with one partial sum per `span` rows: partial[part rank^2 + a rank + c] = p_a .
+/// p_c, a <= c.
 template <class A>
 struct column_products {
   static constexpr std::uint32_t span = 128;
@@ -51,8 +53,9 @@ struct column_products {
   }
 };
 
-/// Sums the partial G = P^T P and computes the upper triangular T with (P T)^T P T = I: G = R^T R, T = R^-1. A column
-/// of P that depends on earlier ones gets a zero column in T. Stores the upper bits of T, then the lower ones.
+/// Adds the partial sums of G = P^T P. Computes the upper triangular T with (P T)^T P T = I, where G = R^T R and T =
+/// R^-1. If a column of P depends on earlier columns, the corresponding column of T is zero. Stores the upper bits of
+/// all elements of T, then the lower bits.
 template <class A>
 struct triangle_of_products {
   struct memory {};
@@ -96,7 +99,7 @@ struct triangle_of_products {
     });
   }
 
-  /// Column c of R^-1.
+  /// Computes column c of R^-1.
   PITH_HD void invert(std::uint32_t c, std::uint32_t size) const {
     t[c * size + c] = inverse[c];
     for (std::uint32_t a = c; a-- > 0;) {
@@ -107,7 +110,7 @@ struct triangle_of_products {
   }
 };
 
-/// P = P T, `span` rows per block.
+/// Replaces P by P T, with `span` rows per block.
 template <class A>
 struct times_triangle {
   static constexpr std::uint32_t span = 128;
@@ -126,7 +129,7 @@ struct times_triangle {
   }
 
  private:
-  /// From the last column to the first, because each needs only earlier ones.
+  /// Columns are computed from last to first, because each needs the old values of earlier columns.
   PITH_HD void multiply(A* row) const {
     auto const* const low = t + rank * rank;
     for (auto c = rank; c-- > 0;) {
@@ -140,7 +143,8 @@ struct times_triangle {
   }
 };
 
-/// Gram-Schmidt, twice, in one block. Doubles need it, because a product of two columns rounds away half their bits.
+/// Applies Gram-Schmidt twice, in one block. For doubles this replaces Cholesky-QR, because a product of two columns
+/// loses half of their bits.
 struct gram_schmidt {
   static constexpr std::uint32_t lanes = 256;
   struct memory {
@@ -174,7 +178,7 @@ struct gram_schmidt {
       for (std::uint64_t row = i; row < end; row += lanes) f(row);
     });
   }
-  /// *sum = p_a . p_c.
+  /// Sets *sum to p_a . p_c.
   template <class Team>
   PITH_HD void multiply(Team const& team, double* sum, std::uint64_t a, std::uint64_t c) const {
     auto const self = *this;
@@ -187,7 +191,7 @@ struct gram_schmidt {
     });
     merge_lanes(team, sum, constant<lanes>(), plus());
   }
-  /// p_c -= (p_a . p_c) p_a.
+  /// Subtracts (p_a . p_c) p_a from p_c.
   template <class Team>
   PITH_HD void subtract(Team const& team, double* sum, std::uint64_t a, std::uint64_t c) const {
     auto const self = *this;
@@ -210,7 +214,7 @@ constexpr std::size_t orthonormalize_scratch_bytes(std::uint64_t rows, std::uint
          scratch_for<double>(2 * rank * rank);
 }
 
-/// P = P T. The columns are orthonormal up to rounding errors of P that the products magnify.
+/// Replaces P by P T. Then the columns are orthonormal, except for rounding errors of P, which the products magnify.
 template <executor E>
 void orthonormalize_once(E const& exec, float* p, std::uint64_t rows, std::uint64_t rank, workspace_on<E>& ws) {
   auto const scope = ws.mark();
@@ -223,11 +227,11 @@ void orthonormalize_once(E const& exec, float* p, std::uint64_t rows, std::uint6
   exec.for_each_block(parts, times_triangle<float>{p, t, rows, rank});
 }
 
-/// Makes the columns of P (rows x rank, row-major) orthonormal. A column that depends on earlier ones becomes zero. NaN
-/// spreads. The host reads nothing, and the bits are equal on every executor.
+/// Makes the columns of P (rows x rank, row-major) orthonormal. A column that depends on earlier columns becomes zero.
+/// A NaN may spread to all elements. The host reads no data, and the result is bitwise equal on all executors.
 ///
-/// Cholesky-QR: products of two floats are exact in double, so P^T P shows which columns are dependent. The second pass
-/// removes the errors that the first one magnified.
+/// The method is Cholesky-QR. Products of two floats are exact in double, so P^T P shows which columns are dependent. A
+/// second pass removes the rounding errors that the first pass magnified.
 template <executor E>
 void orthonormalize(E const& exec, float* p, std::uint64_t rows, std::uint64_t rank, workspace_on<E>& ws) {
   for (int pass = 0; pass < 2; ++pass) orthonormalize_once(exec, p, rows, rank, ws);

@@ -1,4 +1,4 @@
-// pith/lowrank/detail/thin.hpp — shapes of a matrix and thin ones, and loops over groups of columns.
+// pith/lowrank/detail/thin.hpp — shapes of a matrix and its thin factors, and loops over groups of columns.
 #pragma once
 
 #include <pith/config.hpp>
@@ -11,30 +11,34 @@
 
 namespace pith::inline v0::detail {
 
-/// A matrix M of rows x columns, and thin ones: P of rows x rank, Q of columns x rank. All are row-major.
+/// The shapes of a matrix M (rows x columns) and its thin factors P (rows x rank) and Q (columns x rank). All are
+/// row-major.
 struct thin_shape {
   std::uint64_t rows, columns, rank;
 };
 
-/// The number of elements of M per block.
+/// The number of elements of M that a block processes.
 constexpr std::uint64_t thin_elements(thin_shape const& size, std::uint64_t blocks) {
   return blocks == 0 ? 0 : size.rows * size.columns / blocks;
 }
 
-/// The number of columns of the rank that a loop takes at once, and of elements of a row per block.
+/// The number of thin columns that a loop processes at once, and the number of row elements that a block processes at
+/// once.
 inline constexpr std::uint32_t thin_group = 4;
 inline constexpr std::uint32_t thin_strip = 512;
 
-/// The strip length with a source or sink of two tensors. Hosts fetch short pieces of many rows at three quarters of
-/// the rate of long ones, while devices need small blocks.
+/// The strip length if a source or sink consists of two tensors. Hosts read short pieces of many rows at three quarters
+/// of the rate of long pieces. But devices need small blocks.
 template <memory_space Space, bool Two>
 inline constexpr std::uint32_t strip_of_rows = (Two && std::same_as<Space, host_space>) ? 2048 : thin_strip;
 
-/// Sums in double need more registers than four blocks per multiprocessor leave, products of doubles more than two do.
+/// The number of blocks per multiprocessor. With four blocks, there are too few registers for sums in double. With two
+/// blocks, there are too few registers for products of doubles.
 template <class A>
 inline constexpr unsigned thin_resident_blocks = sizeof(A) == 8 ? 1 : 2;
 
-/// f(constant<0>()), f(constant<1>()), ...: the compiler vectorizes a loop only if its inner loops are unrolled.
+/// Calls f(constant<0>()), f(constant<1>()), ... without a loop. The compiler vectorizes a loop only if its inner loops
+/// are unrolled.
 template <std::uint32_t... I, class F>
 PITH_HD inline void write_out(std::integer_sequence<std::uint32_t, I...>, F const& f) {
   (f(constant<I>()), ...);
@@ -44,7 +48,7 @@ PITH_HD inline void write_out(F const& f) {
   write_out(std::make_integer_sequence<std::uint32_t, N>(), f);
 }
 
-/// f(c, width) for groups of columns [c, c + width) of the rank: full groups, then the rest.
+/// Calls f(c, width) for groups of thin columns [c, c + width): first the full groups, then a smaller group.
 template <class F>
 PITH_HD void for_each_group(std::uint64_t rank, F const& f) {
   std::uint64_t c = 0;
@@ -58,7 +62,7 @@ PITH_HD constexpr std::uint32_t at_most(std::uint64_t n, std::uint32_t most) {
   return n < most ? static_cast<std::uint32_t>(n) : most;
 }
 
-/// `Width` entries of each of `Rows` rows of a thin matrix, in double.
+/// Holds `Width` elements from each of `Rows` rows of a thin matrix, in double.
 template <std::uint32_t Rows, std::uint32_t Width>
 struct thin_rows {
   template <class A>

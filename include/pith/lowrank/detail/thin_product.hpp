@@ -1,4 +1,4 @@
-// pith/lowrank/detail/thin_product.hpp — products of a matrix with thin ones, in double.
+// pith/lowrank/detail/thin_product.hpp — products of a matrix and thin matrices, computed in double.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -12,7 +12,7 @@
 
 namespace pith::inline v0::detail {
 
-/// to[c columns + j] = q[j rank + c].
+/// Transposes Q: to[c columns + j] = q[j rank + c].
 template <class A>
 struct by_columns {
   A const* q;
@@ -23,7 +23,7 @@ struct by_columns {
   }
 };
 
-/// to[i] = the sum of `parts` values at distance `n`, in order.
+/// Sets to[i] to the sum of `parts` values, which are `n` apart and are added in order.
 template <class A>
 struct add_parts {
   double const* partial;
@@ -50,7 +50,7 @@ double* take_by_columns(E const& exec, thin_shape const& size, A const* q, works
   return to;
 }
 
-/// P = M Q.
+/// Computes P = M Q.
 template <executor E, class Source, class A>
 void multiply(E const& exec, thin_shape const& size, Source const& m, A const* q, A* p, workspace_on<E>& ws) {
   auto const scope = ws.mark();
@@ -62,7 +62,7 @@ void multiply(E const& exec, thin_shape const& size, Source const& m, A const* q
   exec.for_each_index(n, add_parts<A>{partial, p, n, parts});
 }
 
-/// Q = M^T P.
+/// Computes Q = M^T P.
 template <executor E, class Source, class A>
 void multiply_transposed(E const& exec, thin_shape const& size, Source const& m, A const* p, A* q,
                          workspace_on<E>& ws) {
@@ -74,7 +74,7 @@ void multiply_transposed(E const& exec, thin_shape const& size, Source const& m,
   exec.for_each_index(n, add_parts<A>{partial, q, n, parts});
 }
 
-/// M = P Q^T.
+/// Computes M = P Q^T.
 template <executor E, class A, class Sink>
 void expand(E const& exec, thin_shape const& size, A const* p, A const* q, Sink const& m, workspace_on<E>& ws) {
   auto const scope = ws.mark();

@@ -1,4 +1,4 @@
-// pith/lowrank/detail/times_thin.hpp — P = M Q, block by block.
+// pith/lowrank/detail/times_thin.hpp — the product P = M Q, computed block by block.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -10,18 +10,20 @@
 
 namespace pith::inline v0::detail {
 
-/// The number of columns in one part of P = M Q, and the number of parts.
+/// The number of columns of M that one partial product P = M Q covers, and the number of partial products.
 inline constexpr std::uint32_t thin_segment = 8192;
 PITH_HD constexpr std::uint64_t thin_segments(thin_shape const& size) {
   return (size.columns + thin_segment - 1) / thin_segment;
 }
 
-/// Partial products P = M Q, one per `thin_segment` columns. A sum has 32 lanes; each adds every 32nd column in order,
-/// and the lanes are merged like those of a tile. M is a source of A; Q is stored by columns.
+/// Computes partial products P = M Q, one per `thin_segment` columns of M. A sum has 32 lanes. Each lane adds every
+/// 32nd term in order, and lanes are merged as in a tile of summation.hpp. M is a source with element type A. Q is
+/// stored in column-major order.
 template <class Source, class A, memory_space Space>
 struct times_thin {
-  /// A source of two tensors is first loaded row by row: read lane by lane, its rows are more address streams than a
-  /// CPU prefetches. It takes fewer rows per block, so that rows and sums fit into block-local memory.
+  /// If a source consists of two tensors, its rows are first loaded one by one. Reading several rows of both tensors at
+  /// once would need more address streams than a CPU prefetches. A block then has fewer rows, so that rows and sums fit
+  /// into block-local memory.
   static constexpr bool loads = Source::keeps;
   static constexpr std::uint32_t lanes = 32, tall = loads ? 8 : 16;
   static constexpr std::uint32_t strip = strip_of_rows<Space, loads>;
@@ -62,7 +64,7 @@ struct times_thin {
   }
 
  private:
-  /// Loads each strip of the rows, then multiplies it.
+  /// Loads the rows' strips one after another and multiplies each strip.
   template <class Team, class Width>
   PITH_HD void add_strips(Team const& team, memory& fast, Source const& a, double const* b, std::uint32_t rows,
                           std::uint32_t count, Width width) const {
@@ -98,7 +100,7 @@ struct times_thin {
     add_steps<1, Steps>(team, sums + even * width * lanes, a.tail(even * pitch), pitch, b, 1, count, width, ahead);
   }
 
-  /// For `times` groups of `Rows` rows, adds `Steps` terms in each of `count` lanes.
+  /// Adds `Steps` terms to each of `count` lanes, for `times` groups of `Rows` rows.
   template <std::uint32_t Rows, std::uint32_t Steps, class Team, class From, class Count, class Width>
   PITH_HD void add_steps(Team const& team, double* sums, From const& a, std::uint64_t pitch, double const* b,
                          std::uint32_t times, Count count, Width width, std::uint32_t ahead) const {
@@ -110,7 +112,7 @@ struct times_thin {
     });
   }
 
-  /// Adds `Steps` terms to each of a lane's sums, `Width` in each of `Rows` rows.
+  /// Adds `Steps` terms to each sum of a lane. A lane has `Width` sums for each of `Rows` rows.
   template <std::uint32_t Rows, std::uint32_t Steps, class From, class Width>
   struct lane_terms;
   template <std::uint32_t Rows, std::uint32_t Steps, class From, std::uint32_t Width>
@@ -118,7 +120,7 @@ struct times_thin {
     From row;
     double const* column;
     double* sums;
-    std::uint64_t pitch, right;  ///< from a row of M to the next, and from a column of Q
+    std::uint64_t pitch, right;  ///< the distances between rows of M, and between columns of Q
     std::uint32_t first;
 
     PITH_HD void operator()(std::uint32_t i) const {

@@ -1,4 +1,4 @@
-// pith/lowrank/detail/transposed_times_thin.hpp — Q = M^T P, block by block.
+// pith/lowrank/detail/transposed_times_thin.hpp — the product Q = M^T P, computed block by block.
 #pragma once
 
 #include <pith/lowrank/detail/exact_product.hpp>
@@ -9,13 +9,15 @@
 
 namespace pith::inline v0::detail {
 
-/// The rows in one part of Q = M^T P: so many that the parts take an eighth of a byte per element of M.
+/// The number of rows of M that one partial product Q = M^T P covers. With this number, the partial products take an
+/// eighth of a byte per element of M.
 PITH_HD constexpr std::uint64_t thin_slab(thin_shape const& size) { return 64 * size.rank; }
 PITH_HD constexpr std::uint64_t thin_slabs(thin_shape const& size) {
   return (size.rows + thin_slab(size) - 1) / thin_slab(size);
 }
 
-/// Partial products Q = M^T P, one per slab of rows; rows are added in order. M is a source of A.
+/// Computes partial products Q = M^T P, one per slab of rows of M. Terms are added in the order of rows. M is a source
+/// with element type A.
 template <class Source, class A>
 struct transposed_times_thin {
   static constexpr auto resident_blocks = thin_resident_blocks<A>;
