@@ -68,10 +68,10 @@ mutants = [
     mutant("sums_of_warps/before", team, "static sums sums_of_warps(", "w < warp", "w <= warp"),
     mutant("poll/end", team, "static ballot poll(", "i < n && "),
     # Alignment, and what is left of a group.
-    mutant("is_vector_aligned/alignment", "core/detail/runs.hpp", "bool is_vector_aligned(", "% best_alignment(group * sizeof(T)) == 0",
+    mutant("is_vector_aligned/alignment", "core/detail/runs.hpp", "bool is_vector_aligned(", "% best_alignment(octet * sizeof(T)) == 0",
            "% sizeof(T) == 0"),
-    mutant("reaching/left", team, "static std::uint32_t reaching(", "well && left >= group", "well"),
-    mutant("for_each_run/whole", team, "void for_each_run(", "(n / group) : 0", "(groups(n)) : 0"),
+    mutant("reaching/left", team, "static std::uint32_t reaching(", "well && left >= octet", "well"),
+    mutant("for_each_run/whole", team, "void for_each_run(", "(n / octet) : 0", "(octets(n)) : 0"),
     # Selections.
     mutant("choose/equals", "sparsify/detail/choose.hpp", "choice choose(", "place == equals", "place + 1 == equals",
            program="ties"),
