@@ -12,7 +12,8 @@
 
 namespace pith::inline v0 {
 
-/// The workspace bytes that all_gather needs: the payloads of all parts and one more, and the scratch of a part.
+/// The workspace bytes that all_gather needs: the payloads of all parts, one further payload, and the codec's scratch
+/// for a part.
 template <class In, class C, executor E>
 std::size_t all_gather_bytes(E const& exec, C const& codec, tensor_parts const& over, unsigned ranks) {
   auto const part = detail::part_bytes<In>(codec, over);
@@ -20,13 +21,13 @@ std::size_t all_gather_bytes(E const& exec, C const& codec, tensor_parts const& 
          detail::scratch_bytes<In>(codec, exec, over.largest()) + detail::scratch_alignment;
 }
 
-/// whole = the decoded parts of all ranks, bitwise equal on all ranks. It is the second half of two_shot. All ranks
-/// call it with an equal codec, parts and seed.
+/// Encodes this rank's part, and sets `whole` to the decoded parts of all ranks, bitwise equal on all ranks. This is
+/// the second half of two_shot. All ranks call all_gather with an equal codec, equal parts and an equal seed.
 ///
-///   requires    parts that begin at buckets (parts_for), a codec without replicated state (std::invalid_argument); a
-///               state made for this rank's part, such as that of feedback; ws of all_gather_bytes<In>(exec, codec,
-///               over, comm.size())
-///   complexity  one all-gather of N parts' payloads; encodes n / N elements and decodes n
+///   requires    parts that begin at the codec's buckets (parts_for); a codec without replicated state
+///               (std::invalid_argument); a state that was made for this rank's part, as feedback needs; ws of
+///               all_gather_bytes<In>(exec, codec, over, comm.size()) bytes
+///   complexity  one all-gather of the payloads of N parts, one per rank; encodes n / N elements and decodes n
 template <class In, executor E, class Comm, class C>
 void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& over,
                 span_on<E, std::type_identity_t<In> const> part, span_on<E, std::type_identity_t<In>> whole,

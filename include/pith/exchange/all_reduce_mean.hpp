@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Sums or maximizes bytes in place, as elements of type T.
+/// Starts an all-reduce of bytes, in place, as elements of type T.
 template <class T, class Comm, class E>
 any_request<Comm, E> reduce_as(E const& exec, Comm& comm, span_on<E, std::byte> bytes, reduction how) {
   return comm.all_reduce(exec, span_on<E, T>(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), how);
@@ -33,7 +33,7 @@ any_request<Comm, E> reduce(E const& exec, Comm& comm, element_kind kind, span_o
   throw std::logic_error(sentence("all_reduce_mean: a round that sums must have numbers as elements, got bytes"));
 }
 
-/// The call that a communicator lacks for a transfer; null if it has all.
+/// The call that a transfer needs and the communicator lacks; null if the communicator lacks none.
 template <class Comm, class E>
 constexpr char const* lacking_call(transfer const& moves) {
   auto const how = moves.how;
@@ -65,7 +65,7 @@ void require_grouped(C const& codec, shape const& dims, sub_communicators<Comm> 
   }
 }
 
-/// Swaps with rank ^ `distance`; a rank without such a partner moves no bytes.
+/// Swaps buffers with rank ^ `distance`. A rank whose partner does not exist sends and receives nothing.
 template <class Comm, class E>
 any_request<Comm, E> swap(E const& exec, Comm& comm, std::uint32_t distance, span_on<E, std::byte> out,
                           span_on<E, std::byte> in) {
@@ -74,7 +74,7 @@ any_request<Comm, E> swap(E const& exec, Comm& comm, std::uint32_t distance, spa
   return comm.send_recv(exec, span_on<E, std::byte const>(out), partner, in, partner);
 }
 
-/// Sends to rank + `distance` modulo the number of ranks.
+/// Sends `out` to rank + `distance`, modulo the number of ranks.
 template <class Comm, class E>
 any_request<Comm, E> shift(E const& exec, Comm& comm, std::uint32_t distance, span_on<E, std::byte> out,
                            span_on<E, std::byte> in) {
@@ -82,7 +82,7 @@ any_request<Comm, E> shift(E const& exec, Comm& comm, std::uint32_t distance, sp
   return comm.send_recv(exec, span_on<E, std::byte const>(out), (rank + by) % ranks, in, (rank + ranks - by) % ranks);
 }
 
-/// Starts the transfer of all ranks' payloads; the memory belongs to the request until it completes.
+/// Starts a transfer of all ranks' payloads. The request uses the memory until it completes.
 template <class Comm, class E>
 any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, element_kind kind, std::uint32_t distance,
                                 span_on<E, std::byte> out, span_on<E, std::byte> gathered) {
@@ -103,7 +103,7 @@ any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, elemen
   throw std::logic_error(sentence("all_reduce_mean: the communicator lacks a transport of this codec"));
 }
 
-/// The bytes to absorb after a transfer: `out` itself for a sum, else `gathered`.
+/// The buffer to absorb after a transfer: `out` after a sum or maximum, which is in place, else `gathered`.
 template <class E>
 received_on<E> moved(transport how, span_on<E, std::byte> out, span_on<E, std::byte> gathered, unsigned ranks) {
   return comes_apart(how) ? received_on<E>{gathered, out.size() / pieces(how, ranks)} : received_on<E>{out};
@@ -132,15 +132,15 @@ void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, un
 }  // namespace detail
 
 /// Replaces `gradient` by the decoded mean of all ranks' gradients. All ranks call it with an equal codec, shape and
-/// seed. gradient_exchange checks that, this function does not.
+/// seed; gradient_exchange checks that they are equal, and this function does not.
 ///
-///   requires    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes; for codecs with transfers within
-///               subgroups, such as hierarchical, make_sub_communicators<In>(comm, codec, dims) in place of comm, made
-///               once
-///   complexity  a sum for a summable codec, the codec's own rounds for a collective, otherwise one all-gather;
-///               allocates nothing itself
-///   errors      std::invalid_argument before the state changes; after an error of the communicator, gradient and state
-///               may hold any values
+///   requires    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes. For a codec with transfers within
+///               subgroups, such as hierarchical, make sub-communicators once by make_sub_communicators<In>(comm,
+///               codec, dims), and pass them in place of comm
+///   complexity  a summable codec needs one all-reduce, a collective needs its own rounds, and any other codec needs
+///               one all-gather; allocates nothing itself
+///   errors      if it throws std::invalid_argument, the state is unchanged. After an error of the communicator,
+///               gradient and state hold unspecified values
 template <class In, executor E, class Comm, class C>
 void all_reduce_mean(E const& exec, sub_communicators<Comm>& comms, C const& codec,
                      span_on<E, std::type_identity_t<In>> gradient, codec_state<In, C, E>& state, workspace_on<E>& ws) {
@@ -167,7 +167,7 @@ void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, std::
   all_reduce_mean<In>(exec, comms, codec, gradient, state, ws);
 }
 
-/// Fails to compile with the reason, for other arguments.
+/// The overload for wrong arguments. It fails to compile, and the error names the reason.
 template <executor E, class Comm, class C, class X, class S>
   requires(!detail::writable_by<X, S, C, E>)
 void all_reduce_mean(E const&, Comm&, C const&, X&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }

@@ -16,7 +16,7 @@ struct tensor_spec {
   shape dims;
 };
 
-/// A function from a tensor to its codec, or to a type that converts to the codec.
+/// A function that receives a tensor and returns its codec, or an object that converts to any_codec.
 template <class P, class In, class E>
 concept codec_policy_for = requires(P const& policy, tensor_spec const& tensor) {
   { policy(tensor) } -> std::convertible_to<any_codec<In, E>>;
@@ -34,13 +34,14 @@ constexpr void explain_codec_policy() {
                 "returns the codec of a text");
 }
 
-/// The usual codec policy: `codec` for matrices; no compression for vectors, which are few and small.
+/// The usual codec policy: `codec` compresses matrices. Vectors are not compressed, since they are few and small.
 template <class C>
 class matrices {
  public:
   explicit matrices(C codec) : codec_(std::move(codec)) {}
 
-  /// Converts to the codec of one tensor, for any element type and executor of C. It refers to the policy.
+  /// Converts to the codec of one tensor, for any element type and executor that C supports. It holds a reference to
+  /// the policy.
   struct choice {
     template <real In, executor E>
     operator any_codec<In, E>() const {

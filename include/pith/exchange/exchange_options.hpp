@@ -10,27 +10,28 @@
 
 namespace pith::inline v0 {
 
-/// When ranks check that they agree.
+/// When the ranks check that they agree.
 enum class verify : std::uint8_t {
-  when_built,  ///< on tensors, codecs and options, once
+  when_built,  ///< once, in the constructor: on tensors, codecs and options
   each_step,  ///< also on codecs and replicated states in each step, for debugging; costs two all-gathers, of 24 and of
               ///< 8 bytes, and a pass over these states
 };
 
-/// Options, equal on all ranks except `trace` and `is_recoverable`.
+/// The options of a gradient_exchange. All except `trace` and `is_recoverable` must be equal on all ranks.
 struct exchange_options {
   std::uint64_t seed = 0;
   gather how = gather::padded;
-  /// Largest gradient bytes of a tensor bucket; a larger tensor is a bucket of its own. The first bucket has the last
-  /// tensors, whose gradients backward computes first. The default is an eighth of the model, clamped to 1 to 25 MiB,
-  /// and a quarter of that for the first bucket.
+  /// The most gradient bytes in a tensor bucket; a tensor with more bytes is a bucket of its own. The first bucket
+  /// contains the last tensors, since backward computes their gradients first. The default is an eighth of the model,
+  /// but at least 1 and at most 25 MiB; the first bucket then has a quarter of that size.
   std::optional<std::size_t> bucket_bytes = {};
-  /// Means are weighted by a weight per rank and step, which costs a sum of one double in each step.
+  /// Each rank passes a weight in each step, and the means are weighted. This costs an all-reduce of one double per
+  /// step.
   bool is_weighted = false;
   verify when = verify::when_built;
   exchange_trace* trace = nullptr;  ///< must outlive the exchange
-  /// export_state works after a failed step, and for one step back. Costs two copies of all states in memory, and a
-  /// pass over them in each step. Not for steps that a graph replays.
+  /// Allows export_state after a failed step, and for one step back. This costs memory for two copies of all states,
+  /// and one copy of all states per step. A graph must not replay such steps.
   bool is_recoverable = false;
 };
 

@@ -12,28 +12,28 @@
 
 namespace pith::inline v0 {
 
-/// A measured |x|^2 of a tensor, and the part of it that is lost or kept. Without a measurement share() is NaN. If x =
-/// 0, share() is `of_zeros`.
+/// A measured |x|^2 of a tensor, and the part of |x|^2 that compression loses or keeps. share() is NaN without a
+/// measurement, and `of_zeros` if x = 0.
 struct measured_energy {
   double all = std::numeric_limits<double>::quiet_NaN(), part = 0;
 
   double share(double of_zeros) const { return all == 0 ? of_zeros : part / all; }
 };
 
-/// A tensor in the last step, on this rank. Seconds are measured per bucket; a tensor gets a share in proportion to its
-/// bytes for transfers, and to its elements for encoding and decoding.
+/// The report of a tensor for the last step, on this rank. Seconds are measured per tensor bucket and divided among its
+/// tensors: transfers in proportion to bytes, encoding and decoding in proportion to elements.
 struct tensor_report {
   std::string name;
   std::size_t bucket = 0;
   std::uint64_t elements = 0;
-  double dense_bytes = 0;    ///< that this rank's interface would send in a sum of the uncompressed gradient
-  double wire_bytes = 0;     ///< that the interface sends, padding included
+  double dense_bytes = 0;    ///< sent by this rank's interface in an all-reduce of the uncompressed gradient
+  double wire_bytes = 0;     ///< sent by this rank's interface, padding included
   double ready_seconds = 0;  ///< from begin() to ready(), or to wait()
   double encode_seconds = 0, transfer_seconds = 0, decode_seconds = 0;
-  measured_energy lost = {};  ///< of |g|^2, by gradient_exchange::measure_errors
-  measured_energy kept = {};  ///< of |p|^2, p being the encoder's input, at the codec's first measured rate
+  measured_energy lost = {};  ///< lost part of |g|^2, by gradient_exchange::measure_errors
+  measured_energy kept = {};  ///< kept part of |p|^2 at the first measured rate; p is the encoder's input
 
-  /// Compression ratio dense / sent bytes; NaN with one rank, which sends nothing.
+  /// The compression ratio dense_bytes / wire_bytes. It is NaN for a single rank, which sends nothing.
   double ratio() const { return dense_bytes / wire_bytes; }
   /// |g - C(g)| / |g|.
   double error() const { return std::sqrt(lost.share(0)); }
@@ -43,22 +43,22 @@ struct tensor_report {
 
 /// The reports of all tensors, and their total.
 ///
-///   wire_bytes   for b bytes of a rank, with N ranks in the group: gathered b (N - 1), summed 2 b (N - 1) / N,
-///                scattered b (N - 1) / N, swapped or shifted b. Not counted: the transport's own bytes, the idle rank
-///                of a swap, weights, and the checks of each step
-///   seconds      of transfers overlap backward and encoding, so they do not add up to the seconds of a step
+///   wire_bytes   a rank that passes b bytes to a collective of N ranks sends b (N - 1) in an all-gather, 2 b (N - 1) /
+///                N in an all-reduce, b (N - 1) / N in an all-to-all, and b in a swap or shift. Headers of the
+///                transport, ranks without a partner in a swap, weights, and the checks of each step are not counted
+///   seconds      transfers overlap backward and encoding, so the seconds do not add up to the seconds of a step
 struct exchange_report {
   std::vector<tensor_report> tensors;
   tensor_report total;
   std::size_t buckets = 0;
-  double wait_seconds = 0;  ///< of the last step, in wait(): the part that backward does not hide
+  double wait_seconds = 0;  ///< time of the last step in wait(), which backward does not hide
 };
 
 namespace detail {
 
 inline double share(double part, double all) { return all > 0 ? part / all : 0; }
 
-/// Splits the seconds of each bucket among its tensors.
+/// Divides the seconds of each tensor bucket among its tensors.
 inline void share_out(std::vector<tensor_report>& tensors, std::vector<bucket_seconds> const& buckets) {
   auto elements = std::vector<double>(buckets.size()), bytes = elements;
   for (auto const& t : tensors) {
@@ -73,7 +73,7 @@ inline void share_out(std::vector<tensor_report>& tensors, std::vector<bucket_se
   }
 }
 
-/// Adds the energies of a tensor, if they were measured.
+/// Adds the energies of a tensor to a total, if they were measured.
 inline void add_energy(measured_energy& sum, measured_energy const& e) {
   if (std::isnan(e.all)) return;
   if (std::isnan(sum.all)) sum.all = 0;

@@ -17,10 +17,11 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The schedule of merges. Ranks below the largest power of two swap over distances 1, 2, 4, ... Each rank beyond it
-/// first sends its entries to one of them ("folds in"), and receives the result in a last round.
+/// The schedule of merges. The ranks below `inner`, the largest power of two, swap entries over distances 1, 2, 4, ...
+/// In a first round, each rank from `inner` on sends its entries to a rank below `inner` (it "folds in"). In a last
+/// round it receives the result.
 struct merge_rounds {
-  unsigned ranks, inner;  ///< inner: the power of two
+  unsigned ranks, inner;  ///< inner: the largest power of two, at most `ranks`
   bool folds;
 
   explicit merge_rounds(unsigned n) : ranks(n), inner(std::bit_floor(n)), folds(inner < n) {}
@@ -29,7 +30,8 @@ struct merge_rounds {
     auto const swaps = static_cast<unsigned>(std::bit_width(inner)) - 1;
     return std::max(1u, swaps + (folds ? 2 : 0));
   }
-  /// The round in which ranks beyond the power of two fold in, and the round in which they receive the result.
+  /// Whether the ranks from `inner` on fold in during this round, and whether they receive the result during this
+  /// round.
   bool is_fold(unsigned round) const { return folds && round == 0; }
   bool is_told(unsigned round) const { return folds && round + 1 == count(); }
   std::uint32_t distance(unsigned round) const {
@@ -37,13 +39,13 @@ struct merge_rounds {
   }
   /// Whether another rank folds into this one.
   bool is_folded_into(unsigned rank) const { return rank + inner < ranks; }
-  /// Whether a rank merges the received entries.
+  /// Whether a rank merges the received entries with its own in this round.
   bool merges(unsigned round, unsigned rank) const {
     return rank < inner && !is_told(round) && (rank ^ distance(round)) < ranks;
   }
 };
 
-/// Stores the k selected entries of a merge, and marks their elements.
+/// Stores the k entries that a merge selected, and marks their elements in `sums`.
 template <class In>
 struct hold_pairs {
   pairs<accum<In>> from;
@@ -54,11 +56,11 @@ struct hold_pairs {
     auto const i = from.indices[picked[j]];
     to.values[j] = element_cast<In>(from.values[picked[j]]);
     to.indices[j] = i;
-    if (i != no_index) sums[i] = 1;  // a mark: the sums are no longer needed
+    if (i != no_index) sums[i] = 1;  // a mark; the sum is no longer needed
   }
 };
 
-/// Drops a rank's own entries whose element was not kept.
+/// Drops those of a rank's own entries that a merge did not keep.
 template <class A>
 struct drop_unkept {
   A const* marks;
@@ -69,7 +71,7 @@ struct drop_unkept {
   }
 };
 
-/// x = share x result. Received indices may be out of range.
+/// x = share x result. An index out of range is skipped, since received indices may be damaged.
 template <class In>
 struct place_share {
   pairs<In const> from;
@@ -82,7 +84,7 @@ struct place_share {
   }
 };
 
-/// Received indices; those out of range become no_index.
+/// Copies received indices. An index out of range becomes no_index.
 struct copy_indices {
   std::uint32_t const* from;
   std::uint32_t n;
@@ -93,20 +95,23 @@ struct copy_indices {
 }  // namespace detail
 
 /// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank. In log2(N) rounds pairs of
-/// ranks sum their entries and keep the k largest, so all ranks receive the same k sums, divided by N. Ranks beyond a
-/// power of two first send their entries to another rank, and receive the result in a last round.
+/// ranks sum their entries and keep the k largest, so all ranks receive the same k sums, divided by N. If N is not a
+/// power of two, the ranks beyond the largest power of two first send their entries to another rank, and receive the
+/// result in a last round.
 ///
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^31; a communicator with send_recv
-///   state       k pairs and 2 k indices between the rounds, not saved
-///   complexity  log2(N) swaps of k values and k indices, two more if N is not a power of two, no host wait. Selects
-///               from n, and in each round from 2 k; scratch of n elements of accum<In>, touched only where entries
-///               were received
-///   on NaN      NaN, then infinity, count as largest. Sums travel as values of In, so those of half may overflow
-///   errors      an entry dropped in a merge may belong to the k largest sums; the result is exact for two ranks
-///   properties  alone it is the codec top_k. In error_feedback a rank's entry counts as sent if every merge kept it: N
-///               x mean + the sum of all residuals = the sum of all gradients
+///   state       k pairs and 2 k indices between the rounds; not saved
+///   complexity  log2(N) swaps of k values and k indices, and two further swaps if N is not a power of two; no host
+///               wait. Selects k of n entries, and in each round k of 2 k. Scratch of n elements of accum<In>, of which
+///               only the elements of received entries are accessed
+///   on NaN      NaN counts as larger than infinity, and infinity as larger than all other values. Sums are sent as
+///               values of In, so sums in half may overflow
+///   errors      a merge may drop an entry that belongs to the k largest sums; for two ranks the result is exact
+///   properties  outside an exchange it is the codec top_k. In error_feedback a rank's entry counts as sent if every
+///               merge kept it; then N x mean + the sum of all residuals = the sum of all gradients
 ///   reference   Shi, Wang, Zhao, Tang, Wang, Huang and Chu, A Distributed Synchronous SGD Algorithm with Global Top-k
-///               Sparsification for Low Bandwidth Networks, ICDCS 2019, all ranks in place of a tree and a broadcast
+///               Sparsification for Low Bandwidth Networks, ICDCS 2019. The paper merges in a tree and broadcasts the
+///               result; here all ranks merge
 class g_top_k : public detail::sparse_exchange {
  public:
   explicit g_top_k(double density) : sparse_exchange("g_top_k", density) {}
@@ -114,8 +119,8 @@ class g_top_k : public detail::sparse_exchange {
   g_top_k at(double density) const { return g_top_k(density); }
   bool states_follow_rate() const { return true; }
 
-  /// State between the rounds; not saved. `sent` has the indices of the rank's own entries that are kept so far, then
-  /// those of the rank that folded into it.
+  /// State between the rounds; not saved. `sent` has the indices of the rank's own entries that all merges so far have
+  /// kept, and after them those of the rank that folded into it.
   template <executor E>
   struct between {
     buffer<std::byte, E> held;
@@ -183,7 +188,7 @@ class g_top_k : public detail::sparse_exchange {
     exec.for_each_index(k, detail::place_share<In>{result, n, accum<In>{1} / static_cast<accum<In>>(ranks), x.data});
   }
 
-  /// sent = the entries of p that this rank sent and that are in the mean.
+  /// `sent` receives those entries of p that this rank sent and that every merge kept.
   template <real In, executor E>
   void arrived(E const& exec, call const&, shape const& dims, unsigned, values_on<E, In const> p,
                values_on<E, In const> mean, values_on<E, In> sent, no_state const&, between<E> const& local,
@@ -199,8 +204,8 @@ class g_top_k : public detail::sparse_exchange {
     return {pieces.values(0), pieces.indices(0)};
   }
 
-  /// Keeps the k largest sums of this rank's and its partner's entries. Both add the lower rank's entries first, so
-  /// they get equal results.
+  /// Adds this rank's and its partner's entries, and keeps the k largest sums. Both ranks add the lower rank's entries
+  /// first, so both get equal results.
   template <class In, class E>
   void merge(E const& exec, shape const& dims, detail::merge_rounds const& plan, unsigned round, unsigned rank,
              detail::pairs<In const> const& received, between<E>& local, workspace_on<E>& ws) const {

@@ -13,11 +13,11 @@
 
 namespace pith::inline v0 {
 
-/// The size of all-gathered payloads. Payloads of fixed rate are equal in all three modes.
+/// How many bytes of each payload an all-gather sends. Codecs of fixed rate send equally many in all three modes.
 enum class gather : std::uint8_t {
-  padded,     ///< full capacity
-  exact,      ///< the used size; each round has one more all-gather, of all counts, and one host wait
-  predicted,  ///< 1.25 times the largest count of the previous step; feedback must keep the excess in the residual
+  padded,     ///< the full capacity of the payload
+  exact,      ///< the used bytes; each round needs a further all-gather, of all counts, and a host wait
+  predicted,  ///< for 1.25 x the largest count of the previous step; the residual of feedback keeps the excess
 };
 
 namespace detail {
@@ -30,7 +30,8 @@ constexpr char const* gather_name(gather how) {
   }
 }
 
-/// Throws during the capture of a graph, which would replay the captured sizes. Executors without capture always pass.
+/// Throws during the capture of a graph, since the graph would replay the captured sizes. It never throws for an
+/// executor without graphs.
 template <class E>
 void require_no_capture(E const& exec, gather how) {
   if constexpr (requires { exec.is_capturing(); }) {
@@ -39,7 +40,7 @@ void require_no_capture(E const& exec, gather how) {
   }
 }
 
-/// The offset of a count in a payload, and its maximum.
+/// The offset of a count in a payload, and the largest valid count.
 struct count_place {
   std::size_t at;
   std::uint64_t most;
@@ -63,7 +64,7 @@ std::vector<count_place> counts_of(C const& codec, shape const& dims) {
   return std::move(finder.found);
 }
 
-/// Calls f with each piece of a payload, given its counts.
+/// Calls f with each piece of a payload. `counts` are the payload's counts.
 template <class F>
 struct piece_walk final : piece_visitor {
   piece_walk(std::uint32_t const* c, F const& to) : counts(c), f(to) {}

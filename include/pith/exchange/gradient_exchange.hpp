@@ -29,37 +29,38 @@
 
 namespace pith::inline v0 {
 
-/// The codecs, states, memory and schedule of exchanging a model's gradients. The payloads of a tensor bucket travel
-/// together, in one transfer per round and kind.
+/// Exchanges a model's gradients. It owns the codecs, their states, the buffers and the schedule. The payloads of a
+/// tensor bucket travel together, with one transfer per round and kind of collective.
 ///
-///   exchange.begin(gradients);   // a step: all tensors one after another
-///   exchange.ready(i);           // when backward has written tensor i; a full bucket is sent
-///   exchange.wait();             // all remaining gradients are ready now; returns when all are means
-///   exchange.all_reduce_mean(gradients);   // these three in one call
-///   exchange.change(codecs);     // between steps: other codecs, or other rates
+///   exchange.begin(gradients);   // begins a step; all tensors lie one after another
+///   exchange.ready(i);           // backward has written gradient i; a complete tensor bucket is sent
+///   exchange.wait();             // marks the other gradients as ready; returns when all are means
+///   exchange.all_reduce_mean(gradients);   // begin, ready and wait in one call
+///   exchange.change(codecs);     // between steps: sets other codecs or rates
 ///
-///   requires    equal tensors, codecs and options on all ranks; gradients that stay in place from ready() until wait()
-///               returns, or until the exchange is destroyed if the step fails; one thread at a time. On a host the
-///               first ready() starts a thread that runs the exchange, so the communicator must be callable from it
-///               (MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if no other thread calls MPI during a step). On a
-///               device ready() and wait() only enqueue: write gradients and read means in the order of the executor's
-///               stream
+///   requires    equal tensors, codecs and options on all ranks; a gradient's memory belongs to the exchange from
+///               ready() until wait() returns, or, if the step fails, until the exchange is destroyed. One thread at a
+///               time. On a host the first ready() starts a thread that runs the exchange, so the communicator must
+///               accept calls from that thread. MPI needs MPI_THREAD_MULTIPLE for that, or MPI_THREAD_SERIALIZED if no
+///               other thread calls MPI during a step. On a device ready() and wait() only enqueue work, so write
+///               gradients and read means in the order of the executor's stream
 ///   state       the codecs' states; export_state saves them, import_state restores them
-///   complexity  memory for two payloads of the largest bucket, and for each of them the payloads of all ranks, twice
-///               with gather::exact. The constructor, change() and fit_buckets() allocate; a step does not. The number
-///               of transfers does not depend on the number of tensors in a bucket: with power_sgd one sum of all P and
-///               all uncompressed tensors, and one sum of all Q
+///   complexity  holds two buffers for the payloads of the largest tensor bucket, and two buffers for those of all
+///               ranks (four with gather::exact). The constructor, change() and fit_buckets() allocate; a step does
+///               not. The number of transfers does not depend on the number of tensors in a bucket. With power_sgd, for
+///               example, a bucket needs one all-reduce for all P and all uncompressed tensors, and one all-reduce for
+///               all Q
 ///   errors      the constructor throws agreement_error on all ranks if tensors, codecs or options differ, or if a rank
-///               could not build its exchange. After a step that throws, gradients may hold any values and states may
-///               be of different steps: no step can begin before import_state(). Memory that the transport may still
-///               use is then kept until the program ends
-///   owns        the codecs and states; the communicator and options.trace must outlive it
+///               could not build its exchange. After a step that threw, the gradients hold unspecified values, the
+///               states may be of different steps, and no step can begin before import_state(). Memory that the
+///               transport may still use is kept until the program ends
+///   owns        the codecs and states. The communicator and options.trace must outlive this object
 template <real In, executor E, class Comm>
 class gradient_exchange {
  public:
   using codec_type = any_codec<In, E>;
 
-  /// `policy(tensor)` is the codec of a tensor; the policy is not kept.
+  /// `policy(tensor)` returns the codec of a tensor. The exchange does not keep the policy.
   template <codec_policy_for<In, E> Policy>
   gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
                     exchange_options const& options = {})
@@ -77,7 +78,7 @@ class gradient_exchange {
     lost_.assign(this->tensors().size(), {});
   }
 
-  /// With one codec for all tensors.
+  /// Makes an exchange with one codec for all tensors.
   gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, codec_type const& codec,
                     exchange_options const& options = {})
       : gradient_exchange(
@@ -86,23 +87,24 @@ class gradient_exchange {
   std::vector<tensor_spec> const& tensors() const { return model().specs(); }
   std::vector<codec_type> const& codecs() const { return model().codecs(); }
 
-  /// The elements of all tensors.
+  /// The number of elements in all tensors together.
   std::uint64_t size() const { return model().size(); }
   std::size_t buckets() const { return engine_->pipeline.buckets(); }
-  /// The index of a tensor's bucket.
+  /// The index of the tensor bucket that contains a tensor.
   std::size_t bucket_of(std::size_t tensor) const {
     require_tensor("bucket_of", tensor);
     return engine_->ready.bucket_of(tensor);
   }
 
-  /// The bytes that this rank passes to its communicator in a step. If they vary, the value is that of the last step,
-  /// and the maximum before the first step.
+  /// The number of bytes that this rank passes to its communicator in a step. If the number varies from step to step,
+  /// this is the number for the last step; before the first step, it is the largest possible number.
   pith::traffic traffic() const {
     auto all = engine_->pipeline.traffic();
     all.gathered = engine_->pipeline.gathered_bytes();
     return all;
   }
-  /// The bytes within one subgroup of the ranks; the maximum for all-gathers.
+  /// The number of bytes that this rank passes to its communicator in a step for transfers within one subgroup.
+  /// All-gathers count with their largest possible number.
   pith::traffic traffic(subgroup among) const { return engine_->pipeline.traffic(among); }
 
   /// Replaces the gradients, all tensors one after another, by their decoded means over the ranks. With
@@ -112,13 +114,13 @@ class gradient_exchange {
     wait();
   }
 
-  /// Begins a step whose gradients will be written to this memory, all tensors one after another.
+  /// Begins a step. Backward then writes the gradients to this memory, all tensors one after another.
   void begin(span_on<E, In> gradients, double weight = 1) {
     require_begin(gradients.size(), weight);
     begin(weight);
     model().lay(gradients);
   }
-  /// Begins a step whose gradients are passed by ready(tensor, gradient).
+  /// Begins a step. The caller then passes each gradient by ready(tensor, gradient).
   void begin(double weight = 1) {
     require_begin(size(), weight);
     model().lay_none();
@@ -127,13 +129,13 @@ class gradient_exchange {
     phase_ = phase::ready;
   }
 
-  /// Whether a step threw or was abandoned, without an import_state() since.
+  /// Whether a step has thrown or was abandoned, and import_state() was not called after it.
   bool has_failed() const { return phase_ == phase::failed; }
-  /// Throws std::invalid_argument during a step; `call` is the name in the message.
+  /// Throws std::invalid_argument during a step. The message names `call`.
   void require_between_steps(char const* call) const { detail::require_between_steps(phase_, call); }
-  /// Throws std::invalid_argument during a step and after a failed one.
+  /// Throws std::invalid_argument during a step and after a failed step.
   void require_idle(char const* call) const { detail::require_idle(phase_, call); }
-  /// Throws as begin() would for `elements` gradient elements; changes nothing.
+  /// Throws if begin() would throw for `elements` gradient elements. Changes nothing.
   void require_begin(std::uint64_t elements, double weight) const {
     require_idle("begin");
     detail::require_size("gradient_exchange::begin", "gradients", size(), elements);
@@ -141,7 +143,7 @@ class gradient_exchange {
     if (how_ != gather::padded) detail::require_no_capture(exec_, how_);
   }
 
-  /// The gradient of a tensor has been written. It belongs to the exchange until wait() returns.
+  /// Marks the gradient of a tensor as written. Its memory then belongs to the exchange until wait() returns.
   void ready(std::size_t tensor) {
     require_missing(tensor);
     detail::require(model().is_laid(tensor),
@@ -149,7 +151,7 @@ class gradient_exchange {
                     ", gradient)");
     guarded([&] { engine_->add(tensor); });
   }
-  /// The same for a gradient at this address.
+  /// Marks the gradient of a tensor as written, and passes its address.
   void ready(std::size_t tensor, span_on<E, In> gradient) {
     require_missing(tensor);
     detail::require_size("gradient_exchange::ready", "gradient", tensors()[tensor].dims.n, gradient.size());
@@ -157,7 +159,7 @@ class gradient_exchange {
     guarded([&] { engine_->add(tensor); });
   }
 
-  /// Ends the step: marks the remaining gradients ready, and returns when all gradients are means.
+  /// Ends the step. It marks all remaining gradients as ready, and returns when all gradients are means.
   void wait() {
     detail::require_step(phase_, "wait");
     auto const begun = clock::now();
@@ -171,8 +173,8 @@ class gradient_exchange {
     wait_seconds_ = std::chrono::duration<double>(clock::now() - begun).count();
   }
 
-  /// Skips a step, on all ranks: exchanges nothing and leaves gradients and states unchanged, so residuals are sent in
-  /// the next step. Call it before begin(), or before a whole bucket is ready.
+  /// Skips a step, on all ranks: exchanges nothing and leaves gradients and states unchanged, so the next step sends
+  /// the residuals. Call skip() before begin(), or while no tensor bucket is complete.
   void skip() {
     if (phase_ == phase::idle) return;
     detail::require_step(phase_, "skip");
@@ -183,8 +185,9 @@ class gradient_exchange {
     phase_ = phase::idle;
   }
 
-  /// Gives up a step that this rank cannot complete, for instance after backward threw: as if wait() had thrown. It
-  /// waits for this rank's pending transfers. The other ranks' step fails by the communicator's timeout.
+  /// Gives up a step that this rank cannot complete, for instance after backward threw. abandon() waits for this rank's
+  /// pending transfers. The step has then failed, as if wait() had thrown. On the other ranks the step fails by the
+  /// communicator's timeout.
   void abandon() {
     if (phase_ != phase::ready) return;
     try {
@@ -195,37 +198,41 @@ class gradient_exchange {
     }
   }
 
-  /// Multiplies all residuals by a factor, after a change of the loss scale or the learning rate.
+  /// Multiplies all residuals by a factor. Call it after a change of the loss scale or the learning rate.
   void rescale(double factor) {
     require_idle("rescale");
     detail::require(std::isfinite(factor), "gradient_exchange::rescale: factor must be finite, got ", factor);
     model().rescale(exec_, factor);
   }
 
-  /// Sets the codecs from the next step on, one per tensor, equal on all ranks. An unchanged codec, and at() of the old
-  /// codec, keep their state. Any other codec starts with a new state, as do ok_top_k and g_top_k. A residual is kept
-  /// if old and new codec have the same feedback policy, and is lost otherwise. All ranks call it, between steps.
+  /// Sets the codecs from the next step on, one per tensor. All ranks call change() between steps, with equal codecs. A
+  /// state is kept if the new codec is the old one, or is old.at(rate). Any other codec starts with a new state;
+  /// ok_top_k and g_top_k do so at a new rate too. A residual is kept if the old and the new codec have the same
+  /// feedback policy, and is lost otherwise.
   ///
   ///   complexity  a small all-gather and a new plan; allocates the new states, and larger buffers if needed
-  ///   errors      agreement_error on all ranks if codecs differ or one does not fit; the old codecs then stay in force
+  ///   errors      agreement_error on all ranks if codecs differ between ranks, or if a codec does not fit. The
+  ///               exchange then keeps the old codecs
   void change(std::vector<codec_type> codecs) {
     require_idle("change");
     change_to(std::move(codecs));
   }
-  /// The same without agreement, on a rank that has lost the others: export_state() may follow, but no step.
+  /// Sets the codecs without a check between ranks, for a rank that has lost the others. The rank can then call
+  /// export_state(), but cannot begin a step.
   void change_alone(std::vector<codec_type> codecs) {
     require_idle("change_alone");
     engine_->pipeline.apply(engine_->pipeline.prepare(std::move(codecs)));
   }
 
-  /// Lays out new buckets from the last step's measurements: when each gradient was ready, and how long each bucket's
-  /// transfers took. The new order is that in which gradients are ready on the slowest rank, and the last transfer ends
-  /// as early as possible within the limits of bucket_bytes. The means are bitwise unchanged if the communicator's sums
-  /// do not depend on message size. All ranks call it, between steps, after a step or two with begin() before backward
-  /// and ready() during it. On a device the times are the host's, which only enqueues.
+  /// Forms new tensor buckets from measurements of the last step: when each gradient was ready, and how long each
+  /// bucket's transfers took. The new order is the order in which gradients become ready on the slowest rank. Within
+  /// the limits of bucket_bytes, the new buckets let the last transfer end as early as possible. If the communicator's
+  /// sums do not depend on message size, the means stay bitwise equal. All ranks call fit_buckets() between steps,
+  /// after a step or two that called begin() before backward and ready() during backward. On a device the measured
+  /// times are those at which the host enqueues the work.
   ///
   ///   complexity  two small all-gathers and a new plan; allocates if a bucket has grown
-  ///   errors      agreement_error on all ranks if messages were damaged; the old buckets then stay
+  ///   errors      agreement_error on all ranks if messages were damaged. The exchange then keeps the old buckets
   void fit_buckets() {
     require_idle("fit_buckets");
     detail::require(
@@ -237,8 +244,8 @@ class gradient_exchange {
     is_measured_ = false;
   }
 
-  /// Bytes and seconds of the last step on this rank, and the errors from measure_errors; between steps. Seconds are 0
-  /// before the first step with the current buckets and codecs.
+  /// The bytes and seconds of the last step on this rank, and the errors that measure_errors() measured. Call it
+  /// between steps. Seconds are 0 before the first step with the current buckets and codecs.
   exchange_report report() const {
     require_between_steps("report");
     auto all = exchange_report();
@@ -251,8 +258,8 @@ class gradient_exchange {
     return all;
   }
   /// Measures the error of each codec for report(): |g - C(g)| / |g| on this rank's gradients, all tensors one after
-  /// another. The codec starts with a new state, so there is no residual and power_sgd has no warm start. Gradients and
-  /// states do not change. Call it between steps.
+  /// another. Each measurement starts with a new state, so there is no residual, and power_sgd has no warm start.
+  /// Gradients and states of the exchange do not change. Call it between steps.
   ///
   ///   complexity  encodes and decodes all tensors once more, one by one; allocates and waits for the executor
   void measure_errors(span_on<E, In const> gradients) {
@@ -264,23 +271,24 @@ class gradient_exchange {
                                      gradients.subspan(first, tensors()[i].dims.n));
   }
 
-  /// From the next step on, writes |g|^2 of each tensor to `squares`, in the executor's memory, which must outlive the
-  /// exchange's steps.
+  /// From the next step on, every step writes |g|^2 of each tensor to `squares`. This array lies in the executor's
+  /// memory and must outlive the steps.
   void measure_gradients(double* squares) { model().measure_into(squares); }
-  /// The energies that the codec of a tensor measures (codec/measured.hpp), in the executor's memory; null if it
-  /// measures none. Valid until the next change of codecs.
+  /// The energies that a tensor's codec measures (codec/measured.hpp), in the executor's memory; null if the codec
+  /// measures none. The pointer is valid until the next change of codecs.
   double const* energies(std::size_t tensor) const { return model().energies(tensor); }
 
-  /// The residual of a tensor on this rank, on the host, between steps: pith::fed_back of its codec and state.
+  /// A host copy of the residual of a tensor on this rank, by pith::fed_back. Call it between steps.
   std::vector<accum<In>> fed_back(std::size_t tensor) {
     require_idle("fed_back");
     require_tensor("fed_back", tensor);
     return pith::fed_back<In>(exec_, codecs()[tensor], model().state(tensor));
   }
 
-  /// The bytes of all states of this rank, with a description and a checksum: docs/state_format.md. With
-  /// exchange_options::is_recoverable it also works after a failed step, for the state after the last complete step,
-  /// and for one step earlier: ranks that fail together end at most one step apart.
+  /// Serialises all states of this rank, with a description and a checksum, in the format of docs/state_format.md. With
+  /// exchange_options::is_recoverable it can also be called after a failed step; it then returns the state after the
+  /// last complete step. With steps_back = 1 it returns the state of one step earlier, which suffices since ranks that
+  /// fail together end at most one step apart.
   std::vector<std::byte> export_state(unsigned steps_back = 0) const {
     require_between_steps("export_state");
     if (steps_back > 0 || phase_ == phase::failed) return export_copy(steps_back);
@@ -289,12 +297,12 @@ class gradient_exchange {
     return detail::save_states(state_words(model().prepare(exec_, codecs())), saved.bytes);
   }
 
-  /// Restores the bytes that export_state of an equal exchange returned. All ranks call it. The gather mode, buckets,
-  /// executor and minor version may differ; states of another number of ranks must pass through reshard first. With
-  /// gather::predicted the next step has full capacity.
+  /// Restores a state that export_state of an equal exchange returned. All ranks call it. The gather mode, buckets,
+  /// executor and minor version may differ. For another number of ranks, first convert the states by reshard. With
+  /// gather::predicted the next step sends payloads at full capacity.
   ///
-  ///   errors      std::invalid_argument, before any change, for bytes that are not a state, are damaged, or belong to
-  ///               another rank, number of ranks, seed, element type, tensor or codec
+  ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
+  ///               state is of another rank, number of ranks, seed, element type, tensor or codec
   void import_state(span<std::byte const> bytes) {
     auto const states = require_state(bytes, codecs());
     auto loaded = detail::field_loader<E>(exec_, states.data());
@@ -304,13 +312,14 @@ class gradient_exchange {
     if (auto& copies = engine_->pipeline.copies()) copies->forget();
     phase_ = phase::idle;
   }
-  /// The same for a state that was exported with these codecs; it sets them as change() does, on all ranks.
+  /// Restores a state that was exported with these codecs, and sets the codecs as change() does. All ranks call it.
   void import_state(span<std::byte const> bytes, std::vector<codec_type> codecs) {
     require_state(bytes, codecs);
     change_to(std::move(codecs));
     import_state(bytes);
   }
-  /// Throws as import_state with these codecs would, and changes nothing. Returns the bytes of the states.
+  /// Throws if import_state with these codecs would throw; changes nothing. Returns the part of `bytes` after the
+  /// description, which holds the values of the states.
   span<std::byte const> require_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs) const {
     require_between_steps("import_state");
     detail::require_size(importing, "codecs", tensors().size(), codecs.size(), " entries");
@@ -357,7 +366,7 @@ class gradient_exchange {
     detail::require_agreement(exec_, engine_->pipeline.comm(), mine, words, failure);
   }
 
-  /// The report of a tensor, without the seconds of its bucket.
+  /// The report of a tensor, without the seconds that are measured per tensor bucket.
   tensor_report report_of(std::size_t tensor, double wire_bytes) const {
     auto const& [name, dims] = tensors()[tensor];
     auto const ranks = engine_->pipeline.comm().size();
@@ -373,7 +382,7 @@ class gradient_exchange {
     row.kept = kept_of(tensor);
     return row;
   }
-  /// The measured energies at the codec's first rate.
+  /// The energies that the codec measured at its first rate.
   measured_energy kept_of(std::size_t tensor) const {
     double of[2];
     if (!is_measured_ || codecs()[tensor].measured_rates().empty()) return {};
@@ -388,7 +397,7 @@ class gradient_exchange {
       mine.push_back({nanoseconds(t.ready_seconds), nanoseconds(t.transfer_seconds)});
     return detail::times_of_all(detail::gather_on_host(exec_, engine_->pipeline.comm(), mine), mine.size());
   }
-  /// Calls f, and marks the step as failed if it throws.
+  /// Calls f. If f throws, marks the step as failed.
   template <class F>
   void guarded(F const& f) {
     try {
@@ -401,7 +410,7 @@ class gradient_exchange {
 
   std::vector<std::byte> export_copy(unsigned steps_back) const {
     auto const& copies = engine_->pipeline.copies();
-    auto const since = has_failed() ? 0u : 1u;  // steps completed since the last copy
+    auto const since = has_failed() ? 0u : 1u;  // number of steps completed after the last copy
     detail::require(copies.has_value() || !has_failed(),
                     "gradient_exchange: export_state() is refused after a step that threw: set ",
                     "exchange_options::is_recoverable, or call import_state() first");
@@ -429,7 +438,7 @@ class gradient_exchange {
                     "gradient_exchange::begin: weight must be finite and at least 0, got ", weight);
   }
 
-  /// The description of the states after a change of codecs.
+  /// The description of the states, as it will be after a change of codecs.
   std::string state_words(model_change next) const {
     return detail::state_words<In>(model(), next, engine_->pipeline.comm().rank(), seed_);
   }
@@ -439,9 +448,9 @@ class gradient_exchange {
   bool is_weighted_;
   std::uint64_t seed_;
   phase phase_ = phase::idle;
-  bool is_measured_ = false;  ///< a step with the current buckets and codecs has ended
+  bool is_measured_ = false;  ///< a step with the current buckets and codecs is complete
   double wait_seconds_ = 0;
-  std::vector<measured_energy> lost_;  ///< of each tensor
+  std::vector<measured_energy> lost_;  ///< measured loss of each tensor
   std::unique_ptr<engine, typename engine::end> engine_;
 };
 

@@ -1,4 +1,4 @@
-// pith/exchange/hierarchical.hpp — a two-level exchange: within nodes, and between nodes.
+// pith/exchange/hierarchical.hpp — a two-level exchange, within nodes and between nodes.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -19,13 +19,13 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Ranks in nodes: a node has consecutive ranks. Ranks with equal local rank ("place") in their nodes form subgroups
-/// too.
+/// The division of ranks into nodes of consecutive ranks. A rank's index in its node is its "place". Ranks with equal
+/// places also form a subgroup.
 struct node_grid {
   unsigned nodes, places;
 
   constexpr subgroup inside() const { return {places, 1}; }
-  /// A subgroup of nodes, as ranks.
+  /// The subgroup of ranks with equal places in the nodes of a subgroup of nodes.
   constexpr subgroup across(subgroup const& of_nodes) const {
     return {of_nodes.ranks(nodes), of_nodes.stride * places};
   }
@@ -33,14 +33,14 @@ struct node_grid {
   constexpr std::uint16_t place(unsigned rank) const { return static_cast<std::uint16_t>(rank % places); }
 };
 
-/// The values of a part between the transfers; not saved.
+/// The values of a part, which are kept between the transfers; not saved.
 template <class In, class E>
 struct part_values {
   buffer<In, E> values;
   void fields(field_visitor&) {}
 };
 
-/// The rank-local state of the exchange between nodes, for the part of this rank's place.
+/// The rank-local state of the exchange between nodes. It belongs to the part that this rank's place sums.
 template <class State>
 struct place_state {
   State state;
@@ -50,23 +50,25 @@ struct place_state {
 
 }  // namespace detail
 
-/// Exchanges a tensor on two levels, with faster links within a node. The ranks of a node send each other all parts,
-/// encoded by `Inner`, and each rank sums one part. Ranks with equal place in their nodes exchange that part by
-/// `Outer`. Then the ranks of a node gather the parts, encoded by Inner. So the tensor crosses the network once per
-/// node.
+/// Exchanges a tensor on two levels, for clusters with faster links within a node. First, each rank sums one part of
+/// the tensor over its node; parts are sent within the node encoded by `Inner`. Then the ranks with equal places in
+/// their nodes exchange that part by `Outer`. Last, the ranks of a node gather all parts, again encoded by Inner. So
+/// the tensor crosses the network once per node.
 ///
-///   requires    an Inner without state and an Outer without replicated state (std::invalid_argument); a number of
-///               ranks that is a multiple of ranks_per_node, with consecutive ranks in a node; a communicator that
-///               has_all_to_all and has_same_type_split, or sub_communicators. Parts begin at buckets of Inner. For
-///               Outer a part is a vector and a tensor of its own; the last parts are padded with zeros
-///   state       that of Outer for a part, and the values of a part
-///   complexity  Inner encodes n elements and decodes 2 n, in two transfers within the node; Outer works on n /
+///   requires    an Inner without state and an Outer without replicated state (std::invalid_argument). The number of
+///               ranks is a multiple of ranks_per_node, and the ranks of a node are consecutive. The communicator
+///               has_all_to_all and has_same_type_split, or is a sub_communicators. Parts begin at the buckets of
+///               Inner. Outer handles a part as a tensor of its own, which is a vector; short last parts are padded
+///               with zeros
+///   state       the state of Outer for one part, and the values of one part
+///   complexity  Inner encodes n elements and decodes 2 n, with two transfers within the node. Outer handles n /
 ///               ranks_per_node elements
-///   errors      those of Inner twice, and of Outer once; with feedback, Outer keeps its error for the next step. With
-///               one node Outer is not used, and with one rank per node Inner is replaced by identity
-///   properties  alone it is the codec Inner; error_feedback around it feeds back the error of the rank's own Inner
-///   reference   sums inside and between nodes by turns: Cho, Finkler, Kung and Hunter, BlueConnect, MLSys 2019;
-///               quantized on both levels: Wang et al., ZeRO++, 2023
+///   errors      two compression errors of Inner and one of Outer. With feedback, Outer keeps its error for the next
+///               step. With a single node Outer is not used; with one rank per node Inner is replaced by identity
+///   properties  outside an exchange it is the codec Inner. error_feedback around it feeds back the rank's own error of
+///               Inner
+///   reference   sums within nodes and then between nodes: Cho, Finkler, Kung and Hunter, BlueConnect, MLSys 2019.
+///               Quantization on both levels: Wang et al., ZeRO++, 2023
 template <class Inner, class Outer>
 class hierarchical : public detail::codec_exchange<Inner> {
   using base = detail::codec_exchange<Inner>;
@@ -109,7 +111,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
     auto const nodes = grid(ranks).nodes;
     return 2 + (nodes == 1 ? 0 : detail::rounds(outer_, largest_part(dims), nodes));
   }
-  /// After this round the gradient is not read again, and the rank's own share is known.
+  /// The last round that reads the gradient. After it, the rank's own share is known.
   unsigned contributing_round(unsigned) const { return 0; }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
@@ -181,7 +183,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
   }
 
  private:
-  /// Calls f with the codec used within a node and its part of the states.
+  /// Calls f with the codec that is used within a node, and with the states of that codec.
   template <class F, class... States>
   auto inside(F const& f, States&... states) const {
     if (places_ > 1) return f(wrapped(), codec_part(states)...);
@@ -205,11 +207,11 @@ class hierarchical : public detail::codec_exchange<Inner> {
   bool is_last(unsigned round, shape const& dims, unsigned ranks) const { return round + 1 == rounds(dims, ranks); }
 
   tensor_parts parts(shape const& dims) const { return parts_for(dims.n, places_, wrapped()); }
-  /// The shape that is passed to Outer, equal on all ranks.
+  /// The shape that Outer receives, which is equal on all ranks.
   shape largest_part(shape const& dims) const { return parts(dims).dims(0); }
 
-  /// Within a node, the rank of a call is the place. Each node encodes its own gradients with its own seed. For the
-  /// means all nodes draw the same random numbers, since the payloads must be equal.
+  /// Within a node, call::rank is the place. Gradients are encoded with a different seed in each node. Means are
+  /// encoded with the same seed in all nodes, since their payloads must be equal.
   static call gathering(call id, detail::node_grid const& over) {
     id.rank = over.place(id.rank);
     return id;
@@ -218,7 +220,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
     id.seed += std::uint64_t{over.node(id.rank)} << 32;
     return gathering(id, over);
   }
-  /// Between nodes, the rank of a call is the node, and hops follow the two hops within the node.
+  /// Between nodes, call::rank is the node, and call::hop starts after the two hops within the node.
   call crossing(call const& id, shape const& dims, detail::node_grid const& over) const {
     auto between = detail::call_at(id, parts(dims).first(over.place(id.rank)));
     between.rank = static_cast<std::uint16_t>(over.node(id.rank));
@@ -226,7 +228,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
     return between;
   }
 
-  /// The mean of this rank's part over its node; a short part is padded with zeros.
+  /// Computes the mean of this rank's part over its node. A short part is padded with zeros.
   template <class In, class E>
   void add_up(E const& exec, call const& id, shape const& dims, received_on<E> in, auto& replicated, auto& local,
               workspace_on<E>& ws) const {

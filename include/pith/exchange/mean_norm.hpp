@@ -1,4 +1,4 @@
-// pith/exchange/mean_norm.hpp — clipping a rank's gradient to the mean norm over the ranks.
+// pith/exchange/mean_norm.hpp — clips a rank's gradient to the mean norm over the ranks.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -23,7 +23,8 @@ struct roots_of_squares {
   }
 };
 
-/// norms[0] = min(1, norms[1] / norms[0]), the factor that clips to norms[1]; 1 if norms[1] is not finite.
+/// norms[0] = min(1, norms[1] / norms[0]), the factor that clips a norm of norms[0] to norms[1]; 1 if norms[1] is not
+/// finite.
 struct factor_of_norms {
   double* norms;
   PITH_HD void operator()(std::uint64_t) const {
@@ -31,7 +32,7 @@ struct factor_of_norms {
   }
 };
 
-/// x clamped to [-most, most]; unchanged if *most is NaN or 0 (all squares underflow).
+/// Clamps x to [-*most, *most]. x is unchanged if *most is NaN, or is 0 because all squares underflow.
 template <class In>
 struct clamp_by {
   In* x;
@@ -42,7 +43,7 @@ struct clamp_by {
   }
 };
 
-/// Two numbers in the executor's memory: the norm of x on this rank, and sqrt(mean over the ranks of |x|^2).
+/// Computes two doubles in the executor's memory: the norm of x on this rank, and sqrt(mean over the ranks of |x|^2).
 template <real In, executor E, class Comm>
 double* take_norms(E const& exec, Comm& comm, span_on<E, In> x, workspace_on<E>& ws) {
   static_assert(has_all_reduce<Comm, E, double>,
@@ -63,12 +64,13 @@ constexpr std::size_t mean_norm_bytes(std::uint64_t n) {
 }
 
 /// Scales the rank's gradient, in place, to a norm of at most sqrt(mean over the ranks of |gradient|^2). All ranks call
-/// it with the gradient of the same tensor, or of all tensors, before they exchange it.
+/// it before they exchange the gradient. They pass the gradient of the same tensor, or of all tensors.
 ///
 ///   requires    ws of mean_norm_bytes(gradient.size()) bytes
-///   complexity  a sum of one double over the ranks; reads the gradient twice, allocates nothing
-///   on NaN      a NaN or infinite norm of one rank leaves the gradients of all ranks unchanged. So does a norm of 0,
-///               which doubles below 1e-162 also have, since their squares underflow
+///   complexity  an all-reduce of one double; reads the gradient twice; allocates nothing
+///   on NaN      if the norm of one rank is NaN or infinite, the gradients of all ranks are unchanged. A rank's
+///               gradient with a norm of 0 is unchanged too; doubles below 1e-162 have that norm, since their squares
+///               underflow
 ///   reference   the released code of Deep Gradient Compression (Lin, Han, Mao, Wang and Dally, ICLR 2018)
 template <real In, executor E, class Comm>
 void clip_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {
@@ -79,8 +81,9 @@ void clip_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, works
   exec.for_each_index(gradient.size(), detail::scale_by<In, In>{gradient.data(), gradient.data(), norms});
 }
 
-/// Clamps each element to [-norm, norm], with the same mean norm, as GRACE clips. An element never exceeds the norm of
-/// its own rank, so this seldom changes ranks with similar gradients, and never a single rank.
+/// Clamps each element to [-norm, norm], where norm = sqrt(mean over the ranks of |gradient|^2), as GRACE does. An
+/// element never exceeds the norm of its own rank's gradient. So clamping seldom changes gradients that are similar on
+/// all ranks, and it never changes the gradient of a single rank.
 template <real In, executor E, class Comm>
 void clamp_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {
   ws.require("clamp_to_mean_norm", "mean_norm_bytes", mean_norm_bytes(gradient.size()));

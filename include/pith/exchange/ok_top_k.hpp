@@ -1,4 +1,4 @@
-// pith/exchange/ok_top_k.hpp — a global top-k all-reduce in two sparse rounds: sums by region, then the k largest sums.
+// pith/exchange/ok_top_k.hpp — a global top-k all-reduce in two sparse rounds, with sums by region.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -17,8 +17,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The numbers of pairs: k are selected per rank, each of `regions` owners receives up to `sent` from a rank, and sends
-/// `kept` to all.
+/// Numbers of index-value pairs. Each rank selects k pairs. Each of `regions` owners receives up to `sent` pairs from
+/// every rank, and sends `kept` pairs to all ranks.
 struct ok_top_k_sizes {
   std::uint64_t n, k, regions, sent, kept;
 
@@ -33,8 +33,8 @@ struct ok_top_k_sizes {
   }
 };
 
-/// Copies a rank's selected entries to the pieces of the regions' owners. If a region has more entries than its piece
-/// holds, the start rotates from step to step, so every entry is sent eventually.
+/// Copies a rank's selected entries to the pieces for the owners of the regions. If a region has more entries than fit
+/// in its piece, copying starts at another entry in each step, so that every entry is sent eventually.
 template <class In>
 struct send_pairs {
   pairs<In> own;
@@ -56,7 +56,7 @@ struct send_pairs {
   }
 };
 
-/// The payload of an owner to all ranks: the means of its selected sums.
+/// Writes the payload that an owner sends to all ranks: the sums that it selected, divided by the number of ranks.
 template <class In>
 struct keep_sums {
   pairs<accum<In>> from;
@@ -69,7 +69,7 @@ struct keep_sums {
   }
 };
 
-/// The entries from all owners, one after another; an entry outside its owner's region is dropped.
+/// Collects the entries from all owners in one list. An entry outside its owner's region is dropped.
 template <class In>
 struct collect_pairs {
   regions over;
@@ -87,24 +87,26 @@ struct collect_pairs {
 }  // namespace detail
 
 /// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank. Every rank owns a region of
-/// the tensor: it sums the entries that it receives for it, and sends its largest sums to all ranks. All ranks receive
-/// the same k entries, the largest of these sums divided by the number of ranks. The regions' bounds follow the
-/// entries: each rank proposes bounds that would send every owner equally many, and the next step uses the mean
-/// proposal.
+/// the tensor. An owner sums the entries that all ranks send for its region, and sends the largest of its sums to all
+/// ranks. The result on all ranks is the k largest received sums, divided by the number of ranks. The bounds of the
+/// regions follow the entries: each rank proposes bounds for which it would send every owner equally many entries, and
+/// the next step uses the mean of the ranks' proposals.
 ///
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32; a communicator that has_all_to_all
-///   state       k bounds, replicated; 2 k indices and k pairs between the rounds, not saved
-///   complexity  two transfers of fixed size, no host wait. With N ranks, each sends at most ceil(k / N) pairs to each
-///               other rank and 2 ceil(k / N) to all, so about 6 k (N - 1) / N words travel, an index being one word.
-///               Selects from n, from k and from 2 k; scratch of n elements of accum<In>, touched only where entries
-///               were received
-///   on NaN      NaN, then infinity, count as largest
-///   errors      the result need not be the k largest true sums. An entry beyond the capacity of its owner is missing
-///               from the sum and is sent in a later step, and an owner keeps only 2 ceil(k / N) sums of its region
-///   properties  alone it is the codec top_k. In error_feedback a rank's entry counts as sent if its sum is in the
-///               result: N x mean + the sum of all residuals = the sum of all gradients
-///   reference   Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022, with exact
-///               selections in place of estimated thresholds, and bounds that move in every step
+///   state       replicated: k bounds. Between the rounds, not saved: 2 k indices and k pairs
+///   complexity  two transfers of fixed size, no host wait. Each of N ranks sends at most ceil(k / N) pairs to each
+///               other rank in the first transfer, and 2 ceil(k / N) pairs to all ranks in the second. So a rank sends
+///               about 6 k (N - 1) / N words, where an index or a value is one word. Selects the largest of n, of k and
+///               of 2 k entries. Scratch of n elements of accum<In>, of which only the elements of received entries are
+///               accessed
+///   on NaN      NaN counts as larger than infinity, and infinity as larger than all other values
+///   errors      the result may differ from the k largest exact sums. If a rank has more entries for an owner than the
+///               owner's capacity, some entries are missing from the sum and are sent in a later step. An owner sends
+///               only 2 ceil(k / N) sums of its region
+///   properties  outside an exchange it is the codec top_k. In error_feedback a rank's entry counts as sent if its sum
+///               is in the result; then N x mean + the sum of all residuals = the sum of all gradients
+///   reference   Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. Here
+///               selections are exact, in place of the paper's estimated thresholds, and bounds change in every step
 class ok_top_k : public detail::sparse_exchange {
  public:
   explicit ok_top_k(double density) : sparse_exchange("ok_top_k", density) {}
@@ -117,7 +119,7 @@ class ok_top_k : public detail::sparse_exchange {
     buffer<std::uint32_t, E> words;
     void fields(field_visitor& f) { f(words); }
   };
-  /// State between the rounds; not saved.
+  /// The state that is kept between the rounds; not saved.
   template <executor E>
   struct between {
     buffer<std::uint32_t, E> sent;
@@ -184,7 +186,7 @@ class ok_top_k : public detail::sparse_exchange {
     exec.for_each_index(1, detail::adopt_begins<In>{over, pieces, replicated.words.data()});
   }
 
-  /// sent = the entries of p that this rank sent and that are in the mean.
+  /// `sent` receives those entries of p that this rank sent and that are in the mean.
   template <real In, executor E>
   void arrived(E const& exec, call const&, shape const& dims, unsigned ranks, values_on<E, In const> p,
                values_on<E, In const> mean, values_on<E, In> sent, bounds<E> const&, between<E> const& local,
@@ -217,7 +219,7 @@ class ok_top_k : public detail::sparse_exchange {
     return {values, ws.template take<std::uint32_t>(n).data};
   }
 
-  /// Sums the received entries of this rank's region, and keeps the largest for the next round.
+  /// Sums the received entries of this rank's region, and keeps the largest sums for the next round.
   template <class In, class E>
   void add_up(E const& exec, call const& id, detail::ok_top_k_sizes const& size, detail::regions const& over,
               unsigned ranks, detail::pair_pieces<In const> const& in, between<E>& local, workspace_on<E>& ws) const {
@@ -234,7 +236,7 @@ class ok_top_k : public detail::sparse_exchange {
     exec.for_each_index(1, detail::mean_begin<In>{in, ranks, to.words(0)});
   }
 
-  /// x = the k largest entries from all owners.
+  /// Sets x to the k largest of the entries from all owners, and to zero elsewhere.
   template <class In, class E>
   void receive(E const& exec, detail::ok_top_k_sizes const& size, detail::regions const& over, unsigned ranks,
                detail::pair_pieces<In const> const& in, values_on<E, In> x, workspace_on<E>& ws) const {

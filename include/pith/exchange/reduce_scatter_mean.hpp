@@ -12,20 +12,22 @@
 
 namespace pith::inline v0 {
 
-/// The workspace bytes that reduce_scatter_mean needs: two payloads of a tensor, and the scratch to decode a part.
+/// The workspace bytes that reduce_scatter_mean needs: two payloads of the whole tensor, and the scratch to decode a
+/// part.
 template <class In, class C, executor E>
 std::size_t reduce_scatter_bytes(E const& exec, C const& codec, tensor_parts const& over, unsigned ranks) {
   return 2 * scratch_for<std::byte>(ranks * detail::part_bytes<In>(codec, over)) +
          detail::part_mean_scratch_bytes<In>(codec, exec, over, ranks) + detail::scratch_alignment;
 }
 
-/// part = this rank's part of the mean of all ranks' decoded gradients. It is the first half of two_shot. All ranks
-/// call it with an equal codec, parts and seed.
+/// Sets `part` to this rank's part of the mean of all ranks' decoded gradients. This is the first half of two_shot. All
+/// ranks call reduce_scatter_mean with an equal codec, equal parts and an equal seed.
 ///
-///   requires    parts that begin at buckets (parts_for), a codec without state (std::invalid_argument); a state made
-///               for the whole tensor, which counts the steps; ws of reduce_scatter_bytes<In>(exec, codec, over,
-///               comm.size())
-///   complexity  one all_to_all of (N - 1) / N payloads; encodes n elements and decodes n
+///   requires    parts that begin at the codec's buckets (parts_for); a codec without state (std::invalid_argument); a
+///               `state` that was made for the whole tensor, to count the steps; ws of reduce_scatter_bytes<In>(exec,
+///               codec, over, comm.size()) bytes
+///   complexity  one all-to-all, in which each of N ranks sends (N - 1) / N of a tensor's payload; encodes n elements
+///               and decodes n
 template <class In, executor E, class Comm, class C>
 void reduce_scatter_mean(E const& exec, Comm& comm, C const& codec, tensor_parts const& over,
                          span_on<E, std::type_identity_t<In> const> gradient, span_on<E, std::type_identity_t<In>> part,

@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A JSON string: UTF-8 unchanged; quotes, backslashes and control characters escaped.
+/// The text as a JSON string. UTF-8 is unchanged; quotes, backslashes and control characters are escaped.
 inline std::string json_text(std::string const& words) {
   auto quoted = std::string("\"");
   for (auto const c : words) {
@@ -30,10 +30,10 @@ inline std::string json_text(std::string const& words) {
   return quoted + '"';
 }
 
-/// JSON has no NaN or infinity: they are null.
+/// The value as a JSON number. NaN and infinity become null, since JSON has no numbers for them.
 inline std::string json_number(double value) { return std::isfinite(value) ? shortest(value) : "null"; }
 
-/// The common fields of a tensor and the total.
+/// The fields that the line of a tensor and the line of the total have in common.
 inline std::string json_fields(tensor_report const& t) {
   auto const ms = [](double seconds) { return json_number(seconds * 1e3); };
   return text("\"elements\":", t.elements, ",\"dense_bytes\":", json_number(t.dense_bytes),
@@ -46,7 +46,7 @@ inline std::string json_fields(tensor_report const& t) {
 }  // namespace detail
 
 /// Writes one JSON object per line: {"tensor":name,"bucket":...} for each tensor, {"tensors":count,...} for the total.
-/// The fields are those of tensor_report, with milliseconds for seconds; unmeasured values are null.
+/// The fields are those of tensor_report, but times are in milliseconds. Values that were not measured are null.
 inline void write_lines(std::ostream& out, exchange_report const& report) {
   for (auto const& t : report.tensors) {
     out << "{\"tensor\":" << detail::json_text(t.name) << ",\"bucket\":" << t.bucket << ',' << detail::json_fields(t)

@@ -31,8 +31,9 @@ struct weighted_field {
   double weight;
 };
 
-/// Old ranks, and `ranks` new ranks, each divide [0, 1) into equal intervals. Returns the old ranks whose intervals
-/// overlap that of new rank `to`, with the share of it that each covers.
+/// Both the old ranks and the `ranks` new ranks divide [0, 1) into equal intervals, one per rank. Returns the fields of
+/// those old ranks whose intervals overlap the interval of new rank `to`. The weight of an old rank is the overlap as a
+/// multiple of the old rank's interval.
 inline std::vector<weighted_field> overlapping(std::vector<std::byte const*> const& old, std::uint64_t to,
                                                std::uint64_t ranks) {
   auto shares = std::vector<weighted_field>();
@@ -44,8 +45,8 @@ inline std::vector<weighted_field> overlapping(std::vector<std::byte const*> con
   return shares;
 }
 
-/// to = sum of weight x field, in double. Products are stored before they are added, so no compiler fuses them and all
-/// give equal bytes.
+/// to = sum of weight x field, in double. Products are stored before they are added, so that no compiler fuses product
+/// and sum, and all compilers give bitwise equal results.
 template <class T>
 void add_weighted(std::vector<weighted_field> const& from, std::uint64_t count, std::byte* to) {
   auto sums = std::vector<double>(count), products = sums;
@@ -63,7 +64,7 @@ void add_weighted(std::vector<weighted_field> const& from, std::uint64_t count, 
   }
 }
 
-/// Mixes fields of old ranks; a single field is copied bit by bit.
+/// Writes the weighted sum of fields of old ranks. A single field is copied unchanged.
 inline void mix_fields(rank_field const& field, std::vector<weighted_field> const& from, std::byte* to) {
   auto const& [kind, element, count, places, granule] = field.form;
   if (from.size() == 1) return copy_field(to, from[0].bytes, field.size);
@@ -73,7 +74,7 @@ inline void mix_fields(rank_field const& field, std::vector<weighted_field> cons
   add_weighted<bfloat16>(from, count, to);
 }
 
-/// The states of `ranks` new ranks.
+/// Computes the states of `ranks` new ranks.
 class resharding {
  public:
   resharding(rank_states states, unsigned ranks) : old_(std::move(states)), ranks_(ranks) {
@@ -109,7 +110,7 @@ class resharding {
               places, ", got none of ", field.tensor);
   }
 
-  /// The field of the old ranks with this place in their nodes.
+  /// The field on each old rank that has this place in its node.
   std::vector<std::byte const*> at_place(unsigned place, rank_field const& field) const {
     auto found = std::vector<std::byte const*>();
     for (std::size_t i = 0; i < old_.size(); ++i)
@@ -133,7 +134,7 @@ class resharding {
     }
   }
 
-  /// The mean of the given ranks, if some are missing.
+  /// Computes the mean over the given ranks if the states of some ranks are missing.
   void fill_mean(rank_field const& field, std::byte* to) const {
     auto const estimate = std::ranges::find_if(old_.fields(), [&](rank_field const& other) {
       return other.form.kind == field_kind::estimate && other.tensor.data() == field.tensor.data() &&
@@ -143,7 +144,7 @@ class resharding {
     mix_fields(field, detail::overlapping(at_place(0, *estimate), 0, 1), to);
   }
 
-  /// Elements keep their index in the tensor; those of missing ranks are zero.
+  /// Elements keep their index in the tensor. The elements of a rank whose state is missing become zero.
   void fill_part(rank_field const& field, unsigned rank, std::byte* to) const {
     auto const [kind, element, n, places, granule] = field.form;
     auto const before = parts(field, std::max(1u, old_.ranks() / places)), after = parts(field, ranks_ / places);
@@ -179,7 +180,8 @@ inline std::vector<std::vector<std::byte>> reshard_exchange(std::vector<span<std
   return made;
 }
 
-/// Controllers decide equally on all ranks, so their states must be equal.
+/// Converts states of adaptive_exchange. The controllers' states must be equal on all ranks, since all ranks'
+/// controllers decide equally.
 inline std::vector<std::vector<std::byte>> reshard_adaptive(std::vector<span<std::byte const>> const& states,
                                                             new_ranks const& to) {
   auto const own = open_states("reshard: states[0]", states[0]);
@@ -215,20 +217,21 @@ inline std::vector<std::vector<std::byte>> reshard(std::vector<std::vector<std::
 }  // namespace detail
 
 /// Converts the states that export_state of gradient_exchange or adaptive_exchange returned on a job's ranks to the
-/// states of a job of `ranks` ranks. States of lost ranks may be missing. Each new rank imports its own state. It works
-/// on bytes alone, without codec and executor.
+/// states of a job of `ranks` ranks. The states of lost ranks may be missing. Each new rank then imports its own state.
+/// reshard() reads only the serialised states, and needs no codec and no executor.
 ///
-///   requires    states in rank order, after the same step; a number of ranks that the codecs allow (hierarchical: a
-///               multiple of ranks_per_node); equal codecs, tensors, seed and element type in the new job
-///   state       keeps replicated state, the mean over the ranks of rank-local state, and each element of a rank's
-///               part. The rank-local state of a lost rank is lost: docs/composing.md
+///   requires    states in rank order, which were saved after the same step. A number of ranks that the codecs allow;
+///               hierarchical needs a multiple of ranks_per_node. Equal codecs, tensors, seed and element type in the
+///               new job
+///   state       preserves replicated state, the mean of rank-local state over the ranks, and each element of a rank's
+///               part. The rank-local state of a lost rank is lost; see docs/composing.md
 ///   complexity  reads all states, and allocates and writes `ranks` states of the same size
-///   errors      std::invalid_argument for bytes that are not a state or are damaged, for states of different jobs or
-///               steps, and for a codec whose state cannot be converted to this number of ranks
+///   errors      std::invalid_argument if bytes are not a state or are damaged, if states are of different jobs or
+///               steps, or if the state of a codec cannot be converted to this number of ranks
 inline std::vector<std::vector<std::byte>> reshard(std::vector<std::vector<std::byte>> const& states, unsigned ranks) {
   return detail::reshard(states, {ranks, 0, ranks});
 }
-/// The state of one new rank, for jobs in which each process converts its own.
+/// Converts the state of one new rank only, for jobs in which each process converts its own state.
 inline std::vector<std::byte> reshard(std::vector<std::vector<std::byte>> const& states, unsigned ranks,
                                       unsigned rank) {
   return detail::reshard(states, {ranks, rank, rank + 1})[0];

@@ -21,8 +21,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A value source: the received partial mean of a segment plus share x this rank's own gradient. The product of floats
-/// is exact in double, so a fused multiply-add gives the same bits.
+/// A value source: the received partial mean of a segment, plus share x this rank's own gradient. A product of two
+/// floats is exact in double, so a fused multiply-add gives the same result.
 template <class In>
 struct share_source {
   static constexpr bool keeps = false;
@@ -55,8 +55,9 @@ struct take_share {
   PITH_HD void operator()(std::uint64_t i) const { to[i] = element_cast<In>(from(i)); }
 };
 
-/// The schedule of the ring: two halves of the tensor alternate, and in hop h of a half each rank sends segment rank -
-/// h. A rank adds its own share in the first N hops, and forwards afterwards.
+/// The schedule of the ring. Two halves of the tensor take turns, one hop each. In hop h of a half, each rank sends
+/// segment (rank - h) mod ranks. In the first N hops a rank adds its own share to the segment before it sends it; in
+/// later hops it forwards the received payload.
 struct ring_hops {
   unsigned ranks;
 
@@ -66,52 +67,54 @@ struct ring_hops {
 
   bool adds(unsigned round) const { return hop(round) < ranks; }
   bool completes(unsigned round) const { return hop(round) == ranks - 1; }
-  /// Whether the received segment is a partial mean.
+  /// Whether the segment that a rank receives in this round is a partial mean.
   bool receives_partial(unsigned round) const { return hop(round) + 1 < ranks; }
 
-  /// The parts of a half are every second part of the tensor.
+  /// The part that a rank sends in this round. Every second part of the tensor belongs to the same half.
   unsigned sent(unsigned round, unsigned rank) const {
     return 2 * ((rank + 2 * ranks - hop(round)) % ranks) + round % 2;
   }
   unsigned received(unsigned round, unsigned rank) const { return sent(round, before(rank)); }
   unsigned before(unsigned rank) const { return (rank + ranks - 1) % ranks; }
-  /// The last rank to add to a part.
+  /// The rank that is the last to add its share to a part.
   unsigned completer(unsigned part) const { return before(part / 2); }
-  /// Whether a rank is the first to send a part.
+  /// Whether a rank is the first that sends a part.
   static bool begins(unsigned part, unsigned rank) { return part / 2 == rank; }
 };
 
 }  // namespace detail
 
-/// Exchanges a tensor around a ring. Each rank decodes a segment from its predecessor, adds its own share and encodes
-/// the sum for its successor. After N encodings the segment is the mean, and all ranks forward its payload unchanged.
-/// So each link carries 2 (N - 1) / N payloads of a tensor, and a rank has only two neighbours. Two halves of the tensor
-/// alternate: one is decoded, added and encoded during the other's transfer.
+/// Exchanges a tensor around a ring of N ranks. Each rank decodes a segment from its predecessor, adds its own share
+/// and encodes the sum for its successor. After N encodings the segment is the mean, and the ranks forward its payload
+/// unchanged. So each link carries 2 (N - 1) / N times the payload of the tensor, and a rank has only two neighbours.
+/// The two halves of the tensor take turns: one half is decoded, added and encoded during the transfer of the other
+/// half.
 ///
-///   requires    a C without state (std::invalid_argument); a communicator with send_recv. Segments begin at buckets
-///               and have at least 512 elements, so a smaller tensor has one segment. For buckets of 0, k and matrices
-///               a segment is a tensor of its own
-///   state       three payloads between the rounds, not saved
-///   complexity  encodes n elements and decodes 2 n, in 4 (N - 1) shifts; scratch of one segment more than C
-///   errors      each segment is encoded N times, as a partial mean: N roundings before the mean, none after it
-///   properties  alone it is the codec C; in error_feedback a rank's own share is its encoded sums minus the received
-///               ones
-///   reference   the ring that adds up encoded segments: Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and
-///               Avestimehr, GradiVeQ, NeurIPS 2018, for codecs whose payloads cannot be added
+///   requires    a C without state (std::invalid_argument); a communicator with send_recv. Segments begin at the
+///               buckets of C and have at least 512 elements, so a smaller tensor has one segment. A segment counts as
+///               a tensor of its own: for the k of a sparsifier, for a bucket size of 0, and for codecs of matrices
+///   state       three payloads, which are kept between the rounds; not saved
+///   complexity  encodes n elements and decodes 2 n, with 4 (N - 1) shifts; needs the scratch of C and one segment more
+///   errors      each segment is encoded N times, once per partial mean. So a mean has N compression errors
+///   properties  outside an exchange it is the codec C. In error_feedback a rank's own share counts as its encoded sums
+///               minus the sums that it received
+///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018, adds encoded
+///               segments around a ring. Here the payloads of C need not be summable
 template <class C>
 class ring : public detail::codec_exchange<C> {
   using base = detail::codec_exchange<C>;
   using base::codec_part, base::wrapped;
 
  public:
-  /// One half is computed during the other's transfer.
+  /// A round can be produced before the previous one is absorbed, since they belong to different halves.
   static constexpr unsigned depth = 2;
 
   explicit ring(C codec) : base("ring", std::move(codec)) {}
 
   std::string name() const { return detail::text("ring(", wrapped().name(), ")"); }
 
-  /// Payloads by part: the received partial means, this rank's encoded sums, and the means. Not saved.
+  /// The payloads of all parts, kept between the rounds and not saved: received partial means, this rank's encoded
+  /// sums, and means.
   template <class E>
   struct between {
     buffer<std::byte, E> came, made, means;
@@ -129,7 +132,7 @@ class ring : public detail::codec_exchange<C> {
   }
 
   unsigned rounds(shape const&, unsigned ranks) const { return detail::ring_hops{ranks}.rounds(); }
-  /// After this round the gradient is not read again.
+  /// The last round that reads the gradient.
   unsigned contributing_round(unsigned ranks) const { return 2 * ranks - 1; }
   template <class In>
   transfer round(unsigned, shape const& dims, unsigned ranks) const {
@@ -212,7 +215,8 @@ class ring : public detail::codec_exchange<C> {
   std::size_t part_bytes(tensor_parts const& over) const {
     return detail::align_up(pith::payload_bytes<In>(wrapped(), over.dims(0)), detail::section_alignment);
   }
-  /// The most bytes of the parts' payloads over all numbers of ranks; parts stop shrinking at the granule.
+  /// The largest total size of the parts' payloads, over all numbers of ranks. Parts do not become smaller than the
+  /// granule.
   template <class In>
   std::size_t most_bytes(std::uint64_t n) const {
     std::size_t most = 0;
@@ -246,7 +250,8 @@ class ring : public detail::codec_exchange<C> {
                                codec_part(replicated), ws);
   }
 
-  /// Adds this rank's share to the received partial mean of a part, if any, and encodes the sum.
+  /// Adds this rank's share to the received partial mean of a part, and encodes the sum. The first rank of a part
+  /// encodes its share alone.
   template <class In, class E>
   void add_own(E const& exec, call const& id, tensor_parts const& over, unsigned part, unsigned ranks,
                values_on<E, In const> x, auto const& replicated, auto& local, workspace_on<E>& ws) const {
@@ -268,7 +273,7 @@ class ring : public detail::codec_exchange<C> {
                                values_on<E, In const>(sum), to, codec_part(replicated), codec_part(local), ws);
   }
 
-  /// Encodes the values of a source: in one pass if the codec can, else via `sum`.
+  /// Encodes the values of a source. If the codec cannot encode them in one pass, they are first written to `sum`.
   template <class In, class E>
   void encode_sum(E const& exec, call const& id, shape const& dims, detail::share_source<In> const& from,
                   values_on<E, In> sum, span_on<E, std::byte> to, auto const& replicated, auto& local,

@@ -17,8 +17,8 @@
 
 namespace pith::inline v0 {
 
-/// A tensor of n elements in equal parts, one per rank; the last parts may be short or empty. Parts begin at multiples
-/// of the granule.
+/// The division of a tensor of n elements into equal parts, one per rank. Parts begin at multiples of the granule, and
+/// the last parts may be short or empty.
 struct tensor_parts {
   std::uint64_t n, size;
 
@@ -28,20 +28,21 @@ struct tensor_parts {
   constexpr std::uint64_t first(unsigned rank) const { return std::min(n, rank * size); }
   constexpr shape dims(unsigned rank) const { return {std::min(size, n - first(rank))}; }
   constexpr shape largest() const { return {size}; }
-  /// The shape of the part that is neither of full size nor empty.
+  /// The shape of the short part, which is neither of full size nor empty.
   constexpr shape remainder() const { return {size == 0 ? 0 : n % size}; }
 };
 
 namespace detail {
 
-/// Parts begin at quantizer buckets, and at octets, which share a random block.
+/// The granule of parts for a codec. Parts begin at quantizer buckets, and at multiples of 8 elements, since 8 elements
+/// share a block of random bits.
 template <class C>
 std::uint64_t part_granule(C const& c) {
   if constexpr (requires { c.granule(); }) return std::max<std::uint64_t>(c.granule(), octet);
   return octet;
 }
 
-/// The granule of parts that all these codecs can encode.
+/// A granule of parts that all of these codecs can encode.
 template <class... C>
 std::uint64_t granule_for(C const&... codecs) {
   auto granule = octet;
@@ -51,7 +52,7 @@ std::uint64_t granule_for(C const&... codecs) {
 
 }  // namespace detail
 
-/// The parts of a tensor for all these codecs: they begin at buckets of each codec.
+/// The parts of a tensor for these codecs. Each part begins at a bucket of each codec.
 template <class... C>
 tensor_parts parts_for(std::uint64_t n, unsigned ranks, C const&... codecs) {
   return {n, ranks, detail::granule_for(codecs...)};
@@ -59,25 +60,25 @@ tensor_parts parts_for(std::uint64_t n, unsigned ranks, C const&... codecs) {
 
 namespace detail {
 
-/// The call context of a part; the tensor may itself be a part.
+/// The call context of a part that begins at element `first`. The tensor may itself be a part.
 inline call call_at(call id, std::uint64_t first) {
   id.first += first;
   return id;
 }
-/// The call context of the second encoding, that of the mean.
+/// The call context for encoding the mean, which is the second encoding of a part.
 inline call mean_call_at(call id, std::uint64_t first) {
   ++id.hop;
   return call_at(id, first);
 }
 
-/// The most bytes of any part's payload: with bypass a short part may have the larger payload.
+/// The largest payload size over all parts. With bypass the short part may have the largest payload.
 template <class In, class C>
 std::size_t part_bytes(C const& c, tensor_parts const& over) {
   auto const most = std::max(pith::payload_bytes<In>(c, over.largest()), pith::payload_bytes<In>(c, over.remainder()));
   return align_up(most, section_alignment);
 }
 
-/// Encodes each part of x to the piece of its rank.
+/// Encodes each part of x into the piece of `out` for the part's rank.
 template <class In, class C, class E, class Agreed, class Local>
 void encode_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
                   values_on<E, In const> x, span_on<E, std::byte> out, Agreed const& replicated, Local& local,
@@ -92,7 +93,7 @@ void encode_parts(C const& c, E const& exec, call const& id, tensor_parts const&
   }
 }
 
-/// x = the decoded output of encode_parts.
+/// Decodes the output of this rank's encode_parts into x.
 template <class In, class C, class E, class Agreed>
 void decode_own_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
                       span_on<E, std::byte const> produced, values_on<E, In> x, Agreed const& replicated,
@@ -105,7 +106,7 @@ void decode_own_parts(C const& c, E const& exec, call const& id, tensor_parts co
   }
 }
 
-/// The mean of this rank's part over all ranks.
+/// Decodes this rank's part of all ranks' gradients, and computes their mean.
 template <class In, class C, class E, class Agreed>
 void decode_part_mean(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
                       received_on<E> in, values_on<E, In> mean, Agreed const& replicated, workspace_on<E>& ws) {
@@ -113,12 +114,12 @@ void decode_part_mean(C const& c, E const& exec, call const& id, tensor_parts co
 }
 template <class In, class C, class E>
 std::size_t part_mean_scratch_bytes(C const& c, E const& exec, tensor_parts const& over, unsigned ranks) {
-  // A short part may need more scratch: it may have fewer elements than all ranks' entries.
+  // The short part may need the most scratch, since it may have fewer elements than all ranks have entries.
   return std::max({mean_scratch_bytes<In>(c, exec, over.largest(), ranks),
                    mean_scratch_bytes<In>(c, exec, over.remainder(), ranks)});
 }
 
-/// Encodes the mean of this rank's part, the first elements of x.
+/// Encodes the mean of this rank's part. The mean lies in the first elements of x.
 template <class In, class C, class E, class Agreed, class Local>
 void encode_mean_part(C const& c, E const& exec, call const& id, tensor_parts const& over, values_on<E, In> x,
                       span_on<E, std::byte> out, Agreed const& replicated, Local& local, workspace_on<E>& ws) {
@@ -129,7 +130,7 @@ void encode_mean_part(C const& c, E const& exec, call const& id, tensor_parts co
                      replicated, local, ws);
 }
 
-/// x = the means of all parts, each encoded by its rank.
+/// Decodes the means of all parts into x. Each rank has encoded the mean of its part.
 template <class In, class C, class E, class Agreed>
 void decode_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
                   received_on<E> in, values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
@@ -155,8 +156,8 @@ void require_no_state(char const* exchange, C const& codec, auto& state) {
           ": put feedback around the exchange, ef(", exchange, "(c, ...))");
 }
 
-/// Throws std::invalid_argument for parts that the codec cannot encode, for parts of another number of ranks, and for a
-/// state of another rank.
+/// Throws std::invalid_argument if the codec cannot encode the parts, if they are for another number of ranks, or if
+/// the state is of another rank.
 template <class C>
 void require_parts(char const* verb, C const& codec, tensor_parts const& over, call const& id, unsigned rank,
                    unsigned ranks) {

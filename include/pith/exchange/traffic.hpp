@@ -5,17 +5,18 @@
 
 namespace pith::inline v0 {
 
-/// The bytes that a rank passes to its communicator in a step, padding included.
+/// The numbers of bytes that a rank passes to its communicator in a step, padding included.
 struct traffic {
-  std::size_t gathered = 0;   ///< in all-gathers: each goes to every other rank
-  std::size_t summed = 0;     ///< in sums and maxima
-  std::size_t scattered = 0;  ///< in all-to-alls: each goes to one rank
-  std::size_t passed = 0;     ///< in swaps and shifts: each goes to one rank
+  std::size_t gathered = 0;   ///< bytes in all-gathers, each sent to every other rank
+  std::size_t summed = 0;     ///< bytes in all-reduces
+  std::size_t scattered = 0;  ///< bytes in all-to-alls, each sent to one rank
+  std::size_t passed = 0;     ///< bytes in swaps and shifts, each sent to one rank
 
   constexpr std::size_t total() const { return gathered + summed + scattered + passed; }
 
-  /// The bytes that the rank's network interface sends with N ranks, by bandwidth-optimal collectives: N - 1 per
-  /// gathered byte, 2 (N - 1) / N per summed byte, (N - 1) / N per scattered byte, 1 per passed byte.
+  /// The number of bytes that the rank's network interface sends with N ranks, if the collectives are
+  /// bandwidth-optimal. They send N - 1 bytes per gathered byte, 2 (N - 1) / N per summed byte, (N - 1) / N per
+  /// scattered byte, and 1 per passed byte.
   constexpr double sent(unsigned ranks) const {
     auto const others = ranks - 1.0;
     return others * static_cast<double>(gathered) + others / ranks * static_cast<double>(2 * summed + scattered) +

@@ -17,14 +17,14 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The payload of a part between the two transfers; not saved.
+/// The payload of a part, which is kept between the two transfers; not saved.
 template <class E>
 struct part_payload {
   buffer<std::byte, E> bytes;
   void fields(field_visitor&) {}
 };
 
-/// The rank-local state of a codec of parts, with capacity for n elements.
+/// The rank-local state of a codec that encodes one part, with capacity for n elements.
 template <class State>
 struct part_state {
   State state;
@@ -34,18 +34,21 @@ struct part_state {
 
 }  // namespace detail
 
-/// Exchanges a tensor in parts, one per rank. Each rank decodes and sums its part of all ranks' gradients, which
-/// `First` encodes. It then encodes the mean by `Second`, and all ranks gather the means. A rank sends 2 (N - 1) / N
-/// payloads, in place of N - 1 for an all-gather.
+/// Exchanges a tensor in N parts, one per rank. All ranks encode their gradients by `First`, and each rank decodes and
+/// sums its part of all gradients. It then encodes the mean of its part by `Second`, and all ranks gather the means. A
+/// rank sends 2 (N - 1) / N times the payload of the tensor; an all-gather would send N - 1 times the payload.
 ///
-///   requires    a First without state (std::invalid_argument); a communicator that has_all_to_all. Parts begin at
-///               buckets; for buckets of 0, k and matrices a part is a tensor of its own
-///   state       that of Second, and a payload of Second
-///   complexity  encodes n + n / N elements and decodes 2 n; scratch of a part. Two transfers
-///   errors      the mean is encoded a second time; with feedback, Second keeps that error for the next step
-///   properties  alone it is the codec First; error_feedback around it feeds back the error of the rank's own First
-///   reference   quantize, add, quantize: Alistarh et al., QSGD, NeurIPS 2017; feedback on both sides: Tang et al.,
-///               DoubleSqueeze, ICML 2019
+///   requires    a First without state (std::invalid_argument); a communicator that has_all_to_all. Parts begin at the
+///               codecs' buckets. A part counts as a tensor of its own: for the k of a sparsifier, for a bucket size of
+///               0, and for codecs of matrices
+///   state       the state of Second, and a payload of Second
+///   complexity  encodes n + n / N elements and decodes 2 n; two transfers; scratch for a part
+///   errors      the mean is encoded too, by Second. With feedback, Second keeps the error of that encoding for the
+///               next step
+///   properties  outside an exchange it is the codec First. error_feedback around it feeds back the rank's own error of
+///               First
+///   reference   quantization before and after the sum: Alistarh et al., QSGD, NeurIPS 2017. Feedback for both
+///               encodings: Tang et al., DoubleSqueeze, ICML 2019
 template <class First, class Second = First>
 class two_shot : public detail::codec_exchange<First> {
   using base = detail::codec_exchange<First>;
@@ -81,7 +84,7 @@ class two_shot : public detail::codec_exchange<First> {
   }
 
   unsigned rounds(shape const&, unsigned) const { return 2; }
-  /// After this round the gradient is not read again, and the rank's own share is known.
+  /// The last round that reads the gradient. After it, the rank's own share is known.
   unsigned contributing_round(unsigned) const { return 0; }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
@@ -128,8 +131,8 @@ class two_shot : public detail::codec_exchange<First> {
   static auto& payload(auto& states) { return std::get<2>(states.each).bytes; }
 
   std::uint64_t granule() const { return detail::granule_for(wrapped(), second_); }
-  /// The most bytes of any part's payload. A Second that is lossless for small tensors may need more for a part than
-  /// for the whole tensor.
+  /// The largest payload size of a part. If Second is lossless for small tensors, a part may need a larger payload than
+  /// the whole tensor.
   template <class In>
   std::size_t most_bytes(shape const& all) const {
     auto const dense = detail::is_lossless(second_, {granule()}) ? value_bytes<In>(all.n) : 0;
@@ -137,7 +140,7 @@ class two_shot : public detail::codec_exchange<First> {
   }
   tensor_parts parts(shape const& dims, unsigned ranks) const { return parts_for(dims.n, ranks, wrapped(), second_); }
 
-  /// Decodes the mean of this rank's part, and encodes it for all ranks.
+  /// Computes the mean of this rank's part from all ranks' payloads, and encodes the mean for all ranks.
   template <class In, class E>
   void add_up(E const& exec, call const& id, tensor_parts const& over, unsigned ranks, received_on<E> in,
               auto& replicated, auto& local, workspace_on<E>& ws) const {
