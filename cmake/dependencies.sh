@@ -1,6 +1,7 @@
 # cmake/dependencies.sh — the Debian packages that pith's programs need. Sourced by the run.sh scripts.
 
-examples_packages=(g++ cmake ninja-build libeigen3-dev libfmt-dev libcli11-dev zlib1g-dev gnuplot-nox)
+examples_packages=(g++ cmake ninja-build libeigen3-dev libfmt-dev libcli11-dev librange-v3-dev zlib1g-dev
+                   gnuplot-nox)
 tests_packages=("${examples_packages[@]}" doctest-dev libopenmpi-dev openmpi-bin libthrust-dev clang libbenchmark-dev
                 libclang-rt-14-dev libmpich-dev llvm-14 mpich python3 valgrind)
 long_tests_packages=(g++-aarch64-linux-gnu qemu-user)

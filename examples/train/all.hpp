@@ -5,7 +5,8 @@
 #include "comparison.hpp"
 #include "methods.hpp"
 
-#include <algorithm>
+#include <range/v3/algorithm/contains.hpp>
+
 #include <cstdio>
 #include <iterator>
 #include <string_view>
@@ -17,8 +18,7 @@ namespace train {
 inline std::vector<method> all_methods() {
   std::vector<method> all(std::begin(methods), std::end(methods));
   for (auto const& word : codec_words) {
-    auto const is_it = [&](method const& m) { return word.example == std::string_view(m.codec); };
-    if (std::none_of(all.begin(), all.end(), is_it))
+    if (!ranges::contains(all, std::string_view(word.example), &method::codec))
       all.push_back({word.example, word.example, "", word.rate, word.momentum});
   }
   return all;

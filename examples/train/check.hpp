@@ -4,8 +4,8 @@
 #include "comparison.hpp"
 
 #include <fmt/format.h>
+#include <range/v3/algorithm/find.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
@@ -28,7 +28,7 @@ inline constexpr condition conditions[] = {
 };
 
 inline trial const& trial_of(std::vector<trial> const& trials, std::string_view codec) {
-  auto const found = std::find_if(trials.begin(), trials.end(), [&](trial const& t) { return t.codec == codec; });
+  auto const found = ranges::find(trials, codec, &trial::codec);
   if (found == trials.end()) throw std::invalid_argument(fmt::format("train: there is no training by {}", codec));
   return *found;
 }

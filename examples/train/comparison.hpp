@@ -8,6 +8,8 @@
 #include "trainer.hpp"
 
 #include <fmt/format.h>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/transform.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -44,18 +46,12 @@ struct trial {
 
   template <class F>
   std::vector<double> each(F const& of) const {
-    std::vector<double> values;
-    for (auto const& run : runs) values.push_back(of(run));
-    return values;
+    return runs | ranges::views::transform(of) | ranges::to<std::vector>();
   }
 
-  std::vector<double> accuracies() const {
-    return each([](outcome const& run) { return run.accuracy(); });
-  }
+  std::vector<double> accuracies() const { return each(&outcome::accuracy); }
   double accuracy() const { return mean(accuracies()); }
-  double loss() const {
-    return mean(each([](outcome const& run) { return run.loss; }));
-  }
+  double loss() const { return mean(each(&outcome::loss)); }
 
   /// The mean of the curves, whose points have the same steps.
   std::vector<point> curve() const {
@@ -89,10 +85,9 @@ inline history run_shown(task const& job, std::string const& codec, std::uint64_
 
 inline outcome judge(task const& job, history const& seen) {
   auto net = job.net;
-  outcome result{{}, loss(net, job.data.train, seen.result()), seen.mean, seen.bytes, seen.decided};
-  for (auto const& snapshot : seen.snapshots)
-    result.curve.push_back({snapshot.steps, accuracy(net, job.data.test, snapshot.parameters)});
-  return result;
+  auto const judged = [&](snapshot const& s) { return point{s.steps, accuracy(net, job.data.test, s.parameters)}; };
+  return {seen.snapshots | ranges::views::transform(judged) | ranges::to<std::vector>(),
+          loss(net, job.data.train, seen.result()), seen.mean, seen.bytes, seen.decided};
 }
 
 inline void add_run(trial& of, task const& job, std::uint64_t seed, progress& shown) {

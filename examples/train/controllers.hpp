@@ -9,6 +9,8 @@
 #include <pith/control/rate_controller.hpp>
 #include <pith/exchange/codec_policy.hpp>
 
+#include <range/v3/algorithm/contains.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -23,9 +25,7 @@ namespace train {
 
 inline constexpr std::array<std::string_view, 4> controller_names = {"gravac", "accordion", "fixed", "gradiveq"};
 
-inline bool is_controller(std::string_view name) {
-  return std::find(controller_names.begin(), controller_names.end(), name) != controller_names.end();
-}
+inline bool is_controller(std::string_view name) { return ranges::contains(controller_names, name); }
 
 /// A logged controller, which measures at the rates that it chooses.
 class traced_controller {

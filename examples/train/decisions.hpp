@@ -5,9 +5,10 @@
 #include "report.hpp"
 
 #include <fmt/format.h>
+#include <range/v3/algorithm/any_of.hpp>
+#include <range/v3/view/enumerate.hpp>
+#include <range/v3/view/filter.hpp>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -18,7 +19,12 @@ namespace train {
 inline constexpr double slow_rates[] = {1, 5, 10};  // Gbit/s
 
 inline bool has_decisions(std::vector<trial> const& trials) {
-  return std::any_of(trials.begin(), trials.end(), [](trial const& t) { return is_controller(t.codec); });
+  return ranges::any_of(trials, is_controller, &trial::codec);
+}
+
+/// The trials that have decisions.
+inline auto with_decisions(std::vector<trial> const& trials) {
+  return ranges::views::filter(trials, is_controller, &trial::codec);
 }
 
 inline constexpr auto decisions_notes =
@@ -43,8 +49,7 @@ inline void print_decisions(std::FILE* out, task const& job, std::vector<trial> 
 /// Steps, factors, gains and images per second of the first seed: one block per controller.
 inline void write_decisions(std::FILE* script, task const& job, std::vector<trial> const& trials) {
   fmt::print(script, "$decisions << end\n");
-  for (auto const& t : trials) {
-    if (!is_controller(t.codec)) continue;
+  for (auto const& t : with_decisions(trials)) {
     for (auto const& d : t.runs.front().decided)
       fmt::print(script, "{} {} {} {}\n", d.step, d.factor, d.gain,
                  static_cast<double>(job.ranks * job.batch) / d.seconds);
@@ -60,13 +65,9 @@ struct decision_panel {
 
 inline void write_panel(std::FILE* script, std::vector<trial> const& trials, decision_panel const& panel) {
   fmt::print(script, "set ylabel '{}'\n{}\nplot", panel.title, panel.settings);
-  std::size_t shown = 0;
-  for (auto const& t : trials) {
-    if (!is_controller(t.codec)) continue;
-    fmt::print(script, "{} \\\n  $decisions index {} using 1:{} with lines title '{}'", shown == 0 ? "" : ",", shown,
+  for (auto const& [i, t] : ranges::views::enumerate(with_decisions(trials)))
+    fmt::print(script, "{} \\\n  $decisions index {} using 1:{} with lines title '{}'", i == 0 ? "" : ",", i,
                panel.column, t.codec);
-    ++shown;
-  }
   fmt::print(script, "\n");
 }
 
@@ -103,8 +104,8 @@ inline std::filesystem::path decisions_beside(std::filesystem::path name) {
 inline void write_decisions_csv(std::FILE* file, std::vector<trial> const& trials) {
   fmt::print(file, "controller,seed,step,factor,gain,seconds\n");
   for (auto const& t : trials) {
-    for (std::size_t seed = 0; seed < t.runs.size(); ++seed) {
-      for (auto const& d : t.runs[seed].decided)
+    for (auto const& [seed, run] : ranges::views::enumerate(t.runs)) {
+      for (auto const& d : run.decided)
         fmt::print(file, "{},{},{},{},{},{:.6g}\n", t.codec, seed, d.step, d.factor, d.gain, d.seconds);
     }
   }

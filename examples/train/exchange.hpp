@@ -12,6 +12,9 @@
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/pith.hpp>
 
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/transform.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -22,9 +25,8 @@
 namespace train {
 
 inline std::vector<pith::tensor_spec> specs(network const& net) {
-  std::vector<pith::tensor_spec> all;
-  for (auto const& tensor : net.tensors()) all.push_back({tensor.name, {tensor.n, tensor.rows}});
-  return all;
+  auto const spec = [](tensor const& t) { return pith::tensor_spec{t.name, {t.n, t.rows}}; };
+  return net.tensors() | ranges::views::transform(spec) | ranges::to<std::vector>();
 }
 
 template <class Comm>

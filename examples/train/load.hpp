@@ -4,6 +4,9 @@
 #include "dataset.hpp"
 
 #include <zlib.h>
+#include <range/v3/view/chunk.hpp>
+#include <range/v3/view/drop.hpp>
+#include <range/v3/view/zip.hpp>
 
 #include <algorithm>
 #include <array>
@@ -158,11 +161,12 @@ inline void append_cifar(dataset& data, bytes& values, path const& name) {
   auto const file = read_bytes(name);
   if (file.empty() || file.size() % record != 0)
     fail(name, "records of " + std::to_string(record) + " bytes", std::to_string(file.size()) + " bytes");
-  for (std::size_t at = 0; at < file.size(); at += record) {
-    if (file[at] > 9) fail(name, "a label in [0, 9]", std::to_string(file[at]));
-    data.labels.push_back(file[at]);
-    for (std::size_t pixel = at + 1; pixel <= at + plane; ++pixel)
-      values.insert(values.end(), {file[pixel], file[pixel + plane], file[pixel + 2 * plane]});
+  for (auto const image : ranges::views::chunk(file, record)) {
+    if (image[0] > 9) fail(name, "a label in [0, 9]", std::to_string(image[0]));
+    data.labels.push_back(image[0]);
+    auto const planes = image | ranges::views::drop(1) | ranges::views::chunk(plane);
+    for (auto const& [red, green, blue] : ranges::views::zip(planes[0], planes[1], planes[2]))
+      values.insert(values.end(), {red, green, blue});
   }
 }
 

@@ -5,6 +5,8 @@
 #include "layers.hpp"
 #include "random.hpp"
 
+#include <range/v3/view/zip.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -126,7 +128,8 @@ inline double accuracy(network& net, dataset const& data, input parameters) {
   for (std::size_t first = 0; first < data.size(); first += n) {
     n = std::min<std::size_t>(64, data.size() - first);
     auto const classes = net.predict(data.pixels(first, n), n, parameters);
-    for (std::size_t i = 0; i < n; ++i) right += classes[i] == data.labels[first + i];
+    auto const labels = std::span(data.labels).subspan(first, n);
+    for (auto const& [found, label] : ranges::views::zip(classes, labels)) right += found == label;
   }
   return static_cast<double>(right) / static_cast<double>(data.size());
 }

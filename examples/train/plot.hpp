@@ -4,10 +4,12 @@
 #include "comparison.hpp"
 
 #include <fmt/format.h>
+#include <range/v3/algorithm/max.hpp>
+#include <range/v3/view/enumerate.hpp>
+#include <range/v3/view/transform.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -46,17 +48,16 @@ inline void write_points(std::FILE* script, task const& job, std::vector<trial> 
 
 /// The lower end of the drawings: codecs differ near the top, and the first epochs would take most of the space.
 inline double lowest_shown(std::vector<trial> const& trials) {
-  double best = 0;
-  for (auto const& t : trials) best = std::max(best, 100 * t.accuracy());
-  return std::max(0.0, 5 * std::floor((best - 25) / 5));
+  auto const best = ranges::max(trials | ranges::views::transform(&trial::accuracy));
+  return std::max(0.0, 5 * std::floor((100 * best - 25) / 5));
 }
 
 /// Every second line is dashed, as most lines overlap at the end.
 inline void write_lines(std::FILE* script) {
   constexpr char const* colours[] = {"#000000", "#1f77b4", "#d62728", "#2ca02c", "#ff7f0e",
                                      "#9467bd", "#17becf", "#8c564b", "#e377c2", "#bcbd22"};
-  for (std::size_t i = 0; i < std::size(colours); ++i)
-    fmt::print(script, "set linetype {} linewidth 2 linecolor rgb '{}' dashtype {}\n", i + 1, colours[i],
+  for (auto const& [i, colour] : ranges::views::enumerate(colours))
+    fmt::print(script, "set linetype {} linewidth 2 linecolor rgb '{}' dashtype {}\n", i + 1, colour,
                i % 2 == 0 ? "1" : "(8,4)");
   fmt::print(script, "set linetype cycle {}\n", std::size(colours));
 }
@@ -74,9 +75,9 @@ inline void write_drawing(std::FILE* script, std::vector<trial> const& trials, c
   fmt::print(script, "set output 'accuracy_over_{}.svg'\nset xlabel '{}'\n", name, x);
   fmt::print(script, "set title 'Test accuracy over {} of {} ranks, mean over {} seeds'\nplot", name,
              trials.front().predicted.ranks, trials.front().runs.size());
-  for (std::size_t i = 0; i < trials.size(); ++i)
+  for (auto const& [i, t] : ranges::views::enumerate(trials))
     fmt::print(script, "{} \\\n  $accuracy index {} using {}:3 with lines title '{}'", i == 0 ? "" : ",", i, column,
-               trials[i].codec);
+               t.codec);
   fmt::print(script, "\nset output\n");
 }
 

@@ -4,6 +4,9 @@
 #include "statistics.hpp"
 #include "worker.hpp"
 
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/transform.hpp>
+
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -82,9 +85,7 @@ phases median_of(std::size_t n, F const& step) {
   std::vector<phases> steps;
   for (std::size_t i = 0; i < n; ++i) steps.push_back(step());
   auto const of = [&](double phases::*phase) {
-    std::vector<double> times;
-    for (auto const& seen : steps) times.push_back(seen.*phase);
-    return median(times);
+    return median(steps | ranges::views::transform(phase) | ranges::to<std::vector>());
   };
   return {of(&phases::compute), of(&phases::encode), of(&phases::exchange), of(&phases::decode)};
 }

@@ -1,9 +1,11 @@
 // examples/train/random.hpp — random numbers that are the same on every platform.
 #pragma once
 
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/iota.hpp>
+
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <random>
 #include <utility>
 #include <vector>
@@ -31,8 +33,7 @@ inline double normal(generator& random) {
 
 /// 0, 1, ..., n - 1 in random order (Fisher and Yates; the bias of the remainder is below n / 2^64).
 inline std::vector<std::size_t> permutation(std::size_t n, generator random) {
-  std::vector<std::size_t> order(n);
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  auto order = ranges::views::iota(std::size_t{0}, n) | ranges::to<std::vector>();
   for (std::size_t i = n; i > 1; --i) std::swap(order[i - 1], order[random() % i]);
   return order;
 }

@@ -9,6 +9,8 @@
 #include <pith/exchange/gradient_exchange.hpp>
 #include <pith/exec/seq.hpp>
 
+#include <range/v3/view/enumerate.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +26,7 @@ inline constexpr std::string_view schedule_name = "gradiveq";
 /// that a filter takes. Slices are a row of the window.
 inline std::vector<pith::gradiveq_tensor> convolutions(network const& net) {
   std::vector<pith::gradiveq_tensor> all;
-  for (std::size_t i = 0; i < net.tensors().size(); ++i) {
-    auto const& t = net.tensors()[i];
+  for (auto const& [i, t] : ranges::views::enumerate(net.tensors())) {
     if (t.window > 0) all.push_back({i, {.filters = t.rows, .depth = t.n / t.rows}, t.n / 3});
   }
   if (all.empty()) throw std::invalid_argument("train: gradiveq needs a model with convolutions");

@@ -1,25 +1,24 @@
 // examples/train/statistics.hpp — means, deviations and confidence intervals.
 #pragma once
 
+#include <range/v3/numeric/accumulate.hpp>
+#include <range/v3/view/reverse.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <iterator>
-#include <numeric>
+#include <functional>
 #include <vector>
 
 namespace train {
 
-inline double mean(std::vector<double> const& x) {
-  return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
-}
+inline double mean(std::vector<double> const& x) { return ranges::accumulate(x, 0.0) / static_cast<double>(x.size()); }
 
 /// The deviation of the population that x is a sample of; 0 for a single value.
 inline double standard_deviation(std::vector<double> const& x) {
   if (x.size() < 2) return 0;
-  double squares = 0;
-  for (auto const value : x) squares += (value - mean(x)) * (value - mean(x));
-  return std::sqrt(squares / static_cast<double>(x.size() - 1));
+  auto const square = [m = mean(x)](double value) { return (value - m) * (value - m); };
+  return std::sqrt(ranges::accumulate(x, 0.0, std::plus<>(), square) / static_cast<double>(x.size() - 1));
 }
 
 inline double median(std::vector<double> x) {
@@ -34,7 +33,7 @@ inline double student(double freedom) {
   constexpr double z = 1.959963984540054, z2 = z * z;
   double const terms[] = {1, (z2 + 1) / 4, ((5 * z2 + 16) * z2 + 3) / 96, (((3 * z2 + 19) * z2 + 17) * z2 - 15) / 384};
   double sum = 0;
-  for (auto i = std::size(terms); i-- > 0;) sum = sum / freedom + terms[i];
+  for (auto const term : ranges::views::reverse(terms)) sum = sum / freedom + term;
   return z * sum;
 }
 

@@ -4,8 +4,9 @@
 #include "report.hpp"
 
 #include <fmt/format.h>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/zip_with.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <functional>
@@ -57,9 +58,8 @@ inline std::vector<studied_codec> cross_validate(dataset const& all, options con
   return codecs;
 }
 
-inline std::vector<double> differences(std::vector<double> a, std::vector<double> const& b) {
-  std::transform(a.begin(), a.end(), b.begin(), a.begin(), std::minus());
-  return a;
+inline std::vector<double> differences(std::vector<double> const& a, std::vector<double> const& b) {
+  return ranges::views::zip_with(std::minus<>(), a, b) | ranges::to<std::vector>();
 }
 
 inline constexpr auto study_notes =
