@@ -11,6 +11,11 @@
 #include "samples.hpp"
 
 #include <CLI/CLI.hpp>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/chunk.hpp>
+#include <range/v3/view/concat.hpp>
+#include <range/v3/view/transform.hpp>
+#include <range/v3/view/zip.hpp>
 
 #include <cstdio>
 #include <cstring>
@@ -62,10 +67,8 @@ std::vector<speed> speeds_on(sample const& values, std::size_t rounds) {
   }
   auto const [times, rates] = bench::measure(things, bench::yardstick(pith::seq, bytes, sets), bytes, sets, rounds);
   auto speeds = std::vector<speed>();
-  for (auto time = times.begin(); auto& s : subjects) {
-    auto const encode = (time++)->median, decode = (time++)->median;
-    speeds.push_back({rates.bound(s.encoding()) / encode, rates.bound(s.decoding()) / decode});
-  }
+  for (auto&& [s, of] : ranges::views::zip(subjects, ranges::views::chunk(times, 2)))
+    speeds.push_back({rates.bound(s.encoding()) / of[0].median, rates.bound(s.decoding()) / of[1].median});
   return speeds;
 }
 
@@ -110,12 +113,6 @@ std::string bound_of(pith::capabilities const& of) {
   return of.delta ? number(1 - *of.delta) : "";
 }
 
-std::string line(std::vector<std::string> const& cells) {
-  auto text = std::string("|");
-  for (auto const& cell : cells) text.append(" ").append(cell).append(" |");
-  return text + "\n";
-}
-
 std::string row(method const& m, std::vector<sample> const& samples, speed const& of) {
   auto s = subject(pith::seq, m.codec, dims, 1);
   s.encode(0, samples[0].values);
@@ -126,19 +123,19 @@ std::string row(method const& m, std::vector<sample> const& samples, speed const
   auto const promised = bench::codec_of<float, pith::seq_executor>(m.codec).capabilities_for(dims);
   cells.insert(cells.end(), {bound_of(promised), laws_of(promised), number(100 * of.encode), number(100 * of.decode)});
   cells.push_back(m.memory);
-  return line(cells);
+  return bench::line(cells) + "\n";
 }
 
 std::string table(options const& o) {
   auto const samples = bench::all_samples(log2n, o.data);
   auto const speeds = speeds_on(samples[0], o.rounds);
-  auto titles = std::vector<std::string>{"method", "codec", "class", "bytes", "ratio"};
-  for (auto const& s : samples) titles.push_back(s.name);
-  titles.insert(titles.end(), {"at most", "laws", "encode", "decode", "memory"});
-  auto text = "\n" + bench::field_of("/proc/cpuinfo", "model name") + ", " PITH_COMPILER ".\n\n" + line(titles);
-  for (std::size_t i = 0; i < titles.size(); ++i) text += "|---";
-  text += "|\n";
-  for (std::size_t i = 0; i < speeds.size(); ++i) text += row(bench::catalogue[i], samples, speeds[i]);
+  auto const sizes = std::vector<std::string>{"codec", "class", "bytes", "ratio"};
+  auto const costs = std::vector<std::string>{"at most", "laws", "encode", "decode", "memory"};
+  auto const errors = samples | ranges::views::transform(&sample::name);
+  auto const columns = ranges::views::concat(sizes, errors, costs) | ranges::to<std::vector>();
+  auto text = "\n" + bench::field_of("/proc/cpuinfo", "model name") + ", " PITH_COMPILER ".\n\n" +
+              bench::heading("method", columns) + "\n";
+  for (auto const& [m, s] : ranges::views::zip(bench::catalogue, speeds)) text += row(m, samples, s);
   return text + "\n";
 }
 

@@ -18,6 +18,7 @@
 #include <pith/exec/par.hpp>
 
 #include <CLI/CLI.hpp>
+#include <range/v3/view/zip.hpp>
 
 #include <deque>
 #include <functional>
@@ -70,9 +71,8 @@ class group {
     benchmark::AddCustomContext("huge_pages" + name_, bench::huge_pages());
     auto const [times, memory] = bench::measure(things_, memory_, bytes_, sets_, rounds);
     auto rows = memory_rows(memory);
-    for (std::size_t i = 0; i < times.size(); ++i) {
-      auto const& of = operations_[i];
-      rows.push_back(row_of(of.name, times[i], of.least, memory));
+    for (auto const& [of, time] : ranges::views::zip(operations_, times)) {
+      rows.push_back(row_of(of.name, time, of.least, memory));
       rows.back().counters.insert(rows.back().counters.end(), {{"ratio", of.ratio}, {"error", of.error}});
     }
     return rows;

@@ -12,6 +12,8 @@
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/sparsify/top_k.hpp>
 
+#include <range/v3/view/zip.hpp>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -113,7 +115,8 @@ std::array<double, 3> times_of(std::uint64_t n, double low, double high) {
   auto least = std::array{HUGE_VAL, HUGE_VAL, HUGE_VAL};
   for (int run = 0; run < 6; ++run) {
     auto const now = std::array{first.seconds(g), second.seconds(g), nested.seconds(g)};
-    for (std::size_t i = 0; i < 3 && run > 0; ++i) least[i] = std::min(least[i], now[i]);
+    if (run == 0) continue;
+    for (auto&& [kept, seen] : ranges::views::zip(least, now)) kept = std::min(kept, seen);
   }
   return least;
 }
@@ -124,7 +127,7 @@ void report(char const* name, sizes const& tensors, double low, double high) {
   std::uint64_t values = 0;
   for (auto const n : tensors) {
     if (known.count(n) == 0) known[n] = times_of(n, low, high);
-    for (std::size_t i = 0; i < 3; ++i) sum[i] += known[n][i];
+    for (auto&& [all, one] : ranges::views::zip(sum, known[n])) all += one;
     values += n;
   }
   std::printf("%-14s %7.1f %9.1f %9.1f %9.1f %9.1f %8.2f %12.2f\n", name, static_cast<double>(values) * 4e-6,

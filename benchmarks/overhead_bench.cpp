@@ -16,9 +16,15 @@
 #include <pith/exchange/gradient_exchange.hpp>
 
 #include <CLI/CLI.hpp>
+#include <range/v3/numeric/accumulate.hpp>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/enumerate.hpp>
+#include <range/v3/view/transform.hpp>
+#include <range/v3/view/zip.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -82,13 +88,12 @@ bench::thing compress_eight(std::string const& text, unsigned times) {
 
 std::vector<bench::row> calls(std::vector<std::string> const& texts, beside_memcpy const& time) {
   constexpr unsigned calls = 1000;
-  auto things = std::vector<bench::thing>();
-  for (auto const& text : texts) things.push_back(compress_eight(text, calls));
-  auto const [times, memory] = time(things);
+  auto const thing_of = [](std::string const& text) { return compress_eight(text, calls); };
+  auto const [times, memory] = time(texts | ranges::views::transform(thing_of) | ranges::to<std::vector>());
   auto rows = std::vector<bench::row>();
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    auto const one = times[i].median / calls;
-    rows.push_back({"call/" + texts[i], one, {{"copied", floats_copied(memory, one)}}});
+  for (auto const& [text, taken] : ranges::views::zip(texts, times)) {
+    auto const one = taken.median / calls;
+    rows.push_back({"call/" + text, one, {{"copied", floats_copied(memory, one)}}});
   }
   return rows;
 }
@@ -129,14 +134,11 @@ struct model {
 
   std::vector<pith::tensor_spec> specs() const {
     auto made = std::vector<pith::tensor_spec>();
-    for (auto const& dims : tensors) made.push_back({"tensor " + std::to_string(made.size()), dims});
+    for (auto const& [i, dims] : ranges::views::enumerate(tensors))
+      made.push_back({"tensor " + std::to_string(i), dims});
     return made;
   }
-  std::uint64_t size() const {
-    std::uint64_t sum = 0;
-    for (auto const& dims : tensors) sum += dims.n;
-    return sum;
-  }
+  std::uint64_t size() const { return ranges::accumulate(tensors, std::uint64_t{0}, std::plus<>(), &pith::shape::n); }
 };
 
 /// 25 of each power of two up to 4096.

@@ -1,6 +1,11 @@
 // benchmarks/page.hpp — tables of results, and their sections in a page of docs.
 #pragma once
 
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/join.hpp>
+#include <range/v3/view/repeat_n.hpp>
+
+#include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -9,15 +14,16 @@
 
 namespace bench {
 
+/// A line of a table, without its end.
+inline std::string line(std::vector<std::string> const& cells) {
+  return "| " + (cells | ranges::views::join(std::string(" | ")) | ranges::to<std::string>()) + " |";
+}
+
 /// The first two lines of a table.
-inline std::string heading(std::string const& first, std::vector<std::string> const& columns) {
-  auto text = "| " + first + " |";
-  auto rule = std::string("|---|");
-  for (auto const& column : columns) {
-    text += " " + column + " |";
-    rule += "---|";
-  }
-  return text + "\n" + rule;
+inline std::string heading(std::string const& first, std::vector<std::string> columns) {
+  columns.insert(columns.begin(), first);
+  auto const rules = ranges::views::repeat_n(std::string("---|"), static_cast<std::ptrdiff_t>(columns.size()));
+  return line(columns) + "\n|" + (rules | ranges::views::join | ranges::to<std::string>());
 }
 
 /// Text as code in a table cell, with escaped bars.

@@ -6,9 +6,14 @@
 #include <pith/exec/isa.hpp>
 
 #include <benchmark/benchmark.h>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/drop.hpp>
+#include <range/v3/view/drop_while.hpp>
+#include <range/v3/view/getlines.hpp>
 
 #include <CLI/CLI.hpp>
 
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -38,13 +43,18 @@ inline void print(std::vector<row> const& rows) {
   for (auto const& r : rows) print(r);
 }
 
-/// What follows the colon in the first line of a file that begins so.
+/// The text after the colon and blanks.
+inline std::string value_of(std::string const& line) {
+  auto const is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  auto const colon = static_cast<std::ptrdiff_t>(line.find(':'));
+  return line | ranges::views::drop(colon + 1) | ranges::views::drop_while(is_blank) | ranges::to<std::string>();
+}
+
+/// The value in the first line of a file with this prefix.
 inline std::string field_of(char const* path, std::string_view begin) {
   auto file = std::ifstream(path);
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(begin)) continue;
-    auto const value = line.find_first_not_of(" \t", line.find(':') + 1);
-    return value == std::string::npos ? "" : line.substr(value);
+  for (auto const& line : ranges::getlines(file)) {
+    if (line.starts_with(begin)) return value_of(line);
   }
   return "unknown";
 }

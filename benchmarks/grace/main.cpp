@@ -11,6 +11,9 @@
 #include "../../examples/train/load.hpp"
 
 #include <CLI/CLI.hpp>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/enumerate.hpp>
+#include <range/v3/view/transform.hpp>
 
 #include <cstdio>
 #include <exception>
@@ -22,15 +25,15 @@ namespace {
 
 std::vector<pith::tensor_spec> resnet50_tensors() {
   auto tensors = std::vector<pith::tensor_spec>();
-  for (auto const& dims : bench::resnet50.shapes()) tensors.push_back({std::to_string(tensors.size()), dims});
+  for (auto const& [i, dims] : ranges::views::enumerate(bench::resnet50.shapes()))
+    tensors.push_back({std::to_string(i), dims});
   return tensors;
 }
 
 template <class List>
 std::set<std::string> names_of(List const& list) {
-  auto names = std::set<std::string>();
-  for (auto const& m : list) names.insert(m.name);
-  return names;
+  auto const name_of = [](auto const& m) { return std::string(m.name); };
+  return list | ranges::views::transform(name_of) | ranges::to<std::set<std::string>>();
 }
 
 template <class List>

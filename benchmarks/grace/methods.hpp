@@ -4,7 +4,8 @@
 #include "../../examples/train/methods.hpp"
 #include "../subject.hpp"
 
-#include <algorithm>
+#include <range/v3/algorithm/contains.hpp>
+
 #include <string_view>
 
 namespace grace {
@@ -18,7 +19,7 @@ inline constexpr method const& dense_bfloat16 = methods[1];
 /// Whether a method of this name was selected. Without a selection all are.
 template <class Names>
 bool is_wanted(Names const& names, std::string_view name) {
-  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+  return names.empty() || ranges::contains(names, name);
 }
 
 }  // namespace grace

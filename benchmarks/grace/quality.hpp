@@ -7,11 +7,10 @@
 #include "../../examples/train/report.hpp"
 
 #include <fmt/format.h>
+#include <range/v3/algorithm/count_if.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -28,7 +27,7 @@ inline void write_quality(std::FILE* out, std::FILE* log, std::vector<std::strin
   for (auto const rate : train::rates) fmt::print(out, ",over_float32_at_{}", rate);
   fmt::print(out, "\n");
   auto const is_trained = [&](method const& m) { return &m == &dense_float || is_wanted(names, m.name); };
-  auto const trained = std::count_if(std::begin(methods), std::end(methods), is_trained);
+  auto const trained = ranges::count_if(methods, is_trained);
   auto shown = train::progress(log, static_cast<std::size_t>(trained) * o.number_of_seeds());
   auto const dense = train::train_by(dense_float, o, data, shown);
   for (auto const& m : methods) {

@@ -1,8 +1,9 @@
 // benchmarks/gradiveq/difference.hpp — the relative difference of two vectors.
 #pragma once
 
+#include <range/v3/view/zip.hpp>
+
 #include <cmath>
-#include <cstddef>
 #include <vector>
 
 namespace gradiveq {
@@ -11,9 +12,9 @@ namespace gradiveq {
 template <class A>
 double relative_difference(std::vector<A> const& x, std::vector<A> const& y) {
   double off = 0, all = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    off += std::pow(static_cast<double>(x[i]) - static_cast<double>(y[i]), 2);
-    all += std::pow(static_cast<double>(y[i]), 2);
+  for (auto const& [a, b] : ranges::views::zip(x, y)) {
+    off += std::pow(static_cast<double>(a) - static_cast<double>(b), 2);
+    all += std::pow(static_cast<double>(b), 2);
   }
   return std::sqrt(off / all);
 }

@@ -14,7 +14,10 @@
 #include <pith/comm/mpi.hpp>
 #include <pith/exchange/gradient_exchange.hpp>
 
+#include <range/v3/view/zip.hpp>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <random>
@@ -148,11 +151,9 @@ inline measured measure(pith::mpi_communicator& comm, interface const& link, ten
     auto const step = s.step(link), plain = s.plain(link);
     s.alone();  // memory that was idle during transfers may be out of the caches
     auto const codec_alone = s.alone();
-    auto at = std::size_t{0};
-    for (auto const x :
-         {step.seconds, plain.seconds, codec_alone.encode, codec_alone.decode, step.sent - idle, plain.sent - idle}) {
-      each[at++].push_back(x);
-    }
+    auto const now = std::array{step.seconds,       plain.seconds,    codec_alone.encode,
+                                codec_alone.decode, step.sent - idle, plain.sent - idle};
+    for (auto&& [all_steps, one] : ranges::views::zip(each, now)) all_steps.push_back(one);
   }
   auto const of = [&](std::size_t i) { return train::median(each[i]); };
   return {steps, of(0), of(1), of(2), of(3), s.handed_bytes(comm.size()) * comm.size(), of(4), of(5)};

@@ -5,10 +5,12 @@
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <range/v3/algorithm/contains.hpp>
 
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -34,7 +36,7 @@ void print_row(options const& o, unsigned ranks, std::string const& workload, st
 }
 
 bool is_wanted(options const& o, network::method const& m) {
-  return o.methods.empty() || std::find(o.methods.begin(), o.methods.end(), m.family) != o.methods.end();
+  return o.methods.empty() || ranges::contains(o.methods, std::string_view(m.family));
 }
 
 void measure_all(options const& o) {

@@ -7,13 +7,22 @@
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <range/v3/action/sort.hpp>
+#include <range/v3/algorithm/contains.hpp>
+#include <range/v3/algorithm/count_if.hpp>
+#include <range/v3/algorithm/find_if.hpp>
+#include <range/v3/algorithm/max.hpp>
+#include <range/v3/numeric/accumulate.hpp>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/filter.hpp>
+#include <range/v3/view/transform.hpp>
+#include <range/v3/view/zip.hpp>
 
-#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <functional>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -36,18 +45,15 @@ struct threshold {
 };
 
 std::vector<double> values_of(threshold const& b, std::vector<row> const& rows, double rate) {
-  auto values = std::vector<double>();
-  for (auto const& r : rows) {
-    if (r.rate == rate && b.concerns(r)) values.push_back(b.value(r));
-  }
-  std::sort(values.begin(), values.end());
-  return values;
+  auto const counts = [&](row const& r) { return r.rate == rate && b.concerns(r); };
+  return rows | ranges::views::filter(counts) | ranges::views::transform(b.value) | ranges::to<std::vector>() |
+         ranges::actions::sort;
 }
 
 std::vector<double> rates_of(std::vector<row> const& rows) {
   auto rates = std::vector<double>();
   for (auto const& r : rows) {
-    if (std::find(rates.begin(), rates.end(), r.rate) == rates.end()) rates.push_back(r.rate);
+    if (!ranges::contains(rates, r.rate)) rates.push_back(r.rate);
   }
   return rates;
 }
@@ -64,8 +70,7 @@ std::string lines_of(threshold const& b, std::vector<row> const& rows) {
   for (auto const rate : rates_of(rows)) {
     auto const values = values_of(b, rows, rate);
     if (values.empty()) continue;
-    auto const held =
-        static_cast<std::size_t>(std::count_if(values.begin(), values.end(), [&](double v) { return v <= b.most; }));
+    auto const held = static_cast<std::size_t>(ranges::count_if(values, [&](double v) { return v <= b.most; }));
     append(text, fmt::format("| {} | {:g} | {:.3f} | {:.3f} | {:g} | {} |", b.what, rate, values[values.size() / 2],
                              values.back(), b.most, verdict(held, values.size())));
   }
@@ -74,8 +79,7 @@ std::string lines_of(threshold const& b, std::vector<row> const& rows) {
 
 /// Bytes on the interface over the reported bytes, relative to the same ratio for the plain ring of dense float.
 double bytes_error(std::vector<row> const& rows, row const& r) {
-  auto const ring =
-      std::find_if(rows.begin(), rows.end(), [&](row const& x) { return same_place(x, r) && x.codec == "identity"; });
+  auto const ring = ranges::find_if(rows, [&](row const& x) { return same_place(x, r) && x.codec == "identity"; });
   return std::abs(r.sent / r.reported / (ring->plain_sent / ring->reported) - 1);
 }
 
@@ -119,9 +123,8 @@ std::string thresholds(std::vector<row> const& rows, oracle const& model) {
 }
 
 double geometric_mean(std::vector<double> const& x) {
-  double sum = 0;
-  for (auto const v : x) sum += std::log(v);
-  return std::exp(sum / static_cast<double>(x.size()));
+  auto const log = [](double v) { return std::log(v); };
+  return std::exp(ranges::accumulate(x, 0.0, std::plus<>(), log) / static_cast<double>(x.size()));
 }
 
 /// Times over those of each user's best choice: the mean, and the worst.
@@ -132,15 +135,13 @@ std::string regrets(std::vector<decision> const& all) {
     auto places = std::size_t{0}, errs = std::size_t{0};
     for (auto const& d : all) {
       if (d.family != family) continue;
-      auto at = each.begin();
-      for (auto const time : {d.plan(), d.always(), d.never()}) (at++)->push_back(time / d.best());
+      auto const times = std::array{d.plan(), d.always(), d.never()};
+      for (auto&& [over_best, time] : ranges::views::zip(each, times)) over_best.push_back(time / d.best());
       ++places;
       errs += d.misses(slack);
     }
     text += fmt::format("| {} |", code(family));
-    for (auto const& x : each) {
-      text += fmt::format(" {:.3f} | {:.2f} |", geometric_mean(x), *std::max_element(x.begin(), x.end()));
-    }
+    for (auto const& x : each) text += fmt::format(" {:.3f} | {:.2f} |", geometric_mean(x), ranges::max(x));
     append(text, fmt::format(" {} of {} |", errs, places));
   }
   return text;
@@ -150,17 +151,15 @@ std::string label_of(row const& r) { return is_tensor(r) ? r.workload + " KiB" :
 
 /// Milliseconds of a step, and the speed-up over dense float, for each workload at a rate.
 std::string steps_at(std::vector<row> const& rows, double rate) {
-  auto places = std::vector<row>();
-  std::copy_if(rows.begin(), rows.end(), std::back_inserter(places),
-               [&](row const& r) { return r.rate == rate && r.codec == "identity"; });
+  auto const is_place = [&](row const& r) { return r.rate == rate && r.codec == "identity"; };
+  auto const places = rows | ranges::views::filter(is_place) | ranges::to<std::vector>();
   auto columns = std::vector<std::string>{"exchange"};
   for (auto const& p : places) columns.push_back(label_of(p));
   auto text = heading("codec", columns) + "\n";
   for (auto const& m : methods) {
     text += fmt::format("| {} | {} |", code(m.family), m.exchange);
     for (auto const& p : places) {
-      auto const r =
-          std::find_if(rows.begin(), rows.end(), [&](row const& x) { return same_place(x, p) && x.codec == m.codec; });
+      auto const r = ranges::find_if(rows, [&](row const& x) { return same_place(x, p) && x.codec == m.codec; });
       text += r == rows.end() ? " |" : fmt::format(" {:.3g} ({:.2f}x) |", r->step * 1e3, p.step / r->step);
     }
     text += "\n";

@@ -18,6 +18,9 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <CLI/CLI.hpp>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/transform.hpp>
+#include <range/v3/view/zip_with.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -170,14 +173,11 @@ taken step_of(network::peer_process& peer) {
 }
 
 double median_of(contender const& c, double taken::*what) {
-  auto all = std::vector<double>();
-  for (auto const& t : c.steps) all.push_back(t.*what);
-  return train::median(all);
+  return train::median(c.steps | ranges::views::transform(what) | ranges::to<std::vector>());
 }
 double median_ratio(contender const& c, contender const& base) {
-  auto all = std::vector<double>();
-  for (std::size_t i = 0; i < c.steps.size(); ++i) all.push_back(c.steps[i].seconds / base.steps[i].seconds);
-  return train::median(all);
+  auto const ratio = [](taken const& a, taken const& b) { return a.seconds / b.seconds; };
+  return train::median(ranges::views::zip_with(ratio, c.steps, base.steps) | ranges::to<std::vector>());
 }
 
 void print(std::vector<contender> const& all, options const& o) {

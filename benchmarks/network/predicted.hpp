@@ -8,7 +8,10 @@
 #include <pith/exec/seq.hpp>
 #include <pith/plan/cost_model.hpp>
 
-#include <algorithm>
+#include <range/v3/algorithm/minmax_element.hpp>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/filter.hpp>
+
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -49,13 +52,10 @@ class oracle {
   static pith::measured_codec measured_of(row const& r) { return {work(r), r.encode, r.decode}; }
 
   std::pair<row, row> fitted(std::vector<row> const& rows, std::string const& codec) const {
-    auto mine = std::vector<row>();
-    for (auto const& r : rows) {
-      if (r.rate == rate_ && r.codec == codec && is_tensor(r)) mine.push_back(r);
-    }
+    auto const is_mine = [&](row const& r) { return r.rate == rate_ && r.codec == codec && is_tensor(r); };
+    auto const mine = rows | ranges::views::filter(is_mine) | ranges::to<std::vector>();
     if (mine.size() < 2) throw std::runtime_error("two tensors of " + codec + " are needed at the rate of the fit");
-    auto const by_size = [](row const& a, row const& b) { return a.elements < b.elements; };
-    auto const [small, large] = std::minmax_element(mine.begin(), mine.end(), by_size);
+    auto const [small, large] = ranges::minmax_element(mine, {}, &row::elements);
     return {*small, *large};
   }
 

@@ -3,7 +3,13 @@
 
 #include "predicted.hpp"
 
-#include <algorithm>
+#include <range/v3/algorithm/min.hpp>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/remove_if.hpp>
+#include <range/v3/view/slice.hpp>
+#include <range/v3/view/transform.hpp>
+#include <range/v3/view/unique.hpp>
+
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -20,9 +26,7 @@ struct decision {
   static constexpr std::size_t dense = 2;
 
   double fastest(std::size_t from, std::size_t to) const {
-    auto const at = [&](std::size_t i) { return ways.begin() + static_cast<std::ptrdiff_t>(i); };
-    auto const by_time = [](row const& a, row const& b) { return a.step < b.step; };
-    return std::min_element(at(from), at(to), by_time)->step;
+    return ranges::min(ways | ranges::views::slice(from, to) | ranges::views::transform(&row::step));
   }
   double best() const { return fastest(0, ways.size()); }
   double best_dense() const { return fastest(0, dense); }
@@ -54,18 +58,16 @@ inline std::vector<row> ways_of(std::vector<row> const& rows, row const& place, 
 }
 
 inline decision decide(oracle const& model, std::string const& family, std::vector<row> ways) {
-  auto candidates = std::vector<pith::exchange_candidate>();
-  for (auto const& r : ways) candidates.push_back(model.candidate(r));
+  auto const candidate_of = [&](row const& r) { return model.candidate(r); };
+  auto const candidates = ways | ranges::views::transform(candidate_of) | ranges::to<std::vector>();
   auto const choice = pith::plan_exchange(model.at(ways[0].rate), candidates);
   return {family, std::move(ways), choice.candidate};
 }
 
 inline std::vector<std::string> families() {
-  auto all = std::vector<std::string>();
-  for (auto const& m : methods) {
-    if (!is_dense(m.family) && (all.empty() || all.back() != m.family)) all.emplace_back(m.family);
-  }
-  return all;
+  auto const family_of = [](method const& m) { return std::string(m.family); };
+  return methods | ranges::views::transform(family_of) | ranges::views::remove_if(is_dense) | ranges::views::unique |
+         ranges::to<std::vector>();
 }
 
 /// One decision for each family, workload and rate.

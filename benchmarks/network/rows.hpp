@@ -1,6 +1,11 @@
 // benchmarks/network/rows.hpp — reads the table of network_bench.
 #pragma once
 
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/getlines.hpp>
+#include <range/v3/view/remove_if.hpp>
+#include <range/v3/view/transform.hpp>
+
 #include <cstdint>
 #include <fstream>
 #include <stdexcept>
@@ -56,11 +61,9 @@ inline row row_of(std::string const& line) {
 inline std::vector<row> read_rows(std::string const& path) {
   auto file = std::ifstream(path);
   if (!file) throw std::runtime_error("cannot read " + path);
-  auto rows = std::vector<row>();
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("rate_mbit")) rows.push_back(row_of(line));
-  }
-  return rows;
+  auto const is_heading = [](std::string const& line) { return line.starts_with("rate_mbit"); };
+  return ranges::getlines(file) | ranges::views::remove_if(is_heading) | ranges::views::transform(row_of) |
+         ranges::to<std::vector>();
 }
 
 }  // namespace network

@@ -5,9 +5,12 @@
 
 #include <pith/exchange/codec_policy.hpp>
 
+#include <range/v3/numeric/accumulate.hpp>
+#include <range/v3/view/enumerate.hpp>
+
 #include <bit>
 #include <cstdint>
-#include <numeric>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -73,7 +76,8 @@ inline tensors lstm() {
 
 inline tensors resnet50() {
   auto all = tensors();
-  for (auto const& dims : bench::resnet50.shapes()) all.push_back({std::to_string(all.size()), dims});
+  for (auto const& [i, dims] : ranges::views::enumerate(bench::resnet50.shapes()))
+    all.push_back({std::to_string(i), dims});
   return all;
 }
 
@@ -92,8 +96,7 @@ inline tensors workload(std::string_view name) {
 }
 
 inline std::uint64_t elements(tensors const& all) {
-  return std::accumulate(all.begin(), all.end(), std::uint64_t{0},
-                         [](std::uint64_t n, pith::tensor_spec const& t) { return n + t.dims.n; });
+  return ranges::accumulate(all, std::uint64_t{0}, std::plus<>(), [](pith::tensor_spec const& t) { return t.dims.n; });
 }
 
 }  // namespace network
