@@ -102,8 +102,8 @@ struct copy_indices {
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^31; a communicator with send_recv
 ///   state       k pairs and 2 k indices between the rounds; not saved
 ///   complexity  log2(N) swaps of k values and k indices, and two further swaps if N is not a power of two; no host
-///               wait. Selects k of n entries, and in each round k of 2 k. Scratch of n elements of accum<In>, of which
-///               only the elements of received entries are accessed
+///               wait. Selects k of n entries, and in each round k of 2 k. Needs scratch of n elements of accum<In>,
+///               but accesses only the elements of received entries
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than all other values. Sums are sent as
 ///               values of In, so sums in half may overflow
 ///   errors      a merge may drop an entry that belongs to the k largest sums; for two ranks the result is exact

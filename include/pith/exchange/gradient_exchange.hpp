@@ -210,7 +210,7 @@ class gradient_exchange {
   /// ok_top_k and g_top_k do so at a new rate too. A residual is kept if the old and the new codec have the same
   /// feedback policy, and is lost otherwise.
   ///
-  ///   complexity  a small all-gather and a new plan; allocates the new states, and larger buffers if needed
+  ///   complexity  two small all-gathers and a new plan. Allocates the new states, and larger buffers if needed
   ///   errors      agreement_error on all ranks if codecs differ between ranks, or if a codec does not fit. The
   ///               exchange then keeps the old codecs
   void change(std::vector<codec_type> codecs) {
@@ -231,7 +231,7 @@ class gradient_exchange {
   /// after a step or two that called begin() before backward and ready() during backward. On a device the measured
   /// times are those at which the host enqueues the work.
   ///
-  ///   complexity  two small all-gathers and a new plan; allocates if a bucket has grown
+  ///   complexity  three small all-gathers and a new plan. Allocates if a bucket has grown
   ///   errors      agreement_error on all ranks if messages were damaged. The exchange then keeps the old buckets
   void fit_buckets() {
     require_idle("fit_buckets");

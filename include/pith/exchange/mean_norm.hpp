@@ -1,4 +1,4 @@
-// pith/exchange/mean_norm.hpp — clips a rank's gradient to the mean norm over the ranks.
+// pith/exchange/mean_norm.hpp — clipping of a rank's gradient to the mean norm over the ranks.
 #pragma once
 
 #include <pith/comm/communicator.hpp>

@@ -96,9 +96,9 @@ struct collect_pairs {
 ///   state       replicated: k bounds. Between the rounds, not saved: 2 k indices and k pairs
 ///   complexity  two transfers of fixed size, no host wait. Each of N ranks sends at most ceil(k / N) pairs to each
 ///               other rank in the first transfer, and 2 ceil(k / N) pairs to all ranks in the second. So a rank sends
-///               about 6 k (N - 1) / N words, where an index or a value is one word. Selects the largest of n, of k and
-///               of 2 k entries. Scratch of n elements of accum<In>, of which only the elements of received entries are
-///               accessed
+///               about 6 k (N - 1) / N words, where an index or a value is one word. Makes three selections, from n, k
+///               and 2 k entries. Needs scratch of n elements of accum<In>, but accesses only the elements of received
+///               entries
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than all other values
 ///   errors      the result may differ from the k largest exact sums. If a rank has more entries for an owner than the
 ///               owner's capacity, some entries are missing from the sum and are sent in a later step. An owner sends

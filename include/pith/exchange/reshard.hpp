@@ -32,8 +32,8 @@ struct weighted_field {
 };
 
 /// Both the old ranks and the `ranks` new ranks divide [0, 1) into equal intervals, one per rank. Returns the fields of
-/// those old ranks whose intervals overlap the interval of new rank `to`. The weight of an old rank is the overlap as a
-/// multiple of the old rank's interval.
+/// those old ranks whose intervals overlap the interval of new rank `to`. The weight of an old rank is the share of
+/// that interval that it covers.
 inline std::vector<weighted_field> overlapping(std::vector<std::byte const*> const& old, std::uint64_t to,
                                                std::uint64_t ranks) {
   auto shares = std::vector<weighted_field>();

@@ -17,19 +17,20 @@ namespace pith::inline v0::detail {
 
 inline constexpr std::string_view adaptive_word = "adaptive_exchange";
 
-/// The number of steps begun, the size of the controller's state, and the learning rate.
+/// The number of steps that have begun, the size of the controller's state in bytes, and the learning rate.
 struct adaptive_header {
   std::uint64_t step = 0, controller = 0;
   double learning_rate = 0;
 };
 
-/// The state of a controller, and that of the gradient_exchange, itself a saved state.
+/// The parts of a saved adaptive_exchange: a header, the controller's state, and the saved state of the
+/// gradient_exchange.
 struct adaptive_parts {
   adaptive_header head;
   span<std::byte const> controller, exchange;
 };
 
-/// `words` describes the controller; parts.head.controller is computed here.
+/// `words` describes the controller. The function itself sets parts.head.controller.
 inline std::vector<std::byte> save_adaptive(std::string const& words, adaptive_parts parts) {
   auto to = byte_writer();
   parts.head.controller = parts.controller.size();
@@ -39,7 +40,7 @@ inline std::vector<std::byte> save_adaptive(std::string const& words, adaptive_p
   return save_states(words, to.bytes);
 }
 
-/// The parts of states that open_states returned.
+/// Splits the states that open_states returned into their parts.
 inline adaptive_parts open_adaptive(char const* call, span<std::byte const> states) {
   auto head = adaptive_header();
   require(states.size() >= sizeof head, call, ": the state must have at least ", sizeof head, " bytes, got ",

@@ -18,7 +18,7 @@
 
 namespace pith::inline v0::detail {
 
-/// A small all-gather of host memory, outside of steps or for debugging.
+/// A small all-gather of host memory, for calls outside of steps and for debugging.
 template <class T, class Comm, executor E>
 void gather_on_host(E const& exec, Comm& comm, span<T const> mine, span<T> all) {
   auto memory = lent(buffer<T, E>(exec, mine.size() + all.size()));
@@ -39,7 +39,7 @@ std::vector<T> gather_on_host(E const& exec, Comm& comm, std::vector<T> const& m
   return all;
 }
 
-/// A text of fixed size for messages, zero-terminated.
+/// A zero-terminated text of fixed size, for messages between ranks.
 template <std::size_t Size>
 struct short_text {
   std::array<char, Size> letters = {};
@@ -48,7 +48,7 @@ struct short_text {
   explicit short_text(std::string const& text) {
     std::copy_n(text.data(), std::min(text.size(), Size - 1), letters.data());
   }
-  /// The text, printable even if it arrived damaged.
+  /// The text. It is printable even if the message was damaged in transit.
   std::string words() const {
     auto shown = std::string(letters.begin(), std::find(letters.begin(), letters.end(), '\0'));
     std::ranges::replace_if(
@@ -64,7 +64,7 @@ inline std::uint64_t digest_of(std::vector<std::string> const& texts) {
   return all.value();
 }
 
-/// A description of a rank's exchange, or of the reason why it could not be built.
+/// A description of a rank's exchange. If the exchange could not be built, `failure` is the reason.
 struct agreement {
   using term = short_text<32>;
   using note = short_text<256>;
@@ -73,8 +73,8 @@ struct agreement {
   static constexpr std::array names = {"the element type", "the executor", "the version", "how",
                                        "bucket_bytes",     "is_weighted",  "when",        "seed"};
   std::array<term, names.size()> terms = {};
-  std::uint64_t tensors = 0;  ///< how many
-  std::uint64_t digest = 0;   ///< of their descriptions
+  std::uint64_t tensors = 0;  ///< the number of tensors
+  std::uint64_t digest = 0;   ///< a digest of all tensors' descriptions
   std::uint64_t has_failed = 0;
   note failure = {};
 
@@ -102,8 +102,8 @@ inline void require_equal_terms(std::vector<agreement> const& each) {
   }
 }
 
-/// Rank and index of the first value that differs from rank 0's, of `count` values per rank. The rank is 0 if all are
-/// equal.
+/// Compares `count` values per rank. Returns rank and index of the first value that differs from the value of rank 0;
+/// the rank is 0 if all values are equal.
 template <class T>
 std::pair<std::size_t, std::size_t> first_difference(std::vector<T> const& all, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -114,8 +114,8 @@ std::pair<std::size_t, std::size_t> first_difference(std::vector<T> const& all, 
   return {0, 0};
 }
 
-/// Returns whether all ranks see a difference in the gathered values; then all go on to locate it. If only some ranks
-/// see one, a message is damaged and all throw, so no rank waits for another.
+/// Returns true if all ranks see a difference in the gathered values, and false if no rank does. If only some ranks see
+/// a difference, a message was damaged. Then all ranks throw, so that no rank waits for another.
 template <class Comm, executor E>
 bool all_see_difference(E const& exec, Comm& comm, bool differs) {
   auto const seen = gather_on_host(exec, comm, std::vector(1, std::uint64_t{differs ? 1u : 0u}));
@@ -127,15 +127,16 @@ bool all_see_difference(E const& exec, Comm& comm, bool differs) {
                                      ": messages were damaged in transit"));
 }
 
-/// Throws when all ranks saw a difference, but the second all-gather, which should locate it, shows none.
+/// Throws for a contradiction: all ranks saw a difference, but the second all-gather, which should locate it, shows
+/// none.
 [[noreturn]] inline void throw_no_difference() {
   throw communication_error(sentence(
       "gradient_exchange: digests differ, but the tensors of all ranks are equal: messages were damaged in transit"));
 }
 
-/// Throws on all ranks if tensors or codecs differ: gathers the digests of all tensors, and the text of the first one
-/// that differs. It gathers one digest more than the fewest tensors of a rank, so the counts of damaged messages do not
-/// matter.
+/// Throws on all ranks if tensors or codecs differ between ranks. It gathers the digests of all tensors, and then the
+/// description of the first tensor that differs. All ranks gather fewest + 1 digests, where `fewest` is the smallest
+/// number of tensors on any rank; so a damaged number of tensors cannot enlarge the message.
 template <class Comm, executor E>
 void require_equal_tensors(E const& exec, Comm& comm, std::vector<agreement> const& each,
                            std::vector<std::string> const& mine) {
@@ -178,8 +179,8 @@ void require_success(E const& exec, Comm& comm, char const* call, std::exception
                                    failed - all.begin()));
 }
 
-/// Throws on all ranks if one differs from rank 0, or could not build its exchange; that rank rethrows `failure`. Costs
-/// one all-gather if all agree.
+/// Throws on all ranks if a rank differs from rank 0, or could not build its exchange. A rank that could not build its
+/// exchange rethrows `failure`. Costs two all-gathers if all ranks agree.
 template <class Comm, executor E>
 void require_agreement(E const& exec, Comm& comm, agreement mine, std::vector<std::string> const& tensors,
                        std::exception_ptr const& failure) {

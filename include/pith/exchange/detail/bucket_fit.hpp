@@ -1,4 +1,4 @@
-// pith/exchange/detail/bucket_fit.hpp — buckets whose last transfer ends early, from measured times.
+// pith/exchange/detail/bucket_fit.hpp — tensor buckets whose last transfer ends early, from measured times.
 #pragma once
 
 #include <pith/exchange/detail/buckets.hpp>
@@ -11,15 +11,16 @@
 
 namespace pith::inline v0::detail {
 
-/// Nanoseconds of a step: when a tensor's gradient was ready, and how long its transfer took. Integers, so that ranks
-/// with equal times lay out equal buckets with any compiler.
+/// The nanoseconds from the begin of a step until a tensor's gradient was ready, and those of its transfer. They are
+/// integers, so that ranks with equal times form equal buckets, whatever their compilers.
 struct tensor_times {
   std::int64_t ready = 0, transfer = 0;
   friend bool operator==(tensor_times const&, tensor_times const&) = default;
 };
 
-/// Combines the times of all ranks: a gradient is ready when the slowest rank has it, and its transfer takes as long as
-/// on the rank with the shortest wait. Damaged times (negative, or too large to sum) are clamped.
+/// Combines the times of all ranks. A gradient is ready when the slowest rank has it. Its transfer takes the shortest
+/// time over the ranks, since the longer times include waits for other ranks. Times from a damaged message may be
+/// negative or too large to add, so they are clamped.
 inline std::vector<tensor_times> times_of_all(std::vector<tensor_times> const& each, std::size_t tensors) {
   auto const most = std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(tensors + 1);
   auto all = std::vector<tensor_times>(tensors, {0, most});
@@ -31,7 +32,8 @@ inline std::vector<tensor_times> times_of_all(std::vector<tensor_times> const& e
   return all;
 }
 
-/// The end of the last transfer, if buckets travel one after another and each starts when its last gradient is ready.
+/// The time at which the last transfer ends. Buckets travel one after another, and each can start when its last
+/// gradient is ready.
 inline std::int64_t end_of(bucket_list const& buckets, std::vector<tensor_times> const& times) {
   std::int64_t end = 0;
   for (auto const& b : buckets) {
@@ -41,7 +43,8 @@ inline std::int64_t end_of(bucket_list const& buckets, std::vector<tensor_times>
   return end;
 }
 
-/// Tensors in the order in which their gradients are ready; ties in backward order.
+/// The tensors in the order in which their gradients become ready. Tensors that are ready at the same time are in
+/// backward order.
 inline std::vector<std::size_t> ready_order(std::vector<tensor_times> const& times) {
   auto order = backward_order(times.size());
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -50,14 +53,15 @@ inline std::vector<std::size_t> ready_order(std::vector<tensor_times> const& tim
   return order;
 }
 
-/// The fewest buckets in this order with at most `most` bytes each, whose last transfer ends by `end`; empty if that is
-/// impossible. A bucket that is ready at r fits if r + (all transfers from its first tensor on) <= end.
+/// Divides the tensors, in the given order, into the fewest buckets with at most `most` bytes each whose last transfer
+/// ends by `end`. Returns an empty list if that is impossible. A bucket that is ready at time r fits if r + (all
+/// transfers from its first tensor on) <= end.
 inline bucket_list buckets_ending_by(std::int64_t end, std::vector<std::size_t> const& order,
                                      std::vector<tensor_times> const& times, std::vector<std::size_t> const& bytes,
                                      std::size_t most) {
   auto buckets = bucket_list();
   auto room = bucket_room(most);
-  std::int64_t travels = 0, ready = 0;  // transfers from here to the last tensor; when this bucket is ready
+  std::int64_t travels = 0, ready = 0;  // transfers from `tensor` on; time when the bucket is ready
   for (auto i = order.size(); i-- > 0;) {
     auto const tensor = order[i];
     travels += times[tensor].transfer;
@@ -75,10 +79,12 @@ inline bucket_list buckets_ending_by(std::int64_t end, std::vector<std::size_t> 
   return buckets;
 }
 
-/// The buckets, in ready order, whose last transfer ends earliest, within the limit of bytes. There are at most as many
-/// buckets as filling them to the limits gives; of several such layouts the result has the fewest.
+/// Divides the tensors, in ready order, into buckets within the limit of bytes whose last transfer ends as early as
+/// possible. The result has no more buckets than a layout that fills each bucket to the limit. Among equally early
+/// layouts, the result has the fewest buckets.
 ///
-///   complexity  O(n log n) for the order, and one pass per bisection step, at most 63
+///   complexity  O(n log n) for the order of n tensors, and at most 63 bisection steps with one pass over the tensors
+///               each
 inline bucket_list fit_buckets(std::vector<tensor_times> const& times, std::vector<std::size_t> const& bytes,
                                bucket_limits limits) {
   auto const order = ready_order(times);

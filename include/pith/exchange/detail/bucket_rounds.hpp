@@ -15,14 +15,15 @@
 
 namespace pith::inline v0::detail {
 
-/// The memory of one round: sent and gathered bytes; `received` is for gather::exact.
+/// The memory of one round: `out` for produced payloads, `gathered` for received payloads. Only gather::exact uses
+/// `received`.
 template <executor E>
 struct round_memory {
   buffer<std::byte, E> out, gathered, received;
 };
 
-/// A tensor bucket: its plan and its rounds, in memory of the caller. Between two tensors it tests `flying`, the
-/// pending transfers of another round, so that they make progress.
+/// The plan and the rounds of one tensor bucket. The caller provides the memory of a round. After each tensor it tests
+/// `transfers`, the pending transfers of another round, so that these transfers make progress.
 template <real In, executor E, class Comm>
 class bucket_rounds {
  public:
@@ -40,7 +41,7 @@ class bucket_rounds {
     if (how == gather::exact) exact_.emplace(exec, plan_, all.specs(), all.codecs(), all.ranks());
   }
 
-  /// Makes the sub-communicators of the transfers; all ranks call it.
+  /// Makes the sub-communicators that the transfers need. All ranks call it.
   void connect(sub_communicators<Comm>& comms) const {
     for (auto const& r : plan_.rounds()) {
       for (auto const& g : r) comms.add(g.among);
@@ -50,40 +51,40 @@ class bucket_rounds {
   exchange_plan const& plan() const { return plan_; }
   unsigned rounds() const { return static_cast<unsigned>(plan_.rounds().size()); }
 
-  /// Whether a round can be produced before the previous one is absorbed.
+  /// Whether a round can be produced before the previous round is absorbed.
   bool is_deep() const { return is_deep_; }
 
-  /// Sets the sizes by the tensors' capacities in this step.
+  /// Sets the sizes of payloads from the tensors' capacities in this step.
   void begin_step(tensors const& all) {
     if (all.is_predicted()) plan_.resize([&](std::size_t tensor, unsigned r) { return all.moves(tensor, r).bytes(); });
   }
 
   void produce(E const& exec, tensors& all, unsigned round, memory const& at, workspace_on<E>& ws,
-               pending_type& flying) const {
+               pending_type& transfers) const {
     for (auto const& g : plan_.rounds()[round]) {
       for (auto const& s : g.slots) {
         produce(exec, all, round, g, s, out(g, at), ws);
-        flying.test(exec);
+        transfers.test(exec);
       }
     }
   }
-  /// Starts the transfers; returns the bytes of this rank in all-gathers.
+  /// Starts the transfers of a round. Returns the number of bytes that this rank sends in all-gathers.
   std::size_t start(E const& exec, sub_communicators<Comm>& comms, unsigned round, memory const& at,
-                    pending_type& flying) {
+                    pending_type& transfers) {
     auto const& groups = plan_.rounds()[round];
     std::size_t sent = 0;
     if (is_compacted(round))
       sent = exact_->start(exec, comms.all(), groups, round, at.out.data(), at.gathered.data(), at.received.data(),
-                           flying);
+                           transfers);
     for (auto const& g : groups) {
       if (is_compacted(round) && g.is_gathered()) continue;
-      flying.add(move_bytes(exec, comms.of(g.among), g.how, g.kind, g.distance, out(g, at), gathered(g, at)));
+      transfers.add(move_bytes(exec, comms.of(g.among), g.how, g.kind, g.distance, out(g, at), gathered(g, at)));
       if (g.how == transport::all_gather) sent += g.bytes;
     }
     return sent;
   }
   void absorb(E const& exec, tensors& all, unsigned round, memory const& at, workspace_on<E>& ws,
-              pending_type& flying) const {
+              pending_type& transfers) const {
     auto const& groups = plan_.rounds()[round];
     if (is_compacted(round)) exact_->expand(exec, groups, round, at.received.data(), at.gathered.data());
     for (auto const& g : groups) {
@@ -92,7 +93,7 @@ class bucket_rounds {
         auto const own = comes_apart(g.how) ? received_on<E>{in.bytes.subspan(s.offset), in.stride}
                                             : received_on<E>{in.bytes.subspan(s.offset, s.bytes)};
         all.absorb(exec, s.tensor, round, g.is_gathered(), own, ws);
-        flying.test(exec);
+        transfers.test(exec);
       }
     }
   }
@@ -110,7 +111,8 @@ class bucket_rounds {
     return at.gathered.view().subspan(g.gathered, g.bytes * arrivals(g.how, g.ranks));
   }
 
-  /// Produces a tensor; its pieces are strided in the group.
+  /// Produces the payload of a tensor. If a transfer has several pieces, the pieces of the tensor are g.bytes apart in
+  /// the group's buffer.
   static void produce(E const& exec, tensors& all, unsigned round, group const& g, slot const& s,
                       span_on<E, std::byte> to, workspace_on<E>& ws) {
     if (g.pieces == 1) return all.produce(exec, s.tensor, round, to.subspan(s.offset, s.bytes), ws);

@@ -14,16 +14,17 @@
 
 namespace pith::inline v0::detail {
 
-/// Buckets in the order in which they travel; each is an ascending list of tensor indices.
+/// The tensor buckets in the order in which they travel. Each bucket is an ascending list of tensor indices.
 using bucket_list = std::vector<std::vector<std::size_t>>;
 
-/// The most gradient bytes of a bucket, unless a single tensor has more.
+/// The largest number of gradient bytes in a bucket. Only a bucket with a single tensor may exceed it.
 struct bucket_limits {
   std::size_t first, others;
 };
 
-/// The given limit, or about eight buckets of 1 to 25 MiB with a first bucket of a quarter, which is sent early. A
-/// bucket below 1 MiB is dominated by message latency; one above 25 MiB costs memory.
+/// The given limit. Without one, the limit is an eighth of the model, but at least 1 and at most 25 MiB; the first
+/// bucket gets a quarter of that, so that it is sent early. Latency dominates buckets below 1 MiB, and buckets above 25
+/// MiB cost memory.
 inline bucket_limits limits_for(std::size_t bytes, std::optional<std::size_t> asked) {
   constexpr std::size_t usual = 8, least = std::size_t{1} << 20, most = std::size_t{25} << 20;
   if (asked) return {*asked, *asked};
@@ -44,7 +45,7 @@ class bucket_room {
   std::size_t most_, used_ = 0;
 };
 
-/// Buckets filled with tensors in this order.
+/// Fills buckets one after another with the tensors in this order.
 inline bucket_list buckets_of(std::vector<std::size_t> const& order, std::vector<std::size_t> const& bytes,
                               bucket_limits limits) {
   auto buckets = bucket_list();
@@ -61,14 +62,15 @@ inline bucket_list buckets_of(std::vector<std::size_t> const& order, std::vector
   return buckets;
 }
 
-/// From the last tensor to the first, the order in which backward computes gradients.
+/// The order in which backward computes gradients: from the last tensor to the first.
 inline std::vector<std::size_t> backward_order(std::size_t tensors) {
   auto order = std::vector<std::size_t>(tensors);
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
   return order;
 }
 
-/// Records which gradients are ready, and when. One thread marks them, another thread waits for buckets.
+/// Records which gradients are ready, and since when. One thread marks gradients as ready; another thread waits until
+/// all gradients of a bucket are ready.
 class ready_buckets {
  public:
   using clock = std::chrono::steady_clock;
@@ -79,7 +81,7 @@ class ready_buckets {
     lay_out(buckets);
   }
 
-  /// Sets other buckets of the same tensors, between steps.
+  /// Divides the same tensors into other buckets. Call it between steps.
   void lay_out(bucket_list const& buckets) {
     sizes_.clear();
     for (auto const& b : buckets) {
@@ -90,7 +92,7 @@ class ready_buckets {
   }
   std::size_t bucket_of(std::size_t tensor) const { return bucket_of_[tensor]; }
 
-  /// Begins a step, without ready gradients.
+  /// Begins a step, in which no gradient is ready yet.
   void begin() {
     auto const lock = std::lock_guard(mutex_);
     std::fill(is_ready_.begin(), is_ready_.end(), char{0});
@@ -98,7 +100,7 @@ class ready_buckets {
     is_cancelled_ = false;
     begun_ = clock::now();
   }
-  /// The time from begin() to the last readiness of each tensor.
+  /// For each tensor, the time from begin() until its gradient was ready in the last step.
   std::vector<duration> const& times() const { return times_; }
 
   void require_missing(std::size_t tensor) const {
@@ -116,7 +118,7 @@ class ready_buckets {
       if (is_ready_[i] == 0) mark(i);
     }
   }
-  /// Wakes the waiting thread: no further gradient will be ready.
+  /// Wakes the waiting thread, since no further gradient will become ready.
   void cancel() {
     auto const lock = std::lock_guard(mutex_);
     is_cancelled_ = true;
@@ -127,13 +129,13 @@ class ready_buckets {
     auto const lock = std::lock_guard(mutex_);
     return missing_[bucket] == 0;
   }
-  /// Returns false after cancel().
+  /// Waits until a bucket is ready; returns false after cancel().
   bool wait_for(std::size_t bucket) const {
     auto lock = std::unique_lock(mutex_);
     changed_.wait(lock, [&] { return missing_[bucket] == 0 || is_cancelled_; });
     return !is_cancelled_;
   }
-  /// Waits up to `most`; returns whether the bucket is ready or cancelled.
+  /// Waits up to `most`. Returns whether the bucket is ready or cancel() was called.
   bool comes_within(duration most, std::size_t bucket) const {
     auto lock = std::unique_lock(mutex_);
     return changed_.wait_for(lock, most, [&] { return missing_[bucket] == 0 || is_cancelled_; });

@@ -1,4 +1,4 @@
-// pith/exchange/detail/codec_exchange.hpp — the common base of exchanges of a codec: outside an exchange, that codec.
+// pith/exchange/detail/codec_exchange.hpp — the common base of collectives that wrap a codec.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -12,7 +12,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The stateless codec C; the states of the exchange follow those of C.
+/// Behaves as the stateless codec C outside an exchange. In an exchange, the derived class has further states, which
+/// follow those of C.
 template <class C>
 class codec_exchange : public pipeable {
  public:
@@ -49,7 +50,7 @@ class codec_exchange : public pipeable {
 
   C const& wrapped() const { return codec_; }
 
-  /// States, those of C first. Throws std::invalid_argument if C has state.
+  /// Makes the states, with those of C first. Throws std::invalid_argument if C has state.
   template <class In, class E, class... Others>
   auto replicated_with(E const& exec, call const& id, shape const& dims, Others... others) const {
     return stateless(states<replicated_part, replicated_of<C, In, E>, Others...>{

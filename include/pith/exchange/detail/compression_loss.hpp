@@ -1,4 +1,4 @@
-// pith/exchange/detail/compression_loss.hpp — the error of a codec with a new state on one gradient.
+// pith/exchange/detail/compression_loss.hpp — the error of a codec with a new state for one gradient.
 #pragma once
 
 #include <pith/codec/compress.hpp>
@@ -10,7 +10,7 @@
 
 namespace pith::inline v0::detail {
 
-/// |g|^2 and |g - C(g)|^2 of a codec with a new state. Allocates, and waits for the executor.
+/// Measures |g|^2 and |g - C(g)|^2 for a codec with a new state. Allocates, and waits for the executor.
 template <real In, executor E, class C>
 measured_energy loss_of(E const& exec, C const& codec, shape const& dims, tensor_id const& whose,
                         span_on<E, In const> gradient) {

@@ -1,4 +1,4 @@
-// pith/exchange/detail/exact_gather.hpp — an all-gather of payloads at their used size, for which the host waits.
+// pith/exchange/detail/exact_gather.hpp — an all-gather of the used bytes of payloads, with a host wait for the counts.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -16,8 +16,9 @@
 
 namespace pith::inline v0::detail {
 
-/// Gathers the counts of all payloads of a round, and then, per group, the largest used size of all ranks. Payloads are
-/// compacted in the memory for padded all-gathers, and received in other memory of the same size.
+/// First gathers the counts of all payloads of a round. Then it gathers the used bytes of each group's payloads; all
+/// ranks send as many bytes as the rank with the most used bytes. Payloads are compacted in the memory for padded
+/// all-gathers, and received in further memory of the same size.
 template <real In, executor E>
 class exact_gather {
  public:
@@ -39,8 +40,8 @@ class exact_gather {
 
   bool has_counts(unsigned in_round) const { return !rounds_[in_round].places.empty(); }
 
-  /// Waits for the counts of all ranks' payloads of a round and starts to gather them; this rank's payloads are at
-  /// `out`. Returns the bytes that this rank sends.
+  /// Gathers the counts of all ranks' payloads in a round, waits for them, and starts the all-gathers of the payloads.
+  /// This rank's payloads are at `out`. Returns the number of bytes that this rank sends.
   template <class Comm>
   std::size_t start(E const& exec, Comm& comm, std::vector<group> const& groups, unsigned in_round, std::byte* out,
                     std::byte* compacted, std::byte* received, pending_transfers<Comm, E>& to) {
@@ -56,7 +57,7 @@ class exact_gather {
     return sent;
   }
 
-  /// Copies the received payloads to their offsets in a padded all-gather.
+  /// Copies the received payloads to the offsets that they would have after a padded all-gather.
   void expand(E const& exec, std::vector<group> const& groups, unsigned in_round, std::byte const* received,
               std::byte* gathered) const {
     auto const& r = rounds_[in_round];
@@ -66,7 +67,8 @@ class exact_gather {
   }
 
  private:
-  /// A payload: at `out` in the produced bytes, at `offset` in its group; with `places` counts from index `first` on.
+  /// The payload of one tensor. `out` is its offset in the produced bytes, and `offset` that in its group. It has
+  /// `places` counts, which begin at index `first` of a rank's counts.
   struct packet {
     any_codec<In, E> codec;
     tensor_spec tensor;
@@ -80,10 +82,10 @@ class exact_gather {
   struct round {
     std::vector<packet> packets;
     std::vector<place> places;
-    std::vector<std::uint32_t> counts = {};  ///< of all ranks
+    std::vector<std::uint32_t> counts = {};  ///< the counts of all ranks, rank by rank
   };
 
-  /// Calls f(group, its packets) for each gathered group.
+  /// Calls f(group, packets of the group) for each all-gathered group.
   template <class F>
   static void for_each_group(round const& r, std::vector<group> const& groups, F const& f) {
     auto const* packets = r.packets.data();

@@ -17,7 +17,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Its address is fixed, even if the exchange is moved.
+/// The parts of an exchange whose addresses stay the same if the exchange is moved.
 template <real In, executor E, class Comm>
 struct exchange_engine {
   exchange_pipeline<In, E, Comm> pipeline;
@@ -32,8 +32,8 @@ struct exchange_engine {
   exchange_engine(exchange_engine const&) = delete;
   exchange_engine& operator=(exchange_engine const&) = delete;
 
-  /// The gradient of a tensor is ready. On a host the first call of a step starts the thread; on a device each call
-  /// enqueues the rounds that are possible now.
+  /// Marks the gradient of a tensor as ready. On a host the first call in a step starts the thread. On a device each
+  /// call enqueues all rounds whose gradients are ready.
   void add(std::size_t tensor) {
     ready.add(tensor);
     if constexpr (host_executor<E>) {
@@ -42,12 +42,12 @@ struct exchange_engine {
       guarded([this] { run(); });
     }
   }
-  /// All gradients are ready; returns when the step is done.
+  /// Marks all gradients as ready; returns when the step is complete.
   void finish() {
     ready.add_rest();
     guarded([this] { is_running_ ? join() : run(); });
   }
-  /// No further gradients will be ready; returns when the thread is idle.
+  /// Ends a step in which no further gradients will become ready; returns when the thread is idle.
   void cancel() {
     ready.cancel();
     guarded([this] { join(); });
@@ -58,7 +58,7 @@ struct exchange_engine {
     ready.lay_out(pipeline.layout());
   }
 
-  /// Deleter that keeps the engine's memory if a failed step lent it to the transport.
+  /// The deleter. After a failed step it keeps the engine's memory, since the transport may still use it.
   struct end {
     void operator()(exchange_engine* e) const {
       e->ready.cancel();
@@ -70,11 +70,11 @@ struct exchange_engine {
   };
 
  private:
-  /// Runs the rounds whose gradients are ready.
+  /// Runs all rounds whose gradients are ready, in the caller's thread.
   void run() {
     pipeline.advance(ready, [this](std::size_t bucket) { return ready.has(bucket); });
   }
-  /// Runs all rounds on the thread, which waits for gradients.
+  /// Starts all rounds on the engine's thread, which waits for gradients.
   void start() {
     if (!thread_) thread_.emplace();
     thread_->start([this] { pipeline.advance(ready, [this](std::size_t bucket) { return ready.wait_for(bucket); }); });
@@ -93,8 +93,8 @@ struct exchange_engine {
     }
   }
 
-  bool is_running_ = false;                ///< the thread runs this step
-  std::optional<progress_thread> thread_;  // last: it uses the other members
+  bool is_running_ = false;                ///< the engine's thread runs the current step
+  std::optional<progress_thread> thread_;  // declared last, since the thread uses the other members
 };
 
 }  // namespace pith::inline v0::detail

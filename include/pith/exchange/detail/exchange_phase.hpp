@@ -1,4 +1,4 @@
-// pith/exchange/detail/exchange_phase.hpp — the phase of an exchange, and the calls that throw in it.
+// pith/exchange/detail/exchange_phase.hpp — the phase of an exchange, and checks of the phase.
 #pragma once
 
 #include <pith/core/error.hpp>

@@ -32,17 +32,18 @@ struct set_weight {
   PITH_HD void operator()(std::uint64_t) const { *to = weight; }
 };
 
-/// Replaces the sum of all ranks' weights by this rank's factor, weight / total; 0 if the total is 0.
+/// Replaces `*total`, the sum of all ranks' weights, by this rank's factor weight / total, or by 0 if the total is 0.
 struct weight_share {
   double* total;
   double weight;
   PITH_HD void operator()(std::uint64_t) const { *total = *total > 0 ? weight / *total : 0; }
 };
 
-/// A schedule of rounds, equal on all ranks for any order in which gradients are ready. While a round travels, the
-/// previous one is absorbed. The next one is produced, if it does not depend on the travelling one and its gradients
-/// are ready. So at most two rounds hold buffers at once, and one thread does all work. On a device the stream waits
-/// for a round only when the next one starts, so other work of the stream overlaps it.
+/// Runs the rounds of all buckets by a schedule that is equal on all ranks, whatever the order in which gradients
+/// become ready. During the transfer of a round, the previous round is absorbed. The next round is produced too, if its
+/// gradients are ready and it does not depend on the round in transfer. So at most two rounds hold buffers at the same
+/// time, and one thread does all work. On a device the stream waits for a transfer only when the next round starts, so
+/// other work of the stream overlaps the transfer.
 template <real In, executor E, class Comm>
 class exchange_pipeline {
  public:
@@ -62,7 +63,7 @@ class exchange_pipeline {
   tensors& model() { return tensors_; }
   Comm& comm() { return comms_.all(); }
 
-  /// A change of codecs for the next steps: prepare() may throw, apply() does the rest.
+  /// Changes codecs for the next steps. prepare() does the part that may throw, and apply() the rest.
   typename tensors::change prepare(std::vector<any_codec<In, E>> codecs) const {
     require_all_served(codecs);
     return tensors_.prepare(exec_, std::move(codecs));
@@ -80,31 +81,33 @@ class exchange_pipeline {
     layout_ = std::move(layout);
     plan();
   }
-  /// Buckets whose last transfer ends early, for these times, which are equal on all ranks.
+  /// Computes buckets whose last transfer ends early. The times must be equal on all ranks.
   bucket_list fit(std::vector<tensor_times> const& times) const { return fit_buckets(times, bytes_, limits_); }
 
-  /// Seconds of each bucket in the last step.
+  /// The seconds of each tensor bucket in the last step.
   std::vector<bucket_seconds> const& seconds() const { return log_.seconds(); }
 
-  /// Makes the sub-communicators of the transfers; all ranks call it, after they agree on their tensors.
+  /// Makes the sub-communicators that the transfers need. All ranks call it after they have agreed on their tensors.
   void connect() {
     for (auto const& b : buckets_) b.connect(comms_);
   }
 
-  /// The bytes that a rank passes to its communicator in a step for this transport, within one subgroup or any.
+  /// The number of bytes that a rank passes to its communicator in a step for one kind of transfer. If `among` is
+  /// given, only transfers within that subgroup count.
   std::size_t sent_bytes(transport how, std::optional<subgroup> among = {}) const {
     std::size_t bytes = 0;
     for (auto const& b : buckets_) bytes += b.plan().sent_bytes(how, among);
     return bytes;
   }
-  /// All bytes that a rank passes to its communicator in a step.
+  /// The numbers of bytes that a rank passes to its communicator in a step, for all kinds of transfer.
   pith::traffic traffic(std::optional<subgroup> among = {}) const {
     auto const of = [&](transport how) { return sent_bytes(how, among); };
     return {of(transport::all_gather), of(transport::sum) + of(transport::max), of(transport::all_to_all),
             of(transport::swap) + of(transport::shift)};
   }
-  /// The bytes of each tensor that a rank's interface sent in the last step, padding included. Gathered payloads that
-  /// were cut to a common size count in proportion to their capacity.
+  /// For each tensor, the number of bytes that a rank's interface sent in the last step, padding included. If
+  /// all-gathered payloads were shortened to a common size, that size is divided in proportion to the payloads'
+  /// capacities.
   std::vector<double> wire_bytes() const {
     auto each = std::vector<double>(bytes_.size());
     auto const gathered =
@@ -116,7 +119,8 @@ class exchange_pipeline {
     }
     return each;
   }
-  /// The all-gathered bytes of the last step; the maximum before the first step.
+  /// The number of bytes that this rank passed to all-gathers in the last step. Before the first step, it is the
+  /// largest possible number.
   std::size_t gathered_bytes() const { return gathered_bytes_; }
 
   void begin_step(double weight) {
@@ -124,15 +128,16 @@ class exchange_pipeline {
     own_weight_ = weight;
     log_.begin_step();
   }
-  /// Whether a round of this step has begun, so that states have changed.
+  /// Whether a round of the current step has begun. States have then changed.
   bool has_begun() const { return next_ > 0; }
-  /// Runs rounds while is_there(bucket) returns that the gradients are ready; returns whether the step is done.
+  /// Runs rounds as long as is_there(bucket) returns true, which means that the bucket's gradients are ready. Returns
+  /// whether the step is complete.
   template <class IsThere>
   bool advance(ready_buckets const& ready, IsThere const& is_there) {
     auto const environment = default_float_environment();
     auto ws = workspace_on<E>(scratch_.view());
-    for (; next_ < line_.size(); ++next_) {
-      auto const bucket = line_[next_].bucket;
+    for (; next_ < schedule_.size(); ++next_) {
+      auto const bucket = schedule_[next_].bucket;
       if constexpr (host_executor<E>) travel_until(bucket, ready, ws);
       if (!is_there(bucket)) return false;
       if (next_ == 0) prepare();
@@ -142,22 +147,23 @@ class exchange_pipeline {
     tensors_.end_step(exec_);
     return true;
   }
-  /// After an error: abandons the pending transfers. The transport may use this memory until the program ends.
+  /// Abandons the pending transfers after an error. The transport may use the pipeline's memory until the program ends.
   void abandon() {
     is_lent_ = !returns_memory<any_request<Comm, E>>;
-    flight_.clear();
+    transfers_.clear();
   }
-  /// Waits for the pending transfers, or abandons them after an error.
+  /// Waits for the pending transfers. If that throws, abandons them.
   void drain() {
     try {
-      flight_.wait(exec_);
+      transfers_.wait(exec_);
     } catch (...) {
       abandon();
     }
   }
   bool is_lent() const { return is_lent_; }
 
-  /// The states before the last two steps, with exchange_options::is_recoverable.
+  /// Copies of the states from before each of the last two steps. They exist only with
+  /// exchange_options::is_recoverable.
   auto& copies() { return copies_; }
 
  private:
@@ -172,19 +178,19 @@ class exchange_pipeline {
       require_served<In, Comm, E>("gradient_exchange", codecs[i], specs[i].dims, comms_.size());
   }
 
-  /// Lays out the rounds of all buckets for the current codecs.
+  /// Plans the rounds of all buckets for the current codecs.
   void plan() {
     buckets_.clear();
-    line_.clear();
+    schedule_.clear();
     for (auto const& b : layout_) buckets_.emplace_back(exec_, tensors_, b, how_);
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      for (unsigned r = 0; r < buckets_[b].rounds(); ++r) line_.push_back({b, r});
+      for (unsigned r = 0; r < buckets_[b].rounds(); ++r) schedule_.push_back({b, r});
     }
     log_.lay_out(buckets_.size());
     make_memory();
     gathered_bytes_ = sent_bytes(transport::all_gather);
   }
-  /// Grows buffers where they are too small.
+  /// Replaces buffers that are too small by larger ones.
   void make_memory() {
     std::size_t out = 0, gathered = 0, scratch = 0, transfers = 0;
     for (auto const& b : buckets_) {
@@ -196,14 +202,14 @@ class exchange_pipeline {
       }
     }
     memories_ = 1;
-    for (std::size_t k = 1; k < line_.size(); ++k) memories_ = builds_on_last(k) ? memories_ : memory_.size();
+    for (std::size_t k = 1; k < schedule_.size(); ++k) memories_ = builds_on_last(k) ? memories_ : memory_.size();
     for (std::size_t i = 0; i < memories_; ++i) {
       memory_[i].out.grow(exec_, out);
       memory_[i].gathered.grow(exec_, gathered);
       memory_[i].received.grow(exec_, how_ == gather::exact ? gathered : 0);
     }
     scratch_.grow(exec_, scratch + scratch_alignment);
-    flight_.reserve(transfers);
+    transfers_.reserve(transfers);
   }
   static void add_wire_bytes(exchange_plan::group const& g, double factor, std::vector<double>& each) {
     for (auto const& s : g.slots) {
@@ -229,7 +235,8 @@ class exchange_pipeline {
     gathered_bytes_ = 0;
   }
 
-  /// This rank's factor is weight / total x number of ranks: the mean of the scaled gradients is the weighted mean.
+  /// Computes this rank's factor, weight / total x number of ranks. The mean of the scaled gradients is then the
+  /// weighted mean.
   void agree_on_weight() {
     exec_.for_each_index(1, set_weight{weight_.data(), own_weight_});
     comms_.all().all_reduce(exec_, weight_.view(), reduction::sum).wait(exec_);
@@ -239,43 +246,46 @@ class exchange_pipeline {
   void run_round(std::size_t k, workspace_on<E>& ws) {
     if (builds_on_last(k)) land(ws);
     produce(k, ws);
-    flight_.wait(exec_);
+    transfers_.wait(exec_);
     start(k);
     absorb_until(k, ws);
   }
-  /// Waits until a bucket's gradients are ready. If the pending round completes before that, it is absorbed.
+  /// Waits until a bucket's gradients are ready. If the pending transfers complete earlier, their round is absorbed.
   void travel_until(std::size_t bucket, ready_buckets const& ready, workspace_on<E>& ws) {
     auto naps = backoff();
-    while (!flight_.test(exec_) && !ready.comes_within(naps.next(), bucket)) {
+    while (!transfers_.test(exec_) && !ready.comes_within(naps.next(), bucket)) {
     }
     if (!ready.has(bucket)) land(ws);
   }
-  /// Waits for the pending round and absorbs it.
+  /// Waits for the pending transfers and absorbs their round.
   void land(workspace_on<E>& ws) {
-    flight_.wait(exec_);
+    transfers_.wait(exec_);
     absorb_until(next_, ws);
   }
-  bool builds_on_last(std::size_t k) const { return line_[k].round > 0 && !buckets_[line_[k].bucket].is_deep(); }
+  bool builds_on_last(std::size_t k) const {
+    auto const [bucket, round] = schedule_[k];
+    return round > 0 && !buckets_[bucket].is_deep();
+  }
 
   void produce(std::size_t k, workspace_on<E>& ws) {
-    auto const [bucket, round] = line_[k];
+    auto const [bucket, round] = schedule_[k];
     auto const time = traced(&log_, exchange_trace::work::encode, bucket, round);
-    buckets_[bucket].produce(exec_, tensors_, round, memory(k), ws, flight_);
+    buckets_[bucket].produce(exec_, tensors_, round, memory(k), ws, transfers_);
   }
   void start(std::size_t k) {
-    auto const [bucket, round] = line_[k];
-    flight_.start(traced(&log_, exchange_trace::work::transfer, bucket, round));
-    gathered_bytes_ += buckets_[bucket].start(exec_, comms_, round, memory(k), flight_);
-    flight_.test(exec_);  // ends the traced time of a call that is complete when it returns
+    auto const [bucket, round] = schedule_[k];
+    transfers_.start(traced(&log_, exchange_trace::work::transfer, bucket, round));
+    gathered_bytes_ += buckets_[bucket].start(exec_, comms_, round, memory(k), transfers_);
+    transfers_.test(exec_);  // ends the traced time if the transfers are complete already
   }
   void absorb_until(std::size_t end, workspace_on<E>& ws) {
     for (; absorbed_ < end; ++absorbed_) {
-      auto const [bucket, round] = line_[absorbed_];
+      auto const [bucket, round] = schedule_[absorbed_];
       auto const time = traced(&log_, exchange_trace::work::decode, bucket, round);
-      buckets_[bucket].absorb(exec_, tensors_, round, memory(absorbed_), ws, flight_);
+      buckets_[bucket].absorb(exec_, tensors_, round, memory(absorbed_), ws, transfers_);
     }
   }
-  /// Two rounds use memory in turn, or one if each round depends on the previous one.
+  /// The memory of round k. Rounds use two memories in turn, or one memory if every round depends on the previous one.
   round_memory<E> const& memory(std::size_t k) const { return memory_[k % memories_]; }
 
   E exec_;
@@ -287,18 +297,18 @@ class exchange_pipeline {
   std::optional<state_copies<In, E>> copies_;
   buffer<double, E> weight_;
   double own_weight_ = 1;
-  std::vector<std::size_t> bytes_;  ///< of each tensor's gradient
+  std::vector<std::size_t> bytes_;  ///< size of each tensor's gradient
   bucket_limits limits_;
   bucket_list layout_;
   std::vector<bucket_rounds<In, E, Comm>> buckets_;
-  std::vector<place> line_;
+  std::vector<place> schedule_;
   std::array<round_memory<E>, 2> memory_;
-  std::size_t memories_ = 1;  ///< number of used elements of memory_
+  std::size_t memories_ = 1;  ///< how many elements of memory_ are used
   buffer<std::byte, E> scratch_;
-  std::size_t next_ = 0, absorbed_ = 0;  ///< positions in line_
+  std::size_t next_ = 0, absorbed_ = 0;  ///< indices into schedule_
   std::size_t gathered_bytes_ = 0;
   bool is_lent_ = false;
-  pending_transfers<Comm, E> flight_;  // last: destroyed before the memory that it uses
+  pending_transfers<Comm, E> transfers_;  // declared last, so destroyed before the memory that it uses
 };
 
 }  // namespace pith::inline v0::detail

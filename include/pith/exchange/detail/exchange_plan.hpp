@@ -11,31 +11,33 @@
 
 namespace pith::inline v0::detail {
 
-/// The buffers of many tensors, per round. Tensors with the same kind of transfer in a round form a group, which
-/// travels in one transfer.
+/// The layout of many tensors' buffers in each round. Tensors with the same kind of transfer in a round form a group,
+/// and the buffers of a group travel in one transfer.
 class exchange_plan {
  public:
-  /// One tensor's buffer in its group.
+  /// The position of one tensor's buffer in its group.
   struct slot {
     std::size_t tensor, offset, bytes;
   };
-  /// A group: `pieces` buffers of `bytes`, at offset `out` of the produced bytes and `gathered` of the gathered ones.
+  /// A group has `pieces` buffers of `bytes` bytes each. They begin at the offset `out` in the memory for produced
+  /// payloads, and at `gathered` in the memory for gathered payloads.
   struct group {
     transport how;
     element_kind kind;
     std::uint32_t distance;
     subgroup among;
-    unsigned ranks;  ///< in the group
+    unsigned ranks;  ///< number of ranks that take part in the transfer
     unsigned pieces;
     std::size_t bytes = 0, out = 0, gathered = 0;
     std::vector<slot> slots = {};
 
-    /// Whether it is an all-gather over all ranks; payloads within subgroups have a fixed size.
+    /// Whether the transfer is an all-gather over all ranks. Only such payloads can vary in size.
     bool is_gathered() const { return how == transport::all_gather && among.is_all(); }
   };
   using round = std::vector<group>;
 
-  /// A group of more bytes is split, since MPI counts with an int. The bytes of an all-gather are those of all ranks.
+  /// A group with more than `most_bytes` is split, since MPI counts with an int. For an all-gather, the payloads of all
+  /// ranks count.
   explicit exchange_plan(std::size_t most_bytes = std::size_t{1} << 30) : most_bytes_(most_bytes) {}
 
   void add(std::size_t tensor, std::size_t in_round, transfer const& moves, unsigned ranks) {
@@ -45,7 +47,7 @@ class exchange_plan {
     to.bytes += align_up(moves.bytes(), section_alignment);
   }
 
-  /// Sets the offsets of each round's groups; all rounds use the same memory.
+  /// Sets the offsets of each round's groups. All rounds use the same memory.
   void place() {
     for (auto& r : rounds_) {
       std::size_t out = 0, gathered = 0;
@@ -60,8 +62,8 @@ class exchange_plan {
     }
   }
 
-  /// Sets the sizes of gathered buffers to `bytes(tensor, round)`, at most the original ones; groups keep their
-  /// offsets.
+  /// Sets the sizes of all-gathered buffers to `bytes(tensor, round)`, which may not exceed the original sizes. Groups
+  /// keep their offsets.
   template <class F>
   void resize(F const& bytes) {
     for (std::size_t r = 0; r < rounds_.size(); ++r) {
@@ -81,7 +83,8 @@ class exchange_plan {
   std::size_t out_bytes() const { return out_bytes_; }
   std::size_t gathered_bytes() const { return gathered_bytes_; }
 
-  /// The bytes that a rank passes to its communicator in a step for this transport, within one subgroup or any.
+  /// The number of bytes that a rank passes to its communicator in a step for one kind of transfer. If `among` is
+  /// given, only transfers within that subgroup count.
   std::size_t sent_bytes(transport how, std::optional<subgroup> among = {}) const {
     std::size_t bytes = 0;
     for (auto const& r : rounds_) {

@@ -18,7 +18,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Each tensor and its codec.
+/// One line for each tensor, with its codec.
 template <class Codec>
 std::vector<std::string> described(std::vector<tensor_spec> const& tensors, std::vector<Codec> const& codecs) {
   auto all = std::vector<std::string>();
@@ -28,7 +28,7 @@ std::vector<std::string> described(std::vector<tensor_spec> const& tensors, std:
   }
   return all;
 }
-/// Each tensor and its bucket.
+/// One line for each tensor, with its bucket.
 inline std::vector<std::string> described(std::vector<tensor_spec> const& tensors, bucket_list const& layout) {
   auto all = std::vector<std::string>(tensors.size());
   for (std::size_t b = 0; b < layout.size(); ++b) {
@@ -55,7 +55,7 @@ agreement agreement_on(std::vector<std::string> const& tensors, exchange_options
   return mine;
 }
 
-/// The lines that must be equal when states are restored.
+/// The lines of a saved state's description that must be equal when the state is restored.
 template <real In, class Tensors>
 std::string state_words(Tensors& model, typename Tensors::change& next, unsigned rank, std::uint64_t seed) {
   auto words = text(exchange_word, '\n', rank_line(rank, model.ranks()), "\nseed ", seed, "\nelements of ",

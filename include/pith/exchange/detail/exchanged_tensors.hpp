@@ -19,20 +19,20 @@
 
 namespace pith::inline v0::detail {
 
-/// Advances the step counters of many states.
+/// Increments the step counter of each state.
 struct advance_each {
   std::uint64_t* const* steps;
   PITH_HD void operator()(std::uint64_t i) const { ++*steps[i]; }
 };
 
-/// The rounds of each tensor on its own.
+/// The tensors of an exchange. It runs the rounds of one tensor at a time.
 template <real In, executor E>
 class exchanged_tensors {
  public:
   using codec_type = any_codec<In, E>;
   using state_type = codec_state<In, codec_type, E>;
 
-  /// New codecs, and new states for those that cannot keep the old ones.
+  /// New codecs, and new states for those codecs that cannot use the old states.
   struct change {
     std::vector<codec_type> codecs;
     std::vector<std::optional<state_type>> states;
@@ -59,12 +59,12 @@ class exchanged_tensors {
   auto& state(std::size_t tensor) { return states_[tensor]; }
   tensor_id const& whose(std::size_t tensor) const { return states_[tensor].whose(); }
   unsigned ranks() const { return ranks_; }
-  /// The elements of all tensors.
+  /// The number of elements in all tensors together.
   std::uint64_t size() const { return size_; }
 
   unsigned rounds(std::size_t tensor) const { return detail::rounds(codecs_[tensor], specs_[tensor].dims, ranks_); }
   unsigned depth(std::size_t tensor) const { return detail::depth(codecs_[tensor]); }
-  /// The transfer of a round, with the tensor's capacity in this step.
+  /// The transfer of a tensor in a round, with the tensor's capacity in the current step.
   transfer moves(std::size_t tensor, unsigned round) const {
     return transfer_of<In>(codecs_[tensor], round, dims(tensor), ranks_);
   }
@@ -74,11 +74,11 @@ class exchanged_tensors {
                     reduce_scratch_bytes<double>(all.n));
   }
 
-  /// Turns on the prediction of gathered sizes.
+  /// Turns on the prediction of payload sizes, for gather::predicted.
   void predict(E const& exec) { predicted_.emplace(exec, specs_, codecs_); }
   bool is_predicted() const { return predicted_.has_value(); }
 
-  /// The part of a change of codecs that may throw; one codec per tensor.
+  /// Prepares a change of codecs, with one codec per tensor. It does everything that may throw.
   change prepare(E const& exec, std::vector<codec_type> codecs) const {
     auto next = change{std::move(codecs), {}, {}};
     next.states.resize(specs_.size());
@@ -89,7 +89,7 @@ class exchanged_tensors {
     if (predicted_) next.predicted.emplace(exec, specs_, next.codecs);
     return next;
   }
-  /// The fields of a tensor's state after a change.
+  /// Visits the fields that a tensor's state will have after a change.
   void fields(std::size_t tensor, change& next, field_visitor& f) {
     (next.states[tensor] ? *next.states[tensor] : states_[tensor]).fields(f);
   }
@@ -101,7 +101,8 @@ class exchanged_tensors {
     predicted_ = std::move(next.predicted);
   }
 
-  /// Sets the gradients' addresses: of all tensors one after another, of one tensor, or none.
+  /// These three functions set the gradients' addresses: of no tensor, of all tensors one after another, or of one
+  /// tensor.
   void lay_none() { std::fill(gradients_.begin(), gradients_.end(), nullptr); }
   void lay(span_on<E, In> gradients) {
     auto* at = gradients.data();
@@ -112,12 +113,12 @@ class exchanged_tensors {
 
   bool is_laid(std::size_t tensor) const { return gradients_[tensor] != nullptr || specs_[tensor].dims.n == 0; }
 
-  /// From now on multiplies gradients by *factor before the exchange.
+  /// From the next step on, multiplies gradients by *factor before they are exchanged.
   void weigh_by(double const* factor) { factor_ = factor; }
 
-  /// From now on writes |g|^2 of each tensor here before the exchange.
+  /// From the next step on, writes |g|^2 of each tensor to `squares` before the gradient is exchanged.
   void measure_into(double* squares) { squares_ = squares; }
-  /// The energies that the codec of a tensor measured; null if it does not measure.
+  /// The energies that the codec of a tensor measured; null if the codec does not measure.
   double* energies(std::size_t tensor) { return codecs_[tensor].energies_in(states_[tensor].local()); }
 
   void begin_step(E const& exec) {
@@ -150,7 +151,7 @@ class exchanged_tensors {
   void fields(field_visitor& f) {
     for (auto& s : states_) s.fields(f);
   }
-  /// Clears the prediction of the next step, after states were restored.
+  /// Clears the prediction for the next step. It is called after states were restored.
   void forget() {
     if (predicted_) predicted_->forget();
   }

@@ -1,4 +1,4 @@
-// pith/exchange/detail/pair_sums.hpp — sums of index-value pairs of several lists, in time linear in the pairs.
+// pith/exchange/detail/pair_sums.hpp — sums of index-value pairs, in time linear in the number of pairs.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -9,8 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The pairs of one list within a region, and an array of sums for the whole tensor. Only the pairs' elements of the
-/// array are touched. The indices of a list are distinct.
+/// The pairs of one list that lie in a region, and an array of sums for the whole tensor. Only the array's elements at
+/// the pairs' indices are accessed. The indices of a list must be distinct.
 template <class In>
 struct listed_sums {
   regions over;
@@ -18,7 +18,7 @@ struct listed_sums {
   pairs<In const> list;
   accum<In>* sums;
 
-  /// The element of pair j, or no_index.
+  /// The index of pair j, or no_index if the index lies outside the region.
   PITH_HD std::uint32_t element(std::uint64_t j) const {
     return over.holds(region, list.indices[j]) ? list.indices[j] : no_index;
   }
@@ -40,7 +40,8 @@ struct add_values {
   }
 };
 
-/// The first list with an element takes its sum; later lists find zero. A zero sum becomes padding.
+/// Moves the sum of an element to the first list that has the element; later lists with that element then read zero. A
+/// sum of zero becomes padding.
 template <class In>
 struct take_sums {
   listed_sums<In> of;
@@ -54,8 +55,8 @@ struct take_sums {
   }
 };
 
-/// Sums the pairs of `lists` lists of n pairs, list(l), in order, restricted to a region. `to` has capacity for all
-/// pairs; the rest is padding.
+/// Adds the pairs of `lists` lists, in the order of the lists, restricted to a region. list(l) has n pairs. `to` has
+/// capacity for all pairs; unused entries become padding.
 template <class In, class E, class Lists>
 void add_up_pairs(E const& exec, regions const& over, std::uint32_t region, unsigned lists, std::uint64_t n,
                   Lists const& list, accum<In>* sums, pairs<accum<In>> const& to) {

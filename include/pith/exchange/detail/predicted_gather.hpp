@@ -1,4 +1,4 @@
-// pith/exchange/detail/predicted_gather.hpp — an all-gather of payloads at a size predicted from the previous step.
+// pith/exchange/detail/predicted_gather.hpp — payload sizes for an all-gather, predicted from the previous step.
 #pragma once
 
 #include <pith/core/buffer.hpp>
@@ -13,7 +13,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The maximum of the ranks' counts, `stride` bytes apart.
+/// Writes the maximum of the ranks' counts, which are `stride` bytes apart.
 struct largest_count {
   std::byte const* counts;
   std::size_t stride;
@@ -29,11 +29,11 @@ struct largest_count {
   }
 };
 
-/// The predicted capacity: count + count / 4 + 8.
+/// The capacity that is predicted from the largest count of the previous step.
 constexpr std::uint64_t predicted_room(std::uint32_t count) { return std::uint64_t{count} + count / 4 + 8; }
 
-/// The capacity of each tensor in a step. It is equal on all ranks, since all ranks received all counts of the previous
-/// step.
+/// The capacity of each tensor in a step. Capacities are equal on all ranks, since all ranks received all counts of the
+/// previous step.
 template <real In, executor E>
 class predicted_gather {
  public:
@@ -50,7 +50,7 @@ class predicted_gather {
 
   shape const& dims(std::size_t tensor) const { return dims_[tensor]; }
 
-  /// Sets the capacities of a step; the first step has full capacity.
+  /// Sets the capacities for a step. The first step has full capacity.
   void begin_step(E const& exec) {
     auto const* const counts = is_predicted_ ? late_.read(exec) : nullptr;
     for (std::size_t i = 0; i < varying_.size(); ++i) {
@@ -58,7 +58,7 @@ class predicted_gather {
     }
   }
 
-  /// Records the largest count of a tensor's payloads.
+  /// Records the largest count in all ranks' payloads of a tensor.
   void note(E const& exec, std::size_t tensor, received_on<E> in, unsigned ranks) {
     auto const i = place_of_[tensor];
     if (i == varying_.size() || varying_[i].tensor != tensor) return;
@@ -72,7 +72,7 @@ class predicted_gather {
     is_predicted_ = true;
   }
 
-  /// Gives the next step full capacity.
+  /// Resets the prediction, so that the next step has full capacity.
   void forget() { is_predicted_ = false; }
 
  private:
@@ -107,7 +107,7 @@ class predicted_gather {
 
   std::vector<shape> dims_;
   std::vector<varying> varying_;
-  std::vector<std::size_t> place_of_;  ///< index of a tensor in varying_, if its size varies
+  std::vector<std::size_t> place_of_;  ///< for each tensor, its index in varying_ if its size varies
   buffer<std::uint32_t, E> counts_;
   late_copy<E> late_;
   bool is_predicted_ = false;

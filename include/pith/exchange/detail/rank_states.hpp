@@ -19,7 +19,7 @@ namespace pith::inline v0::detail {
 /// The saved state of one rank.
 struct rank_state {
   unsigned rank, ranks;
-  std::string_view words;  ///< without the line of the rank, so equal on all ranks
+  std::string_view words;  ///< description without the line of the rank, so equal on all ranks
   span<std::byte const> bytes;
 };
 
@@ -32,16 +32,17 @@ inline rank_state open_rank(char const* call, span<std::byte const> saved) {
   return {rank, ranks, words, bytes};
 }
 
-/// A field of a tensor, at the same offset in each rank's states.
+/// A field of a tensor's state. It has the same offset in the saved states of all ranks.
 struct rank_field {
   field_form form;
   std::size_t first, size;
-  std::string_view tensor;  ///< its line
+  std::string_view tensor;  ///< the tensor's line in the description
 
   bool is_replicated() const { return form.kind == field_kind::replicated || form.kind == field_kind::mean; }
 };
 
-/// States in rank order; some may be missing. All must be of one job and have equal descriptions.
+/// The states of a job in rank order. States of some ranks may be missing. All must be of the same job and have equal
+/// descriptions.
 class rank_states {
  public:
   explicit rank_states(std::vector<span<std::byte const>> const& saved) {
@@ -56,7 +57,7 @@ class rank_states {
   std::size_t size() const { return all_.size(); }
   std::string_view words() const { return all_[0].words; }
   std::size_t bytes() const { return all_[0].bytes.size(); }
-  /// The number of ranks of the job that saved them.
+  /// The number of ranks in the job that saved the states.
   unsigned ranks() const { return all_[0].ranks; }
   bool is_whole() const { return size() == ranks(); }
 

@@ -7,9 +7,9 @@
 
 namespace pith::inline v0::detail {
 
-/// `count` regions of n elements. If words[0] = count, words[r] is the begin of region r; before that the regions are
-/// equal parts. Regions from `count` on are empty. The words of a damaged state may have any values: begin(r) <= n, and
-/// a region whose end is before its begin is empty.
+/// The division of n elements into `count` regions. If words[0] = count, words[r] is the begin of region r; otherwise,
+/// as in the first step, the regions are equal parts. Regions from `count` on are empty. The words of a damaged state
+/// may have any values; even then begin(r) <= n, and a region that ends before its begin is empty.
 struct regions {
   std::uint32_t const* words;
   std::uint32_t n, count;
@@ -23,7 +23,7 @@ struct regions {
   PITH_HD bool holds(std::uint64_t r, std::uint32_t i) const { return begin(r) <= i && i < begin(r + 1); }
 };
 
-/// starts[r] = the number of the k ascending indices before region r.
+/// starts[r] = how many of the k ascending indices lie before region r.
 struct find_starts {
   regions over;
   std::uint32_t const* indices;
@@ -33,8 +33,8 @@ struct find_starts {
   PITH_HD void operator()(std::uint64_t r) const { starts[r] = count_below(indices, k, over.begin(r)); }
 };
 
-/// A rank's proposal for the begin of region r, which gives all regions equally many of its k indices. The owner of r
-/// receives it.
+/// Writes this rank's proposal for the begin of region r, for the owner of region r. With all proposals of a rank, all
+/// regions would have equally many of the rank's k indices.
 template <class In>
 struct propose_begin {
   regions over;
@@ -46,7 +46,7 @@ struct propose_begin {
   }
 };
 
-/// The mean of all ranks' proposals to this rank.
+/// Computes the mean of the proposals that this rank received from all ranks.
 template <class In>
 struct mean_begin {
   pair_pieces<In const> in;
@@ -59,7 +59,8 @@ struct mean_begin {
   }
 };
 
-/// The next step's regions, from the owners' means. Means of ascending proposals ascend; damaged values are clamped.
+/// Sets the regions of the next step to the mean proposals, which the owners sent. Means of ascending proposals ascend
+/// too; values that do not, from damaged messages, are clamped.
 template <class In>
 struct adopt_begins {
   regions over;

@@ -16,16 +16,17 @@
 
 namespace pith::inline v0::detail {
 
-/// The header of a saved state; the description and the states follow. docs/state_format.md defines all three.
+/// The header of a saved state. The description and the values of the states follow it. docs/state_format.md defines
+/// all three.
 struct saved_header {
   char magic[7] = {'p', 'i', 's', 't', 'a', 't', 'e'};
   char format = '2';
-  std::uint64_t checksum = 0;  ///< of all following bytes
+  std::uint64_t checksum = 0;  ///< the checksum of all following bytes
   std::uint64_t word_bytes = 0, state_bytes = 0;
 };
 static_assert(sizeof(saved_header) == 32);
 
-/// The checksum of bytes that may be unaligned.
+/// wire::checksum for bytes that may be unaligned.
 inline std::uint64_t checksum_of(span<std::byte const> bytes) {
   alignas(8) std::byte block[hash_block];
   std::uint64_t sum = 0;
@@ -40,7 +41,7 @@ inline std::uint64_t checksum_of_saved(span<std::byte const> saved) {
   return checksum_of(saved.subspan(offsetof(saved_header, word_bytes)));
 }
 
-/// The first line, for readers; it is not compared.
+/// The first line of the description. It is for human readers and is not compared.
 inline std::string version_line() { return text("pith ", PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR, '\n'); }
 
 /// Removes the first line from a text, and returns it without its line break.
@@ -50,7 +51,7 @@ inline std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-/// `own_words` is the description that must be equal when the states are restored.
+/// Serialises states. `own_words` is the part of the description that must be equal when the states are restored.
 inline std::vector<std::byte> save_states(std::string const& own_words, span<std::byte const> states) {
   auto const words = version_line() + own_words;
   auto head = saved_header{.word_bytes = words.size(), .state_bytes = states.size()};
@@ -68,7 +69,7 @@ struct saved_parts {
   span<std::byte const> states;
 };
 
-/// The parts of the bytes that save_states returned; std::invalid_argument for other or damaged bytes.
+/// Splits what save_states returned into its parts. Throws std::invalid_argument for other or damaged bytes.
 inline saved_parts open_states(char const* call, span<std::byte const> saved) {
   auto head = saved_header();
   require(saved.size() >= sizeof head, call, ": the state must have at least ", sizeof head, " bytes, got ",
@@ -88,7 +89,7 @@ inline saved_parts open_states(char const* call, span<std::byte const> saved) {
   return {words, saved.subspan(sizeof head + head.word_bytes)};
 }
 
-/// Throws std::invalid_argument for a state with another description, with the first line that differs.
+/// Throws std::invalid_argument if a state has another description. The message contains the first line that differs.
 inline void require_words(char const* call, std::string_view own, std::string_view saved) {
   while (own != saved) {
     auto const here = take_line(own), there = take_line(saved);

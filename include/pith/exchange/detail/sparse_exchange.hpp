@@ -1,4 +1,4 @@
-// pith/exchange/detail/sparse_exchange.hpp — the common base of top-k exchanges: outside an exchange, the codec top_k.
+// pith/exchange/detail/sparse_exchange.hpp — the common base of collectives that exchange top-k entries.
 #pragma once
 
 #include <pith/codec/codec.hpp>
@@ -13,7 +13,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The codec top_k, which ignores the states of the exchange, and its density.
+/// Behaves as the codec top_k outside an exchange. The codec ignores the states that the derived class has in an
+/// exchange.
 class sparse_exchange : public pipeable {
  public:
   static constexpr bool is_reproducible = true;
@@ -42,7 +43,7 @@ class sparse_exchange : public pipeable {
     detail::decode_payload<In>(codec_, exec, id, dims, payload, x, no_state(), ws);
   }
 
-  /// After this round the gradient is not read again.
+  /// The last round that reads the gradient.
   unsigned contributing_round(unsigned) const { return 0; }
 
  protected:

@@ -14,7 +14,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Copies the visited fields one after another.
+/// Copies the visited fields to one buffer, one after another.
 template <executor E>
 struct field_copier final : field_visitor {
   field_copier(E const& e, std::byte* t) : exec(e), to(t) {}
@@ -28,12 +28,12 @@ struct field_copier final : field_visitor {
   std::byte* to;
 };
 
-/// Two copies, since ranks may fail in different steps: a rank may complete a step that another one cannot, but it
-/// cannot complete the next step alone.
+/// Copies of the states from before each of the last two steps. Two copies suffice: a rank may complete a step that
+/// another rank cannot complete, but it cannot complete the next step alone.
 template <real In, executor E>
 class state_copies {
  public:
-  /// Allocates for the current states; keeps existing copies.
+  /// Allocates memory for copies of the current states, and keeps existing copies.
   void fit(E const& exec, exchanged_tensors<In, E>& all) {
     auto size = field_counter();
     all.fields(size);
@@ -60,7 +60,7 @@ class state_copies {
   void forget() { count_ = 0; }
 
   std::size_t size() const { return count_; }
-  /// The codecs of copy `which`: 0 is from before the last begun step, 1 from one step earlier.
+  /// The codecs of copy `which`. Copy 0 is from before the last step that has begun, and copy 1 from one step earlier.
   std::vector<any_codec<In, E>> const& codecs(std::size_t which) const { return copies_[which].codecs; }
   std::vector<std::byte> states(E const& exec, std::size_t which) const {
     auto const& c = copies_[which];

@@ -16,7 +16,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The bytes of an element type; 0 for an unknown type.
+/// The size of an element type in bytes; 0 for an unknown type.
 inline std::size_t element_bytes(std::string_view element) {
   constexpr auto sizes = std::to_array<std::pair<std::string_view, std::size_t>>(
       {{"float", 4}, {"double", 8}, {"half", 2}, {"bfloat16", 2}, {"uint32", 4}, {"uint64", 8}, {"byte", 1}});
@@ -35,7 +35,8 @@ inline std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-/// The number in a word; 0 if it is not a number. Callers detect that: they format the line again and compare.
+/// The number in a word, or 0 if the word is not a number. Callers detect such a word, since they format the line again
+/// and compare.
 template <class N>
 N number_in(std::string_view word) {
   auto number = N();
@@ -47,7 +48,8 @@ inline void require_line(char const* call, bool is_right, char const* form, std:
   require(is_right, call, ": the state must have a line \"", form, "\", got \"", line.substr(0, 200), "\"");
 }
 
-/// Parsers for rank_line and field_line. The state may be forged.
+/// rank_of and field_of parse the output of rank_line and field_line. They check each line, since the state may be
+/// forged.
 inline std::pair<unsigned, unsigned> rank_of(char const* call, std::string_view line) {
   auto const words = words_of(line);
   auto const rank = number_in<unsigned>(words.size() == 4 ? words[1] : ""), ranks = number_in<unsigned>(words.back());

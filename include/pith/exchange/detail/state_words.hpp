@@ -12,16 +12,16 @@
 
 namespace pith::inline v0::detail {
 
-/// In the order of field_kind.
+/// The names of the values of field_kind, in the same order.
 inline constexpr std::array<std::string_view, 7> field_kinds = {"agreed", "mean",    "share", "estimate",
                                                                 "part",   "learned", "fixed"};
 
-/// The first line of the description, after the version.
+/// The line of the description that follows the version.
 inline constexpr std::string_view exchange_word = "gradient_exchange";
 
 inline std::string rank_line(std::uint64_t rank, std::uint64_t ranks) { return text("rank ", rank, " of ", ranks); }
 
-/// The line of a tensor; line breaks and backslashes of its name are escaped.
+/// The line of a tensor. Line breaks and backslashes in its name are escaped.
 inline std::string tensor_line(std::string_view description) {
   auto line = std::string("tensor ");
   for (auto const c : description) c == '\n' ? line += "\\n" : line.append(c == '\\' ? 2 : 1, c);
