@@ -6,11 +6,12 @@
 
 #include <cstdint>
 
-/// Extensions: the building blocks of other libraries' codecs, besides stages. docs/design.md states their stability.
+/// Extension points: with these and with stages, other libraries build codecs. docs/design.md states how stable they
+/// are.
 namespace pith::inline v0::ext {
 
-/// Prefetches 4 KiB ahead, because a CPU's own prefetcher looks less far ahead than a block's arithmetic needs. The
-/// address may be past the tensor: a prefetch reads no data.
+/// Prefetches 4 KiB ahead, which is farther than a CPU's own prefetcher. The address may be past the tensor's end,
+/// because a prefetch does not read data.
 template <class Team, class T>
 PITH_HD inline void fetch_ahead(T const* block, std::uint32_t count) {
   if constexpr (Team::specializes) {
@@ -19,10 +20,11 @@ PITH_HD inline void fetch_ahead(T const* block, std::uint32_t count) {
   }
 }
 
-/// A tensor as a source.
+/// A source that reads a tensor.
 ///
-///   tail(first)                      the source from element `first` on, for engines that work row by row
-///   load(team, first, count, room)   values first .. first + count - 1, in the tensor or copied to `room`
+///   tail(first)                      returns the source from element `first` on, for engines that work row by row
+///   load(team, first, count, room)   returns values first .. first + count - 1, which are in the tensor or are copied
+///                                    to `room`
 template <class In>
 struct plain_source {
   static constexpr bool keeps = false;
@@ -49,33 +51,35 @@ struct plain_source {
   }
 };
 
-/// A source with residual write-back. An engine that encodes all elements calls
+/// A source with residual write-back. An engine that encodes all elements calls the function
 ///
-///   keep(team, first, count, sent)   stores p - sent, where `sent` is the decoded payload; may overwrite `sent`
+///   keep(team, first, count, sent)   stores p - sent as the residual, where `sent` is the decoded payload; may
+///                                    overwrite `sent`
 ///
-/// An engine that selects entries calls the others, write_back only for the entries that it sends:
+/// An engine that selects entries calls the following functions. It calls write_back only for entries that it sends:
 ///
 ///   kept(i)                          the stored residual of element i
-///   leave(team, first, count, p)     residual = p where p is finite
-///   without(i, p)                    p without the value that was added to the residual, up to rounding
-///   write_back(i, value, old, sent)  residual = value - sent where that is finite, else old
+///   leave(team, first, count, p)     sets the residual to p where p is finite
+///   without(i, p)                    returns p minus the value that was added to the residual, up to rounding
+///   write_back(i, value, old, sent)  sets the residual to value - sent if that is finite, else to old
 template <class Source>
 concept keeping_source = Source::keeps;
 
-/// A source whose loads begin and end at tile boundaries; a block holds one or more tiles.
+/// A source whose loads begin and end at tile boundaries. A block holds one or more tiles.
 template <class Source>
 concept loads_tiles = requires {
   requires Source::is_tiled;
 };
 
-/// The residual to keep where p - sent is not finite: the old one, or 0 if it is so large that its square overflows
-/// when the tensor's squares are summed. Such a residual may be the cause, and would fail again in every step.
+/// The residual to keep if p - sent is not finite. It is the old residual. But if the old residual is so large that its
+/// square overflows in a sum, it is 0. Such a residual may have caused the failure, which would then repeat in every
+/// step.
 template <class A>
 PITH_HD A lasting(A residual) {
   return detail::magnitude(residual) <= (sizeof(A) == 4 ? A(0x1p47) : A(0x1p495)) ? residual : A{0};
 }
 
-/// p = residual + g. Keeps p - sent where it is finite, elsewhere lasting(residual).
+/// A source of p = residual + g. It keeps p - sent where that is finite, and lasting(residual) elsewhere.
 template <class In>
 struct residual_source {
   static constexpr bool keeps = true;
@@ -131,7 +135,7 @@ struct residual_source {
   }
 };
 
-/// The selected entries in index order. `old` holds the residuals that the source had stored.
+/// The selected entries in the order of indices. `old` holds the previous residuals of these entries.
 template <class Out>
 struct selected_entries {
   std::uint32_t* indices;
@@ -148,7 +152,7 @@ struct write_back_selected {
   PITH_HD void operator()(std::uint64_t j) const { to.write_back(of.indices[j], of.values[j], of.old[j], sent[j]); }
 };
 
-/// The output tensor of decoding: the sum of the ranks' values, times a factor.
+/// The output tensor of decoding. It receives the sum of the ranks' values, times a factor.
 ///
 ///   put(i, sum)                      writes one value
 ///   store(team, first, count, sum)   writes the values of a block, if `takes_blocks`; may overwrite `sum`
@@ -159,19 +163,19 @@ struct tensor_sink {
   In* x;
   accum<In> factor;
 
-  /// A rank's value, rounded as if it were decoded alone.
+  /// Rounds one rank's value as if it were decoded alone.
   PITH_HD static accum<In> rounded(accum<In> value) { return element_cast<accum<In>>(element_cast<In>(value)); }
 
   PITH_HD void put(std::uint64_t i, accum<In> sum) const { x[i] = element_cast<In>(factor * sum); }
 
-  /// put for an octet.
+  /// Calls put for each value of an octet.
   template <class Run>
   PITH_HD void put_run(std::uint64_t first, Run const& run, accum<In> const* sum) const {
     run.write(x + first, [&](std::uint32_t i) { return element_cast<In>(factor * sum[i]); });
   }
 };
 
-/// Passes decoded values to a source with residual write-back.
+/// A sink that passes decoded values to a source with residual write-back.
 template <class Source>
 struct unsent_sink {
   static constexpr bool takes_blocks = true;
@@ -183,7 +187,8 @@ struct unsent_sink {
     from.keep(team, first, count, sent);
   }
 };
-/// The same, and then writes them to a tensor, which may be the source's own.
+/// A sink that passes decoded values to a source with residual write-back, and then writes them to a tensor. The tensor
+/// may be the one that the source reads.
 template <class Source, class In>
 struct unsent_and_sent_sink {
   static constexpr bool takes_blocks = true;

@@ -1,4 +1,4 @@
-// pith/quantize/eight_bit.hpp — sign and one of 128 points of a dynamic tree, relative to the largest magnitude.
+// pith/quantize/eight_bit.hpp — a sign and one of 128 points of a dynamic tree, relative to the largest magnitude.
 #pragma once
 
 #include <pith/quantize/qsgd.hpp>
@@ -9,7 +9,7 @@
 
 namespace pith::inline v0 {
 
-/// The table point for a value between two points: the nearest, or the one below.
+/// Rounding of a value between two table points: to the nearest point, or to the point below.
 enum class snap : std::uint8_t { nearest, floor };
 
 namespace detail {
@@ -18,8 +18,9 @@ struct tree_points {
   float at[128];
 };
 
-/// 0, the midpoints of intervals of six decades, 1. Decade d = 1 .. 6 is [10^(d-7), 10^(d-6)]. One half of its 2^d
-/// points divides [1, 4.5) 10^(d-7) equally, the other half the rest.
+/// The points are 0, 126 interval midpoints in six decades, and 1. Decade d = 1 .. 6 is [10^(d-7), 10^(d-6)] and has
+/// 2^d points. Half of the points divide [1, 4.5) 10^(d-7) equally. The other half divide the rest of the decade
+/// equally.
 PITH_HD constexpr tree_points make_tree() {
   constexpr double decades[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
   auto tree = tree_points();
@@ -38,12 +39,13 @@ PITH_HD inline float tree_point(std::uint32_t code) {
   return tree.at[code];
 }
 
-/// The lookup of points by the upper bits of twice the value: `first` of a cell is the point of its least value;
-/// edge[p] is the least value, doubled, of point p + 1. A cell has at most one edge.
+/// A table that maps values to points. The upper bits of the doubled value select a cell. `first` of a cell is the
+/// point for the smallest value in the cell. edge[p] is the smallest doubled value whose point is p + 1. A cell
+/// contains at most one edge.
 struct tree_cells {
-  static constexpr int shift = 18;                          ///< five bits of the fraction are used
-  static constexpr std::int32_t least = (127 - 19) << 5;    ///< all below 2^-19 is 0
-  static constexpr std::int32_t count = 20 * (1 << 5) + 1;  ///< the last one begins at 2
+  static constexpr int shift = 18;                          ///< keeps five bits of the fraction
+  static constexpr std::int32_t least = (127 - 19) << 5;    ///< doubled values below 2^-19 are mapped to point 0
+  static constexpr std::int32_t count = 20 * (1 << 5) + 1;  ///< the last cell begins at 2
 
   PITH_HD static constexpr float begin(std::int32_t cell) {
     return static_cast<float>(32 + cell % 32) / static_cast<float>(1 << (24 - cell / 32));
@@ -77,7 +79,7 @@ constexpr bool has_an_edge_a_cell() {
 }
 static_assert(has_an_edge_a_cell<snap::nearest>() && has_an_edge_a_cell<snap::floor>());
 
-/// The code of value `twice` / 2; 0 for NaN.
+/// Returns the code of the value `twice` / 2; 0 for NaN.
 template <snap How>
 PITH_HD inline std::uint32_t tree_code(float twice) {
   static constexpr auto cells = make_cells<How>();
@@ -100,7 +102,7 @@ struct eight_bit_rule {
   }
   PITH_HD double merge(double a, double b) const { return larger{}(a, b); }
 
-  /// A scale of double keeps 29 bits, so that its product with a point of 24 bits is exact in double.
+  /// A double scale keeps 29 bits. So the product of the scale and a point, which has 24 bits, is exact in double.
   template <class A>
   PITH_HD A finish(double largest, std::uint64_t, A) const {
     constexpr int digits = sizeof(A) == 8 ? 29 : 24;
@@ -113,7 +115,7 @@ struct eight_bit_rule {
     auto const point = how == snap::floor ? tree_code<snap::floor>(twice) : tree_code<snap::nearest>(twice);
     return static_cast<std::uint32_t>(sign_bit(x)) << 7 | point;
   }
-  /// The product is exact in double and rounded once, so a fused multiply-add changes nothing.
+  /// The product is exact in double and is rounded once. So a fused multiply-add gives the same result.
   template <class A>
   PITH_HD A value(std::uint32_t symbol, A scale) const {
     auto const size = static_cast<A>(static_cast<double>(tree_point(symbol & 127)) * static_cast<double>(scale));
@@ -123,19 +125,19 @@ struct eight_bit_rule {
 
 }  // namespace detail
 
-/// Divides a bucket by its largest magnitude and sends each element's sign and the nearest of 128 points: 0, 126 in six
-/// decades, and 1. Points are denser near 0, and the largest element is exact.
+/// Divides each element by the largest magnitude in its bucket. Sends the sign of the quotient, and the nearest of 128
+/// points: 0, 126 points in six decades, and 1. Points are denser near 0. The largest element is exact.
 ///
-///   emits       n symbols of 8 bits, the sign in the highest; side information: the largest magnitude of each bucket
-///               (for double rounded up to 29 bits)
-///   requires    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
+///   emits       n symbols of 8 bits, in which the highest bit is the sign; side information: the largest magnitude of
+///               each bucket (for double, rounded up to 29 bits)
+///   requires    a bucket size of 0 (the whole tensor, the default) or a multiple of 8
 ///   complexity  one division and two table lookups per element
-///   on NaN      a bucket that holds NaN or infinity decodes to NaN
+///   on NaN      a bucket that contains NaN or infinity decodes to NaN
 ///   properties  contractive: with c = bucket - 1, 1 - delta is the largest c e^2 / (1 + c y^2) over the borders y of
 ///               neighbouring points, where e is the rounding error at y (0.0015 for 128 elements, 0.016 for a
 ///               million); use it with error feedback
-///   reference   Dettmers, 8-Bit Approximations for Parallelism in Deep Learning, ICLR 2016; `snap::floor` takes the
-///               point below, as GRACE does, whose points exclude 0 and 1, so that it loses values above 0.9957
+///   reference   Dettmers, 8-Bit Approximations for Parallelism in Deep Learning, ICLR 2016. `snap::floor` selects the
+///               point below, as GRACE does. GRACE's table lacks the points 0 and 1, so it reduces values above 0.9957
 class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {
  public:
   explicit constexpr eight_bit(std::uint64_t bucket = 0, snap how = snap::nearest)

@@ -1,4 +1,4 @@
-// pith/quantize/majority.hpp — majority votes of many ranks, counted 64 elements at once.
+// pith/quantize/majority.hpp — majority votes over many ranks, counted for 64 elements at once.
 #pragma once
 
 #include <pith/core/detail/pack.hpp>
@@ -10,15 +10,15 @@
 
 namespace pith::inline v0 {
 
-/// The result of an equal vote.
+/// The result if the numbers of positive and negative votes are equal.
 enum class ties : std::uint8_t { positive, zero };
 
 namespace detail {
 
-/// Counts of 64 bits in bit planes: bit i of planes[k] is bit k of the count of bit i.
+/// 64 counters in bit planes. Bit k of counter i is bit i of planes[k]. Counter i counts how often bit i is 1.
 class bit_counts {
  public:
-  /// For counts of up to `most` < 2^17.
+  /// Makes counters for counts up to `most` < 2^17.
   PITH_HD explicit bit_counts(std::uint32_t most) {
     for (used_ = 0; most >> used_ != 0; ++used_) planes_[used_] = 0;
   }
@@ -33,7 +33,7 @@ class bit_counts {
   struct comparison {
     std::uint64_t greater, equal;
   };
-  /// The counts greater than `count`, and those equal to it.
+  /// Returns two bit masks: the counters greater than `count`, and the counters equal to `count`.
   PITH_HD comparison against(std::uint32_t count) const {
     auto found = comparison{0, ~std::uint64_t{0}};
     for (int k = used_ - 1; k >= 0; --k) {
@@ -49,7 +49,8 @@ class bit_counts {
   int used_;
 };
 
-/// x = +1 where fewer than half of the ranks have a 1, -1 where more do; `even` decides a tie.
+/// Sets x to +1 where fewer than half of the ranks have bit 1, and to -1 where more than half have it. `even` decides
+/// ties.
 template <class In, std::uint32_t Span>
 struct count_votes {
   static constexpr std::uint32_t word = 64;
@@ -88,7 +89,7 @@ struct count_votes {
   }
 
  private:
-  /// The votes against elements first .. first + 63, or up to the tensor's end.
+  /// Counts the negative votes for elements first .. first + 63, or up to the tensor's end.
   PITH_HD bit_counts poll(std::uint64_t first) const {
     auto counts = bit_counts(ranks);
     auto const size = n - first < word ? (n - first + 7) / 8 : word / 8;

@@ -1,4 +1,4 @@
-// pith/quantize/natural.hpp — sign and exponent: stochastic rounding to powers of two.
+// pith/quantize/natural.hpp — stochastic rounding to powers of two, which needs only sign and exponent.
 #pragma once
 
 #include <pith/quantize/scalar_quantizer.hpp>
@@ -9,7 +9,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A symbol is a sign, the highest bit, and a code: 0 for zero, else 2^(code - bias). Negative zero stands for NaN.
+/// A symbol consists of a sign, which is the highest bit, and a code. Code 0 means zero; any other code means 2^(code -
+/// bias). Negative zero represents NaN.
 template <int Bits>
 struct natural_rule {
   static constexpr int bits = Bits;
@@ -17,16 +18,17 @@ struct natural_rule {
   static constexpr bool is_reproducible = true;
 
   static constexpr std::uint32_t sign = 1u << (Bits - 1);
-  static constexpr std::uint32_t most = Bits == 8 ? 127 : 254;  ///< 2^128 is not a float
+  static constexpr std::uint32_t most = Bits == 8 ? 127 : 254;  ///< 2^128 is not representable as a float
   static constexpr int bias = Bits == 8 ? 109 : 127;
 
-  /// The width of the fraction field, and the difference between exponent field and code.
+  /// The width of the fraction field, and the difference between the exponent field and the code.
   template <class A>
   static constexpr int fraction = sizeof(A) == 8 ? 52 : 23;
   template <class A>
   static constexpr std::uint32_t offset = (sizeof(A) == 8 ? 1023 : 127) - bias;
 
-  /// The fraction carries into the exponent if it exceeds the random bits, which are aligned to its top.
+  /// If the fraction exceeds the random bits, the exponent increases by one. The random bits are aligned with the top
+  /// of the fraction.
   template <class A>
   PITH_HD std::uint32_t code(A x, unscaled<A>, std::uint16_t random) const {
     using word = bits_of<A>;
@@ -53,18 +55,18 @@ struct natural_rule {
 
 }  // namespace detail
 
-/// Rounds each element to a power of two, up or down at random so that the mean is the element.
+/// Rounds each element to a power of two, up or down at random. The expected value is the element.
 ///
-///   emits       n symbols of Bits bits, sign and exponent; no side information
-///   requires    Bits of 8 or 9; magnitudes from 2^-108 to 2^18 (8), from 2^-126 to 2^127 (9): larger ones become the
-///               largest power, smaller ones zero or the smallest
+///   emits       n symbols of Bits bits, which contain sign and exponent; no side information
+///   requires    Bits of 8 or 9. Magnitudes are from 2^-108 to 2^18 for 8 bits, and from 2^-126 to 2^127 for 9 bits.
+///               Larger magnitudes become the largest power, and smaller magnitudes become zero or the smallest power
 ///   complexity  one read of x, 16 random bits per element
-///   on NaN      NaN or infinity decodes to NaN and does not affect its neighbours; half values above 2^15 may be
+///   on NaN      NaN or infinity decodes to NaN, and other elements are not affected. Half values above 2^15 may be
 ///               rounded up to infinity
 ///   properties  unbiased up to 2^-16 of an element, omega = 1/8 + 2^-16, both within the range; powers of two are
 ///               exact
-///   reference   Horvath, Ho, Horvath, Sahu, Canini and Richtarik, Natural Compression, 2019, with 9 bits and all
-///               exponents; the 8 bits are as in GRACE, ICDCS 2021
+///   reference   Horvath, Ho, Horvath, Sahu, Canini and Richtarik, Natural Compression, 2019, which uses 9 bits and all
+///               exponents. The 8-bit form is that of GRACE, ICDCS 2021
 template <int Bits = 8>
 class natural : public scalar_quantizer<detail::natural_rule<Bits>> {
   static_assert(Bits == 8 || Bits == 9, "pith: natural<Bits> needs Bits of 8 (2^-108 to 2^18) or 9 (all exponents)");

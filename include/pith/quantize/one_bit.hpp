@@ -1,4 +1,4 @@
-// pith/quantize/one_bit.hpp — one bit per element and two means: of negative and of other elements.
+// pith/quantize/one_bit.hpp — one bit per element, and two means: one of the negative and one of the other elements.
 #pragma once
 
 #include <pith/quantize/detail/one_bit_matrix.hpp>
@@ -9,19 +9,22 @@
 
 namespace pith::inline v0 {
 
-/// The elements that share two means: the whole tensor, or a row or a column of the matrix.
+/// The elements that share two means: the whole tensor, a row or a column.
 enum class axis : std::uint8_t { tensor, row, column };
 
-/// Sends whether each element is negative, and per row or column the mean of the negative and of the other elements.
+/// Sends one bit per element, which is 1 if the element is negative. For each row or column, also sends the mean of the
+/// negative elements and the mean of the other elements.
 ///
-///   emits       n symbols of 1 bit; side information: two means per row or column, of the others first
+///   emits       n symbols of 1 bit; side information: two means per row or column; the mean of the negative elements
+///               is second
 ///   requires    a matrix shape: rows divide n (std::invalid_argument)
-///   complexity  two reads of x; scratch for two sums and a count (24 bytes) per tile of a row, or per column of 256
-///               rows, and one word per row
-///   on NaN      a row or column that holds NaN or infinity decodes to NaN
-///   properties  a projection on the indicators of both sides, contractive with delta = 1 / columns, or 1 / rows; use
-///               it with error feedback
-///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit Stochastic Gradient Descent, Interspeech 2014: means per column
+///   complexity  two reads of x; scratch memory of one word per row, and of 24 bytes (two sums and a count) per tile of
+///               a row, or per column of 256 rows
+///   on NaN      a row or column that contains NaN or infinity decodes to NaN
+///   properties  a projection on the indicator vectors of negative and of other elements; contractive with delta = 1 /
+///               columns, or 1 / rows; use it with error feedback
+///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit Stochastic Gradient Descent, Interspeech 2014, which uses one pair
+///               of means per column
 template <axis Of = axis::tensor>
 class one_bit : public pipeable {
  public:
@@ -64,7 +67,7 @@ class one_bit : public pipeable {
               workspace_on<E>&) const {
     decode_parts<In>(exec, dims, {y, 0, 1}, 1, x);
   }
-  /// x = factor times the sum of the ranks' values, added in rank order, in one pass.
+  /// Sets x to factor times the sum of the ranks' values, added in rank order. Takes one pass.
   template <real In, executor E>
   void decode_sum(E const& exec, call const&, shape const& dims, gathered_on<E, packed<1>> in, accum<In> factor,
                   values_on<E, In> x, workspace_on<E>&) const {
@@ -92,14 +95,16 @@ class one_bit : public pipeable {
   }
 };
 
-/// Sends whether each element is negative, and per bucket the mean of the negative and of the other elements.
+/// Sends one bit per element, which is 1 if the element is negative. For each bucket, also sends the mean of the
+/// negative elements and the mean of the other elements.
 ///
-///   emits       n symbols of 1 bit; side information: two means per bucket, of the others first
-///   requires    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
-///   on NaN      a bucket that holds NaN or infinity, or (double only) whose sum overflows, decodes to NaN
-///   properties  a projection on the indicators of both sides, contractive with delta = 1 / bucket; use it with error
-///               feedback. Zero counts as positive
-///   reference   Seide et al. 2014, above; one bucket for the whole tensor as in GRACE, ICDCS 2021
+///   emits       n symbols of 1 bit; side information: two means per bucket; the mean of the negative elements is
+///               second
+///   requires    a bucket size of 0 (the whole tensor, the default) or a multiple of 8
+///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or (double only) if its sum overflows
+///   properties  a projection on the indicator vectors of negative and of other elements; contractive with delta = 1 /
+///               bucket; use it with error feedback. Zero counts as positive
+///   reference   Seide et al., Interspeech 2014. GRACE, ICDCS 2021, uses one bucket for the whole tensor
 template <>
 class one_bit<axis::tensor> : public scalar_quantizer<detail::one_bit_rule> {
  public:

@@ -1,4 +1,4 @@
-// pith/quantize/qsgd.hpp — stochastic rounding to levels of a bucket's norm.
+// pith/quantize/qsgd.hpp — stochastic rounding to equally spaced levels up to a bucket's norm.
 #pragma once
 
 #include <pith/quantize/scalar_quantizer.hpp>
@@ -9,12 +9,12 @@
 
 namespace pith::inline v0 {
 
-/// The norm that the levels of a QSGD bucket divide.
+/// The norm of a bucket, which the QSGD levels divide into equal parts.
 enum class norm : std::uint8_t { l2, max };
 
 namespace detail {
 
-/// The least value >= v of `Digits` significant bits; NaN and infinity stay.
+/// Rounds v up to a number with `Digits` significant bits. Returns NaN and infinity unchanged.
 template <int Digits, class A>
 PITH_HD inline A round_up(double v) {
   using word = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
@@ -27,7 +27,7 @@ PITH_HD inline A round_up(double v) {
   return bits_as<A>(static_cast<word>((bits + mask) & ~mask));
 }
 
-/// The statistic of a bucket's norm: sum of squares or largest magnitude.
+/// The statistic from which a bucket's norm is computed: the sum of squares or the largest magnitude.
 template <norm Of>
 struct norm_terms {
   template <class A>
@@ -38,14 +38,14 @@ struct norm_terms {
   PITH_HD double merge(double a, double b) const { return Of == norm::l2 ? a + b : larger{}(a, b); }
 };
 
-/// unit = norm / levels; a symbol is a number of units in two's complement.
+/// The unit is norm / levels. A symbol is an integer multiple of the unit, in two's complement.
 template <int Bits>
 struct qsgd_rule {
   static constexpr int bits = Bits;
   static constexpr bool draws = true;
   static constexpr bool is_reproducible = true;
-  /// The digits of a unit. With a symbol's Bits - 1 they fit in a float, so a fused multiply-add cannot change a
-  /// residual.
+  /// The number of significant bits of a unit. Together with the Bits - 1 bits of a symbol, they fit in a float. So the
+  /// product of unit and symbol is exact, and a fused multiply-add cannot change a residual.
   static constexpr int digits = Bits < 10 ? 16 : 15;
 
   std::int32_t levels;
@@ -70,7 +70,8 @@ struct qsgd_rule {
     return is_finite(unit * static_cast<A>(levels)) ? unit : finite_or_nan(unit * static_cast<A>(levels));
   }
 
-  /// |x| * near * inverse is |x| / unit in 16.16 fixed point; `near` keeps the inverse of a tiny unit finite.
+  /// |x| * near * inverse equals |x| / unit in 16.16 fixed point. The factor `near` keeps the inverse finite if the
+  /// unit is tiny.
   template <class A>
   struct inverse_unit {
     A near, inverse;
@@ -81,7 +82,8 @@ struct qsgd_rule {
     return {near, unit > 0 ? 65536 / (unit * near) : A{0}};
   }
 
-  /// floor(|x| / unit + r) in fixed point, r = random / 2^16; clamped as a float, since int(NaN) is undefined.
+  /// Computes floor(|x| / unit + r) in fixed point, where r = random / 2^16. The value is clamped as a float, because
+  /// the conversion of NaN to int is undefined.
   template <class A>
   PITH_HD std::uint32_t code(A x, inverse_unit<A> unit, std::uint16_t random) const {
     auto const most = static_cast<A>(levels) * 65536;
@@ -99,17 +101,19 @@ struct qsgd_rule {
 
 }  // namespace detail
 
-/// Rounds each element to a multiple of norm / levels, up or down at random so that the mean is the element.
+/// Rounds each element to a multiple of norm / levels, up or down at random. The expected value is the element.
 ///
-///   emits       n symbols of Bits bits, two's complement; side information: norm / levels per bucket, rounded up to 16
-///               digits (15 for Bits = 10)
-///   requires    1 <= levels <= 2^(Bits-1) - 1 (the default), a bucket of 0 or a multiple of 8 (128)
+///   emits       n symbols of Bits bits, in two's complement; side information: norm / levels per bucket, rounded up to
+///               16 significant bits (15 for Bits = 10)
+///   requires    1 <= levels <= 2^(Bits-1) - 1 (the default is the maximum); a bucket size of 0 or a multiple of 8 (the
+///               default is 128)
 ///   complexity  16 random bits per element
-///   on NaN      a bucket that holds NaN or infinity, or whose norm overflows, decodes to NaN; half values within a
-///               level of 65504 may be rounded up to infinity
-///   properties  unbiased up to 2^-16 of a level, omega = min(b / (4 s^2), sqrt(b) / s) for b elements per bucket and s
-///               levels; reproducible; in double only if sums are compiled without contraction, as squares are inexact
-///   reference   Alistarh, Grubic, Li, Tomioka and Vojnovic, QSGD, NeurIPS 2017; without its entropy coding
+///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or if its norm overflows. Half values within
+///               one level of 65504 may be rounded up to infinity
+///   properties  unbiased up to 2^-16 of a level; omega = min(b / (4 s^2), sqrt(b) / s) for b elements per bucket and s
+///               levels; reproducible. For double, it is reproducible only if sums are compiled without contraction,
+///               because squares are inexact
+///   reference   Alistarh, Grubic, Li, Tomioka and Vojnovic, QSGD, NeurIPS 2017, but without entropy coding
 template <int Bits>
 class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
   static_assert(2 <= Bits && Bits <= 10, "pith: qsgd<Bits> needs 2 <= Bits <= 10: a sign and at least one level");
@@ -131,7 +135,7 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
     return detail::text(text, "(", rule.levels, ",", this->bucket(), rule.of == norm::max ? ",max)" : ")");
   }
 
-  /// The unit is rounded up by at most 2^(1 - digits) of itself.
+  /// The omega of this codec. Rounding up increases the unit by at most a fraction 2^(1 - digits).
   double omega(shape const& dims) const {
     auto const b = static_cast<double>(this->bucket_of(dims.n));
     auto const s = static_cast<double>(this->rule().levels) / (1 + 2.0 / (1 << detail::qsgd_rule<Bits>::digits));

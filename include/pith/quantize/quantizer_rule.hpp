@@ -1,4 +1,5 @@
-// pith/quantize/quantizer_rule.hpp — the concept of a scalar quantizer's rule.
+// pith/quantize/quantizer_rule.hpp — the concept of a quantizer rule, which defines the mathematics of a scalar
+// quantizer.
 #pragma once
 
 #include <pith/config.hpp>
@@ -11,13 +12,13 @@
 
 namespace pith::inline v0 {
 
-/// The empty scale of a rule without scales.
+/// The scale type of a rule without scales. It is empty.
 template <class A>
 struct unscaled {};
 
 namespace detail {
 
-/// The rule has one scale per bucket.
+/// True if the rule has one scale per bucket.
 template <class R, class A>
 concept measures = requires(R const& r) {
   r.finish(r.measure(A{}), std::uint64_t{}, A{});
@@ -37,24 +38,26 @@ struct rule_types<R, A> {
 
 }  // namespace detail
 
-/// The mathematics of a scalar quantizer, all PITH_HD: a statistic per bucket, its scale, and a symbol per element.
+/// A rule computes a statistic per bucket, the bucket's scale, and a symbol per element. All functions are PITH_HD:
 ///
-///     statistic measure(A x)                            the term of x in its bucket's statistic: a double or a few
-///     statistic merge(statistic, statistic)             joins two; of magnitudes: larger_or_nan
-///     scale     finish(statistic, uint64 count, A{})    the scale, one or a few values of A; NaN instead of infinity
+///     statistic measure(A x)                            the contribution of x to its bucket's statistic, which is one
+///                                                       or a few doubles
+///     statistic merge(statistic, statistic)             merges two statistics; for magnitudes, this is larger_or_nan
+///     scale     finish(statistic, uint64 count, A{}) the scale, which is one or a few values of A; it is NaN instead
+///               of infinity
 ///     uint32    code(A x, scale, uint16 random)         the symbol, in [0, 2^bits)
 ///     A         value(uint32 symbol, scale)             the decoded value; NaN for a NaN scale
 ///
 /// Optional:
 ///
-///     refined   refine(scale)                           passed to `code` instead of the scale, e.g. its inverse
-///     bool      is_scale_free                           `code` needs no scale: symbols are written while measuring
-///     double statistic::*members[]                      all members of the statistic if each is merged by itself;
-///                                                       then vector instructions measure a large bucket
-///     bool      is_sign                                 `code` is x < 0, one bit: symbols are packed directly
+///     refined   refine(scale) the argument of `code` that replaces the scale, e.g. its inverse
+///     bool      is_scale_free true if `code` needs no scale; measuring then also writes symbols
+///     double statistic::*members[]                      all members of the statistic, if each is merged separately;
+///                                                       vector instructions can then measure a large bucket
+///     bool      is_sign true if `code` is x < 0, one bit; symbols are then packed directly
 ///
-/// A rule may omit measure, merge and finish together. It then has no scale and no side information, and `code` and
-/// `value` receive an unscaled<A>.
+/// A rule may omit measure, merge and finish together. It then has no scale and no side information. `code` and `value`
+/// then receive an unscaled<A> as the scale.
 template <class R, class A>
 using statistic_of = typename detail::rule_types<R, A>::statistic;
 template <class R, class A>
@@ -71,7 +74,7 @@ PITH_HD auto refine(R const& rule, Scale scale) {
   }
 }
 
-/// scales[j]; reads no memory for a rule without scales.
+/// Returns scales[j]. For a rule without scales, it reads no memory.
 template <class Scale>
 PITH_HD Scale scale_at([[maybe_unused]] Scale const* scales, [[maybe_unused]] std::uint64_t j) {
   if constexpr (std::is_empty_v<Scale>) {
@@ -86,7 +89,7 @@ concept scale_free = measures<R, float> && requires {
   requires R::is_scale_free;
 };
 
-/// The number of members of the statistic if the rule lists them, else 0.
+/// The number of members of the statistic if the rule declares `members`, else 0.
 template <class R>
 inline constexpr std::size_t member_count = 0;
 template <class R>
@@ -98,7 +101,7 @@ concept sign_only = requires {
   requires R::is_sign;
 };
 
-/// A rule that measures also has merge.
+/// True if the rule has merge, or measures nothing.
 template <class R, class A>
 concept merges = !measures<R, A> || requires(R const& r, statistic_of<R, A> statistic) {
   { r.merge(statistic, statistic) } -> std::same_as<statistic_of<R, A>>;

@@ -14,17 +14,18 @@
 
 namespace pith::inline v0 {
 
-/// A stage from a rule. `Rule` is the mathematics; the engine adds buckets, packing, random bits, sums over ranks,
-/// error feedback in the same pass, and both directions.
+/// A stage built from a quantizer rule. `Rule` defines the mathematics. The engine adds encoding and decoding loops,
+/// buckets, packing, random bits, sums over ranks, and error feedback in the same pass.
 ///
-///   emits       n symbols of Rule::bits bits; side information: one scale (of float, double for double) per bucket, or
-///               none for a rule without scales
-///   requires    a bucket of 0 (the whole tensor) or a multiple of 8 elements (std::invalid_argument)
+///   emits       n symbols of Rule::bits bits; side information: one scale per bucket, or none for a rule without
+///               scales. A scale consists of floats, or of doubles if elements are double
+///   requires    a bucket size of 0 (the whole tensor) or a multiple of 8 (std::invalid_argument)
 ///   state       none
-///   properties  reproducible if the rule is: no sum of products that a fused multiply-add would round differently
-///   complexity  one read of x, two if a bucket is larger than a block of the executor, with scratch for one statistic
-///               per tile of 16,384 elements and one word per bucket
-///   on NaN      a bucket that holds NaN or infinity decodes to NaN; without scales the rule decides
+///   properties  reproducible if the rule is. A rule is reproducible if it adds no products that a fused multiply-add
+///               would round differently
+///   complexity  one read of x. If a bucket is larger than a block of the executor, two reads of x, with scratch memory
+///               for one statistic per tile of 16,384 elements and one word per bucket
+///   on NaN      a bucket that contains NaN or infinity decodes to NaN. Without scales, the rule determines the result
 template <class Rule>
 class scalar_quantizer : public pipeable {
   static_assert(quantizer_rule<Rule, float>,
@@ -50,7 +51,7 @@ class scalar_quantizer : public pipeable {
   constexpr Rule const& rule() const { return rule_; }
   constexpr std::uint64_t bucket() const { return bucket_; }
 
-  /// The number of elements that share a scale in a tensor of n.
+  /// The number of elements that share a scale, in a tensor with n elements.
   constexpr std::uint64_t bucket_of(std::uint64_t n) const { return detail::bucket_in(n, bucket_); }
 
   template <real In>
@@ -69,11 +70,11 @@ class scalar_quantizer : public pipeable {
               workspace_on<E>& ws) const {
     encode_from<In>(exec, id, dims, ext::plain_source<In>{x.data}, y, ws);
   }
-  /// Whether blocks of an executor's span hold whole tiles.
+  /// True if blocks with the executor's number of elements contain only whole tiles.
   constexpr bool holds_tiles(std::uint64_t n, std::uint32_t span, std::uint32_t tile) const {
     return blocks(n, span).hold(tile);
   }
-  /// Encodes from a source, and passes it the decoded values if it has residual write-back.
+  /// Encodes from a source. If the source has residual write-back, passes the decoded values to the source.
   template <real In, executor E, class Source>
   void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, output<In>> y,
                    [[maybe_unused]] workspace_on<E>& ws) const {
@@ -104,7 +105,7 @@ class scalar_quantizer : public pipeable {
   void decode_to(E const& exec, shape const& dims, encoded_on<E, output<In> const> y, Sink const& to) const {
     decode_parts<In>(exec, dims, {y.values.data, side_as<scale<In>>(y.side), 0, 1}, to);
   }
-  /// x = factor times the sum of the ranks' values, added in rank order, in one pass.
+  /// Sets x to factor times the sum of the ranks' values, added in rank order. Takes one pass.
   template <real In, executor E>
   void decode_sum(E const& exec, call const&, shape const& dims, gathered_on<E, output<In>> in, accum<In> factor,
                   values_on<E, In> x, workspace_on<E>&) const {
@@ -115,10 +116,11 @@ class scalar_quantizer : public pipeable {
     decode_parts<In>(exec, dims, {in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks}, to);
   }
 
-  /// The g for which a payload of x[a g, b g) is a slice of the whole payload's values and scales; 0 if none exists.
+  /// The granule g, or 0 if none exists. For any a and b, the payload of x[a g, b g) consists of slices of the whole
+  /// tensor's values and scales.
   constexpr std::uint64_t granule() const { return has_scale<float> ? bucket_ : detail::octet; }
 
-  /// The engine of encode_batch and decode_batch.
+  /// The engine that encode_batch and decode_batch use.
   constexpr detail::quantizer_batch<Rule> batch() const { return {rule_, bucket_}; }
 
  private:

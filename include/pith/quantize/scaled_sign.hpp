@@ -1,4 +1,4 @@
-// pith/quantize/scaled_sign.hpp — one bit per element and the mean magnitude of its bucket.
+// pith/quantize/scaled_sign.hpp — one bit per element, and the mean magnitude of each bucket.
 #pragma once
 
 #include <pith/quantize/scalar_quantizer.hpp>
@@ -37,12 +37,12 @@ struct scaled_sign_rule {
 
 }  // namespace detail
 
-/// Sends the sign of each element and the mean magnitude of its bucket. Zero counts as positive.
+/// Sends the sign of each element and the mean magnitude of each bucket. Zero counts as positive.
 ///
 ///   emits       n symbols of 1 bit; side information: one scale per bucket
-///   requires    a bucket of 0 (the whole tensor, the default) or a multiple of 8 elements
-///   on NaN      a bucket that holds NaN or infinity, or (double only) whose sum of magnitudes overflows, decodes to
-///               NaN
+///   requires    a bucket size of 0 (the whole tensor, the default) or a multiple of 8
+///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or (double only) if its sum of magnitudes
+///               overflows
 ///   properties  a projection on the signs of x, contractive with delta = 1 / bucket (exactly |x|_1^2 / (n |x|^2)); use
 ///               it with error feedback
 ///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019

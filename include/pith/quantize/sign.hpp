@@ -1,4 +1,4 @@
-// pith/quantize/sign.hpp — one bit per element, and the majority of the ranks.
+// pith/quantize/sign.hpp — one bit per element, and a majority vote of the ranks.
 #pragma once
 
 #include <pith/quantize/majority.hpp>
@@ -24,21 +24,25 @@ struct sign_rule {
   PITH_HD A value(std::uint32_t symbol, unscaled<A>) const {
     return 1 - 2 * static_cast<A>(symbol);
   }
-  /// The integer to sum in flight.
+  /// The integer that is summed in flight for a symbol.
   PITH_HD std::int32_t level(std::uint32_t symbol) const { return symbol == 0 ? 1 : -1; }
 };
 
 }  // namespace detail
 
-/// Sends the sign of each element, which decodes to +1 or -1. An exchange returns the majority of the ranks.
+/// Sends the sign of each element, which decodes to +1 or -1. An exchange returns the sign that the majority of ranks
+/// sent.
 ///
 ///   emits       n symbols of 1 bit; no side information
-///   requires    a learning rate for steps of 1, because no scale is sent
-///   complexity  one read of x; the vote counts 64 elements at once in bit planes
-///   on NaN      zero and NaN count as positive; a sign cannot represent NaN, so check gradients beforehand
-///   properties  no estimate of x, so feedback on it needs `unverified`. The majority replaces the mean; with
-///               ties::zero an equal vote gives 0. After another stage votes are averaged like any values
-///   reference   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018; with majority vote, ICLR 2019
+///   requires    a learning rate suitable for steps of size 1, because no scale is sent
+///   complexity  one read of x. The vote is counted in bit planes, for 64 elements at once
+///   on NaN      zero and NaN count as positive. A sign cannot represent NaN, so callers should check gradients before
+///               encoding
+///   properties  signs do not estimate x, so error feedback requires `unverified`. An exchange returns the majority
+///               instead of the mean; with ties::zero, equal numbers of votes give 0. After another stage in a chain,
+///               the signs are averaged as any other values
+///   reference   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018, and signSGD with Majority Vote,
+///               ICLR 2019
 class sign : public scalar_quantizer<detail::sign_rule> {
  public:
   static constexpr bool is_vote = true;
@@ -48,7 +52,7 @@ class sign : public scalar_quantizer<detail::sign_rule> {
   std::string name() const { return even_ == ties::positive ? "sign" : "sign(zero)"; }
   constexpr ties even() const { return even_; }
 
-  /// x = the majority of the ranks; a factor does not change the sign of a sum.
+  /// Sets x to the majority of the ranks' signs. The factor is not needed, because it does not change a majority.
   template <real In, executor E>
   void decode_sum(E const& exec, call const&, shape const& dims, gathered_on<E, packed<1>> in, accum<In>,
                   values_on<E, In> x, workspace_on<E>&) const {

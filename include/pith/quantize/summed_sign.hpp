@@ -1,4 +1,4 @@
-// pith/quantize/summed_sign.hpp — signs that are summed in flight: the majority by a sum.
+// pith/quantize/summed_sign.hpp — majority votes computed by a sum of signs in flight.
 #pragma once
 
 #include <pith/quantize/detail/summed_levels.hpp>
@@ -10,7 +10,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// x = the majority, from the sum of votes.
+/// Sets x to the majority, given the sum of votes.
 template <class In, class Level>
 struct judge_votes {
   Level const* sums;
@@ -24,14 +24,14 @@ struct judge_votes {
 
 }  // namespace detail
 
-/// sign for communicators whose all-reduce is faster than their all-gather. An exchange is one sum of votes, one byte
-/// per element for up to 127 ranks, four bytes for more.
+/// As sign, for communicators whose all-reduce is faster than their all-gather. An exchange is one all-reduce that sums
+/// the votes. A vote takes one byte per element for up to 127 ranks, and four bytes for more ranks.
 ///
 ///   emits       as sign
-///   complexity  one read of x and one of the sum; no scratch. The all-gather of sign takes n / 8 bytes per rank, which
-///               is less for fewer than 8 ranks
-///   properties  as sign, with the same result in an exchange. After summable stages votes are summed too, and those
-///               stages decode the majority
+///   complexity  one read of x and one of the sum; no scratch memory. The all-gather of sign takes n / 8 bytes per
+///               rank, which is less traffic for fewer than 8 ranks
+///   properties  as sign, with the same result in an exchange. After summable stages, votes are summed too, and the
+///               summable stages decode the majority
 ///   reference   Bernstein, Zhao, Azizzadenesheli and Anandkumar, signSGD with Majority Vote, ICLR 2019
 class summed_sign : public sign {
  public:

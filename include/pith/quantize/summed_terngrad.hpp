@@ -1,4 +1,5 @@
-// pith/quantize/summed_terngrad.hpp — TernGrad with a scale that all ranks share, summed in flight.
+// pith/quantize/summed_terngrad.hpp — TernGrad with a common scale for all ranks, so that symbols can be summed in
+// flight.
 #pragma once
 
 #include <pith/core/buffer.hpp>
@@ -13,7 +14,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The term of an element in a statistic.
+/// The contribution of an element to a statistic.
 template <class Rule, class In>
 struct measured {
   Rule rule;
@@ -21,7 +22,7 @@ struct measured {
   PITH_HD auto operator()(std::uint64_t i) const { return rule.measure(element_cast<accum<In>>(x[i])); }
 };
 
-/// A NaN scale is sent as infinity, so that every maximum keeps it.
+/// A NaN scale is sent as infinity, because a maximum may drop NaN.
 template <class Rule, class A>
 struct offer_scale {
   Rule rule;
@@ -40,7 +41,7 @@ struct take_scale {
   PITH_HD void operator()(std::uint64_t) const { *to = finite_or_nan(*most); }
 };
 
-/// x = share times scale times a sum of levels.
+/// Sets x to share times scale times the sum of levels.
 template <class In, class Level>
 struct scale_levels {
   using A = accum<In>;
@@ -55,18 +56,19 @@ struct scale_levels {
 
 }  // namespace detail
 
-/// terngrad for communicators with a fast all-reduce: the maximum of the ranks' scales, then a sum of -1, 0 and 1, one
-/// byte per element for up to 127 ranks, four bytes for more.
+/// As terngrad, for communicators with a fast all-reduce. An exchange computes the maximum of the ranks' scales, then
+/// sums symbols -1, 0 and 1. A symbol takes one byte for up to 127 ranks, and four bytes for more ranks.
 ///
-///   emits       outside an exchange as terngrad
-///   requires    sigma >= 0 (2.5; 0 does not clip), applied to each rank's scale before the maximum
+///   emits       outside an exchange, as terngrad
+///   requires    sigma >= 0 (default 2.5; 0 disables clipping). Each rank clips its scale before the maximum
 ///   state       replicated: the scale
-///   complexity  two rounds, a maximum of one number and a sum; reads x twice; scratch for the moments (24 bytes) of
-///               each tile of 16,384 elements
-///   on NaN      a NaN or an infinity anywhere makes the mean NaN on all ranks
-///   properties  also summed after summable stages, as in pca(basis) | summed_terngrad(), which encode in both rounds;
-///               unbiased for the clipped gradient; no bound for a rank's own x, as another rank may set the scale
-///   reference   Wen et al., TernGrad, NeurIPS 2017, section 4: scaler sharing
+///   complexity  two rounds: a maximum of one value, and a sum; reads x twice; scratch memory of 24 bytes (for moments)
+///               per tile of 16,384 elements
+///   on NaN      a single NaN or infinity on any rank makes the mean NaN on all ranks
+///   properties  also summed after summable stages, as in pca(basis) | summed_terngrad(). The chain then encodes in
+///               both rounds. Unbiased for the clipped gradient. There is no error bound for a rank's own x, because
+///               another rank may determine the scale
+///   reference   Wen et al., TernGrad, NeurIPS 2017, section 4 ("scaler sharing")
 class summed_terngrad : public pipeable {
  public:
   template <class In>

@@ -1,4 +1,4 @@
-// pith/quantize/terngrad.hpp — stochastic rounding to -s, 0 or s for a scale s.
+// pith/quantize/terngrad.hpp — stochastic rounding to -s, 0 or s, where s is a bucket's scale.
 #pragma once
 
 #include <pith/quantize/qsgd.hpp>
@@ -9,15 +9,17 @@
 
 namespace pith::inline v0 {
 
-/// Whether elements beyond a few standard deviations are clipped before rounding.
+/// Selects whether elements beyond a few standard deviations are clipped before rounding.
 enum class outliers : std::uint8_t { cut, kept };
 
 namespace detail {
 
-/// v without its lower bits: its square is exact, so that a fused multiply-add cannot change a sum with it.
+/// Returns v with its lower bits cleared. The square of the result is exact, so a fused multiply-add cannot change a
+/// sum that contains the square.
 PITH_HD inline double short_of(double v) { return bits_as<double>(bits_as<std::uint64_t>(v) >> 29 << 29); }
 
-/// QSGD of one level, the scale: the largest magnitude, or sigma standard deviations if smaller.
+/// The rule of QSGD with one level. The scale is the largest magnitude, or sigma standard deviations if that is
+/// smaller.
 struct terngrad_rule {
   static constexpr int bits = 2;
   static constexpr bool draws = true;
@@ -39,7 +41,7 @@ struct terngrad_rule {
     return {larger{}(a.largest, b.largest), a.sum + b.sum, a.squares + b.squares};
   }
 
-  /// If the mean is beyond the bound, as in a tensor of equal elements, no element is an outlier.
+  /// If the mean exceeds the bound, as in a tensor with equal elements, no element is treated as an outlier.
   template <class A>
   PITH_HD A finish(moments of, std::uint64_t n, A) const {
     auto const count = static_cast<double>(n), mean = short_of(of.sum / count);
@@ -49,7 +51,8 @@ struct terngrad_rule {
     return finite_or_nan(static_cast<A>(cuts ? bound : of.largest));
   }
 
-  /// Enlarged by more than the rounding errors of the inverse and the product: the scale itself always becomes 1.
+  /// Enlarges the inverse by more than the rounding errors of the inverse and the product. So an element that equals
+  /// the scale is always rounded to symbol 1.
   template <class A>
   PITH_HD auto refine(A scale) const {
     auto inverse = qsgd().refine(scale);
@@ -64,7 +67,7 @@ struct terngrad_rule {
   PITH_HD A value(std::uint32_t symbol, A scale) const {
     return qsgd().value(symbol, scale);
   }
-  /// The integer to sum in flight.
+  /// The integer that is summed in flight for a symbol.
   PITH_HD std::int32_t level(std::uint32_t symbol) const { return static_cast<std::int32_t>(symbol << 30) >> 30; }
 
  private:
@@ -73,18 +76,22 @@ struct terngrad_rule {
 
 }  // namespace detail
 
-/// Rounds each element to -s, 0 or s at random so that the mean is the element. s is the bucket's largest magnitude.
-/// With clipping, s is at most sigma standard deviations, and larger elements become s.
+/// Rounds each element to -s, 0 or s at random. The expected value is the element. Without clipping, s is the bucket's
+/// largest magnitude. With clipping, s is at most sigma standard deviations, and elements of larger magnitude become s
+/// or -s.
 ///
-///   emits       n symbols of 2 bits, two's complement; side information: s per bucket. trits(s) packs five into a byte
-///   requires    sigma >= 0 (2.5; 0 does not clip); a bucket of 0 (the whole tensor, the default) or a multiple of 8
+///   emits       n symbols of 2 bits, in two's complement; side information: one scale per bucket. trits(terngrad())
+///               packs five symbols into a byte
+///   requires    sigma >= 0 (default 2.5; 0 disables clipping); a bucket size of 0 (the whole tensor, the default) or a
+///               multiple of 8
 ///   complexity  16 random bits per element
-///   on NaN      a bucket that holds NaN or infinity decodes to NaN
-///   properties  terngrad<outliers::kept>: unbiased up to 2^-16 of s, omega = (sqrt(b) - 1) / 2 + 2^-16 for b elements
-///               per bucket; damped(s) for feedback. Else unbiased for the clipped gradient, without a bound for x.
-///               reproducible; in double only if sums are compiled without contraction, as squares are inexact
-///   reference   Wen, Xu, Yan, Wu, Wang, Chen and Li, TernGrad, NeurIPS 2017; here nothing is clipped if the mean is
-///               beyond the bound, so that equal elements are exact
+///   on NaN      a bucket that contains NaN or infinity decodes to NaN
+///   properties  terngrad<outliers::kept> is unbiased up to 2^-16 of s, with omega = (sqrt(b) - 1) / 2 + 2^-16 for b
+///               elements per bucket; use damped(s) for error feedback. With clipping, it is unbiased for the clipped
+///               gradient, without an error bound for x. Reproducible. For double, it is reproducible only if sums are
+///               compiled without contraction, because squares are inexact
+///   reference   Wen, Xu, Yan, Wu, Wang, Chen and Li, TernGrad, NeurIPS 2017. Unlike there, no element is clipped if
+///               the mean exceeds the bound, so that equal elements are exact
 template <outliers Which = outliers::cut>
 class terngrad : public scalar_quantizer<detail::terngrad_rule> {
  public:

@@ -1,4 +1,4 @@
-// pith/reference/adaptive_threshold.hpp — the largest elements of either sign, sent as indices and two means.
+// pith/reference/adaptive_threshold.hpp — the largest elements of each sign, sent as indices and two means.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -12,20 +12,21 @@
 
 namespace pith::inline v0 {
 
-/// Keeps the max(1, floor(density m)) largest of the m positive elements, and of the negative ones likewise, as their
-/// means. The others become zero. On `seq` and for float only.
+/// Keeps the max(1, floor(density m)) largest of the m positive elements and replaces them by their mean. Does the same
+/// with the negative elements. All other elements become zero. Works only on `seq` and for float.
 ///
-///   emits       a number of symbols of 1 bit, 1 for the negative mean, followed by zeros up to min(n, floor(density n)
-///               + 2) of them, by ascending index; side information: the number, the positive and the negative mean,
-///               then the indices of ceil(log2 n) bits
+///   emits       one symbol of 1 bit per kept element, in ascending order of indices, padded with zeros to min(n,
+///               floor(density n) + 2) symbols. Symbol 1 means the negative mean. Side information: the number of kept
+///               elements, the positive mean, the negative mean, and indices of ceil(log2 n) bits
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
-///   complexity  two selections and a sort of the kept entries; scratch n indices
-///   on NaN      NaN, then infinity, count as largest, and their mean is NaN; the mean of an empty side is 0
-///   properties  of variable rate; contractive with delta = 1 / n (exactly the sum over both sides of |kept|_1^2 / k /
-///               |x|^2); ties go to the smaller index; use it with error feedback
+///   complexity  two selections, and a sort of the kept entries; scratch memory for n indices
+///   on NaN      NaN counts as larger than infinity, and infinity as larger than finite numbers. A mean that includes
+///               NaN or infinity is NaN. If there are no elements of a sign, the mean is 0
+///   properties  variable rate; contractive with delta = 1 / n (exactly: the sum over both signs of |kept|_1^2 / k /
+///               |x|^2). Among equal elements, the smaller index is kept. Use it with error feedback
 ///   reference   Dryden, Moon, Jacobs and Van Essen, Communication Quantization for Data-Parallel Training of Deep
-///               Neural Networks, MLHPC 2016, as GRACE's adaq, which searches thresholds for a sample in up to 20
-///               rounds, ends within a quarter of its target, and sends NaN for an empty side
+///               Neural Networks, MLHPC 2016, in the form of GRACE's adaq. adaq searches thresholds on a sample in up
+///               to 20 rounds and stops within a quarter of its target. It sends NaN if there are no elements of a sign
 class adaptive_threshold : public pipeable {
  public:
   template <class In>
@@ -40,7 +41,7 @@ class adaptive_threshold : public pipeable {
   adaptive_threshold at(double density) const { return adaptive_threshold(density); }
   double delta(shape const& dims) const { return dims.n == 0 ? 1 : 1 / static_cast<double>(dims.n); }
 
-  /// Each side may round up to one entry.
+  /// For each sign, the number of kept entries may be rounded up to one.
   std::uint64_t capacity(std::uint64_t n) const { return std::min(n, density_.of(n) + 2); }
 
   shape output_shape(shape const& dims) const { return {capacity(dims.n)}; }
@@ -102,7 +103,7 @@ class adaptive_threshold : public pipeable {
     }
   };
 
-  /// Writes the indices of the largest elements of a sign, in any order; returns their end.
+  /// Writes the indices of the largest elements of one sign, in any order. Returns the end of the written indices.
   std::uint32_t* keep_largest(float const* x, std::uint64_t n, int sign, std::uint32_t* to) const {
     auto* end = to;
     for (std::uint64_t i = 0; i < n; ++i) {

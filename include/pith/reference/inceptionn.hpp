@@ -1,4 +1,4 @@
-// pith/reference/inceptionn.hpp — 0, 8, 16 or 32 bits per element, by its magnitude.
+// pith/reference/inceptionn.hpp — 0, 8, 16 or 32 bits per element, depending on the element's magnitude.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -12,18 +12,19 @@
 
 namespace pith::inline v0 {
 
-/// The unit of the 7 bits of |x| in [2^-10, 2^-5): 2^-6, so that at most one unit fits, as in GRACE; or 2^-12.
+/// The unit in which 7 bits represent |x| in [2^-10, 2^-5). It is 2^-12, or 2^-6 as in GRACE. With 2^-6, such an |x|
+/// has at most one unit.
 enum class byte_field : std::uint8_t { reference, repaired };
 
 namespace detail {
 
-/// The code of an element with a given tag: the lowest `bytes(tag)` bytes of a word.
+/// The code of an element with a given tag. It occupies the lowest `bytes(tag)` bytes of a word.
 struct inceptionn_word {
   byte_field field;
 
   static constexpr std::uint32_t bytes(std::uint32_t tag) { return tag == 3 ? 4 : tag; }
 
-  /// 3: 1 <= |x|, or NaN; 2: 2^-5 <= |x|; 1: 2^-10 <= |x|; 0: less.
+  /// Returns the tag of x: 3 if 1 <= |x| or x is NaN, else 2 if 2^-5 <= |x|, else 1 if 2^-10 <= |x|, else 0.
   static std::uint32_t tag(float x) {
     auto const exponent = magnitude_bits(x) >> 23;
     return exponent >= 127 ? 3 : exponent >= 122 ? 2 : exponent >= 117 ? 1 : 0;
@@ -52,19 +53,19 @@ struct inceptionn_word {
 
 }  // namespace detail
 
-/// Sends elements of at least 1 unchanged, those of at least 2^-5 in 16 bits, those of at least 2^-10 in 8, and drops
-/// smaller ones. On `seq` and for float only.
+/// Sends an element unchanged if its magnitude is at least 1, in 16 bits if it is at least 2^-5, and in 8 bits if it is
+/// at least 2^-10. Drops smaller elements. Works only on `seq` and for float.
 ///
-///   emits       a number of bytes, followed by zeros: the elements one after another, 4, 2, 1 or 0 bytes each, with a
-///               capacity of max(1, floor(capacity 4 n)); side information: the number, then a tag of 2 bits per
+///   emits       the codes of all elements, one after another, of 4, 2, 1 or 0 bytes each, padded with zeros to max(1,
+///               floor(capacity 4 n)) bytes; side information: the number of code bytes, then a tag of 2 bits per
 ///               element
 ///   requires    0 < capacity <= 1 (std::invalid_argument), n < 2^30
 ///   on NaN      NaN and infinity are kept; elements beyond the capacity decode to 0
-///   properties  of variable rate; absolute: error_bound = 2^-6, repaired 2^-10, if the capacity suffices for all
-///               elements, else infinity
+///   properties  variable rate; an absolute error bound if the capacity suffices for all elements: error_bound = 2^-6,
+///               or 2^-10 with byte_field::repaired. Otherwise error_bound is infinity
 ///   reference   Li et al., A Network-Centric Hardware/Algorithm Co-Design to Accelerate Distributed Training of Deep
-///               Neural Networks, MICRO 2018, in the ranges of GRACE, which states a bound of 2e-10 in place of 2^-10.
-///               Its 8-bit field decodes values below 2^-6 to 2^-7, as `byte_field::reference` does
+///               Neural Networks, MICRO 2018, with the ranges of GRACE. GRACE states a bound of 2e-10 in place of
+///               2^-10. GRACE's 8-bit field decodes values below 2^-6 to 2^-7, as `byte_field::reference` does
 class inceptionn : public pipeable {
  public:
   template <class In>

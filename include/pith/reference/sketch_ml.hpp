@@ -1,4 +1,4 @@
-// pith/reference/sketch_ml.hpp — quantile buckets, sent as one index per element and one mean per bucket.
+// pith/reference/sketch_ml.hpp — quantile buckets, sent as one bucket index per element and one mean per bucket.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -14,14 +14,14 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Orders all floats: negative NaN, -infinity, finite numbers, infinity, NaN.
+/// Maps a float to an integer key. The keys order all floats: negative NaN, -infinity, finite numbers, infinity, NaN.
 inline std::uint32_t ordered_key(float x) {
   auto const bits = bits_as<std::uint32_t>(x);
   return sign_bit(x) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-/// The least keys of buckets 1, 2, ...: ceil(b (m - 1) / Buckets) of m sorted keys are below bucket b, so that equal
-/// values share a bucket. Compared with linear quantiles, an edge is the next value above.
+/// Computes the smallest keys of buckets 1, 2, ... Of m sorted keys, ceil(b (m - 1) / Buckets) come before bucket b.
+/// Equal values share a bucket. Where linear quantiles interpolate, an edge here is the next larger value.
 template <std::uint32_t Buckets>
 struct quantile_edges {
   std::uint32_t at[Buckets - 1];
@@ -36,19 +36,21 @@ struct quantile_edges {
 
 }  // namespace detail
 
-/// Splits the values at their 2^Bits - 1 quantiles and sends each element's bucket and each bucket's mean. Above
-/// `sample` elements the quantiles are those of a random sample of that size. On `seq` and for float only.
+/// Splits the values at 2^Bits - 1 quantiles into buckets. Sends each element's bucket index and each bucket's mean.
+/// For tensors with more than `sample` elements, the quantiles are those of a random sample with `sample` elements.
+/// Works only on `seq` and for float.
 ///
-///   emits       n symbols of Bits bits; side information: 2^Bits means, 0 for an empty bucket; none for n = 0
-///   requires    1 <= sample (2^20; std::invalid_argument), n < 2^32
-///   complexity  a sort of min(n, sample) keys, which are its scratch, and a search of Bits steps per element
-///   on NaN      a bucket that holds NaN or infinity decodes to NaN. The fraction of the elements below a sampled edge
-///               is off by more than e with a probability of at most 2 exp(-2 sample e^2): by 0.27 % once in a million
-///   properties  a projection on the means of buckets. No delta: if more than 1 - 2^-Bits of all elements are equal,
-///               the last bucket may hold them and all above, with a mean of 0. For sparse gradients write top_k(d) |
-///               sketch_ml<6>()
-///   reference   Jiang, Fu, Yang and Cui, SketchML, SIGMOD 2018, as GRACE's sketch; exact quantiles instead of a
-///               quantile sketch, and no coding of keys
+///   emits       n symbols of Bits bits; side information: 2^Bits means; the mean of an empty bucket is 0. There is no
+///               side information if n = 0
+///   requires    sample >= 1 (default 2^20; std::invalid_argument), n < 2^32
+///   complexity  a sort of min(n, sample) keys in scratch memory, and a search of Bits steps per element
+///   on NaN      a bucket that contains NaN or infinity decodes to NaN
+///   properties  a projection on the indicator vectors of the buckets. It has no delta, because the last bucket may
+///               have mean 0 if more than 1 - 2^-Bits of all elements are equal. For sparse gradients, use top_k(d) |
+///               sketch_ml<6>(). With probability 2 exp(-2 sample e^2) at most, the fraction of elements below a
+///               sampled edge differs by more than e from the intended fraction: by 0.27 % once in a million
+///   reference   Jiang, Fu, Yang and Cui, SketchML, SIGMOD 2018, in the form of GRACE's sketch. It uses exact quantiles
+///               instead of a quantile sketch, and does not encode keys
 template <int Bits>
 class sketch_ml : public pipeable {
   static_assert(1 <= Bits && Bits <= 8, "pith: sketch_ml<Bits> needs 1 <= Bits <= 8: it has 2^Bits buckets");

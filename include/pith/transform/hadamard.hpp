@@ -1,4 +1,4 @@
-// pith/transform/hadamard.hpp — random signs and the Walsh-Hadamard transform of tiles.
+// pith/transform/hadamard.hpp — a transform of tiles by random signs and a Walsh-Hadamard matrix.
 #pragma once
 
 #include <pith/transform/tile_transform.hpp>
@@ -13,7 +13,7 @@ struct hadamard_rule {
   static constexpr bool is_reproducible = true;
 
   std::uint32_t tile;
-  float unit;  ///< 1 / sqrt(tile), a power of two: products with it are exact
+  float unit;  ///< 1 / sqrt(tile), a power of two, so that products are exact
 
   template <class Team, class Count, class A>
   PITH_HD void forward(Team const& team, draws const& random, std::uint64_t first, Count count, A* p) const {
@@ -27,8 +27,8 @@ struct hadamard_rule {
   }
 
  private:
-  /// A random block has the signs of 128 elements: word w those of 32 w .. 32 w + 31. On devices, each thread takes a
-  /// octet and draws for itself.
+  /// A random block contains the signs of 128 elements. Word w contains the signs of elements 32 w .. 32 w + 31. On
+  /// devices, each thread processes an octet and computes its own random block.
   template <class Team, class Count, class A>
   PITH_HD void flip_signs(Team const& team, draws const& random, std::uint64_t first, Count count, A* p) const {
     constexpr std::uint32_t row = 32, drawn = 128;
@@ -56,7 +56,7 @@ struct hadamard_rule {
     }
   }
 
-  /// Butterflies over distances 1, 2, 4 and so on.
+  /// Computes butterflies over distances 1, 2, 4 and so on.
   template <class Team, class Count, class A>
   PITH_HD void rotate(Team const& team, Count count, A* p) const {
     auto const times = static_cast<A>(unit);
@@ -96,15 +96,15 @@ struct hadamard_rule {
 
 }  // namespace detail
 
-/// Multiplies each tile by a random diagonal of signs, the same on all ranks in a step, and by the Walsh-Hadamard
-/// matrix / sqrt(tile). Large values spread over their tile, so that a following quantizer with one scale per bucket
-/// loses less.
+/// Multiplies each element by a random sign, which is equal on all ranks in a step. Then multiplies each tile by the
+/// Walsh-Hadamard matrix / sqrt(tile). This spreads large values over their tile, so that the error of a following
+/// quantizer with one scale per bucket is smaller.
 ///
 ///   emits       n values of In, padded with zeros to whole tiles; no side information
-///   requires    a tile of 64 or 256 elements, powers of four (std::invalid_argument)
+///   requires    a tile size of 64 or 256 elements (std::invalid_argument); both are powers of four
 ///   complexity  log2(tile) additions per element
 ///   on NaN      NaN or infinity spreads over its tile
-///   properties  a rotation, reproducible; no isometry where the tile does not divide n
+///   properties  a rotation, reproducible; not an isometry if the tile size does not divide n
 ///   reference   Suresh, Yu, Kumar and McMahan, Distributed Mean Estimation with Limited Communication, ICML 2017
 class hadamard : public tile_transform<detail::hadamard_rule> {
  public:

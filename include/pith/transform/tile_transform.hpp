@@ -1,4 +1,4 @@
-// pith/transform/tile_transform.hpp — the engine of transforms of tiles, fused with the next stage.
+// pith/transform/tile_transform.hpp — the engine of tile transforms, which can fuse with the next stage.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -10,12 +10,13 @@
 
 namespace pith::inline v0 {
 
-/// The concept of an orthogonal transform of tiles, the same on all ranks in a step, PITH_HD, in block-local memory:
+/// The concept of an orthogonal transform of tiles in block-local memory. It must be equal on all ranks in a step. All
+/// functions are PITH_HD:
 ///
-///     tile                                        elements, a power of two of at most 512
-///     forward(team, draws, first, count, A* p)    transforms whole tiles, from element `first` on; count is a number
-///                                                 or a detail::constant
-///     inverse(team, draws, first, count, A* p)    its inverse and transpose
+///     tile                                        the number of elements in a tile, a power of two, at most 512
+///     forward(team, draws, first, count, A* p)    transforms `count` elements (whole tiles) from element `first` on;
+///                                                 count is an integer or a detail::constant
+///     inverse(team, draws, first, count, A* p)    applies the inverse, which is the transpose
 template <class R>
 concept tile_rule = requires(R const& r, draws const& random, lone_thread const& team, std::uint64_t first, float* p) {
   { r.tile } -> std::convertible_to<std::uint32_t>;
@@ -25,7 +26,7 @@ concept tile_rule = requires(R const& r, draws const& random, lone_thread const&
 
 namespace detail {
 
-/// The transform of another source's values, padded with zeros after its `n` elements.
+/// A source that transforms the values of another source, padded with zeros after `n` elements.
 template <class Rule, class Source, class A>
 struct transformed_source {
   static constexpr bool keeps = Source::keeps;
@@ -54,7 +55,7 @@ struct transformed_source {
   }
 };
 
-/// Writes the inverse transform, times a factor, to another sink.
+/// A sink that writes the inverse transform, times a factor, to another sink.
 template <class Rule, class Sink, class A>
 struct inverse_sink {
   static constexpr bool takes_blocks = true;
@@ -78,7 +79,7 @@ struct inverse_sink {
   }
 };
 
-/// Transforms one block of whole tiles, in either direction.
+/// Applies the transform or its inverse to one block of whole tiles.
 template <class Source, class In, std::uint32_t Span>
 struct transform_block {
   using A = accum<In>;
@@ -133,11 +134,14 @@ struct restore_block {
 
 }  // namespace detail
 
-/// A stage from a rule. A following quantizer in a chain reads the transformed tiles from block-local memory.
+/// A stage built from a tile transform. If a quantizer follows in a chain, it reads the transformed tiles from
+/// block-local memory.
 ///
 ///   emits       n values of In, padded with zeros to whole tiles; no side information
-///   complexity  one read and one write of x, none if fused; no scratch
-///   properties  a rotation, omega = 0, delta = 1, and summable, up to rounding; no isometry if tiles do not divide n
+///   complexity  one read and one write of x. If the transform fuses with a quantizer, no additional reads and writes.
+///               No scratch memory
+///   properties  up to rounding: a rotation with omega = 0 and delta = 1, summable. Not an isometry if the tile size
+///               does not divide n
 template <tile_rule Rule>
 class tile_transform : public pipeable {
  public:
@@ -177,7 +181,7 @@ class tile_transform : public pipeable {
                             restored<In>(id, dims, ext::tensor_sink<In>{x.data, 1}), y.values.data, n});
   }
 
-  /// The source and the sink of a fused quantizer.
+  /// The source and the sink that a fused quantizer uses.
   template <real In, class Source>
   auto transformed(call const& id, shape const& dims, Source const& from) const {
     return detail::transformed_source<Rule, Source, accum<In>>{rule_, from, draws(shared(id)), dims.n};

@@ -14,7 +14,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The letters and digits of a word, in lower case: "Top-K" is "topk".
+/// Returns the letters and digits of a word, in lower case. For example, "Top-K" becomes "topk".
 inline std::string plain_letters(std::string_view word) {
   auto plain = std::string();
   for (auto const letter : word) {
@@ -24,7 +24,7 @@ inline std::string plain_letters(std::string_view word) {
   return plain;
 }
 
-/// The Levenshtein distance: the least number of letters to insert, delete or replace.
+/// The Levenshtein distance of two words: the least number of letters to insert, delete or replace.
 inline std::size_t edits(std::string_view from, std::string_view to) {
   auto row = std::vector<std::size_t>(to.size() + 1);
   for (std::size_t j = 0; j <= to.size(); ++j) row[j] = j;
@@ -38,10 +38,11 @@ inline std::size_t edits(std::string_view from, std::string_view to) {
   return row.back();
 }
 
-/// The name at the beginning of "qsgd<Bits>" or "ef(c)".
+/// Returns the name at the beginning of a text such as "qsgd<Bits>" or "ef(c)".
 constexpr std::string_view name_of(std::string_view form) { return form.substr(0, form.find_first_of("<(|")); }
 
-/// "; did you mean top_k?" with the listed name of fewest edits, at most a third of its letters; else ".".
+/// Returns, for example, "; did you mean top_k?" with the listed name that needs the fewest edits. If that name needs
+/// more edits than a third of its letters, returns ".".
 template <class... Forms>
 std::string proposal(std::string_view word, Forms const&... lists) {
   auto const meant = plain_letters(word);
@@ -59,7 +60,7 @@ std::string proposal(std::string_view word, Forms const&... lists) {
   return best.empty() ? "." : text("; did you mean ", best, "?");
 }
 
-/// "identity, cast<half>, ... and damped(stage)".
+/// Returns a list of names, such as "identity, cast<half>, ... and damped(stage)".
 template <class Forms>
 std::string listed(Forms const& forms) {
   auto all = std::string();

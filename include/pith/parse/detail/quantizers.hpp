@@ -22,7 +22,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Calls f with qsgd<Bits>, Bits as written.
+/// Calls f with qsgd<Bits>, where Bits is the number in the text.
 template <class F, int... Bits>
 auto with_qsgd(syntax::term const& t, F const& f, std::integer_sequence<int, Bits...>) {
   t.takes(0, 3);
@@ -45,7 +45,7 @@ auto with_terngrad(syntax::term const& t, F const& f) {
   return sigma == 0 ? f(terngrad<outliers::kept>(bucket)) : f(terngrad<>(sigma, bucket));
 }
 
-/// Calls f with trits of the ternary stage that the term names.
+/// Calls f with trits(s), where s is the ternary stage that the term names.
 template <class F>
 auto with_trits(syntax::term const& t, F const& f) {
   auto const wrapped = [&]<class S>(S const& stage) -> decltype(f(identity())) {
@@ -67,7 +67,7 @@ auto with_natural(syntax::term const& t, F const& f) {
   return t.angle == "8" ? f(natural<8>()) : f(natural<9>());
 }
 
-/// Calls f with a quantizer of one or two bits.
+/// Calls f with a quantizer that emits symbols of one or two bits.
 template <class F>
 auto with_signs(syntax::term const& t, F const& f) {
   if (t.is_plain("scaled_sign", 0, 1)) return f(scaled_sign(t.count(0, 0)));

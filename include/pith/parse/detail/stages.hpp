@@ -43,7 +43,7 @@ S low_rank(syntax::term const& t) {
   return t.has(1) ? S(rank, t.number(1)) : S(rank);
 }
 
-/// Calls f with sidco, with the term's model and stages.
+/// Calls f with a sidco that has the term's model and number of stages.
 template <class F>
 auto with_sidco(syntax::term const& t, F const& f) {
   auto const density = t.number(0);
@@ -53,7 +53,7 @@ auto with_sidco(syntax::term const& t, F const& f) {
                                                             : f(sidco<>(density, stages));
 }
 
-/// Calls f with a sparsifier that estimates its threshold.
+/// Calls f with the term's sparsifier, one of those that estimate a threshold.
 template <class F>
 auto with_estimator(syntax::term const& t, F const& f) {
   if (t.is_plain("redsync", 1, 1)) return f(redsync(t.number(0)));
@@ -72,7 +72,7 @@ inline constexpr std::string_view stage_forms[] = {
     "terngrad",  "qsgd<Bits>", "summed_terngrad",     "trits(stage)", "natural<Bits>", "eight_bit", "top_k",
     "threshold", "redsync",    "redsync_mean",        "sidco",        "gaussian_k",    "random_k",  "random_blocks",
     "hadamard",  "power_sgd",  "one_sided_power_sgd", "damped(stage)"};
-/// Codecs that are not stages: they wrap a chain or have their own exchange.
+/// Names of codecs that are not stages, because they wrap a chain or have their own exchange.
 inline constexpr std::string_view whole_forms[] = {"ef(c)",
                                                    "rated(c)",
                                                    "bypass(c,n)",
@@ -88,7 +88,7 @@ inline constexpr std::string_view whole_forms[] = {"ef(c)",
                                        ". These wrap a whole chain or stand alone: ", listed(whole_forms)));
 }
 
-/// Calls f with the term's stage, except damped ones.
+/// Calls f with the term's stage, which must not be damped.
 template <class F>
 auto with_plain_stage(syntax::term const& t, F const& f) {
   if (t.name == "cast" && t.angle == "half") return t.takes(0, 0), f(cast<half>());
@@ -138,7 +138,8 @@ any_chain<T, E> chain_from(syntax::pipeline const& p) {
   return any_chain<T, E>(std::move(stages));
 }
 
-/// Calls f with the codec of a pipeline for values of T. A collective keeps its type, and with it its rounds.
+/// Calls f with the codec that a pipeline of terms describes, for values of T. A collective is not type-erased, so it
+/// keeps its rounds.
 template <class T, class E, class F>
 auto with_chain(syntax::pipeline const& p, F const& f) {
   using result = decltype(f(identity()));

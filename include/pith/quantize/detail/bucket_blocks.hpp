@@ -1,4 +1,4 @@
-// pith/quantize/detail/bucket_blocks.hpp — the elements and buckets of a block of work.
+// pith/quantize/detail/bucket_blocks.hpp — the elements and buckets that belong to a block of work.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -7,20 +7,22 @@
 
 namespace pith::inline v0::detail {
 
-/// Elements [first, first + count) of a tensor. They start in bucket `bucket`, and every `width` of them share a scale.
+/// Elements [first, first + count) of a tensor. The first element is in bucket `bucket`, and every `width` elements
+/// share a scale.
 struct bucket_run {
   std::uint64_t first, bucket;
   std::uint32_t count, width;
 };
 
-/// The split of a tensor of n elements into blocks of at most `span`: whole buckets, or parts of one bucket.
+/// Splits a tensor with n elements into blocks of at most `span` elements. A block has whole buckets, or a part of one
+/// bucket.
 struct bucket_blocks {
   std::uint64_t n, bucket;
   std::uint32_t span;
 
   PITH_HD constexpr std::uint64_t buckets() const { return n == 0 ? 0 : (n - 1) / bucket + 1; }
 
-  /// Whether blocks hold whole buckets.
+  /// True if each block has whole buckets.
   PITH_HD constexpr bool are_small() const { return bucket <= span; }
 
   PITH_HD constexpr std::uint64_t count() const {
@@ -39,13 +41,13 @@ struct bucket_blocks {
     return {b * bucket + inside, b, size, size};
   }
 
-  /// Whether no block splits a tile of `tile_size` elements.
+  /// True if no tile of `tile_size` elements is split between blocks.
   constexpr bool hold(std::uint32_t tile_size) const {
     auto const step = are_small() ? whole() : bucket;
     return span % tile_size == 0 && (n <= step || step % tile_size == 0);
   }
 
-  /// The number of tiles in which a bucket's statistic is measured.
+  /// The number of tiles over which a bucket's statistic is measured.
   PITH_HD constexpr std::uint64_t tiles() const { return (bucket + tile - 1) / tile; }
 
   PITH_HD constexpr bucket_run tile_at(std::uint64_t t) const {
@@ -67,22 +69,23 @@ struct bucket_blocks {
   }
 };
 
-/// The row length of a loop, known at compile time; a bucket is one or more rows.
+/// The row length of a loop, known at compile time. A bucket consists of one or more rows.
 inline constexpr std::uint32_t loop_row = 64;
 
-/// Whether loops over a run can use such rows: the block is full, and the bucket a multiple of a row.
+/// True if loops over a run can use rows of constant length. For this, the block must be full, and the bucket size must
+/// be a multiple of the row length.
 PITH_HD constexpr bool has_loop_rows(bucket_run const& run, std::uint32_t span) {
   return run.count == span && run.width % loop_row == 0;
 }
 
-/// log2 of the rows of a bucket.
+/// The base-2 logarithm of the number of rows in a bucket.
 PITH_HD constexpr int rows_shift(std::uint32_t width, std::uint32_t row) {
   int shift = 0;
   while (row << shift < width) ++shift;
   return shift;
 }
 
-/// The number of elements that share a scale in a tensor of n; a bucket of 0 is the whole tensor.
+/// The number of elements that share a scale, in a tensor with n elements. A bucket size of 0 means the whole tensor.
 PITH_HD constexpr std::uint64_t bucket_in(std::uint64_t n, std::uint64_t bucket) {
   return bucket == 0 || bucket > n ? n : bucket;
 }

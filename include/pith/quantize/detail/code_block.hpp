@@ -1,4 +1,5 @@
-// pith/quantize/detail/code_block.hpp — the encoding of a block: symbols, scales, and the source's residual.
+// pith/quantize/detail/code_block.hpp — the encoding of a block: computes symbols and scales, and updates the source's
+// residual.
 #pragma once
 
 #include <pith/core/call.hpp>
@@ -11,7 +12,7 @@
 
 namespace pith::inline v0::detail {
 
-/// A rule's merge as a function object.
+/// A function object that calls a rule's merge.
 template <class Rule>
 struct merged {
   Rule rule;
@@ -21,7 +22,7 @@ struct merged {
   }
 };
 
-/// The output of the encoder.
+/// The memory to which the encoder writes.
 template <class Rule, class A>
 struct quantized {
   Rule rule;
@@ -30,7 +31,7 @@ struct quantized {
   scale_of<Rule, A>* scales;
 };
 
-/// A block's block-local memory.
+/// The block-local memory that the encoder needs.
 template <class Rule, class A, std::uint32_t Span>
 struct quantizer_memory {
   fast_array<A, Span> room;
@@ -38,11 +39,11 @@ struct quantizer_memory {
   fast_array<std::uint16_t, Rule::draws ? Span : 1> random;
   fast_array<refined_of<Rule, A>, Span / octet> refined;
   fast_array<scale_of<Rule, A>, Span / octet> scales;
-  fast_array<statistic_of<Rule, A>, Span> lanes;  // a row of 2^k + 8 values is merged in 2^k lanes
+  fast_array<statistic_of<Rule, A>, Span> lanes;  // 2^k lanes merge a row of 2^k + 8 values
 };
 
-/// Encodes a block whose scales are known; also stores the decoded values if the source has residual write-back. One
-/// thread handles an octet from reading it to writing its symbols. `width` elements share a scale.
+/// Encodes a block whose scales are known, and stores the decoded values if the source has residual write-back. One
+/// thread reads an octet, encodes it and writes its symbols. `width` elements share a scale.
 template <bool Packs, bool Keeps, class Rule, class Team, class Memory, class A>
 PITH_HD void code_octets(quantized<Rule, A> const& to, draws const& random, Team const& team, Memory& fast,
                          std::uint64_t first, A const* p, std::uint32_t count, std::uint32_t width) {
@@ -70,8 +71,8 @@ PITH_HD void code_octets(quantized<Rule, A> const& to, draws const& random, Team
       });
 }
 
-/// The same in passes over the block, which the compiler vectorizes. Loops have rows of `width` elements, and 2^shift
-/// rows share a scale.
+/// Encodes a block whose scales are known, in several passes over the block, which the compiler vectorizes. Loops
+/// process rows of `width` elements, and 2^shift rows share a scale.
 template <bool Packs, bool Keeps, class Rule, class Team, class Memory, class A, class Count, class Width>
 PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team const& team, Memory& fast,
                          std::uint64_t first, A const* p, Count count, Width width, int shift) {
@@ -102,8 +103,8 @@ PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team
   }
 }
 
-/// Encodes a block whose scales are known: codes, packs unless already packed, and passes the decoded values to the
-/// source. `width` elements share a scale; a loop takes `row` of them.
+/// Encodes a block whose scales are known: computes symbols, packs them if needed, and passes the decoded values to the
+/// source. `width` elements share a scale. A loop processes `row` elements.
 template <bool Packs, class Rule, class Source, class Team, class Memory, class A, class Count, class Row>
 PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,
                         Memory& fast, std::uint64_t first, A const* p, Count count, std::uint32_t width, Row row) {

@@ -1,4 +1,4 @@
-// pith/quantize/detail/decode_block.hpp — the decoding of a block from the payloads of one or more ranks.
+// pith/quantize/detail/decode_block.hpp — the decoding of a block from one or more ranks' payloads.
 #pragma once
 
 #include <pith/core/detail/pack.hpp>
@@ -27,13 +27,14 @@ struct parts_of {
     return reinterpret_cast<scale_of<Rule, A> const*>(reinterpret_cast<std::uint8_t const*>(scales) + rank * stride);
   }
 
-  /// Whether the symbols from element `first` on are aligned for vector access in every payload.
+  /// True if, in every payload, the symbols from element `first` on are aligned for vector access.
   PITH_HD bool lie_well_from(std::uint64_t first) const {
     auto const* const p = bytes + first / octet * Rule::bits;
     return lie_well_packed<Rule::bits>(p) && (ranks == 1 || lie_well_packed<Rule::bits>(p + stride));
   }
 
-  /// sum[i] = the sum of the ranks' decoded values of octet g, in bucket b, each rounded by the sink, added in order.
+  /// Sets sum[i] to the sum of the ranks' decoded values for element i of octet g, which is in bucket b. The sink
+  /// rounds each value. Values are added in rank order.
   template <class Sink, class Run>
   PITH_HD void sum_octet(std::uint64_t g, std::uint64_t b, Run const& run, A* sum) const {
     for (unsigned i = 0; i < octet; ++i) sum[i] = -A{0};  // -0 + v is v, for either sign of zero
@@ -46,10 +47,10 @@ struct parts_of {
   }
 };
 
-/// x = factor times the sum of the ranks' decoded values, in order.
+/// Sets x to factor times the sum of the ranks' decoded values, added in rank order.
 template <class Rule, class Sink, class A, std::uint32_t Span>
 struct dequantize_block {
-  static constexpr unsigned at_once = 4;  ///< ranks that are summed in registers
+  static constexpr unsigned at_once = 4;  ///< the number of ranks whose values are summed in registers
 
   struct memory {
     fast_array<A, Span> sum;
@@ -76,7 +77,7 @@ struct dequantize_block {
   }
 
  private:
-  /// One thread handles an octet from reading its symbols to writing its values.
+  /// One thread reads the symbols of an octet, decodes them and writes the values.
   template <class Team>
   PITH_HD void decode_octets(Team const& team, memory& fast, bucket_run const& run) const {
     auto* const sums = fast.sum.data();
@@ -113,7 +114,7 @@ struct dequantize_block {
     }
   }
 
-  /// The sum over the first `ranks` ranks.
+  /// Computes the sum over the first `ranks` ranks.
   template <class Team, class Count, class Width>
   PITH_HD void sum_up(Team const& team, memory& fast, bucket_run const& run, Count count, Width width,
                       unsigned ranks) const {
@@ -125,7 +126,7 @@ struct dequantize_block {
     for (; rank < ranks; ++rank) add<1>(team, fast, run, count, width, rank, hold);
   }
 
-  /// use(i, the sum so far plus the values of `Ranks` ranks), added in order.
+  /// Adds the values of `Ranks` ranks, in order, to the sum of the earlier ranks, and calls use(i, sum).
   template <unsigned Ranks, class Team, class Count, class Width, class Use>
   PITH_HD void add(Team const& team, memory& fast, bucket_run const& run, Count count, Width width, unsigned rank,
                    Use const& use) const {

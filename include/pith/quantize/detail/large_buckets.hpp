@@ -1,4 +1,5 @@
-// pith/quantize/detail/large_buckets.hpp — buckets larger than a block: measured by tiles, then encoded part by part.
+// pith/quantize/detail/large_buckets.hpp — buckets larger than a block, which are measured by tiles and then encoded
+// part by part.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -11,12 +12,12 @@
 
 namespace pith::inline v0::detail {
 
-/// The elements that a loop measures at once: few enough cache lines that their prefetch does not stall it, or the
-/// whole block for a source that loads whole tiles.
+/// The number of elements that a loop measures at once. It is small, so that prefetching these cache lines does not
+/// stall the loop. If the source loads whole tiles, it is the whole block.
 template <class Source, std::uint32_t Span>
 inline constexpr std::uint32_t measured_part = loads_tiles<Source> ? Span : 128;
 
-/// Lanes stored member by member, so that vector instructions can add to them.
+/// Lanes of a statistic, stored member by member, so that vector instructions can update them.
 template <class Rule, class A, std::uint32_t Span>
 struct member_lanes {
   double of[member_count<Rule>][Span];
@@ -24,7 +25,7 @@ struct member_lanes {
   static_assert(sizeof(statistic_of<Rule, A>) == sizeof(double) * member_count<Rule>,
                 "pith: scalar_quantizer<Rule>: members must list all members of the statistic");
 
-  /// Adds a row of values; is_first initializes the lanes.
+  /// Adds a row of values to the lanes. If is_first, initializes the lanes instead.
   PITH_HD void add(Rule const& rule, A const* p, bool is_first) { add_each(rule, p, is_first, each()); }
   PITH_HD void store(statistic_of<Rule, A>* to) const {
     for (std::uint32_t i = 0; i < Span; ++i) store_each(to[i], i, each());
@@ -52,7 +53,7 @@ struct member_lanes {
   }
 };
 
-/// One zeroed counter per bucket: the call's own if one is enough.
+/// Returns one zeroed counter per bucket. If one counter is enough, this is the call's own counter.
 template <executor E>
 std::uint32_t* arrival_words(E const& exec, call const& id, std::uint64_t buckets, workspace_on<E>& ws) {
   if (buckets == 1 && id.arrived != nullptr) return id.arrived;
@@ -61,8 +62,8 @@ std::uint32_t* arrival_words(E const& exec, call const& id, std::uint64_t bucket
   return words;
 }
 
-/// The statistic of one tile of a bucket; also its symbols if they need no scale. The last tile to finish computes the
-/// bucket's scale.
+/// Computes the statistic of one tile of a bucket. If symbols need no scale, also computes the tile's symbols. The
+/// block that finishes the last tile computes the bucket's scale.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct measure_tiles {
   static_assert(tile_lanes % Span == 0 && Span % measured_part<Source, Span> == 0);
@@ -76,7 +77,7 @@ struct measure_tiles {
   quantized<Rule, A> to;
   Source from;
   statistic_of<Rule, A>* partial;
-  std::uint32_t* arrived;  ///< finished tiles of each bucket
+  std::uint32_t* arrived;  ///< the number of finished tiles of each bucket
 
   template <team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t t) const {
@@ -100,7 +101,8 @@ struct measure_tiles {
     team.for_each(1u, [=](std::uint32_t) { *out = rule.finish(mine[0], width, A{}); });
   }
 
-  /// A whole tile in one thread: all rows of a few lanes, which stay in the L1 cache, then the next lanes.
+  /// Measures a whole tile in one thread. Processes all rows for a few lanes, which stay in the L1 cache, and then the
+  /// next lanes.
   template <class Team>
   PITH_HD bool add_columns([[maybe_unused]] Team const& team, [[maybe_unused]] memory& fast,
                            [[maybe_unused]] bucket_run const& run) const {
@@ -160,7 +162,7 @@ struct measure_tiles {
   }
 };
 
-/// Encodes a part of a bucket whose scale is known, or of a tensor without scales.
+/// Encodes a part of a bucket whose scale is known, or a part of a tensor without scales.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct quantize_part {
   using memory = quantizer_memory<Rule, A, Span>;

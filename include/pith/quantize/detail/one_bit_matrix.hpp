@@ -1,4 +1,4 @@
-// pith/quantize/detail/one_bit_matrix.hpp — the means of a matrix's rows and columns, and their lookup.
+// pith/quantize/detail/one_bit_matrix.hpp — the means of a matrix's rows or columns, for encoding and decoding.
 #pragma once
 
 #include <pith/core/executor.hpp>
@@ -12,7 +12,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Writes the sign symbols of a tensor; rows may start anywhere in a byte.
+/// Writes the sign symbols of a tensor. A row may start at any bit of a byte.
 template <class In, class E>
 void write_signs(E const& exec, std::uint64_t n, In const* x, std::uint8_t* bytes) {
   constexpr auto span = E::items_per_block;
@@ -40,10 +40,10 @@ void measure_rows(E const& exec, shape const& dims, In const* x, one_bit_rule::s
 
 inline constexpr std::uint32_t strip_rows = 256, strip_columns = 512;
 
-/// The number of column statistics: one per column and strip of rows.
+/// The number of column statistics. There is one per column and strip of rows.
 constexpr std::uint64_t column_parts(shape const& dims) { return blocks_for(dims.rows, strip_rows) * dims.columns(); }
 
-/// The statistics of some columns in one strip of rows, row by row.
+/// Computes the statistics of some columns over one strip of rows, row by row.
 template <class In>
 struct measure_strip {
   static constexpr std::uint32_t items_per_block = strip_rows * strip_columns;
@@ -75,7 +75,7 @@ struct measure_strip {
   PITH_HD static one_bit_rule::sums measured(In v) { return one_bit_rule().measure(element_cast<accum<In>>(v)); }
 };
 
-/// The means of a column from its strips' statistics.
+/// Computes the two means of a column from the statistics of the column's strips.
 template <class A>
 struct finish_column {
   one_bit_rule::sums const* partial;
@@ -99,7 +99,7 @@ void measure_columns(E const& exec, shape const& dims, In const* x, one_bit_rule
   exec.for_each_index(dims.columns(), finish_column<accum<In>>{partial, to, dims.rows, dims.columns()});
 }
 
-/// x = factor times the sum of the ranks' means, in order.
+/// Sets x to factor times the sum of the means that each rank's symbol selects, added in rank order.
 template <class In, bool ByRow, std::uint32_t Span>
 struct look_up_means {
   using A = accum<In>;
@@ -132,7 +132,7 @@ struct look_up_means {
   }
 
  private:
-  /// Row by row within the block, so that no element needs a division.
+  /// Processes the block row by row, so that no division per element is needed.
   template <class Team>
   PITH_HD void add(Team const& team, memory& fast, std::uint64_t first, std::uint32_t count, means const* its) const {
     auto row = first / columns, column = first % columns;

@@ -1,4 +1,5 @@
-// pith/quantize/detail/one_bit_rule.hpp — the mathematics of one_bit: two sums and a count, then two means.
+// pith/quantize/detail/one_bit_rule.hpp — the quantizer rule of one_bit, which computes two means from two sums and a
+// count.
 #pragma once
 
 #include <pith/config.hpp>
@@ -8,7 +9,7 @@
 
 namespace pith::inline v0::detail {
 
-/// A symbol is 1 for a negative element. The mean of an empty side is 0.
+/// The symbol of a negative element is 1. If there are no negative elements, or no others, the corresponding mean is 0.
 struct one_bit_rule {
   static constexpr int bits = 1;
   static constexpr bool draws = false;
@@ -34,7 +35,7 @@ struct one_bit_rule {
   }
   PITH_HD sums merge(sums a, sums b) const { return {a.above + b.above, a.below + b.below, a.n_below + b.n_below}; }
 
-  /// Both means are NaN if one is; otherwise a bucket with an infinity would be only partly NaN.
+  /// If one mean is NaN, both are set to NaN. Otherwise only a part of a bucket with an infinity would decode to NaN.
   template <class A>
   PITH_HD means<A> finish(sums s, std::uint64_t count, A) const {
     auto const above = mean<A>(s.above, static_cast<double>(count) - s.n_below), below = mean<A>(s.below, s.n_below);
@@ -45,7 +46,8 @@ struct one_bit_rule {
   PITH_HD std::uint32_t code(A x, means<A>, std::uint16_t) const {
     return x < 0;
   }
-  /// Selects by bits: for a condition, compilers emit a vector instruction in some places and a branch in others.
+  /// Selects a mean with bit operations. For a conditional expression, compilers sometimes emit a branch instead of a
+  /// vector instruction.
   template <class A>
   PITH_HD A value(std::uint32_t symbol, means<A> m) const {
     auto const above = bits_as<bits_of<A>>(m.of[0]), below = bits_as<bits_of<A>>(m.of[1]);
@@ -59,7 +61,7 @@ struct one_bit_rule {
   }
 };
 
-/// For rows that begin inside a byte: their symbols are written in another pass.
+/// A rule for rows that begin inside a byte. The symbols of such rows are written in a separate pass.
 struct one_bit_means : one_bit_rule {
   static constexpr bool is_scale_free = false;
 };

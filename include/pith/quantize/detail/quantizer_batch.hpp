@@ -1,4 +1,4 @@
-// pith/quantize/detail/quantizer_batch.hpp — the programs of a scalar quantizer over the segments of a batch.
+// pith/quantize/detail/quantizer_batch.hpp — the kernels that run a scalar quantizer over the segments of a batch.
 #pragma once
 
 #include <pith/codec/segments.hpp>
@@ -40,7 +40,7 @@ struct segments_to_quantize {
   }
 };
 
-/// Makes the body that encodes a segment.
+/// Makes the block body that encodes a segment.
 template <class Body, class Segments>
 struct make_encoder {
   using body = Body;
@@ -48,7 +48,7 @@ struct make_encoder {
   PITH_HD body operator()(segment const& s, std::uint32_t) const { return {of.to(s), of.from(s), of.random(s)}; }
 };
 
-/// Makes the body that measures a segment's buckets.
+/// Makes the block body that measures a segment's buckets.
 template <class Body, class Segments>
 struct make_measurer {
   using body = Body;
@@ -74,11 +74,12 @@ struct make_dequantize_block {
   }
 };
 
-/// The batch engine of a quantizer. Tensors with small buckets take one program, with large buckets two, without scales
-/// one.
+/// The batch engine of a quantizer. Encoding takes one kernel for tensors with small buckets or without scales, and two
+/// kernels for tensors with large buckets.
 template <class Rule>
 struct quantizer_batch {
-  /// The programs. large_buckets is not one; its count lays out one counter per bucket.
+  /// The kernels of the engine. large_buckets is no kernel; its number of blocks is the number of counters, one per
+  /// bucket.
   enum work : unsigned { small_buckets, tiles_of_large, large_buckets, parts_of_large, decoding };
   static constexpr unsigned programs = 5;
 

@@ -1,4 +1,5 @@
-// pith/quantize/detail/small_buckets.hpp — buckets that fit into a block: measured, encoded and packed in one pass.
+// pith/quantize/detail/small_buckets.hpp — buckets that fit into a block, which are measured, encoded and packed in one
+// pass.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -8,7 +9,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Encodes a block of whole buckets.
+/// Encodes a block that consists of whole buckets.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct quantize_buckets {
   using memory = quantizer_memory<Rule, A, Span>;
@@ -44,7 +45,7 @@ struct quantize_buckets {
     code_block<true>(to, from, random, team, fast, run.first, p, count, run.width, width);
   }
 
-  /// The scales of the full buckets.
+  /// Computes the scales of the block's full buckets.
   template <class Team>
   PITH_HD void measure_full(Team const& team, memory& fast, A const* p, std::uint32_t buckets,
                             std::uint32_t width) const {
@@ -71,7 +72,7 @@ struct quantize_buckets {
     team.for_each(buckets, [=](std::uint32_t j) { scales[j] = rule.finish(lanes[j * stride], width, A{}); });
   }
 
-  /// The scale of a last bucket that is not full.
+  /// Computes the scale of the last bucket if it is not full.
   template <class Team>
   PITH_SELDOM PITH_HD void measure_rest(Team const& team, memory& fast, A const* all, std::uint32_t bucket,
                                         std::uint32_t count, std::uint32_t width) const {

@@ -1,4 +1,4 @@
-// pith/quantize/detail/summed_levels.hpp — symbols as small integers that are summed in flight.
+// pith/quantize/detail/summed_levels.hpp — conversion of symbols to small integers, which are summed in flight.
 #pragma once
 
 #include <pith/codec/rounds.hpp>
@@ -11,16 +11,17 @@
 
 namespace pith::inline v0::detail {
 
-/// The type that holds a sum of -1, 0 and 1 over `ranks` ranks.
+/// An integer type that holds the sum of `ranks` values from {-1, 0, 1}: 8 bits for up to 127 ranks, else 32.
 constexpr element_kind level_kind(unsigned ranks) { return ranks <= 127 ? element_kind::i8 : element_kind::i32; }
 
-/// Calls f(level{}) with that type.
+/// Calls f with a value of the integer type that level_kind(ranks) names.
 template <class F>
 void with_level(unsigned ranks, F const& f) {
   return level_kind(ranks) == element_kind::i8 ? f(std::int8_t{}) : f(std::int32_t{});
 }
 
-/// to[i] = the level of x[i], the integer that its symbol stands for. A rule without scales reads no scale.
+/// Sets to[i] to the level of x[i], which is the integer that the symbol of x[i] represents. A rule without scales
+/// reads no scale.
 template <class Rule, class In, class Level, std::uint32_t Span>
 struct write_levels {
   using A = accum<In>;

@@ -1,4 +1,5 @@
-// pith/reference/detail/for_comparison.hpp — the element type and executor of methods kept for comparison.
+// pith/reference/detail/for_comparison.hpp — a check of element type and executor, for methods that are kept for
+// comparison.
 #pragma once
 
 #include <pith/exec/seq.hpp>
@@ -7,7 +8,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Instantiation fails to compile, with a message, for other elements and executors.
+/// For an element type other than float, or an executor other than seq, the instantiation fails to compile with a
+/// message.
 template <class In, class E>
 struct for_comparison {
   static_assert(std::same_as<In, float>,
