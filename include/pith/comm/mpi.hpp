@@ -27,7 +27,7 @@ struct mpi_options {
 };
 
 /// A communicator on a duplicate of the MPI communicator `comm`; it uses MPI's nonblocking collectives. MPI chooses the
-/// order in which it adds the ranks' values. The adapter reproducible_sums adds them in rank order.
+/// order in which it adds the ranks' values. The adapter reproducible_sums adds the ranks' values in rank order.
 ///
 ///   requires    MPI_Init before the constructor, MPI_Finalize after the destructor; one thread at a time. A call from
 ///               a thread other than MPI's main thread needs MPI_THREAD_SERIALIZED or more (std::invalid_argument). On
@@ -174,7 +174,7 @@ class mpi_communicator {
     return made;
   }
 
-  /// A barrier with a timeout. It precedes MPI_Comm_split, which has no timeout.
+  /// A barrier with a timeout. It is called before MPI_Comm_split, which has no timeout.
   void meet() {
     auto request = mpi_request(link_, "MPI_Comm_split");
     request.check(MPI_Ibarrier(comm_, request.next()));

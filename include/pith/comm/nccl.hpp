@@ -46,8 +46,9 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
 };
 
 /// A communicator on a blocking NCCL communicator of NCCL 2.18 or newer. Transfers run on a stream of their own: a
-/// transfer starts after all work that was on the executor's stream when it was called. It overlaps later work of that
-/// stream up to the wait() of its request. Until that wait() the caller must not touch the spans of the call.
+/// transfer starts after all work that was on the executor's stream when it was called. A transfer overlaps later work
+/// of the executor's stream until wait() is called on its request. Until then the caller must not access the spans of
+/// the call.
 ///
 ///   requires    the communicator's device is the current device; one thread at a time
 ///   state       one stream. The communicators that split() returns share it, since all ranks must run the calls of
@@ -55,7 +56,7 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
 ///               share one stream of the caller, and the stream must outlive them. If that stream is the executor's
 ///               own, transfers overlap no work
 ///   complexity  no call waits for the device or allocates device memory; split() waits for the other ranks. A graph
-///               can capture a call if its request gets a wait() before the capture ends, and no test(). A
+///               can capture a call if wait(), and not test(), is called on its request before the capture ends. A
 ///               gradient_exchange waits for a round when the next one starts, so backward on the same stream overlaps
 ///               one tensor bucket. Backward on another stream overlaps all tensor buckets; the caller then needs
 ///               events that make the exchange's stream wait for the gradients
@@ -94,7 +95,7 @@ class nccl_communicator {
     done(state, "an earlier call");
   }
 
-  /// Waits on the host for all work of the executor's stream, including the transfers whose requests got a wait(). If
+  /// Waits on the host for all work of the executor's stream, including every transfer for which wait() was called. If
   /// that takes longer than `timeout`, a rank is gone or stuck: synchronize() then aborts the communicator and throws
   /// communication_error.
   template <streamed E>

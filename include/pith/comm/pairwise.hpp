@@ -19,9 +19,9 @@ namespace pith::inline v0 {
 ///
 ///   requires    a communicator with send_recv; one thread at a time
 ///   complexity  each of the N ranks sends and receives (N - 1) / N of the bytes of `all`, in N - 1 successive swaps.
-///               all_gather and all_to_all complete before they return. They allocate only what send_recv of Comm
+///               all_gather and all_to_all complete before they return. Both calls allocate only what send_recv of Comm
 ///               allocates
-///   errors      those of Comm
+///   errors      the errors of Comm
 ///   owns        the Comm
 template <class Comm>
 class pairwise {

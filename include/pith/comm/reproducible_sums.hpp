@@ -47,7 +47,7 @@ struct reduce_pieces {
 
 /// A `Comm`, constructed from the same arguments, with reproducible reductions: each rank adds one part of the tensor,
 /// in rank order, and sends the sum to all ranks. So the result is bitwise independent of the transport, its version,
-/// its settings, and an element's position in the tensor. It is bitwise equal to that of thread_communicator.
+/// its settings, and an element's position in the tensor. The result is bitwise equal to that of thread_communicator.
 ///
 ///   auto comm = pith::reproducible_sums<pith::mpi_communicator>(MPI_COMM_WORLD);
 ///
@@ -57,7 +57,7 @@ struct reduce_pieces {
 ///   complexity  each of the N ranks sends and receives 2 (N - 1) / N times the bytes of the tensor, and copies the
 ///               tensor three times. all_reduce waits until this rank has added its part, so all ranks must call their
 ///               communicators in the same order. Memory is reused, so repeated equal calls allocate only once
-///   errors      those of Comm. The memory of a failed call is kept until the program ends
+///   errors      the errors of Comm. The memory of a failed call is kept until the program ends
 ///   owns        the Comm
 template <class Comm>
 class reproducible_sums {

@@ -37,7 +37,7 @@ class leavable_barrier {
 
   /// The barrier at the start of a call, which has a timeout.
   void arrive_and_wait(char const* call, unsigned rank) { meet(call, rank, timeout_); }
-  /// A barrier within a call. It has no timeout, since other ranks may still read this rank's memory.
+  /// A barrier within a call. This barrier has no timeout, since other ranks may still read this rank's memory.
   void arrive_and_stay(char const* call, unsigned rank) { meet(call, rank, for_ever); }
 
   void leave(unsigned rank) {
@@ -335,7 +335,7 @@ void join_threads(unsigned ranks, leavable_barrier& barrier, F const& run) {
 
 /// Options of run_ranks.
 struct thread_options {
-  timeout_duration timeout = default_timeout;  ///< the longest wait of one rank for the others to make a call
+  timeout_duration timeout = default_timeout;  ///< how long a rank waits for the others to make the same call
 };
 
 /// Calls f(communicator) on `ranks` threads and joins them. If f throws on a rank, the next communicator call of every

@@ -91,9 +91,9 @@ class step_board {
 }  // namespace detail
 
 /// A gradient_exchange with a controller. After step t the ranks add their measurements of step t by an all-reduce.
-/// From them the controller chooses the rates of step t + 1, for all tensors whose codec has a rate. The rates of a
-/// step cannot follow from its own measurements, since a step's first payloads are sent before all of its gradients
-/// exist.
+/// From these measurements the controller chooses the rates of step t + 1, for all tensors whose codec has a rate. The
+/// rates of a step cannot follow from its own measurements, since a step's first payloads are sent before all of its
+/// gradients exist.
 ///
 ///   auto codec = pith::error_feedback(pith::rated(pith::top_k(0.1)));
 ///   auto exchange = pith::make_adaptive_exchange<float>(exec, comm, tensors, pith::matrices(codec), pith::gravac());

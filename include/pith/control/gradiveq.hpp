@@ -45,8 +45,8 @@ struct gradiveq_options {
   pca_options basis = {};               ///< default: lambda 0.01, and each slice has its mean
   sampled which = sampled::all_slices;  ///< which slices of a tensor are sampled
   bool feedback = false;                ///< true: error feedback, whose residual is kept across phases
-  double worse = 2;                     ///< a rank votes to sample again if its loss is above worse x first mean
-  std::uint64_t first_losses = 20;      ///< the first mean is over this many first losses of the phase
+  double worse = 2;                     ///< a rank votes for new samples if its loss > worse x mean at the start
+  std::uint64_t first_losses = 20;      ///< number of losses in the mean at the start of a phase
   std::uint64_t loss_every = 1;         ///< steps between two measurements of the loss
 };
 
@@ -73,9 +73,10 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 }  // namespace detail
 
 /// Changes the codecs of an exchange's convolutions from phase to phase. In the warm-up phase the convolutions'
-/// gradients are exchanged uncompressed. In a sampling phase they are exchanged by qsgd<4>, and rank 0 collects the
-/// means. At the end of a sampling phase, rank 0 fits bases to the means and broadcasts the bases. In a compressed
-/// phase the gradients are exchanged by pca with these bases. Sampling and compressed phases alternate.
+/// gradients are exchanged uncompressed. In a sampling phase these gradients are exchanged by qsgd<4>, and rank 0
+/// collects the means. At the end of a sampling phase, rank 0 fits bases to the means and broadcasts the bases. In a
+/// compressed phase the gradients are exchanged by pca with the broadcast bases. Sampling and compressed phases
+/// alternate.
 ///
 ///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, {{0, {64, 64, 3, 3}}, {4, {128, 64, 3, 3}}});
 ///   schedule.all_reduce_mean(gradients);   // in each step, in place of exchange.all_reduce_mean
@@ -91,8 +92,8 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 /// new samples if that loss exceeds `worse` times the mean of the phase's first losses. If more than half of the ranks
 /// vote for new samples, the sampling phase starts at once. A rank that does not call before() does not vote.
 ///
-/// `coding(basis)` returns the codec for a compressed phase: pca(basis), or a pipeline that begins with pca(basis). It
-/// must be equal on all ranks. An example:
+/// `coding(basis)` returns the codec for a compressed phase: pca(basis), or a pipeline that begins with pca(basis). The
+/// codec must be equal on all ranks. An example:
 ///
 ///   auto const ternary = [](auto basis) { return pith::pca(basis, pith::blas_product()) | pith::summed_terngrad(); };
 ///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, convolutions, {.feedback = true}, ternary);
@@ -302,7 +303,7 @@ class gradiveq {
     return stage;
   }
 
-  /// Adds the mean gradients to rank 0's samples. It leaves out tensors with NaN or infinity.
+  /// Adds the mean gradients to rank 0's samples. Tensors with NaN or infinity are left out.
   void collect(span_on<E, In const> means) {
     if (comm_->rank() != 0) return;
     for (auto& k : kernels_) {
@@ -360,7 +361,7 @@ class gradiveq {
     return basis;
   }
 
-  /// Whether the mean of the phase's first losses is complete. It becomes complete in the same step on all ranks.
+  /// Whether the mean of the phase's first losses is complete. The mean becomes complete in the same step on all ranks.
   bool is_voting() const { return steps_ / options_.loss_every >= options_.first_losses; }
 
   /// Whether most ranks vote for new samples. An all-reduce of one double counts the votes.

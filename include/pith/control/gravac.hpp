@@ -62,7 +62,7 @@ struct gravac_options {
   double least_gain = 0.7;     ///< a factor with a smaller gain is not used
   double saturation = 0.01;    ///< relative difference up to which two gains, or two throughputs, count as equal
   std::uint32_t window = 500;  ///< steps between two moves on the ladder
-  double smoothing = 0.04;     ///< weight of a new value in an average; the paper's is smoothing_for(ranks)
+  double smoothing = 0.04;     ///< weight of a new value in an average; the paper uses smoothing_for(ranks)
   gain_average average = gain_average::of_energies;
   std::uint32_t samples = 10;       ///< values in a throughput's average before it is compared, at most `window`
   std::uint32_t fresh_windows = 8;  ///< age in windows up to which a throughput is compared
@@ -77,7 +77,7 @@ struct gravac_options {
 /// smaller, the step is dense. After each window, the lower factor is set to the higher one if both gains are equal.
 /// The higher factor then moves up the ladder, until the throughput (gain / seconds) no longer grows.
 ///
-///   requires    tensors whose codec measures, as error_feedback(rated(top_k(...))) does. All of them get the same rate
+///   requires    tensors whose codec measures, as error_feedback(rated(top_k(...))) does. All tensors get the same rate
 ///   state       averages for each of at most 24 factors, about 1.2 kB; saved
 ///   complexity  observe() and decide() allocate nothing
 ///   on NaN      after a NaN or infinite energy the next step is dense, and the averages do not change. If all energies

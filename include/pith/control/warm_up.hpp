@@ -9,8 +9,8 @@
 
 namespace pith::inline v0 {
 
-/// In epoch e = 1, 2, ... the rate is max(fall^e, density). An epoch has `steps` steps. With the default fall and
-/// density 0.001, 75, 93.75, 98.4, 99.6 and 99.9 % of the elements are dropped.
+/// In epoch e = 1, 2, ... the rate is max(fall^e, density). An epoch has `steps` steps. With the default fall and a
+/// density of 0.001, the first five epochs drop 75, 93.75, 98.4, 99.6 and 99.9 % of the elements.
 ///
 ///   requires    0 < density <= 1, steps >= 1, 0 < fall < 1 (std::invalid_argument)
 ///   state       none, since the rate is a function of the step number, which starts at 1

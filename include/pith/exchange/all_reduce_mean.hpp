@@ -131,8 +131,8 @@ void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, un
 
 }  // namespace detail
 
-/// Replaces `gradient` by the decoded mean of all ranks' gradients. All ranks call it with an equal codec, shape and
-/// seed; gradient_exchange checks that they are equal, and this function does not.
+/// Replaces `gradient` by the decoded mean of all ranks' gradients. All ranks call all_reduce_mean with an equal codec,
+/// shape and seed. This function does not check that codec, shape and seed are equal; gradient_exchange does.
 ///
 ///   requires    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes. For a codec with transfers within
 ///               subgroups, such as hierarchical, make sub-communicators once by make_sub_communicators<In>(comm,
@@ -167,7 +167,7 @@ void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, std::
   all_reduce_mean<In>(exec, comms, codec, gradient, state, ws);
 }
 
-/// The overload for wrong arguments. It fails to compile, and the error names the reason.
+/// The overload for wrong arguments. This overload fails to compile, and the error names the reason.
 template <executor E, class Comm, class C, class X, class S>
   requires(!detail::writable_by<X, S, C, E>)
 void all_reduce_mean(E const&, Comm&, C const&, X&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }

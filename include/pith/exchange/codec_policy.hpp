@@ -16,7 +16,7 @@ struct tensor_spec {
   shape dims;
 };
 
-/// A function that receives a tensor and returns its codec, or an object that converts to any_codec.
+/// A function that maps a tensor to a codec. A codec policy may also return an object that converts to any_codec.
 template <class P, class In, class E>
 concept codec_policy_for = requires(P const& policy, tensor_spec const& tensor) {
   { policy(tensor) } -> std::convertible_to<any_codec<In, E>>;
@@ -40,8 +40,8 @@ class matrices {
  public:
   explicit matrices(C codec) : codec_(std::move(codec)) {}
 
-  /// Converts to the codec of one tensor, for any element type and executor that C supports. It holds a reference to
-  /// the policy.
+  /// Converts to the codec of one tensor, for any element type and executor that C supports. The object holds a
+  /// reference to the policy.
   struct choice {
     template <real In, executor E>
     operator any_codec<In, E>() const {

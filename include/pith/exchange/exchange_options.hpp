@@ -13,8 +13,8 @@ namespace pith::inline v0 {
 /// When the ranks check that they agree.
 enum class verify : std::uint8_t {
   when_built,  ///< once, in the constructor: on tensors, codecs and options
-  each_step,  ///< also on codecs and replicated states in each step, for debugging; costs two all-gathers, of 24 and of
-              ///< 8 bytes, and a pass over these states
+  each_step,   ///< for debugging, also in each step: on codecs and replicated states. Each check reads all replicated
+               ///< states, and costs two all-gathers, of 24 and of 8 bytes
 };
 
 /// The options of a gradient_exchange. All except `trace` and `is_recoverable` must be equal on all ranks.
@@ -25,13 +25,13 @@ struct exchange_options {
   /// contains the last tensors, since backward computes their gradients first. The default is an eighth of the model,
   /// but at least 1 and at most 25 MiB; the first bucket then has a quarter of that size.
   std::optional<std::size_t> bucket_bytes = {};
-  /// Each rank passes a weight in each step, and the means are weighted. This costs an all-reduce of one double per
+  /// Each rank passes a weight in each step, and the means are weighted. Weights cost an all-reduce of one double per
   /// step.
   bool is_weighted = false;
   verify when = verify::when_built;
-  exchange_trace* trace = nullptr;  ///< must outlive the exchange
-  /// Allows export_state after a failed step, and for one step back. This costs memory for two copies of all states,
-  /// and one copy of all states per step. A graph must not replay such steps.
+  exchange_trace* trace = nullptr;  ///< an optional trace, which must outlive the exchange
+  /// Allows export_state after a failed step, and for one step back. The exchange then keeps two copies of all states
+  /// in memory, and copies all states in each step. A graph must not replay such steps.
   bool is_recoverable = false;
 };
 

@@ -33,7 +33,7 @@ struct tensor_report {
   measured_energy lost = {};  ///< lost part of |g|^2, by gradient_exchange::measure_errors
   measured_energy kept = {};  ///< kept part of |p|^2 at the first measured rate; p is the encoder's input
 
-  /// The compression ratio dense_bytes / wire_bytes. It is NaN for a single rank, which sends nothing.
+  /// The compression ratio dense_bytes / wire_bytes. The ratio is NaN for a single rank, which sends nothing.
   double ratio() const { return dense_bytes / wire_bytes; }
   /// |g - C(g)| / |g|.
   double error() const { return std::sqrt(lost.share(0)); }
@@ -73,7 +73,7 @@ inline void share_out(std::vector<tensor_report>& tensors, std::vector<bucket_se
   }
 }
 
-/// Adds the energies of a tensor to a total, if they were measured.
+/// Adds the energies of a tensor to a total. Energies that were not measured are skipped.
 inline void add_energy(measured_energy& sum, measured_energy const& e) {
   if (std::isnan(e.all)) return;
   if (std::isnan(sum.all)) sum.all = 0;

@@ -19,7 +19,7 @@ namespace detail {
 
 /// The schedule of merges. The ranks below `inner`, the largest power of two, swap entries over distances 1, 2, 4, ...
 /// In a first round, each rank from `inner` on sends its entries to a rank below `inner` (it "folds in"). In a last
-/// round it receives the result.
+/// round the rank that folded in receives the result.
 struct merge_rounds {
   unsigned ranks, inner;  ///< inner: the largest power of two, at most `ranks`
   bool folds;
@@ -107,8 +107,8 @@ struct copy_indices {
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than all other values. Sums are sent as
 ///               values of In, so sums in half may overflow
 ///   errors      a merge may drop an entry that belongs to the k largest sums; for two ranks the result is exact
-///   properties  outside an exchange it is the codec top_k. In error_feedback a rank's entry counts as sent if every
-///               merge kept it; then N x mean + the sum of all residuals = the sum of all gradients
+///   properties  outside an exchange g_top_k behaves as the codec top_k. In error_feedback a rank's entry counts as
+///               sent if every merge kept it; then N x mean + the sum of all residuals = the sum of all gradients
 ///   reference   Shi, Wang, Zhao, Tang, Wang, Huang and Chu, A Distributed Synchronous SGD Algorithm with Global Top-k
 ///               Sparsification for Low Bandwidth Networks, ICDCS 2019. The paper merges in a tree and broadcasts the
 ///               result; here all ranks merge

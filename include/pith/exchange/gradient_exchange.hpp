@@ -29,8 +29,8 @@
 
 namespace pith::inline v0 {
 
-/// Exchanges a model's gradients. It owns the codecs, their states, the buffers and the schedule. The payloads of a
-/// tensor bucket travel together, with one transfer per round and kind of collective.
+/// Exchanges a model's gradients. A gradient_exchange owns the codecs, their states, the buffers and the schedule. The
+/// payloads of a tensor bucket travel together, with one transfer per round and kind of collective.
 ///
 ///   exchange.begin(gradients);   // begins a step; all tensors lie one after another
 ///   exchange.ready(i);           // backward has written gradient i; a complete tensor bucket is sent
@@ -103,8 +103,8 @@ class gradient_exchange {
     all.gathered = engine_->pipeline.gathered_bytes();
     return all;
   }
-  /// The number of bytes that this rank passes to its communicator in a step for transfers within one subgroup.
-  /// All-gathers count with their largest possible number.
+  /// The number of bytes that this rank passes to its communicator in a step for transfers within one subgroup. Each
+  /// all-gather counts at its largest possible size.
   pith::traffic traffic(subgroup among) const { return engine_->pipeline.traffic(among); }
 
   /// Replaces the gradients, all tensors one after another, by their decoded means over the ranks. With
@@ -143,7 +143,8 @@ class gradient_exchange {
     if (how_ != gather::padded) detail::require_no_capture(exec_, how_);
   }
 
-  /// Marks the gradient of a tensor as written. Its memory then belongs to the exchange until wait() returns.
+  /// Marks the gradient of a tensor as written. The memory of the gradient then belongs to the exchange until wait()
+  /// returns.
   void ready(std::size_t tensor) {
     require_missing(tensor);
     detail::require(model().is_laid(tensor),
@@ -159,7 +160,7 @@ class gradient_exchange {
     guarded([&] { engine_->add(tensor); });
   }
 
-  /// Ends the step. It marks all remaining gradients as ready, and returns when all gradients are means.
+  /// Ends the step. wait() marks all remaining gradients as ready, and returns when all gradients are means.
   void wait() {
     detail::require_step(phase_, "wait");
     auto const begun = clock::now();
@@ -312,13 +313,13 @@ class gradient_exchange {
     if (auto& copies = engine_->pipeline.copies()) copies->forget();
     phase_ = phase::idle;
   }
-  /// Restores a state that was exported with these codecs, and sets the codecs as change() does. All ranks call it.
+  /// Restores a state that was exported with `codecs`, and sets these codecs as change() does. All ranks call it.
   void import_state(span<std::byte const> bytes, std::vector<codec_type> codecs) {
     require_state(bytes, codecs);
     change_to(std::move(codecs));
     import_state(bytes);
   }
-  /// Throws if import_state with these codecs would throw; changes nothing. Returns the part of `bytes` after the
+  /// Throws if import_state(bytes, codecs) would throw; changes nothing. Returns the part of `bytes` after the
   /// description, which holds the values of the states.
   span<std::byte const> require_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs) const {
     require_between_steps("import_state");

@@ -40,7 +40,7 @@ struct part_values {
   void fields(field_visitor&) {}
 };
 
-/// The rank-local state of the exchange between nodes. It belongs to the part that this rank's place sums.
+/// The rank-local state of the exchange between nodes, for the part that this rank's place sums.
 template <class State>
 struct place_state {
   State state;
@@ -58,15 +58,15 @@ struct place_state {
 ///   requires    an Inner without state and an Outer without replicated state (std::invalid_argument). The number of
 ///               ranks is a multiple of ranks_per_node, and the ranks of a node are consecutive. The communicator
 ///               has_all_to_all and has_same_type_split, or is a sub_communicators. Parts begin at the buckets of
-///               Inner. Outer handles a part as a tensor of its own, which is a vector; short last parts are padded
-///               with zeros
+///               Inner. Outer handles a part as a separate tensor, which is a vector; short last parts are padded with
+///               zeros
 ///   state       the state of Outer for one part, and the values of one part
 ///   complexity  Inner encodes n elements and decodes 2 n, with two transfers within the node. Outer handles n /
 ///               ranks_per_node elements
 ///   errors      two compression errors of Inner and one of Outer. With feedback, Outer keeps its error for the next
 ///               step. With a single node Outer is not used; with one rank per node Inner is replaced by identity
-///   properties  outside an exchange it is the codec Inner. error_feedback around it feeds back the rank's own error of
-///               Inner
+///   properties  outside an exchange hierarchical behaves as the codec Inner. error_feedback around it feeds back the
+///               rank's own error of Inner
 ///   reference   sums within nodes and then between nodes: Cho, Finkler, Kung and Hunter, BlueConnect, MLSys 2019.
 ///               Quantization on both levels: Wang et al., ZeRO++, 2023
 template <class Inner, class Outer>

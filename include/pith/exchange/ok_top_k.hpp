@@ -103,8 +103,8 @@ struct collect_pairs {
 ///   errors      the result may differ from the k largest exact sums. If a rank has more entries for an owner than the
 ///               owner's capacity, some entries are missing from the sum and are sent in a later step. An owner sends
 ///               only 2 ceil(k / N) sums of its region
-///   properties  outside an exchange it is the codec top_k. In error_feedback a rank's entry counts as sent if its sum
-///               is in the result; then N x mean + the sum of all residuals = the sum of all gradients
+///   properties  outside an exchange ok_top_k behaves as the codec top_k. In error_feedback a rank's entry counts as
+///               sent if its sum is in the result; then N x mean + the sum of all residuals = the sum of all gradients
 ///   reference   Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. Here
 ///               selections are exact, in place of the paper's estimated thresholds, and bounds change in every step
 class ok_top_k : public detail::sparse_exchange {

@@ -92,12 +92,12 @@ struct ring_hops {
 ///
 ///   requires    a C without state (std::invalid_argument); a communicator with send_recv. Segments begin at the
 ///               buckets of C and have at least 512 elements, so a smaller tensor has one segment. A segment counts as
-///               a tensor of its own: for the k of a sparsifier, for a bucket size of 0, and for codecs of matrices
+///               a separate tensor for the k of a sparsifier, for a bucket size of 0, and for codecs of matrices
 ///   state       three payloads, which are kept between the rounds; not saved
 ///   complexity  encodes n elements and decodes 2 n, with 4 (N - 1) shifts; needs the scratch of C and one segment more
 ///   errors      each segment is encoded N times, once per partial mean. So a mean has N compression errors
-///   properties  outside an exchange it is the codec C. In error_feedback a rank's own share counts as its encoded sums
-///               minus the sums that it received
+///   properties  outside an exchange ring behaves as the codec C. In error_feedback a rank's own share counts as its
+///               encoded sums minus the sums that it received
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018, adds encoded
 ///               segments around a ring. Here the payloads of C need not be summable
 template <class C>
@@ -106,7 +106,7 @@ class ring : public detail::codec_exchange<C> {
   using base::codec_part, base::wrapped;
 
  public:
-  /// A round can be produced before the previous one is absorbed, since they belong to different halves.
+  /// A round can be produced before the previous round is absorbed, since successive rounds belong to different halves.
   static constexpr unsigned depth = 2;
 
   explicit ring(C codec) : base("ring", std::move(codec)) {}
@@ -273,7 +273,8 @@ class ring : public detail::codec_exchange<C> {
                                values_on<E, In const>(sum), to, codec_part(replicated), codec_part(local), ws);
   }
 
-  /// Encodes the values of a source. If the codec cannot encode them in one pass, they are first written to `sum`.
+  /// Encodes the values of a source. If the codec cannot encode a source in one pass, the values are first written to
+  /// `sum`.
   template <class In, class E>
   void encode_sum(E const& exec, call const& id, shape const& dims, detail::share_source<In> const& from,
                   values_on<E, In> sum, span_on<E, std::byte> to, auto const& replicated, auto& local,

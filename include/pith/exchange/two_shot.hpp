@@ -35,18 +35,18 @@ struct part_state {
 }  // namespace detail
 
 /// Exchanges a tensor in N parts, one per rank. All ranks encode their gradients by `First`, and each rank decodes and
-/// sums its part of all gradients. It then encodes the mean of its part by `Second`, and all ranks gather the means. A
-/// rank sends 2 (N - 1) / N times the payload of the tensor; an all-gather would send N - 1 times the payload.
+/// sums its part of all gradients. Each rank then encodes the mean of its part by `Second`, and all ranks gather the
+/// means. A rank sends 2 (N - 1) / N times the payload of the tensor; an all-gather would send N - 1 times the payload.
 ///
 ///   requires    a First without state (std::invalid_argument); a communicator that has_all_to_all. Parts begin at the
-///               codecs' buckets. A part counts as a tensor of its own: for the k of a sparsifier, for a bucket size of
-///               0, and for codecs of matrices
+///               codecs' buckets. A part counts as a separate tensor for the k of a sparsifier, for a bucket size of 0,
+///               and for codecs of matrices
 ///   state       the state of Second, and a payload of Second
 ///   complexity  encodes n + n / N elements and decodes 2 n; two transfers; scratch for a part
 ///   errors      the mean is encoded too, by Second. With feedback, Second keeps the error of that encoding for the
 ///               next step
-///   properties  outside an exchange it is the codec First. error_feedback around it feeds back the rank's own error of
-///               First
+///   properties  outside an exchange two_shot behaves as the codec First. error_feedback around it feeds back the
+///               rank's own error of First
 ///   reference   quantization before and after the sum: Alistarh et al., QSGD, NeurIPS 2017. Feedback for both
 ///               encodings: Tang et al., DoubleSqueeze, ICML 2019
 template <class First, class Second = First>
@@ -78,7 +78,7 @@ class two_shot : public detail::codec_exchange<First> {
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
     using second = detail::part_state<local_of<Second, In, E>>;
-    auto const all = shape{dims.n};  // a part is a vector
+    auto const all = shape{dims.n};  // a part is a vector, even of a matrix
     return base::template local_with<In>(exec, dims, second{pith::make_local<In>(exec, second_, all), all.n, granule()},
                                          detail::part_payload<E>{{exec, most_bytes<In>(all)}});
   }

@@ -153,8 +153,8 @@ codec_probe probe_codec(E const& exec, std::vector<tensor_spec> const& tensors, 
   return {alone.report().total.error(), median_of(encode), median_of(decode)};
 }
 
-/// The candidate for the cost model. Its seconds per element are those of a single-rank exchange, and its elements are
-/// those of an exchange over all ranks.
+/// The candidate for the cost model. The seconds per element are those of a single-rank exchange, and the numbers of
+/// elements are those of an exchange over all ranks.
 template <real In, executor E>
 exchange_candidate modelled(E const& exec, std::vector<tensor_spec> const& tensors,
                             probe_candidate<In, E> const& candidate, unsigned ranks, codec_probe const& taken) {

@@ -199,7 +199,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
                         ws);
     if (before > 0) sign<In>(exec, id, dims, out, ws);
   }
-  /// A wrong payload makes the gradient NaN. If later rounds follow, they receive NaN as input.
+  /// A wrong payload makes the gradient NaN. Later rounds then receive NaN as input.
   template <class In, executor E>
     requires exchangeable<C, In, E>
   void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned r, received_on<E> in,

@@ -89,7 +89,7 @@ class mpi_link {
 
 }  // namespace detail
 
-/// A pending call of a communicator, which consists of one or more MPI calls. It ends in wait(), in a test() that
+/// A pending call of a communicator, which consists of one or more MPI calls. The call ends in wait(), in a test() that
 /// returns true, or in the destructor, which waits. A failed call is abandoned: MPI may use the call's memory until the
 /// program ends.
 ///
@@ -118,7 +118,7 @@ class mpi_request {
     return poll();
   }
 
-  /// Waits on the host. It polls at first, since messages may be short, then yields, and then sleeps.
+  /// Waits on the host. The thread polls at first, since messages may be short, then yields, and then sleeps.
   void end() {
     for (unsigned tries = 0; !poll(); ++tries) {
       if (tries >= patient) {
@@ -168,8 +168,8 @@ class mpi_request {
     return false;
   }
 
-  /// Throws unless all requests have completed. They may have completed if this rank itself was suspended; then the
-  /// next poll notices it.
+  /// Throws unless all requests have completed. The requests may have completed if this rank itself was suspended; the
+  /// next poll then detects that.
   void require_ended() {
     auto waits = false;
     auto missing = std::vector<unsigned>();

@@ -48,7 +48,7 @@ struct short_text {
   explicit short_text(std::string const& text) {
     std::copy_n(text.data(), std::min(text.size(), Size - 1), letters.data());
   }
-  /// The text. It is printable even if the message was damaged in transit.
+  /// The text, which is printable even if the message was damaged in transit.
   std::string words() const {
     auto shown = std::string(letters.begin(), std::find(letters.begin(), letters.end(), '\0'));
     std::ranges::replace_if(
@@ -134,9 +134,9 @@ bool all_see_difference(E const& exec, Comm& comm, bool differs) {
       "gradient_exchange: digests differ, but the tensors of all ranks are equal: messages were damaged in transit"));
 }
 
-/// Throws on all ranks if tensors or codecs differ between ranks. It gathers the digests of all tensors, and then the
-/// description of the first tensor that differs. All ranks gather fewest + 1 digests, where `fewest` is the smallest
-/// number of tensors on any rank; so a damaged number of tensors cannot enlarge the message.
+/// Throws on all ranks if tensors or codecs differ between ranks. The check gathers the digests of all tensors, and
+/// then the description of the first tensor that differs. All ranks gather fewest + 1 digests, where `fewest` is the
+/// smallest number of tensors on any rank; so a damaged number of tensors cannot enlarge the message.
 template <class Comm, executor E>
 void require_equal_tensors(E const& exec, Comm& comm, std::vector<agreement> const& each,
                            std::vector<std::string> const& mine) {

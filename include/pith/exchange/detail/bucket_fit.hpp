@@ -11,16 +11,16 @@
 
 namespace pith::inline v0::detail {
 
-/// The nanoseconds from the begin of a step until a tensor's gradient was ready, and those of its transfer. They are
-/// integers, so that ranks with equal times form equal buckets, whatever their compilers.
+/// A tensor's times in nanoseconds: from the begin of a step until its gradient was ready, and the duration of its
+/// transfer. The times are integers, so that ranks with equal times form equal buckets, whatever their compilers.
 struct tensor_times {
   std::int64_t ready = 0, transfer = 0;
   friend bool operator==(tensor_times const&, tensor_times const&) = default;
 };
 
-/// Combines the times of all ranks. A gradient is ready when the slowest rank has it. Its transfer takes the shortest
-/// time over the ranks, since the longer times include waits for other ranks. Times from a damaged message may be
-/// negative or too large to add, so they are clamped.
+/// Combines the times of all ranks. A gradient is ready when the slowest rank has it. The time of a transfer is the
+/// shortest time over the ranks, since the longer times include waits for other ranks. Times from a damaged message may
+/// be negative or too large to add, so they are clamped.
 inline std::vector<tensor_times> times_of_all(std::vector<tensor_times> const& each, std::size_t tensors) {
   auto const most = std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(tensors + 1);
   auto all = std::vector<tensor_times>(tensors, {0, most});

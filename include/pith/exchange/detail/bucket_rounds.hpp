@@ -22,8 +22,9 @@ struct round_memory {
   buffer<std::byte, E> out, gathered, received;
 };
 
-/// The plan and the rounds of one tensor bucket. The caller provides the memory of a round. After each tensor it tests
-/// `transfers`, the pending transfers of another round, so that these transfers make progress.
+/// The plan and the rounds of one tensor bucket. The caller provides the memory of a round. After each tensor,
+/// produce() and absorb() test `transfers`, the pending transfers of another round, so that these transfers make
+/// progress.
 template <real In, executor E, class Comm>
 class bucket_rounds {
  public:

@@ -22,7 +22,7 @@ struct bucket_limits {
   std::size_t first, others;
 };
 
-/// The given limit. Without one, the limit is an eighth of the model, but at least 1 and at most 25 MiB; the first
+/// The given limit. By default, the limit is an eighth of the model, but at least 1 and at most 25 MiB; the first
 /// bucket gets a quarter of that, so that it is sent early. Latency dominates buckets below 1 MiB, and buckets above 25
 /// MiB cost memory.
 inline bucket_limits limits_for(std::size_t bytes, std::optional<std::size_t> asked) {

@@ -16,8 +16,8 @@
 
 namespace pith::inline v0::detail {
 
-/// First gathers the counts of all payloads of a round. Then it gathers the used bytes of each group's payloads; all
-/// ranks send as many bytes as the rank with the most used bytes. Payloads are compacted in the memory for padded
+/// First gathers the counts of all payloads of a round, and then the used bytes of each group's payloads; all ranks
+/// send as many bytes as the rank with the most used bytes. Payloads are compacted in the memory for padded
 /// all-gathers, and received in further memory of the same size.
 template <real In, executor E>
 class exact_gather {
@@ -67,8 +67,8 @@ class exact_gather {
   }
 
  private:
-  /// The payload of one tensor. `out` is its offset in the produced bytes, and `offset` that in its group. It has
-  /// `places` counts, which begin at index `first` of a rank's counts.
+  /// The payload of one tensor. `out` is its offset in the produced bytes, and `offset` that in its group. The payload
+  /// has `places` counts, which begin at index `first` of a rank's counts.
   struct packet {
     any_codec<In, E> codec;
     tensor_spec tensor;

@@ -119,8 +119,8 @@ class exchange_pipeline {
     }
     return each;
   }
-  /// The number of bytes that this rank passed to all-gathers in the last step. Before the first step, it is the
-  /// largest possible number.
+  /// The number of bytes that this rank passed to all-gathers in the last step. Before the first step, returns the
+  /// largest number that is possible.
   std::size_t gathered_bytes() const { return gathered_bytes_; }
 
   void begin_step(double weight) {
@@ -152,7 +152,7 @@ class exchange_pipeline {
     is_lent_ = !returns_memory<any_request<Comm, E>>;
     transfers_.clear();
   }
-  /// Waits for the pending transfers. If that throws, abandons them.
+  /// Waits for the pending transfers. If the wait throws, abandons the transfers.
   void drain() {
     try {
       transfers_.wait(exec_);
@@ -162,7 +162,7 @@ class exchange_pipeline {
   }
   bool is_lent() const { return is_lent_; }
 
-  /// Copies of the states from before each of the last two steps. They exist only with
+  /// Copies of the states from before each of the last two steps. The copies exist only with
   /// exchange_options::is_recoverable.
   auto& copies() { return copies_; }
 

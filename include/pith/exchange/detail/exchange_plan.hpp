@@ -19,8 +19,8 @@ class exchange_plan {
   struct slot {
     std::size_t tensor, offset, bytes;
   };
-  /// A group has `pieces` buffers of `bytes` bytes each. They begin at the offset `out` in the memory for produced
-  /// payloads, and at `gathered` in the memory for gathered payloads.
+  /// A group has `pieces` buffers of `bytes` bytes each. A group begins at the offset `out` in the memory for produced
+  /// payloads, and at the offset `gathered` in the memory for gathered payloads.
   struct group {
     transport how;
     element_kind kind;

@@ -25,7 +25,7 @@ struct advance_each {
   PITH_HD void operator()(std::uint64_t i) const { ++*steps[i]; }
 };
 
-/// The tensors of an exchange. It runs the rounds of one tensor at a time.
+/// The tensors of an exchange, with functions for the rounds of one tensor.
 template <real In, executor E>
 class exchanged_tensors {
  public:
@@ -78,7 +78,7 @@ class exchanged_tensors {
   void predict(E const& exec) { predicted_.emplace(exec, specs_, codecs_); }
   bool is_predicted() const { return predicted_.has_value(); }
 
-  /// Prepares a change of codecs, with one codec per tensor. It does everything that may throw.
+  /// Prepares a change of codecs, with one codec per tensor. prepare() does everything that may throw.
   change prepare(E const& exec, std::vector<codec_type> codecs) const {
     auto next = change{std::move(codecs), {}, {}};
     next.states.resize(specs_.size());
@@ -101,7 +101,7 @@ class exchanged_tensors {
     predicted_ = std::move(next.predicted);
   }
 
-  /// These three functions set the gradients' addresses: of no tensor, of all tensors one after another, or of one
+  /// The following functions set the addresses of gradients: of no tensor, of all tensors one after another, or of one
   /// tensor.
   void lay_none() { std::fill(gradients_.begin(), gradients_.end(), nullptr); }
   void lay(span_on<E, In> gradients) {
@@ -151,7 +151,7 @@ class exchanged_tensors {
   void fields(field_visitor& f) {
     for (auto& s : states_) s.fields(f);
   }
-  /// Clears the prediction for the next step. It is called after states were restored.
+  /// Clears the prediction for the next step. Call forget() after states were restored.
   void forget() {
     if (predicted_) predicted_->forget();
   }

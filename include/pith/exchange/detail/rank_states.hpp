@@ -32,7 +32,7 @@ inline rank_state open_rank(char const* call, span<std::byte const> saved) {
   return {rank, ranks, words, bytes};
 }
 
-/// A field of a tensor's state. It has the same offset in the saved states of all ranks.
+/// A field of a tensor's state. A field has the same offset in the saved states of all ranks.
 struct rank_field {
   field_form form;
   std::size_t first, size;

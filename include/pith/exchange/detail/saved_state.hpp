@@ -41,7 +41,7 @@ inline std::uint64_t checksum_of_saved(span<std::byte const> saved) {
   return checksum_of(saved.subspan(offsetof(saved_header, word_bytes)));
 }
 
-/// The first line of the description. It is for human readers and is not compared.
+/// The first line of the description. The first line is for human readers and is not compared.
 inline std::string version_line() { return text("pith ", PITH_VERSION_MAJOR, '.', PITH_VERSION_MINOR, '\n'); }
 
 /// Removes the first line from a text, and returns it without its line break.
