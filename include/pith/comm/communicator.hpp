@@ -85,7 +85,7 @@ concept has_broadcast = communicator<Comm> && requires(Comm& comm, E const& exec
 };
 
 /// split(colour) returns a communicator of the ranks that passed the same colour, in rank order. All ranks must call
-/// it.
+/// split.
 template <class Comm>
 concept has_split = communicator<Comm> && requires(Comm& comm) {
   { comm.split(0u) } -> communicator;

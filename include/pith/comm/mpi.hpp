@@ -41,10 +41,11 @@ struct mpi_options {
 ///               Except for send_recv, a call with device memory blocks without a timeout, since Open MPI's nonblocking
 ///               collectives do not support device memory
 ///   errors      communication_error for an error of MPI. If the ranks pass different sizes, all ranks involved throw
-///               it. A call throws it `timeout` after its first wait or test if a rank is gone or stuck; the error of
-///               send_recv names that rank. After any error the ranks' progress is unknown, so every later call on the
-///               communicator throws the same error. After a timeout MPI may still write to the call's memory, and
-///               MPI_Finalize may never return; the program should then end by MPI_Abort or std::_Exit
+///               communication_error. If a rank is gone or stuck, a call throws communication_error when `timeout` has
+///               passed since its first wait or test; the error of send_recv names that rank. After any error the
+///               ranks' progress is unknown, so every later call on the communicator throws the same error. After a
+///               timeout MPI may still write to the call's memory, and MPI_Finalize may never return; the program
+///               should then end by MPI_Abort or std::_Exit
 ///   owns        the duplicate of `comm`; all requests must end before the destructor
 class mpi_communicator {
  public:

@@ -85,7 +85,7 @@ class pairwise {
 
   unsigned rounds() const { return size() - (size() % 2 == 0); }
   /// Ranks i and j swap in round (i + j) mod rounds(). In each round this rule leaves one rank without a partner. With
-  /// an even number of ranks, it swaps with the last rank; with an odd number, it is its own partner.
+  /// an even number of ranks, that rank swaps with the last rank; with an odd number, it is its own partner.
   unsigned partner(unsigned round) const {
     auto const all = rounds();
     if (rank() == all) return static_cast<unsigned>(std::uint64_t{round} * (size() / 2) % all);

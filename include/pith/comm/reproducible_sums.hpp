@@ -128,7 +128,7 @@ class reproducible_sums {
     ~request() {
       try {
         if (memory_) wait(seq_executor());
-      } catch (communication_error const&) {  // the communicator's next call throws it again
+      } catch (communication_error const&) {  // the communicator's next call throws the error again
       }
     }
 

@@ -192,7 +192,7 @@ class adaptive_exchange {
   void fit_buckets() { exchange_.fit_buckets(); }
 
   /// All ranks call export_state, since it first applies the rates of the next step, which communicates. After a step
-  /// that threw, or with steps_back > 0, it does not communicate.
+  /// that threw, or with steps_back > 0, export_state does not communicate.
   std::vector<std::byte> export_state(unsigned steps_back = 0) {
     if (steps_back > 0 || is_begun_) return export_moment(steps_back);
     exchange_.require_idle("export_state");

@@ -149,7 +149,7 @@ class gradiveq {
   /// Whether before() measures the loss in this step. In other steps the caller may omit before().
   bool looks() const { return phase_ == gradiveq_phase::compressed && steps_ % options_.loss_every == 0; }
 
-  /// Reads this rank's own gradients, all tensors one after another. Call it before any of these gradients is
+  /// Reads this rank's own gradients, all tensors one after another. Call before() before any gradient of the step is
   /// exchanged.
   void before(span_on<E, In const> gradients) {
     require_all(gradients);
@@ -159,7 +159,7 @@ class gradiveq {
     if (std::isfinite(loss_) && !is_voting()) first_.sum += loss_, ++first_.count;
   }
 
-  /// Reads the mean gradients, and ends the step of the schedule. Call it between two steps of the exchange.
+  /// Reads the mean gradients, and ends the step of the schedule. Call after() between two steps of the exchange.
   void after(span_on<E, In const> means) {
     require_all(means);
     exchange_->require_idle("gradiveq::after");

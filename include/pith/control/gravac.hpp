@@ -83,8 +83,8 @@ struct gravac_options {
 ///   on NaN      after a NaN or infinite energy the next step is dense, and the averages do not change. If all energies
 ///               are zero, the gain is 1
 ///   errors      if load() throws, the controller is unchanged
-///   reference   Tyagi and Swany, GraVAC, CLOUD 2023; docs/adaptive.md lists open points of the paper and differences
-///               from it
+///   reference   Tyagi and Swany, GraVAC, CLOUD 2023; docs/adaptive.md lists open points of the paper, and the
+///               differences between gravac and the paper
 class gravac {
  public:
   explicit gravac(gravac_options options = {}) : options_(std::move(options)) {

@@ -24,7 +24,7 @@ struct knapsack_choice {
 };
 
 /// Picks one choice per item so that the sum of bins is at most `budget` and the sum of bytes is minimal. Returns an
-/// empty list if no combination fits. Among equal choices of an item it picks the first.
+/// empty list if no combination fits. Among equally good choices for an item, the first is picked.
 inline std::vector<std::uint32_t> cheapest_choices(std::vector<std::vector<knapsack_choice>> const& items,
                                                    std::uint32_t budget) {
   constexpr auto none = std::numeric_limits<std::uint64_t>::max();

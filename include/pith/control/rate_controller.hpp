@@ -87,8 +87,8 @@ constexpr bool needs_gradients() {
   }
 }
 
-/// average + share x (value - average). The code divides by 1 / share instead, since some compilers fuse a product and
-/// a sum, and ranks would then get different averages.
+/// Returns average + share x (value - average). The code divides by 1 / share instead, since some compilers fuse a
+/// product and a sum, and ranks would then get different averages.
 inline double moved(double average, double value, double share) { return average + (value - average) / (1 / share); }
 
 }  // namespace detail

@@ -17,7 +17,7 @@ namespace pith::inline v0 {
 enum class gather : std::uint8_t {
   padded,     ///< the full capacity of the payload
   exact,      ///< the used bytes; each round needs a further all-gather, of all counts, and a host wait
-  predicted,  ///< for 1.25 x the largest count of the previous step; the residual of feedback keeps the excess
+  predicted,  ///< space for 1.25 x the largest count of the last step; the residual of feedback keeps the excess
 };
 
 namespace detail {

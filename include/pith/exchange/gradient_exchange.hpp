@@ -199,7 +199,7 @@ class gradient_exchange {
     }
   }
 
-  /// Multiplies all residuals by a factor. Call it after a change of the loss scale or the learning rate.
+  /// Multiplies all residuals by a factor. Call rescale() after a change of the loss scale or the learning rate.
   void rescale(double factor) {
     require_idle("rescale");
     detail::require(std::isfinite(factor), "gradient_exchange::rescale: factor must be finite, got ", factor);
@@ -245,7 +245,7 @@ class gradient_exchange {
     is_measured_ = false;
   }
 
-  /// The bytes and seconds of the last step on this rank, and the errors that measure_errors() measured. Call it
+  /// The bytes and seconds of the last step on this rank, and the errors that measure_errors() measured. Call report()
   /// between steps. Seconds are 0 before the first step with the current buckets and codecs.
   exchange_report report() const {
     require_between_steps("report");
@@ -260,7 +260,7 @@ class gradient_exchange {
   }
   /// Measures the error of each codec for report(): |g - C(g)| / |g| on this rank's gradients, all tensors one after
   /// another. Each measurement starts with a new state, so there is no residual, and power_sgd has no warm start.
-  /// Gradients and states of the exchange do not change. Call it between steps.
+  /// Gradients and states of the exchange do not change. Call measure_errors() between steps.
   ///
   ///   complexity  encodes and decodes all tensors once more, one by one; allocates and waits for the executor
   void measure_errors(span_on<E, In const> gradients) {
@@ -279,7 +279,7 @@ class gradient_exchange {
   /// measures none. The pointer is valid until the next change of codecs.
   double const* energies(std::size_t tensor) const { return model().energies(tensor); }
 
-  /// A host copy of the residual of a tensor on this rank, by pith::fed_back. Call it between steps.
+  /// A host copy of the residual of a tensor on this rank, by pith::fed_back. Call fed_back() between steps.
   std::vector<accum<In>> fed_back(std::size_t tensor) {
     require_idle("fed_back");
     require_tensor("fed_back", tensor);

@@ -111,7 +111,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
     auto const nodes = grid(ranks).nodes;
     return 2 + (nodes == 1 ? 0 : detail::rounds(outer_, largest_part(dims), nodes));
   }
-  /// The last round that reads the gradient. After it, the rank's own share is known.
+  /// The last round that reads the gradient. After that round the rank's own share is known.
   unsigned contributing_round(unsigned) const { return 0; }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {

@@ -93,7 +93,7 @@ struct collect_pairs {
 /// the next step uses the mean of the ranks' proposals.
 ///
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32; a communicator that has_all_to_all
-///   state       replicated: k bounds. Between the rounds, not saved: 2 k indices and k pairs
+///   state       k bounds in the replicated state. Between the rounds also 2 k indices and k pairs, which are not saved
 ///   complexity  two transfers of fixed size, no host wait. Each of N ranks sends at most ceil(k / N) pairs to each
 ///               other rank in the first transfer, and 2 ceil(k / N) pairs to all ranks in the second. So a rank sends
 ///               about 6 k (N - 1) / N words, where an index or a value is one word. Makes three selections, from n, k

@@ -43,8 +43,8 @@ struct part_state {
 ///               and for codecs of matrices
 ///   state       the state of Second, and a payload of Second
 ///   complexity  encodes n + n / N elements and decodes 2 n; two transfers; scratch for a part
-///   errors      the mean is encoded too, by Second. With feedback, Second keeps the error of that encoding for the
-///               next step
+///   errors      the mean is compressed once more, by Second. With feedback, Second keeps the error of that encoding
+///               for the next step
 ///   properties  outside an exchange two_shot behaves as the codec First. error_feedback around it feeds back the
 ///               rank's own error of First
 ///   reference   quantization before and after the sum: Alistarh et al., QSGD, NeurIPS 2017. Feedback for both
@@ -84,7 +84,7 @@ class two_shot : public detail::codec_exchange<First> {
   }
 
   unsigned rounds(shape const&, unsigned) const { return 2; }
-  /// The last round that reads the gradient. After it, the rank's own share is known.
+  /// The last round that reads the gradient. After that round the rank's own share is known.
   unsigned contributing_round(unsigned) const { return 0; }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {

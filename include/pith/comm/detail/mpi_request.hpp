@@ -23,7 +23,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The memory that MPI reads and writes during a call. Later calls reuse it, so a step allocates nothing.
+/// The memory that MPI reads and writes during a call. Later calls reuse the memory, so a step allocates nothing.
 struct mpi_call {
   struct message {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -104,7 +104,7 @@ class mpi_request {
     if (!call_) return;
     try {
       if (!link_->is_broken()) end();
-    } catch (communication_error const&) {  // the communicator's next call throws it again
+    } catch (communication_error const&) {  // the communicator's next call throws the error again
     }
     link_->give_back(std::move(call_));
   }

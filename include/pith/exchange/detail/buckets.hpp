@@ -17,7 +17,7 @@ namespace pith::inline v0::detail {
 /// The tensor buckets in the order in which they travel. Each bucket is an ascending list of tensor indices.
 using bucket_list = std::vector<std::vector<std::size_t>>;
 
-/// The largest number of gradient bytes in a bucket. Only a bucket with a single tensor may exceed it.
+/// The largest number of gradient bytes in a bucket. Only a bucket with a single tensor may exceed this limit.
 struct bucket_limits {
   std::size_t first, others;
 };
@@ -81,7 +81,7 @@ class ready_buckets {
     lay_out(buckets);
   }
 
-  /// Divides the same tensors into other buckets. Call it between steps.
+  /// Divides the same tensors into other buckets. Call lay_out() between steps.
   void lay_out(bucket_list const& buckets) {
     sizes_.clear();
     for (auto const& b : buckets) {
