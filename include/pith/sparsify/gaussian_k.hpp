@@ -1,4 +1,5 @@
-// pith/sparsify/gaussian_k.hpp — sparsification by a threshold from a normal distribution's tails.
+// pith/sparsify/gaussian_k.hpp — sparsification by a threshold that is computed from the tails of a normal
+// distribution.
 #pragma once
 
 #include <pith/sparsify/detail/gamma_tail.hpp>
@@ -8,10 +9,10 @@
 
 namespace pith::inline v0 {
 
-/// How gaussian_k corrects its threshold by the number of entries that pass it.
+/// How gaussian_k corrects its threshold if too many or too few entries pass.
 enum class correction : std::uint8_t {
-  coarse,  ///< up to 3 times by half, until 2/3 k to 4/3 k pass
-  fine,    ///< up to 20 times by 2 %, until 3/4 k to 5/4 k pass
+  coarse,  ///< changes the threshold by half, up to 3 times, until 2/3 k to 4/3 k entries pass
+  fine,    ///< changes the threshold by 2 %, up to 20 times, until 3/4 k to 5/4 k entries pass
 };
 
 namespace detail {
@@ -38,7 +39,7 @@ struct gaussian_rule {
  private:
   PITH_HD static double smaller(double a, double b) { return a < b ? a : b; }
 
-  /// |mean| + z deviation, with the variance square / n - mean^2.
+  /// Returns |mean| + z deviation. The variance is square / n - mean^2.
   PITH_HD double estimate(double n, survivors const& of) const {
     auto const mean = magnitude(of.signed_sum / n);
     auto const square = of.squares / n;
@@ -49,13 +50,14 @@ struct gaussian_rule {
 
 }  // namespace detail
 
-/// Keeps about k = max(1, floor(density n)) entries of largest magnitude: those beyond |mean| + z deviation, where the
-/// magnitudes of k of n normal numbers exceed z, corrected by the number that pass. As threshold_estimator, except:
+/// Keeps about k = max(1, floor(density n)) entries of largest magnitude. The threshold is |mean| + z deviation; on
+/// average, k of n standard normal numbers exceed z in magnitude. The threshold is corrected if too many or too few
+/// entries pass. As threshold_estimator, except:
 ///
-///   complexity  one pass for the moments, one per correction, one to count the result; two to write
-///   reference   Shi, Chu, Cheung and See, Understanding Top-k Sparsification in Distributed Deep Learning, 2019; 20
-///               fine corrections are Ok-Topk's. If too many entries pass the final threshold, the next larger one that
-///               was tried is used, or the largest entry alone
+///   complexity  one pass for the moments, one per correction, one to count the result, and two to write
+///   reference   Shi, Chu, Cheung and See, Understanding Top-k Sparsification in Distributed Deep Learning, 2019. The
+///               20 fine corrections are those of Ok-Topk. If too many entries pass the final threshold, the next
+///               larger threshold that was tried is used, or only the largest entry is kept
 class gaussian_k : public threshold_estimator<detail::gaussian_rule> {
  public:
   explicit gaussian_k(double density, correction how = correction::coarse)

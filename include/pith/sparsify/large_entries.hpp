@@ -1,4 +1,4 @@
-// pith/sparsify/large_entries.hpp — the payload of entries that reach a bound: a count, values and indices.
+// pith/sparsify/large_entries.hpp — the payload of entries whose magnitudes reach a bound: a count, values and indices.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -11,15 +11,15 @@
 
 namespace pith::inline v0 {
 
-/// The treatment of entries beyond the capacity.
+/// The treatment of entries that exceed the capacity.
 enum class overflow : std::uint8_t {
-  keep,   ///< the first ones by index are sent; with error feedback the others stay in the residual
-  dense,  ///< all n values are sent unchanged
+  keep,   ///< sends the entries with the smallest indices; with error feedback, the others stay in the residual
+  dense,  ///< sends all n values unchanged
 };
 
 namespace detail {
 
-/// Counts the values that reach a bound, then writes them in order: two passes over the source.
+/// Counts the values that reach a bound, then writes these values in order. Takes two passes over the source.
 template <executor E, class Source, class Bound, class Places>
 void place_entries(E const& exec, large_values<Source, Bound> const& of, Places const& to) {
   using A = decltype(of.from(0));
@@ -29,7 +29,7 @@ void place_entries(E const& exec, large_values<Source, Bound> const& of, Places 
   exec.for_each_block(parts, emit_large<Source, Bound, Places>{of, to});
 }
 
-/// The payload of the entries of n that reach a bound, with a capacity of `room`.
+/// The payload format for entries that reach a bound, in a tensor with n elements, with a capacity of `room` entries.
 template <overflow Policy>
 struct large_entries {
   static constexpr bool sends_all = Policy == overflow::dense;
@@ -49,7 +49,7 @@ struct large_entries {
     return scratch_for<std::uint32_t>(room) + scratch_for<std::uint32_t>(parts<In>());
   }
 
-  /// `bound()` is the least bits of an entry that is kept.
+  /// `bound()` is the smallest bit pattern of a kept entry's magnitude.
   template <class In, class Bound, executor E>
   void encode(E const& exec, In const* x, Bound const& bound, encoded_on<E, In> y, workspace_on<E>& ws) const {
     auto* const indices = ws.template take<std::uint32_t>(room).data;
@@ -88,7 +88,7 @@ struct large_entries {
   }
 };
 
-/// A stage that emits large_entries. Self provides capacity(dims) and the bound.
+/// A base class of stages that emit large_entries. Self provides capacity(dims) and the bound.
 template <class Self, overflow Policy = overflow::keep>
 class large_entries_stage : public pipeable {
  public:
@@ -103,7 +103,7 @@ class large_entries_stage : public pipeable {
   shape output_shape(shape const& dims) const { return {entries(dims).values()}; }
   std::size_t side_bytes(shape const& dims) const { return entries(dims).side_bytes(); }
 
-  /// The used part of a payload with `count` values; zeros follow.
+  /// The used parts of a payload with `count` values. The unused parts contain zeros.
   std::uint64_t used_values(shape const& dims, std::uint64_t count) const { return entries(dims).used_values(count); }
   std::size_t used_side_bytes(shape const& dims, std::uint64_t count) const {
     return entries(dims).used_side_bytes(count);
@@ -114,7 +114,8 @@ class large_entries_stage : public pipeable {
               workspace_on<E>& ws) const {
     entries(dims).decode(exec, y, x, ws);
   }
-  /// For the mean of many ranks; absent with overflow::dense, whose payload may be dense.
+  /// Used to compute the mean over many ranks. Not available with overflow::dense, because a payload may then contain
+  /// all values.
   std::uint64_t most_entries(shape const& dims) const requires(Policy == overflow::keep) { return entries(dims).room; }
   template <real In, executor E>
     requires(Policy == overflow::keep)

@@ -1,4 +1,4 @@
-// pith/sparsify/random_blocks.hpp — sparsification to random runs of neighbours, the same on all ranks.
+// pith/sparsify/random_blocks.hpp — sparsification to random runs of neighbouring elements, equal on all ranks.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -12,11 +12,11 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The number of elements that a team copies at once, and the largest block.
+/// The number of elements that a team copies at once, which is also the largest block size.
 inline constexpr std::uint32_t block_room = strata_room;
 
-/// Copies blocks of `width` elements, one drawn from each stratum of blocks, in either direction. A team takes as many
-/// blocks as fit.
+/// Copies drawn blocks of `width` elements, either to the kept values or back to the tensor. One block is drawn from
+/// each stratum. A team copies as many blocks as fit into its limit.
 template <class Copy>
 struct copy_blocks {
   static constexpr std::uint32_t items_per_block = block_room;
@@ -48,18 +48,19 @@ struct copy_blocks {
 
 }  // namespace detail
 
-/// Of the m = floor(n / block) runs of `block` neighbours it keeps k = max(1, floor(density m)), one drawn from each of
-/// k equal strata, the same on all ranks in a step. It also keeps the n mod block elements after the last run; the
-/// others become zero. `random_blocks<scaling::unbiased>` multiplies a run by the number of runs in its stratum.
+/// Divides a tensor into m = floor(n / block) runs of `block` neighbouring elements. Keeps k = max(1, floor(density m))
+/// runs, one from each of k equal strata. All ranks keep the same runs in a step. The n mod block elements after the
+/// last run are also kept. The other elements become zero. `random_blocks<scaling::unbiased>` multiplies a run by the
+/// number of runs in its stratum.
 ///
 ///   emits       k block + n mod block values of In; no side information
 ///   requires    0 < density <= 1, 1 <= block <= 2048 (std::invalid_argument), m < 2^32
-///   complexity  32 random bits per run; reads whole cache lines, unlike random_k; no scratch
-///   on NaN      a NaN that is not drawn is not sent
-///   properties  summable; unscaled: a projection, contractive with delta = 1 / ceil(m / k); unbiased: omega = ceil(m /
-///               k) - 1
-///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, "random block"; here many small blocks instead
-///               of one
+///   complexity  32 random bits per run; reads whole cache lines, unlike random_k; no scratch memory
+///   on NaN      a NaN outside the drawn runs is not sent
+///   properties  summable. Without scaling, a projection, contractive with delta = 1 / ceil(m / k). With
+///               scaling::unbiased, omega = ceil(m / k) - 1
+///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, "random block", but with many small blocks
+///               instead of one block
 template <scaling Scaling = scaling::none>
 class random_blocks : public pipeable {
  public:

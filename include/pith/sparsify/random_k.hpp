@@ -1,4 +1,4 @@
-// pith/sparsify/random_k.hpp — sparsification to k random entries, the same on all ranks or drawn by each rank.
+// pith/sparsify/random_k.hpp — sparsification to k random entries, which are equal on all ranks or drawn by each rank.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -11,12 +11,13 @@
 
 namespace pith::inline v0 {
 
-/// shared: all ranks keep the same entries, which can be summed in flight. own: each rank draws its own.
+/// With `shared`, all ranks keep the same entries, which can be summed in flight. With `own`, each rank draws its own
+/// entries.
 enum class drawing : std::uint8_t { shared, own };
 
 namespace detail {
 
-/// Copies one drawn element per stratum, in either direction.
+/// Copies one drawn element per stratum, either to the kept values or back to the tensor.
 template <class Copy>
 struct copy_drawn {
   static constexpr std::uint32_t items_per_block = 512;
@@ -39,19 +40,20 @@ struct copy_drawn {
 
 }  // namespace detail
 
-/// Keeps k = max(1, floor(density n)) entries, one drawn from each of k equal strata, the same on all ranks in a step.
-/// The others become zero. `random_k<scaling::unbiased>` multiplies an entry by the width of its stratum. With
-/// `drawing::own` each rank draws for itself, and payloads are all-gathered. The squared error of an unbiased mean over
-/// N ranks is then N times smaller.
+/// Keeps k = max(1, floor(density n)) entries, one from each of k equal strata. All ranks keep the same entries in a
+/// step. The other elements become zero. `random_k<scaling::unbiased>` multiplies an entry by the width of its stratum.
+/// With `drawing::own`, each rank draws its own entries, and an all-gather sends the payloads. The squared error of an
+/// unbiased mean over N ranks is then N times smaller.
 ///
-///   emits       k values of In; no side information: the indices follow from seed, tensor and step, and the rank with
-///               drawing::own
+///   emits       k values of In; no side information. The decoder computes the indices from seed, tensor and step, and
+///               with drawing::own also from the rank
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
-///   complexity  32 random bits per kept entry; no scratch
-///   on NaN      a NaN that is not drawn is not sent
-///   properties  summable if shared; unscaled: a projection, contractive with delta = 1 / ceil(n / k); unbiased: omega
-///               = ceil(n / k) - 1, for use without error feedback
-///   reference   Stich, Cordonnier and Jaggi, Sparsified SGD with Memory, NeurIPS 2018; strata instead of a permutation
+///   complexity  32 random bits per kept entry; no scratch memory
+///   on NaN      a NaN that is not among the drawn entries is not sent
+///   properties  summable with drawing::shared. Without scaling, a projection, contractive with delta = 1 / ceil(n /
+///               k). With scaling::unbiased, omega = ceil(n / k) - 1, for use without error feedback
+///   reference   Stich, Cordonnier and Jaggi, Sparsified SGD with Memory, NeurIPS 2018, but with strata instead of a
+///               permutation
 template <scaling Scaling = scaling::none, drawing Drawing = drawing::shared>
 class random_k : public pipeable {
  public:
@@ -88,7 +90,7 @@ class random_k : public pipeable {
     exec.fill(x.data, std::byte{}, value_bytes<In>(dims.n));
     copy(exec, id, dims, detail::restore_drawn<In>{y.values.data, x.data});
   }
-  /// For the mean of many ranks, whose entries differ.
+  /// Used to compute the mean over many ranks with different entries.
   std::uint64_t most_entries(shape const& dims) const requires(Drawing == drawing::own) { return kept(dims.n); }
   template <real In, executor E>
     requires(Drawing == drawing::own)

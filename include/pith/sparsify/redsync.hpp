@@ -9,7 +9,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Bisects [0, max |x_i|] until the count is at least the target and fits.
+/// A search rule that bisects [0, max |x_i|] until the count is at least the target and fits.
 struct redsync_rule {
   using first = terms<how_many, largest_magnitude>;
   using later = terms<how_many>;
@@ -25,14 +25,15 @@ struct redsync_rule {
 
 }  // namespace detail
 
-/// Keeps from k to 2 k - 1 entries of largest magnitude, k = max(1, floor(density n)), by a binary search in [0, max
-/// |x_i|] of at most 10 passes. If ties or a few huge elements leave no such threshold, it keeps fewer, always
-/// including a largest one. As threshold_estimator, except:
+/// Keeps k to 2 k - 1 entries of largest magnitude, where k = max(1, floor(density n)). A binary search in [0, max
+/// |x_i|] finds the threshold in at most 10 passes. Ties, or a few huge elements, may leave no such threshold. In that
+/// case fewer entries are kept, always including a largest one. As threshold_estimator, except:
 ///
-///   complexity  one pass for the largest and about 4 to count, at most 10; two to write
+///   complexity  one pass for the largest magnitude, about 4 and at most 10 passes to count, and two to write
 ///   reference   Fang, Fu, Yang and Hsieh, RedSync: Reducing Synchronization Bandwidth for Distributed Deep Learning
-///               Training System, JPDC 2019: threshold binary search. Its code searches only in [mean, max], raises the
-///               threshold already at k / 2, and stops after three passes: 0.1 to 2.1 k
+///               Training System, JPDC 2019 ("threshold binary search"). The published code searches only in [mean,
+///               max], raises the threshold already at k / 2 entries, and stops after three passes. It keeps 0.1 to 2.1
+///               k entries
 class redsync : public threshold_estimator<detail::redsync_rule> {
  public:
   explicit redsync(double density) : threshold_estimator("redsync", density, {}) {}

@@ -11,7 +11,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The values of one sign, NaN and infinity; zeros replace the others.
+/// A source that returns values of one sign, NaN and infinity unchanged, and zero for all other values.
 template <class In>
 struct one_sign {
   static constexpr bool keeps = false;
@@ -37,7 +37,7 @@ struct one_sign {
   }
 };
 
-/// All nonzero values.
+/// A bound that all nonzero finite values reach.
 template <class A>
 struct any_value {
   PITH_HD bool is_over() const { return false; }
@@ -45,14 +45,15 @@ struct any_value {
   PITH_HD bits_of<A> end() const { return infinite_bits<A>(); }
 };
 
-/// The values that were found, NaN and infinity.
+/// A bound that NaN, infinity, and all values from the found bound on reach.
 template <class A>
 struct all_found : found_bound<A> {
   PITH_HD bool is_over() const { return false; }
   PITH_HD bits_of<A> end() const { return beyond_bits<A>; }
 };
 
-/// Alternates between positive and negative, unless the largest of a sign is less than half of the other's.
+/// Chooses the positive and the negative sign in turn. But if the largest magnitude of a sign is less than half of the
+/// other sign's, it chooses the other sign.
 struct choose_sign {
   std::uint64_t const* step;
   std::uint32_t* is_negative;
@@ -64,7 +65,7 @@ struct choose_sign {
   }
 };
 
-/// The side information: bytes of indices, entries, and their mean.
+/// The side information: the number of index bytes, the number of entries, and the mean of the entries.
 template <class A>
 struct mean_record {
   std::uint32_t bytes, entries;
@@ -119,18 +120,21 @@ struct list_mean {
 
 }  // namespace detail
 
-/// Keeps about k = max(1, floor(density n)) entries, the largest positive ones in even steps and negative ones in odd
-/// steps, as their mean. The others become zero. A sign whose largest is less than half of the other's is skipped.
+/// Keeps about k = max(1, floor(density n)) entries and replaces them by their mean. The entries are the largest
+/// positive elements in even steps, and the negative elements of largest magnitude in odd steps. The other elements
+/// become zero. A sign is skipped if its largest magnitude is less than half of the other sign's.
 ///
-///   emits       a number of bytes followed by zeros: indices of ceil(log2 n) bits, ascending, at most 2 k - 1 of them;
-///               side information: the number of bytes, the number of indices, the mean in accum<In>
+///   emits       the bytes of at most 2 k - 1 ascending indices with ceil(log2 n) bits each, followed by zeros; side
+///               information: the number of index bytes, the number of indices, the mean in accum<In>
 ///   requires    0 < density <= 1, n < 2^32, indices of less than 2^32 bytes (std::invalid_argument)
-///   complexity  one pass for the signs, those of redsync, three more; scratch 2 k indices; no host wait
+///   complexity  one pass for the signs, the passes of redsync, and three more; scratch memory for 2 k indices; the
+///               host does not wait
 ///   on NaN      NaN and infinity are kept, and the mean becomes NaN
-///   properties  a projection of variable rate, which shape::capacity bounds; contractive with delta = 1 / (4 n (2 k -
-///               1)): it keeps (sum of m entries)^2 / m, and the largest entry is at least max |x_i| / 2. For typical
-///               tensors it is far more, about the entries' fraction of |x|^2
-///   reference   Fang, Fu, Yang and Hsieh, RedSync, JPDC 2019: quantised sets; here turns do not depend on the tensor
+///   properties  a projection with a variable rate, which shape::capacity bounds; contractive with delta = 1 / (4 n (2
+///               k - 1)), because the kept energy is (sum of m entries)^2 / m, and the largest entry is at least max
+///               |x_i| / 2. For typical tensors, delta is much larger, about the entries' fraction of |x|^2
+///   reference   Fang, Fu, Yang and Hsieh, RedSync, JPDC 2019 ("quantised sets"). Here the turns do not depend on the
+///               tensor
 class redsync_mean : public pipeable {
  public:
   template <class In>
@@ -151,7 +155,7 @@ class redsync_mean : public pipeable {
     return dims.n == 0 ? 1 : most == 0 ? 0 : 1 / (4 * static_cast<double>(dims.n) * most);
   }
 
-  /// The capacity in indices; shape::capacity counts bytes.
+  /// The capacity as a number of indices. shape::capacity is a number of bytes.
   std::uint64_t entries(shape const& dims) const {
     auto const k = density_.of(dims.n), most = k == 0 ? 0 : std::min(2 * k - 1, dims.n);
     auto const held = bytes_of(dims, most) <= dims.capacity ? most : dims.capacity * 8 / width(dims);
@@ -206,7 +210,7 @@ class redsync_mean : public pipeable {
     auto const* const record = side_as<detail::mean_record<accum<In>>>(y.side);
     exec.for_each_index(most, detail::scatter_mean<In>{record, indices, x.data});
   }
-  /// For the mean of many ranks.
+  /// Used to compute the mean over many ranks.
   std::uint64_t most_entries(shape const& dims) const { return entries(dims); }
   template <real In, executor E>
   void decode_entries(E const& exec, call const&, shape const& dims, encoded_on<E, packed<8> const> y,

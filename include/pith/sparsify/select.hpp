@@ -1,4 +1,4 @@
-// pith/sparsify/select.hpp — the k values of largest magnitude of a source, in the order of their indices.
+// pith/sparsify/select.hpp — selection of a source's k values of largest magnitude, in the order of indices.
 #pragma once
 
 #include <pith/core/detail/last_block.hpp>
@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Takes the memory of a selection, or counts it: `take(T{}, n)` returns n values of T.
+/// Allocates the memory of a selection, or counts its bytes. `take(T{}, n)` returns memory for n values of T.
 template <class Source, class Take>
 selection<Source> selection_on(Source const& from, selection_size const& size, Take const& take) {
   using A = typename selection<Source>::A;
@@ -28,7 +28,7 @@ selection<Source> selection_on(Source const& from, selection_size const& size, T
   return of;
 }
 
-/// Collects the candidates in order.
+/// Collects the candidates and brings them into the order of indices.
 template <executor E, class Source>
 void find_candidates(E const& exec, selection<Source> const& of, selection_size const& size, workspace_on<E>& ws) {
   using A = typename selection<Source>::A;
@@ -42,7 +42,7 @@ void find_candidates(E const& exec, selection<Source> const& of, selection_size 
   exec.for_each_block(blocks(size.room), move_candidates<Source>{of});
 }
 
-/// Selects from the candidates, or from all values.
+/// Selects the k largest values from the candidates, or from all values.
 template <executor E, class Source, class Out>
 void radix_select(E const& exec, selection<Source> const& of, std::uint32_t parts, selected_entries<Out> const& to) {
   auto* const arrived = &of.state->arrived;
@@ -57,7 +57,7 @@ void radix_select(E const& exec, selection<Source> const& of, std::uint32_t part
 
 namespace ext {
 
-/// The workspace bytes that select_largest takes.
+/// The number of workspace bytes that select_largest needs.
 template <class Source>
 std::size_t select_scratch_bytes(std::uint64_t n, std::uint64_t k) {
   using A = typename detail::selection<Source>::A;
@@ -71,12 +71,12 @@ std::size_t select_scratch_bytes(std::uint64_t n, std::uint64_t k) {
   return bytes;
 }
 
-/// Writes the k values of largest magnitude of from(0 .. n - 1), and their indices, ascending. Ties go to the smaller
-/// index; NaN counts as largest, then infinity. A source with residual write-back stores every finite value as its
-/// residual. `to.old` receives the previous residuals of the selected entries.
+/// Among the values from(0 .. n - 1), writes the k values of largest magnitude and their indices, in ascending order of
+/// indices. Ties go to the smaller index. NaN counts as larger than infinity. A source with residual write-back stores
+/// every finite value as its residual. `to.old` receives the previous residuals of the selected entries.
 ///
-///   complexity  about one pass if k is small against n, else five (double: eight); a fixed sequence of programs, no
-///               wait
+///   complexity  about one pass if k is small compared with n, else five passes (eight for double); a fixed sequence of
+///               kernels; the host does not wait
 template <executor E, class Source, class Out>
 void select_largest(E const& exec, Source const& from, std::uint64_t n, std::uint64_t k,
                     selected_entries<Out> const& to, workspace_on<E>& ws) {

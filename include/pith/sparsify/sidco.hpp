@@ -1,4 +1,5 @@
-// pith/sparsify/sidco.hpp — sparsification by thresholds from distributions fitted to the magnitudes in stages.
+// pith/sparsify/sidco.hpp — sparsification by a threshold, from distributions that are fitted to the magnitudes in
+// stages.
 #pragma once
 
 #include <pith/core/buffer.hpp>
@@ -11,22 +12,24 @@
 
 namespace pith::inline v0 {
 
-/// The model that sidco fits to all magnitudes, and in later stages to those above the last threshold.
+/// The distribution that sidco fits: in the first stage to all magnitudes, in later stages to the magnitudes above the
+/// last threshold.
 enum class magnitudes : std::uint8_t {
-  exponential,  ///< in every stage
-  pareto,       ///< generalised, in every stage
-  gamma,        ///< for all magnitudes, then generalised Pareto
+  exponential,  ///< an exponential distribution in every stage
+  pareto,       ///< a generalised Pareto distribution in every stage
+  gamma,        ///< a gamma distribution in the first stage, then generalised Pareto
 };
 
 namespace detail {
 
-/// The threshold that a fraction e^ln_share of an exponential tail exceeds, measured from the smallest survivor.
+/// Returns the threshold that a fraction e^ln_share of the values exceeds, for an exponential tail that begins at the
+/// smallest survivor.
 PITH_HD inline double exponential_threshold(survivors const& of, double ln_share) {
   return of.smallest + apart(of.mean() - of.smallest, -ln_share);
 }
 
-/// The same for a generalised Pareto tail, by its mean m and variance: r = m^2 / variance, smallest + m (r + 1) / 2
-/// (1 - share^shape) / shape with shape = (r - 1) / 2.
+/// Returns the threshold for a generalised Pareto tail with mean m and r = m^2 / variance: smallest + m (r + 1) / 2 (1
+/// - share^shape) / shape, where shape = (r - 1) / 2.
 PITH_HD inline double pareto_threshold(survivors const& of, double ln_share) {
   auto const mean = of.mean(), excess = mean - of.smallest;
   auto const variance = (of.squares / of.count / mean / mean - 1) * mean * mean;
@@ -36,8 +39,8 @@ PITH_HD inline double pareto_threshold(survivors const& of, double ln_share) {
   return of.smallest + excess * (ratio + 1) / 2 * (1 - exp_of(shape * ln_share)) / shape;
 }
 
-/// The same for a gamma distribution, by the mean and the mean logarithm. Magnitudes that are nearly equal use the
-/// exponential one.
+/// Returns the threshold for a gamma distribution, given the mean and the mean logarithm. If magnitudes are nearly
+/// equal, the exponential distribution is used instead.
 PITH_HD inline double gamma_threshold(survivors const& of, double ln_share) {
   auto const s = ln(of.mean()) - of.logs / of.count;
   if (!(s > 1.0 / 128)) return exponential_threshold(of, ln_share);
@@ -45,8 +48,8 @@ PITH_HD inline double gamma_threshold(survivors const& of, double ln_share) {
   return of.mean() / shape * gamma_quantile(shape, ln_share);
 }
 
-/// The state of sidco per tensor: the number of stages after the first, and over the steps since its last change the
-/// sum of kept entries divided by the target.
+/// The state of sidco for one tensor: the number of stages after the first, and a sum over the steps since that number
+/// last changed. The summands are the number of kept entries divided by the target.
 struct sidco_memory {
   double kept;
   std::uint32_t more, steps;
@@ -61,10 +64,11 @@ struct sidco_rule {
                                    terms<how_many, magnitude_sum, log_sum, least_magnitude, largest_magnitude>,
                                    terms<how_many, magnitude_sum, square_sum, least_magnitude, largest_magnitude>>;
 
-  std::int32_t fixed, most;  ///< stages; 0: as many as the state says
+  std::int32_t fixed, most;  ///< numbers of stages; 0 means the number in the state
   sidco_memory* memory = nullptr;
 
-  /// One pass more than stages, and three for further stages if too many values still pass.
+  /// The largest number of passes: one more than the stages, and three for further stages if too many values still
+  /// pass.
   PITH_HD unsigned passes() const { return static_cast<unsigned>(fixed > 0 ? fixed : most) + 4; }
 
   PITH_HD std::int32_t stages() const {
@@ -81,9 +85,9 @@ struct sidco_rule {
     return threshold(at, of, ln_left > ln_quarter ? ln_left : ln_quarter);
   }
 
-  /// Every five steps: one stage more if less than 4/5 or more than 6/5 of the target was kept.
+  /// Every five steps, adds a stage if less than 4/5 or more than 6/5 of the target was kept.
   PITH_HD void learn(search const& at) const {
-    if (at.pass < 2) return;  // all nonzero values fitted
+    if (at.pass < 2) return;  // all nonzero values fit
     memory->kept += at.sent / at.aim;
     if (++memory->steps < 5) return;
     auto const now = static_cast<std::uint32_t>(stages()), most_more = static_cast<std::uint32_t>(most) - 1;
@@ -109,26 +113,28 @@ struct learn_from {
 
 }  // namespace detail
 
-/// Keeps about k = max(1, floor(density n)) entries of largest magnitude: those in the tail of a distribution fitted to
-/// the magnitudes. The first stage keeps a quarter. Each later stage fits the survivors, above their smallest, and
-/// takes an equal ratio of the remaining reduction. As threshold_estimator, except:
+/// Keeps about k = max(1, floor(density n)) entries of largest magnitude, which are the tail of a distribution fitted
+/// to the magnitudes. The first stage keeps a quarter of the entries. Each later stage fits a distribution to the
+/// survivors of the previous stage. The remaining reduction is divided equally among the remaining stages. As
+/// threshold_estimator, except:
 ///
-///   state       without given stages their number: at first one; every five steps one more if less than 0.8 k or more
-///               than 1.2 k were kept on average, up to ceil(log2(1 / density))
-///   complexity  one pass per stage, up to three more if too many still pass, one to count the result; two to write.
-///               For the gamma distribution one logarithm per value in the first pass; one thread computes its quantile
-///   on NaN      as threshold_estimator; zeros are excluded from the fit
+///   state       the number of stages, unless it is given. It is one at first. Every five steps it increases by one, up
+///               to ceil(log2(1 / density)), if less than 0.8 k or more than 1.2 k entries were kept on average
+///   complexity  one pass per stage, up to three more if too many entries pass, one to count the result, and two to
+///               write. For the gamma distribution, the first pass computes one logarithm per value, and one thread
+///               computes the quantile
+///   on NaN      as threshold_estimator. Zeros are also excluded from the fit
 ///   reference   Abdelmoniem, Elzanaty, Alouini and Canini, An Efficient Statistical-based Gradient Compression
-///               Technique for Distributed Training Systems (SIDCo), MLSys 2021. Here a stage's ratio depends on the
-///               count, so that it corrects earlier stages, and no stage is removed if too many are kept; zeros and the
-///               survivors of another pass do no harm. The gamma quantile is exact, not an approximation for shapes
-///               near 1; each tensor has its own number of stages
+///               Technique for Distributed Training Systems (SIDCo), MLSys 2021, with differences. A stage's ratio
+///               depends on the count of survivors, so that it corrects errors of earlier stages. No stage is removed
+///               if too many entries are kept. The gamma quantile is exact, instead of an approximation for shapes near
+///               1. Each tensor has its own number of stages
 template <magnitudes Model = magnitudes::exponential>
 class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   using engine = threshold_estimator<detail::sidco_rule<Model>>;
 
  public:
-  /// With 0 stages the number is adapted.
+  /// If `stages` is 0, the number of stages adapts to the data.
   explicit sidco(double density, unsigned stages = 0)
       : engine("sidco", density, {static_cast<std::int32_t>(stages), most_stages(density)}) {
     detail::require(stages <= 32, "sidco: stages must be at most 32, got ", stages);
@@ -165,7 +171,7 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   }
 
  private:
-  /// The engine rejects other densities later.
+  /// The engine rejects invalid densities later.
   static std::int32_t most_stages(double density) {
     return 0 < density && density <= 1 ? std::max(1, static_cast<std::int32_t>(std::ceil(-std::log2(density)))) : 1;
   }

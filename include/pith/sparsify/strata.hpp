@@ -1,4 +1,4 @@
-// pith/sparsify/strata.hpp — one element drawn from each of k equal strata, for random_k and random_blocks.
+// pith/sparsify/strata.hpp — random draws of one element from each of k equal strata, for random_k and random_blocks.
 #pragma once
 
 #include <pith/core/call.hpp>
@@ -9,14 +9,14 @@
 
 namespace pith::inline v0 {
 
-/// Whether kept values are multiplied by the inverse of their probability.
+/// Selects whether kept values are multiplied by the inverse of their probability.
 enum class scaling : std::uint8_t { none, unbiased };
 
 namespace detail {
 
-/// The start of stratum j + i, i <= 2^11, without a division: (j n + i n) / k = first + i whole + (rest + i more) / k.
-/// One half is added to the numerator, so that an integer quotient is not rounded down. Numerator and numbers are
-/// exact; the quotient, below 2^12, is at least 1 / 2k from an integer, and its relative error is 2^-52.
+/// Computes the start of stratum j + i without a division, for i <= 2^11: (j n + i n) / k = first + i whole + (rest + i
+/// more) / k. One half is added to the numerator, so that an integer quotient is not rounded down. The numerator is
+/// exact. The quotient is below 2^12 and differs from an integer by at least 1 / 2k. Its relative error is 2^-52.
 struct strata_starts {
   std::uint32_t first, whole;
   double rest, more, inverse;
@@ -27,10 +27,10 @@ struct strata_starts {
   }
 };
 
-/// The largest number of strata that a team draws from at once.
+/// The largest number of strata from which a team draws at once.
 inline constexpr std::uint32_t strata_room = 2048;
 
-/// The start of each stratum, with one end, and the element drawn from each.
+/// The start of each stratum, the end of the last stratum, and the element drawn from each stratum.
 template <std::uint32_t Most>
 struct drawn_strata {
   static_assert(Most <= strata_room);
@@ -40,7 +40,8 @@ struct drawn_strata {
   fast_array<std::uint32_t, Most> drawn;
 };
 
-/// Stratum j of k is [j n / k, (j+1) n / k). One index is drawn from each, so that indices are distinct and ascend.
+/// Stratum j of k is [j n / k, (j+1) n / k). One index is drawn from each stratum, so that the indices are distinct and
+/// ascending.
 struct strata {
   draws random;
   std::uint64_t n, k;
@@ -50,7 +51,7 @@ struct strata {
             static_cast<double>(j * n % k) + 0.5, static_cast<double>(n % k), 1 / static_cast<double>(k)};
   }
 
-  /// Draws from strata j .. j + count - 1, with 32 random bits (two halves) each.
+  /// Draws one element from each of the strata j .. j + count - 1. Each draw takes 32 random bits (two 16-bit lanes).
   template <team Team, std::uint32_t Most>
   PITH_HD void draw(Team const& team, drawn_strata<Most>& to, std::uint64_t j, std::uint32_t count) const {
     auto const skip = static_cast<std::uint32_t>(j % 4);
@@ -67,17 +68,17 @@ struct strata {
     });
   }
 
-  /// The width of the widest stratum, ceil(n / k).
+  /// The width of the widest stratum, which is ceil(n / k).
   static double widest(std::uint64_t n, std::uint64_t k) { return n == 0 ? 1 : static_cast<double>((n + k - 1) / k); }
 };
 
-/// Copies a drawn element of a stratum of `width` to the kept values.
+/// Copies an element that was drawn from a stratum with `width` elements to the kept values.
 template <class In, scaling Scaling>
 struct keep_drawn {
   In const* x;
   In* values;
 
-  /// The same, with positions relative to `drawn` and `kept`.
+  /// Copies as above, with positions relative to `drawn` and `kept`.
   PITH_HD keep_drawn behind(std::uint64_t drawn, std::uint64_t kept) const { return {x + drawn, values + kept}; }
   PITH_HD void operator()(std::uint64_t drawn, std::uint64_t kept, [[maybe_unused]] std::uint64_t width) const {
     if constexpr (Scaling == scaling::none) {
@@ -88,7 +89,7 @@ struct keep_drawn {
   }
 };
 
-/// Copies a kept value back to its element.
+/// Copies a kept value back to its element of the tensor.
 template <class In>
 struct restore_drawn {
   In const* values;

@@ -13,19 +13,20 @@
 
 namespace pith::inline v0 {
 
-/// Keeps the entries |x| >= tau, up to a capacity of max(1, floor(capacity n)). The others become zero.
+/// Keeps the entries with |x| >= tau, but at most max(1, floor(capacity n)) entries. The other elements become zero.
 ///
-///   emits       a number of values of In, by ascending index, followed by zeros up to the capacity (dense: n); side
-///               information: the count, then indices of ceil(log2 n) bits. A count above the capacity means all n
-///               values
+///   emits       the kept values of In in ascending order of indices, padded with zeros to the capacity (with
+///               overflow::dense, to n values); side information: the count, then indices of ceil(log2 n) bits. A count
+///               above the capacity means that all n values were sent
 ///   requires    0 < tau < infinity, 0 < capacity <= 1 (std::invalid_argument), n < 2^32
-///   complexity  two passes over x; scratch one index per entry of the capacity, no host wait
+///   complexity  two passes over x; scratch memory for as many indices as the capacity; the host does not wait
 ///   on NaN      NaN and infinity are kept
-///   properties  a projection of variable rate, which shape::capacity bounds (keep); absolute: error_bound = tau if the
-///               capacity is n or with overflow::dense, else infinity; use error feedback to keep what overflows
-///   reference   Strom, Scalable Distributed DNN Training Using Commodity GPU Cloud Computing, Interspeech 2015, with
-///               values as they are; Dutta et al., On the Discrepancy between the Theoretical Analysis and Practical
-///               Implementations of Compressed Communication, AAAI 2020
+///   properties  a projection with a variable rate, which shape::capacity bounds with overflow::keep. An absolute error
+///               bound: error_bound = tau if the capacity is n or with overflow::dense, else infinity. Error feedback
+///               keeps entries that exceed the capacity in the residual
+///   reference   Strom, Scalable Distributed DNN Training Using Commodity GPU Cloud Computing, Interspeech 2015, but
+///               with unquantized values; Dutta et al., On the Discrepancy between the Theoretical Analysis and
+///               Practical Implementations of Compressed Communication, AAAI 2020
 template <overflow Policy = overflow::keep>
 class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> {
   using base = detail::large_entries_stage<threshold<Policy>, Policy>;
@@ -42,14 +43,14 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
     auto const room = fraction_ == 1 && !sends_all ? "" : detail::text(",", capacity_.text());
     return detail::text("threshold(", detail::shortest(tau_), room, sends_all ? ",dense)" : ")");
   }
-  /// The same payload size with another tau.
+  /// Returns a codec with the same payload size and another tau.
   threshold at(double tau) const { return threshold(tau, fraction_); }
 
   double error_bound(shape const& dims) const {
     return sends_all || capacity(dims) == dims.n ? tau_ : std::numeric_limits<double>::infinity();
   }
 
-  /// The number of entries that fit.
+  /// The largest number of entries in a payload.
   std::uint64_t capacity(std::uint64_t n) const { return capacity_.of(n); }
   std::uint64_t capacity(shape const& dims) const { return std::min(capacity(dims.n), dims.capacity); }
 
@@ -67,7 +68,7 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
  private:
   static constexpr bool sends_all = Policy == overflow::dense;
 
-  /// The least A that is not below tau.
+  /// Returns the smallest value of type A that is at least tau.
   template <class A>
   detail::fixed_bound<A> bound() const {
     auto least = static_cast<A>(tau_);

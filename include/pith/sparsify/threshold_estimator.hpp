@@ -1,4 +1,5 @@
-// pith/sparsify/threshold_estimator.hpp — the engine of sparsifiers that estimate a threshold instead of selecting.
+// pith/sparsify/threshold_estimator.hpp — the engine of sparsifiers that estimate a threshold instead of selecting
+// exactly k entries.
 #pragma once
 
 #include <pith/codec/stage.hpp>
@@ -11,17 +12,20 @@
 
 namespace pith::inline v0 {
 
-/// A stage from a search rule (detail::search_step). It keeps about k = max(1, floor(density n)) entries of largest
-/// magnitude, and at most 2 k - 1. The others become zero. If no more than 2 k - 1 are nonzero, it keeps all of them.
+/// A stage built from a search rule (detail::search_step). It keeps about k = max(1, floor(density n)) entries of
+/// largest magnitude, and at most 2 k - 1 entries. The other elements become zero. If at most 2 k - 1 elements are
+/// nonzero, the stage keeps all nonzero elements.
 ///
-///   emits       a number of values of In, by ascending index, followed by zeros up to 2 k - 1; side information: the
-///               count, then indices of ceil(log2 n) bits
+///   emits       the kept values of In in ascending order of indices, padded with zeros to 2 k - 1 values; side
+///               information: the count, then indices of ceil(log2 n) bits
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
-///   complexity  the passes of the rule over x, which end early, and two more; scratch 2 k indices, and a few doubles
-///               per 16,384 values; no host wait
-///   on NaN      NaN and infinity are kept, the first ones by index, and are excluded from the estimate
-///   properties  a projection of variable rate, which shape::capacity bounds; contractive with delta = 1 / n, because
-///               one of the largest is always kept. If the rule finds no bound whose entries fit, fewer are kept
+///   complexity  the passes of the rule over x, which may end early, and two more; scratch memory for 2 k indices, and
+///               a few doubles per 16,384 values; the host does not wait
+///   on NaN      NaN and infinity are kept and are excluded from the estimate. If not all fit, those with the smallest
+///               indices are kept
+///   properties  a projection with a variable rate, which shape::capacity bounds; contractive with delta = 1 / n,
+///               because one of the largest elements is always kept. If the rule finds no bound whose entries fit, the
+///               stage keeps fewer entries
 template <class Rule>
 class threshold_estimator : public detail::large_entries_stage<threshold_estimator<Rule>> {
   using base = detail::large_entries_stage<threshold_estimator<Rule>>;
@@ -38,7 +42,7 @@ class threshold_estimator : public detail::large_entries_stage<threshold_estimat
     return dims.n == 0 ? 1 : capacity(dims) == 0 ? 0 : 1 / static_cast<double>(dims.n);
   }
 
-  /// The number of entries that are sought, and the number that fits.
+  /// The target number of entries, and the largest number of entries in a payload.
   std::uint64_t kept(shape const& dims) const { return std::min(density_.of(dims.n), capacity(dims)); }
   std::uint64_t capacity(shape const& dims) const {
     auto const k = density_.of(dims.n);
@@ -58,7 +62,7 @@ class threshold_estimator : public detail::large_entries_stage<threshold_estimat
   }
 
  protected:
-  /// Encodes by the bound that `rule` finds; returns the final state of the search.
+  /// Encodes the entries that reach the bound that `rule` finds. Returns the final state of the search.
   template <real In, executor E>
   detail::search const* encode_by(E const& exec, Rule const& rule, shape const& dims, values_on<E, In const> x,
                                   encoded_on<E, In> y, workspace_on<E>& ws) const {

@@ -17,18 +17,20 @@
 
 namespace pith::inline v0 {
 
-/// Keeps the k = max(1, floor(density n)) entries of largest magnitude. The others become zero.
+/// Keeps the k = max(1, floor(density n)) entries of largest magnitude. The other elements become zero.
 ///
-///   emits       k values of In, by ascending index; side information: their indices, written by the coder
+///   emits       k values of In in ascending order of indices; side information: the indices, which the index coder
+///               writes
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
-///   complexity  about one pass over x if k is small against n, else five; scratch a few values per kept entry, no host
-///               wait
-///   on NaN      NaN, then infinity, count as largest, so that they reach the other ranks
-///   properties  a projection; with a lossless coder contractive with delta = k / n, and nestable; ties go to the
-///               smaller index
+///   complexity  about one pass over x if k is small compared with n, else five passes; scratch memory for a few values
+///               per kept entry; the host does not wait
+///   on NaN      NaN counts as larger than infinity, and infinity as larger than finite numbers. So NaN and infinity
+///               reach the other ranks
+///   properties  a projection. With a lossless index coder, it is contractive with delta = k / n, and nestable. Ties go
+///               to the smaller index
 ///   reference   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017. As Deep Gradient
-///               Compression (Lin et al., ICLR 2018) it selects among values above a sampled bound, but always exactly
-///               k
+///               Compression (Lin et al., ICLR 2018), top_k searches among values above a sampled bound. Unlike there,
+///               it always keeps exactly k entries
 template <index_coder Coder = packed_indices>
 class top_k : public pipeable {
  public:
@@ -71,7 +73,7 @@ class top_k : public pipeable {
     coder_.encode(exec, dims.n, k, indices, y.side, ws);
     if constexpr (lossy_coder<Coder>) exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
   }
-  /// Reads from a source and writes the residual back.
+  /// Reads the input from a source and writes the residual back to the source.
   template <std::floating_point In, executor E, ext::keeping_source Source>
     requires(!lossy_coder<Coder>)
   void encode_from(E const& exec, call const&, shape const& dims, Source const& from, encoded_on<E, In> y,
@@ -88,8 +90,8 @@ class top_k : public pipeable {
            std::max(ext::select_scratch_bytes<Source>(dims.n, k), coder_.scratch_bytes(exec, dims.n, k));
   }
 
-  /// For a chain whose next stage encodes the selected entries: their memory, the selection, whose indices go to the
-  /// side information, and the write-back of the decoded values.
+  /// Functions for a chain whose next stage encodes the selected entries. make_selected allocates memory. select_from
+  /// writes the indices to the side information. write_back passes the decoded values to the source.
   template <std::floating_point In, memory_space Space>
   ext::selected_entries<In> make_selected(shape const& dims, workspace<Space>& ws) const {
     auto const k = kept(dims.n);
@@ -110,8 +112,8 @@ class top_k : public pipeable {
     exec.for_each_index(kept(dims.n), ext::write_back_selected<Source, In>{from, of, sent});
   }
 
-  /// Writes |x|^2 and the energy that each rate keeps to `energies`; each selection is made among a larger one. Writes
-  /// this codec's own selection to the payload, unless that is empty.
+  /// Writes |x|^2, and the energy that each rate keeps, to `energies`. Each selection is made among the next larger
+  /// selection. If the payload span is not empty, writes the selection at this codec's rate to it.
   template <real In, executor E, class Source>
     requires(!lossy_coder<Coder>)
   void encode_measured(E const& exec, shape const& dims, Source const& from, rate_list const& rates,
@@ -152,7 +154,7 @@ class top_k : public pipeable {
     exec.for_each_index(k, detail::scatter_at<In>{y.values.data, indices, x.data});
   }
 
-  /// For the mean of many ranks.
+  /// Used to compute the mean over many ranks.
   std::uint64_t most_entries(shape const& dims) const requires(!lossy_coder<Coder>) { return kept(dims.n); }
   template <real In, executor E>
     requires(!lossy_coder<Coder>)
@@ -164,7 +166,7 @@ class top_k : public pipeable {
   }
 
  private:
-  /// A selection whose energy goes to slot `slot`; slot 0 is the payload's.
+  /// A selection of k entries. Its energy is stored in slot `slot`; slot 0 means the selection for the payload.
   struct nested_level {
     std::uint64_t k;
     std::size_t slot;
@@ -176,7 +178,7 @@ class top_k : public pipeable {
     nested_level const* begin() const { return levels.data(); }
     nested_level const* end() const { return levels.data() + size; }
   };
-  /// Largest first, because the others select among its entries.
+  /// The list of selections in descending order of size, because each selects among the entries of the previous one.
   level_list levels(shape const& dims, rate_list const& rates, bool sends) const {
     auto all = level_list();
     if (sends) all.levels[all.size++] = {kept(dims.n), 0};

@@ -7,7 +7,7 @@
 
 namespace pith::inline v0::detail {
 
-/// keys[j] = the keys of cache lines spread over all values: one line per stratum, at a pseudorandom place.
+/// Samples keys: reads one cache line of values from each stratum, at a pseudorandom place.
 template <class Source>
 struct sample_keys {
   using A = typename selection<Source>::A;
@@ -34,8 +34,8 @@ struct sample_keys {
   }
 };
 
-/// bound = the first two digits of the key of rank `rank` in the sample, followed by zeros. Infinity and NaN are always
-/// candidates.
+/// Finds the lower bound of candidates. It has the first two digits of the sampled key with rank `rank`, followed by
+/// zeros. Infinity and NaN are always candidates.
 template <class Source>
 struct find_bound {
   using A = typename selection<Source>::A;
@@ -73,8 +73,7 @@ struct find_bound {
   }
 };
 
-/// Collects the candidates of a span if they fit, and writes the span's values back to a source with residual
-/// write-back.
+/// Collects the candidates of a span if they fit. If the source has residual write-back, writes the span's values back.
 template <class Source>
 struct collect_candidates {
   using A = typename selection<Source>::A;
@@ -114,8 +113,8 @@ struct collect_candidates {
     if constexpr (keeping_source<Source>) all.from.leave(team, first, count, p);
   }
 
-  /// If fewer than k values are nonzero, the zeros to select are among the first k, because ties go to the smaller
-  /// index.
+  /// If fewer than k values are nonzero, some zeros are selected. These zeros are among the first k zeros, because ties
+  /// go to the smaller index.
   PITH_HD bits_of<A> bound(std::uint64_t first) const {
     auto const least = of.state->bound;
     return least == 0 && first >= of.k ? bits_of<A>{1} : least;
@@ -134,7 +133,7 @@ struct collect_candidates {
   }
 };
 
-/// Checks that the candidates suffice, and computes each span's place in order.
+/// Checks that there are enough candidates. Computes the place of each span's candidates in the order of indices.
 template <class Source>
 struct order_candidates {
   struct memory {
@@ -165,7 +164,7 @@ struct order_candidates {
   }
 };
 
-/// Moves candidates into order if they are not.
+/// Moves the candidates into the order of indices if needed.
 template <class Source>
 struct move_candidates {
   using A = typename selection<Source>::A;

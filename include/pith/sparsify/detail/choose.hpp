@@ -1,4 +1,4 @@
-// pith/sparsify/detail/choose.hpp — the selected values of a span, given the least selected key.
+// pith/sparsify/detail/choose.hpp — selection of a span's values, given the least selected key.
 #pragma once
 
 #include <pith/sparsify/detail/selection.hpp>
@@ -13,13 +13,13 @@ struct choice_memory {
   std::uint32_t cut;
 };
 
-/// Indices in a span, in order, and the number of values that equal the least key.
+/// The indices of a span's selected values, in order, and the number of values that equal the least key.
 struct choice {
   std::uint32_t const* list;
   std::uint32_t count, equal;
 };
 
-/// Selects the values whose key is above `least`, and the first `equals` of those whose key equals it.
+/// Selects the values whose key is above `least`, and the first `equals` values whose key equals `least`.
 template <team Team, class A>
 PITH_HD choice choose(Team const& team, choice_memory<A>& fast, A const* p, std::uint32_t count, bits_of<A> least,
                       std::uint32_t equals) {

@@ -1,4 +1,4 @@
-// pith/sparsify/detail/density.hpp — the number of selected entries for a density.
+// pith/sparsify/detail/density.hpp — the number of entries that a sparsifier keeps, computed from the density.
 #pragma once
 
 #include <pith/core/call.hpp>
@@ -16,7 +16,7 @@ class density {
     require(fraction > 0 && fraction <= 1, method, ": ", what, " must be in (0, 1], got ", fraction);
   }
 
-  /// max(1, floor(density n)); 0 for an empty tensor.
+  /// The number of kept entries: max(1, floor(density n)), or 0 for an empty tensor.
   std::uint64_t of(std::uint64_t n) const {
     require(n <= 0xffffffffu, method_, ": a tensor must have at most 2^32 - 1 elements, got ", n, ": split the tensor");
     auto const k = static_cast<std::uint64_t>(fraction_ * static_cast<double>(n));

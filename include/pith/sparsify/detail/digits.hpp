@@ -1,4 +1,4 @@
-// pith/sparsify/detail/digits.hpp — magnitudes as digits, and the search for the digit of the k-th largest.
+// pith/sparsify/detail/digits.hpp — magnitudes as sequences of digits, and the search for a digit of the k-th largest.
 #pragma once
 
 #include <pith/sparsify/detail/prefix_sums.hpp>
@@ -7,11 +7,11 @@
 
 namespace pith::inline v0::detail {
 
-/// The width of a digit, and the number of its values.
+/// The width of a digit in bits, and the number of values that a digit can have.
 inline constexpr unsigned digit_bits = 11;
 inline constexpr std::uint32_t digit_bins = 1u << digit_bits;
 
-/// The digits of a magnitude's bits, most significant first.
+/// The division of a magnitude's bit pattern into digits, most significant first.
 template <class Key>
 struct digits {
   static constexpr unsigned bits = 8 * sizeof(Key) - 1;
@@ -30,7 +30,7 @@ PITH_HD constexpr bits_of<A> infinite_bits() {
   return sizeof(A) == 8 ? static_cast<bits_of<A>>(0x7ff0000000000000u) : 0x7f800000u;
 }
 
-/// One digit of the keys that begin with `prefix`.
+/// The position of one digit, in keys that begin with `prefix`.
 template <class Key>
 struct digit_of {
   Key prefix;
@@ -51,8 +51,8 @@ struct digit_memory {
   std::uint32_t digit, rank;
 };
 
-/// Finds the digit of the key of rank `rank` (the largest key has rank 1) and its rank among the keys of that digit.
-/// Stores them in fast.digit and fast.rank.
+/// Finds the digit of the key with rank `rank`; the largest key has rank 1. Also finds the rank of this key among all
+/// keys with the same digit. Stores both in fast.digit and fast.rank.
 template <team Team>
 PITH_HD void find_digit(Team const& team, digit_memory& fast, std::uint32_t const* bins, std::uint32_t rank) {
   auto* const result = &fast;

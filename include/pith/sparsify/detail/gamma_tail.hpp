@@ -1,16 +1,17 @@
-// pith/sparsify/detail/gamma_tail.hpp — the upper tails of the gamma and the normal distribution, and their inverses.
+// pith/sparsify/detail/gamma_tail.hpp — upper tail probabilities of the gamma and the normal distribution, and their
+// inverses.
 #pragma once
 
 #include <pith/core/detail/elementary.hpp>
 
 namespace pith::inline v0::detail {
 
-// As in elementary.hpp, every summand is a quotient, a sum or exact, so that all machines compute the same bits.
+// As in elementary.hpp, every summand is a quotient, a sum or exact. So results are bitwise equal on all machines.
 
-/// a b as a quotient, so that a fused multiply-add cannot merge it with an addition.
+/// Computes a b as a quotient, so that a compiler cannot fuse it with an addition.
 PITH_HD inline double apart(double a, double b) { return a / (1 / b); }
 
-/// ln Gamma(a) for a > 0, by Stieltjes' continued fraction from 8 on.
+/// Returns ln Gamma(a) for a > 0. For a >= 8, it uses Stieltjes' continued fraction.
 PITH_HD inline double ln_gamma(double a) {
   double below = 1;
   for (; a < 8; a += 1) below *= a;
@@ -19,7 +20,7 @@ PITH_HD inline double ln_gamma(double a) {
   return apart(a - 0.5, ln(a)) - a + half_ln_two_pi + rest - ln(below);
 }
 
-/// P(X >= y) of a gamma distribution of shape a and scale 1.
+/// Returns P(X >= y), where X has a gamma distribution with shape a and scale 1.
 PITH_HD inline double gamma_tail(double a, double y) {
   if (!(y > 0)) return 1;
   auto const front = exp_of(apart(a, ln(y)) - y - ln_gamma(a));
@@ -34,8 +35,8 @@ PITH_HD inline double gamma_tail(double a, double y) {
   return front / below;
 }
 
-/// The y with gamma_tail(a, y) = e^ln_share, by Newton's method on the logarithm of the tail. The logarithm is concave
-/// or convex, so that the last steps approach from one side.
+/// Returns the y for which gamma_tail(a, y) = e^ln_share. Uses Newton's method on the logarithm of the tail. The
+/// logarithm is concave or convex, so the last steps approach the solution from one side.
 PITH_HD inline double gamma_quantile(double a, double ln_share) {
   if (!(ln_share < 0)) return 0;
   auto const near_zero = exp_of((ln(1 - exp_of(ln_share)) + ln_gamma(a + 1)) / a);
@@ -52,8 +53,8 @@ PITH_HD inline double gamma_quantile(double a, double ln_share) {
   return y;
 }
 
-/// The z that the magnitude of a standard normal number exceeds with probability `share`: z^2 / 2 has a gamma
-/// distribution of shape 1/2.
+/// Returns the z that the magnitude of a standard normal number X exceeds with probability `share`. X^2 / 2 has a gamma
+/// distribution with shape 1/2.
 PITH_HD inline double normal_quantile(double share) { return sqrt(2 * gamma_quantile(0.5, ln(share))); }
 
 }  // namespace pith::inline v0::detail

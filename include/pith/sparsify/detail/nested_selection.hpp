@@ -1,4 +1,5 @@
-// pith/sparsify/detail/nested_selection.hpp — nested selections: each takes the k largest of the previous one.
+// pith/sparsify/detail/nested_selection.hpp — nested selections, in which each selection takes the k largest entries of
+// the previous one.
 #pragma once
 
 #include <pith/core/detail/convert.hpp>
@@ -12,10 +13,11 @@
 
 namespace pith::inline v0::detail {
 
-/// The number of values in a row, whose squares are summed together.
+/// The number of values in a row. The squares of a row are summed together.
 inline constexpr std::uint32_t square_row = 64;
 
-/// A source that also sums the squares of each row that it loads. Loading a span again computes the same sums.
+/// A source that also sums the squares of each row that it loads. If a span is loaded twice, the sums are computed
+/// twice with equal results.
 template <class Source>
 struct measuring_source {
   static constexpr bool keeps = Source::keeps;
@@ -55,7 +57,7 @@ struct measuring_source {
   PITH_HD void write_back(std::uint64_t i, A value, A old, A sent) const { from.write_back(i, value, old, sent); }
 };
 
-/// Maps a selection among selected entries to the source: its indices, and the old residuals.
+/// Maps a selection that was made among selected entries to the source's indices, and copies the previous residuals.
 template <class In>
 struct place_among {
   selected_entries<In> all, some;
@@ -72,7 +74,8 @@ struct value_at {
   PITH_HD T operator()(std::uint64_t i) const { return x[i]; }
 };
 
-/// Selections of fewer and fewer largest entries, each among the previous one. The first reads the source.
+/// A sequence of selections of ever fewer largest entries. The first selection reads the source. Each later selection
+/// reads the previous one.
 template <class In, executor E, class Source>
 class nested_selection {
  public:
@@ -80,7 +83,7 @@ class nested_selection {
       : exec_(exec), ws_(ws), n_(n), from_{from, ws.template take<double>(noted::rows_for(n)).data} {}
 
   static std::size_t own_bytes(std::uint64_t n) { return scratch_for<double>(noted::rows_for(n)); }
-  /// The memory of one selection: its result, and its temporary scratch.
+  /// The memory of one selection: its result and its temporary scratch memory.
   static std::size_t kept_bytes(std::uint64_t k) {
     return scratch_for<std::uint32_t>(k) + scratch_for<In>(k) + (Source::keeps ? scratch_for<accum<In>>(k) : 0);
   }
@@ -89,7 +92,7 @@ class nested_selection {
                      reduce_scratch_bytes<double>(n)});
   }
 
-  /// The k largest of the last selection.
+  /// Selects the k largest entries of the last selection.
   selected_entries<In> const& select(std::uint64_t k) {
     if (k == selected_) return last_;
     auto const next =
@@ -105,7 +108,7 @@ class nested_selection {
     return last_ = next;
   }
 
-  /// |p|^2 of the source's values, and of the last selection.
+  /// Computes |p|^2 over the source's values, or over the last selection.
   void sum_all(double* energy) const {
     auto const sums = value_at<double>{from_.rows};
     reduce_into(exec_, energy, noted::rows_for(n_), sums, plus(), 0.0, ws_);

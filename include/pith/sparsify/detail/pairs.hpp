@@ -1,4 +1,4 @@
-// pith/sparsify/detail/pairs.hpp — pieces of values with indices, the messages of sparse exchanges.
+// pith/sparsify/detail/pairs.hpp — pieces of (value, index) pairs, which are the messages of sparse exchanges.
 #pragma once
 
 #include <pith/codec/detail/entries.hpp>
@@ -13,13 +13,13 @@ constexpr std::size_t pair_values_bytes(std::size_t value_bytes, std::uint64_t n
   return align_up(n * value_bytes, section_alignment);
 }
 
-/// The bytes of n values, n indices and `words` words after them.
+/// The size in bytes of n values, n indices and `words` additional words.
 template <class In>
 constexpr std::size_t pairs_bytes(std::uint64_t n, std::uint64_t words = 0) {
   return align_up(pair_values_bytes(sizeof(In), n) + (n + words) * sizeof(std::uint32_t), section_alignment);
 }
 
-/// Pieces of n pairs, `stride` bytes apart: values, then indices, then words.
+/// Pieces with n pairs each, which are `stride` bytes apart. A piece contains values, then indices, then words.
 template <class In>
 class pair_pieces {
  public:
@@ -42,14 +42,14 @@ class pair_pieces {
   std::size_t stride_, behind_;
 };
 
-/// The pairs of one piece.
+/// The values and indices of one piece.
 template <class In>
 struct pairs {
   In* values;
   typename pair_pieces<In>::index* indices;
 };
 
-/// x[i] = value for the selected pairs, except padding.
+/// Sets x[i] to the value of each pair with index i. Skips padding.
 template <class In>
 struct place_pairs {
   accum<In> const* values;
@@ -62,7 +62,8 @@ struct place_pairs {
   }
 };
 
-/// sent[i] = p[i] for the indices that a rank sent, if the mean at i is nonzero, which means that the entry arrived.
+/// Sets sent[i] to p[i] for each index i that a rank sent, if the mean at i is nonzero. A nonzero mean shows that the
+/// entry was part of the result.
 template <class A>
 struct place_arrived {
   std::uint32_t const* indices;

@@ -1,4 +1,4 @@
-// pith/sparsify/detail/prefix_sums.hpp — prefix sums of counts by one team.
+// pith/sparsify/detail/prefix_sums.hpp — prefix sums of counts, computed by one team.
 #pragma once
 
 #include <pith/core/team.hpp>
@@ -14,10 +14,10 @@ struct prefix_memory {
   fast_array<std::uint32_t, sum_parts> sums, spare;
 };
 
-/// The number of counts per part.
+/// The number of counts in a part.
 PITH_HD constexpr std::uint32_t part_size(std::uint32_t n) { return (n + sum_parts - 1) / sum_parts; }
 
-/// sums[j] = the sum of the counts of parts 0 .. j.
+/// Sets sums[j] to the sum of all counts in parts 0 .. j.
 template <team Team, class Count>
 PITH_HD std::uint32_t const* sum_in_parts(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count) {
   auto* from = fast.sums.data();
@@ -37,13 +37,13 @@ PITH_HD std::uint32_t const* sum_in_parts(Team const& team, prefix_memory& fast,
   return from;
 }
 
-/// Calls visit(i, before, own) for i < n, where own = count(i) and before is the sum of the counts before i. Returns
-/// the total. Skips parts for which wants(before, through) is false.
+/// Calls visit(i, before, own) for i < n, where own = count(i), and `before` is the sum of all counts before i. Skips
+/// parts for which wants(before, through) is false. Returns the total.
 template <team Team, class Count, class Wants, class Visit>
 PITH_HD std::uint32_t prefix_sums(Team const& team, prefix_memory& fast, std::uint32_t n, Count const& count,
                                   Wants const& wants, Visit const& visit) {
   auto const* const sums = sum_in_parts(team, fast, n, count);
-  auto const all = sums[sum_parts - 1];  // read before the last loop: the memory may be written after it
+  auto const all = sums[sum_parts - 1];  // read before the last loop, because callers may then overwrite the memory
   auto const size = part_size(n);
   team.for_each(constant<sum_parts>(), [=](std::uint32_t j) {
     auto before = j == 0 ? 0 : sums[j - 1];

@@ -1,4 +1,5 @@
-// pith/sparsify/detail/radix_select.hpp — the k-th largest key, digit by digit, and the selected entries in order.
+// pith/sparsify/detail/radix_select.hpp — radix selection: finds the k-th largest key digit by digit, then writes the
+// selected entries in order.
 #pragma once
 
 #include <pith/sparsify/detail/choose.hpp>
@@ -8,7 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-/// bins[d] += the number of a part's keys that begin with the known digits and continue with d.
+/// Counts the keys of a part that begin with the known digits. Adds the number of those whose next digit is d to
+/// bins[d].
 template <class Source>
 struct count_digits {
   using A = typename selection<Source>::A;
@@ -65,7 +67,7 @@ struct fix_digit {
   }
 };
 
-/// Counts a part's keys above the k-th largest and those equal to it.
+/// Counts the keys of a part that are above the k-th largest key, and the keys that equal it.
 template <class Source>
 struct count_kept {
   using A = typename selection<Source>::A;
@@ -91,7 +93,7 @@ struct count_kept {
   }
 };
 
-/// Prefix sums of both counts over the parts.
+/// Computes prefix sums over the parts, for both counts: keys above the k-th largest, and keys equal to it.
 template <class Source>
 struct place_kept {
   using A = typename selection<Source>::A;

@@ -1,4 +1,4 @@
-// pith/sparsify/detail/selection.hpp — the shared data of a selection's programs: sizes, memory, input.
+// pith/sparsify/detail/selection.hpp — the data that all kernels of a selection share: sizes, memory, input.
 #pragma once
 
 #include <pith/core/workspace.hpp>
@@ -11,7 +11,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The number of values that a team holds in block-local memory at once, and of those that it processes in sequence.
+/// The number of values that a team holds in block-local memory at once, and the number of values that it processes in
+/// sequence.
 template <class A>
 inline constexpr std::uint32_t select_span = 8192 / sizeof(A);
 inline constexpr std::uint32_t spans_in_part = 4;
@@ -21,16 +22,16 @@ inline constexpr std::uint32_t select_part = spans_in_part* select_span<A>;
 /// The number of values in a sampled cache line.
 inline constexpr std::uint32_t sampled_line = 16;
 
-/// The sizes that the host chooses, from n and k alone.
+/// The sizes of a selection, which the host computes from n and k.
 struct selection_size {
   std::uint64_t n, k;
-  std::uint32_t samples = 0;  ///< 0: select from all values
-  std::uint32_t rank = 0;     ///< of the lower bound in the sample
-  std::uint64_t room = 0;     ///< capacity for candidates
+  std::uint32_t samples = 0;  ///< 0 means that all values are candidates
+  std::uint32_t rank = 0;     ///< the rank of the lower bound among the sampled keys
+  std::uint64_t room = 0;     ///< the capacity for candidates
 
-  /// A sample gives a lower bound of the k-th largest value if k is small against n. On average samples * k / n of the
-  /// sample are among the k largest; the rank adds four standard deviations, so that the bound fails once in some ten
-  /// thousand times. For small k the capacity suffices for k nonzero values and k zeros.
+  /// If k is small compared with n, a sample gives a lower bound of the k-th largest value. On average, samples * k / n
+  /// sampled values are among the k largest. The rank adds four standard deviations to this number, so that the bound
+  /// fails about once in ten thousand cases. For small k, the capacity suffices for k nonzero values and k zeros.
   static selection_size of(std::uint64_t n, std::uint64_t k) {
     if (n < 16384 || k > n / 4) return {n, k};
     auto const samples = std::clamp<std::uint64_t>(n / 256 / sampled_line * sampled_line, 4096, 16384);
@@ -44,20 +45,20 @@ struct selection_size {
   std::uint32_t spans(std::uint32_t span) const { return static_cast<std::uint32_t>((n + span - 1) / span); }
 };
 
-/// The state of a selection; zeros at first.
+/// The state of a selection. Initially all members are zero.
 template <class Key>
 struct selection_state {
-  Key bound;               ///< of candidates
-  Key prefix;              ///< the known digits of the k-th largest key; all of them in the end
-  std::uint32_t rank;      ///< of the k-th largest among keys with this prefix; in the end, the equal keys to select
+  Key bound;               ///< the least key of a candidate
+  Key prefix;              ///< the known digits of the k-th largest key; at the end, all digits
+  std::uint32_t rank;      ///< rank of the k-th largest key for this prefix; at the end, how many equal keys to select
   std::uint32_t found;     ///< the number of candidates
-  std::uint32_t complete;  ///< at least k candidates were found and all fitted
-  std::uint32_t in_order;  ///< they are in order
-  std::uint32_t arrived;   ///< finished blocks of the current program
+  std::uint32_t complete;  ///< true if at least k candidates were found and all fit
+  std::uint32_t in_order;  ///< true if the candidates are in order
+  std::uint32_t arrived;   ///< the number of finished blocks of the current kernel
   std::uint32_t bins[digits<Key>::rounds][digit_bins];
 };
 
-/// The candidates of a span: their place as collected, and their place in order.
+/// The places of a span's candidates: as collected, and in the order of indices.
 struct span_note {
   std::uint32_t first, count, place;
 };
@@ -69,7 +70,7 @@ struct candidates {
   A* old;
 };
 
-/// The number of a part's keys above the k-th largest and equal to it; later, the prefix sums of both.
+/// Two counts for a part: keys above the k-th largest key, and keys equal to it. Later, the prefix sums of both counts.
 struct part_note {
   std::uint32_t above, equal;
 };
@@ -91,7 +92,7 @@ struct selection {
   PITH_HD std::uint64_t size() const { return from_candidates() ? state->found : n; }
   PITH_HD candidates<A> chosen() const { return state->in_order != 0 ? found : ordered; }
 
-  /// Whether the values of a span were already written back while candidates were collected.
+  /// True if the values of a span were already written back while candidates were collected.
   PITH_HD bool was_left(std::uint64_t span) const {
     if (room == 0) return false;
     auto const note = notes[span];
@@ -99,15 +100,15 @@ struct selection {
   }
 };
 
-/// The values of a span of the source: a pointer into the tensor, or loaded into `p`.
+/// Returns the source's values for a span, either a pointer into the tensor or values loaded into `p`.
 template <class Source, class A, team Team>
 PITH_HD A const* source_values(Source const& from, Team const& team, std::uint64_t first, std::uint32_t count, A* p) {
   if (count == select_span<A>) return from.load(team, first, constant<select_span<A>>(), p);
   return from.load(team, first, count, p);
 }
 
-/// The values of a span of the selection's input. If the span was already written back, they are rebuilt from the
-/// residual and, where the two differ, from the candidates.
+/// Returns a span's values of the selection's input. If the span was already written back, the values are rebuilt from
+/// the residual. Where the residual differs from the value, the value is taken from the candidates.
 template <class Source, class A, team Team>
 PITH_HD A const* selection_values(selection<Source> const& of, Team const& team, std::uint64_t first,
                                   std::uint32_t count, A* p) {
@@ -126,7 +127,7 @@ PITH_HD A const* selection_values(selection<Source> const& of, Team const& team,
   return source_values(of.from, team, first, count, p);
 }
 
-/// The previous residuals of these values, before they were written back.
+/// Computes the residuals that a span's values had before the values were written back.
 template <class Source, class A, team Team>
 PITH_HD void selection_olds(selection<Source> const& of, Team const& team, std::uint64_t first, std::uint32_t count,
                             A const* p, A* old) {

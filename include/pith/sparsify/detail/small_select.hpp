@@ -1,4 +1,4 @@
-// pith/sparsify/detail/small_select.hpp — the k largest values of a tensor that fits into one block.
+// pith/sparsify/detail/small_select.hpp — selection of the k largest values, for a tensor that fits into one block.
 #pragma once
 
 #include <pith/sparsify/detail/choose.hpp>
@@ -8,14 +8,14 @@
 
 namespace pith::inline v0::detail {
 
-/// The largest tensor, in spans, that one block selects from, because launching more programs would take longer. The
-/// second number applies if it finds the k largest among a few keys.
+/// The largest tensor size, in spans, for which one block does the whole selection. For such tensors, launching several
+/// kernels would take longer. The second constant applies if the k largest values are found among a few keys.
 inline constexpr std::uint32_t block_spans = 8, block_spans_of_few = 32;
 
-/// Up to this many values, each is ranked against all others.
+/// If there are at most this many values, each value is ranked by comparison with all others.
 inline constexpr std::uint32_t few = 32;
 
-/// The capacity for keys that are read repeatedly.
+/// The capacity of block-local memory for keys, which are read repeatedly.
 template <class A>
 inline constexpr std::uint32_t key_room = 2 * select_span<A>;
 
@@ -76,7 +76,7 @@ struct select_in_block {
     if constexpr (keeping_source<Source>) source.leave(team, first, count, p);
   }
 
-  /// Selects the values that fewer than k others precede.
+  /// Selects each value that has fewer than k values before it in descending order.
   template <class Team>
   PITH_HD choice rank(Team const& team, choice_memory<A>& fast, A const* p) const {
     auto* const list = fast.list.data();
@@ -94,7 +94,7 @@ struct select_in_block {
     return {list, kept, 0};
   }
 
-  /// f(first, count, p) for the values of each span; p = all if there is one span.
+  /// Calls f(first, count, p) for the values of each span. If there is only one span, p = all.
   template <class Team, class F>
   PITH_HD void for_each_span(Team const& team, memory& fast, A const* all, F const& f) const {
     for (std::uint32_t first = 0; first < n; first += select_span<A>) {
@@ -103,7 +103,8 @@ struct select_in_block {
     }
   }
 
-  /// The bound of the k-th largest, searched among the keys above a lower bound, or among all if those are too many.
+  /// Finds the k-th largest key. Searches among the keys above a lower bound, or among all keys if too many are above
+  /// it.
   template <class Team>
   PITH_HD bound find(Team const& team, memory& fast, A const* all) const {
     auto const groups = group_count();
@@ -118,14 +119,16 @@ struct select_in_block {
     return {found.least > lower ? found.least : lower, found.equals};
   }
 
-  /// A power of two: groups of 16 to 31 values, or of fewer so that there are 2 k groups; 0 if of fewer than 4 values.
+  /// The number of groups, a power of two. A group has 16 to 31 values, or fewer if needed for 2 k groups. Returns 0 if
+  /// a group would have fewer than 4 values.
   PITH_HD std::uint32_t group_count() const {
     auto groups = few / 2;
     while (32 * groups <= n || groups < 2 * k) groups *= 2;
     return 4 * groups <= n && groups <= key_room<A> ? groups : 0;
   }
 
-  /// keys[g] = the largest key of group g. The k-th largest of them is a lower bound, because k values reach it.
+  /// Sets keys[g] to the largest key of group g. The k-th largest of these keys is a lower bound, because at least k
+  /// values reach it.
   template <class Team>
   PITH_HD void find_largest(Team const& team, memory& fast, A const* all, std::uint32_t groups) const {
     auto* const keys = fast.keys.data();
@@ -142,7 +145,8 @@ struct select_in_block {
     });
   }
 
-  /// Copies the keys that reach `least` into block-local memory up to its capacity; returns their number.
+  /// Copies the keys that are at least `least` into block-local memory, as far as they fit. Returns the number of such
+  /// keys.
   template <class Team>
   PITH_HD std::uint32_t collect(Team const& team, memory& fast, A const* all, key least) const {
     std::uint32_t found = 0;
@@ -158,7 +162,8 @@ struct select_in_block {
     return found;
   }
 
-  /// The largest bound that k of `count` keys reach, bit by bit, until exactly k reach it.
+  /// Finds the largest bound that at least k of `count` keys reach. Determines the bound bit by bit and stops when
+  /// exactly k keys reach it.
   template <class Reaching>
   PITH_HD bound bisect(std::uint32_t count, Reaching const& reaching) const {
     key least = 0;
@@ -171,14 +176,14 @@ struct select_in_block {
     return {least, count == k ? k : k - reaching(static_cast<key>(least + 1))};
   }
 
-  /// Bisects the keys in block-local memory.
+  /// Calls bisect for the keys in block-local memory.
   template <class Team>
   PITH_HD bound bisect_keys(Team const& team, memory& fast, std::uint32_t count) const {
     auto const* const keys = fast.keys.data();
     return bisect(count,
                   [&](key least) { return team.count(count, [=](std::uint32_t i) { return keys[i] >= least; }); });
   }
-  /// Bisects all keys.
+  /// Calls bisect for all keys of the tensor.
   template <class Team>
   PITH_HD bound bisect_all(Team const& team, memory& fast, A const* all) const {
     return bisect(n, [&](key least) {

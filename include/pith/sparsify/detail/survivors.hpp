@@ -1,4 +1,4 @@
-// pith/sparsify/detail/survivors.hpp — sums over the values that reach a bound, in one pass.
+// pith/sparsify/detail/survivors.hpp — sums over all values that reach a bound, computed in one pass.
 #pragma once
 
 #include <pith/core/detail/elementary.hpp>
@@ -11,7 +11,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Statistics of the values that reach a bound; those that no term computes are 0.
+/// Statistics of the values that reach a bound. Statistics that no term computes are 0.
 struct survivors {
   double count = 0, sum = 0, signed_sum = 0, squares = 0, logs = 0, smallest = 0, largest = 0, most_above = 0,
          most_below = 0;
@@ -19,8 +19,9 @@ struct survivors {
   PITH_HD double mean() const { return sum / count; }
 };
 
-// The terms: `of` maps a value, and the results are merged; `outside` is a value that does not count. Sums of squares
-// use 26 bits of each value, so that the products are exact.
+// The terms of the statistics. `of` maps a value to a summand, and summands are merged. `outside` replaces values below
+// the bound, because it does not change the sum. Sums of squares use 26 bits of each value, so that the products are
+// exact.
 
 struct how_many : plus {
   static constexpr double outside = 0;
@@ -77,11 +78,11 @@ struct terms {
   static constexpr std::uint32_t size = sizeof...(Term);
 };
 
-/// Above the bits of any NaN.
+/// An integer above the bit pattern of any NaN's magnitude.
 template <class A>
 inline constexpr bits_of<A> beyond_bits = bits_of<A>{1} << (8 * sizeof(A) - 1);
 
-/// A value's term of a sum.
+/// A function object that computes the summand of one value.
 template <class Source, class Term>
 struct part_in_sum {
   using A = decltype(std::declval<Source const&>()(0));
@@ -91,7 +92,7 @@ struct part_in_sum {
   key bound, end;
   std::uint64_t first;
 
-  /// Uses masks, because a branch would often be mispredicted and would prevent vectorization.
+  /// The function uses masks. A branch would often be mispredicted and would prevent vectorization.
   PITH_HD double operator()(std::uint32_t i) const {
     auto const p = from(first + i);
     auto const counts = key{0} - static_cast<key>(magnitude_bits(p) - bound < end - bound);
@@ -100,8 +101,8 @@ struct part_in_sum {
   }
 };
 
-/// partial[j tiles(n) + t] = term j of tile t. Values count whose bits are in [at.bits(), at.end()). If `at.is_over()`,
-/// nothing is computed.
+/// Sets partial[j tiles(n) + t] to the sum of term j over tile t. Only values whose bit patterns are in [at.bits(),
+/// at.end()) count. If `at.is_over()`, the kernel does no work.
 template <class Source, class At, class Terms>
 struct sum_survivors;
 template <class Source, class At, class... Term>
@@ -129,7 +130,7 @@ struct sum_survivors<Source, At, terms<Term...>> {
   }
 };
 
-/// Merges the tiles' sums.
+/// Merges the sums of all tiles.
 template <team Team, class... Term>
 PITH_HD survivors join_survivors(Team const& team, double* lane, double* partial, std::uint64_t count, terms<Term...>) {
   auto all = survivors();

@@ -1,4 +1,5 @@
-// pith/sparsify/detail/threshold_blocks.hpp — the values from a bound on, counted, then written in order.
+// pith/sparsify/detail/threshold_blocks.hpp — kernels that count the values at or above a bound, then write these
+// values in order.
 #pragma once
 
 #include <pith/codec/detail/entries.hpp>
@@ -10,8 +11,9 @@
 
 namespace pith::inline v0::detail {
 
-/// The values of a source that reach a bound, at most `capacity` of them, part by part. If more do, the first ones are
-/// taken, or all n values unchanged if `all`. `bound()` is the least bits of a magnitude that reaches it.
+/// Describes the values of a source that reach a bound, at most `capacity` values. If more values reach the bound, the
+/// first `capacity` are taken; if `all`, all n values are taken instead. `bound()` is the smallest bit pattern of a
+/// magnitude that reaches the bound.
 template <class Source, class Bound>
 struct large_values {
   Source from;
@@ -19,7 +21,7 @@ struct large_values {
   Bound bound;
   std::uint32_t capacity;
   bool all;
-  std::uint32_t* counts;  ///< per part
+  std::uint32_t* counts;  ///< one count per part
   std::uint32_t* count;
 };
 
@@ -29,7 +31,7 @@ struct fixed_bound {
   PITH_HD bits_of<A> operator()() const { return bits; }
 };
 
-/// Writes entries as indices and values.
+/// Writes an entry to an array of indices and an array of values.
 template <class In>
 struct entry_places {
   In const* x;
@@ -63,7 +65,7 @@ struct count_large {
   }
 };
 
-/// Prefix sums of the counts, and their total.
+/// Computes the prefix sums of the parts' counts, and the total count.
 template <class Source, class Bound>
 struct place_large {
   using memory = prefix_memory;
@@ -125,7 +127,7 @@ struct emit_large {
   }
 };
 
-/// x = the values if all were sent, else zero before the scatter.
+/// Sets x to the values if all were sent. Otherwise sets x to zero, before the kept values are scattered.
 template <class In>
 struct expand_all {
   In const* values;
@@ -135,7 +137,7 @@ struct expand_all {
   PITH_HD void operator()(std::uint64_t i) const { x[i] = *count > capacity ? values[i] : In(0.0f); }
 };
 
-/// Indices after the counted ones become padding.
+/// Replaces the indices after the counted ones by padding.
 struct drop_uncounted {
   std::uint32_t const* count;
   std::uint32_t* indices;
@@ -144,7 +146,7 @@ struct drop_uncounted {
   }
 };
 
-/// Scatters the counted values to their indices, unless all were sent.
+/// Scatters the counted values to their indices, unless all values were sent.
 template <class In>
 struct scatter_counted {
   In const* values;

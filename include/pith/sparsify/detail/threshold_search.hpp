@@ -1,4 +1,5 @@
-// pith/sparsify/detail/threshold_search.hpp — a search for a threshold that about k of n values reach, in a few passes.
+// pith/sparsify/detail/threshold_search.hpp — a search, in a few passes, for a threshold that about k of n values
+// reach.
 #pragma once
 
 #include <pith/core/detail/last_block.hpp>
@@ -8,18 +9,18 @@
 
 namespace pith::inline v0::detail {
 
-/// The state of a search, in the executor's memory; zeros at first. Bounds are magnitudes.
+/// The state of a search, in the executor's memory. Initially all members are zero. Bounds are magnitudes.
 struct search {
-  double n, aim, room;   ///< of n values, the number sought and the number that fits
-  double bound;          ///< the bound to try; 0: all nonzero values
-  double low, high;      ///< for rules: an interval of the threshold; at first 0 and the largest magnitude
-  double largest, safe;  ///< the least bound so far whose values fit, or the largest magnitude
+  double n, aim, room;   ///< the number of values, the target count and the capacity
+  double bound;          ///< the bound to try; 0 means all nonzero values
+  double low, high;      ///< for use by rules: an interval of the threshold, initially from 0 to the largest magnitude
+  double largest, safe;  ///< the largest magnitude; the least bound tried so far whose values fit
   double sent;           ///< the number of values that reach the final bound
   std::uint32_t pass, is_over;
-  std::uint32_t arrived;  ///< finished blocks of the current program
+  std::uint32_t arrived;  ///< the number of finished blocks of the current kernel
 };
 
-/// The bits that reach a bound; the bits of 0 never do.
+/// The range of bit patterns whose magnitudes reach the bound. Zero is never in this range.
 template <class A>
 struct found_bound {
   search const* at;
@@ -33,18 +34,19 @@ struct found_bound {
   PITH_HD bits_of<A> operator()() const { return bits(); }
 };
 
-/// The concept of a search rule, all PITH_HD:
+/// The concept of a search rule. All functions are PITH_HD:
 ///
-///     first, later                        the terms of the first pass, over all nonzero values, and of each later pass
+///     first, later                        the terms to compute: in the first pass over all nonzero values, and in each
+///                                         later pass
 ///     passes()                            the largest number of passes
-///     next(search&, survivors const&)     the next bound, given the values that reach the current one; to end the
-///                                         search, the current bound
+///     next(search&, survivors const&)     returns the next bound, given the values that reach the current bound;
+///                                         returns the current bound to end the search
 ///
-/// If all nonzero values fit, all are taken, so that a decoded tensor is encoded without loss.
+/// If all nonzero values fit, all are taken. So a tensor that was decoded before is encoded without loss.
 ///
-/// The final bound is never above the largest magnitude. More values than fit reach it only if it is the largest
-/// magnitude. So one of the largest values is always sent, and at most |x|^2 - max |x_i|^2 <= (1 - 1 / n) |x|^2 is
-/// lost.
+/// The final bound is never above the largest magnitude. If more values than fit reach the final bound, it equals the
+/// largest magnitude. So one of the largest values is always sent, and the squared error is at most |x|^2 - max |x_i|^2
+/// <= (1 - 1 / n) |x|^2.
 template <class Rule, class A>
 struct search_step {
   Rule rule;
@@ -98,7 +100,7 @@ std::size_t search_scratch_bytes(std::uint64_t n) {
   return scratch_for<double>(most * tiles(n));
 }
 
-/// One pass: computes the terms and calls `step`.
+/// Runs one pass, which computes the terms and then calls `step`.
 template <class Terms, executor E, class Source, class At, class Step>
 void sum_once(E const& exec, Source const& from, std::uint64_t n, At const& which, Step const& step, search* at,
               workspace_on<E>& ws) {
@@ -109,8 +111,9 @@ void sum_once(E const& exec, Source const& from, std::uint64_t n, At const& whic
                       take_step<Step, Terms>{step, at, partial, size}, &at->arrived);
 }
 
-/// Finds a bound that about `aim` of n > 0 values reach, and at most `room` unless all of them are as large as the
-/// largest. It is a fixed sequence of programs, which do nothing once the search is over. The result is in `at`.
+/// Finds a bound that about `aim` of n > 0 values reach. At most `room` values reach it, unless more values equal the
+/// largest. The function launches a fixed sequence of kernels, which do no work after the end of the search. The result
+/// is in `at`.
 template <class Rule, executor E, class Source>
 void find_threshold(E const& exec, Rule const& rule, Source const& from, std::uint64_t n, double aim, double room,
                     search* at, workspace_on<E>& ws) {
