@@ -4,7 +4,7 @@
 #   benchmarks/kernels.sh [nvcc]            compiles kernels.cu for sm_90, compares its counts with kernels.txt
 #   benchmarks/kernels.sh --update [nvcc]   rewrites kernels.txt and the table of docs/performance.md
 #
-# A count may be 15 % above the table's. Without nvcc or python3 it prints so and returns 77.
+# A count may be 15 % above the table's. Without nvcc 12 or python3 it prints so and returns 77.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/gate.sh"
@@ -24,13 +24,15 @@ fi
 nvcc=${1-nvcc}
 command -v "$nvcc" >/dev/null || skip "no nvcc"
 command -v python3 >/dev/null || skip "no python3"
+release=$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
+((${release%%.*} >= 12)) || skip "nvcc $release has no C++20"
 made=$(mktemp -d)
 trap 'rm -r "$made"' EXIT
 "$nvcc" -std=c++20 -arch=sm_90 -Werror all-warnings -Xptxas=-v -I "$here/../include" --cubin -o "$made/cubin" \
   "$here/kernels.cu" >"$made/log" 2>&1 || { cat "$made/log" >&2; exit 1; }
 count() { python3 "$here/kernels.py" "$here/kernels.cu" "$made/cubin" "$made/log" "$@"; }
 
-compiler="nvcc $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')"
+compiler="nvcc $release"
 counts=$(count)
 if [[ $update == yes ]]; then
   measured_as "$head" "$compiler" <<<"$counts" >"$table"
