@@ -1,4 +1,4 @@
-// pith/vector/blas_product.hpp — slices times a basis by a BLAS library, on a host.
+// pith/vector/blas_product.hpp — the product of slices and a basis, computed by a BLAS library on a host.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -25,11 +25,14 @@ inline void gemm(int m, int n, int k, double const* a, double const* b, double* 
 
 }  // namespace detail
 
-/// The product of `pca` by a BLAS, for encoding whose bits may depend on the machine: `pca(basis, blas_product())`.
+/// A BLAS product for the encoder of `pca`: `pca(basis, blas_product())`. Rounding, and therefore payloads, may depend
+/// on the machine.
 ///
-///   requires    pith::blas, a BLAS with cblas.h; slices of fewer than 2^31 elements (std::invalid_argument)
-///   complexity  threads are the BLAS's own; no scratch; a copy of U in A
-///   errors      sums in A: a component is off by at most K 2^-24 of sum |s| |u|, for doubles K 2^-53
+///   requires    the CMake target pith::blas and a BLAS with cblas.h; slices with fewer than 2^31 elements
+///               (std::invalid_argument)
+///   complexity  the BLAS library uses its own threads; no scratch memory; a copy of U with elements of type A
+///   errors      sums are computed in A. The error of a component is at most K 2^-24 of sum |s| |u|, or K 2^-53 for
+///               double
 struct blas_product {
   template <class A>
   using factor = A;
@@ -50,7 +53,7 @@ struct blas_product {
   }
 
  private:
-  static constexpr std::uint64_t most_rows = 1u << 30;  ///< per call, whose sizes are ints
+  static constexpr std::uint64_t most_rows = 1u << 30;  ///< the most rows per BLAS call, because BLAS sizes are int
 };
 
 static_assert(matrix_product<blas_product, float, archetype>);

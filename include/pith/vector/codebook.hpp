@@ -1,4 +1,4 @@
-// pith/vector/codebook.hpp — a codebook: short vectors, the same on all ranks.
+// pith/vector/codebook.hpp — a codebook, which consists of short vectors and is equal on all ranks.
 #pragma once
 
 #include <pith/core/digest.hpp>
@@ -14,9 +14,10 @@
 
 namespace pith::inline v0 {
 
-/// `size()` codewords of `width()` numbers each, consecutive, on the host. Immutable; quantizers share it.
+/// An array of `size()` codewords with `width()` numbers each, in host memory. A codebook is immutable, and several
+/// quantizers may share it.
 ///
-///   requires    a width of 1 to 64, at least one codeword, finite numbers (std::invalid_argument)
+///   requires    a width of 1 to 64, at least one codeword, and only finite numbers (std::invalid_argument)
 class codebook {
  public:
   codebook(std::uint64_t width, std::vector<float> words) : width_(width), words_(std::move(words)) {
@@ -31,15 +32,15 @@ class codebook {
     digest_ = all.value();
   }
 
-  /// The unit vectors of the axes: `width` codewords.
+  /// Makes a codebook of the `width` unit vectors along the axes.
   static codebook axes(std::uint64_t width) {
     auto words = std::vector<float>(width * width);
     for (std::uint64_t i = 0; i < width; ++i) words[i * width + i] = 1;
     return codebook(width, std::move(words));
   }
 
-  /// `size` unit vectors in random directions, equal on all ranks that share the seed. Their numbers are approximately
-  /// normal, each a sum of eight 16-bit numbers.
+  /// Makes a codebook of `size` unit vectors in random directions. Ranks with the same seed get the same codebook.
+  /// Before normalization, the components are approximately normal: each is a sum of eight 16-bit numbers.
   static codebook directions(std::uint64_t width, std::uint64_t size, std::uint64_t seed) {
     auto words = std::vector<float>();
     for (std::uint32_t word = 0; word < size; ++word) {
@@ -61,7 +62,7 @@ class codebook {
   std::uint64_t size() const { return words_.size() / width_; }
   std::vector<float> const& words() const { return words_; }
 
-  /// A digest of the width and the bits of all numbers, by which ranks detect different codebooks.
+  /// A digest of the width and of all numbers. Ranks compare it to detect different codebooks.
   std::uint64_t digest() const { return digest_; }
 
   static philox_key key_of(std::uint64_t seed) {

@@ -1,4 +1,4 @@
-// pith/vector/conv_shape.hpp — the sizes of a convolution's kernel, and slices for its gradient.
+// pith/vector/conv_shape.hpp — the shape of a convolution kernel, and suitable slices for the kernel's gradient.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -8,30 +8,31 @@
 
 namespace pith::inline v0 {
 
-/// The memory layout of a convolution's kernel; the last letter is the fastest index. Output channels are filters,
-/// input channels the depth.
+/// The memory layout of a convolution kernel. The last letter is the index that varies fastest. `filters` is the number
+/// of output channels, and `depth` is the number of input channels.
 enum class kernel_layout : std::uint8_t { oihw, hwio };
 
-/// A convolution's kernel.
+/// The shape of a convolution kernel.
 struct conv_shape {
   std::uint64_t filters = 1, depth = 1, height = 1, width = 1;
   kernel_layout layout = kernel_layout::oihw;
 
   constexpr std::uint64_t window() const { return height * width; }
-  /// The number of elements at one place of the window; in HWIO they are contiguous.
+  /// The number of kernel elements at one position of the window. In the layout HWIO, these elements are contiguous.
   constexpr std::uint64_t place() const { return filters * depth; }
   constexpr std::uint64_t n() const { return place() * window(); }
 
-  /// The order of slices, HWIO for either layout.
+  /// The order of elements in slices, which is HWIO for either layout.
   slice_order order() const {
     return layout == kernel_layout::hwio ? slice_order() : slice_order::oihw(filters, depth, window());
   }
 
-  /// Whether slices of K elements are whole places, so that element i of every slice belongs to the same two channels.
-  /// Other slices also work, but are less correlated.
+  /// True if a slice consists of all elements at one or more window positions. Element i of every slice then belongs to
+  /// the same two channels. Other slice lengths also work, but such slices are less correlated.
   constexpr bool is_aligned(std::uint64_t slice) const { return place() != 0 && slice % place() == 0; }
 
-  /// q places, where q is the largest divisor of the window with at most `most` elements per slice; else one place.
+  /// A suitable slice length: the elements at q window positions, where q is the largest divisor of the window size
+  /// with at most `most` elements per slice. If there is no such q, the elements at one position.
   constexpr std::uint64_t usual_slice(std::uint64_t most = 1024) const {
     std::uint64_t places = 1;
     for (std::uint64_t q = 2; q <= window() && q * place() <= most; ++q) {

@@ -1,4 +1,4 @@
-// pith/vector/cublas_product.hpp — slices times a basis by cuBLAS, on a stream.
+// pith/vector/cublas_product.hpp — the product of slices and a basis, computed by cuBLAS on a CUDA stream.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -20,7 +20,7 @@ inline void check_cublas(cublasStatus_t status, char const* call) {
     throw cuda_error(sentence("cublas: ", call, ": ", cublasGetStatusString(status)));
 }
 
-/// C = A B^T row-major, which is C^T = B A^T in cuBLAS's column-major order.
+/// Computes C = A B^T in row-major order, which is C^T = B A^T in cuBLAS's column-major order.
 inline void gemm(cublasHandle_t handle, std::int64_t m, std::int64_t n, std::int64_t k, float const* a, float const* b,
                  float* c) {
   float const one = 1, zero = 0;
@@ -34,14 +34,15 @@ inline void gemm(cublasHandle_t handle, std::int64_t m, std::int64_t n, std::int
 
 }  // namespace detail
 
-/// The product of `pca` on a CUDA stream, for encoding whose bits may differ from a host's: `pca(basis,
-/// cublas_product(handle))`.
+/// A cuBLAS product for the encoder of `pca`: `pca(basis, cublas_product(handle))`. Rounding, and therefore payloads,
+/// may differ from those on a host.
 ///
-///   owns        nothing: the handle, of the stream's device and with scalars on the host, must outlive it, and one
-///               thread at a time may use it
-///   requires    pith::cublas. A graph can capture it if the handle has a workspace (cublasSetWorkspace)
-///   complexity  a copy of U in A, and the handle's own memory
-///   errors      sums in A, by the handle's math mode; cuda_error if cuBLAS fails
+///   owns        no resources. The cuBLAS handle must outlive the product, belong to the stream's device, and use
+///               scalars in host memory. Only one thread at a time may use the handle
+///   requires    the CMake target pith::cublas. A CUDA graph can capture the product if the handle has a workspace
+///               (cublasSetWorkspace)
+///   complexity  memory for a copy of U with elements of type A, and the handle's own memory
+///   errors      sums are computed in A, with the handle's math mode; cuda_error if cuBLAS fails
 class cublas_product {
  public:
   template <class A>

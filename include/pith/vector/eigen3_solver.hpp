@@ -1,4 +1,4 @@
-// pith/vector/eigen3_solver.hpp — eigenvalues and eigenvectors by the library Eigen.
+// pith/vector/eigen3_solver.hpp — eigenvalues and eigenvectors, computed by the library Eigen.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -15,13 +15,13 @@
 
 namespace pith::inline v0 {
 
-/// Replaces `householder_qr`: `pca_basis::fit(samples, options, eigen3_solver())`.
+/// An alternative to `householder_qr`: `pca_basis::fit(samples, options, eigen3_solver())`.
 ///
-///   requires    pith::eigen, Eigen 3.3 or newer; a symmetric matrix of finite numbers (std::runtime_error if the
-///               iteration does not converge)
-///   complexity  about 9 n^3 flop and two matrices of memory, for any number of vectors
-///   errors      as householder_qr; bits depend on Eigen's version and on the instruction set, so one rank should fit
-///               and send its saved basis to the others, as `gradiveq` does
+///   requires    the CMake target pith::eigen, and Eigen 3.3 or newer; a symmetric matrix of finite numbers
+///               (std::runtime_error if the iteration does not converge)
+///   complexity  about 9 n^3 flop and memory for two matrices, for any number of vectors
+///   errors      as householder_qr. Rounding depends on Eigen's version and on the instruction set. So one rank should
+///               fit the basis and send it to the other ranks, as `gradiveq` does
 struct eigen3_solver {
   spectrum operator()(std::vector<double> matrix, std::size_t n, vector_count const& count) const {
     auto of = spectrum();
@@ -34,7 +34,7 @@ struct eigen3_solver {
           detail::sentence("eigen3_solver: the eigenvalues of a ", n, " x ", n, " matrix did not converge"));
     auto const& values = solved.eigenvalues();
     auto const& vectors = solved.eigenvectors();
-    for (auto k = size; k-- > 0;) of.values.push_back(values[k]);  // Eigen sorts ascending
+    for (auto k = size; k-- > 0;) of.values.push_back(values[k]);  // Eigen sorts in ascending order
     auto const kept = std::min(count(of.values), n);
     for (std::size_t k = 0; k < kept; ++k) {
       auto const* const vector = vectors.data() + (n - 1 - k) * n;

@@ -1,4 +1,4 @@
-// pith/vector/eigen_solver.hpp — eigenvalues and eigenvectors of a symmetric matrix, on the host and in double.
+// pith/vector/eigen_solver.hpp — eigenvalues and eigenvectors of a symmetric matrix, computed on the host in double.
 #pragma once
 
 #include <pith/core/error.hpp>
@@ -16,15 +16,15 @@
 
 namespace pith::inline v0 {
 
-/// All eigenvalues in descending order, and the eigenvectors of the first few, consecutive.
+/// All eigenvalues in descending order, and the eigenvectors of the first few eigenvalues, stored one after another.
 struct spectrum {
   std::vector<double> values, vectors;
 };
 
-/// The number of vectors to compute, given the values.
+/// A function that returns the number of eigenvectors to compute, given the eigenvalues.
 using vector_count = std::function<std::size_t(std::vector<double> const&)>;
 
-/// A solver for a symmetric matrix of n x n; a library's solver may replace `householder_qr`.
+/// A solver for a symmetric n x n matrix. A library's solver may replace `householder_qr`.
 template <class S>
 concept eigen_solver = requires(S const& s, std::vector<double> matrix, std::size_t n, vector_count const& count) {
   { s(std::move(matrix), n, count) } -> std::same_as<spectrum>;
@@ -32,7 +32,7 @@ concept eigen_solver = requires(S const& s, std::vector<double> matrix, std::siz
 
 namespace detail {
 
-/// Eight parallel sums in a fixed order, which the compiler vectorizes.
+/// Computes a scalar product as eight parallel sums in a fixed order, which the compiler vectorizes.
 inline double dot(double const* a, double const* b, std::size_t n) {
   double lanes[8] = {};
   std::size_t i = 0;
@@ -42,12 +42,13 @@ inline double dot(double const* a, double const* b, std::size_t n) {
   for (; i < n; ++i) lanes[i % 8] += a[i] * b[i];
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
-/// y += factor x.
+/// Adds factor x to y.
 inline void add_multiple(double factor, double const* x, double* y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] += factor * x[i];
 }
 
-/// A = V T V^T. V is a product of reflections 1 - scale v v^T, one per column except the last two.
+/// The decomposition A = V T V^T, with tridiagonal T. V is a product of reflections 1 - scale v v^T, one for each
+/// column except the last two.
 class tridiagonal {
  public:
   tridiagonal(std::vector<double> a, std::size_t n) : diagonal(n), beside(n), n_(n), a_(std::move(a)), scale_(n) {
@@ -58,9 +59,9 @@ class tridiagonal {
     }
   }
 
-  std::vector<double> diagonal, beside;  ///< beside[k] couples k and k + 1
+  std::vector<double> diagonal, beside;  ///< beside[k] is the element between diagonal[k] and diagonal[k + 1]
 
-  /// x = V x.
+  /// Replaces x by V x.
   void apply(double* x) const {
     for (auto k = n_; k-- > 0;) {
       auto const* const v = a_.data() + k * n_ + k + 1;
@@ -72,7 +73,8 @@ class tridiagonal {
  private:
   double* row(std::size_t k) { return a_.data() + k * n_; }
 
-  /// Reflects the part of row k after the diagonal onto its first entry. v is stored in place of that part.
+  /// Reflects the part of row k after the diagonal, so that only the part's first entry is nonzero. v is stored in
+  /// place of this part.
   void reflect(std::size_t k, double* product) {
     auto* const v = row(k) + k + 1;
     auto const size = n_ - k - 1;
@@ -95,7 +97,7 @@ class tridiagonal {
   std::vector<double> a_, scale_;
 };
 
-/// T = W^T D W by implicit QR steps; `rows` becomes W.
+/// Computes the decomposition T = W^T D W with implicit QR steps. `rows` becomes W.
 class tridiagonal_qr {
  public:
   tridiagonal_qr(std::vector<double> diagonal, std::vector<double> beside)
@@ -125,13 +127,13 @@ class tridiagonal_qr {
     }
   }
 
-  /// The start of the unreduced block that ends at `last`.
+  /// Returns the start of the unreduced block that ends at `last`.
   std::size_t start(std::size_t last) const {
     while (last > 0 && std::abs(beside_[last - 1]) > least_) --last;
     return last;
   }
 
-  /// The eigenvalue of the trailing 2 x 2 block that is nearer to its last entry.
+  /// Returns the eigenvalue of the trailing 2 x 2 block that is nearer to the block's last diagonal entry.
   double shift(std::size_t last) const {
     auto const half = (values[last - 1] - values[last]) / 2, couple = beside_[last - 1];
     auto const length = std::hypot(half, couple);
@@ -172,12 +174,14 @@ class tridiagonal_qr {
 
 }  // namespace detail
 
-/// Householder's tridiagonal form, then implicit QR steps with Wilkinson's shift.
+/// A solver that computes Householder's tridiagonal form, then applies implicit QR steps with Wilkinson's shift.
 ///
 ///   requires    a symmetric matrix of finite numbers (std::runtime_error if the iteration does not converge)
-///   complexity  about 7 n^3 flop and two matrices of memory; for n = 512 half a second, for 1024 a few
-///   errors      results are exact for a matrix that differs by a few n roundings of its norm. The same program gives
-///               the same bits; compilers that fuse multiplications and additions give others
+///   complexity  about 7 n^3 flop and memory for two matrices. n = 512 takes half a second; n = 1024 takes a few
+///               seconds
+///   errors      results are exact for a matrix that differs from the input by a few n roundings of the input's norm.
+///               The same program gives bitwise equal results. Results may differ between compilers, because some fuse
+///               multiplications and additions
 ///   reference   Golub and Van Loan, Matrix Computations, sections 8.3.1 and 8.3.5
 struct householder_qr {
   spectrum operator()(std::vector<double> matrix, std::size_t n, vector_count const& count) const {

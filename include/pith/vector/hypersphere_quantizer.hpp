@@ -1,4 +1,5 @@
-// pith/vector/hypersphere_quantizer.hpp — unbiased vector quantization: a random codeword and a length per run.
+// pith/vector/hypersphere_quantizer.hpp — unbiased vector quantization, which sends a random codeword and a length per
+// run of elements.
 #pragma once
 
 #include <pith/vector/product_quantizer.hpp>
@@ -14,7 +15,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The inverse of G = sum c c^T over the codewords, w x w, by Gauss-Jordan elimination with partial pivoting.
+/// The inverse of the w x w matrix G = sum c c^T over all codewords c. It is computed by Gauss-Jordan elimination with
+/// partial pivoting.
 class inverse_gram {
  public:
   explicit inverse_gram(codebook const& of) : width_(of.width()), left_(width_ * width_), inverse_(width_ * width_) {
@@ -27,7 +29,7 @@ class inverse_gram {
     for (std::size_t i = 0; i < width_; ++i) eliminate(i);
   }
 
-  /// The dual of a codeword: G^-1 c.
+  /// Returns the dual of a codeword, G^-1 c.
   std::vector<float> dual(float const* word) const {
     auto made = std::vector<float>();
     for (std::size_t i = 0; i < width_; ++i) {
@@ -37,7 +39,7 @@ class inverse_gram {
     }
     return made;
   }
-  /// A bound of G^-1's eigenvalues: the largest sum of a row's magnitudes.
+  /// Returns an upper bound of the eigenvalues of G^-1, which is the largest sum of magnitudes in a row.
   double most() const {
     double largest = 0;
     for (std::size_t i = 0; i < width_; ++i) {
@@ -73,8 +75,9 @@ class inverse_gram {
   std::vector<double> left_, inverse_;
 };
 
-/// Computes eight symbols: of the coefficients <d_j, x> it draws one with probability proportional to its magnitude,
-/// with its sign. All products are of two floats and hence exact in double.
+/// Computes eight symbols. For each, draws one of the coefficients <d_j, x> with a probability proportional to the
+/// coefficient's magnitude. The symbol contains j and the coefficient's sign. Each product has two floats as factors,
+/// so it is exact in double.
 template <class In, int Bits>
 struct random_words {
   padded_floats<In> x;
@@ -116,24 +119,26 @@ struct random_words {
 
 }  // namespace detail
 
-/// For each run x of w elements it sends one of K = 2^(Bits - 1) unit vectors c_j, a sign, and a length, such that the
-/// mean is x. With the dual vectors d_j = G^-1 c_j, G = sum c_j c_j^T, we have x = sum <d_j, x> c_j. So c_j is drawn
-/// with probability |<d_j, x>| / a, a = sum |<d_j, x>|, and decodes to +- a c_j.
+/// Divides a tensor into runs x of w elements. For each run, sends one of K = 2^(Bits - 1) unit vectors c_j, a sign,
+/// and a length. The expected decoded value is x. The dual vectors d_j = G^-1 c_j, where G = sum c_j c_j^T, satisfy x =
+/// sum <d_j, x> c_j. So c_j is drawn with probability |<d_j, x>| / a, where a = sum |<d_j, x>|, and decodes to +- a
+/// c_j.
 ///
-///   emits       ceil(n / w) symbols of Bits bits, the sign in the highest; side information: a of each run, a float.
-///               The last run is padded with zeros
-///   requires    a codebook of 2^(Bits - 1) codewords of length 1 that span all directions (std::invalid_argument),
-///               equal on all ranks: its digest is part of the name
-///   state       codewords and duals in the executor's memory, made from the codebook: nothing to save
+///   emits       ceil(n / w) symbols of Bits bits, in which the highest bit is the sign; side information: the length a
+///               of each run, as a float. The last run is padded with zeros
+///   requires    a codebook of 2^(Bits - 1) unit vectors that span the space (std::invalid_argument). The codebook must
+///               be equal on all ranks, so its digest is part of the codec's name
+///   state       codewords and duals in the executor's memory. They are computed from the codebook and are not saved
 ///   complexity  2^(Bits + 1) flop per element to encode
-///   on NaN      a NaN or an infinity makes its run NaN; doubles are rounded to floats
-///   properties  unbiased up to 2^-22: E|a c - x|^2 = a^2 - |x|^2 of a run, and a^2 <= K |G^-1| |x|^2, so that omega =
-///               K |G^-1| - 1, where |G^-1| is its largest row sum; w - 1 if the codewords are evenly spread (G = (K /
-///               w) 1). With infinitely many codewords the error is 2 w / pi - 1
+///   on NaN      a NaN or infinity makes its run NaN. Doubles are rounded to floats
+///   properties  unbiased up to 2^-22. omega = K |G^-1| - 1, where |G^-1| is the largest row sum of G^-1, because E|a c
+///               - x|^2 = a^2 - |x|^2 for a run, and a^2 <= K |G^-1| |x|^2. omega is w - 1 if the codewords are evenly
+///               spread (G = (K / w) 1). With infinitely many codewords, the relative squared error is 2 w / pi - 1
 ///   reference   Gandikota, Kane, Maity and Mazumdar, vqSGD: Vector Quantized Stochastic Gradient Descent, AISTATS
-///               2021, whose points +- sqrt(w) e_i with |x|_2 sent always have the error w - 1; `codebook::axes` with a
-///               = |x|_1 has less. Dai et al., Hyper-Sphere Quantization, 2019, for a codebook. A choice between the
-///               two nearest codewords is biased unless x lies between them
+///               2021. vqSGD sends points +- sqrt(w) e_i and |x|_2, with the relative squared error w - 1.
+///               `codebook::axes` with a = |x|_1 has a smaller error. Codebooks are from Dai et al., Hyper-Sphere
+///               Quantization, 2019. A random choice between the two nearest codewords would be biased unless x lies
+///               between the two
 template <int Bits>
 class hypersphere_quantizer : public pipeable {
   static_assert(2 <= Bits && Bits <= 12, "pith: hypersphere_quantizer<Bits> needs 2 <= Bits <= 12");

@@ -14,7 +14,7 @@
 
 namespace pith::inline v0 {
 
-/// A codebook, and the mean squared error per element when each sample is replaced by its nearest codeword.
+/// A codebook, and the mean squared error per element if each sample is replaced by its nearest codeword.
 struct fitted_codebook {
   codebook words;
   double distortion;
@@ -22,13 +22,15 @@ struct fitted_codebook {
 
 namespace detail {
 
-/// Runs on the host and in double, in one order, so that the same program gives the same codewords on all ranks.
+/// Lloyd's algorithm, computed on the host in double. The order of operations is fixed, so that the same program gives
+/// the same codewords on all ranks.
 class k_means {
  public:
   k_means(std::vector<double> samples, std::size_t width)
       : samples_(std::move(samples)), width_(width), nearest_(count()), distance_(count(), infinite) {}
 
-  /// k-means++: each next codeword is a sample, drawn with probability proportional to its squared distance.
+  /// Initializes the codewords as k-means++ does. Each next codeword is a sample, drawn with a probability proportional
+  /// to the sample's squared distance from the nearest codeword.
   void seed(std::size_t size, philox_key key) {
     for (std::uint32_t j = 0; j < size; ++j) {
       auto const word = philox4x32_10({{j, 0, 0, 0}}, key).word[0];
@@ -38,7 +40,8 @@ class k_means {
     }
   }
 
-  /// Moves each codeword to the mean of its samples until the assignment no longer changes.
+  /// In each round, moves each codeword to the mean of its samples and assigns samples again. Stops when the assignment
+  /// no longer changes.
   void refine(unsigned rounds) {
     for (auto before = nearest_; rounds > 0; --rounds, before = nearest_) {
       move_to_means();
@@ -71,7 +74,7 @@ class k_means {
     if (distance < distance_[i]) distance_[i] = distance, nearest_[i] = word;
   }
 
-  /// The sample at which the running sum of squared distances reaches `share` of the total.
+  /// Returns the sample at which the running sum of squared distances reaches the fraction `share` of the total.
   std::size_t drawn(double share) const {
     auto left = share * std::accumulate(distance_.begin(), distance_.end(), 0.0);
     std::size_t i = 0;
@@ -79,7 +82,7 @@ class k_means {
     return i;
   }
 
-  /// A codeword without samples stays.
+  /// A codeword without samples stays unchanged.
   void move_to_means() {
     auto sums = std::vector<double>(words_.size()), members = std::vector<double>(size());
     for (std::size_t i = 0; i < count(); ++i) {
@@ -99,17 +102,17 @@ class k_means {
 
 }  // namespace detail
 
-/// Fits a codebook to a tensor that all ranks have, such as a mean: to its runs of `width` elements, divided by its
-/// root mean square as in product_quantizer. A short last run is ignored. At most `rounds` iterations, fewer if nothing
-/// changes.
+/// Fits a codebook to a tensor that is equal on all ranks, such as a mean. The samples are the tensor's runs of `width`
+/// elements, divided by the tensor's root mean square, as in product_quantizer. A short last run is ignored. There are
+/// at most `rounds` iterations, and fewer if the assignment stops changing.
 ///
-///   requires    at least one run, a width of 1 to 64, at least one codeword, finite samples that are not all zero
+///   requires    at least one run, a width of 1 to 64, at least one codeword, and finite samples that are not all zero
 ///               (std::invalid_argument)
-///   complexity  runs x codewords squared distances of `width` elements to start and per iteration; on the host, in
-///               double
-///   properties  a local optimum: each codeword is the nearest one to the mean of its samples. Codewords and distortion
-///               depend on this program's roundings; ranks with other compilers may get others, which shows in the name
-///               of a codec
+///   complexity  runs x codewords squared distances of `width` elements, for the initialization and again for each
+///               iteration; on the host, in double
+///   properties  a local optimum of the mean squared error. Codewords and distortion depend on rounding. Ranks whose
+///               programs were compiled differently may get different codebooks, whose digests in the codecs' names
+///               then differ
 ///   reference   Lloyd, Least Squares Quantization in PCM, 1982; Arthur and Vassilvitskii, k-means++, SODA 2007
 inline fitted_codebook fit_codebook(span<float const> samples, std::uint64_t width, std::uint64_t size,
                                     std::uint64_t seed = 0, unsigned rounds = 50) {

@@ -10,15 +10,17 @@
 
 namespace pith::inline v0 {
 
-/// `rows` slices of `columns` elements each, `rank` components.
+/// The sizes of a product: `rows` slices with `columns` elements each, and `rank` components.
 using product_shape = detail::thin_shape;
 
-/// Z = S U^T, on E and for slices of A. S, U (one row per direction) and Z are row-major. Only this rank's encoding
-/// uses it, so a library's product, whose bits depend on the machine, may replace `ordered_product`: `pca(basis,
-/// blas_product())`. Decoding must be equal on all ranks and always multiplies in one order.
+/// Computes Z = S U^T on E, for slices with elements of type A. S, U (one row per direction) and Z are row-major. Only
+/// encoding uses the product. So a library's product, whose rounding depends on the machine, may replace
+/// `ordered_product`: `pca(basis, blas_product())`. Decoding must be equal on all ranks and always multiplies in one
+/// order.
 ///
 ///   factor<A>     the type of U: double or A
-///   multiply      in the executor's order; does not allocate or wait for a device; any of the sizes may be 0
+///   multiply      submits the product to the executor, without allocation and without waiting for a device; any size
+///                 may be 0
 template <class P, class A, class E>
 concept matrix_product = executor<E> && std::copyable<P> &&
     requires(P const& p, E const& exec, product_shape const& size, A const* s, typename P::template factor<A> const* u,
@@ -27,9 +29,10 @@ concept matrix_product = executor<E> && std::copyable<P> &&
   { p.multiply(exec, size, s, u, z, ws) } -> std::same_as<void>;
 };
 
-/// Sums in double in one order: the same bits on every executor and with every instruction set.
+/// A product that sums in double in a fixed order. Results are bitwise equal on all executors and with all instruction
+/// sets.
 ///
-///   complexity  scratch of 8 bytes per component, times ceil(columns / 8192)
+///   complexity  scratch memory of 8 bytes per component, times ceil(columns / 8192)
 struct ordered_product {
   template <class A>
   using factor = double;

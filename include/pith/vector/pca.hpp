@@ -1,4 +1,4 @@
-// pith/vector/pca.hpp — projection of slices on a basis that all ranks share, summable in flight.
+// pith/vector/pca.hpp — projection of slices on a basis that is equal on all ranks, summable in flight.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -20,25 +20,29 @@
 
 namespace pith::inline v0 {
 
-/// Sends z = U^T x for each slice x of K elements: d numbers, summable in flight. Decodes U z + (1 - U U^T) mu.
+/// For each slice x of K elements, sends z = U^T x, which has d elements and can be summed in flight. Decodes U z + (1
+/// - U U^T) mu.
 ///
-/// With N ranks, sum U^T (x_i / N) = U^T mean, so that all ranks receive U U^T (mean - mu) + mu, the mean's projection
-/// on the plane through mu. The encoder is linear and independent of mu and N. The decoder adds once the part of mu
-/// that z cannot represent.
+/// With N ranks, sum U^T (x_i / N) = U^T mean. So all ranks receive U U^T (mean - mu) + mu, which is the projection of
+/// the mean on the affine subspace through mu. The encoder is linear, and it is independent of mu and N. The decoder
+/// adds the part of mu that z cannot represent.
 ///
 ///   emits       d values of accum<In> for each of ceil(n / K) slices; the last slice is padded with zeros
-///   requires    a basis that is equal on all ranks and has the tensor's order and slices (std::invalid_argument)
-///   state       U in double and (1 - U U^T) mu in accum<In>, made from the basis: nothing to save
-///   complexity  2 d flop per element to encode and to decode, in double; scratch of 8 d bytes per slice, and of n
-///               elements for a gather pass unless slices are contiguous in accum<In> and the last one is whole.
-///               `Product` multiplies in the encoder: pca(basis, blas_product()) uses a library
-///   on NaN      a NaN or an infinity makes its slice NaN on all ranks; half and bfloat16 are divided by N, and
-///               rounded, before they are encoded, unless error_feedback widens them
-///   properties  affine and summable; neither delta nor omega, which depend on how well the samples represent x:
-///               feedback needs `unverified`, and the residual keeps what lies off the plane until the basis changes.
-///               Bytes and values are equal with every instruction set and order of blocks, as in power_sgd; with a
-///               library's product only decoded values are equal on all ranks
-///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018, where each
+///   requires    a basis that is equal on all ranks and matches the tensor's slice order and number of slices
+///               (std::invalid_argument)
+///   state       U in double and (1 - U U^T) mu in accum<In>. Both are computed from the basis and are not saved
+///   complexity  2 d flop per element to encode and to decode, in double; scratch memory of 8 d bytes per slice. A
+///               gather pass needs scratch memory for n more elements, unless slices are contiguous in accum<In> and
+///               the last slice is complete. `Product` computes the encoder's product; pca(basis, blas_product()) uses
+///               a library
+///   on NaN      a NaN or infinity makes its slice NaN on all ranks. half and bfloat16 values are divided by N and
+///               rounded before they are encoded, unless error_feedback widens them
+///   properties  affine and summable. There is no delta and no omega, because the error depends on how well the samples
+///               represent x. So error feedback requires `unverified`; the residual keeps the component outside the
+///               affine subspace until the basis changes. As with power_sgd, payloads and decoded values do not depend
+///               on the instruction set or the order of blocks. With a library's product, only decoded values are equal
+///               on all ranks
+///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. There, each
 ///               rank subtracts mu / N before it encodes
 template <class Product = ordered_product>
 class pca : public pipeable {
@@ -59,13 +63,15 @@ class pca : public pipeable {
 
   pca_basis const& basis() const { return *basis_; }
 
-  /// Identifies payloads and decoding; ranks may encode with different products.
+  /// The name identifies the payload format and the decoder. It does not contain the product, because ranks may use
+  /// different products.
   std::string name() const {
     return detail::text("pca(", basis_->slice(), ",", basis_->components(), ",", detail::hexadecimal(basis_->digest()),
                         ")");
   }
 
-  /// Parts of a tensor begin at slices. Tensors in another order, or with one mean per slice, throw.
+  /// The granule of parts: each part of a tensor begins at a slice. An exchange of parts throws if the slice order is
+  /// not memory order, or if there is one mean per slice.
   std::uint64_t granule() const { return basis_->slice(); }
 
   shape output_shape(shape const& dims) const {
@@ -77,7 +83,7 @@ class pca : public pipeable {
     return {slices(dims) * basis_->components()};
   }
 
-  /// The basis in the executor's memory; `factor` is U in A if the product needs it.
+  /// The basis in the executor's memory. `factor` is U with elements of type A, if the product needs it.
   template <class A, executor E>
   struct uploaded {
     buffer<double, E> vectors;
@@ -137,7 +143,7 @@ class pca : public pipeable {
   std::uint64_t slices(shape const& dims) const { return basis_->slices(dims.n); }
   detail::thin_shape thin(shape const& dims) const { return {slices(dims), basis_->slice(), basis_->components()}; }
 
-  /// Whether the tensor is already a contiguous matrix of slices of accum<In>.
+  /// True if the tensor already is a contiguous matrix of slices with elements of type accum<In>.
   template <class In>
   bool lies_as(shape const& dims) const {
     return std::same_as<In, accum<In>> && basis_->order().is_plain() && dims.n % basis_->slice() == 0;
@@ -146,7 +152,7 @@ class pca : public pipeable {
   template <class A>
   static constexpr bool takes_double = std::same_as<typename Product::template factor<A>, double>;
 
-  /// z = S U^T.
+  /// Computes z = S U^T.
   template <class A, class E>
   void multiply(E const& exec, shape const& dims, A const* all, uploaded<A, E> const& replicated, A* z,
                 workspace_on<E>& ws) const {
@@ -160,14 +166,14 @@ class pca : public pipeable {
     }
   }
 
-  /// Products are exact before they are added if U has no more bits than A.
+  /// If U has no more significant bits than A, each product is exact before it is added.
   template <class A>
   static std::vector<double> rounded(std::vector<double> values) {
     for (auto& v : values) v = static_cast<double>(static_cast<A>(v));
     return values;
   }
 
-  /// mu - U U^T mu for each slice with a mean.
+  /// Computes mu - U U^T mu for each slice mean.
   template <class A>
   std::vector<A> offset_of(std::vector<double> const& vectors) const {
     auto const size = basis_->slice();

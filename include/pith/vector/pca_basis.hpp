@@ -1,4 +1,4 @@
-// pith/vector/pca_basis.hpp — the mean and the principal components of a tensor's slices, fitted to samples.
+// pith/vector/pca_basis.hpp — the mean and the principal components of a tensor's slices, fitted to sample tensors.
 #pragma once
 
 #include <pith/core/digest.hpp>
@@ -18,20 +18,22 @@
 
 namespace pith::inline v0 {
 
-/// The principal components U (K x d) of slices of K elements, and their mean: the basis of `pca`. Immutable, on the
-/// host, in double.
+/// The basis of `pca`: the principal components U (K x d) of slices with K elements, and the mean of the slices. A
+/// basis is immutable, and is stored in host memory, in double.
 ///
 ///   auto samples = pith::slice_samples<float>(conv.n(), conv.usual_slice(), conv.order());
-///   samples.add<float>(gradient);   // 100 times, of means that all ranks have
+///   samples.add<float>(gradient);   // 100 times, with means that are equal on all ranks
 ///   auto const basis = pith::pca_basis::fit(samples);
 ///
-///   requires    samples of at least two tensors, finite; 0 <= lambda < 1 (std::invalid_argument)
-///   complexity  of m samples: an m x m Gram matrix if m < K, m^2 K flop, else K^2 m; then an eigensolver's 7 m^3 or
-///               7 K^3. Memory for the samples in double and two such matrices
-///   properties  the best affine map with d numbers per slice for the samples: its mean squared error on them is
-///               exactly the sum of the dropped eigenvalues. For later slices the error may be larger
-///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018; a covariance
-///               of m samples that are centred slice by slice has a rank of at most m - slices, which bounds d for any
+///   requires    finite samples of at least two tensors; 0 <= lambda < 1 (std::invalid_argument)
+///   complexity  for m samples: if m < K, an m x m Gram matrix takes m^2 K flop and the eigensolver 7 m^3. Otherwise a
+///               K x K covariance matrix takes K^2 m flop and the eigensolver 7 K^3. Memory is needed for the samples
+///               in double and for two of these matrices
+///   properties  among affine maps with d numbers per slice, pca with this basis has the smallest mean squared error on
+///               the samples, which is exactly the sum of the dropped eigenvalues. For later slices, the error may be
+///               larger
+///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. If m samples
+///               are centred slice by slice, their covariance has rank m - slices at most, which bounds d for any
 ///               lambda
 class pca_basis {
  public:
@@ -53,13 +55,13 @@ class pca_basis {
   std::uint64_t components() const { return vectors_.size() / slice_; }
   slice_order const& order() const { return order_; }
 
-  /// Component k: K numbers; components are consecutive.
+  /// Component k, which has K numbers. Components are stored one after another.
   std::vector<double> const& vectors() const { return vectors_; }
-  /// The mean of each slice of a tensor, or one mean for all slices.
+  /// The means: one for each slice of a tensor, or one for all slices.
   std::vector<double> const& mean() const { return mean_; }
-  /// The eigenvalues of the samples' covariance, descending, including dropped ones.
+  /// The eigenvalues of the samples' covariance in descending order, including those of dropped components.
   std::vector<double> const& eigenvalues() const { return eigenvalues_; }
-  /// The fraction of the samples' variance that was dropped.
+  /// The fraction of the samples' variance that belongs to dropped components.
   double dropped() const {
     double kept = 0, total = 0;
     for (std::size_t i = 0; i < eigenvalues_.size(); ++i) {
@@ -70,17 +72,18 @@ class pca_basis {
   }
 
   std::uint64_t slices(std::uint64_t n) const { return detail::blocks_for(n, slice_); }
-  /// Whether this basis has means for the slices of a tensor of n elements; an empty tensor needs none.
+  /// True if this basis has means for all slices of a tensor with n elements. An empty tensor needs no mean.
   bool fits(std::uint64_t n) const {
     return n == 0 || (order_.fits(n) && (mean_.size() == slice_ || mean_.size() / slice_ == slices(n)));
   }
 
-  /// A digest of all members, by which ranks detect different bases.
+  /// A digest of all members. Ranks compare it to detect different bases.
   std::uint64_t digest() const { return digest_; }
 
-  /// Serializes to bytes in this machine's byte order.
+  /// Serializes the basis to bytes in this machine's byte order.
   ///
-  ///   errors      load throws std::invalid_argument for foreign or modified bytes; it validates every number
+  ///   errors      load validates every number. It throws std::invalid_argument if the bytes were modified or do not
+  ///               come from save
   std::vector<std::byte> save() const {
     auto words = header();
     words.push_back(digest_);

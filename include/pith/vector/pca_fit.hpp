@@ -1,4 +1,4 @@
-// pith/vector/pca_fit.hpp — the directions in which slices vary most.
+// pith/vector/pca_fit.hpp — computation of the directions in which slices vary most.
 #pragma once
 
 #include <pith/vector/eigen_solver.hpp>
@@ -13,21 +13,22 @@
 
 namespace pith::inline v0 {
 
-/// The mean that is subtracted from slices before the fit and added after decoding.
+/// Selects the mean that is subtracted from slices before the fit and added after decoding.
 enum class centring : std::uint8_t {
   each_slice,  ///< one mean per slice of a tensor
-  shared,      ///< one mean of all sampled slices
+  shared,      ///< one mean over all sampled slices
 };
 
 struct pca_options {
-  double lambda = 0.01;          ///< the fraction of the variance that may be dropped, in [0, 1)
-  std::uint64_t components = 0;  ///< at most so many components instead of lambda's; 0: by lambda
+  double lambda = 0.01;          ///< the fraction of variance that may be dropped, in [0, 1)
+  std::uint64_t components = 0;  ///< the most components to keep, instead of lambda; 0 means that lambda determines the
+                                 ///< number
   centring about = centring::each_slice;
 };
 
 namespace detail {
 
-/// m samples of K elements, row-major, minus their means.
+/// m samples with K elements each, row-major, after subtraction of the means.
 struct centred_samples {
   std::vector<double> rows, mean;
   std::size_t m, slice;
@@ -59,7 +60,7 @@ centred_samples centred(slice_samples<A> const& samples, centring about) {
   return of;
 }
 
-/// X^T X / m: K x K.
+/// Computes the K x K matrix X^T X / m.
 inline std::vector<double> covariance(centred_samples const& x) {
   auto c = std::vector<double>(x.slice * x.slice);
   for (std::size_t i = 0; i < x.slice; ++i) {
@@ -70,7 +71,7 @@ inline std::vector<double> covariance(centred_samples const& x) {
   return c;
 }
 
-/// X X^T / m: m x m, with the same nonzero eigenvalues.
+/// Computes the m x m matrix X X^T / m, which has the same nonzero eigenvalues as X^T X / m.
 inline std::vector<double> gram(centred_samples const& x) {
   auto g = std::vector<double>(x.m * x.m);
   for (std::size_t i = 0; i < x.m; ++i) {
@@ -80,8 +81,8 @@ inline std::vector<double> gram(centred_samples const& x) {
   return g;
 }
 
-/// The number of kept components: the fewest whose fraction of the variance is 1 - lambda, or options.components.
-/// Directions whose variance is within rounding errors of the largest are never kept.
+/// The number of kept components. It is options.components, or the smallest number of components that have a fraction 1
+/// - lambda of the variance. A direction is never kept if its variance may be a rounding error of the largest variance.
 inline std::size_t kept_components(pca_options const& options, std::vector<double> const& values) {
   auto const noise = std::numeric_limits<double>::epsilon() * static_cast<double>(values.size()) * values[0];
   double total = 0, share = 0;
@@ -106,7 +107,8 @@ inline void straighten(std::vector<double>& rows, std::size_t size) {
   }
 }
 
-/// Fixes the sign of an eigenvector: its component of largest magnitude, the first of equals, becomes positive.
+/// Fixes the sign of an eigenvector. The component of largest magnitude becomes positive; among equal components, the
+/// first one.
 inline void make_largest_positive(double* vector, std::size_t size) {
   std::size_t largest = 0;
   for (std::size_t k = 1; k < size; ++k) {
@@ -116,7 +118,8 @@ inline void make_largest_positive(double* vector, std::size_t size) {
   for (std::size_t k = 0; k < size; ++k) vector[k] = -vector[k];
 }
 
-/// X^T v for each eigenvector of the Gram matrix: the covariance's eigenvectors, up to their lengths.
+/// Computes X^T v for each eigenvector v of the Gram matrix. Up to scaling, these are the eigenvectors of the
+/// covariance.
 inline std::vector<double> through_samples(centred_samples const& x, std::vector<double> const& vectors) {
   auto of = std::vector<double>(vectors.size() / x.m * x.slice);
   for (std::size_t k = 0; k * x.m < vectors.size(); ++k) {
@@ -126,7 +129,8 @@ inline std::vector<double> through_samples(centred_samples const& x, std::vector
   return of;
 }
 
-/// The covariance's eigenvalues, at most K, clamped to zero, and at least one kept vector.
+/// Returns at most K eigenvalues of the covariance, clamped to at least zero, and the eigenvectors to keep. There is at
+/// least one vector.
 template <eigen_solver Solver>
 spectrum principal_components(centred_samples const& x, pca_options const& options, Solver const& solver) {
   auto const count = [&](std::vector<double> const& values) { return kept_components(options, values); };

@@ -1,4 +1,5 @@
-// pith/vector/product_quantizer.hpp — vector quantization: the nearest codeword of a shared codebook per run.
+// pith/vector/product_quantizer.hpp — vector quantization, which sends the index of the nearest codeword per run of
+// elements.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -20,14 +21,14 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Codewords in the memory of an executor, and one number per codeword.
+/// Codewords in an executor's memory, with one additional number per codeword.
 struct words_in_memory {
   float const* words;
   float const* numbers;
   std::uint32_t width, size;
 };
 
-/// Element i as a float, padded with zeros.
+/// Returns element i as a float, or zero beyond the tensor's end.
 template <class In>
 struct padded_floats {
   In const* x;
@@ -43,7 +44,7 @@ struct float_square {
   PITH_HD double operator()(std::uint64_t i) const { return x(i) * x(i); }
 };
 
-/// The root of a mean square, as a float; NaN instead of infinity.
+/// Returns the square root of a mean square as a float, or NaN if it is infinite.
 struct root_mean_square {
   double const* sum;
   float* scale;
@@ -53,8 +54,8 @@ struct root_mean_square {
   }
 };
 
-/// Computes eight symbols: the codewords c with the least |x - s c|^2, that is the largest 2 <x, c> - s |c|^2. All
-/// products are of two floats and hence exact in double.
+/// Computes eight symbols. Each is the index of the codeword c with the least |x - s c|^2, which is the codeword with
+/// the largest 2 <x, c> - s |c|^2. Each product has two floats as factors, so it is exact in double.
 template <class In, int Bits>
 struct nearest_words {
   padded_floats<In> x;
@@ -84,7 +85,8 @@ struct nearest_words {
   }
 };
 
-/// Decodes eight symbols: their codewords, times one number for all symbols or, if Signed, one per symbol.
+/// Decodes each of eight symbols to its codeword, multiplied by a scale. All symbols have the same scale, or, if
+/// Signed, one scale per symbol.
 template <class In, int Bits, bool Signed>
 struct expand_words {
   std::uint8_t const* bytes;
@@ -111,7 +113,7 @@ struct expand_words {
   }
 };
 
-/// A codebook in the memory of an executor, made from the codec's own: nothing to save.
+/// A state that holds a codebook in an executor's memory. It is a copy of the codec's codebook and is not saved.
 template <executor E>
 struct uploaded_words {
   buffer<float, E> words, numbers;
@@ -132,20 +134,22 @@ struct uploaded_words {
 
 }  // namespace detail
 
-/// For each run of w elements it sends the index of the nearest of a codebook's 2^Bits codewords, after division by the
-/// tensor's root mean square s. Decodes s c.
+/// Divides a tensor by its root mean square s and splits it into runs of w elements. For each run, sends the index of
+/// the nearest of 2^Bits codewords c. Decodes s c.
 ///
-///   emits       ceil(n / w) symbols of Bits bits; side information: s, a float. The last run is padded with zeros
-///   requires    a codebook of 2^Bits codewords (std::invalid_argument), equal on all ranks: its digest is part of the
-///               name
-///   state       the codewords in the executor's memory, made from the codebook: nothing to save
-///   complexity  one pass for s, and 2^(Bits + 1) flop per element to encode; scratch one double per 16,384 elements
-///   on NaN      a NaN or an infinity makes the tensor NaN on all ranks; doubles are rounded to floats
-///   properties  reproducible; neither delta nor omega, which depend on how well the codebook's samples represent x:
-///               feedback needs `unverified`. On the samples that it was fitted to, the error is k-means' distortion
-///   reference   Jégou, Douze and Schmid, Product Quantization for Nearest Neighbor Search, TPAMI 2011; one codebook
-///               for all runs, so that a tensor of any size has enough samples. Put `hadamard` before it if elements
-///               differ in scale
+///   emits       ceil(n / w) symbols of Bits bits; side information: s as a float. The last run is padded with zeros
+///   requires    a codebook of 2^Bits codewords (std::invalid_argument). The codebook must be equal on all ranks, so
+///               its digest is part of the codec's name
+///   state       a copy of the codewords in the executor's memory, which is not saved
+///   complexity  one pass for s, and 2^(Bits + 1) flop per element to encode; scratch memory of one double per 16,384
+///               elements
+///   on NaN      a NaN or infinity makes the whole tensor NaN on all ranks. Doubles are rounded to floats
+///   properties  reproducible. There is no delta and no omega, because the error depends on how well the codebook's
+///               samples represent x. So error feedback requires `unverified`. On the samples to which the codebook was
+///               fitted, the error is the distortion that k-means returns
+///   reference   Jégou, Douze and Schmid, Product Quantization for Nearest Neighbor Search, TPAMI 2011, but with one
+///               codebook for all runs, so that a tensor of any size has enough samples. If elements differ in scale,
+///               use `hadamard` as the previous stage
 template <int Bits>
 class product_quantizer : public pipeable {
   static_assert(1 <= Bits && Bits <= 12, "pith: product_quantizer<Bits> needs 1 <= Bits <= 12");

@@ -9,15 +9,16 @@
 
 namespace pith::inline v0 {
 
-/// Slices are consecutive runs of K elements. Most tensors are sliced in memory order. A convolution's gradient that is
-/// stored as OIHW (filters, depth, height, width) is sliced in the order HWIO, in which the elements of all filters at
-/// one place of the kernel are neighbours. The order is index arithmetic, without a copy of the tensor.
+/// Slices are consecutive runs of K elements. Most tensors are sliced in memory order. A convolution gradient with the
+/// layout OIHW (filters, depth, height, width) is sliced in the order HWIO. In this order, the elements of all filters
+/// at one position of the kernel are neighbours. The order is implemented with index arithmetic, without a copy of the
+/// tensor.
 ///
-///   requires    for oihw: filters, depth and window (height x width) of at least 1, fewer than 2^31 filters
-///               (std::invalid_argument)
+///   requires    for oihw: filters, depth and window (height x width) must be at least 1, and there must be fewer than
+///               2^31 filters (std::invalid_argument)
 class slice_order {
  public:
-  /// Memory order: for a tensor in HWIO, or any other.
+  /// Memory order, for a tensor in the layout HWIO or in any other layout.
   constexpr slice_order() = default;
 
   static slice_order oihw(std::uint64_t filters, std::uint64_t depth, std::uint64_t window) {
@@ -33,24 +34,25 @@ class slice_order {
   }
 
   constexpr bool is_plain() const { return filters_ == 0; }
-  /// 0 for memory order.
+  /// The number of filters; 0 for memory order.
   constexpr std::uint64_t filters() const { return filters_; }
   constexpr std::uint64_t depth() const { return depth_; }
   constexpr std::uint64_t window() const { return window_; }
 
-  /// Whether a tensor of n elements has this order.
+  /// True if a tensor with n elements can have this order.
   constexpr bool fits(std::uint64_t n) const {
     if (is_plain()) return true;
     return n % filters_ == 0 && n / filters_ % depth_ == 0 && n / filters_ / depth_ == window_;
   }
 
-  /// The index in the tensor of element i of the slices.
+  /// Returns the tensor index of element i in slice order.
   PITH_HD constexpr std::uint64_t operator()(std::uint64_t i) const {
     if (filters_ == 0) return i;
     return i % filters_ * (depth_ * window_) + row(i / filters_);
   }
 
-  /// Calls f(i, place) for i < count, where place is the index of element first + i: one division per row of filters.
+  /// Calls f(i, place) for i < count, where place is the tensor index of element first + i. Takes only one division per
+  /// row of filters.
   template <class Team, class F>
   PITH_HD void walk(Team const& team, std::uint64_t first, std::uint32_t count, F const& f) const {
     if (filters_ == 0) return team.for_each(count, [=](std::uint32_t i) { f(i, first + i); });
@@ -69,7 +71,8 @@ class slice_order {
   friend constexpr bool operator==(slice_order const&, slice_order const&) = default;
 
  private:
-  /// The index of the first filter at the r-th place; places go through the depth first.
+  /// Returns the tensor index of the first filter at the r-th place of the kernel. Consecutive places differ in depth
+  /// first.
   PITH_HD constexpr std::uint64_t row(std::uint64_t r) const { return r % depth_ * window_ + r / depth_; }
 
   std::uint64_t filters_ = 0, depth_ = 1, window_ = 1;

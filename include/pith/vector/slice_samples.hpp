@@ -1,4 +1,4 @@
-// pith/vector/slice_samples.hpp — tensors collected as slices, the samples of a fit.
+// pith/vector/slice_samples.hpp — slices of collected tensors, which are the samples of a fit.
 #pragma once
 
 #include <pith/core/detail/host_bytes.hpp>
@@ -16,16 +16,17 @@
 
 namespace pith::inline v0 {
 
-/// The slices of a tensor that are samples.
+/// Selects the slices of a tensor that become samples.
 enum class sampled : std::uint8_t {
-  all_slices,   ///< all: the basis fits their common directions
-  first_slice,  ///< the first, as published: less memory and work, for a basis that the other slices share
+  all_slices,   ///< all slices; the basis then fits their common directions
+  first_slice,  ///< only the first slice, as published; takes less memory and time, and all slices use the same basis
 };
 
-/// Tensors of n elements as slices of K, the last one padded with zeros; on the host.
+/// Collects tensors with n elements, on the host. Each tensor is divided into slices of K elements. The last slice is
+/// padded with zeros.
 ///
-///   requires    K >= 1; an order that fits n (std::invalid_argument)
-///   state       per tensor n elements of A, or K with sampled::first_slice; the sum of all in double
+///   requires    K >= 1; a slice order that fits n elements (std::invalid_argument)
+///   state       n elements of A per tensor, or K elements with sampled::first_slice; the sum of all tensors in double
 template <std::floating_point A>
 class slice_samples {
  public:
@@ -42,7 +43,7 @@ class slice_samples {
   slice_order const& order() const { return order_; }
   /// The number of slices per tensor.
   std::uint64_t slices() const { return detail::blocks_for(n_, slice_); }
-  /// The number of slices per tensor that are kept.
+  /// The number of slices per tensor that are kept as samples.
   std::uint64_t kept_slices() const {
     return which_ == sampled::all_slices ? slices() : std::min<std::uint64_t>(slices(), 1);
   }
@@ -66,7 +67,7 @@ class slice_samples {
   /// Slice s of tensor t.
   A const* at(std::uint64_t t, std::uint64_t s) const { return values_.data() + (t * kept_slices() + s) * slice_; }
 
-  /// The mean tensor, as slices.
+  /// The mean of all added tensors, in slices.
   std::vector<double> mean() const {
     auto mean = sums_;
     for (auto& v : mean) v /= static_cast<double>(count_);
@@ -79,7 +80,7 @@ class slice_samples {
     count_ = 0;
   }
 
-  /// Saves the samples, and loads them for a tensor of the same sizes (std::invalid_argument).
+  /// Saves or loads the samples. load throws std::invalid_argument if the saved sizes differ from those of this object.
   void save(detail::byte_writer& to) const {
     to.put(count_);
     to.put_all(values_);

@@ -8,7 +8,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Copies the slices of a tensor of n elements to consecutive memory, as A, padded with zeros.
+/// Copies the slices of a tensor with n elements to consecutive memory, converts them to A and pads them with zeros.
 template <class In>
 struct gather_slices {
   static constexpr std::uint32_t items_per_block = 512;
@@ -33,7 +33,7 @@ struct gather_slices {
   }
 };
 
-/// A sink for decoded slices: adds the offset and writes each value to its place in the tensor; drops the padding.
+/// A sink for decoded slices. It adds the offset, writes each value to its place in the tensor, and drops the padding.
 template <class In>
 struct slice_sink {
   static constexpr bool takes_blocks = true;
@@ -42,7 +42,7 @@ struct slice_sink {
   std::uint64_t n;
   slice_order order;
   accum<In> const* offset;
-  std::uint64_t offsets;  ///< its size: all slices, or one slice that is used for all
+  std::uint64_t offsets;  ///< the size of `offset`: all slices, or one slice, which is then used for all
 
   template <class Team, class Count>
   PITH_HD void store(Team const& team, std::uint64_t first, Count count, accum<In> const* values) const {
