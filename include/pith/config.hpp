@@ -7,7 +7,7 @@
 #error "pith needs C++20: compile with -std=c++20 (for nvcc too)"
 #endif
 
-// Flags that -ffast-math implies are rejected too; among these flags, clang++ 14 defines a macro only for
+// Flags that -ffast-math implies are rejected too. Of the implied flags, clang++ 14 defines a macro only for
 // -ffinite-math-only.
 #if (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) ||              \
      defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)) && \

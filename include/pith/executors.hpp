@@ -1,4 +1,4 @@
-// pith/executors.hpp — the host executors; those of exec/cuda_executor.hpp and exec/thrust.hpp need a library.
+// pith/executors.hpp — the host executors, but not those for CUDA and Thrust, whose headers need a library.
 #pragma once
 
 #include <pith/exec/par.hpp>

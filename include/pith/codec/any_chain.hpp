@@ -65,7 +65,7 @@ class any_chain {
   bool has_rate() const {
     return std::count_if(stages_.begin(), stages_.end(), [](auto const& s) { return s.has_rate(); }) == 1;
   }
-  /// Sets the rate of the chain's only rate-adjustable stage. The other stages are unchanged.
+  /// Sets the rate of the chain's only rate-adjustable stage. Stages without a rate are unchanged.
   any_chain at(double rate) const {
     if (!has_rate()) {
       throw std::invalid_argument(
@@ -167,7 +167,8 @@ class any_chain {
     require_stages(local);
   }
 
-  /// A single engine fuses with error feedback. So does a sparsifier before other stages.
+  /// True if the chain fuses with error feedback. This is the case for a single engine, and for a sparsifier before
+  /// other stages.
   template <std::same_as<E> On>
   bool can_encode_from(shape const& dims) const {
     return stages_.size() == 1 ? stages_[0].encodes_from(dims) : stages_[0].selects_from();

@@ -43,7 +43,8 @@ class any_state {
   }
 
  private:
-  /// The address of this tag identifies a type. It replaces dynamic_cast in builds without run-time type information.
+  /// The address of this tag identifies a type. The tag replaces dynamic_cast in builds without run-time type
+  /// information.
   template <class S>
   static constexpr char tag = 0;
 
@@ -72,7 +73,8 @@ class any_state {
   std::unique_ptr<base> self_;
 };
 
-/// A type-erased stage for values of `In` on `E`. It emits bytes, which represent elements of an element_kind.
+/// A type-erased stage for values of `In` on `E`. Every any_stage emits bytes, which represent elements of an
+/// element_kind.
 template <real In, executor E>
 class any_stage {
  public:
@@ -111,12 +113,13 @@ class any_stage {
     self_->decode(exec, id, dims, values, side, x, replicated, ws);
   }
 
-  /// Four properties of the stage. It is an engine that reads from a source. It is a sparsifier that selects from a
-  /// source for the next stage. It is an engine that sums the ranks' values. It is an engine whose sum earlier stages
-  /// can decode.
+  /// True if the stage is an engine that reads from a source.
   bool encodes_from(shape const& dims) const { return self_->encodes_from(dims); }
+  /// True if the stage is a sparsifier that selects from a source for the next stage.
   bool selects_from() const { return self_->selects_from(); }
+  /// True if the stage is an engine that sums the ranks' values.
   bool sums_parts() const { return self_->sums_parts(); }
+  /// True if the stage is an engine whose sum earlier stages can decode.
   bool adds_parts() const { return self_->adds_parts(); }
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
     return self_->scratch_bytes_from(exec, dims);

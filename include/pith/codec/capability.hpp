@@ -35,7 +35,7 @@ concept absolute = requires(S const& s, shape const& dims) {
   { s.error_bound(dims) } -> std::same_as<double>;
 };
 
-/// D(C(x)) is the orthogonal projection of x on a subspace, which may depend on x. So |x|^2 = |D(C(x))|^2 + |x -
+/// D(C(x)) is the orthogonal projection of x on a subspace, which may depend on x. Therefore |x|^2 = |D(C(x))|^2 + |x -
 /// D(C(x))|^2.
 template <class S>
 concept projection = requires {

@@ -86,7 +86,7 @@ class chain : public pipeable {
     requires(variable_rate<S> || ...)
   constexpr std::size_t count_offset(shape const& dims) const { return detail::count_from<0, In>(stages_, dims); }
 
-  /// Sets the rate of the chain's only rate-adjustable stage. The other stages are unchanged.
+  /// Sets the rate of the chain's only rate-adjustable stage. Stages without a rate are unchanged.
   chain at(double rate) const requires((rate_adjustable<S> + ...) == 1) {
     return std::apply([rate](auto const&... s) { return chain(std::tuple<S...>(detail::at(s, rate)...)); }, stages_);
   }

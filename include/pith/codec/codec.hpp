@@ -31,7 +31,7 @@ concept has_payload = requires(C const& c, E const& exec, call const& id, shape 
 template <class C, class In, class E>
 concept codec = (executor<E> && (stage<C, In, E> || detail::has_payload<std::remove_cvref_t<C>, In, E>));
 
-/// The maximum size of a payload in bytes. It does not depend on the data.
+/// The maximum size of a payload in bytes, which does not depend on the data.
 template <class In, class C>
 constexpr std::size_t payload_bytes(C const& c, shape const& dims) {
   if constexpr (requires { c.template payload_bytes<In>(dims); }) {
@@ -213,7 +213,7 @@ constexpr bool is_lossless(C const& c, shape const& dims) {
   }
 }
 
-/// True if, for this shape, the codec is lossy at the current rate or at any other. It then needs a residual.
+/// True if, for this shape, the codec is lossy at the current rate or at any other. A lossy codec needs a residual.
 template <class C>
 constexpr bool may_be_lossy(C const& c, shape const& dims) {
   if constexpr (requires {

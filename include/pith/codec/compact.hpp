@@ -130,8 +130,8 @@ auto pieces_in(E const& exec, C const& codec, shape const& dims, span_on<E, std:
                        [&](std::size_t at, auto...) { return read_count<E>(exec, payload.first(size), at); });
 }
 
-/// A visitor for type-erased codecs and adaptors. It returns the count at byte `at` of a payload, clamped to `most`,
-/// and receives the payload's used pieces.
+/// A visitor for type-erased codecs and adaptors. `count` returns the count at byte `at` of a payload, clamped to
+/// `most`. `piece` receives a used piece of the payload.
 class piece_visitor {
  public:
   virtual std::uint32_t count(std::size_t at, std::uint64_t most) = 0;
@@ -172,8 +172,8 @@ class used_counter final : public piece_visitor {
 }  // namespace detail
 
 /// Returns the number of used bytes of a payload. If the codec has a variable rate, this may be less than
-/// payload_bytes. compact keeps exactly the used bytes. For a type-erased codec, the whole payload counts as used. This
-/// function, compact and expand wait for the payload, so a graph cannot capture them.
+/// payload_bytes. compact keeps exactly the used bytes. For a type-erased codec, the whole payload counts as used.
+/// used_bytes, compact and expand wait for the payload, so a graph cannot capture these functions.
 template <real In, executor E, class C>
 std::size_t used_bytes(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
   auto const size = payload_bytes<In>(codec, dims);

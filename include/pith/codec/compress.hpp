@@ -14,7 +14,7 @@
 
 namespace pith::inline v0 {
 
-/// Identifies a tensor. Its random numbers depend on these fields and on the step.
+/// Identifies a tensor. A tensor's random numbers depend on this id and on the step.
 struct tensor_id {
   std::uint64_t seed = 0;
   std::uint32_t tensor = 0;  ///< the number, below 2^24
@@ -30,8 +30,8 @@ struct advance {
 
 }  // namespace detail
 
-/// The state of codec `C` for one tensor on one rank, in E's memory. It consists of replicated state, rank-local state
-/// and the step.
+/// The state of codec `C` for one tensor on one rank, in E's memory. A state consists of replicated state, rank-local
+/// state and the step.
 template <class In, class C, executor E>
 class codec_state {
  public:
@@ -57,7 +57,7 @@ class codec_state {
   /// The call that identifies this rank's encoding in the current step.
   call id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0, arrived_.data()}; }
 
-  /// Begins the next step. Its random numbers differ from those of earlier steps.
+  /// Begins the next step, whose random numbers differ from those of earlier steps.
   void advance(E const& exec) { exec.for_each_index(1, detail::advance{step_.data()}); }
 
   /// Replaces these states, made for codec `own`, by `made`, the states of codec `next` for the same tensor. The step

@@ -49,9 +49,8 @@ constexpr std::size_t kind_bytes(element_kind kind) {
   }
 }
 
-/// The subgroup of ranks that take part in a round. It is all ranks, or each group of `size` ranks whose numbers are
-/// `stride` apart. If the ranks form a matrix, {columns, 1} describes the rows, and {rows, columns} describes the
-/// columns.
+/// The subgroup of ranks that take part in a round: all ranks, or each group of `size` ranks whose numbers are `stride`
+/// apart. If the ranks form a matrix, {columns, 1} describes the rows, and {rows, columns} describes the columns.
 struct subgroup {
   std::uint32_t size = 0;  ///< 0 means all ranks
   std::uint32_t stride = 1;
@@ -79,8 +78,8 @@ struct transfer {
   friend constexpr bool operator==(transfer const&, transfer const&) = default;
 };
 
-/// The data that a rank receives in a round. It is the sum or maximum, another rank's buffer, or one buffer per rank.
-/// Buffers of different ranks are `stride` bytes apart.
+/// The data that a rank receives in a round. Depending on the operation, these data are a sum, a maximum, another
+/// rank's buffer, or one buffer per rank. Buffers of different ranks are `stride` bytes apart.
 template <memory_space Space = host_space>
 struct received {
   span<std::byte const, Space> bytes;
@@ -193,8 +192,9 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
   }
 }
 
-/// The number by which gradients are divided before a sum in flight. It is the number of ranks if the sum is decoded as
-/// a mean. For half values it is a power of two, because a sum might overflow even if the mean does not.
+/// The number by which gradients are divided before a sum in flight. The divisor is the number of ranks if the sum is
+/// decoded as a mean. For half values the divisor is a power of two, because a sum might overflow even if the mean does
+/// not.
 template <class In, class C>
 unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
   auto const form = sums(c);
@@ -206,7 +206,8 @@ unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
 /// True if a rank receives the other ranks' buffers separately, instead of a sum or maximum.
 constexpr bool comes_apart(transport how) { return how != transport::sum && how != transport::max; }
 
-/// The number of pieces that a rank receives: one per rank, one, or 0 if the buffer is reduced in place.
+/// The number of pieces that a rank receives: one piece per rank, a single piece, or 0 if the buffer is reduced in
+/// place.
 constexpr unsigned arrivals(transport how, unsigned ranks) {
   if (how == transport::swap || how == transport::shift) return 1;
   return comes_apart(how) ? ranks : 0;
@@ -370,7 +371,7 @@ concept reports_delivered = collective<C, In, E> &&
   c.arrived(exec, id, dims, ranks, p, mean, sent, replicated, local, ws);
 };
 
-/// The additional scratch bytes that own_contribution needs if D is affine. They hold an all-zero payload and D(0).
+/// The additional scratch bytes that own_contribution needs if D is affine, for an all-zero payload and for D(0).
 template <class In, class C>
 std::size_t contribution_scratch_bytes([[maybe_unused]] C const& c, [[maybe_unused]] shape const& dims) {
   if constexpr (maybe_affine<C>) {

@@ -15,7 +15,7 @@
 
 namespace pith::inline v0 {
 
-/// The kind of a state's field. It determines how the field is converted when the number of ranks changes.
+/// The kind of a state's field. The kind determines how the field is converted when the number of ranks changes.
 enum class field_kind : std::uint8_t {
   replicated,  ///< equal on all ranks
   mean,        ///< equal on all ranks; the mean over the ranks' `estimate` field
@@ -55,7 +55,7 @@ class field_visitor {
   void local(auto& state) { inside(state, true, places_, part_, granule_); }
   /// Visits a state whose elements depend on the rank's place, which is r % places.
   void of_place(auto& state, unsigned places) { inside(state, is_local_, places_ * places, part_, granule_); }
-  /// Visits a codec's state for a tensor with n elements. This rank holds only its part of the state.
+  /// Visits a codec's state for a tensor with n elements. Each rank holds only its own part of the state.
   void of_part(auto& state, std::uint64_t n, std::uint64_t granule) { inside(state, is_local_, places_, n, granule); }
 
   virtual void describe(field_form const&) {}
@@ -147,7 +147,7 @@ concept has_local = requires(S const& s, E const& exec, shape const& dims) {
 
 }  // namespace detail
 
-/// State that is equal on all ranks, for example a basis. It is no_state if the stage has no make_replicated.
+/// State that is equal on all ranks, for example a basis. The type is no_state if the stage has no make_replicated.
 template <class In, class S, executor E>
 auto make_replicated(E const& exec, S const& s, call const& id, shape const& dims) {
   if constexpr (detail::has_replicated<S, In, E>) {
@@ -157,7 +157,7 @@ auto make_replicated(E const& exec, S const& s, call const& id, shape const& dim
   }
 }
 
-/// State that each rank has for itself, for example a residual. It is no_state if the stage has no make_local.
+/// State that each rank has for itself, for example a residual. The type is no_state if the stage has no make_local.
 template <class In, class S, executor E>
 auto make_local(E const& exec, S const& s, shape const& dims) {
   if constexpr (detail::has_local<S, In, E>) {

@@ -11,7 +11,7 @@
 
 namespace pith::inline v0 {
 
-/// An index coder, a parameter of sparsifiers. It writes k ascending indices below n to side information and reads them
+/// An index coder, a parameter of sparsifiers, writes k ascending indices below n to side information and reads them
 /// back. Decoded indices are below n even if the side information is corrupt. A lossy coder replaces the given indices
 /// by those that its decoder will return.
 template <class C, class E = archetype>

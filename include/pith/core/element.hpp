@@ -122,7 +122,7 @@ namespace detail {
 template <class A>
 using bits_of = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
 
-/// The only NaN that payloads contain. The bit pattern of a computed NaN depends on the processor. This NaN is a
+/// The only NaN that payloads contain. The bit pattern of a computed NaN depends on the processor. written_nan is a
 /// constant, so that device code can use it.
 template <std::floating_point A>
 inline constexpr A written_nan = std::numeric_limits<A>::quiet_NaN();
@@ -154,8 +154,8 @@ PITH_HD inline std::int32_t nearest_integer(A x, A most) {
   return (size ^ sign) - sign;
 }
 
-/// Returns max(a, b), or NaN if a or b is NaN. There are two conditional expressions because g++ compiles a single one
-/// with two conditions to jumps.
+/// Returns max(a, b), or NaN if a or b is NaN. There are two conditional expressions, because g++ compiles a single
+/// expression with two conditions to jumps.
 template <std::floating_point A>
 PITH_HD constexpr A larger_or_nan(A a, A b) {
   auto const most = a > b ? a : b;

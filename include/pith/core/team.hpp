@@ -122,7 +122,7 @@ concept team = requires(T const& t, draws const& from, std::uint16_t* to, std::u
   { t.is_last(words, 1u) } -> std::same_as<bool>;
 };
 
-/// A team of one thread, in host or device code. It is the reference for the other teams.
+/// A team of one thread, in host or device code. This team is the reference for the other teams.
 struct lone_thread {
   static constexpr bool specializes = false;
   static constexpr bool by_octets = false;

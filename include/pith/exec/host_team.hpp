@@ -20,7 +20,7 @@ namespace pith::inline v0::detail::inline PITH_ISA_NAMESPACE {
 #define PITH_CALLS_HOST
 #endif
 
-/// A team of one thread. Its loops are compiled for the instruction set `Level`.
+/// A team of one thread. Loops of the team are compiled for the instruction set `Level`.
 template <isa Level>
 struct host_team : lone_thread {
   static constexpr bool specializes = Level != isa::baseline;
@@ -113,7 +113,7 @@ void run_blocks([[maybe_unused]] isa level, Body const& body, std::uint64_t firs
   run_blocks_on<isa::baseline>(body, first, last);
 }
 
-/// A block body that calls f(i) for a block of indices. So run_blocks also executes for_each_index.
+/// A block body that calls f(i) for a block of indices. With this body, run_blocks also executes for_each_index.
 template <class F>
 struct index_block {
   static constexpr std::uint64_t items_per_block = 4096;

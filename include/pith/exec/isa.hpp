@@ -37,7 +37,8 @@
 
 namespace pith::inline v0 {
 
-/// The instruction set of host loops. It is the one that the compiler flags enable, or a larger one.
+/// The instruction set of host loops. Host loops use the instruction set that the compiler flags enable, or a larger
+/// one.
 enum class isa : std::uint8_t { baseline, avx2, avx512 };
 
 constexpr char const* isa_name(isa level) {

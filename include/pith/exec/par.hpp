@@ -131,7 +131,7 @@ class par_executor : public detail::host_memory {
     (*runner_)(over.count(), detail::block_chunk<Body>{body, over, level()});
   }
 
-  /// Source and target may overlap, as in host_memory. In that case one thread copies everything.
+  /// Source and target may overlap, as in host_memory. If they overlap, one thread copies everything.
   void copy(void* to, void const* from, std::size_t bytes) const {
     auto* const first = static_cast<std::byte*>(to);
     auto const* const source = static_cast<std::byte const*>(from);
@@ -184,8 +184,8 @@ par_executor<R> par(std::reference_wrapper<R> runner, isa level) {
 
 namespace detail {
 
-/// Returns a pool that is created on first use. It is never destroyed, because the child process of a fork must not
-/// destroy a pool when it exits.
+/// Returns a pool that is created on first use. The pool is never destroyed, because the child process of a fork must
+/// not destroy a pool when it exits.
 inline thread_pool& common_pool() {
   static auto* const pool = new thread_pool();
   return *pool;

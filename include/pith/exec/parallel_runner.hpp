@@ -22,7 +22,7 @@ static_assert(chunk_function<any_chunk>);
 
 }  // namespace detail
 
-/// run(count, f) calls f(i) once for each i < count, on any threads and in any order. It returns after all calls. If f
+/// run(count, f) calls f(i) once for each i < count, on any threads and in any order. run returns after all calls. If f
 /// throws an exception, run must rethrow it to its caller.
 ///
 ///   auto const run = [](std::uint64_t count, auto const& f) { tbb::parallel_for(std::uint64_t{0}, count, f); };

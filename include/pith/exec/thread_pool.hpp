@@ -129,7 +129,7 @@ class claimed_job {
 /// caller.
 ///
 ///   claims      each thread, including the caller, claims one index at a time, in order. run returns after all calls.
-///               It waits for claimed indices, but never for a thread that has claimed no index
+///               run waits for claimed indices, but never for a thread that has claimed no index
 ///   throws      run rethrows the first exception of f, after all claimed calls have returned. The remaining indices
 ///               may be skipped
 ///   nests       without deadlock. A run inside an f, or during another thread's run, makes all its calls on its own

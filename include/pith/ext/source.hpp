@@ -56,7 +56,8 @@ struct plain_source {
 ///   keep(team, first, count, sent)   stores p - sent as the residual, where `sent` is the decoded payload; may
 ///                                    overwrite `sent`
 ///
-/// An engine that selects entries calls the following functions. It calls write_back only for entries that it sends:
+/// An engine that selects entries calls the following functions. An engine calls write_back only for entries that it
+/// sends:
 ///
 ///   kept(i)                          the stored residual of element i
 ///   leave(team, first, count, p)     sets the residual to p where p is finite
@@ -71,15 +72,16 @@ concept loads_tiles = requires {
   requires Source::is_tiled;
 };
 
-/// The residual to keep if p - sent is not finite. It is the old residual. But if the old residual is so large that its
-/// square overflows in a sum, it is 0. Such a residual may have caused the failure, which would then repeat in every
-/// step.
+/// The residual to keep if p - sent is not finite. The result is 0 if the old residual is so large that its square
+/// overflows in a sum. Otherwise the result is the old residual. A residual with an overflowing square may have caused
+/// the failure, which would then repeat in every step.
 template <class A>
 PITH_HD A lasting(A residual) {
   return detail::magnitude(residual) <= (sizeof(A) == 4 ? A(0x1p47) : A(0x1p495)) ? residual : A{0};
 }
 
-/// A source of p = residual + g. It keeps p - sent where that is finite, and lasting(residual) elsewhere.
+/// A source of p = residual + g. As the new residual, the source keeps p - sent where that is finite, and
+/// lasting(residual) elsewhere.
 template <class In>
 struct residual_source {
   static constexpr bool keeps = true;
@@ -152,7 +154,7 @@ struct write_back_selected {
   PITH_HD void operator()(std::uint64_t j) const { to.write_back(of.indices[j], of.values[j], of.old[j], sent[j]); }
 };
 
-/// The output tensor of decoding. It receives the sum of the ranks' values, times a factor.
+/// The output tensor of decoding. The sink receives the sum of the ranks' values, times a factor.
 ///
 ///   put(i, sum)                      writes one value
 ///   store(team, first, count, sum)   writes the values of a block, if `takes_blocks`; may overwrite `sum`

@@ -10,7 +10,8 @@
 
 namespace pith::inline v0 {
 
-/// A type-erased feedback policy for gradients of `In` on `E`. It never runs in one pass with a codec.
+/// A type-erased feedback policy for gradients of `In` on `E`. A type-erased feedback policy never runs in one pass
+/// with a codec.
 template <real In, executor E>
 class any_feedback {
   using A = accum<In>;

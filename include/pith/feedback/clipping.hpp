@@ -66,7 +66,7 @@ class clipping {
   static clipping value(double most) { return {rule::value, most}; }
 
   bool clips() const { return rule_ != rule::none; }
-  /// The text that parse reads. It is empty without clipping.
+  /// The text that parse reads. The text is empty without clipping.
   std::string name() const {
     if (!clips()) return "";
     return detail::text(rule_ == rule::norm ? "clip_norm(" : "clip_value(", detail::shortest(most_), ")");

@@ -241,8 +241,8 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     detail::narrow<In>(exec, mean, x);
   }
 
-  /// The decoded values that update receives after the exchange. These are this rank's own share of the mean if the
-  /// codec reports it, else the mean.
+  /// The decoded values that update receives after the exchange. update receives this rank's own share of the mean if
+  /// the codec reports it, else the mean.
   template <class In, class E>
   values_on<E, accum<In> const> received([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
                                          [[maybe_unused]] shape const& dims, [[maybe_unused]] unsigned ranks,
@@ -287,7 +287,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   static auto& policy_part(auto& states) { return std::get<1>(states.each); }
 
   bool encodes_losslessly(shape const& dims) const { return detail::is_lossless(codec_, dims); }
-  /// The shape of the policy's state. It has no elements if the codec is lossless.
+  /// The shape of the policy's state. The state has no elements if the codec is lossless.
   shape kept(shape const& dims) const { return is_lossless(dims) ? shape{} : dims; }
 
   /// True if the fused rounds compute the mean and pass it to the source in the same pass.

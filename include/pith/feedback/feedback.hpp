@@ -54,7 +54,7 @@ struct feedback_traits {
                                    ///< does
 };
 
-/// A type-erased feedback policy. Its traits are known only at run time.
+/// A type-erased feedback policy. The traits of a type-erased policy are known only at run time.
 template <class F>
 concept erased_feedback = requires(F const& f) {
   { f.traits() } -> std::same_as<feedback_traits>;

@@ -61,18 +61,18 @@ struct keep_momentum {
 
 }  // namespace detail
 
-/// Updates u = m u + g, encodes v + u and keeps v = v + u - sent. So sum of sent + v = sum of u. With Nesterov
-/// momentum, the policy encodes v + g + m u. The optimizer must not add its own momentum. By default, an entry that is
-/// sent loses its momentum (masking), so that the entry does not continue in a stale direction. With a lossless codec
-/// there is no masking, and the result is SGD with momentum. A codec that sends part of every element needs `masks =
-/// false`.
+/// Updates u = m u + g, encodes v + u and keeps v = v + u - sent. Over all steps, sum of sent + v = sum of u. With
+/// Nesterov momentum, the policy encodes v + g + m u. The optimizer must not add its own momentum. By default, an entry
+/// that is sent loses its momentum (masking), so that the entry does not continue in a stale direction. With a lossless
+/// codec there is no masking, and the result is SGD with momentum. A codec that sends part of every element needs
+/// `masks = false`.
 ///
 ///   requires    0 <= momentum < 1 (std::invalid_argument)
 ///   state       2 n rank-local elements of accum<In>: v and m u. The product m u is stored before it is added, so that
 ///               rounding does not depend on the compiler
 ///   complexity  with Nesterov momentum, scratch memory for n elements. clip_norm reads g once more
-///   on NaN      where a gradient or its decoded value is NaN or infinite, u and v stay unchanged. But if u or v is
-///               beyond 2^47 (2^495 for doubles), it becomes 0, because its square may have overflowed in a sum
+///   on NaN      where a gradient or its decoded value is NaN or infinite, u and v stay unchanged. But a u or v beyond
+///               2^47 (2^495 for doubles) becomes 0, because its square may have overflowed in a sum
 ///   properties  reproducible. With clip_norm for doubles, this holds only if sums are compiled without contraction
 ///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018. Unlike there, v also keeps the
 ///               error of a quantizer

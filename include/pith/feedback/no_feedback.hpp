@@ -9,7 +9,7 @@
 
 namespace pith::inline v0 {
 
-/// Encodes the unchanged gradient. This policy is the baseline for other policies.
+/// Encodes the unchanged gradient. no_feedback is the baseline for other policies.
 ///
 ///   state       none
 ///   reference   GRACE's memory "none"

@@ -100,7 +100,7 @@ class two_sided {
   }
 
  private:
-  /// The server's context. Its random bits are equal on all ranks.
+  /// The server's context, with random bits that are equal on all ranks.
   static call at_server(call id) {
     id.hop = 1;
     return shared(id);

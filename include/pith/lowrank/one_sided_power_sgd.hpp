@@ -37,9 +37,9 @@ struct count_turn {
 
 }  // namespace detail
 
-/// As power_sgd, but with one all-reduce per step instead of two. It sums P = M Q in one step and Q = M^T P in the
-/// next. The other factor is the orthonormalized result of the previous step. P Q^T is decoded, which is the projection
-/// of the mean of all ranks' M on the orthonormalized factor.
+/// As power_sgd, but with one all-reduce per step instead of two. The all-reduce sums P = M Q in one step and Q = M^T P
+/// in the next. The other factor is the orthonormalized result of the previous step. P Q^T is decoded, which is the
+/// projection of the mean of all ranks' M on the orthonormalized factor.
 ///
 /// Outside an exchange there is no previous step. There the stage behaves as power_sgd and emits the same payloads.
 ///
@@ -114,8 +114,8 @@ class one_sided_power_sgd : public power_sgd {
     absorb_to(exec, id, dims, ranks, in, ext::tensor_sink<In>{x.data, 1}, replicated, ws);
   }
 
-  /// The rank's own part of the mean: the product of the factor that this rank produced and the other factor. It takes
-  /// one more product.
+  /// The rank's own part of the mean: the product of the factor that this rank produced and the other factor. The
+  /// computation takes one more product.
   template <real In, executor E>
   void own_contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
                         span_on<E, std::byte const> produced, values_on<E, In> sent,

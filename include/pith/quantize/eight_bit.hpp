@@ -19,8 +19,8 @@ struct tree_points {
 };
 
 /// The points are 0, 126 interval midpoints in six decades, and 1. Decade d = 1 .. 6 is [10^(d-7), 10^(d-6)] and has
-/// 2^d points. Half of the points divide [1, 4.5) 10^(d-7) equally. The other half divide the rest of the decade
-/// equally.
+/// 2^d points. Half of the points divide [1, 4.5) 10^(d-7) equally. The other half of the points divide the rest of the
+/// decade equally.
 PITH_HD constexpr tree_points make_tree() {
   constexpr double decades[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
   auto tree = tree_points();

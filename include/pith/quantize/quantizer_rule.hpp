@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// The scale type of a rule without scales. It is empty.
+/// The empty scale type of a rule without scales.
 template <class A>
 struct unscaled {};
 
@@ -43,21 +43,22 @@ struct rule_types<R, A> {
 ///     statistic measure(A x)                            the contribution of x to its bucket's statistic, which is one
 ///                                                       or a few doubles
 ///     statistic merge(statistic, statistic)             merges two statistics; for magnitudes, this is larger_or_nan
-///     scale     finish(statistic, uint64 count, A{}) the scale, which is one or a few values of A; it is NaN instead
-///               of infinity
+///     scale     finish(statistic, uint64 count, A{})    the scale, which is one or a few values of A; NaN if it
+///                                                       would be infinite
 ///     uint32    code(A x, scale, uint16 random)         the symbol, in [0, 2^bits)
 ///     A         value(uint32 symbol, scale)             the decoded value; NaN for a NaN scale
 ///
 /// Optional:
 ///
-///     refined   refine(scale) the argument of `code` that replaces the scale, e.g. its inverse
-///     bool      is_scale_free true if `code` needs no scale; measuring then also writes symbols
+///     refined   refine(scale)                           the argument of `code` that replaces the scale
+///     bool      is_scale_free                           true if `code` needs no scale; measuring then also writes
+///                                                       symbols
 ///     double statistic::*members[]                      all members of the statistic, if each is merged separately;
 ///                                                       vector instructions can then measure a large bucket
-///     bool      is_sign true if `code` is x < 0, one bit; symbols are then packed directly
+///     bool      is_sign                                 true if `code` is x < 0; symbols are then packed directly
 ///
-/// A rule may omit measure, merge and finish together. It then has no scale and no side information. `code` and `value`
-/// then receive an unscaled<A> as the scale.
+/// A rule may omit measure, merge and finish together. Such a rule has no scale and no side information, and `code` and
+/// `value` receive an unscaled<A> as the scale.
 template <class R, class A>
 using statistic_of = typename detail::rule_types<R, A>::statistic;
 template <class R, class A>

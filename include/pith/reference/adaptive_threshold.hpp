@@ -26,7 +26,8 @@ namespace pith::inline v0 {
 ///               |x|^2). Among equal elements, the smaller index is kept. Use it with error feedback
 ///   reference   Dryden, Moon, Jacobs and Van Essen, Communication Quantization for Data-Parallel Training of Deep
 ///               Neural Networks, MLHPC 2016, in the form of GRACE's adaq. adaq searches thresholds on a sample in up
-///               to 20 rounds and stops within a quarter of its target. It sends NaN if there are no elements of a sign
+///               to 20 rounds and stops within a quarter of its target. adaq sends NaN if there are no elements of a
+///               sign
 class adaptive_threshold : public pipeable {
  public:
   template <class In>

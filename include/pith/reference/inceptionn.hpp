@@ -12,13 +12,13 @@
 
 namespace pith::inline v0 {
 
-/// The unit in which 7 bits represent |x| in [2^-10, 2^-5). It is 2^-12, or 2^-6 as in GRACE. With 2^-6, such an |x|
-/// has at most one unit.
+/// The unit in which 7 bits represent |x| in [2^-10, 2^-5). The unit is 2^-12, or 2^-6 as in GRACE. With a unit of
+/// 2^-6, such an |x| has at most one unit.
 enum class byte_field : std::uint8_t { reference, repaired };
 
 namespace detail {
 
-/// The code of an element with a given tag. It occupies the lowest `bytes(tag)` bytes of a word.
+/// The code of an element with a given tag. The code occupies the lowest `bytes(tag)` bytes of a word.
 struct inceptionn_word {
   byte_field field;
 

@@ -45,12 +45,12 @@ struct quantile_edges {
 ///   requires    sample >= 1 (default 2^20; std::invalid_argument), n < 2^32
 ///   complexity  a sort of min(n, sample) keys in scratch memory, and a search of Bits steps per element
 ///   on NaN      a bucket that contains NaN or infinity decodes to NaN
-///   properties  a projection on the indicator vectors of the buckets. It has no delta, because the last bucket may
+///   properties  a projection on the indicator vectors of the buckets. There is no delta, because the last bucket may
 ///               have mean 0 if more than 1 - 2^-Bits of all elements are equal. For sparse gradients, use top_k(d) |
 ///               sketch_ml<6>(). With probability 2 exp(-2 sample e^2) at most, the fraction of elements below a
 ///               sampled edge differs by more than e from the intended fraction: by 0.27 % once in a million
-///   reference   Jiang, Fu, Yang and Cui, SketchML, SIGMOD 2018, in the form of GRACE's sketch. It uses exact quantiles
-///               instead of a quantile sketch, and does not encode keys
+///   reference   Jiang, Fu, Yang and Cui, SketchML, SIGMOD 2018, in the form of GRACE's sketch, but with exact
+///               quantiles instead of a quantile sketch, and without encoding of keys
 template <int Bits>
 class sketch_ml : public pipeable {
   static_assert(1 <= Bits && Bits <= 8, "pith: sketch_ml<Bits> needs 1 <= Bits <= 8: it has 2^Bits buckets");

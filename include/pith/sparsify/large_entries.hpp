@@ -114,8 +114,8 @@ class large_entries_stage : public pipeable {
               workspace_on<E>& ws) const {
     entries(dims).decode(exec, y, x, ws);
   }
-  /// Used to compute the mean over many ranks. Not available with overflow::dense, because a payload may then contain
-  /// all values.
+  /// Used to compute the mean over many ranks. The function does not exist for overflow::dense, because a payload may
+  /// then contain all values.
   std::uint64_t most_entries(shape const& dims) const requires(Policy == overflow::keep) { return entries(dims).room; }
   template <real In, executor E>
     requires(Policy == overflow::keep)

@@ -26,14 +26,14 @@ struct redsync_rule {
 }  // namespace detail
 
 /// Keeps k to 2 k - 1 entries of largest magnitude, where k = max(1, floor(density n)). A binary search in [0, max
-/// |x_i|] finds the threshold in at most 10 passes. Ties, or a few huge elements, may leave no such threshold. In that
-/// case fewer entries are kept, always including a largest one. As threshold_estimator, except:
+/// |x_i|] finds the threshold in at most 10 passes. Ties, or a few huge elements, may leave no such threshold. If no
+/// threshold fits, fewer entries are kept, always including a largest one. As threshold_estimator, except:
 ///
 ///   complexity  one pass for the largest magnitude, about 4 and at most 10 passes to count, and two to write
 ///   reference   Fang, Fu, Yang and Hsieh, RedSync: Reducing Synchronization Bandwidth for Distributed Deep Learning
 ///               Training System, JPDC 2019 ("threshold binary search"). The published code searches only in [mean,
-///               max], raises the threshold already at k / 2 entries, and stops after three passes. It keeps 0.1 to 2.1
-///               k entries
+///               max], raises the threshold already at k / 2 entries, and stops after three passes. The published code
+///               keeps 0.1 to 2.1 k entries
 class redsync : public threshold_estimator<detail::redsync_rule> {
  public:
   explicit redsync(double density) : threshold_estimator("redsync", density, {}) {}

@@ -52,8 +52,8 @@ struct all_found : found_bound<A> {
   PITH_HD bits_of<A> end() const { return beyond_bits<A>; }
 };
 
-/// Chooses the positive and the negative sign in turn. But if the largest magnitude of a sign is less than half of the
-/// other sign's, it chooses the other sign.
+/// Chooses the positive and the negative sign in turn. But a sign is skipped if its largest magnitude is less than half
+/// of the other sign's.
 struct choose_sign {
   std::uint64_t const* step;
   std::uint32_t* is_negative;

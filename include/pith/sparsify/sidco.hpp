@@ -118,8 +118,9 @@ struct learn_from {
 /// survivors of the previous stage. The remaining reduction is divided equally among the remaining stages. As
 /// threshold_estimator, except:
 ///
-///   state       the number of stages, unless it is given. It is one at first. Every five steps it increases by one, up
-///               to ceil(log2(1 / density)), if less than 0.8 k or more than 1.2 k entries were kept on average
+///   state       the number of stages, unless it is given. The number is one at first. Every five steps the number
+///               increases by one, up to ceil(log2(1 / density)), if less than 0.8 k or more than 1.2 k entries were
+///               kept on average
 ///   complexity  one pass per stage, up to three more if too many entries pass, one to count the result, and two to
 ///               write. For the gamma distribution, the first pass computes one logarithm per value, and one thread
 ///               computes the quantile

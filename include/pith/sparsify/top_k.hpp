@@ -166,7 +166,8 @@ class top_k : public pipeable {
   }
 
  private:
-  /// A selection of k entries. Its energy is stored in slot `slot`; slot 0 means the selection for the payload.
+  /// A selection of k entries. The energy of the selection is stored in slot `slot`; slot 0 means the selection for the
+  /// payload.
   struct nested_level {
     std::uint64_t k;
     std::size_t slot;

@@ -10,8 +10,8 @@
 
 namespace pith::inline v0 {
 
-/// The concept of an orthogonal transform of tiles in block-local memory. It must be equal on all ranks in a step. All
-/// functions are PITH_HD:
+/// The concept of an orthogonal transform of tiles in block-local memory. The transform must be equal on all ranks in a
+/// step. All functions are PITH_HD:
 ///
 ///     tile                                        the number of elements in a tile, a power of two, at most 512
 ///     forward(team, draws, first, count, A* p)    transforms `count` elements (whole tiles) from element `first` on;

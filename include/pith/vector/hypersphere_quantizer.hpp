@@ -15,8 +15,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The inverse of the w x w matrix G = sum c c^T over all codewords c. It is computed by Gauss-Jordan elimination with
-/// partial pivoting.
+/// The inverse of the w x w matrix G = sum c c^T over all codewords c. The inverse is computed by Gauss-Jordan
+/// elimination with partial pivoting.
 class inverse_gram {
  public:
   explicit inverse_gram(codebook const& of) : width_(of.width()), left_(width_ * width_), inverse_(width_ * width_) {
@@ -128,7 +128,8 @@ struct random_words {
 ///               of each run, as a float. The last run is padded with zeros
 ///   requires    a codebook of 2^(Bits - 1) unit vectors that span the space (std::invalid_argument). The codebook must
 ///               be equal on all ranks, so its digest is part of the codec's name
-///   state       codewords and duals in the executor's memory. They are computed from the codebook and are not saved
+///   state       codewords and duals in the executor's memory. Codewords and duals are computed from the codebook and
+///               are not saved
 ///   complexity  2^(Bits + 1) flop per element to encode
 ///   on NaN      a NaN or infinity makes its run NaN. Doubles are rounded to floats
 ///   properties  unbiased up to 2^-22. omega = K |G^-1| - 1, where |G^-1| is the largest row sum of G^-1, because E|a c

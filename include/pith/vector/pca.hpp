@@ -63,8 +63,8 @@ class pca : public pipeable {
 
   pca_basis const& basis() const { return *basis_; }
 
-  /// The name identifies the payload format and the decoder. It does not contain the product, because ranks may use
-  /// different products.
+  /// The name identifies the payload format and the decoder. The name does not contain the product, because ranks may
+  /// use different products.
   std::string name() const {
     return detail::text("pca(", basis_->slice(), ",", basis_->components(), ",", detail::hexadecimal(basis_->digest()),
                         ")");

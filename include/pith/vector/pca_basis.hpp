@@ -82,7 +82,7 @@ class pca_basis {
 
   /// Serializes the basis to bytes in this machine's byte order.
   ///
-  ///   errors      load validates every number. It throws std::invalid_argument if the bytes were modified or do not
+  ///   errors      load validates every number. load throws std::invalid_argument if the bytes were modified or do not
   ///               come from save
   std::vector<std::byte> save() const {
     auto words = header();

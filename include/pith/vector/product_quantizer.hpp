@@ -113,7 +113,7 @@ struct expand_words {
   }
 };
 
-/// A state that holds a codebook in an executor's memory. It is a copy of the codec's codebook and is not saved.
+/// A state that holds a codebook in an executor's memory. The state is a copy of the codec's codebook and is not saved.
 template <executor E>
 struct uploaded_words {
   buffer<float, E> words, numbers;

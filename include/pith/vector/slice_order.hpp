@@ -34,7 +34,7 @@ class slice_order {
   }
 
   constexpr bool is_plain() const { return filters_ == 0; }
-  /// The number of filters; 0 for memory order.
+  /// The number of filters. The value 0 means memory order.
   constexpr std::uint64_t filters() const { return filters_; }
   constexpr std::uint64_t depth() const { return depth_; }
   constexpr std::uint64_t window() const { return window_; }

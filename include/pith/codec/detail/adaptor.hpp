@@ -13,9 +13,9 @@
 
 namespace pith::inline v0::detail {
 
-/// The base class of a terminal codec Self that wraps a codec C. It forwards the functions for C's rates, measurements
-/// and feedback. Self defines with(codec), which returns a Self that wraps `codec`. The states of C are the first
-/// states of Self.
+/// The base class of a terminal codec Self that wraps a codec C. The base class forwards the functions for C's rates,
+/// measurements and feedback. Self defines with(codec), which returns a Self that wraps `codec`. The states of C are
+/// the first states of Self.
 template <class Self, class C>
 class adaptor : public pipeable {
  public:

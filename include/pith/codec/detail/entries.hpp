@@ -10,7 +10,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The index of padding entries. It exceeds the index of any tensor element.
+/// The index of padding entries, which exceeds the index of any tensor element.
 inline constexpr std::uint32_t no_index = 0xffffffffu;
 
 /// Returns how many of k ascending indices are below a bound.

@@ -108,10 +108,10 @@ struct entry_sum {
   std::uint64_t stride() const { return align_up(room, scratch_alignment / sizeof(std::uint32_t)); }
   unsigned at_once() const { return static_cast<unsigned>(std::clamp<std::uint64_t>(n / stride(), 1, ranks)); }
   std::uint64_t tiles() const { return blocks_for(n, entry_tile<A>); }
-  /// The number of scratch bytes. It never decreases when the capacity grows.
+  /// The number of scratch bytes, which never decreases when the capacity grows.
   std::uint64_t entries() const { return ranks * stride() <= n ? ranks * stride() : std::max(n, stride()); }
-  /// The number of partial sums that need scratch memory. It is 0 if all ranks are added at once, or if x has the type
-  /// of the partial sums and can hold them.
+  /// The number of partial sums that need scratch memory. No partial sum needs scratch memory if all ranks are added at
+  /// once, or if x can hold the partial sums because it has their type.
   std::uint64_t sums() const { return std::same_as<In, A> || at_once() == ranks ? 0 : n; }
 
   std::size_t scratch_bytes() const {

@@ -88,7 +88,8 @@ PITH_HD constexpr std::uint64_t spread_out(std::uint64_t v) {
   return (v & one) | ((v & (one << Bits)) << (8 - Bits));
 }
 
-/// An unsigned type for eight packed symbols of Bits bits. It has 64 bits if no smaller type has exactly that size.
+/// An unsigned type for eight packed symbols of Bits bits. The type has 64 bits if no smaller type has exactly the
+/// needed size.
 template <unsigned Bits>
 using packed_word = std::conditional_t<
     Bits == 1, std::uint8_t,
@@ -165,8 +166,8 @@ PITH_HD void unpack_symbols(Team const& team, std::uint8_t const* bytes, Count c
   if (rest == 0) return;
   team.for_each(1u, [=](std::uint32_t) { unpack_octet<Bits>(bytes + full * Bits, rest, symbols + full * octet); });
 }
-/// Returns the unpacked symbols of a block. This is `bytes` itself if Bits is 8; otherwise the symbols are unpacked
-/// into `room`.
+/// Returns the unpacked symbols of a block. Returns `bytes` itself if Bits is 8; otherwise unpacks the symbols into
+/// `room`.
 template <unsigned Bits, class Team, class Count>
 PITH_HD symbol_word<Bits> const* unpacked_symbols(Team const& team, std::uint8_t const* bytes, Count count,
                                                   symbol_word<Bits>* room) {

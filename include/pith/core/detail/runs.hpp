@@ -91,8 +91,8 @@ struct aligned_octet {
   static constexpr bool is_word = sizeof(packed_word<Bits>) == Bits;
 };
 
-/// A run of at most one octet, at any alignment. Its loops have constant bounds, so that a thread's values stay in
-/// registers.
+/// A run of at most one octet, at any alignment. Loops over the run have constant bounds, so that a thread's values
+/// stay in registers.
 struct loose_octet {
   std::uint32_t size;
 

@@ -10,7 +10,7 @@
 namespace pith::inline v0::detail {
 
 /// A tile is 8 rows of 2,048 lanes. First each lane's rows are merged in order. Then the upper half of the lanes is
-/// merged into the lower half until one lane is left. The values of the tiles are reduced in the same way.
+/// merged into the lower half, repeatedly until one lane is left. The values of the tiles are reduced in the same way.
 inline constexpr std::uint32_t tile_lanes = 2048;
 inline constexpr std::uint32_t tile_rows = 8;
 inline constexpr std::uint32_t tile = tile_lanes * tile_rows;
@@ -52,7 +52,7 @@ PITH_HD void reduce_tile(Team const& team, T* lane, std::uint32_t count, F const
   merge_lanes(team, lane, lanes, merge);
 }
 
-/// Row r has `width` values. Its merged value ends in lanes[row_stride(width) r].
+/// Row r has `width` values. The merged value of row r ends in lanes[row_stride(width) r].
 PITH_HD constexpr std::uint32_t row_stride(std::uint32_t width) { return width < 2 ? 1 : half_of(width); }
 
 /// In each row, merges the second `half` lanes into the first `half` lanes. Rows are `stride` apart.

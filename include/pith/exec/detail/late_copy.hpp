@@ -31,7 +31,7 @@ class late_copy<cuda_executor> {
  public:
   late_copy() = default;
   late_copy(late_copy&&) = default;
-  /// Destroys the previous copy. Its destructor waits before it frees memory.
+  /// Destroys the previous copy. The destructor of a copy waits before it frees memory.
   late_copy& operator=(late_copy&& other) noexcept {
     auto held = late_copy(std::move(other));
     std::swap(bytes_, held.bytes_);

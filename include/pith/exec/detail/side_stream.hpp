@@ -50,8 +50,8 @@ class side_stream {
   using stream_owner = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, destroy_stream>;
   using event_owner = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, destroy_event>;
 
-  /// Creates a stream that is not ordered with the default stream. It has the highest priority. Otherwise a kernel that
-  /// fills the device would delay this stream's work.
+  /// Creates a stream that is not ordered with the default stream. The stream has the highest priority. Otherwise a
+  /// kernel that fills the device would delay this stream's work.
   static stream_owner made_stream() {
     int least = 0, most = 0;
     check_cuda(cudaDeviceGetStreamPriorityRange(&least, &most), "cudaDeviceGetStreamPriorityRange");

@@ -11,7 +11,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The largest fraction of a column's squared norm that may be rounding error. It includes a margin for the sums.
+/// The largest fraction of a column's squared norm that may be rounding error. The fraction includes a margin for the
+/// sums.
 template <class A>
 inline constexpr double rounding_part = sizeof(A) == 8 ? 1e-26 : 1e-10;
 

@@ -12,8 +12,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The number of elements that a loop measures at once. It is small, so that prefetching these cache lines does not
-/// stall the loop. If the source loads whole tiles, it is the whole block.
+/// The number of elements that a loop measures at once. The number is small, so that prefetching the cache lines does
+/// not stall the loop. If the source loads whole tiles, a loop measures the whole block.
 template <class Source, std::uint32_t Span>
 inline constexpr std::uint32_t measured_part = loads_tiles<Source> ? Span : 128;
 

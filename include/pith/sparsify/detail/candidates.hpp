@@ -34,8 +34,8 @@ struct sample_keys {
   }
 };
 
-/// Finds the lower bound of candidates. It has the first two digits of the sampled key with rank `rank`, followed by
-/// zeros. Infinity and NaN are always candidates.
+/// Finds the lower bound of candidates. The bound has the first two digits of the sampled key with rank `rank`,
+/// followed by zeros. Infinity and NaN are always candidates.
 template <class Source>
 struct find_bound {
   using A = typename selection<Source>::A;
@@ -113,8 +113,8 @@ struct collect_candidates {
     if constexpr (keeping_source<Source>) all.from.leave(team, first, count, p);
   }
 
-  /// If fewer than k values are nonzero, some zeros are selected. These zeros are among the first k zeros, because ties
-  /// go to the smaller index.
+  /// If fewer than k values are nonzero, some zeros are selected. All selected zeros are among the first k zeros,
+  /// because ties go to the smaller index.
   PITH_HD bits_of<A> bound(std::uint64_t first) const {
     auto const least = of.state->bound;
     return least == 0 && first >= of.k ? bits_of<A>{1} : least;

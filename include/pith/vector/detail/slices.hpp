@@ -33,7 +33,8 @@ struct gather_slices {
   }
 };
 
-/// A sink for decoded slices. It adds the offset, writes each value to its place in the tensor, and drops the padding.
+/// A sink for decoded slices. The sink adds the offset, writes each value to its place in the tensor, and drops the
+/// padding.
 template <class In>
 struct slice_sink {
   static constexpr bool takes_blocks = true;
