@@ -188,7 +188,7 @@ class any_chain {
   }
 
   /// True if the last stage is an engine that sums the ranks' values, and the earlier stages can decode the sum.
-  /// Earlier stages can do so if they are linear and equal on all ranks.
+  /// Earlier stages can decode a sum if these stages are linear and equal on all ranks.
   bool sums_payloads() const {
     if (stages_.size() == 1) return stages_[0].sums_parts();
     auto const decodes_sums = [](auto const& s) {

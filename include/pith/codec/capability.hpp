@@ -13,8 +13,7 @@ namespace pith::inline v0 {
 enum class sum_form {
   none,    ///< not summable
   encode,  ///< C(mean x_i) = mean C(x_i). The sum is decoded, then divided by N
-  decode,  ///< D(sum C(x_i / N)) = mean D(C(x_i)). Each input is divided by N, so that sums fit in narrow types. D may
-           ///< be affine
+  decode,  ///< D(sum C(x_i / N)) = mean D(C(x_i)). inputs are divided by N; D may be affine
 };
 
 /// Unbiased: E D(C(x)) = x and E|D(C(x)) - x|^2 <= omega |x|^2.
@@ -61,8 +60,7 @@ concept summable = requires {
   requires std::remove_cvref_t<S>::sums != sum_form::none;
 };
 
-/// D is affine: D(y) = A y + D(0). In this case, computing a rank's own share of D(sum) takes two decodings instead of
-/// one.
+/// D is affine: D(y) = A y + D(0). For an affine D, a rank's own share of D(sum) takes two decodings instead of one.
 template <class S>
 concept affine = requires {
   requires std::remove_cvref_t<S>::is_affine;
@@ -116,7 +114,7 @@ concept rate_adjustable = requires(S const& s, double rate) {
 
 namespace detail {
 
-/// True if the sizes of states depend on the rate. A state cannot then be reused at another rate.
+/// True if the sizes of states depend on the rate. Such a state cannot be reused at another rate.
 template <class S>
 bool states_follow_rate(S const& s) {
   if constexpr (requires {

@@ -94,7 +94,7 @@ codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dim
   return {exec, codec, dims, whose};
 }
 
-/// The number of workspace bytes that compress and decompress need. With `ranks` > 0, it also suffices for
+/// The number of workspace bytes that compress and decompress need. With `ranks` > 0, this number also suffices for
 /// all_reduce_mean over `ranks` ranks.
 template <class In, class C, executor E>
 std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims, unsigned ranks = 0) {

@@ -85,8 +85,8 @@ double* energies_in(C const& c, Local& local) {
   }
 }
 
-/// An engine that measures the kept energy during encoding, in one pass. If the payload span is empty, it measures
-/// without encoding.
+/// An engine that measures the kept energy during encoding, in one pass. If the payload span is empty, the engine
+/// measures without encoding.
 template <class C, class In, class E, class Source>
 concept measures_from = requires(C const& c, E const& exec, shape const& dims, Source const& from,
                                  rate_list const& rates, span_on<E, std::byte> payload, double* energies,

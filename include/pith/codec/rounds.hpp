@@ -20,8 +20,7 @@ enum class transport : std::uint8_t {
   sum,         ///< every rank receives the elementwise sum of all buffers
   max,         ///< every rank receives the elementwise maximum of all buffers
   swap,        ///< ranks r and r xor `distance` exchange their buffers; a rank without a partner is idle
-  shift,       ///< rank r sends to rank r + `distance` and receives from rank r - `distance`, modulo the number of
-               ///< ranks
+  shift,       ///< rank r sends to rank r + `distance`, modulo the number of ranks, and receives from r - `distance`
 };
 
 /// The element type of a round's buffer, which a communicator needs for sums.
@@ -122,9 +121,9 @@ unsigned rounds(C const& c, shape const& dims, unsigned ranks) {
   }
 }
 
-/// The number of rounds that may be in flight for one tensor. If it is 2, produce(r) needs only the result of round r -
-/// 2, so that the transfer of round r - 1 overlaps with computation. A collective declares it as a constant. A codec
-/// that wraps another declares it as a function.
+/// The number of rounds that may be in flight for one tensor. With two rounds in flight, produce(r) needs only the
+/// result of round r - 2, so that the transfer of round r - 1 overlaps with computation. A collective declares this
+/// number as a constant. A codec that wraps another declares a function.
 template <class C>
 unsigned depth([[maybe_unused]] C const& c) {
   if constexpr (requires { c.depth(); }) {
@@ -136,7 +135,7 @@ unsigned depth([[maybe_unused]] C const& c) {
   }
 }
 
-/// How a codec's payloads may be summed in flight. Type-erased codecs return this at run time.
+/// How a codec's payloads may be summed in flight. Type-erased codecs return the form at run time.
 template <class C>
 constexpr sum_form sums(C const& c) {
   if constexpr (requires {
@@ -148,7 +147,7 @@ constexpr sum_form sums(C const& c) {
   }
 }
 
-/// True if a codec's decoder is affine. Type-erased codecs return this at run time.
+/// True if a codec's decoder is affine. Type-erased codecs return this property at run time.
 template <class C>
 concept maybe_affine = affine<C> || requires(C const& c) {
   { c.decodes_affinely() } -> std::same_as<bool>;
@@ -258,7 +257,7 @@ values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double fa
 }
 
 /// Computes the mean of all ranks' decoded payloads, which are added in rank order. An engine computes the mean in one
-/// pass, or entry by entry. All ways give bitwise equal results, except for the sign of zeros. In a chain whose last
+/// pass, or entry by entry. Both ways give bitwise equal results, except for the sign of zeros. In a chain whose last
 /// stage is an engine, the other stages decode the mean. With one rank, the mean is the decoded payload.
 template <class In, class C, class E, class Agreed>
 void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in,

@@ -1,5 +1,4 @@
-// pith/codec/stage.hpp — the stage concept: encoding of values to fewer or narrower values and side information, and
-// decoding.
+// pith/codec/stage.hpp — the stage concept: encoding of values to smaller values and side information.
 #pragma once
 
 #include <pith/codec/capability.hpp>

@@ -30,7 +30,7 @@ class buffer {
     if (data_ != nullptr) exec_.deallocate(data_, size_ * sizeof(T));
   }
 
-  /// Ensures a capacity of at least `size` elements. Discards the contents if it reallocates.
+  /// Ensures a capacity of at least `size` elements. A reallocation discards the contents.
   void grow(E const& exec, std::size_t size) {
     if (size > size_) *this = buffer(exec, size);
   }

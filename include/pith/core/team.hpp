@@ -100,9 +100,9 @@ inline constexpr std::uint32_t kept_slack = 16;
 ///
 /// All threads of a team call this function as the last one in a block:
 ///
-///   is_last(arrived, blocks)     returns true in the block that calls it last of all `blocks` blocks. That block sees
-///                                all writes of the other blocks. *arrived is 0 before the first call and after the
-///                                last call
+///   is_last(arrived, blocks)     returns true in the block that calls it last of all `blocks` blocks. The last block
+///                                sees all writes of the other blocks. *arrived is 0 before the first call and after
+///                                the last call
 ///
 /// A body must branch only on values that are equal in all threads of the team.
 template <class T>

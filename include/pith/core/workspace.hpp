@@ -27,7 +27,7 @@ constexpr std::size_t scratch_for(std::uint64_t n) {
   return detail::align_up(value_bytes<T>(n), detail::scratch_alignment);
 }
 
-/// A bump allocator over memory that the caller owns. Only one executor (one stream) may use it at a time.
+/// A bump allocator over memory that the caller owns. Only one executor (one stream) may use a workspace at a time.
 template <memory_space Space = host_space>
 class workspace {
  public:
@@ -56,7 +56,7 @@ class workspace {
   }
 
   /// Throws workspace_exhausted unless `bytes` bytes are left. The message contains the name of the size function that
-  /// returned `bytes`. Calls check this before they change any data.
+  /// returned `bytes`. Library functions check the workspace before they change any data.
   void require(char const* call, char const* size_function, std::size_t bytes) const {
     auto const left = memory_.size() - used_, needed = bytes - std::min(bytes, detail::scratch_alignment);
     if (needed <= left) return;

@@ -88,7 +88,7 @@ class cuda_executor {
     check_cuda(cudaMalloc(&memory, bytes), "cudaMalloc");
     return memory;
   }
-  /// First waits until no kernel of any stream uses the memory.
+  /// Waits until no kernel of any stream uses the memory, then frees it.
   void deallocate(void* memory, std::size_t) const noexcept { static_cast<void>(cudaFree(memory)); }
 
  private:

@@ -1,5 +1,4 @@
-// pith/exec/parallel_runner.hpp — the concept of a runner, which runs chunks of work on a pool's or a framework's
-// threads.
+// pith/exec/parallel_runner.hpp — the concept of a runner, which runs chunks of work on several threads.
 #pragma once
 
 #include <concepts>

@@ -100,8 +100,8 @@ class clipping {
 /// The number of workspace bytes that clip_to_norm needs for n elements.
 constexpr std::size_t clip_bytes(std::uint64_t n) { return detail::clip_scratch_bytes(n) + detail::scratch_alignment; }
 
-/// Scales the gradients of all tensors of a model in place by one factor, so that their joint norm is at most
-/// `most` / sqrt(ranks). Call it before the exchange.
+/// Scales the gradients of all tensors of a model in place by one factor, so that their joint norm is at most `most` /
+/// sqrt(ranks). Call this function before the exchange.
 ///
 ///   requires    a workspace of clip_bytes(gradients.size()) bytes
 ///   on NaN      if the norm is NaN or infinite, the gradients are unchanged

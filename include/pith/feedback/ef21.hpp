@@ -47,8 +47,8 @@ struct add_finite {
 };
 
 /// Adds the decoded mean to the replicated estimate, and returns the estimate as the gradient. If the sum is NaN or
-/// infinite, the mean of the ranks' estimates would no longer equal the replicated estimate. To prevent this, all
-/// ranks' estimates of the element are reset to zero.
+/// infinite, the mean of the ranks' estimates would no longer equal the replicated estimate. So all ranks' estimates of
+/// such an element are reset to zero.
 template <class A>
 struct settle_estimate {
   A* mean;

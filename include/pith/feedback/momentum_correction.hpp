@@ -73,9 +73,9 @@ struct keep_momentum {
 ///   complexity  with Nesterov momentum, scratch memory for n elements. clip_norm reads g once more
 ///   on NaN      where a gradient or its decoded value is NaN or infinite, u and v stay unchanged. But a u or v beyond
 ///               2^47 (2^495 for doubles) becomes 0, because its square may have overflowed in a sum
-///   properties  reproducible. With clip_norm for doubles, this holds only if sums are compiled without contraction
-///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018. Unlike there, v also keeps the
-///               error of a quantizer
+///   properties  reproducible. With clip_norm for doubles, reproducible only if sums are compiled without contraction
+///   reference   Lin, Han, Mao, Wang and Dally, Deep Gradient Compression, ICLR 2018. Unlike in that paper, v also
+///               keeps the error of a quantizer
 class momentum_correction {
  public:
   static constexpr bool is_reproducible = true;

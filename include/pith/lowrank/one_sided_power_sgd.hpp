@@ -37,9 +37,9 @@ struct count_turn {
 
 }  // namespace detail
 
-/// As power_sgd, but with one all-reduce per step instead of two. The all-reduce sums P = M Q in one step and Q = M^T P
-/// in the next. The other factor is the orthonormalized result of the previous step. P Q^T is decoded, which is the
-/// projection of the mean of all ranks' M on the orthonormalized factor.
+/// A variant of power_sgd with one all-reduce per step instead of two. The all-reduce sums P = M Q in one step and Q =
+/// M^T P in the next. The other factor is the orthonormalized result of the previous step. P Q^T is decoded, which is
+/// the projection of the mean of all ranks' M on the orthonormalized factor.
 ///
 /// Outside an exchange there is no previous step. There the stage behaves as power_sgd and emits the same payloads.
 ///

@@ -36,8 +36,8 @@ namespace pith::inline v0 {
 ///               feedback. Payloads and decoded values do not depend on the instruction set or on the order of blocks,
 ///               because sums have a fixed order and each product that is added is exact (for doubles, unless it
 ///               overflows or underflows)
-///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. Unlike there, a column that becomes zero is
-///               replaced by a new random column
+///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. Unlike in that paper, a column that becomes
+///               zero is replaced by a new random column
 class power_sgd : public pipeable {
  public:
   template <class In>
@@ -161,8 +161,8 @@ class power_sgd : public pipeable {
     detail::expand(exec, thin(dims), replicated.p.data(), q, ext::tensor_sink<In>{sent.data, 1}, ws);
   }
 
-  /// Produces the buffer of a round from a source. In the last round, the mean is written to a sink. Only for shapes
-  /// for which the codec is lossy.
+  /// Produces the buffer of a round from a source. In the last round, the mean is written to a sink. The codec must be
+  /// lossy for the shape.
   template <class A, executor E, class Source>
   void produce_from(E const& exec, shape const& dims, unsigned round, Source const& from, span_on<E, std::byte> out,
                     factors<A, E> const& replicated, workspace_on<E>& ws) const {
@@ -192,8 +192,8 @@ class power_sgd : public pipeable {
   std::uint64_t p_size(shape const& dims) const { return dims.rows * rank(dims); }
   std::uint64_t q_size(shape const& dims) const { return dims.columns() * rank(dims); }
 
-  /// Replaces a column of a factor by random numbers if it is zero, NaN or infinite. Otherwise the column would never
-  /// recover.
+  /// Replaces a column of a factor by random numbers if it is zero, NaN or infinite. Without new numbers, such a column
+  /// would never recover.
   template <class E, class A>
   void renew(E const& exec, call const& id, shape const& dims, std::uint64_t rows, A* factor) const {
     exec.for_each_block(rank(dims), detail::renew_column<A>{draws(shared(id)), factor, rows, rank(dims)});

@@ -135,7 +135,7 @@ struct eight_bit_rule {
 ///   on NaN      a bucket that contains NaN or infinity decodes to NaN
 ///   properties  contractive: with c = bucket - 1, 1 - delta is the largest c e^2 / (1 + c y^2) over the borders y of
 ///               neighbouring points, where e is the rounding error at y (0.0015 for 128 elements, 0.016 for a
-///               million); use it with error feedback
+///               million); for use with error feedback
 ///   reference   Dettmers, 8-Bit Approximations for Parallelism in Deep Learning, ICLR 2016. `snap::floor` selects the
 ///               point below, as GRACE does. GRACE's table lacks the points 0 and 1, so it reduces values above 0.9957
 class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {

@@ -22,7 +22,7 @@ enum class axis : std::uint8_t { tensor, row, column };
 ///               a row, or per column of 256 rows
 ///   on NaN      a row or column that contains NaN or infinity decodes to NaN
 ///   properties  a projection on the indicator vectors of negative and of other elements; contractive with delta = 1 /
-///               columns, or 1 / rows; use it with error feedback
+///               columns, or 1 / rows; for use with error feedback
 ///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit Stochastic Gradient Descent, Interspeech 2014, which uses one pair
 ///               of means per column
 template <axis Of = axis::tensor>
@@ -103,7 +103,7 @@ class one_bit : public pipeable {
 ///   requires    a bucket size of 0 (the whole tensor, the default) or a multiple of 8
 ///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or (double only) if its sum overflows
 ///   properties  a projection on the indicator vectors of negative and of other elements; contractive with delta = 1 /
-///               bucket; use it with error feedback. Zero counts as positive
+///               bucket; for use with error feedback. Zero counts as positive
 ///   reference   Seide et al., Interspeech 2014. GRACE, ICDCS 2021, uses one bucket for the whole tensor
 template <>
 class one_bit<axis::tensor> : public scalar_quantizer<detail::one_bit_rule> {

@@ -1,5 +1,4 @@
-// pith/quantize/quantizer_rule.hpp — the concept of a quantizer rule, which defines the mathematics of a scalar
-// quantizer.
+// pith/quantize/quantizer_rule.hpp — the concept of a rule, the mathematics of a scalar quantizer.
 #pragma once
 
 #include <pith/config.hpp>

@@ -24,8 +24,8 @@ struct judge_votes {
 
 }  // namespace detail
 
-/// As sign, for communicators whose all-reduce is faster than their all-gather. An exchange is one all-reduce that sums
-/// the votes. A vote takes one byte per element for up to 127 ranks, and four bytes for more ranks.
+/// A variant of sign for communicators whose all-reduce is faster than their all-gather. An exchange is one all-reduce
+/// that sums the votes. A vote takes one byte per element for up to 127 ranks, and four bytes for more ranks.
 ///
 ///   emits       as sign
 ///   complexity  one read of x and one of the sum; no scratch memory. The all-gather of sign takes n / 8 bytes per

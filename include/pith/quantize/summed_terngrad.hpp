@@ -1,5 +1,4 @@
-// pith/quantize/summed_terngrad.hpp — TernGrad with a common scale for all ranks, so that symbols can be summed in
-// flight.
+// pith/quantize/summed_terngrad.hpp — TernGrad with a common scale for all ranks, summed in flight.
 #pragma once
 
 #include <pith/core/buffer.hpp>
@@ -56,8 +55,8 @@ struct scale_levels {
 
 }  // namespace detail
 
-/// As terngrad, for communicators with a fast all-reduce. An exchange computes the maximum of the ranks' scales, then
-/// sums symbols -1, 0 and 1. A symbol takes one byte for up to 127 ranks, and four bytes for more ranks.
+/// A variant of terngrad for communicators with a fast all-reduce. An exchange computes the maximum of the ranks'
+/// scales, then sums symbols -1, 0 and 1. A symbol takes one byte for up to 127 ranks, and four bytes for more ranks.
 ///
 ///   emits       outside an exchange, as terngrad
 ///   requires    sigma >= 0 (default 2.5; 0 disables clipping). Each rank clips its scale before the maximum

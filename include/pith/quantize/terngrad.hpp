@@ -90,8 +90,8 @@ struct terngrad_rule {
 ///               elements per bucket; use damped(s) for error feedback. With clipping, it is unbiased for the clipped
 ///               gradient, without an error bound for x. Reproducible. For double, it is reproducible only if sums are
 ///               compiled without contraction, because squares are inexact
-///   reference   Wen, Xu, Yan, Wu, Wang, Chen and Li, TernGrad, NeurIPS 2017. Unlike there, no element is clipped if
-///               the mean exceeds the bound, so that equal elements are exact
+///   reference   Wen, Xu, Yan, Wu, Wang, Chen and Li, TernGrad, NeurIPS 2017. Unlike in that paper, no element is
+///               clipped if the mean exceeds the bound, so that equal elements are exact
 template <outliers Which = outliers::cut>
 class terngrad : public scalar_quantizer<detail::terngrad_rule> {
  public:

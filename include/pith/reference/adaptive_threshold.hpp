@@ -23,7 +23,7 @@ namespace pith::inline v0 {
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than finite numbers. A mean that includes
 ///               NaN or infinity is NaN. If there are no elements of a sign, the mean is 0
 ///   properties  variable rate; contractive with delta = 1 / n (exactly: the sum over both signs of |kept|_1^2 / k /
-///               |x|^2). Among equal elements, the smaller index is kept. Use it with error feedback
+///               |x|^2). Among equal elements, the smaller index is kept. For use with error feedback
 ///   reference   Dryden, Moon, Jacobs and Van Essen, Communication Quantization for Data-Parallel Training of Deep
 ///               Neural Networks, MLHPC 2016, in the form of GRACE's adaq. adaq searches thresholds on a sample in up
 ///               to 20 rounds and stops within a quarter of its target. adaq sends NaN if there are no elements of a

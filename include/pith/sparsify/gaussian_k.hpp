@@ -1,5 +1,4 @@
-// pith/sparsify/gaussian_k.hpp — sparsification by a threshold that is computed from the tails of a normal
-// distribution.
+// pith/sparsify/gaussian_k.hpp — sparsification by a threshold from the tails of a normal distribution.
 #pragma once
 
 #include <pith/sparsify/detail/gamma_tail.hpp>
@@ -52,7 +51,7 @@ struct gaussian_rule {
 
 /// Keeps about k = max(1, floor(density n)) entries of largest magnitude. The threshold is |mean| + z deviation; on
 /// average, k of n standard normal numbers exceed z in magnitude. The threshold is corrected if too many or too few
-/// entries pass. As threshold_estimator, except:
+/// entries pass. The following properties differ from those of threshold_estimator:
 ///
 ///   complexity  one pass for the moments, one per correction, one to count the result, and two to write
 ///   reference   Shi, Chu, Cheung and See, Understanding Top-k Sparsification in Distributed Deep Learning, 2019. The

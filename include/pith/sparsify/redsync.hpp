@@ -27,7 +27,8 @@ struct redsync_rule {
 
 /// Keeps k to 2 k - 1 entries of largest magnitude, where k = max(1, floor(density n)). A binary search in [0, max
 /// |x_i|] finds the threshold in at most 10 passes. Ties, or a few huge elements, may leave no such threshold. If no
-/// threshold fits, fewer entries are kept, always including a largest one. As threshold_estimator, except:
+/// threshold fits, fewer entries are kept, always including a largest one. The following properties differ from those
+/// of threshold_estimator:
 ///
 ///   complexity  one pass for the largest magnitude, about 4 and at most 10 passes to count, and two to write
 ///   reference   Fang, Fu, Yang and Hsieh, RedSync: Reducing Synchronization Bandwidth for Distributed Deep Learning

@@ -1,5 +1,4 @@
-// pith/sparsify/sidco.hpp — sparsification by a threshold, from distributions that are fitted to the magnitudes in
-// stages.
+// pith/sparsify/sidco.hpp — sparsification by a threshold from distributions, fitted in stages.
 #pragma once
 
 #include <pith/core/buffer.hpp>
@@ -115,8 +114,8 @@ struct learn_from {
 
 /// Keeps about k = max(1, floor(density n)) entries of largest magnitude, which are the tail of a distribution fitted
 /// to the magnitudes. The first stage keeps a quarter of the entries. Each later stage fits a distribution to the
-/// survivors of the previous stage. The remaining reduction is divided equally among the remaining stages. As
-/// threshold_estimator, except:
+/// survivors of the previous stage. The remaining reduction is divided equally among the remaining stages. The
+/// following properties differ from those of threshold_estimator:
 ///
 ///   state       the number of stages, unless it is given. The number is one at first. Every five steps the number
 ///               increases by one, up to ceil(log2(1 / density)), if less than 0.8 k or more than 1.2 k entries were

@@ -79,7 +79,7 @@ struct keep_drawn {
   In const* x;
   In* values;
 
-  /// Copies as above, with positions relative to `drawn` and `kept`.
+  /// Returns a copier whose positions are relative to `drawn` and `kept`.
   PITH_HD keep_drawn behind(std::uint64_t drawn, std::uint64_t kept) const { return {x + drawn, values + kept}; }
   PITH_HD void operator()(std::uint64_t drawn, std::uint64_t kept, [[maybe_unused]] std::uint64_t width) const {
     if constexpr (Scaling == scaling::none) {

@@ -29,8 +29,8 @@ namespace pith::inline v0 {
 ///   properties  a projection. With a lossless index coder, it is contractive with delta = k / n, and nestable. Ties go
 ///               to the smaller index
 ///   reference   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017. As Deep Gradient
-///               Compression (Lin et al., ICLR 2018), top_k searches among values above a sampled bound. Unlike there,
-///               it always keeps exactly k entries
+///               Compression (Lin et al., ICLR 2018), top_k searches among values above a sampled bound. Unlike in that
+///               paper, top_k always keeps exactly k entries
 template <index_coder Coder = packed_indices>
 class top_k : public pipeable {
  public:

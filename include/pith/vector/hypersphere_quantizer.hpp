@@ -1,5 +1,4 @@
-// pith/vector/hypersphere_quantizer.hpp — unbiased vector quantization, which sends a random codeword and a length per
-// run of elements.
+// pith/vector/hypersphere_quantizer.hpp — unbiased vector quantization to random codewords with a length.
 #pragma once
 
 #include <pith/vector/product_quantizer.hpp>
@@ -75,9 +74,9 @@ class inverse_gram {
   std::vector<double> left_, inverse_;
 };
 
-/// Computes eight symbols. For each, draws one of the coefficients <d_j, x> with a probability proportional to the
-/// coefficient's magnitude. The symbol contains j and the coefficient's sign. Each product has two floats as factors,
-/// so it is exact in double.
+/// Computes eight symbols. For each symbol, draws one of the coefficients <d_j, x> with a probability proportional to
+/// the coefficient's magnitude. The symbol contains j and the coefficient's sign. Each product has two floats as
+/// factors, so it is exact in double.
 template <class In, int Bits>
 struct random_words {
   padded_floats<In> x;

@@ -77,7 +77,7 @@ class pca_basis {
     return n == 0 || (order_.fits(n) && (mean_.size() == slice_ || mean_.size() / slice_ == slices(n)));
   }
 
-  /// A digest of all members. Ranks compare it to detect different bases.
+  /// A digest of all members. Ranks compare digests to detect different bases.
   std::uint64_t digest() const { return digest_; }
 
   /// Serializes the basis to bytes in this machine's byte order.

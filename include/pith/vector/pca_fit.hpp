@@ -21,8 +21,7 @@ enum class centring : std::uint8_t {
 
 struct pca_options {
   double lambda = 0.01;          ///< the fraction of variance that may be dropped, in [0, 1)
-  std::uint64_t components = 0;  ///< the most components to keep, instead of lambda; 0 means that lambda determines the
-                                 ///< number
+  std::uint64_t components = 0;  ///< the most components to keep; 0 means that lambda determines the number
   centring about = centring::each_slice;
 };
 

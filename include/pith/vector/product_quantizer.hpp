@@ -1,5 +1,4 @@
-// pith/vector/product_quantizer.hpp — vector quantization, which sends the index of the nearest codeword per run of
-// elements.
+// pith/vector/product_quantizer.hpp — vector quantization to the nearest codeword of a shared codebook.
 #pragma once
 
 #include <pith/codec/capability.hpp>

@@ -1,5 +1,4 @@
-// pith/core/detail/float_environment.hpp — a scope in which the calling thread has the default floating-point
-// environment.
+// pith/core/detail/float_environment.hpp — a scope with the default floating-point environment.
 #pragma once
 
 #include <cstdint>

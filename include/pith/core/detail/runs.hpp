@@ -49,7 +49,7 @@ PITH_HD inline bool lie_well_packed(std::uint8_t const* p) {
   return reinterpret_cast<std::uintptr_t>(p) % best_alignment(Bytes) == 0;
 }
 
-/// A run of one octet that is aligned for vector access. One device thread processes it.
+/// A run of one octet that is aligned for vector access. One device thread processes such an octet.
 struct aligned_octet {
   template <class T>
   struct alignas(best_alignment(octet * sizeof(T))) values {

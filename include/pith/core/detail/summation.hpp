@@ -108,8 +108,8 @@ PITH_HD T fold_row(T* lane, std::uint32_t half, Merge const& merge) {
   return lane[0];
 }
 
-/// Returns the merge of f(at) .. f(at + width - 1), which one thread computes. The lanes are a local array, because no
-/// store can alias it.
+/// Returns the merge of f(at) .. f(at + width - 1), which one thread computes. The lanes are a local array, because
+/// stores cannot alias a local array.
 template <class T, std::uint32_t Width, class F, class Merge>
 PITH_HD T merge_row(constant<Width>, F const& f, std::uint32_t at, Merge const& merge) {
   constexpr auto half = Width / 2;

@@ -1,5 +1,4 @@
-// pith/exec/detail/side_stream.hpp — a CUDA stream that runs concurrently with others, with explicit ordering between
-// streams.
+// pith/exec/detail/side_stream.hpp — a concurrent CUDA stream, with explicit ordering between streams.
 #pragma once
 
 #include <pith/exec/cuda_executor.hpp>
@@ -18,7 +17,7 @@ struct destroy_event {
   void operator()(cudaEvent_t event) const { static_cast<void>(cudaEventDestroy(event)); }
 };
 
-/// Returns whether a stream has no unfinished work. Must not be called during graph capture.
+/// Returns whether a stream has no unfinished work. The function must not be called during graph capture.
 inline bool is_idle(cudaStream_t stream) {
   auto const status = cudaStreamQuery(stream);
   if (status == cudaErrorNotReady) {
@@ -65,8 +64,8 @@ class side_stream {
     return event_owner(event);
   }
 
-  /// One event is enough. A wait refers to the event's record at the time of the call, even if the event is recorded
-  /// again.
+  /// A single event is enough for all calls. A wait refers to the event's record at the time of the call, even if the
+  /// event is recorded again.
   void order(cudaStream_t first, cudaStream_t then) const {
     check_cuda(cudaEventRecord(event_.get(), first), "cudaEventRecord");
     check_cuda(cudaStreamWaitEvent(then, event_.get(), 0), "cudaStreamWaitEvent");

@@ -11,8 +11,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The shapes of a matrix M (rows x columns) and its thin factors P (rows x rank) and Q (columns x rank). All are
-/// row-major.
+/// The shapes of a matrix M (rows x columns) and its thin factors P (rows x rank) and Q (columns x rank). M, P and Q
+/// are row-major.
 struct thin_shape {
   std::uint64_t rows, columns, rank;
 };

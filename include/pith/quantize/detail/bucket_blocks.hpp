@@ -72,8 +72,8 @@ struct bucket_blocks {
 /// The row length of a loop, known at compile time. A bucket consists of one or more rows.
 inline constexpr std::uint32_t loop_row = 64;
 
-/// True if loops over a run can use rows of constant length. For this, the block must be full, and the bucket size must
-/// be a multiple of the row length.
+/// True if loops over a run can use rows of constant length. The block must be full, and the bucket size must be a
+/// multiple of the row length.
 PITH_HD constexpr bool has_loop_rows(bucket_run const& run, std::uint32_t span) {
   return run.count == span && run.width % loop_row == 0;
 }

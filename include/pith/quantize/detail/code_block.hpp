@@ -1,5 +1,4 @@
-// pith/quantize/detail/code_block.hpp — the encoding of a block: computes symbols and scales, and updates the source's
-// residual.
+// pith/quantize/detail/code_block.hpp — the encoding of a block to symbols and scales.
 #pragma once
 
 #include <pith/core/call.hpp>

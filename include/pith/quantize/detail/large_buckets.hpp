@@ -1,5 +1,4 @@
-// pith/quantize/detail/large_buckets.hpp — buckets larger than a block, which are measured by tiles and then encoded
-// part by part.
+// pith/quantize/detail/large_buckets.hpp — encoding of buckets that are larger than a block.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>

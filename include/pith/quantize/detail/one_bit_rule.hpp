@@ -1,5 +1,4 @@
-// pith/quantize/detail/one_bit_rule.hpp — the quantizer rule of one_bit, which computes two means from two sums and a
-// count.
+// pith/quantize/detail/one_bit_rule.hpp — the quantizer rule of one_bit, with two means per bucket.
 #pragma once
 
 #include <pith/config.hpp>

@@ -1,5 +1,4 @@
-// pith/quantize/detail/small_buckets.hpp — buckets that fit into a block, which are measured, encoded and packed in one
-// pass.
+// pith/quantize/detail/small_buckets.hpp — encoding, in one pass, of buckets that fit into a block.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>

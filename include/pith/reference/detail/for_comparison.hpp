@@ -1,5 +1,4 @@
-// pith/reference/detail/for_comparison.hpp — a check of element type and executor, for methods that are kept for
-// comparison.
+// pith/reference/detail/for_comparison.hpp — a check of element type and executor for reference methods.
 #pragma once
 
 #include <pith/exec/seq.hpp>

@@ -1,5 +1,4 @@
-// pith/sparsify/detail/gamma_tail.hpp — upper tail probabilities of the gamma and the normal distribution, and their
-// inverses.
+// pith/sparsify/detail/gamma_tail.hpp — upper tails of the gamma and normal distributions, and their inverses.
 #pragma once
 
 #include <pith/core/detail/elementary.hpp>

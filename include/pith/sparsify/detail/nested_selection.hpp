@@ -1,5 +1,4 @@
-// pith/sparsify/detail/nested_selection.hpp — nested selections, in which each selection takes the k largest entries of
-// the previous one.
+// pith/sparsify/detail/nested_selection.hpp — selections that each take the largest entries of the previous one.
 #pragma once
 
 #include <pith/core/detail/convert.hpp>

@@ -1,5 +1,4 @@
-// pith/sparsify/detail/radix_select.hpp — radix selection: finds the k-th largest key digit by digit, then writes the
-// selected entries in order.
+// pith/sparsify/detail/radix_select.hpp — radix selection, which finds the k-th largest key digit by digit.
 #pragma once
 
 #include <pith/sparsify/detail/choose.hpp>

@@ -1,5 +1,4 @@
-// pith/sparsify/detail/threshold_blocks.hpp — kernels that count the values at or above a bound, then write these
-// values in order.
+// pith/sparsify/detail/threshold_blocks.hpp — kernels that count and write the values that reach a bound.
 #pragma once
 
 #include <pith/codec/detail/entries.hpp>

@@ -1,5 +1,4 @@
-// pith/sparsify/detail/threshold_search.hpp — a search, in a few passes, for a threshold that about k of n values
-// reach.
+// pith/sparsify/detail/threshold_search.hpp — a search for a threshold that about k of n values reach.
 #pragma once
 
 #include <pith/core/detail/last_block.hpp>
@@ -44,9 +43,9 @@ struct found_bound {
 ///
 /// If all nonzero values fit, all are taken. So a tensor that was decoded before is encoded without loss.
 ///
-/// The final bound is never above the largest magnitude. If more values than fit reach the final bound, it equals the
-/// largest magnitude. So one of the largest values is always sent, and the squared error is at most |x|^2 - max |x_i|^2
-/// <= (1 - 1 / n) |x|^2.
+/// The final bound is never above the largest magnitude. If more values than fit reach the final bound, the bound
+/// equals the largest magnitude. So one of the largest values is always sent, and the squared error is at most |x|^2 -
+/// max |x_i|^2 <= (1 - 1 / n) |x|^2.
 template <class Rule, class A>
 struct search_step {
   Rule rule;
@@ -111,9 +110,9 @@ void sum_once(E const& exec, Source const& from, std::uint64_t n, At const& whic
                       take_step<Step, Terms>{step, at, partial, size}, &at->arrived);
 }
 
-/// Finds a bound that about `aim` of n > 0 values reach. At most `room` values reach it, unless more values equal the
-/// largest. The function launches a fixed sequence of kernels, which do no work after the end of the search. The result
-/// is in `at`.
+/// Finds a bound that about `aim` of n > 0 values reach. At most `room` values reach the bound, unless more values
+/// equal the largest. The function launches a fixed sequence of kernels, which do no work after the end of the search.
+/// The result is in `at`.
 template <class Rule, executor E, class Source>
 void find_threshold(E const& exec, Rule const& rule, Source const& from, std::uint64_t n, double aim, double room,
                     search* at, workspace_on<E>& ws) {
