@@ -26,7 +26,7 @@ std::uint64_t fewest_bytes(std::vector<std::vector<knapsack_choice>> const& item
   return best;
 }
 
-l_greco made() { return l_greco({.rates = {0.01, 0.1, 0.5}, .reference = 0.1, .interval = 1, .bins = 1000}); }
+l_greco l_greco_of_three() { return l_greco({.rates = {0.01, 0.1, 0.5}, .reference = 0.1, .interval = 1, .bins = 1000}); }
 
 /// Tensor 0 loses much where it sends little, tensor 1 next to nothing; both lose less where they send more.
 std::vector<pith::rate_report> const reports = {{0, 0.01, 100, 20, 10}, {0, 0.1, 100, 60, 100}, {0, 0.5, 100, 95, 500},
@@ -62,7 +62,7 @@ TEST_CASE("no choice within the budget is cheaper") {
 }
 
 TEST_CASE("until it has chosen, and where nothing is cheaper, all have the reference") {
-  auto l = made();
+  auto l = l_greco_of_three();
   CHECK(l.decide(1, 0) == 0.1);
   CHECK(l.decide(1, 5) == 0.1);
   CHECK(l.measures(1, 0) == pith::rate_list{0.01, 0.1, 0.5});
@@ -75,7 +75,7 @@ TEST_CASE("until it has chosen, and where nothing is cheaper, all have the refer
 TEST_CASE("a tensor that loses little sends less, for one that loses much") {
   auto seen = reports;
   seen[0].kept = 60;  // tensor 0 loses no more at 0.01: 40 + 0.5
-  auto l = made();
+  auto l = l_greco_of_three();
   show(l, seen);
   CHECK(l.decide(2, 0) == 0.01);
   CHECK(l.decide(2, 1) == 0.1);
@@ -113,7 +113,7 @@ TEST_CASE("errors of an interval are added up, and one that is no number is left
 }
 
 TEST_CASE("what is saved goes on, and settings are checked") {
-  auto a = made(), b = made();
+  auto a = l_greco_of_three(), b = l_greco_of_three();
   auto seen = reports;
   seen[0].kept = 60;
   show(a, seen);
@@ -128,7 +128,7 @@ TEST_CASE("what is saved goes on, and settings are checked") {
 }
 
 TEST_CASE("a state of other rates or with errors that are none is refused, and changes nothing") {
-  auto l = made();
+  auto l = l_greco_of_three();
   show(l, reports);
   auto const saved = l.save();
   auto const infinity = std::numeric_limits<double>::infinity();
