@@ -14,8 +14,8 @@
 
 namespace pith::inline v0 {
 
-/// A type-erased codec for values of `In` on `E`. The wrapped codec still fuses passes as before. A codec policy
-/// returns an any_codec for each tensor.
+/// A type-erased codec for values of `In` on `E`. The wrapped codec still fuses its passes. A codec policy returns an
+/// any_codec for each tensor.
 template <real In, executor E = seq_executor>
 class any_codec : public pipeable {
   struct base;

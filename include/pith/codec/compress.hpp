@@ -60,7 +60,7 @@ class codec_state {
   /// Begins the next step, whose random numbers differ from those of earlier steps.
   void advance(E const& exec) { exec.for_each_index(1, detail::advance{step_.data()}); }
 
-  /// Replaces these states, made for codec `own`, by `made`, the states of codec `next` for the same tensor. The step
+  /// Replaces the states of codec `own` by `made`, which are the states of codec `next` for the same tensor. The step
   /// is kept. The feedback state is kept too if `next` has the same feedback policy.
   void become(C const& own, C const& next, codec_state made) {
     detail::fed_back_in(own, replicated_, local_).swap_with(detail::fed_back_in(next, made.replicated_, made.local_));

@@ -39,8 +39,8 @@ struct field_form {
 /// Visits the buffers of a state one by one, for example to save, load or describe them.
 class field_visitor {
  public:
-  /// The default kind of a field. In replicated state it is replicated. In rank-local state it is share if the elements
-  /// are floating-point numbers, else learned.
+  /// The default kind of a field. In replicated state, the default is replicated. In rank-local state, the default is
+  /// share if the elements are floating-point numbers, else learned.
   template <class T, class E>
   void operator()(buffer<T, E>& field) {
     (*this)(field, !is_local_ ? field_kind::replicated : real<T> ? field_kind::share : field_kind::learned);

@@ -73,7 +73,7 @@ class claimed_job {
     return left_in(ticket) > 0 && ticket_.compare_exchange_strong(ticket, ticket - 1, std::memory_order_acquire);
   }
 
-  /// Claims indices and calls the job's function with each, until all indices are claimed.
+  /// Claims indices and calls the job's function with each index, until all indices are claimed.
   void help() {
     std::uint32_t finished = 0;
     for (auto seen = look(); left_in(seen.ticket) > 0; seen = look()) {

@@ -69,8 +69,7 @@ template <cuda_policy P>
 struct thrust_memory<P> : cuda_executor {
   thrust_memory() = default;
   explicit thrust_memory(P const& policy)
-      : cuda_executor(thrust::cuda_cub::stream(const_cast<P&>(policy))) {}  // stream() only reads the policy, but takes
-                                                                            // it non-const
+      : cuda_executor(thrust::cuda_cub::stream(const_cast<P&>(policy))) {}  // stream() only reads the policy
 };
 #endif
 

@@ -50,8 +50,7 @@ struct feedback_traits {
   feedback_on updates_on = feedback_on::first_known;
   bool is_memoryless = false;
   bool reproducible = false;
-  bool changes_gradients = false;  ///< true if the policy changes gradients even with a lossless codec, as momentum
-                                   ///< does
+  bool changes_gradients = false;  ///< true if gradients change even with a lossless codec, as with momentum
 };
 
 /// A type-erased feedback policy. The traits of a type-erased policy are known only at run time.

@@ -1,4 +1,4 @@
-// pith/feedback/two_sided.hpp — compression in both directions, with a second residual at the server.
+// pith/feedback/two_sided.hpp — compression to and from a server, with a second residual at the server.
 #pragma once
 
 #include <pith/codec/capability.hpp>

@@ -41,7 +41,8 @@ struct count_turn {
 /// M^T P in the next. The other factor is the orthonormalized result of the previous step. P Q^T is decoded, which is
 /// the projection of the mean of all ranks' M on the orthonormalized factor.
 ///
-/// Outside an exchange there is no previous step. There the stage behaves as power_sgd and emits the same payloads.
+/// Outside an exchange there is no previous step. Without a previous step, the stage behaves as power_sgd and emits the
+/// same payloads.
 ///
 ///   emits       in an exchange, r max(rows, columns) values of accum<In>. The size does not depend on the turn,
 ///               because the host does not read the turn. So the shorter factor is padded with zeros
@@ -52,8 +53,8 @@ struct count_turn {
 ///   errors      as power_sgd
 ///   properties  as power_sgd; lossless for the same shapes. delta = r / max(rows, columns) on average over random
 ///               starts, for either first factor. If M is constant, two steps equal one step of power_sgd
-///   reference   Vogels' library (num_iters_per_step = 1), which sends the factor without padding. The residual used
-///               there is own_residual
+///   reference   Vogels' library (num_iters_per_step = 1), which sends the factor without padding. The library's
+///               residual is own_residual
 class one_sided_power_sgd : public power_sgd {
  public:
   using power_sgd::power_sgd;

@@ -49,8 +49,8 @@ class bit_counts {
   int used_;
 };
 
-/// Sets x to +1 where fewer than half of the ranks have bit 1, and to -1 where more than half have it. `even` decides
-/// ties.
+/// Sets x to +1 where fewer than half of the ranks have bit 1, and to -1 where more than half have bit 1. `even`
+/// decides ties.
 template <class In, std::uint32_t Span>
 struct count_votes {
   static constexpr std::uint32_t word = 64;

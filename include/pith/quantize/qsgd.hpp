@@ -111,7 +111,7 @@ struct qsgd_rule {
 ///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or if its norm overflows. Half values within
 ///               one level of 65504 may be rounded up to infinity
 ///   properties  unbiased up to 2^-16 of a level; omega = min(b / (4 s^2), sqrt(b) / s) for b elements per bucket and s
-///               levels; reproducible. For double, it is reproducible only if sums are compiled without contraction,
+///               levels; reproducible. For double, qsgd is reproducible only if sums are compiled without contraction,
 ///               because squares are inexact
 ///   reference   Alistarh, Grubic, Li, Tomioka and Vojnovic, QSGD, NeurIPS 2017, but without entropy coding
 template <int Bits>

@@ -87,9 +87,9 @@ struct terngrad_rule {
 ///   complexity  16 random bits per element
 ///   on NaN      a bucket that contains NaN or infinity decodes to NaN
 ///   properties  terngrad<outliers::kept> is unbiased up to 2^-16 of s, with omega = (sqrt(b) - 1) / 2 + 2^-16 for b
-///               elements per bucket; use damped(s) for error feedback. With clipping, it is unbiased for the clipped
-///               gradient, without an error bound for x. Reproducible. For double, it is reproducible only if sums are
-///               compiled without contraction, because squares are inexact
+///               elements per bucket; error feedback needs damped(s). With clipping, terngrad is unbiased for the
+///               clipped gradient, without an error bound for x. Reproducible. For double, terngrad is reproducible
+///               only if sums are compiled without contraction, because squares are inexact
 ///   reference   Wen, Xu, Yan, Wu, Wang, Chen and Li, TernGrad, NeurIPS 2017. Unlike in that paper, no element is
 ///               clipped if the mean exceeds the bound, so that equal elements are exact
 template <outliers Which = outliers::cut>

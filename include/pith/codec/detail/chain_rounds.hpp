@@ -11,8 +11,8 @@
 
 namespace pith::inline v0::detail {
 
-/// If all stages but the last are summable, all ranks can decode the mean. In this case the chain can use the last
-/// stage's rounds.
+/// If all stages but the last are summable, all ranks can decode the mean, so the chain can use the last stage's
+/// rounds.
 template <class... S>
 concept ends_in_rounds = heads_summable<S...> && sums_in_chains<last_of<S...>>;
 

@@ -22,7 +22,7 @@ class default_float_environment {
   }
 
  private:
-  static constexpr std::uint32_t flags = 0x3f;    ///< the status the status flags of raised exceptions
+  static constexpr std::uint32_t flags = 0x3f;    ///< the status flags of raised exceptions
   static constexpr std::uint32_t usual = 0x1f80;  ///< the default settings, with all exceptions masked
   std::uint32_t found_;
 #elif defined(__aarch64__)

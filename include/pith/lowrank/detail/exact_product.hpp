@@ -14,9 +14,9 @@ PITH_HD inline double upper_bits(double x) {
   return bits_as<double>(rounded >> 27 << 27);
 }
 
-/// Returns sum + a b for values a and b of type A. Every product that is added is exact. For floats, it is a product in
-/// double. For doubles, each factor is one of two 26-bit parts of a or b, and the product is exact unless it
-/// underflows. So fused and separate operations round equally.
+/// Returns sum + a b for values a and b of type A. Every product that is added is exact. Products of floats are
+/// computed in double. Products of doubles are split: each factor is one of two 26-bit parts of a or b. Such a product
+/// is exact unless it underflows. So fused and separate operations round equally.
 template <class A>
 PITH_HD inline double add_product(double sum, double a, double b) {
   if constexpr (sizeof(A) < 8) return sum + a * b;

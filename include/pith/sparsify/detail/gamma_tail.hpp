@@ -10,7 +10,7 @@ namespace pith::inline v0::detail {
 /// Computes a b as a quotient, so that a compiler cannot fuse it with an addition.
 PITH_HD inline double apart(double a, double b) { return a / (1 / b); }
 
-/// Returns ln Gamma(a) for a > 0. For a >= 8, it uses Stieltjes' continued fraction.
+/// Returns ln Gamma(a) for a > 0. For a >= 8, the function uses Stieltjes' continued fraction.
 PITH_HD inline double ln_gamma(double a) {
   double below = 1;
   for (; a < 8; a += 1) below *= a;

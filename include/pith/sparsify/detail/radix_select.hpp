@@ -8,8 +8,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Counts the keys of a part that begin with the known digits. Adds the number of those whose next digit is d to
-/// bins[d].
+/// Counts the keys of a part that begin with the known digits, by their next digit d. Adds each count to bins[d].
 template <class Source>
 struct count_digits {
   using A = typename selection<Source>::A;

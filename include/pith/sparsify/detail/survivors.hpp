@@ -19,9 +19,9 @@ struct survivors {
   PITH_HD double mean() const { return sum / count; }
 };
 
-// The terms of the statistics. `of` maps a value to a summand, and summands are merged. `outside` replaces values below
-// the bound, because it does not change the sum. Sums of squares use 26 bits of each value, so that the products are
-// exact.
+// The summands of the statistics. `of` maps a value to a summand, and summands are merged. Values below the bound
+// are replaced by `outside`, which does not change the sum. Sums of squares use 26 bits of each value, so that the
+// products are exact.
 
 struct how_many : plus {
   static constexpr double outside = 0;
@@ -92,7 +92,7 @@ struct part_in_sum {
   key bound, end;
   std::uint64_t first;
 
-  /// The function uses masks. Instead of masks, a branch would often be mispredicted and would prevent vectorization.
+  /// The function uses masks, because a branch would often be mispredicted and would prevent vectorization.
   PITH_HD double operator()(std::uint32_t i) const {
     auto const p = from(first + i);
     auto const counts = key{0} - static_cast<key>(magnitude_bits(p) - bound < end - bound);

@@ -126,7 +126,8 @@ struct emit_large {
   }
 };
 
-/// Sets x to the values if all were sent. Otherwise sets x to zero, before the kept values are scattered.
+/// Sets x to the values if all were sent. If only some values were sent, sets x to zero before the values are
+/// scattered.
 template <class In>
 struct expand_all {
   In const* values;
