@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 enum class sum_form {
   none,    ///< not summable
   encode,  ///< C(mean x_i) = mean C(x_i). The sum is decoded, then divided by N
-  decode,  ///< D(sum C(x_i / N)) = mean D(C(x_i)). inputs are divided by N; D may be affine
+  decode,  ///< D(sum C(x_i / N)) = mean D(C(x_i)). Inputs are divided by N; D may be affine
 };
 
 /// Unbiased: E D(C(x)) = x and E|D(C(x)) - x|^2 <= omega |x|^2.

@@ -32,10 +32,10 @@ namespace pith::inline v0 {
 ///   on NaN      a single NaN or infinity on any rank makes the mean NaN on all ranks. The next step starts with a new
 ///               random Q
 ///   properties  lossless if n < min_rate r (rows + columns), so that vectors and small matrices are sent unchanged.
-///               Otherwise contractive with delta = r / min(rows, columns) on average over random Q; use it with error
-///               feedback. Payloads and decoded values do not depend on the instruction set or on the order of blocks,
-///               because sums have a fixed order and each product that is added is exact (for doubles, unless it
-///               overflows or underflows)
+///               For other shapes, contractive with delta = r / min(rows, columns) on average over random Q; use it
+///               with error feedback. Payloads and decoded values do not depend on the instruction set or on the order
+///               of blocks, because sums have a fixed order and each product that is added is exact (for doubles,
+///               unless it overflows or underflows)
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. Unlike in that paper, a column that becomes
 ///               zero is replaced by a new random column
 class power_sgd : public pipeable {

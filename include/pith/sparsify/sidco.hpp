@@ -117,7 +117,7 @@ struct learn_from {
 /// survivors of the previous stage. The remaining reduction is divided equally among the remaining stages. The
 /// following properties differ from those of threshold_estimator:
 ///
-///   state       the number of stages, unless it is given. The number is one at first. Every five steps the number
+///   state       the number of stages, unless it is given. The number of stages is one at first. Every five steps it
 ///               increases by one, up to ceil(log2(1 / density)), if less than 0.8 k or more than 1.2 k entries were
 ///               kept on average
 ///   complexity  one pass per stage, up to three more if too many entries pass, one to count the result, and two to

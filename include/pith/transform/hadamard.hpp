@@ -104,7 +104,7 @@ struct hadamard_rule {
 ///   requires    a tile size of 64 or 256 elements (std::invalid_argument); both are powers of four
 ///   complexity  log2(tile) additions per element
 ///   on NaN      NaN or infinity spreads over its tile
-///   properties  a rotation, reproducible; not an isometry if the tile size does not divide n
+///   properties  a rotation, reproducible; no isometry if the tile size does not divide n
 ///   reference   Suresh, Yu, Kumar and McMahan, Distributed Mean Estimation with Limited Communication, ICML 2017
 class hadamard : public tile_transform<detail::hadamard_rule> {
  public:

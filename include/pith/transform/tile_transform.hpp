@@ -140,8 +140,8 @@ struct restore_block {
 ///   emits       n values of In, padded with zeros to whole tiles; no side information
 ///   complexity  one read and one write of x. If the transform fuses with a quantizer, no additional reads and writes.
 ///               No scratch memory
-///   properties  up to rounding: a rotation with omega = 0 and delta = 1, summable. Not an isometry if the tile size
-///               does not divide n
+///   properties  up to rounding: a rotation with omega = 0 and delta = 1, summable. The transform is not an isometry if
+///               the tile size does not divide n
 template <tile_rule Rule>
 class tile_transform : public pipeable {
  public:

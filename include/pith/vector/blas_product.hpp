@@ -15,7 +15,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// C = A B^T, row-major.
+/// Computes C = A B^T for row-major matrices.
 inline void gemm(int m, int n, int k, float const* a, float const* b, float* c) {
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1, a, k, b, k, 0, c, n);
 }

@@ -136,9 +136,9 @@ struct random_words {
 ///               spread (G = (K / w) 1). With infinitely many codewords, the relative squared error is 2 w / pi - 1
 ///   reference   Gandikota, Kane, Maity and Mazumdar, vqSGD: Vector Quantized Stochastic Gradient Descent, AISTATS
 ///               2021. vqSGD sends points +- sqrt(w) e_i and |x|_2, with the relative squared error w - 1.
-///               `codebook::axes` with a = |x|_1 has a smaller error. Codebooks are from Dai et al., Hyper-Sphere
-///               Quantization, 2019. A random choice between the two nearest codewords would be biased unless x lies
-///               between the two
+///               `codebook::axes` with a = |x|_1 has a smaller error than vqSGD. Codebooks are from Dai et al.,
+///               Hyper-Sphere Quantization, 2019. A random choice between the two nearest codewords would be biased
+///               unless x lies between the two
 template <int Bits>
 class hypersphere_quantizer : public pipeable {
   static_assert(2 <= Bits && Bits <= 12, "pith: hypersphere_quantizer<Bits> needs 2 <= Bits <= 12");

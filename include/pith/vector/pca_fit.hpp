@@ -107,8 +107,7 @@ inline void straighten(std::vector<double>& rows, std::size_t size) {
   }
 }
 
-/// Fixes the sign of an eigenvector. The component of largest magnitude becomes positive; among equal components, the
-/// first one.
+/// Fixes the sign of an eigenvector. The first component of largest magnitude becomes positive.
 inline void make_largest_positive(double* vector, std::size_t size) {
   std::size_t largest = 0;
   for (std::size_t k = 1; k < size; ++k) {

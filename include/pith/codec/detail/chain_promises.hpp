@@ -29,7 +29,7 @@ inline constexpr bool heads_project = all_but_last({(isometric<S> && projection<
 /// All stages but the last may be summed in flight.
 template <class... S>
 inline constexpr bool heads_summable = all_but_last({summable<S>...});
-/// All stages but the last are linear and equal on all ranks. Such stages can decode a sum.
+/// All stages but the last are linear and equal on all ranks, so that they can decode a sum.
 template <class... S>
 inline constexpr bool heads_decode_sums = all_but_last({sum_form_of<S>() == sum_form::encode && !affine<S>...});
 template <class... S>
