@@ -27,7 +27,6 @@ class any_chain {
     }
   }
 
-  /// The states of a chain, one per stage.
   struct states {
     std::vector<any_state> each;
     void fields(field_visitor& f) {
@@ -104,7 +103,6 @@ class any_chain {
     auto const values = stages_.back().values_bytes(dims.n);
     return side == 0 ? values : detail::align_up(values, detail::section_alignment) + side;
   }
-  /// Visits side information before values, as chain does.
   template <std::same_as<In> T>
   void visit_pieces(shape dims, detail::piece_visitor& visitor) const {
     auto side = values_section(dims);

@@ -23,7 +23,6 @@ class any_state {
   void fields(field_visitor& f) {
     if (self_) self_->fields(f);
   }
-  /// An address that identifies the state's type.
   void const* type() const { return self_ ? self_->type() : nullptr; }
 
   /// Returns the state as an S. Throws std::invalid_argument if the state has another type.

@@ -13,7 +13,6 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Zeroes the unused bytes between the sections of a payload.
 struct clear_paddings {
   segment const* segments;
   std::byte* payloads;

@@ -283,7 +283,6 @@ class chain : public pipeable {
   }
 
  private:
-  /// The input type of stage I.
   template <class In, std::size_t I>
   using input = typename detail::input_at<I, In, S...>::type;
 
@@ -298,7 +297,6 @@ class chain : public pipeable {
     id.stage = static_cast<std::uint8_t>(id.stage + I);
     return id;
   }
-  /// The input shape of stage I.
   template <std::size_t I>
   constexpr shape before(shape const& dims) const {
     if constexpr (I == 0) {

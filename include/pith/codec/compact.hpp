@@ -153,7 +153,6 @@ void visit_pieces(C const& c, shape const& dims, piece_visitor& visitor) {
   }
 }
 
-/// Sums the sizes of a payload's used pieces.
 template <class E>
 class used_counter final : public piece_visitor {
  public:

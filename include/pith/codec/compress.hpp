@@ -184,7 +184,6 @@ void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In>
                              payload.first(size), state.replicated(), state.local(), ws);
 }
 
-/// Explains arguments of a wrong type at compile time.
 template <executor E, class C, class X, class Payload, class S>
   requires(!detail::readable_by<X, S, C, E>)
 void compress(E const&, C const&, X&&, Payload&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }
@@ -216,7 +215,6 @@ void decompress(E const& exec, C const& codec, span_on<E, std::byte const> paylo
   decompress(exec, codec, payload, x, state, ws, state.id().rank);
 }
 
-/// Explains arguments of a wrong type at compile time.
 template <executor E, class C, class Payload, class X, class S>
   requires(!detail::writable_by<X, S, C, E>)
 void decompress(E const&, C const&, Payload&&, X&&, S&, workspace_on<E>&, std::uint16_t = 0) {

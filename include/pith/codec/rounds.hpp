@@ -56,7 +56,6 @@ struct subgroup {
 
   constexpr bool is_all() const { return size == 0; }
   constexpr unsigned ranks(unsigned all) const { return is_all() ? all : size; }
-  /// The number of the group to which a rank belongs.
   constexpr unsigned color(unsigned rank) const {
     return is_all() ? 0 : rank / (size * stride) * stride + rank % stride;
   }
@@ -220,7 +219,6 @@ constexpr std::size_t padded_bytes(transfer const& moves) {
   return comes_apart(moves.how) ? align_up(moves.bytes(), section_alignment) : moves.bytes();
 }
 
-/// The number of scratch bytes that decode_mean needs.
 template <class In, class C, class E>
 std::size_t mean_scratch_bytes(C const& c, E const& exec, shape const& dims, unsigned ranks) {
   auto const own = scratch_bytes<In>(c, exec, dims);

@@ -93,7 +93,6 @@ concept codec_state_part = std::movable<S> && requires(S& state, field_visitor& 
   state.fields(f);
 };
 
-/// The state of a stateless stage.
 struct no_state {
   void fields(field_visitor&) {}
 };

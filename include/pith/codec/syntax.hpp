@@ -131,7 +131,6 @@ class reader {
     return made;
   }
 
-  /// Parses a name, a word or a number.
   std::string read_name() {
     auto const first = skip_blanks();
     while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || one_of(text_[at_], "_.+-")))

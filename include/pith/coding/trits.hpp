@@ -41,7 +41,6 @@ PITH_HD constexpr std::uint64_t trit_count(std::uint64_t g, std::uint64_t n) {
   return n - g * trit_group < trit_group ? n - g * trit_group : trit_group;
 }
 
-/// Packs the symbols of group g.
 struct pack_trits {
   std::uint8_t const* symbols;
   std::uint8_t* trits;

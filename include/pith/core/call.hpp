@@ -21,7 +21,6 @@ struct shape {
   friend constexpr bool operator==(shape const&, shape const&) = default;
 };
 
-/// The shape of a vector with n elements.
 constexpr shape vector(std::uint64_t n) { return {n}; }
 
 /// The shape of a matrix in row-major order. For a convolution, each row is an output channel; for an embedding, each

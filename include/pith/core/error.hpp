@@ -49,7 +49,6 @@ std::string written(N value) { return numeral(+value); }
 
 PITH_SELDOM inline void append(std::string& joined, std::string_view words) { joined += words; }
 
-/// Concatenates the texts of all arguments.
 template <class... Parts>
 std::string text(Parts const&... parts) {
   auto joined = std::string();

@@ -17,7 +17,6 @@ struct packed {
   static_assert(1 <= Bits && Bits <= 16, "pith: packed<Bits> needs 1 <= Bits <= 16");
 };
 
-/// The memory layout of values of `T`.
 template <class T>
 struct storage {
   using word = T;
@@ -77,7 +76,6 @@ struct gathered : encoded<T const, Space> {
   unsigned ranks = 1;
 };
 
-/// Returns side information as an array of T.
 template <class T, class Byte, memory_space Space>
 auto side_as(span<Byte, Space> side) {
   using element = std::conditional_t<std::is_const_v<Byte>, T const, T>;

@@ -112,7 +112,6 @@ class par_executor : public detail::host_memory {
   explicit par_executor(R& runner, isa level = isa::avx512)
       : runner_(std::addressof(runner)), threads_(detail::threads_of(runner)), most_(level) {}
 
-  /// Returns the instruction set in use.
   isa level() const { return std::min(most_, best_isa()); }
 
   template <class F>

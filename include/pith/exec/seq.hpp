@@ -20,7 +20,6 @@ class seq_executor : public detail::host_memory {
   constexpr seq_executor() = default;
   explicit seq_executor(isa level) : most_(detail::runnable(level)) {}
 
-  /// Returns the instruction set in use.
   isa level() const { return std::min(most_, best_isa()); }
 
   template <class F>

@@ -12,7 +12,6 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// p = g - estimate.
 template <class In>
 struct differ {
   In const* g;

@@ -83,7 +83,6 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     return {policy_part(replicated), policy_part(local)};
   }
 
-  /// Multiplies the codec's and the policy's state by `factor`, for a new loss scale or learning rate.
   template <executor E>
   void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
     detail::rescale_state(codec_, exec, factor, inside(replicated), inside(local));

@@ -96,7 +96,6 @@ feedback_traits traits_of(F const& policy) {
   }
 }
 
-/// Multiplies each element of a buffer by `factor`.
 template <class A, executor E>
 void rescale_buffer(E const& exec, double factor, buffer<A, E> const& kept) {
   exec.for_each_index(kept.size(), scale<A, A>{kept.data(), kept.data(), static_cast<A>(factor)});

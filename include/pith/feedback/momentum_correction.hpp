@@ -28,7 +28,6 @@ struct add_momentum {
   PITH_HD void operator()(std::uint64_t i) const { p[i] = v[i] + (u[i] + element_cast<accum<In>>(g[i])); }
 };
 
-/// to = m (u + g).
 template <class A>
 struct grow_momentum {
   A const* g;

@@ -12,7 +12,6 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Sets p to residual + g.
 template <class In>
 struct add_residual {
   In const* g;
@@ -86,7 +85,6 @@ class residual {
               local<A, E>& mine, workspace_on<E>&) const {
     exec.for_each_index(dims.n, detail::keep_unsent<A>{p.data, sent.data, mine.residual.data(), static_cast<A>(beta_)});
   }
-  /// Multiplies the residual by `factor`, for a new loss scale or learning rate.
   template <class A, executor E>
   void rescale(E const& exec, double factor, no_state&, local<A, E>& mine) const {
     detail::rescale_buffer(exec, factor, mine.residual);

@@ -93,7 +93,6 @@ class power_sgd : public pipeable {
     if (is_lossless(dims)) return exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, y.values.data});
     factorize(exec, id, dims, ext::plain_source<In>{x.data}, y.values.data, ws);
   }
-  /// Reads from a source and writes the residual back.
   template <std::floating_point In, executor E, ext::keeping_source Source>
   void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, In> y,
                    workspace_on<E>& ws) const {

@@ -120,7 +120,6 @@ class scalar_quantizer : public pipeable {
   /// tensor's values and scales.
   constexpr std::uint64_t granule() const { return has_scale<float> ? bucket_ : detail::octet; }
 
-  /// The engine that encode_batch and decode_batch use.
   constexpr detail::quantizer_batch<Rule> batch() const { return {rule_, bucket_}; }
 
  private:

@@ -90,7 +90,6 @@ class random_k : public pipeable {
     exec.fill(x.data, std::byte{}, value_bytes<In>(dims.n));
     copy(exec, id, dims, detail::restore_drawn<In>{y.values.data, x.data});
   }
-  /// Used to compute the mean over many ranks with different entries.
   std::uint64_t most_entries(shape const& dims) const requires(Drawing == drawing::own) { return kept(dims.n); }
   template <real In, executor E>
     requires(Drawing == drawing::own)

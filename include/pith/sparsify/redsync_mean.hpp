@@ -210,7 +210,6 @@ class redsync_mean : public pipeable {
     auto const* const record = side_as<detail::mean_record<accum<In>>>(y.side);
     exec.for_each_index(most, detail::scatter_mean<In>{record, indices, x.data});
   }
-  /// Used to compute the mean over many ranks.
   std::uint64_t most_entries(shape const& dims) const { return entries(dims); }
   template <real In, executor E>
   void decode_entries(E const& exec, call const&, shape const& dims, encoded_on<E, packed<8> const> y,

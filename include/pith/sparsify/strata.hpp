@@ -69,7 +69,6 @@ struct strata {
     });
   }
 
-  /// The width of the widest stratum, which is ceil(n / k).
   static double widest(std::uint64_t n, std::uint64_t k) { return n == 0 ? 1 : static_cast<double>((n + k - 1) / k); }
 };
 
@@ -90,7 +89,6 @@ struct keep_drawn {
   }
 };
 
-/// Copies a kept value back to its element of the tensor.
 template <class In>
 struct restore_drawn {
   In const* values;
@@ -100,7 +98,6 @@ struct restore_drawn {
   PITH_HD void operator()(std::uint64_t drawn, std::uint64_t kept, std::uint64_t) const { x[drawn] = values[kept]; }
 };
 
-/// Stores the index of a drawn element.
 struct list_drawn {
   std::uint32_t* indices;
 

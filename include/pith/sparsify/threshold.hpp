@@ -50,7 +50,6 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
     return sends_all || capacity(dims) == dims.n ? tau_ : std::numeric_limits<double>::infinity();
   }
 
-  /// The largest number of entries in a payload.
   std::uint64_t capacity(std::uint64_t n) const { return capacity_.of(n); }
   std::uint64_t capacity(shape const& dims) const { return std::min(capacity(dims.n), dims.capacity); }
 

@@ -73,7 +73,6 @@ class top_k : public pipeable {
     coder_.encode(exec, dims.n, k, indices, y.side, ws);
     if constexpr (lossy_coder<Coder>) exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
   }
-  /// Reads the input from a source and writes the residual back to the source.
   template <std::floating_point In, executor E, ext::keeping_source Source>
     requires(!lossy_coder<Coder>)
   void encode_from(E const& exec, call const&, shape const& dims, Source const& from, encoded_on<E, In> y,
@@ -154,7 +153,6 @@ class top_k : public pipeable {
     exec.for_each_index(k, detail::scatter_at<In>{y.values.data, indices, x.data});
   }
 
-  /// Used to compute the mean over many ranks.
   std::uint64_t most_entries(shape const& dims) const requires(!lossy_coder<Coder>) { return kept(dims.n); }
   template <real In, executor E>
     requires(!lossy_coder<Coder>)

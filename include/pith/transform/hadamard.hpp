@@ -56,7 +56,6 @@ struct hadamard_rule {
     }
   }
 
-  /// Computes butterflies over distances 1, 2, 4 and so on.
   template <class Team, class Count, class A>
   PITH_HD void rotate(Team const& team, Count count, A* p) const {
     auto const times = static_cast<A>(unit);

@@ -12,7 +12,6 @@ namespace pith::inline v0 {
 /// of output channels, and `depth` is the number of input channels.
 enum class kernel_layout : std::uint8_t { oihw, hwio };
 
-/// The shape of a convolution kernel.
 struct conv_shape {
   std::uint64_t filters = 1, depth = 1, height = 1, width = 1;
   kernel_layout layout = kernel_layout::oihw;

@@ -42,7 +42,6 @@ inline double dot(double const* a, double const* b, std::size_t n) {
   for (; i < n; ++i) lanes[i % 8] += a[i] * b[i];
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
-/// Adds factor x to y.
 inline void add_multiple(double factor, double const* x, double* y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] += factor * x[i];
 }
@@ -127,7 +126,6 @@ class tridiagonal_qr {
     }
   }
 
-  /// Returns the start of the unreduced block that ends at `last`.
   std::size_t start(std::size_t last) const {
     while (last > 0 && std::abs(beside_[last - 1]) > least_) --last;
     return last;

@@ -152,7 +152,6 @@ class pca : public pipeable {
   template <class A>
   static constexpr bool takes_double = std::same_as<typename Product::template factor<A>, double>;
 
-  /// Computes z = S U^T.
   template <class A, class E>
   void multiply(E const& exec, shape const& dims, A const* all, uploaded<A, E> const& replicated, A* z,
                 workspace_on<E>& ws) const {

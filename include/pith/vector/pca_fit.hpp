@@ -94,7 +94,6 @@ inline std::size_t kept_components(pca_options const& options, std::vector<doubl
   return d;
 }
 
-/// Orthonormalizes rows that are nearly orthonormal.
 inline void straighten(std::vector<double>& rows, std::size_t size) {
   for (std::size_t i = 0; i * size < rows.size(); ++i) {
     auto* const own = rows.data() + i * size;

@@ -41,14 +41,12 @@ class slice_samples {
   std::uint64_t n() const { return n_; }
   std::uint64_t slice() const { return slice_; }
   slice_order const& order() const { return order_; }
-  /// The number of slices per tensor.
   std::uint64_t slices() const { return detail::blocks_for(n_, slice_); }
   /// The number of slices per tensor that are kept as samples.
   std::uint64_t kept_slices() const {
     return which_ == sampled::all_slices ? slices() : std::min<std::uint64_t>(slices(), 1);
   }
 
-  /// The number of tensors that were added.
   std::uint64_t count() const { return count_; }
 
   template <real In>
@@ -64,7 +62,6 @@ class slice_samples {
     ++count_;
   }
 
-  /// Slice s of tensor t.
   A const* at(std::uint64_t t, std::uint64_t s) const { return values_.data() + (t * kept_slices() + s) * slice_; }
 
   /// The mean of all added tensors, in slices.

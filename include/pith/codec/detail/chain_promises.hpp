@@ -16,17 +16,14 @@ constexpr bool all_but_last(std::initializer_list<bool> holds) {
   return true;
 }
 
-/// All stages but the last are isometric.
 template <class... S>
 inline constexpr bool heads_isometric = all_but_last({isometric<S>...});
-/// All stages but the last are isometric or rotations.
 template <class... S>
 inline constexpr bool heads_keep_errors = all_but_last({isometric<S> || rotation<S>...});
 /// All stages but the last are rotations, or isometric projections with a known delta.
 template <class... S>
 inline constexpr bool heads_project = all_but_last({(isometric<S> && projection<S> && contractive<S>) ||
                                                     rotation<S>...});
-/// All stages but the last may be summed in flight.
 template <class... S>
 inline constexpr bool heads_summable = all_but_last({summable<S>...});
 /// All stages but the last are linear and equal on all ranks, so that they can decode a sum.
@@ -42,7 +39,6 @@ constexpr std::size_t last_of_true(std::initializer_list<bool> holds) {
   }
   return last;
 }
-/// The index of the last stage with a variable rate.
 template <class... S>
 inline constexpr std::size_t last_variable = last_of_true({variable_rate<S>...});
 

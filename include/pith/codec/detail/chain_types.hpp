@@ -34,7 +34,6 @@ struct joined<In, E, First, Rest...> : joined<output_of<First, In>, E, Rest...> 
 template <class In, class E, class... S>
 concept fits = joined<In, E, S...>::value;
 
-/// The input type of stage I of a chain.
 template <std::size_t I, class In, class... S>
 struct input_at {
   using type = In;

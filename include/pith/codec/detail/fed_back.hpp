@@ -28,7 +28,6 @@ class policy_states {
     if (swap_ != nullptr && replicated_.is_like(other.replicated_) && local_.is_like(other.local_)) swap_(*this, other);
   }
 
-  /// Visits the policy's rank-local state.
   void local_fields(field_visitor& f) const {
     if (show_ != nullptr) show_(local_.state, f);
   }

@@ -8,14 +8,12 @@
 
 namespace pith::inline v0::detail {
 
-/// A visitor that counts the bytes of all visited fields.
 struct field_counter final : field_visitor {
   std::size_t bytes = 0;
 
   void visit(void*, std::size_t n) override { bytes += n; }
 };
 
-/// A visitor that appends each visited field to bytes in host memory.
 template <executor E>
 struct field_saver final : field_visitor {
   explicit field_saver(E const& e) : exec(e) {}
@@ -29,7 +27,6 @@ struct field_saver final : field_visitor {
   std::vector<std::byte> bytes;
 };
 
-/// A visitor that fills each visited field from bytes in host memory.
 template <executor E>
 struct field_loader final : field_visitor {
   field_loader(E const& e, std::byte const* b) : exec(e), from(b) {}

@@ -38,7 +38,6 @@ struct scale_by {
   }
 };
 
-/// to[i] += from[i].
 template <class To, class From>
 struct add {
   From const* from;

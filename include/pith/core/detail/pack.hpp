@@ -112,7 +112,6 @@ PITH_HD void unpacked_octet(packed_word<Bits> word, std::uint8_t* symbols) {
   __builtin_memcpy(symbols, &v, 8);
 }
 
-/// Packs an octet of `count` <= 8 symbols.
 template <unsigned Bits>
 PITH_HD void pack_octet(symbol_word<Bits> const* symbols, std::uint64_t count, std::uint8_t* bytes) {
   if constexpr (Bits > 8) {

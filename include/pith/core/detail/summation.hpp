@@ -22,7 +22,6 @@ PITH_HD constexpr std::uint32_t half_of(std::uint32_t n) {
   return half;
 }
 
-/// Merges the values of `count` lanes into lane[0].
 template <team Team, class T, class Merge>
 PITH_HD void merge_lanes(Team const& team, T* lane, std::uint32_t count, Merge merge) {
   for (auto half = half_of(count); half > 0; count = half, half /= 2) {
@@ -200,7 +199,6 @@ struct reduce_tiles {
   }
 };
 
-/// Sets *out to the merge of the tiles' partial results.
 template <class T, class Merge>
 struct reduce_partials {
   using memory = fast_array<T, tile_lanes>;

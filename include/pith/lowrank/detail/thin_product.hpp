@@ -50,7 +50,6 @@ double* take_by_columns(E const& exec, thin_shape const& size, A const* q, works
   return to;
 }
 
-/// Computes P = M Q.
 template <executor E, class Source, class A>
 void multiply(E const& exec, thin_shape const& size, Source const& m, A const* q, A* p, workspace_on<E>& ws) {
   auto const scope = ws.mark();
@@ -62,7 +61,6 @@ void multiply(E const& exec, thin_shape const& size, Source const& m, A const* q
   exec.for_each_index(n, add_parts<A>{partial, p, n, parts});
 }
 
-/// Computes Q = M^T P.
 template <executor E, class Source, class A>
 void multiply_transposed(E const& exec, thin_shape const& size, Source const& m, A const* p, A* q,
                          workspace_on<E>& ws) {
@@ -74,7 +72,6 @@ void multiply_transposed(E const& exec, thin_shape const& size, Source const& m,
   exec.for_each_index(n, add_parts<A>{partial, q, n, parts});
 }
 
-/// Computes M = P Q^T.
 template <executor E, class A, class Sink>
 void expand(E const& exec, thin_shape const& size, A const* p, A const* q, Sink const& m, workspace_on<E>& ws) {
   auto const scope = ws.mark();

@@ -67,7 +67,6 @@ auto with_natural(syntax::term const& t, F const& f) {
   return t.angle == "8" ? f(natural<8>()) : f(natural<9>());
 }
 
-/// Calls f with a quantizer that emits symbols of one or two bits.
 template <class F>
 auto with_signs(syntax::term const& t, F const& f) {
   if (t.is_plain("scaled_sign", 0, 1)) return f(scaled_sign(t.count(0, 0)));

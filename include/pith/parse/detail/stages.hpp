@@ -43,7 +43,6 @@ S low_rank(syntax::term const& t) {
   return t.has(1) ? S(rank, t.number(1)) : S(rank);
 }
 
-/// Calls f with a sidco that has the term's model and number of stages.
 template <class F>
 auto with_sidco(syntax::term const& t, F const& f) {
   auto const density = t.number(0);

@@ -11,7 +11,6 @@
 
 namespace pith::inline v0::detail {
 
-/// A function object that calls a rule's merge.
 template <class Rule>
 struct merged {
   Rule rule;
@@ -21,7 +20,6 @@ struct merged {
   }
 };
 
-/// The memory to which the encoder writes.
 template <class Rule, class A>
 struct quantized {
   Rule rule;
@@ -30,7 +28,6 @@ struct quantized {
   scale_of<Rule, A>* scales;
 };
 
-/// The block-local memory that the encoder needs.
 template <class Rule, class A, std::uint32_t Span>
 struct quantizer_memory {
   fast_array<A, Span> room;

@@ -75,7 +75,6 @@ struct measure_strip {
   PITH_HD static one_bit_rule::sums measured(In v) { return one_bit_rule().measure(element_cast<accum<In>>(v)); }
 };
 
-/// Computes the two means of a column from the statistics of the column's strips.
 template <class A>
 struct finish_column {
   one_bit_rule::sums const* partial;

@@ -13,7 +13,6 @@
 
 namespace pith::inline v0::detail {
 
-/// The encoder's input and output for each segment.
 template <class Rule, class In, std::uint32_t Span>
 struct segments_to_quantize {
   using A = accum<In>;
@@ -40,7 +39,6 @@ struct segments_to_quantize {
   }
 };
 
-/// Makes the block body that encodes a segment.
 template <class Body, class Segments>
 struct make_encoder {
   using body = Body;
@@ -48,7 +46,6 @@ struct make_encoder {
   PITH_HD body operator()(segment const& s, std::uint32_t) const { return {of.to(s), of.from(s), of.random(s)}; }
 };
 
-/// Makes the block body that measures a segment's buckets.
 template <class Body, class Segments>
 struct make_measurer {
   using body = Body;

@@ -8,7 +8,6 @@
 
 namespace pith::inline v0::detail {
 
-/// Encodes a block that consists of whole buckets.
 template <class Rule, class Source, class A, std::uint32_t Span>
 struct quantize_buckets {
   using memory = quantizer_memory<Rule, A, Span>;
@@ -44,7 +43,6 @@ struct quantize_buckets {
     code_block<true>(to, from, random, team, fast, run.first, p, count, run.width, width);
   }
 
-  /// Computes the scales of the block's full buckets.
   template <class Team>
   PITH_HD void measure_full(Team const& team, memory& fast, A const* p, std::uint32_t buckets,
                             std::uint32_t width) const {
@@ -71,7 +69,6 @@ struct quantize_buckets {
     team.for_each(buckets, [=](std::uint32_t j) { scales[j] = rule.finish(lanes[j * stride], width, A{}); });
   }
 
-  /// Computes the scale of the last bucket if it is not full.
   template <class Team>
   PITH_SELDOM PITH_HD void measure_rest(Team const& team, memory& fast, A const* all, std::uint32_t bucket,
                                         std::uint32_t count, std::uint32_t width) const {

@@ -42,7 +42,6 @@ class pair_pieces {
   std::size_t stride_, behind_;
 };
 
-/// The values and indices of one piece.
 template <class In>
 struct pairs {
   In* values;

@@ -43,7 +43,6 @@ struct count_digits {
   }
 };
 
-/// Determines the next digit of the k-th largest key.
 template <class Source>
 struct fix_digit {
   using A = typename selection<Source>::A;
@@ -116,7 +115,6 @@ template <class Source>
 using olds_of =
     fast_array<typename selection<Source>::A, keeping_source<Source> ? select_span<typename selection<Source>::A> : 1>;
 
-/// Writes the selected entries of a part.
 template <class Source, class Out>
 struct emit_kept {
   using A = typename selection<Source>::A;

@@ -176,14 +176,12 @@ struct select_in_block {
     return {least, count == k ? k : k - reaching(static_cast<key>(least + 1))};
   }
 
-  /// Calls bisect for the keys in block-local memory.
   template <class Team>
   PITH_HD bound bisect_keys(Team const& team, memory& fast, std::uint32_t count) const {
     auto const* const keys = fast.keys.data();
     return bisect(count,
                   [&](key least) { return team.count(count, [=](std::uint32_t i) { return keys[i] >= least; }); });
   }
-  /// Calls bisect for all keys of the tensor.
   template <class Team>
   PITH_HD bound bisect_all(Team const& team, memory& fast, A const* all) const {
     return bisect(n, [&](key least) {

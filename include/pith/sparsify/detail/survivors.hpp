@@ -82,7 +82,6 @@ struct terms {
 template <class A>
 inline constexpr bits_of<A> beyond_bits = bits_of<A>{1} << (8 * sizeof(A) - 1);
 
-/// A function object that computes the summand of one value.
 template <class Source, class Term>
 struct part_in_sum {
   using A = decltype(std::declval<Source const&>()(0));
@@ -130,7 +129,6 @@ struct sum_survivors<Source, At, terms<Term...>> {
   }
 };
 
-/// Merges the sums of all tiles.
 template <team Team, class... Term>
 PITH_HD survivors join_survivors(Team const& team, double* lane, double* partial, std::uint64_t count, terms<Term...>) {
   auto all = survivors();

@@ -30,7 +30,6 @@ struct fixed_bound {
   PITH_HD bits_of<A> operator()() const { return bits; }
 };
 
-/// Writes an entry to an array of indices and an array of values.
 template <class In>
 struct entry_places {
   In const* x;
