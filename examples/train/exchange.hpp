@@ -1,4 +1,4 @@
-// examples/train/exchange.hpp — on seq, the exchange of a codec, of rates that a controller chooses, or of a schedule's phases.
+// examples/train/exchange.hpp — on seq, the exchange of a codec, of a controller's rates, or of a schedule's phases.
 #pragma once
 
 #include "codec_of.hpp"
