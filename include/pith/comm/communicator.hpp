@@ -11,9 +11,9 @@ namespace pith::inline v0 {
 
 enum class reduction : std::uint8_t { sum, max };
 
-/// The result of an asynchronous call. On the CPU, wait() blocks the host; on CUDA, it makes the stream wait. test()
-/// returns whether wait() would return at once, and lets the transport make progress. The spans that a call receives
-/// must outlive the request that it returns.
+/// The result of an asynchronous call. On the CPU, wait() blocks the host; on CUDA, wait() makes the stream wait.
+/// test() returns whether wait() would return at once, and lets the transport make progress. The spans that a call
+/// receives must outlive the request that the call returns.
 template <class R, class E>
 concept request_of = requires(R& r, E const& exec) {
   r.wait(exec);
@@ -46,17 +46,17 @@ concept has_all_gather = communicator<Comm> &&
   { comm.all_gather(exec, mine, all) } -> request_of<E>;
 };
 
-/// All-to-all: every rank divides its `mine` into `size()` equal pieces and sends piece r to rank r. `all` receives the
-/// pieces in the order of their senders.
+/// All-to-all: every rank divides its span `mine` into `size()` equal pieces and sends piece r to rank r. `all`
+/// receives the pieces in the order of their senders.
 template <class Comm, class E>
 concept has_all_to_all = communicator<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
   { comm.all_to_all(exec, mine, all) } -> request_of<E>;
 };
 
-/// Sends `mine` to rank `to` and receives `theirs` from rank `from`; `to` and `from` are either both this rank, or both
-/// other ranks. All ranks make the call: a rank without a partner passes its own rank twice, and its spans may be
-/// empty. Rings and pairwise swaps use this collective.
+/// Sends `mine` to rank `to` and receives `theirs` from rank `from`. Either both `to` and `from` are this rank, or
+/// neither is this rank. All ranks make the call. A rank without a partner passes its own rank twice, and may pass
+/// empty spans. Rings and pairwise swaps use this collective.
 template <class Comm, class E>
 concept has_send_recv = communicator<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> theirs) {
@@ -70,8 +70,9 @@ concept has_all_reduce = communicator<Comm> && requires(Comm& comm, E const& exe
   { comm.all_reduce(exec, x, reduction::sum) } -> request_of<E>;
 };
 
-/// Reduce-scatter: the ranks' `mine` are added, or their maximum is taken, element by element. The result is divided
-/// into `size()` equal pieces, and `part` on rank r receives piece r. The spans `mine` and `part` must not overlap.
+/// Reduce-scatter: adds the arrays `mine` of all ranks element by element, or takes the elementwise maximum. The result
+/// is divided into `size()` equal pieces, and `part` on rank r receives piece r. The spans `mine` and `part` must not
+/// overlap.
 template <class Comm, class E, class T = float>
 concept has_reduce_scatter = communicator<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, T const> mine, span_on<E, T> part) {

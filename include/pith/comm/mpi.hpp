@@ -41,10 +41,10 @@ struct mpi_options {
 ///               Except for send_recv, a call with device memory blocks without a timeout, since Open MPI's nonblocking
 ///               collectives do not support device memory
 ///   errors      communication_error for an error of MPI. If the ranks pass different sizes, all ranks involved throw
-///               communication_error. If a rank is gone or stuck, a call throws communication_error when `timeout` has
-///               passed since its first wait or test; the error of send_recv names that rank. After any error the
+///               communication_error. A call with a lost or stuck rank throws communication_error when `timeout` has
+///               passed since the call's first wait or test. The error of send_recv names the rank. After any error the
 ///               ranks' progress is unknown, so every later call on the communicator throws the same error. After a
-///               timeout MPI may still write to the call's memory, and MPI_Finalize may never return; the program
+///               timeout, MPI may still write to the call's memory, and MPI_Finalize may never return. The program
 ///               should then end by MPI_Abort or std::_Exit
 ///   owns        the duplicate of `comm`; all requests must end before the destructor
 class mpi_communicator {
@@ -88,7 +88,7 @@ class mpi_communicator {
                         unsigned from) {
     arguments().send_recv(mine.size(), to, theirs.size(), from);
     auto request = begin(exec, "send_recv");
-    auto const tag = static_cast<int>(3 * (calls_++ % 10000));  // equal on all ranks, as the calls are
+    auto const tag = static_cast<int>(3 * (calls_++ % 10000));  // equal on all ranks, since all make the same calls
     agree(request, mine.size(), int(to), theirs.size(), int(from), tag + 1);
     for_each_piece(theirs.size(), most_, [&](std::size_t at, int n) {
       request.check(MPI_Irecv(theirs.data() + at, n, MPI_BYTE, int(from), tag, comm_, request.next(int(from))));

@@ -45,25 +45,25 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
   { exec.stream() } -> std::convertible_to<cudaStream_t>;
 };
 
-/// A communicator on a blocking NCCL communicator of NCCL 2.18 or newer. Transfers run on a stream of their own: a
-/// transfer starts after all work that was on the executor's stream when it was called. A transfer overlaps later work
-/// of the executor's stream until wait() is called on its request. Until then the caller must not access the spans of
-/// the call.
+/// A communicator on a blocking NCCL communicator of NCCL 2.18 or newer. Transfers run on a stream of their own. A
+/// transfer starts after all work that was on the executor's stream at the time of the call. A transfer overlaps later
+/// work of the executor's stream until wait() is called on the transfer's request. Until then the caller must not
+/// access the spans of the call.
 ///
 ///   requires    the communicator's device is the current device; one thread at a time
-///   state       one stream. The communicators that split() returns share it, since all ranks must run the calls of
-///               their communicators in the same order. Separately built communicators that are used together must
-///               share one stream of the caller, and the stream must outlive them. If that stream is the executor's
-///               own, transfers overlap no work
+///   state       one stream. The communicators that split() returns share this stream, since all ranks must run the
+///               calls of their communicators in the same order. Separately built communicators that are used together
+///               must share a stream of the caller. This stream must outlive the communicators. If the shared stream is
+///               the executor's own, transfers overlap no work
 ///   complexity  no call waits for the device or allocates device memory; split() waits for the other ranks. A graph
-///               can capture a call if wait(), and not test(), is called on its request before the capture ends. A
-///               gradient_exchange waits for a round when the next one starts, so backward on the same stream overlaps
-///               one tensor bucket. Backward on another stream overlaps all tensor buckets; the caller then needs
-///               events that make the exchange's stream wait for the gradients
+///               can capture a call if wait(), and not test(), is called on the call's request before the capture ends.
+///               A gradient_exchange waits for a round when the next round starts. So backward on the same stream
+///               overlaps one tensor bucket. Backward on another stream overlaps all tensor buckets. The caller then
+///               needs events that make the exchange's stream wait for the gradients
 ///   errors      communication_error for an error of the call, or for an asynchronous NCCL error since the last call.
 ///               Only synchronize() detects a lost rank, by its timeout
-///   owns        the NCCL communicator only if split() made it. An NCCL communicator that the caller passed must
-///               outlive this object
+///   owns        the NCCL communicator if split() made that communicator. An NCCL communicator that the caller passed
+///               must outlive this object
 class nccl_communicator {
  public:
   explicit nccl_communicator(ncclComm_t comm)
@@ -96,8 +96,8 @@ class nccl_communicator {
   }
 
   /// Waits on the host for all work of the executor's stream, including every transfer for which wait() was called. If
-  /// that takes longer than `timeout`, a rank is gone or stuck: synchronize() then aborts the communicator and throws
-  /// communication_error.
+  /// the wait takes longer than `timeout`, a rank is gone or stuck. synchronize() then aborts the communicator and
+  /// throws communication_error.
   template <streamed E>
   void synchronize(E const& exec, timeout_duration timeout = default_timeout) {
     detail::require_timeout("nccl_communicator::synchronize", timeout);
@@ -111,7 +111,7 @@ class nccl_communicator {
   }
 
   /// Ends the pending calls, so that streams no longer wait for a lost rank; every later call throws. abort() destroys
-  /// the NCCL communicator, so the caller that passed it must not destroy it again.
+  /// the NCCL communicator, so the caller must not destroy the NCCL communicator again.
   void abort() {
     require_usable();
     done(ncclCommAbort(std::exchange(comm_, nullptr)), "ncclCommAbort");

@@ -45,9 +45,10 @@ struct reduce_pieces {
 
 }  // namespace detail
 
-/// A `Comm`, constructed from the same arguments, with reproducible reductions: each rank adds one part of the tensor,
-/// in rank order, and sends the sum to all ranks. So the result is bitwise independent of the transport, its version,
-/// its settings, and an element's position in the tensor. The result is bitwise equal to that of thread_communicator.
+/// Adapts a `Comm`: reductions are reproducible. The constructor has the parameters of `Comm`. Each rank adds one part
+/// of the tensor, in rank order, and sends the sum to all ranks. So the result is bitwise independent of the transport,
+/// its version, its settings, and an element's position in the tensor. The result is bitwise equal to that of
+/// thread_communicator.
 ///
 ///   auto comm = pith::reproducible_sums<pith::mpi_communicator>(MPI_COMM_WORLD);
 ///
@@ -117,7 +118,7 @@ class reproducible_sums {
     std::vector<std::byte> pieces, sums;
   };
 
-  /// The request of the all-gather of all parts' sums. When it completes, the sums are copied to the tensor.
+  /// The request of the all-gather of all parts' sums. When the request completes, the sums are copied to the tensor.
   template <class R>
   class request {
    public:

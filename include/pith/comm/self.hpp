@@ -9,8 +9,8 @@
 
 namespace pith::inline v0 {
 
-/// The communicator of a single rank: its collectives copy its own data. A self_communicator has no state, allocates
-/// nothing, and may be used by any thread.
+/// The communicator of a single rank. The collectives copy that rank's data. A self_communicator has no state,
+/// allocates nothing, and may be used by any thread.
 class self_communicator {
  public:
   unsigned rank() const { return 0; }

@@ -20,11 +20,11 @@ concept has_same_type_split = has_split<Comm> && requires(Comm& comm) {
   { comm.split(0u) } -> std::same_as<Comm>;
 };
 
-/// A communicator with one sub-communicator per subgroup that add() was called for.
+/// A communicator with one sub-communicator for each subgroup that was passed to add().
 ///
-///   requires    a communicator that outlives it, with has_same_type_split if there are subgroups. The product size x
-///               stride of a subgroup divides the number of ranks (std::invalid_argument). All ranks call add() with
-///               the same subgroups in the same order; one thread at a time
+///   requires    a communicator that outlives this object, with has_same_type_split if there are subgroups. The product
+///               size x stride of a subgroup divides the number of ranks (std::invalid_argument). All ranks call add()
+///               with the same subgroups in the same order; one thread at a time
 ///   complexity  add() makes one split and one allocation per new subgroup; of() searches linearly
 ///   errors      if add() throws, the sub-communicators are unchanged
 ///   owns        the sub-communicators

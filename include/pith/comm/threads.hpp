@@ -49,7 +49,7 @@ class leavable_barrier {
 
  private:
   using clock = std::chrono::steady_clock;
-  static constexpr timeout_duration for_ever{1e9};  // seconds; some clocks overflow at a hundred times that
+  static constexpr timeout_duration for_ever{1e9};  // seconds; some clocks overflow at 1e11 seconds
 
   bool is_broken() const { return left_by_ || !missing_.empty(); }
 
@@ -139,7 +139,7 @@ class thread_group {
 }  // namespace detail
 
 /// A communicator for one rank of a group of threads. Every call waits for all ranks. Reductions add in rank order, and
-/// add 16-bit floats in float, so all ranks get bitwise equal results.
+/// convert 16-bit floats to float. So all ranks get bitwise equal results.
 ///
 ///   requires    only the rank's own thread uses it, and only while run_ranks runs
 ///   complexity  only split() allocates
@@ -264,7 +264,7 @@ class thread_communicator {
     fail(shown(rank_).call, " of rank ", rank_, " must receive ", expected, " bytes from rank ", from, ", got ", got);
   }
 
-  /// Calls done() before it throws, since until then other ranks may read this rank's memory.
+  /// Calls done() and then throws. Until done() returns, other ranks may read this rank's memory.
   template <class... Parts>
   [[noreturn]] void fail(Parts const&... parts) {
     done();

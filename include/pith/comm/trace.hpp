@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 /// The time spans in which one exchange encodes, transfers and decodes, for chrome://tracing or Perfetto.
 ///
-///   requires    it outlives its exchange and is read only between steps
+///   requires    the trace outlives its exchange and is read only between steps
 ///   state       capacity for `most` spans; further spans are only counted
 ///   complexity  two clock reads per span; only the constructor and json() allocate. A transfer's span ends when the
 ///               exchange detects its completion. On a device the times are those at which the host enqueues the work

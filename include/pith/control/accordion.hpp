@@ -28,16 +28,16 @@ struct accordion_options {
 
 /// After each interval of steps, the controller compares each tensor's norm, sqrt(mean of |g|^2 over steps and ranks),
 /// with the norm of the previous comparison, `last`. If |norm - last| >= change x last, or last = 0, the tensor is in a
-/// critical regime and gets the high rate. All tensors get the high rate in the first interval too, and from a large
-/// fall of the learning rate to the next comparison. Smaller falls have no effect, since many schedules lower the
+/// critical regime and gets the high rate. All tensors also get the high rate in the first interval, and after a large
+/// fall of the learning rate until the next comparison. Smaller falls have no effect, since many schedules lower the
 /// learning rate a little in every step.
 ///
 ///   state       four 8-byte values per tensor; saved
-///   on NaN      after a NaN or infinite |g|^2 the next step is dense. The interval continues without the step of the
-///               NaN
+///   on NaN      after a NaN or infinite |g|^2 the next step is dense. The norms of the interval leave out the step
+///               with this value
 ///   errors      if load() throws, the controller is unchanged
-///   reference   Agarwal, Wang, Lee, Venkataraman and Papailiopoulos, Accordion, MLSys 2021. The paper takes the norm
-///               of the sum of an interval's gradients, which needs n more values per tensor of n elements
+///   reference   Agarwal, Wang, Lee, Venkataraman and Papailiopoulos, Accordion, MLSys 2021. The paper uses the norm of
+///               the sum of an interval's gradients. This sum takes n values for a tensor with n elements
 class accordion {
  public:
   static constexpr bool needs_gradients = true;

@@ -30,8 +30,8 @@ struct collect_numbers {
 };
 
 /// The measurements of a step, as one array of doubles: |g|^2 of each tensor, the energies of tensors that measure, and
-/// each rank's seconds in a slot of its own. After an all-reduce the array is equal on all ranks; a value that is NaN
-/// on one rank is then NaN on all.
+/// each rank's seconds in a slot of its own. After an all-reduce, the array is equal on all ranks. A value that is NaN
+/// on one rank is then NaN on all ranks.
 template <executor E>
 class step_board {
  public:
@@ -80,7 +80,7 @@ class step_board {
   static std::size_t words(std::size_t doubles) { return doubles * (sizeof(double) / sizeof(std::uint32_t)); }
 
   std::size_t tensors_ = 0, ranks_ = 0;
-  std::vector<double const*> from_;  ///< as seconds_, a member since an upload may read it later
+  std::vector<double const*> from_;  ///< a member, as seconds_ is, since an upload may read the array later
   double seconds_ = 0;
   lent<buffer<double, E>> numbers_;
   buffer<double const*, E> places_;
@@ -179,7 +179,8 @@ class adaptive_exchange {
     last_ = now;
     is_seen_ = is_begun_ = false;
   }
-  /// Skips a step, as if it had not begun. The step is not measured, and the next step uses its rates.
+  /// Skips a step, as if the step had not begun. The skipped step is not measured, and the next step has the same
+  /// rates.
   void skip() {
     exchange_.skip();
     withdraw();
@@ -191,8 +192,8 @@ class adaptive_exchange {
   void rescale(double factor) { exchange_.rescale(factor); }
   void fit_buckets() { exchange_.fit_buckets(); }
 
-  /// All ranks call export_state, since it first applies the rates of the next step, which communicates. After a step
-  /// that threw, or with steps_back > 0, export_state does not communicate.
+  /// All ranks call export_state, since export_state first applies the rates of the next step, for which the ranks
+  /// communicate. After a step that threw, or with steps_back > 0, export_state does not communicate.
   std::vector<std::byte> export_state(unsigned steps_back = 0) {
     if (steps_back > 0 || is_begun_) return export_moment(steps_back);
     exchange_.require_idle("export_state");
@@ -235,7 +236,7 @@ class adaptive_exchange {
     friend bool operator==(choice const&, choice const&) = default;
   };
 
-  /// A copy of the controller at the begin of a step, with the step's number and learning rate.
+  /// A copy of the controller at the beginning of a step, with the step's number and learning rate.
   struct moment {
     R controller;
     std::uint64_t step;

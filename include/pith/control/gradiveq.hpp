@@ -45,8 +45,8 @@ struct gradiveq_options {
   pca_options basis = {};               ///< default: lambda 0.01, and each slice has its mean
   sampled which = sampled::all_slices;  ///< which slices of a tensor are sampled
   bool feedback = false;                ///< true: error feedback, whose residual is kept across phases
-  double worse = 2;                     ///< a rank votes for new samples if its loss > worse x mean at the start
-  std::uint64_t first_losses = 20;      ///< number of losses in the mean at the start of a phase
+  double worse = 2;                     ///< a rank votes for new samples if its loss > worse x (mean of first losses)
+  std::uint64_t first_losses = 20;      ///< number of losses that are averaged at the start of a phase
   std::uint64_t loss_every = 1;         ///< steps between two measurements of the loss
 };
 
@@ -56,7 +56,7 @@ struct plain_pca {
   auto operator()(std::shared_ptr<pca_basis const> basis) const { return pca(std::move(basis)); }
 };
 
-/// Replaces `values`, in host memory, by those of rank 0. All ranks call it, outside of steps.
+/// Replaces `values`, which are in host memory, by rank 0's values. All ranks make the call, between steps.
 template <class T, class Comm, executor E>
 void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
   static_assert(has_broadcast<Comm, E>,
@@ -98,15 +98,14 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 ///   auto const ternary = [](auto basis) { return pith::pca(basis, pith::blas_product()) | pith::summed_terngrad(); };
 ///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, convolutions, {.feedback = true}, ternary);
 ///
-///   requires    an exchange and a communicator that outlive it; the communicator provides broadcast. Convolutions have
-///               as many elements as their tensors (std::invalid_argument). All ranks make the same calls, between
-///               steps; one thread at a time
+///   requires    an exchange and a communicator that outlive the schedule; the communicator provides broadcast.
+///               Convolutions have as many elements as their tensors (std::invalid_argument). All ranks make the same
+///               calls, between steps; one thread at a time
 ///   state       on rank 0, `samples` copies of the convolutions' gradients, or of their first slices, in accum<In>. On
-///               all ranks, three copies of each basis matrix U in double: in the basis, in the exchange and in the
-///               loss
+///               all ranks, three copies of each basis matrix U in double: for the basis, the exchange and the loss
 ///   complexity  when a sampling phase ends, rank 0 fits each basis (pca_basis), and the other ranks wait. In a
-///               compressed phase, every `loss_every`-th step encodes and decodes the convolutions once more, and adds
-///               one double over the ranks. Sampling and a change of phase allocate
+///               compressed phase, every `loss_every`-th step encodes and decodes the convolutions once more, and sums
+///               one double over the ranks. Sampling and a change of phase allocate memory
 ///   on NaN      a tensor with fewer than 2 finite means on rank 0 keeps the codec qsgd<4>
 ///   errors      if a fit throws on rank 0, the other ranks throw communication_error. import_state() checks the states
 ///               of all ranks before it changes anything
@@ -183,9 +182,9 @@ class gradiveq {
     }
     return detail::save_states(words(), to.bytes);
   }
-  /// Restores a state that export_state of an equal schedule returned. All ranks call it, before import_state of the
-  /// exchange, since it sets the exchange's codecs. If the state of one rank is wrong, the other ranks throw
-  /// agreement_error, and all ranks are unchanged.
+  /// Restores a state that export_state of an equal schedule returned. All ranks call this function before import_state
+  /// of the exchange, since this function sets the exchange's codecs. If the state of one rank is wrong, the other
+  /// ranks throw agreement_error, and all ranks are unchanged.
   void import_state(span<std::byte const> bytes) {
     auto next = std::optional<progress>();
     auto failure = std::exception_ptr();
@@ -313,8 +312,8 @@ class gradiveq {
     }
   }
 
-  /// Fits new bases on rank 0 and returns them in serialised form. The form is empty for a tensor with fewer than 2
-  /// samples.
+  /// Fits new bases on rank 0 and returns them in serialised form. The serialised basis is empty for a tensor with
+  /// fewer than 2 samples.
   std::vector<std::vector<std::byte>> fitted() {
     auto saved = std::vector<std::vector<std::byte>>(kernels_.size());
     for (std::size_t i = 0; i < saved.size(); ++i) {
@@ -325,7 +324,7 @@ class gradiveq {
     return saved;
   }
 
-  /// Fits the bases on rank 0, and broadcasts them. If a fit throws, it broadcasts that failure.
+  /// Fits the bases on rank 0, and broadcasts them. If a fit throws, rank 0 broadcasts the failure.
   void share_bases() {
     auto failure = std::exception_ptr();
     auto saved = std::vector<std::vector<std::byte>>(kernels_.size());

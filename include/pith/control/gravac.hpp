@@ -64,8 +64,8 @@ struct gravac_options {
   std::uint32_t window = 500;  ///< steps between two moves on the ladder
   double smoothing = 0.04;     ///< weight of a new value in an average; the paper uses smoothing_for(ranks)
   gain_average average = gain_average::of_energies;
-  std::uint32_t samples = 10;       ///< values in a throughput's average before it is compared, at most `window`
-  std::uint32_t fresh_windows = 8;  ///< age in windows up to which a throughput is compared
+  std::uint32_t samples = 10;       ///< least number of values in a compared throughput's average, at most `window`
+  std::uint32_t fresh_windows = 8;  ///< largest age, in windows, of a compared throughput
   double regime = 2;                ///< a change of the learning rate by this factor starts a new regime
 
   /// The smoothing that the paper uses: min(1, ranks / 100).
@@ -73,9 +73,10 @@ struct gravac_options {
 };
 
 /// Measures the gains of two factors, a lower and a higher one. The gain of a factor is the share of |p|^2 that its
-/// compression keeps. Each step uses the higher of the two factors whose gain is at least least_gain; if both gains are
-/// smaller, the step is dense. After each window, the lower factor is set to the higher one if both gains are equal.
-/// The higher factor then moves up the ladder, until the throughput (gain / seconds) no longer grows.
+/// compression keeps. Each step uses the higher factor, or the lower factor if only the lower factor has a gain of at
+/// least least_gain. If both gains are smaller, the step is dense. If both gains are equal after a window, the lower
+/// factor is set to the higher factor. After each window, the higher factor moves up the ladder, until the throughput
+/// (gain / seconds) no longer grows.
 ///
 ///   requires    tensors whose codec measures, as error_feedback(rated(top_k(...))) does. All tensors get the same rate
 ///   state       averages for each of at most 24 factors, about 1.2 kB; saved
@@ -156,7 +157,8 @@ class gravac {
  private:
   static constexpr std::uint32_t dense = ~std::uint32_t{0};
 
-  /// The averages for one factor: of its energies or quotients, and of gain / seconds over the steps that used it.
+  /// The averages for one factor: of its energies or quotients, and of gain / seconds over the steps that used the
+  /// factor.
   struct rung {
     double energy = 0, kept = 0, throughput = 0;
     std::uint64_t seen = 0, samples = 0, last = 0;
@@ -186,7 +188,7 @@ class gravac {
   }
 
   /// Returns whether the energies are finite, and updates the gains only in that case. A factor without a report keeps
-  /// its gain; there is no report after a restart of the search.
+  /// its gain. After a restart of the search there is no report.
   bool note_gains(step_report const& seen) {
     auto const low = sum_at(seen, options_.ladder.rate(state_.low));
     auto const high = sum_at(seen, options_.ladder.rate(state_.high));
@@ -226,8 +228,8 @@ class gravac {
     ++of.samples;
     of.last = state_.step;
   }
-  /// Compares the learning rate with that at the start of the regime, since many schedules change it a little in every
-  /// step.
+  /// Compares the learning rate with the one at the start of the regime. Many schedules change the learning rate a
+  /// little in every step.
   void note_learning_rate(double rate) {
     auto const begun = state_.learning_rate;
     if (begun != 0 && rate < begun * options_.regime && rate > begun / options_.regime) return;

@@ -62,15 +62,15 @@ struct l_greco_options {
 };
 
 /// After each interval, chooses a rate for each tensor so that the ranks send the fewest bytes. The total error is sum
-/// |p - D(C(p))|^2 over the tensors, and that of the reference rate is the limit. Since errors are rounded to bins, the
-/// total error may exceed the limit by a fraction of tensors / bins. Before the first choice, all tensors have the
-/// reference rate.
+/// |p - D(C(p))|^2 over the tensors. The total error of the reference rate is the limit. Since errors are rounded to
+/// bins, the total error may exceed the limit by a fraction of tensors / bins. Before the first choice, all tensors
+/// have the reference rate.
 ///
 ///   requires    tensors whose codec measures; `reference` is one of the rates (std::invalid_argument)
 ///   state       each tensor's errors over an interval, and the chosen rates; saved
 ///   complexity  tensors x rates x bins once per interval, on the host
-///   on NaN      after a NaN or infinite energy the next step is dense. The interval continues without the step of the
-///               NaN
+///   on NaN      after a NaN or infinite energy the next step is dense. The errors of the interval leave out the step
+///               with this value
 ///   errors      if load() throws, the controller is unchanged
 ///   reference   Alimohammadi, Markov, Frantar and Alistarh, L-GreCo, MLSys 2024
 class l_greco {
@@ -172,8 +172,7 @@ class l_greco {
     }
     take(detail::cheapest_choices(items, budget));
   }
-  /// Applies the chosen rates. An empty choice sets the reference rate; a choice is empty if a tensor has no report at
-  /// the reference rate.
+  /// Applies the chosen rates. If `chosen` is empty, all tensors get the reference rate.
   void take(std::vector<std::uint32_t> const& chosen) {
     std::size_t item = 0, of_item = 0;
     for (std::size_t i = 0; i < trials_.size(); ++i, ++of_item) {

@@ -28,8 +28,8 @@ struct rate_report {
   double gain() const { return energy == 0 ? 1 : kept > 0 ? kept / energy : kept == kept ? 0 : kept; }
 };
 
-/// The measurements of a step, equal on all ranks. A tensor may be reported at several rates; a tensor that does not
-/// measure has no report.
+/// The measurements of a step, equal on all ranks. A tensor may be reported at several rates. A tensor whose codec does
+/// not measure has no report.
 struct step_report {
   std::uint64_t step = 0;
   double learning_rate = 0;
@@ -39,8 +39,8 @@ struct step_report {
 };
 
 /// A controller's decisions are a pure function of its reports, so ranks with equal reports decide equally. save() and
-/// load() convert its state to bytes and back. A controller holds no references to other objects, and only one thread
-/// at a time uses it.
+/// load() convert the controller's state to bytes and back. A controller holds no references to other objects, and only
+/// one thread at a time uses it.
 ///
 ///   observe(report)        receives the measurements after a step
 ///   decide(step, tensor)   the rate of a tensor in this step; 1 is dense
@@ -87,8 +87,8 @@ constexpr bool needs_gradients() {
   }
 }
 
-/// Returns average + share x (value - average). The code divides by 1 / share instead, since some compilers fuse a
-/// product and a sum, and ranks would then get different averages.
+/// Returns average + share x (value - average). The code divides by 1 / share instead of multiplying. Some compilers
+/// fuse a product and a sum, and ranks would then get different averages.
 inline double moved(double average, double value, double share) { return average + (value - average) / (1 / share); }
 
 }  // namespace detail

@@ -119,7 +119,7 @@ measured_cost sum_cost(E const& exec, Comm& comm, std::size_t bytes, unsigned ro
   return {static_cast<double>(bytes), largest_of_ranks(exec, comm, {median_of(times)})[0]};
 }
 
-/// Fits the network to an all-reduce of 16 KiB and to a larger one that takes at least enough_seconds.
+/// Fits the network to an all-reduce of 16 KiB and to a larger all-reduce that takes at least enough_seconds.
 template <class Comm, executor E>
 network measure_network(E const& exec, Comm& comm, probe_options const& o) {
   if (comm.size() == 1) return {};
@@ -195,7 +195,7 @@ std::size_t choice_of_first(E const& exec, Comm& comm, std::size_t mine, std::si
 ///   std::fputs(found.table().c_str(), stdout);
 ///
 ///   requires    a host executor. All ranks make the call, between steps, with equal tensors, candidates and options.
-///               The codecs can run on a single rank, so they have no subgroups; rounds >= 1 (std::invalid_argument)
+///               All codecs can run on a single rank, without subgroups; rounds >= 1 (std::invalid_argument)
 ///   complexity  repeats all-reduces of growing size, from 16 KiB, until one takes enough_seconds. Encodes and decodes
 ///               all tensors `rounds` + 1 times per candidate, and allocates a single-rank exchange per candidate
 ///   errors      communication_error if a message was damaged. The gradients never change

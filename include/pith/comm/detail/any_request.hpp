@@ -36,7 +36,7 @@ class request_among {
   std::variant<Request...> held_;
 };
 
-/// A request_among with each type of a list once.
+/// A request_among that contains each type of a list once.
 template <class Found, class... Rest>
 struct distinct_requests {
   using type = Found;
@@ -53,7 +53,7 @@ using gather_request = decltype(std::declval<Comm&>().all_gather(
 template <class Comm, class E, class T>
 using sum_request =
     decltype(std::declval<Comm&>().all_reduce(std::declval<E const&>(), span_on<E, T>(), reduction::sum));
-/// The request of an optional collective; `completed` if the communicator lacks it.
+/// The request of an optional collective, or `completed` if the communicator lacks the collective.
 template <class Comm, class E>
 struct piece_request {
   using type = completed;

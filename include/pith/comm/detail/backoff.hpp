@@ -6,8 +6,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Sleep times between polls. Sleep times start short, so that a short transfer is detected early, and grow later. All
-/// sleep times stay well below the time that a transport can go on sending without a poll.
+/// Sleep times between polls. The first sleep times are short, so that a short transfer is detected early. Later sleep
+/// times are longer. All sleep times stay well below the time that a transport can go on sending without a poll.
 class backoff {
  public:
   using duration = std::chrono::microseconds;

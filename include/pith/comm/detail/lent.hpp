@@ -1,4 +1,4 @@
-// pith/comm/detail/lent.hpp — memory that a transport uses; after a failed call it is never freed.
+// pith/comm/detail/lent.hpp — memory that a transport uses, and that is never freed after a failed call.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -10,7 +10,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Keeps memory until the program ends, since a transport may still use it.
+/// Keeps memory until the program ends, since a transport may still use that memory.
 inline void keep(void* memory) {
   static std::mutex mutex;
   static auto& kept = *new std::vector<void*>();

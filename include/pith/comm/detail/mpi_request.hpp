@@ -93,7 +93,7 @@ class mpi_link {
 /// returns true, or in the destructor, which waits. A failed call is abandoned: MPI may use the call's memory until the
 /// program ends.
 ///
-///   requires    it ends before its communicator is destroyed, and is used by the communicator's thread
+///   requires    the call ends before its communicator is destroyed; only the communicator's thread uses the call
 ///   errors      wait() and test() throw communication_error; the destructor throws nothing
 class mpi_request {
  public:
@@ -118,7 +118,7 @@ class mpi_request {
     return poll();
   }
 
-  /// Waits on the host. The thread polls at first, since messages may be short, then yields, and then sleeps.
+  /// Waits on the host. The thread first polls, then yields, and then sleeps.
   void end() {
     for (unsigned tries = 0; !poll(); ++tries) {
       if (tries >= patient) {
@@ -168,8 +168,8 @@ class mpi_request {
     return false;
   }
 
-  /// Throws unless all requests have completed. The requests may have completed if this rank itself was suspended; the
-  /// next poll then detects that.
+  /// Throws unless all requests have completed. The requests may have completed while this rank was suspended. The next
+  /// poll then detects the completion.
   void require_ended() {
     auto waits = false;
     auto missing = std::vector<unsigned>();
@@ -186,14 +186,14 @@ class mpi_request {
       link_->fail(detail::sentence("mpi_communicator: ", name_, " did not end within ", link_->timeout().count(),
                                    " s: ", detail::gone_or_stuck(missing)));
   }
-  /// Also true for a request that is already freed, since it completed earlier.
+  /// Also true for a freed request, because such a request completed earlier.
   bool has_ended(MPI_Request request) {
     int done = 0;
     check(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE));
     return done;
   }
 
-  /// If the sizes of two ranks differ, both ranks throw, so that neither waits for missing bytes.
+  /// If the sizes of two ranks differ, both ranks throw, so that neither rank waits for missing bytes.
   void agree() {
     auto& [first, second] = call_->agreement;
     if (has_agreed_ || !is_done(first.request) || !is_done(second.request)) return;

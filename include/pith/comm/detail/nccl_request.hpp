@@ -10,10 +10,11 @@
 namespace pith::inline v0 {
 
 /// A pending call of a communicator. The transfer starts after all work that is on the executor's stream at the time of
-/// the call. wait() makes a stream wait for this call and all earlier ones, without a host wait. The destructor makes
+/// the call. wait() makes a stream wait for this call and all earlier calls, without a host wait. The destructor makes
 /// the executor's stream wait in the same way, so that the stream can reuse the memory.
 ///
-///   requires    a communicator that outlives it; the executor's stream exists until wait() or the destructor
+///   requires    a communicator that outlives the request; the executor's stream must exist until wait() or the
+///               destructor
 class nccl_request {
  public:
   static constexpr bool returns_memory = true;
@@ -27,7 +28,7 @@ class nccl_request {
   ~nccl_request() {
     try {
       if (transfers_ != nullptr) transfers_->lead(caller_);
-    } catch (cuda_error const&) {  // the next CUDA call reports it again
+    } catch (cuda_error const&) {  // the next CUDA call reports the error again
     }
   }
 
@@ -35,7 +36,7 @@ class nccl_request {
   void wait(E const& exec) {
     if (transfers_ != nullptr) std::exchange(transfers_, nullptr)->lead(exec.stream());
   }
-  /// Queries the device. CUDA forbids that during the capture of a graph.
+  /// Queries the device. CUDA forbids such queries during the capture of a graph.
   template <class E>
   bool test(E const&) {
     if (transfers_ != nullptr && transfers_->is_idle()) transfers_ = nullptr;

@@ -12,21 +12,21 @@
 
 namespace pith::inline v0::detail {
 
-/// The requests of one round, with one wait() for all. test() lets the transfers make progress; call it now and then
-/// during other work.
+/// The requests of one round, with one wait() for all. test() lets the transfers make progress; callers should call
+/// test() now and then during other work.
 template <class Comm, executor E>
 class pending_transfers {
  public:
   using request = any_request<Comm, E>;
 
-  /// Allocates for the largest number of transfers of a round.
+  /// Allocates memory for the largest number of transfers of a round.
   void reserve(std::size_t most) { requests_.reserve(most); }
 
   void start(traced time) { time_ = std::move(time); }
   void add(request r) { requests_.push_back(std::move(r)); }
 
-  /// Whether all transfers have completed. Always false on a device, where the stream keeps the order and a graph may
-  /// capture it.
+  /// Whether all transfers have completed. Always false on a device, because the stream orders the work and a graph may
+  /// capture the stream.
   bool test(E const& exec) {
     if constexpr (host_executor<E>) {
       while (arrived_ < requests_.size() && requests_[arrived_].test(exec)) ++arrived_;
