@@ -12,8 +12,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Replaces the sum of squares *squares by the factor that scales its root to at most `most`. The factor is 1 if the
-/// root is not finite.
+/// Given a sum of squares in *squares, stores the factor that scales the sum's square root to at most `most`. The
+/// factor is 1 if the square root is not finite.
 struct factor_to_norm {
   double* squares;
   double most;
@@ -50,8 +50,8 @@ constexpr std::size_t clip_scratch_bytes(std::uint64_t n) {
 }  // namespace detail
 
 /// Limits the norm, or each element, of a tensor's gradient on one rank. The norm of a sum of `ranks` independent
-/// gradients is about sqrt(ranks) times that of one gradient. To limit the norm of the sum by `most`, use norm(most,
-/// ranks) = norm(most / sqrt(ranks)).
+/// gradients is about sqrt(ranks) times the norm of one gradient. To limit the norm of the sum by `most`, use
+/// norm(most, ranks) = norm(most / sqrt(ranks)).
 ///
 ///   requires    0 < most < infinity, ranks >= 1 (std::invalid_argument)
 ///   on NaN      if the norm of a tensor is NaN or infinite, the tensor is not scaled

@@ -20,8 +20,8 @@ struct differ {
   PITH_HD void operator()(std::uint64_t i) const { p[i] = element_cast<accum<In>>(g[i]) - estimate[i]; }
 };
 
-/// Sets average to decay (p + estimate) where that is finite. p + estimate is the running mean from which p was
-/// computed.
+/// Sets average to decay (p + estimate) where the result is finite. The sum p + estimate is the running mean from which
+/// p was computed.
 template <class A>
 struct keep_average {
   A const* p;

@@ -78,7 +78,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     return of;
   }
 
-  /// References to the policy's state, with which it can be moved to another codec for the same tensor.
+  /// References to the policy's state, for moving the state to another codec for the same tensor.
   detail::policy_states fed_back_in(auto& replicated, auto& local) const {
     return {policy_part(replicated), policy_part(local)};
   }

@@ -31,7 +31,8 @@ concept feedback = std::copyable<F> && real<In> && executor<E> &&
   { f.rescale(exec, 2.0, replicated, local) } -> std::same_as<void>;
 };
 
-/// True if the policy keeps no compression error. No state can then grow, so the policy accepts any codec.
+/// True if the policy keeps no compression error. Such a policy accepts any codec, because it has no state that can
+/// grow.
 template <class F>
 concept memoryless = requires {
   requires std::remove_cvref_t<F>::is_memoryless;

@@ -37,8 +37,8 @@ struct grow_momentum {
   PITH_HD void operator()(std::uint64_t i) const { to[i] = momentum * (u[i] + g[i]); }
 };
 
-/// Sets v to p - sent, and u to momentum times p - v. p - v is the part that was added to the old v. With masking, u is
-/// 0 for sent entries. Where p - sent is NaN or infinite, u and v stay unchanged.
+/// Sets u to momentum times (p - v), then v to p - sent. The difference p - v is the part that was added to the old v.
+/// With masking, u is 0 for sent entries. Where p - sent is NaN or infinite, u and v stay unchanged.
 template <class A>
 struct keep_momentum {
   A const* p;

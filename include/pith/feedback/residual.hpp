@@ -20,7 +20,7 @@ struct add_residual {
   PITH_HD void operator()(std::uint64_t i) const { p[i] = residual[i] + element_cast<accum<In>>(g[i]); }
 };
 
-/// Sets the residual to beta (p - sent) where that is finite. Elsewhere the residual stays unchanged.
+/// Sets the residual to beta (p - sent) where the result is finite. Elsewhere the residual stays unchanged.
 template <class A>
 struct keep_unsent {
   A const* p;
@@ -63,7 +63,7 @@ class residual {
     return {buffer<accum<In>, E>(exec, dims.n)};
   }
 
-  /// The source with which an engine computes p in its own pass. Requires beta = gamma = 1.
+  /// The object from which an engine reads p while it encodes. Requires beta = gamma = 1.
   bool has_source() const { return beta_ == 1 && gamma_ == 1; }
   template <real In, executor E>
   ext::residual_source<In> source(values_on<E, In const> g, local<accum<In>, E>& mine) const {

@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Sets the momentum to beta p where that is finite. Elsewhere the momentum stays unchanged.
+/// Sets the momentum to beta p where the result is finite. Elsewhere the momentum stays unchanged.
 template <class A>
 struct keep_decayed {
   A const* p;
@@ -29,7 +29,7 @@ struct keep_decayed {
 ///   requires    0 <= beta < 1 (std::invalid_argument)
 ///   state       n rank-local elements of accum<In>: beta m. The product is stored before it is added, so that rounding
 ///               does not depend on the compiler
-///   on NaN      where m is NaN or infinite, it is encoded unchanged, and the stored value stays unchanged
+///   on NaN      where m is NaN or infinite, m is encoded unchanged, and the stored value stays unchanged
 ///   reference   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018, algorithm 2
 class signum_momentum {
  public:

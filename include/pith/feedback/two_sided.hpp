@@ -20,7 +20,7 @@ namespace pith::inline v0 {
 /// Every rank computes the server's part itself, with the same result. With residuals on both sides, sum of results + e
 /// + mean of the ranks' residuals = sum of the mean gradients.
 ///
-///   requires    a C that contracts for the tensor's shape, as error_feedback does (std::invalid_argument when the
+///   requires    a C that contracts for the tensor's shape, as error_feedback requires (std::invalid_argument when the
 ///               state is made)
 ///   state       replicated: n elements of accum<In>, C's state and F's replicated state; rank-local: F's rank-local
 ///               state

@@ -191,8 +191,8 @@ class power_sgd : public pipeable {
   std::uint64_t p_size(shape const& dims) const { return dims.rows * rank(dims); }
   std::uint64_t q_size(shape const& dims) const { return dims.columns() * rank(dims); }
 
-  /// Replaces a column of a factor by random numbers if it is zero, NaN or infinite. Without new numbers, such a column
-  /// would never recover.
+  /// Replaces a column of a factor by random numbers if the column is zero, NaN or infinite. Without new numbers, such
+  /// a column would never recover.
   template <class E, class A>
   void renew(E const& exec, call const& id, shape const& dims, std::uint64_t rows, A* factor) const {
     exec.for_each_block(rank(dims), detail::renew_column<A>{draws(shared(id)), factor, rows, rank(dims)});

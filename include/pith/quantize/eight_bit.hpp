@@ -137,7 +137,8 @@ struct eight_bit_rule {
 ///               neighbouring points, where e is the rounding error at y (0.0015 for 128 elements, 0.016 for a
 ///               million); for use with error feedback
 ///   reference   Dettmers, 8-Bit Approximations for Parallelism in Deep Learning, ICLR 2016. `snap::floor` selects the
-///               point below, as GRACE does. GRACE's table lacks the points 0 and 1, so it reduces values above 0.9957
+///               point below, as GRACE does. GRACE's table lacks the points 0 and 1, so GRACE reduces values above
+///               0.9957
 class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {
  public:
   explicit constexpr eight_bit(std::uint64_t bucket = 0, snap how = snap::nearest)

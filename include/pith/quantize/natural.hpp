@@ -58,7 +58,7 @@ struct natural_rule {
 /// Rounds each element to a power of two, up or down at random. The expected value is the element.
 ///
 ///   emits       n symbols of Bits bits, which contain sign and exponent; no side information
-///   requires    Bits of 8 or 9. Magnitudes are from 2^-108 to 2^18 for 8 bits, and from 2^-126 to 2^127 for 9 bits.
+///   requires    Bits = 8 or 9. Magnitudes are from 2^-108 to 2^18 for 8 bits, and from 2^-126 to 2^127 for 9 bits.
 ///               Larger magnitudes become the largest power, and smaller magnitudes become zero or the smallest power
 ///   complexity  one read of x, 16 random bits per element
 ///   on NaN      NaN or infinity decodes to NaN, and other elements are not affected. Half values above 2^15 may be

@@ -74,7 +74,7 @@ PITH_HD auto refine(R const& rule, Scale scale) {
   }
 }
 
-/// Returns scales[j]. For a rule without scales, it reads no memory.
+/// Returns scales[j]. For a rule without scales, the function reads no memory.
 template <class Scale>
 PITH_HD Scale scale_at([[maybe_unused]] Scale const* scales, [[maybe_unused]] std::uint64_t j) {
   if constexpr (std::is_empty_v<Scale>) {
@@ -101,7 +101,7 @@ concept sign_only = requires {
   requires R::is_sign;
 };
 
-/// True if the rule has merge, or measures nothing.
+/// True if the rule has `merge`, or has no statistic.
 template <class R, class A>
 concept merges = !measures<R, A> || requires(R const& r, statistic_of<R, A> statistic) {
   { r.merge(statistic, statistic) } -> std::same_as<statistic_of<R, A>>;

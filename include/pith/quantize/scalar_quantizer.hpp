@@ -21,8 +21,8 @@ namespace pith::inline v0 {
 ///               scales. A scale consists of floats, or of doubles if elements are double
 ///   requires    a bucket size of 0 (the whole tensor) or a multiple of 8 (std::invalid_argument)
 ///   state       none
-///   properties  reproducible if the rule is. A rule is reproducible if it adds no products that a fused multiply-add
-///               would round differently
+///   properties  reproducible if the rule is reproducible. A rule is reproducible if it adds no products that a fused
+///               multiply-add would round differently
 ///   complexity  one read of x. If a bucket is larger than a block of the executor, two reads of x, with scratch memory
 ///               for one statistic per tile of 16,384 elements and one word per bucket
 ///   on NaN      a bucket that contains NaN or infinity decodes to NaN. Without scales, the rule determines the result

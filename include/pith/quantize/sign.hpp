@@ -52,7 +52,7 @@ class sign : public scalar_quantizer<detail::sign_rule> {
   std::string name() const { return even_ == ties::positive ? "sign" : "sign(zero)"; }
   constexpr ties even() const { return even_; }
 
-  /// Sets x to the majority of the ranks' signs. The factor is not needed, because it does not change a majority.
+  /// Sets x to the majority of the ranks' signs. The factor is not used, because scaling does not change a majority.
   template <real In, executor E>
   void decode_sum(E const& exec, call const&, shape const& dims, gathered_on<E, packed<1>> in, accum<In>,
                   values_on<E, In> x, workspace_on<E>&) const {

@@ -59,14 +59,15 @@ struct scale_levels {
 /// scales, then sums symbols -1, 0 and 1. A symbol takes one byte for up to 127 ranks, and four bytes for more ranks.
 ///
 ///   emits       outside an exchange, as terngrad
-///   requires    sigma >= 0 (default 2.5; 0 disables clipping). Each rank clips its scale before the maximum
+///   requires    sigma >= 0 (default 2.5; 0 disables clipping). Each rank clips its scale before the maximum is
+///               computed
 ///   state       replicated: the scale
 ///   complexity  two rounds: a maximum of one value, and a sum; reads x twice; scratch memory of 24 bytes (for moments)
 ///               per tile of 16,384 elements
 ///   on NaN      a single NaN or infinity on any rank makes the mean NaN on all ranks
-///   properties  also summed after summable stages, as in pca(basis) | summed_terngrad(). The chain then encodes in
-///               both rounds. Unbiased for the clipped gradient. There is no error bound for a rank's own x, because
-///               another rank may determine the scale
+///   properties  symbols are also summed in flight after summable stages, as in pca(basis) | summed_terngrad(). The
+///               chain then encodes in both rounds. Unbiased for the clipped gradient. There is no error bound for a
+///               rank's own x, because another rank may determine the scale
 ///   reference   Wen et al., TernGrad, NeurIPS 2017, section 4 ("scaler sharing")
 class summed_terngrad : public pipeable {
  public:

@@ -21,7 +21,8 @@ inline std::uint32_t ordered_key(float x) {
 }
 
 /// Computes the smallest keys of buckets 1, 2, ... Of m sorted keys, ceil(b (m - 1) / Buckets) come before bucket b.
-/// Equal values share a bucket. Where linear quantiles interpolate, an edge here is the next larger value.
+/// Equal values share a bucket. Where linear quantiles would interpolate between two values, the edge is the larger
+/// value.
 template <std::uint32_t Buckets>
 struct quantile_edges {
   std::uint32_t at[Buckets - 1];
@@ -48,7 +49,8 @@ struct quantile_edges {
 ///   properties  a projection on the indicator vectors of the buckets. There is no delta, because the last bucket may
 ///               have mean 0 if more than 1 - 2^-Bits of all elements are equal. For sparse gradients, use top_k(d) |
 ///               sketch_ml<6>(). With probability 2 exp(-2 sample e^2) at most, the fraction of elements below a
-///               sampled edge differs by more than e from the intended fraction: by 0.27 % once in a million
+///               sampled edge differs by more than e from the intended fraction. With the default sample, e = 0.27 % is
+///               exceeded once in a million cases
 ///   reference   Jiang, Fu, Yang and Cui, SketchML, SIGMOD 2018, in the form of GRACE's sketch, but with exact
 ///               quantiles instead of a quantile sketch, and without encoding of keys
 template <int Bits>

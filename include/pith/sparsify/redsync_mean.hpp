@@ -45,7 +45,7 @@ struct any_value {
   PITH_HD bits_of<A> end() const { return infinite_bits<A>(); }
 };
 
-/// A bound that NaN, infinity, and all values from the found bound on reach.
+/// A bound that is reached by NaN, infinity, and all values that reach the found bound.
 template <class A>
 struct all_found : found_bound<A> {
   PITH_HD bool is_over() const { return false; }

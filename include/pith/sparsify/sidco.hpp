@@ -66,8 +66,7 @@ struct sidco_rule {
   std::int32_t fixed, most;  ///< numbers of stages; 0 means the number in the state
   sidco_memory* memory = nullptr;
 
-  /// The largest number of passes: one more than the stages, and three for further stages if too many values still
-  /// pass.
+  /// The largest number of passes: one per stage, one more, and three for further stages if too many values still pass.
   PITH_HD unsigned passes() const { return static_cast<unsigned>(fixed > 0 ? fixed : most) + 4; }
 
   PITH_HD std::int32_t stages() const {
@@ -84,7 +83,7 @@ struct sidco_rule {
     return threshold(at, of, ln_left > ln_quarter ? ln_left : ln_quarter);
   }
 
-  /// Every five steps, adds a stage if less than 4/5 or more than 6/5 of the target was kept.
+  /// Every five steps, adds a stage if the number of kept entries is below 4/5 or above 6/5 of the target.
   PITH_HD void learn(search const& at) const {
     if (at.pass < 2) return;  // all nonzero values fit
     memory->kept += at.sent / at.aim;
@@ -126,9 +125,9 @@ struct learn_from {
 ///   on NaN      as threshold_estimator. Zeros are also excluded from the fit
 ///   reference   Abdelmoniem, Elzanaty, Alouini and Canini, An Efficient Statistical-based Gradient Compression
 ///               Technique for Distributed Training Systems (SIDCo), MLSys 2021, with differences. A stage's ratio
-///               depends on the count of survivors, so that it corrects errors of earlier stages. No stage is removed
-///               if too many entries are kept. The gamma quantile is exact, instead of an approximation for shapes near
-///               1. Each tensor has its own number of stages
+///               depends on the count of survivors, so that later stages correct errors of earlier stages. No stage is
+///               removed if too many entries are kept. The gamma quantile is exact, instead of an approximation for
+///               shapes near 1. Each tensor has its own number of stages
 template <magnitudes Model = magnitudes::exponential>
 class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   using engine = threshold_estimator<detail::sidco_rule<Model>>;

@@ -164,8 +164,7 @@ class top_k : public pipeable {
   }
 
  private:
-  /// A selection of k entries. The energy of the selection is stored in slot `slot`; slot 0 means the selection for the
-  /// payload.
+  /// A selection of k entries. `slot` is 0 for the payload's selection, and 1 + i for the selection at the i-th rate.
   struct nested_level {
     std::uint64_t k;
     std::size_t slot;
@@ -177,7 +176,8 @@ class top_k : public pipeable {
     nested_level const* begin() const { return levels.data(); }
     nested_level const* end() const { return levels.data() + size; }
   };
-  /// The list of selections in descending order of size, because each selects among the entries of the previous one.
+  /// The list of selections in descending order of size, because each selection is made among the entries of the
+  /// previous selection.
   level_list levels(shape const& dims, rate_list const& rates, bool sends) const {
     auto all = level_list();
     if (sends) all.levels[all.size++] = {kept(dims.n), 0};

@@ -96,8 +96,8 @@ struct hadamard_rule {
 }  // namespace detail
 
 /// Multiplies each element by a random sign, which is equal on all ranks in a step. Then multiplies each tile by the
-/// Walsh-Hadamard matrix / sqrt(tile). The transform spreads large values over their tile, so that the error of a
-/// following quantizer with one scale per bucket is smaller.
+/// Walsh-Hadamard matrix divided by sqrt(tile). The transform spreads large values over their tile, so that the error
+/// of a following quantizer with one scale per bucket is smaller.
 ///
 ///   emits       n values of In, padded with zeros to whole tiles; no side information
 ///   requires    a tile size of 64 or 256 elements (std::invalid_argument); both are powers of four

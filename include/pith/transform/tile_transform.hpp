@@ -138,8 +138,8 @@ struct restore_block {
 /// block-local memory.
 ///
 ///   emits       n values of In, padded with zeros to whole tiles; no side information
-///   complexity  one read and one write of x. If the transform fuses with a quantizer, no additional reads and writes.
-///               No scratch memory
+///   complexity  one read and one write of x. A transform that fuses with a quantizer takes no additional reads and
+///               writes. No scratch memory
 ///   properties  up to rounding: a rotation with omega = 0 and delta = 1, summable. The transform is not an isometry if
 ///               the tile size does not divide n
 template <tile_rule Rule>

@@ -110,9 +110,8 @@ class k_means {
 ///               (std::invalid_argument)
 ///   complexity  runs x codewords squared distances of `width` elements, for the initialization and again for each
 ///               iteration; on the host, in double
-///   properties  a local optimum of the mean squared error. Codewords and distortion depend on rounding. Ranks whose
-///               programs were compiled differently may get different codebooks, whose digests in the codecs' names
-///               then differ
+///   properties  a local optimum of the mean squared error. Codewords and distortion depend on rounding. Programs that
+///               were compiled differently may get different codebooks. The digests in the codecs' names then differ
 ///   reference   Lloyd, Least Squares Quantization in PCM, 1982; Arthur and Vassilvitskii, k-means++, SODA 2007
 inline fitted_codebook fit_codebook(span<float const> samples, std::uint64_t width, std::uint64_t size,
                                     std::uint64_t seed = 0, unsigned rounds = 50) {

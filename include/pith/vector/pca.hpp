@@ -34,7 +34,7 @@ namespace pith::inline v0 {
 ///   complexity  2 d flop per element to encode and to decode, in double; scratch memory of 8 d bytes per slice. A
 ///               gather pass needs scratch memory for n more elements, unless slices are contiguous in accum<In> and
 ///               the last slice is complete. `Product` computes the encoder's product; pca(basis, blas_product()) uses
-///               a library
+///               a BLAS library
 ///   on NaN      a NaN or infinity makes its slice NaN on all ranks. half and bfloat16 values are divided by N and
 ///               rounded before they are encoded, unless error_feedback widens them
 ///   properties  affine and summable. There is no delta and no omega, because the error depends on how well the samples
@@ -83,7 +83,8 @@ class pca : public pipeable {
     return {slices(dims) * basis_->components()};
   }
 
-  /// The basis in the executor's memory. `factor` is U with elements of type A, if the product needs it.
+  /// The basis in the executor's memory. `factor` is a copy of U with elements of type A, or empty if the product reads
+  /// U in double.
   template <class A, executor E>
   struct uploaded {
     buffer<double, E> vectors;

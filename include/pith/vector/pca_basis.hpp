@@ -33,7 +33,7 @@ namespace pith::inline v0 {
 ///               the samples, which is exactly the sum of the dropped eigenvalues. For later slices, the error may be
 ///               larger
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. If m samples
-///               are centred slice by slice, their covariance has rank m - slices at most, which bounds d for any
+///               are centred slice by slice, their covariance has at most rank m - slices. This rank bounds d for any
 ///               lambda
 class pca_basis {
  public:

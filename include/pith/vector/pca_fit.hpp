@@ -116,7 +116,7 @@ inline void make_largest_positive(double* vector, std::size_t size) {
   for (std::size_t k = 0; k < size; ++k) vector[k] = -vector[k];
 }
 
-/// Computes X^T v for each eigenvector v of the Gram matrix. Up to scaling, these are the eigenvectors of the
+/// Computes X^T v for each eigenvector v of the Gram matrix. Up to scaling, the results are eigenvectors of the
 /// covariance.
 inline std::vector<double> through_samples(centred_samples const& x, std::vector<double> const& vectors) {
   auto of = std::vector<double>(vectors.size() / x.m * x.slice);

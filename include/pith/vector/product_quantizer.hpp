@@ -43,7 +43,7 @@ struct float_square {
   PITH_HD double operator()(std::uint64_t i) const { return x(i) * x(i); }
 };
 
-/// Returns the square root of a mean square as a float, or NaN if it is infinite.
+/// Returns the square root of a mean square as a float, or NaN if the root is infinite.
 struct root_mean_square {
   double const* sum;
   float* scale;
@@ -84,8 +84,8 @@ struct nearest_words {
   }
 };
 
-/// Decodes each of eight symbols to its codeword, multiplied by a scale. All symbols have the same scale, or, if
-/// Signed, one scale per symbol.
+/// Decodes each of eight symbols to its codeword, multiplied by a scale. If Signed, each symbol has its own scale.
+/// Otherwise all symbols have one scale.
 template <class In, int Bits, bool Signed>
 struct expand_words {
   std::uint8_t const* bytes;

@@ -9,7 +9,7 @@
 
 namespace pith::inline v0::detail {
 
-/// True if a codec may contract. Whether it does may depend on the shape. A type-erased codec is checked at run time.
+/// True if a codec may contract. A codec may contract for some shapes only. A type-erased codec is checked at run time.
 template <class C>
 concept may_contract = contractive<C> || unbiased<C> || absolute<C> || erased<C>;
 

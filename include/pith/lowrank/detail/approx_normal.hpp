@@ -51,7 +51,7 @@ struct draw_bell {
   }
 };
 
-/// Fills column c of Q with new random numbers if it is zero or contains NaN or infinity.
+/// Fills column c of Q with new random numbers if the column is zero or contains NaN or infinity.
 template <class A>
 struct renew_column {
   static constexpr std::uint32_t lanes = 256;

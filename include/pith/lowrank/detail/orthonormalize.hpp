@@ -130,7 +130,7 @@ struct times_triangle {
   }
 
  private:
-  /// Columns are computed from last to first, because each needs the old values of earlier columns.
+  /// Columns are computed from last to first, because each column needs the old values of earlier columns.
   PITH_HD void multiply(A* row) const {
     auto const* const low = t + rank * rank;
     for (auto c = rank; c-- > 0;) {
@@ -144,8 +144,8 @@ struct times_triangle {
   }
 };
 
-/// Applies Gram-Schmidt twice, in one block. For doubles this replaces Cholesky-QR, because a product of two columns
-/// loses half of their bits.
+/// Applies Gram-Schmidt twice, in one block. For doubles, this method replaces Cholesky-QR, because the products of
+/// columns lose half of the significant bits.
 struct gram_schmidt {
   static constexpr std::uint32_t lanes = 256;
   struct memory {

@@ -69,7 +69,7 @@ struct bucket_blocks {
   }
 };
 
-/// The row length of a loop, known at compile time. A bucket consists of one or more rows.
+/// The length of the rows that a loop processes, as a compile-time constant. A bucket consists of one or more rows.
 inline constexpr std::uint32_t loop_row = 64;
 
 /// True if loops over a run can use rows of constant length. The block must be full, and the bucket size must be a

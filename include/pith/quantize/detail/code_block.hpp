@@ -67,8 +67,8 @@ PITH_HD void code_octets(quantized<Rule, A> const& to, draws const& random, Team
       });
 }
 
-/// Encodes a block whose scales are known, in several passes over the block, which the compiler vectorizes. Loops
-/// process rows of `width` elements, and 2^shift rows share a scale.
+/// Encodes a block whose scales are known, in several passes that the compiler vectorizes. Loops process rows of
+/// `width` elements, and 2^shift rows share a scale.
 template <bool Packs, bool Keeps, class Rule, class Team, class Memory, class A, class Count, class Width>
 PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team const& team, Memory& fast,
                          std::uint64_t first, A const* p, Count count, Width width, int shift) {

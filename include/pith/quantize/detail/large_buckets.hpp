@@ -52,7 +52,7 @@ struct member_lanes {
   }
 };
 
-/// Returns one zeroed counter per bucket. If one counter is enough, this is the call's own counter.
+/// Returns one zeroed counter per bucket. If one counter is enough, returns the call's own counter.
 template <executor E>
 std::uint32_t* arrival_words(E const& exec, call const& id, std::uint64_t buckets, workspace_on<E>& ws) {
   if (buckets == 1 && id.arrived != nullptr) return id.arrived;
@@ -100,8 +100,8 @@ struct measure_tiles {
     team.for_each(1u, [=](std::uint32_t) { *out = rule.finish(mine[0], width, A{}); });
   }
 
-  /// Measures a whole tile in one thread. Processes all rows for a few lanes, which stay in the L1 cache, and then the
-  /// next lanes.
+  /// Measures a whole tile in one thread. Processes all rows for a few lanes at a time, so that the lanes stay in the
+  /// L1 cache.
   template <class Team>
   PITH_HD bool add_columns([[maybe_unused]] Team const& team, [[maybe_unused]] memory& fast,
                            [[maybe_unused]] bucket_run const& run) const {

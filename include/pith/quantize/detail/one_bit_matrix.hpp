@@ -40,7 +40,7 @@ void measure_rows(E const& exec, shape const& dims, In const* x, one_bit_rule::s
 
 inline constexpr std::uint32_t strip_rows = 256, strip_columns = 512;
 
-/// The number of column statistics. There is one per column and strip of rows.
+/// The number of column statistics. There is one statistic per column and strip of rows.
 constexpr std::uint64_t column_parts(shape const& dims) { return blocks_for(dims.rows, strip_rows) * dims.columns(); }
 
 /// Computes the statistics of some columns over one strip of rows, row by row.
@@ -98,7 +98,7 @@ void measure_columns(E const& exec, shape const& dims, In const* x, one_bit_rule
   exec.for_each_index(dims.columns(), finish_column<accum<In>>{partial, to, dims.rows, dims.columns()});
 }
 
-/// Sets x to factor times the sum of the means that each rank's symbol selects, added in rank order.
+/// Sets x to factor times the sum of the means that the ranks' symbols select, added in rank order.
 template <class In, bool ByRow, std::uint32_t Span>
 struct look_up_means {
   using A = accum<In>;

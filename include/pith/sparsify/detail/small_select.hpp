@@ -103,8 +103,8 @@ struct select_in_block {
     }
   }
 
-  /// Finds the k-th largest key. Searches among the keys above a lower bound, or among all keys if too many are above
-  /// it.
+  /// Finds the k-th largest key. Searches among the keys above a lower bound, or among all keys if too many keys are
+  /// above the bound.
   template <class Team>
   PITH_HD bound find(Team const& team, memory& fast, A const* all) const {
     auto const groups = group_count();

@@ -11,7 +11,7 @@
 namespace pith::inline v0::detail {
 
 /// Describes the values of a source that reach a bound, at most `capacity` values. If more values reach the bound, the
-/// first `capacity` are taken; if `all`, all n values are taken instead. `bound()` is the smallest bit pattern of a
+/// first `capacity` values are taken, or all n values if `all` is true. `bound()` is the smallest bit pattern of a
 /// magnitude that reaches the bound.
 template <class Source, class Bound>
 struct large_values {
@@ -136,7 +136,7 @@ struct expand_all {
   PITH_HD void operator()(std::uint64_t i) const { x[i] = *count > capacity ? values[i] : In(0.0f); }
 };
 
-/// Replaces the indices after the counted ones by padding.
+/// Replaces the indices after the counted indices by padding.
 struct drop_uncounted {
   std::uint32_t const* count;
   std::uint32_t* indices;

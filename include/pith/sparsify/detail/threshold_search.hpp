@@ -43,9 +43,9 @@ struct found_bound {
 ///
 /// If all nonzero values fit, all are taken. So a tensor that was decoded before is encoded without loss.
 ///
-/// The final bound is never above the largest magnitude. If more values than fit reach the final bound, the bound
-/// equals the largest magnitude. So one of the largest values is always sent, and the squared error is at most |x|^2 -
-/// max |x_i|^2 <= (1 - 1 / n) |x|^2.
+/// The final bound is never above the largest magnitude. If the values that reach the final bound do not all fit, the
+/// bound equals the largest magnitude. So one of the largest values is always sent, and the squared error is at most
+/// |x|^2 - max |x_i|^2 <= (1 - 1 / n) |x|^2.
 template <class Rule, class A>
 struct search_step {
   Rule rule;

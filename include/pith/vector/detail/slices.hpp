@@ -43,7 +43,7 @@ struct slice_sink {
   std::uint64_t n;
   slice_order order;
   accum<In> const* offset;
-  std::uint64_t offsets;  ///< the size of `offset`: all slices, or one slice, which is then used for all
+  std::uint64_t offsets;  ///< the size of `offset`: that of all slices, or that of one slice shared by all
 
   template <class Team, class Count>
   PITH_HD void store(Team const& team, std::uint64_t first, Count count, accum<In> const* values) const {
