@@ -103,7 +103,8 @@ concept exchange_communicator = has_all_gather<Comm, E> && has_all_reduce<Comm, 
     has_all_reduce<Comm, E, double> && has_all_reduce<Comm, E, half> && has_all_reduce<Comm, E, bfloat16> &&
     has_all_reduce<Comm, E, std::int32_t> && has_all_reduce<Comm, E, std::int8_t>;
 
-/// Fails to compile if `Comm` lacks a collective that gradient_exchange needs. The error names the first missing one.
+/// Fails to compile if `Comm` lacks a collective that gradient_exchange needs. The error names the first missing
+/// collective.
 template <class Comm, class E>
 constexpr void explain_communicator() {
   static_assert(communicator<Comm>, "pith: a communicator must have unsigned rank() const and unsigned size() const");

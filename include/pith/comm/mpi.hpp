@@ -26,8 +26,8 @@ struct mpi_options {
   std::size_t most = std::size_t{1} << 27;
 };
 
-/// A communicator on a duplicate of the MPI communicator `comm`; it uses MPI's nonblocking collectives. MPI chooses the
-/// order in which it adds the ranks' values. The adapter reproducible_sums adds the ranks' values in rank order.
+/// A communicator on a duplicate of the MPI communicator `comm`. Calls use MPI's nonblocking collectives. MPI chooses
+/// the order in which it adds the ranks' values. The adapter reproducible_sums adds the ranks' values in rank order.
 ///
 ///   requires    MPI_Init before the constructor, MPI_Finalize after the destructor; one thread at a time. A call from
 ///               a thread other than MPI's main thread needs MPI_THREAD_SERIALIZED or more (std::invalid_argument). On

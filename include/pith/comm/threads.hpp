@@ -141,7 +141,7 @@ class thread_group {
 /// A communicator for one rank of a group of threads. Every call waits for all ranks. Reductions add in rank order, and
 /// convert 16-bit floats to float. So all ranks get bitwise equal results.
 ///
-///   requires    only the rank's own thread uses it, and only while run_ranks runs
+///   requires    only the rank's own thread uses the communicator, and only while run_ranks runs
 ///   complexity  only split() allocates
 ///   errors      communication_error on the other ranks if a rank passes another size, has returned or thrown, or does
 ///               not make the call within thread_options::timeout. After an error the spans hold unspecified values
@@ -339,7 +339,8 @@ struct thread_options {
 };
 
 /// Calls f(communicator) on `ranks` threads and joins them. If f throws on a rank, the next communicator call of every
-/// other rank throws too. run_ranks then throws the exception of the first rank whose error was its own.
+/// other rank throws too. run_ranks then throws the first exception, in rank order, that another rank's failure did not
+/// cause.
 template <class F>
 void run_ranks(unsigned ranks, F const& f, thread_options const& options = {}) {
   detail::require(ranks >= 1 && ranks < shared_rank, "run_ranks: ranks must be in [1, 65534], got ", ranks);

@@ -15,7 +15,8 @@ namespace pith::inline v0 {
 ///   requires    the trace outlives its exchange and is read only between steps
 ///   state       capacity for `most` spans; further spans are only counted
 ///   complexity  two clock reads per span; only the constructor and json() allocate. A transfer's span ends when the
-///               exchange detects its completion. On a device the times are those at which the host enqueues the work
+///               exchange detects the transfer's completion. On a device the times are those at which the host enqueues
+///               the work
 class exchange_trace {
  public:
   using clock = std::chrono::steady_clock;

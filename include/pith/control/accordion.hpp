@@ -20,7 +20,7 @@ struct accordion_options {
   bool is_of_model = false;    ///< true: one decision for all tensors, by their common norm
   double fall = 0.5;           ///< smallest relative fall of the learning rate that makes all regimes critical
 
-  /// The options with which the GraVAC paper compares itself with Accordion: one smoothed norm, compared in each step.
+  /// The options of Accordion in the GraVAC paper: one smoothed norm, compared in each step.
   static accordion_options each_step() {
     return {.high_rate = 0.01, .low_rate = 0.001, .change = 0.2, .interval = 1, .smoothing = 0.02, .is_of_model = true};
   }

@@ -92,8 +92,8 @@ class step_board {
 
 /// A gradient_exchange with a controller. After step t the ranks add their measurements of step t by an all-reduce.
 /// From these measurements the controller chooses the rates of step t + 1, for all tensors whose codec has a rate. The
-/// rates of a step cannot follow from its own measurements, since a step's first payloads are sent before all of its
-/// gradients exist.
+/// rates of a step cannot depend on that step's measurements, since the first payloads are sent before all gradients
+/// exist.
 ///
 ///   auto codec = pith::error_feedback(pith::rated(pith::top_k(0.1)));
 ///   auto exchange = pith::make_adaptive_exchange<float>(exec, comm, tensors, pith::matrices(codec), pith::gravac());
@@ -129,7 +129,7 @@ class adaptive_exchange {
     if (detail::needs_gradients<R>()) exchange_.measure_gradients(board_.squares());
   }
 
-  /// With one codec for all tensors.
+  /// Makes an exchange with one codec for all tensors.
   adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, codec_type const& codec, R controller,
                     exchange_options const& options = {})
       : adaptive_exchange(
@@ -201,7 +201,7 @@ class adaptive_exchange {
     return saved({controller_, step_, learning_rate_}, exchange_.export_state());
   }
   /// All ranks call import_state. If the state of one rank is wrong, that rank throws the error of
-  /// gradient_exchange::import_state, the other ranks throw agreement_error, and all ranks are unchanged.
+  /// gradient_exchange::import_state, and the other ranks throw agreement_error. All ranks are then unchanged.
   void import_state(span<std::byte const> bytes) {
     auto next = std::optional<restored>();
     auto failure = std::exception_ptr();

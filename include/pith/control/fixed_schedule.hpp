@@ -18,7 +18,7 @@ struct scheduled_rate {
   double rate;
 };
 
-/// A controller with fixed rates. The rate of a step is that of the last entry with first <= step. Before the first
+/// A controller with fixed rates. The rate of a step is the rate of the last entry with first <= step. Before the first
 /// entry the rate is 1, which means dense.
 ///
 ///   requires    ascending steps, rates in (0, 1] (std::invalid_argument)

@@ -53,8 +53,8 @@ class factor_ladder {
   std::vector<double> rungs_;
 };
 
-/// How gains are averaged over steps: as the quotient of averaged energies, or, as in the paper, as the average of each
-/// step's quotient.
+/// The average of gains over steps: the quotient of averaged energies or, as in the paper, the average of the steps'
+/// quotients.
 enum class gain_average : std::uint8_t { of_energies, of_quotients };
 
 struct gravac_options {
@@ -72,11 +72,11 @@ struct gravac_options {
   static double smoothing_for(unsigned ranks) { return std::min(1.0, ranks / 100.0); }
 };
 
-/// Measures the gains of two factors, a lower and a higher one. The gain of a factor is the share of |p|^2 that its
-/// compression keeps. Each step uses the higher factor, or the lower factor if only the lower factor has a gain of at
-/// least least_gain. If both gains are smaller, the step is dense. If both gains are equal after a window, the lower
-/// factor is set to the higher factor. After each window, the higher factor moves up the ladder, until the throughput
-/// (gain / seconds) no longer grows.
+/// Measures the gains of two factors, a lower and a higher one. The gain of a factor is the share of |p|^2 that
+/// compression by this factor keeps. Each step uses the higher factor, or the lower factor if only the lower factor has
+/// a gain of at least least_gain. If both gains are smaller, the step is dense. If both gains are equal after a window,
+/// the lower factor is set to the higher factor. After each window, the higher factor moves up the ladder, until the
+/// throughput (gain / seconds) no longer grows.
 ///
 ///   requires    tensors whose codec measures, as error_feedback(rated(top_k(...))) does. All tensors get the same rate
 ///   state       averages for each of at most 24 factors, about 1.2 kB; saved

@@ -72,7 +72,7 @@ struct settle_estimate {
 ///   state       replicated: n elements of accum<In>, which hold the mean of the estimates; rank-local: n elements, or
 ///               2 n elements if eta < 1
 ///   on NaN      where the mean is NaN or infinite, all estimates are reset to 0. Where a rank's g is NaN or infinite,
-///               its v stays unchanged
+///               that rank's v stays unchanged
 ///   properties  outside an exchange, decompress returns the decoded difference g - e
 ///   reference   Richtarik, Sokolov and Fatkhullin, EF21, NeurIPS 2021; Fatkhullin, Tyurin and Richtarik, Momentum
 ///               Provably Improves Error Feedback, NeurIPS 2023. In these papers the first gradient is sent

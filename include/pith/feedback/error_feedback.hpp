@@ -31,7 +31,7 @@ inline constexpr unverified_t unverified{};
 ///   state       the states of F and C. If F is residual, its state is n rank-local elements of accum<In>
 ///   complexity  one pass over g and the residual if C is an engine that reads from a source (quantizers, top_k); three
 ///               passes with power_sgd. For other codecs, one additional decoding, and scratch memory of 2 n elements
-///               of accum<In> in addition to C's
+///               of accum<In> in addition to C's scratch memory
 ///   properties  terminal. With residual, sum of sent + residual = sum of gradients; other policies have their own
 ///               identities
 ///   reference   Stich, Cordonnier and Jaggi 2018; Karimireddy et al. 2019

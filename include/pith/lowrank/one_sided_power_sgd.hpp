@@ -38,8 +38,8 @@ struct count_turn {
 }  // namespace detail
 
 /// A variant of power_sgd with one all-reduce per step instead of two. The all-reduce sums P = M Q in one step and Q =
-/// M^T P in the next. The other factor is the orthonormalized result of the previous step. The decoded P Q^T is the
-/// mean of all ranks' M, projected on the orthonormalized factor.
+/// M^T P in the next step. The other factor is the orthonormalized result of the previous step. The decoded P Q^T is
+/// the mean of all ranks' M, projected on the orthonormalized factor.
 ///
 /// Outside an exchange there is no previous step. Without a previous step, the stage behaves as power_sgd and emits the
 /// same payloads.

@@ -21,7 +21,7 @@ namespace pith::inline v0 {
 ///
 /// In an exchange, both factors are summed in flight, and the next step starts with Q' (warm start). P Q'^T is then the
 /// projection of the mean of all ranks' M. Outside an exchange, each step starts with a new random Q. A
-/// gradient_exchange sums the factors P of all tensors in one transfer, and the factors Q in another.
+/// gradient_exchange sums the factors P of all tensors in one transfer, and the factors Q in another transfer.
 ///
 ///   emits       rows r + columns r values of accum<In>: P, then Q, row-major
 ///   requires    rank >= 1, 1 <= min_rate < infinity (std::invalid_argument); a matrix shape: rows divide n
@@ -34,8 +34,8 @@ namespace pith::inline v0 {
 ///   properties  lossless if n < min_rate r (rows + columns), so that vectors and small matrices are sent unchanged.
 ///               For other shapes, contractive with delta = r / min(rows, columns) on average over random Q; use it
 ///               with error feedback. Payloads and decoded values do not depend on the instruction set or on the order
-///               of blocks, because sums have a fixed order and each product that is added is exact (for doubles,
-///               unless it overflows or underflows)
+///               of blocks. Sums have a fixed order, and each product that is added is exact (for doubles, unless it
+///               overflows or underflows)
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. Unlike in that paper, a column that becomes
 ///               zero is replaced by a new random column
 class power_sgd : public pipeable {

@@ -168,8 +168,8 @@ inline double wire_seconds(network const& net, exchange_candidate const& c, unsi
   return seconds;
 }
 
-/// The seconds of a step. During the transfer of a segment, the previous segment is decoded and the next one is
-/// encoded, so the slower of codec and transfer determines the time. Only the first encoding and the last decoding
+/// The seconds of a step. During the transfer of a segment, the previous segment is decoded and the next segment is
+/// encoded. So the slower of codec and transfer determines the time. Only the first encoding and the last decoding
 /// overlap no transfer.
 inline double step_seconds(network const& net, exchange_candidate const& c, unsigned segments = 1) {
   auto const codec = codec_seconds(c, segments), wire = wire_seconds(net, c, segments);
@@ -184,8 +184,8 @@ struct exchange_choice {
 };
 
 /// Chooses the fastest candidate, and a power of two as its number of segments. `hidden_seconds` of an exchange overlap
-/// backward, so all candidates that take less time count as equally fast. Among equally fast candidates it chooses the
-/// earliest, with the smallest number of segments. So list dense candidates before lossy candidates.
+/// backward, so all candidates that take less time count as equally fast. Among equally fast candidates, the function
+/// chooses the earliest, with the smallest number of segments. So list dense candidates before lossy candidates.
 ///
 ///   requires    at least one candidate (std::invalid_argument); most_segments = 1 if codec and transfer do not overlap
 ///   complexity  does not measure, send or allocate. So ranks with equal arguments make equal choices

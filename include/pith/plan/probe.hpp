@@ -19,7 +19,7 @@
 
 namespace pith::inline v0 {
 
-/// A candidate for probe(): a codec policy, or one codec for all tensors. `name` is its name in the table.
+/// A candidate for probe(): a codec policy, or one codec for all tensors. `name` is the candidate's name in the table.
 template <class In, class E>
 struct probe_candidate {
   std::string name;
@@ -45,7 +45,7 @@ struct probed_codec {
   double wire_bytes = 0;
   double error = 0;  ///< |g - C(g)| / |g|, the maximum over the ranks
   double encode_seconds = 0, decode_seconds = 0;
-  double wire_seconds = 0;  ///< predicted
+  double wire_seconds = 0;  ///< predicted by the cost model
   double step_seconds = 0;  ///< predicted for the best number of segments, at least hidden_seconds
 };
 

@@ -133,9 +133,9 @@ struct eight_bit_rule {
 ///   requires    a bucket size of 0 (the whole tensor, the default) or a multiple of 8
 ///   complexity  one division and two table lookups per element
 ///   on NaN      a bucket that contains NaN or infinity decodes to NaN
-///   properties  contractive: with c = bucket - 1, 1 - delta is the largest c e^2 / (1 + c y^2) over the borders y of
-///               neighbouring points, where e is the rounding error at y (0.0015 for 128 elements, 0.016 for a
-///               million); for use with error feedback
+///   properties  contractive. With c = bucket - 1, 1 - delta is the largest c e^2 / (1 + c y^2) over the borders y of
+///               neighbouring points, where e is the rounding error at y. 1 - delta is 0.0015 for a bucket of 128
+///               elements, and 0.016 for a million elements. For use with error feedback
 ///   reference   Dettmers, 8-Bit Approximations for Parallelism in Deep Learning, ICLR 2016. `snap::floor` selects the
 ///               point below, as GRACE does. GRACE's table lacks the points 0 and 1, so GRACE reduces values above
 ///               0.9957

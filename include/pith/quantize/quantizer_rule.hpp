@@ -41,7 +41,7 @@ struct rule_types<R, A> {
 ///
 ///     statistic measure(A x)                            the contribution of x to its bucket's statistic, which is one
 ///                                                       or a few doubles
-///     statistic merge(statistic, statistic)             merges two statistics; for magnitudes, this is larger_or_nan
+///     statistic merge(statistic, statistic)             merges two statistics; for magnitudes, merge is larger_or_nan
 ///     scale     finish(statistic, uint64 count, A{})    the scale, which is one or a few values of A; NaN if it
 ///                                                       would be infinite
 ///     uint32    code(A x, scale, uint16 random)         the symbol, in [0, 2^bits)

@@ -23,8 +23,8 @@ namespace pith::inline v0 {
 ///   state       none
 ///   properties  reproducible if the rule is reproducible. A rule is reproducible if it adds no products that a fused
 ///               multiply-add would round differently
-///   complexity  one read of x. If a bucket is larger than a block of the executor, two reads of x, with scratch memory
-///               for one statistic per tile of 16,384 elements and one word per bucket
+///   complexity  one read of x. A bucket that is larger than a block of the executor takes two reads of x, and scratch
+///               memory for one statistic per tile of 16,384 elements and one word per bucket
 ///   on NaN      a bucket that contains NaN or infinity decodes to NaN. Without scales, the rule determines the result
 template <class Rule>
 class scalar_quantizer : public pipeable {

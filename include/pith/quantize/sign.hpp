@@ -40,7 +40,7 @@ struct sign_rule {
 ///               encoding
 ///   properties  signs do not estimate x, so error feedback requires `unverified`. An exchange returns the majority
 ///               instead of the mean; with ties::zero, equal numbers of votes give 0. After another stage in a chain,
-///               the signs are averaged as any other values
+///               the signs are averaged like other values
 ///   reference   Bernstein, Wang, Azizzadenesheli and Anandkumar, signSGD, ICML 2018, and signSGD with Majority Vote,
 ///               ICLR 2019
 class sign : public scalar_quantizer<detail::sign_rule> {

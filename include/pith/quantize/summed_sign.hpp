@@ -28,7 +28,7 @@ struct judge_votes {
 /// that sums the votes. A vote takes one byte per element for up to 127 ranks, and four bytes for more ranks.
 ///
 ///   emits       as sign
-///   complexity  one read of x and one of the sum; no scratch memory. The all-gather of sign takes n / 8 bytes per
+///   complexity  one read of x and one read of the sum; no scratch memory. The all-gather of sign takes n / 8 bytes per
 ///               rank, which is less traffic for fewer than 8 ranks
 ///   properties  as sign, with the same result in an exchange. After summable stages, votes are summed too, and the
 ///               summable stages decode the majority

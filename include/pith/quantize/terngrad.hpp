@@ -18,8 +18,8 @@ namespace detail {
 /// sum that contains the square.
 PITH_HD inline double short_of(double v) { return bits_as<double>(bits_as<std::uint64_t>(v) >> 29 << 29); }
 
-/// The rule of QSGD with one level. The scale is the largest magnitude, or sigma standard deviations if that is
-/// smaller.
+/// The rule of QSGD with one level. The scale is the largest magnitude. With clipping, the scale is at most sigma
+/// standard deviations.
 struct terngrad_rule {
   static constexpr int bits = 2;
   static constexpr bool draws = true;

@@ -13,7 +13,7 @@
 namespace pith::inline v0 {
 
 /// The unit in which 7 bits represent |x| in [2^-10, 2^-5). The unit is 2^-12, or 2^-6 as in GRACE. With a unit of
-/// 2^-6, such an |x| has at most one unit.
+/// 2^-6, an |x| in this interval has at most one whole unit.
 enum class byte_field : std::uint8_t { reference, repaired };
 
 namespace detail {
@@ -53,8 +53,8 @@ struct inceptionn_word {
 
 }  // namespace detail
 
-/// Sends an element unchanged if its magnitude is at least 1, in 16 bits if it is at least 2^-5, and in 8 bits if it is
-/// at least 2^-10. Drops smaller elements. Works only on `seq` and for float.
+/// Sends an element unchanged if its magnitude is at least 1. Magnitudes from 2^-5 take 16 bits, and magnitudes from
+/// 2^-10 take 8 bits. Smaller elements are dropped. Works only on `seq` and for float.
 ///
 ///   emits       the codes of all elements, one after another, of 4, 2, 1 or 0 bytes each, padded with zeros to max(1,
 ///               floor(capacity 4 n)) bytes; side information: the number of code bytes, then a tag of 2 bits per

@@ -55,8 +55,8 @@ struct gaussian_rule {
 ///
 ///   complexity  one pass for the moments, one per correction, one to count the result, and two to write
 ///   reference   Shi, Chu, Cheung and See, Understanding Top-k Sparsification in Distributed Deep Learning, 2019. The
-///               20 fine corrections are those of Ok-Topk. If too many entries pass the final threshold, the next
-///               larger threshold that was tried is used, or only the largest entry is kept
+///               20 fine corrections are those of Ok-Topk. If too many entries pass the final threshold, gaussian_k
+///               uses the next larger threshold that it tried. Without such a threshold, only the largest entry is kept
 class gaussian_k : public threshold_estimator<detail::gaussian_rule> {
  public:
   explicit gaussian_k(double density, correction how = correction::coarse)

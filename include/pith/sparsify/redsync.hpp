@@ -9,7 +9,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A search rule that bisects [0, max |x_i|] until the count is at least the target and fits.
+/// A search rule that bisects [0, max |x_i|] until the number of entries is between the target and the capacity.
 struct redsync_rule {
   using first = terms<how_many, largest_magnitude>;
   using later = terms<how_many>;

@@ -53,7 +53,7 @@ struct all_found : found_bound<A> {
 };
 
 /// Chooses the positive and the negative sign in turn. But a sign is skipped if its largest magnitude is less than half
-/// of the other sign's.
+/// of the other sign's largest magnitude.
 struct choose_sign {
   std::uint64_t const* step;
   std::uint32_t* is_negative;
@@ -122,7 +122,7 @@ struct list_mean {
 
 /// Keeps about k = max(1, floor(density n)) entries and replaces them by their mean. The entries are the largest
 /// positive elements in even steps, and the negative elements of largest magnitude in odd steps. The other elements
-/// become zero. A sign is skipped if its largest magnitude is less than half of the other sign's.
+/// become zero. A sign is skipped if its largest magnitude is less than half of the other sign's largest magnitude.
 ///
 ///   emits       the bytes of at most 2 k - 1 ascending indices with ceil(log2 n) bits each, followed by zeros; side
 ///               information: the number of index bytes, the number of indices, the mean in accum<In>

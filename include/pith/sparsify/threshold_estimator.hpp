@@ -20,8 +20,8 @@ namespace pith::inline v0 {
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
 ///   complexity  the passes of the rule over x, which may end early, and two more; scratch memory for 2 k indices, and
 ///               a few doubles per 16,384 values; the host does not wait
-///   on NaN      NaN and infinity are kept and are excluded from the estimate. If not all NaN and infinities fit, those
-///               with the smallest indices are kept
+///   on NaN      NaN and infinity are kept and are excluded from the estimate. If the NaN and infinite values do not
+///               all fit, the ones with the smallest indices are kept
 ///   properties  a projection with a variable rate, which shape::capacity bounds; contractive with delta = 1 / n,
 ///               because one of the largest elements is always kept. If the rule finds no bound whose entries fit, the
 ///               stage keeps fewer entries

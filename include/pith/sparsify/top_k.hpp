@@ -26,11 +26,11 @@ namespace pith::inline v0 {
 ///               per kept entry; the host does not wait
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than finite numbers. So NaN and infinity
 ///               reach the other ranks
-///   properties  a projection. With a lossless index coder, it is contractive with delta = k / n, and nestable. Ties go
-///               to the smaller index
-///   reference   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017. As Deep Gradient
-///               Compression (Lin et al., ICLR 2018), top_k searches among values above a sampled bound. Unlike in that
-///               paper, top_k always keeps exactly k entries
+///   properties  a projection. With a lossless index coder, top_k is contractive with delta = k / n, and nestable. Ties
+///               go to the smaller index
+///   reference   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017. Like Deep
+///               Gradient Compression (Lin et al., ICLR 2018), top_k searches among values above a sampled bound.
+///               Unlike in that paper, top_k always keeps exactly k entries
 template <index_coder Coder = packed_indices>
 class top_k : public pipeable {
  public:
@@ -111,8 +111,8 @@ class top_k : public pipeable {
     exec.for_each_index(kept(dims.n), ext::write_back_selected<Source, In>{from, of, sent});
   }
 
-  /// Writes |x|^2, and the energy that each rate keeps, to `energies`. Each selection is made among the next larger
-  /// selection. If the payload span is not empty, writes the selection at this codec's rate to it.
+  /// Writes |x|^2, and the energy that each rate keeps, to `energies`. Each selection is made among the entries of the
+  /// next larger selection. If the payload span is not empty, also writes this codec's selection to the payload.
   template <real In, executor E, class Source>
     requires(!lossy_coder<Coder>)
   void encode_measured(E const& exec, shape const& dims, Source const& from, rate_list const& rates,
@@ -176,8 +176,7 @@ class top_k : public pipeable {
     nested_level const* begin() const { return levels.data(); }
     nested_level const* end() const { return levels.data() + size; }
   };
-  /// The list of selections in descending order of size, because each selection is made among the entries of the
-  /// previous selection.
+  /// The selections in descending order of size. Each selection is made among the entries of the previous selection.
   level_list levels(shape const& dims, rate_list const& rates, bool sends) const {
     auto all = level_list();
     if (sends) all.levels[all.size++] = {kept(dims.n), 0};

@@ -134,8 +134,8 @@ struct restore_block {
 
 }  // namespace detail
 
-/// A stage built from a tile transform. If a quantizer follows in a chain, it reads the transformed tiles from
-/// block-local memory.
+/// A stage built from a tile transform. If a quantizer follows in a chain, the quantizer reads the transformed tiles
+/// from block-local memory.
 ///
 ///   emits       n values of In, padded with zeros to whole tiles; no side information
 ///   complexity  one read and one write of x. A transform that fuses with a quantizer takes no additional reads and

@@ -131,8 +131,8 @@ struct random_words {
 ///               are not saved
 ///   complexity  2^(Bits + 1) flop per element to encode
 ///   on NaN      a NaN or infinity makes its run NaN. Doubles are rounded to floats
-///   properties  unbiased up to 2^-22. omega = K |G^-1| - 1, where |G^-1| is the largest row sum of G^-1, because E|a c
-///               - x|^2 = a^2 - |x|^2 for a run, and a^2 <= K |G^-1| |x|^2. omega is w - 1 if the codewords are evenly
+///   properties  unbiased up to 2^-22. omega = K |G^-1| - 1, where |G^-1| is the largest row sum of G^-1. For a run,
+///               E|a c - x|^2 = a^2 - |x|^2, and a^2 <= K |G^-1| |x|^2. omega is w - 1 if the codewords are evenly
 ///               spread (G = (K / w) 1). With infinitely many codewords, the relative squared error is 2 w / pi - 1
 ///   reference   Gandikota, Kane, Maity and Mazumdar, vqSGD: Vector Quantized Stochastic Gradient Descent, AISTATS
 ///               2021. vqSGD sends points +- sqrt(w) e_i and |x|_2, with the relative squared error w - 1.

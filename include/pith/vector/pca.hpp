@@ -42,8 +42,8 @@ namespace pith::inline v0 {
 ///               affine subspace until the basis changes. As with power_sgd, payloads and decoded values do not depend
 ///               on the instruction set or the order of blocks. With a library's product, only decoded values are equal
 ///               on all ranks
-///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. There, each
-///               rank subtracts mu / N before it encodes
+///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. In that paper,
+///               each rank subtracts mu / N before it encodes
 template <class Product = ordered_product>
 class pca : public pipeable {
  public:

@@ -86,7 +86,7 @@ struct triangle_of_products {
   }
 
  private:
-  /// Computes row a of R and subtracts its products from the later rows.
+  /// Computes row a of R and subtracts the row's products from the later rows.
   template <class Team>
   PITH_HD void eliminate(Team const& team, std::uint32_t a, std::uint32_t size, double const* lengths) const {
     auto* const r = partial;

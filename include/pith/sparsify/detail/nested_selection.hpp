@@ -56,7 +56,8 @@ struct measuring_source {
   PITH_HD void write_back(std::uint64_t i, A value, A old, A sent) const { from.write_back(i, value, old, sent); }
 };
 
-/// Maps a selection that was made among selected entries to the source's indices, and copies the previous residuals.
+/// Converts a selection's indices among the previously selected entries to the source's indices, and copies the
+/// previous residuals.
 template <class In>
 struct place_among {
   selected_entries<In> all, some;
@@ -74,7 +75,7 @@ struct value_at {
 };
 
 /// A sequence of selections of ever fewer largest entries. The first selection reads the source. Each later selection
-/// reads the previous one.
+/// reads the previous selection.
 template <class In, executor E, class Source>
 class nested_selection {
  public:

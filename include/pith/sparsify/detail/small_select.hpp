@@ -12,7 +12,7 @@ namespace pith::inline v0::detail {
 /// kernels would take longer. The second constant applies if the k largest values are found among a few keys.
 inline constexpr std::uint32_t block_spans = 8, block_spans_of_few = 32;
 
-/// If there are at most this many values, each value is ranked by comparison with all others.
+/// If there are at most this many values, each value is ranked by comparison with all other values.
 inline constexpr std::uint32_t few = 32;
 
 /// The capacity of block-local memory for keys, which are read repeatedly.

@@ -125,7 +125,7 @@ struct emit_large {
   }
 };
 
-/// Sets x to the values if all were sent. If only some values were sent, sets x to zero before the values are
+/// If all values were sent, sets x to these values. If only some values were sent, sets x to zero before the values are
 /// scattered.
 template <class In>
 struct expand_all {

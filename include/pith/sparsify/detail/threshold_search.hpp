@@ -35,13 +35,13 @@ struct found_bound {
 
 /// The concept of a search rule. All functions are PITH_HD:
 ///
-///     first, later                        the terms to compute: in the first pass over all nonzero values, and in each
-///                                         later pass
+///     first, later                        the terms of the first pass, which is over all nonzero values, and the terms
+///                                         of each later pass
 ///     passes()                            the largest number of passes
 ///     next(search&, survivors const&)     returns the next bound, given the values that reach the current bound;
 ///                                         returns the current bound to end the search
 ///
-/// If all nonzero values fit, all are taken. So a tensor that was decoded before is encoded without loss.
+/// If all nonzero values fit, all nonzero values are taken. So a decoded tensor is encoded again without loss.
 ///
 /// The final bound is never above the largest magnitude. If the values that reach the final bound do not all fit, the
 /// bound equals the largest magnitude. So one of the largest values is always sent, and the squared error is at most
