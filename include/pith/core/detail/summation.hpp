@@ -51,7 +51,7 @@ PITH_HD void reduce_tile(Team const& team, T* lane, std::uint32_t count, F const
   merge_lanes(team, lane, lanes, merge);
 }
 
-/// Row r has `width` values. The merged value of row r ends in lanes[row_stride(width) r].
+/// Row r has `width` values. The merged value of row r is stored in lanes[row_stride(width) r].
 PITH_HD constexpr std::uint32_t row_stride(std::uint32_t width) { return width < 2 ? 1 : half_of(width); }
 
 /// In each row, merges the second `half` lanes into the first `half` lanes. Rows are `stride` apart.
@@ -87,7 +87,7 @@ PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::ui
   });
 }
 
-/// One thread reduces one row to lane[0]. The last loops are short and have constant lengths.
+/// One thread reduces one row to lane[0]. Each loop has a constant length, half that of the previous loop.
 template <class T, class Merge>
 PITH_HD T fold_row(T* lane, constant<0>, Merge const&) {
   return lane[0];
@@ -148,7 +148,7 @@ PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, std::uin
   fold_rows(team, lanes, rows, half, half / 2, merge);
 }
 template <team Team, class T, std::uint32_t Width, class F, class Merge>
-  requires Team::by_groups
+  requires Team::by_octets
 PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, constant<Width> width, F const& f,
                         Merge merge) {
   team.merge_rows(lanes, row_stride(width), rows, width, f, merge);
