@@ -21,22 +21,22 @@
 #define PITH_HD
 #endif
 
-/// Prefetches memory on a CPU. Devices hide memory latency by running other threads, so there it does nothing.
+/// Prefetches memory on a CPU. Does nothing on devices, which hide memory latency by running other threads.
 #if defined(__CUDA_ARCH__)
 #define PITH_PREFETCH(address) static_cast<void>(address)
 #else
 #define PITH_PREFETCH(address) __builtin_prefetch(address)
 #endif
 
-/// Marks rarely executed host code. Compilers then do not inline it into hot loops.
+/// Marks rarely executed host code. Compilers do not inline such code into hot loops.
 #if defined(__CUDACC__)
 #define PITH_SELDOM
 #else
 #define PITH_SELDOM __attribute__((noinline))
 #endif
 
-/// Stands before a short loop of constant length. Otherwise g++ unrolls the loop before it vectorises, and branches at
-/// each merge.
+/// This macro stands before a short loop of constant length. Without the macro, g++ unrolls the loop, vectorises it
+/// afterwards, and branches at each merge.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define PITH_ROLLED _Pragma("GCC unroll 1")
 #else

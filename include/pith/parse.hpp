@@ -96,8 +96,9 @@ any_codec<In, E> codec_from(syntax::pipeline const& p) {
 ///
 ///   errors      std::invalid_argument; the message contains the expected syntax and the text found instead
 ///   properties  payloads equal those of the typed codec with the same name; parse accepts the result of
-///               any_codec::name(). A chain built at run time has one element type, so no stage can follow a cast. An
-///               all-reduce sums its payloads if all its stages are summable; otherwise an all-gather sends them
+///               any_codec::name(). A chain built at run time has one element type, so no stage can follow a cast. If
+///               all stages of a chain are summable, an all-reduce sums the payloads. Otherwise an all-gather sends the
+///               payloads
 template <real In, executor E = seq_executor>
 any_codec<In, E> parse(std::string_view text) {
   auto codec = detail::codec_from<In, E>(syntax::reader::read(text));

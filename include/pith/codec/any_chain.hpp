@@ -165,8 +165,8 @@ class any_chain {
     require_stages(local);
   }
 
-  /// True if the chain fuses with error feedback. This is the case for a single engine, and for a sparsifier before
-  /// other stages.
+  /// True if the chain fuses with error feedback. A chain fuses if it is a single engine, or if it begins with a
+  /// sparsifier.
   template <std::same_as<E> On>
   bool can_encode_from(shape const& dims) const {
     return stages_.size() == 1 ? stages_[0].encodes_from(dims) : stages_[0].selects_from();
@@ -186,7 +186,7 @@ class any_chain {
   }
 
   /// True if the last stage is an engine that sums the ranks' values, and the earlier stages can decode the sum.
-  /// Earlier stages can decode a sum if these stages are linear and equal on all ranks.
+  /// Stages can decode a sum if they are linear and equal on all ranks.
   bool sums_payloads() const {
     if (stages_.size() == 1) return stages_[0].sums_parts();
     auto const decodes_sums = [](auto const& s) {
@@ -235,7 +235,7 @@ class any_chain {
   }
 
   bool is_last(std::size_t i) const { return i + 1 == stages_.size(); }
-  /// Checks the number of states, because all any_chain codecs have the same state type.
+  /// Checks the number of states. The type of the states needs no check, because it is equal for all any_chain codecs.
   void require_stages(states const& all) const {
     if (all.each.size() == stages_.size()) return;
     throw std::invalid_argument(detail::sentence("any_chain: the state of ", name(), " must have ", stages_.size(),
@@ -276,7 +276,7 @@ class any_chain {
     };
     decode_stages(i, exec, id, dims, payload, side, x, replicated, ws, decode_last);
   }
-  /// Calls last(stage, id, shape, side information, values) to decode the last stage, then decodes the earlier stages.
+  /// Calls last(stage, id, shape, side information, values) for the last stage, then decodes with the earlier stages.
   template <class Last>
   void decode_stages(std::size_t i, E const& exec, call const& id, shape const& dims,
                      span_on<E, std::byte const> payload, std::size_t side, values_on<E, In> x,

@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// Owns a state of any type. An any_state that is constructed from an any_state does not wrap it again.
+/// Owns a state of any type. A state of type any_state is not wrapped again.
 class any_state {
  public:
   any_state() = default;
@@ -235,7 +235,7 @@ class any_stage {
       detail::decode<In>(stage, exec, id, dims, y, x, a.as<replicated>(), ws);
     }
 
-    // Callers must check these properties before they call the functions below.
+    // Callers check `fuses`, `selects` and `sums` before they call the functions that these constants name.
     static constexpr bool fuses = detail::encodes_from<S, In, E, source>;
     static constexpr bool selects = detail::selects_from<S, In, E, source>;
     static constexpr bool sums = detail::sums_parts<S, In, E>;

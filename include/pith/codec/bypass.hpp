@@ -17,8 +17,9 @@ namespace pith::inline v0 {
 
 /// Sends tensors with fewer than `least` elements uncompressed, in one all-reduce. Compresses larger tensors with `C`.
 ///
-/// The default is 1024. For most codecs, a call costs as much time as a few hundred elements. So smaller tensors gain
-/// only if the network has less than half the bandwidth at which large tensors begin to gain.
+/// The default is 1024. For most codecs, one call takes as long as the encoding of a few hundred elements. Compression
+/// saves time only on networks below a bandwidth limit. For tensors smaller than the default, the limit is less than
+/// half of the limit for large tensors.
 ///
 ///   state       the state of C; empty for small tensors
 ///   properties  lossless for small tensors, otherwise the properties of C; terminal

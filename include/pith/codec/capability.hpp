@@ -60,7 +60,8 @@ concept summable = requires {
   requires std::remove_cvref_t<S>::sums != sum_form::none;
 };
 
-/// D is affine: D(y) = A y + D(0). For an affine D, a rank's own share of D(sum) takes two decodings instead of one.
+/// D is affine: D(y) = A y + D(0). If D is affine, a codec decodes twice, not once, to compute a rank's own share of
+/// D(sum).
 template <class S>
 concept affine = requires {
   requires std::remove_cvref_t<S>::is_affine;
@@ -140,7 +141,7 @@ bool has_rate(S const& s) {
 
 }  // namespace detail
 
-/// If b is the same codec as a at a smaller rate, then C_b(C_a(x)) = C_b(x). So a payload can be compressed further.
+/// Let `b` be codec `a` at a smaller rate. Then C_b(C_a(x)) = C_b(x), so a payload can be compressed further.
 template <class S>
 concept nestable = requires {
   requires std::remove_cvref_t<S>::is_nestable;
@@ -152,8 +153,8 @@ concept reproducible = requires {
   requires std::remove_cvref_t<S>::is_reproducible;
 };
 
-/// The codec uses its state only when it is exchanged on its own. encode and decode do not need the state, so in a
-/// chain the stage has none.
+/// Only an exchange of the codec on its own uses the codec's state. encode and decode do not use the state, so a stage
+/// of a chain has none.
 template <class S>
 concept keeps_for_exchange = requires {
   requires std::remove_cvref_t<S>::keeps_for_exchange;
@@ -179,8 +180,8 @@ struct capabilities {
 
 namespace detail {
 
-/// The delta of a | b, where a is an isometric projection. If b is not contractive, the worst x lies in the subspace
-/// that a keeps.
+/// The delta of a | b, where a is an isometric projection. If b is not contractive, the worst x lies in the subspace of
+/// the projection.
 constexpr double joined_delta(double a, double b) { return b < 0 ? b : a * b; }
 
 }  // namespace detail

@@ -39,11 +39,11 @@ constexpr S at(S const& s, [[maybe_unused]] double rate) {
 /// same payloads.
 ///
 ///   emits       the values of the last stage; the side information of all stages in order, with each stage's part
-///               aligned to 8 bytes. If summed_terngrad or summed_sign follows summable stages, the chain uses that
-///               stage's summing rounds
+///               aligned to 8 bytes. If summed_terngrad or summed_sign follows summable stages, the chain uses the
+///               summing rounds of this last stage
 ///   properties  omega = prod (1 + omega_i) - 1 if all stages but the last are isometric or rotations. delta = prod
-///               delta_i if all stages but the last are isometric projections or rotations; the last factor is delta or
-///               1 - omega (Basu et al. 2019)
+///               delta_i if all stages but the last are isometric projections or rotations; the last factor is the last
+///               stage's delta or 1 - omega (Basu et al. 2019)
 template <class... S>
 class chain : public pipeable {
  public:

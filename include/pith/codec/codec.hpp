@@ -98,8 +98,8 @@ concept selects_from = requires(S const& s, E const& exec, shape const& dims, So
   s.write_back(exec, dims, from, s.template make_selected<In>(dims, ws), sent);
 };
 
-/// True if the codec can encode from a source for this shape. A chain cannot do so if a transform's tile would span two
-/// of its blocks.
+/// True if the codec can encode from a source for this shape. A chain cannot encode from a source if a tile of a
+/// transform would span two blocks.
 template <class E, class C>
 constexpr bool can_encode_from(C const& c, shape const& dims) {
   if constexpr (requires { c.template can_encode_from<E>(dims); }) {
@@ -194,8 +194,8 @@ concept votes = requires {
 template <class C, class In, class E>
 concept adds_parts = sums_parts<C, In, E> && !votes<C>;
 
-/// Multiplies the residual in a codec's feedback state by a factor. Needed when the loss scale or the learning rate
-/// changes.
+/// Multiplies the residual in a codec's feedback state by a factor. Call rescale_state after a change of the loss scale
+/// or the learning rate.
 template <class C, class E, class Agreed, class Local>
 void rescale_state(C const& c, E const& exec, double factor, Agreed& replicated, Local& local) {
   if constexpr (requires { c.rescale(exec, factor, replicated, local); }) c.rescale(exec, factor, replicated, local);

@@ -60,8 +60,8 @@ stage_use used_of(S const& s, shape const& dims, [[maybe_unused]] std::size_t si
   }
 }
 
-/// Returns the used pieces of a payload. Side information comes before values, because it contains the count on which
-/// the number of used values depends.
+/// Returns the used pieces of a payload. Side information comes before values, because a count in the side information
+/// determines the number of used values.
 template <class In, class Read>
 class used_pieces {
  public:
@@ -170,7 +170,7 @@ class used_counter final : public piece_visitor {
 
 }  // namespace detail
 
-/// Returns the number of used bytes of a payload. If the codec has a variable rate, this may be less than
+/// Returns the number of used bytes of a payload. If the codec has a variable rate, this number may be less than
 /// payload_bytes. compact keeps exactly the used bytes. For a type-erased codec, the whole payload counts as used.
 /// used_bytes, compact and expand wait for the payload, so a graph cannot capture these functions.
 template <real In, executor E, class C>
@@ -198,8 +198,8 @@ std::size_t compact(E const& exec, C const& codec, shape const& dims, span_on<E,
   return done;
 }
 
-/// Restores, byte for byte, the payload that compact received. Throws std::invalid_argument if `compacted` is shorter
-/// than the counts in it require.
+/// Restores, byte for byte, the payload that compact received. Throws std::invalid_argument if the counts in
+/// `compacted` require more bytes than `compacted` has.
 template <real In, executor E, class C>
 void expand(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> compacted,
             span_on<E, std::byte> payload) {

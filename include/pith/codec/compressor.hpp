@@ -23,7 +23,7 @@ namespace pith::inline v0 {
 ///   owns        the codec, a copy of the executor, and all memory, which the constructor allocates. The type is
 ///               move-only
 ///   complexity  no call allocates. Memory is payload_bytes(dims) + workspace_bytes(dims) bytes, plus the state
-///   errors      std::invalid_argument if a span has the wrong size. In that case no data change
+///   errors      std::invalid_argument if a span has the wrong size. Then neither the object nor the spans change
 ///   requires    only one thread at a time may use the object
 template <real In, class C = any_codec<In>, executor E = seq_executor>
 class tensor_compressor {

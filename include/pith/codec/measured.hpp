@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// A list of rates. For each, a codec measures the energy that it would keep.
+/// A list of rates. For each rate, a codec measures the energy that compression at this rate would keep.
 class rate_list {
  public:
   static constexpr std::size_t most = 8;

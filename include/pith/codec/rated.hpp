@@ -131,8 +131,8 @@ class rated : public pipeable {
     detail::decode_payload<In>(codec_, exec, id, dims, payload, x, replicated, ws);
   }
 
-  /// True if the step is not dense, and C's engine encodes in one pass. That pass must include the measurements if
-  /// rates to measure are set.
+  /// True if the step is not dense, and C's engine encodes in one pass. If rates for measurement are set, this pass
+  /// must also measure the kept energy.
   template <executor E>
   bool can_encode_from(shape const& dims) const {
     auto const can_measure = detail::measures_from<C, float, E, ext::plain_source<float>>;

@@ -122,7 +122,7 @@ unsigned rounds(C const& c, shape const& dims, unsigned ranks) {
 
 /// The number of rounds that may be in flight for one tensor. With two rounds in flight, produce(r) needs only the
 /// result of round r - 2, so that the transfer of round r - 1 overlaps with computation. A collective declares this
-/// number as a constant. A codec that wraps another declares a function.
+/// number as a constant. A codec that wraps another codec declares a function.
 template <class C>
 unsigned depth([[maybe_unused]] C const& c) {
   if constexpr (requires { c.depth(); }) {
@@ -255,8 +255,8 @@ values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double fa
 }
 
 /// Computes the mean of all ranks' decoded payloads, which are added in rank order. An engine computes the mean in one
-/// pass, or entry by entry. Both ways give bitwise equal results, except for the sign of zeros. In a chain whose last
-/// stage is an engine, the other stages decode the mean. With one rank, the mean is the decoded payload.
+/// pass, or entry by entry. The result does not depend on this choice, except for the sign of zeros. In a chain whose
+/// last stage is an engine, the other stages decode the mean. With one rank, the mean is the decoded payload.
 template <class In, class C, class E, class Agreed>
 void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in,
                  values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
@@ -329,8 +329,8 @@ void absorb(C const& c, E const& exec, call const& id, shape const& dims, unsign
   }
 }
 
-/// True if a rank's own share is available after the rank has produced its last round. Otherwise the mean replaces the
-/// share.
+/// True if a rank's own share is available after the rank has produced its buffer for the last round. Otherwise the
+/// mean replaces the share.
 template <class C, class In, class E>
 concept has_contribution =
     !collective<C, In, E> || requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
@@ -379,8 +379,8 @@ std::size_t contribution_scratch_bytes([[maybe_unused]] C const& c, [[maybe_unus
   }
 }
 
-/// Sets sent to N (sent - D(0)) + D(0). Before the call, sent = D(z_i) on rank i, where z_i is its payload. If D is
-/// affine, the mean of the results over the ranks is D(sum z_i).
+/// Sets `sent` to N (sent - D(0)) + D(0). Before the call, `sent` is D(z_i) on rank i, where z_i is the rank's payload.
+/// If D is affine, the mean of the results over the ranks is D(sum z_i).
 template <class In, class C, class E, class Agreed>
 void scale_about_zero(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
                       values_on<E, In> sent, Agreed const& replicated, workspace_on<E>& ws) {

@@ -31,7 +31,7 @@ struct segment {
 
 namespace detail {
 
-/// Segments in an executor's memory. For each segment, there is the number of a kernel's blocks before that segment.
+/// Segments in an executor's memory. `before[s]` is the number of blocks that a kernel has before segment s.
 struct segment_blocks {
   segment const* segments;
   std::uint64_t const* before;
@@ -192,7 +192,7 @@ class segment_table {
   bool has_padding_ = false;
 };
 
-/// Places tensors one after another and numbers them from 0. Payloads begin at multiples of 8 bytes.
+/// Places tensors one after another, and gives them the numbers 0, 1, 2, ... Payloads begin at multiples of 8 bytes.
 template <class In, class C>
 std::vector<tensor_place> in_a_row(C const& codec, std::vector<shape> const& tensors) {
   auto places = std::vector<tensor_place>();

@@ -125,7 +125,7 @@ void decode_with(S const& s, [[maybe_unused]] Agreed const& replicated, Ws& ws, 
 
 }  // namespace detail
 
-/// S has an output type for values of `In`. S also has a name, which contains its parameters and appears in frame
+/// S has an output type for values of `In`. S also has a name, which contains the parameters of S and appears in frame
 /// headers and digests.
 template <class S, class In>
 concept sized = requires(S const& s) {
@@ -209,7 +209,7 @@ Encoded trusted(S const& s, E const& exec, shape const& dims, Encoded y, [[maybe
   return y;
 }
 
-/// encode and decode free the scratch memory that the stage has taken.
+/// After a stage has run, encode and decode free the scratch memory that the stage took.
 template <class In, class S, class E, class Agreed, class Local>
 void encode(S const& s, E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
             encoded_on<E, output_of<S, In>> y, Agreed const& replicated, Local& local, workspace_on<E>& ws) {

@@ -18,7 +18,7 @@ namespace pith::inline v0 {
 /// The kind of a state's field. The kind determines how the field is converted when the number of ranks changes.
 enum class field_kind : std::uint8_t {
   replicated,  ///< equal on all ranks
-  mean,        ///< equal on all ranks; the mean over the ranks' `estimate` field
+  mean,        ///< equal on all ranks; the mean of all ranks' `estimate` fields
   share,       ///< rank-local; only the mean over the ranks matters, for example for a residual or a momentum
   estimate,    ///< as share, but another field, of kind `mean`, stores the mean
   part,        ///< rank-local; belongs to the part of the tensor that the rank sums
@@ -53,7 +53,7 @@ class field_visitor {
 
   /// Visits a rank-local state.
   void local(auto& state) { inside(state, true, places_, part_, granule_); }
-  /// Visits a state whose elements depend on the rank's place, which is r % places.
+  /// Visits a state whose elements depend on r % places, the place of rank r.
   void of_place(auto& state, unsigned places) { inside(state, is_local_, places_ * places, part_, granule_); }
   /// Visits a codec's state for a tensor with n elements. Each rank holds only its own part of the state.
   void of_part(auto& state, std::uint64_t n, std::uint64_t granule) { inside(state, is_local_, places_, n, granule); }
@@ -123,7 +123,7 @@ void require_states(C const& codec, auto const& replicated, auto const& local) {
   if constexpr (requires { codec.require_states(replicated, local); }) codec.require_states(replicated, local);
 }
 
-/// Returns the argument of type `T`, or `nothing` if no argument has this type.
+/// Returns the argument of type `T`, or the object `nothing` if no argument has this type.
 template <class T, class First, class... Rest>
 constexpr auto& pick(First& first, Rest&... rest) {
   if constexpr (std::same_as<std::remove_const_t<First>, T>) {

@@ -33,8 +33,8 @@ struct term {
                     least == most ? "" : detail::text(" to ", most), most == 1 ? " argument" : " arguments", ", got \"",
                     text, "\"");
   }
-  /// Returns whether the term has the given name. If so, throws if it has an <angle> or a different number of
-  /// arguments.
+  /// Returns whether the term has the given name. Throws for a term with this name that has an <angle> or another
+  /// number of arguments.
   bool is_plain(std::string_view word, std::size_t least, std::size_t most) const {
     if (name != word) return false;
     detail::require(angle.empty(), "parse: ", name, " takes no <", angle, ">, got \"", text, "\"");
@@ -57,8 +57,8 @@ struct term {
     return read<int>("a whole number", angle);
   }
 
-  /// Returns true if argument i is the second of two words. Returns false if it is the first word or if there is no
-  /// argument i. `others` are words that other functions read.
+  /// Returns true if argument i is the second of two words. Returns false if argument i is the first word or is
+  /// missing. `others` are words that other functions read.
   bool is_second(std::size_t i, std::string_view first, std::string_view second, char const* others = "") const {
     if (!has(i)) return false;
     auto const& word = arguments[i].text;

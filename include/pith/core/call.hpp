@@ -47,8 +47,8 @@ struct call {
   std::uint8_t hop = 0;      ///< the hop of a multi-hop exchange, 3 bits
   std::uint8_t stage = 0;    ///< the stage's position in its chain, 5 bits
 
-  /// Points to a word of the state, which team::is_last uses. The word is 0 between kernels. The pointer is null if no
-  /// state made the call. Random numbers do not depend on it.
+  /// A pointer to the word that team::is_last uses. The word is 0 between kernels. The pointer is null if no state made
+  /// the call. Random numbers do not depend on this word.
   std::uint32_t* arrived = nullptr;
 };
 

@@ -127,7 +127,7 @@ using bits_of = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>
 template <std::floating_point A>
 inline constexpr A written_nan = std::numeric_limits<A>::quiet_NaN();
 
-/// Returns |x| and the sign bit of x. There is no branch, so that loops vectorise.
+/// Returns |x| and the sign bit of x. The function has no branch, so that loops vectorise.
 template <std::floating_point A>
 PITH_HD inline A magnitude(A x) {
   return bits_as<A>(bits_as<bits_of<A>>(x) << 1 >> 1);
@@ -146,7 +146,7 @@ PITH_HD inline A at_most(A x, A most) {
 }  // namespace detail
 
 /// Returns the integer nearest to x, clamped to [-most, most], where most < 2^31. If x is NaN, returns some integer in
-/// that range. There is no branch, so that loops vectorise.
+/// that range. The function has no branch, so that loops vectorise.
 template <std::floating_point A>
 PITH_HD inline std::int32_t nearest_integer(A x, A most) {
   auto const size = static_cast<std::int32_t>(detail::at_most(detail::magnitude(x), most) + A{0.5f});

@@ -32,7 +32,7 @@ concept contiguous_range_of = (std::is_lvalue_reference_v<R> || std::is_const_v<
 
 }  // namespace detail
 
-/// A span of `size()` elements in a memory space. Only a host span is a range. So a device span does not convert to a
+/// A span of `size()` elements in a memory space. Only a host span is a range, so a device span does not convert to a
 /// host span.
 template <class T, memory_space Space = host_space>
 class span {

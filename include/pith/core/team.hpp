@@ -76,8 +76,9 @@ inline constexpr std::uint32_t kept_slack = 16;
 ///   for_each_in(n, width, row)   calls row(i / width)(i) for i < n; row(j) reads the data of row j once, for all its
 ///                                elements
 ///   for_each_run(n, well, f)     calls f(i, run) for runs of neighbouring elements that together cover n elements;
-///                                each run starts at element i. There is one run, or one octet per thread. `well` means
-///                                that octets are aligned for vector access (core/detail/runs.hpp)
+///                                each run starts at element i. A team of one thread has one run. Other teams have one
+///                                octet per thread. `well` means that octets are aligned for vector access
+///                                (core/detail/runs.hpp)
 ///   specializes                  true if a second copy of a body, compiled for constant loop counts, is faster
 ///   by_octets                    true if runs are octets. A thread then keeps its octet in registers and does not
 ///                                access block-local memory in each operation. Such a team also has the function
@@ -97,9 +98,9 @@ inline constexpr std::uint32_t kept_slack = 16;
 ///   tally(bins, i, holds)        adds `holds` to bins[i] in block-local memory
 ///   add(word, amount)            adds `amount` to *word atomically across blocks; returns the old value
 ///
-/// All threads of a team call this function as the last one in a block:
+/// All threads of a team call this function at the end of a block:
 ///
-///   is_last(arrived, blocks)     returns true in the block that calls it last of all `blocks` blocks. The last block
+///   is_last(arrived, blocks)     returns true in the block whose call is the last of `blocks` calls. The last block
 ///                                sees all writes of the other blocks. *arrived is 0 before the first call and after
 ///                                the last call
 ///

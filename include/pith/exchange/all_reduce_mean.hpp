@@ -33,7 +33,7 @@ any_request<Comm, E> reduce(E const& exec, Comm& comm, element_kind kind, span_o
   throw std::logic_error(sentence("all_reduce_mean: a round that sums must have numbers as elements, got bytes"));
 }
 
-/// The call that a transfer needs and the communicator lacks; null if the communicator lacks none.
+/// The name of a function that a transfer needs and the communicator lacks; null if the communicator has all functions.
 template <class Comm, class E>
 constexpr char const* lacking_call(transfer const& moves) {
   auto const how = moves.how;
@@ -103,7 +103,7 @@ any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, elemen
   throw std::logic_error(sentence("all_reduce_mean: the communicator lacks a transport of this codec"));
 }
 
-/// The buffer to absorb after a transfer: `out` after a sum or maximum, which is in place, else `gathered`.
+/// The buffer that holds the result of a transfer: `out` after a sum or maximum, else `gathered`.
 template <class E>
 received_on<E> moved(transport how, span_on<E, std::byte> out, span_on<E, std::byte> gathered, unsigned ranks) {
   return comes_apart(how) ? received_on<E>{gathered, out.size() / pieces(how, ranks)} : received_on<E>{out};
@@ -134,13 +134,13 @@ void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, un
 /// Replaces `gradient` by the decoded mean of all ranks' gradients. All ranks call all_reduce_mean with an equal codec,
 /// shape and seed. This function does not check that codec, shape and seed are equal; gradient_exchange does.
 ///
-///   requires    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes. For a codec with transfers within
-///               subgroups, such as hierarchical, make sub-communicators once by make_sub_communicators<In>(comm,
-///               codec, dims), and pass them in place of comm
+///   requires    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes. A codec with transfers within
+///               subgroups, such as hierarchical, needs sub-communicators, which make_sub_communicators<In>(comm,
+///               codec, dims) creates. Pass the sub-communicators instead of comm
 ///   complexity  a summable codec needs one all-reduce, a collective needs its own rounds, and any other codec needs
-///               one all-gather; allocates nothing itself
-///   errors      if it throws std::invalid_argument, the state is unchanged. After an error of the communicator,
-///               gradient and state hold unspecified values
+///               one all-gather. The function itself does not allocate
+///   errors      if all_reduce_mean throws std::invalid_argument, the state is unchanged. After an error of the
+///               communicator, gradient and state hold unspecified values
 template <class In, executor E, class Comm, class C>
 void all_reduce_mean(E const& exec, sub_communicators<Comm>& comms, C const& codec,
                      span_on<E, std::type_identity_t<In>> gradient, codec_state<In, C, E>& state, workspace_on<E>& ws) {

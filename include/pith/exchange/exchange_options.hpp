@@ -10,10 +10,10 @@
 
 namespace pith::inline v0 {
 
-/// When the ranks check that they agree.
+/// The times at which the ranks check that their settings are equal.
 enum class verify : std::uint8_t {
-  when_built,  ///< once, in the constructor: on tensors, codecs and options
-  each_step,   ///< for debugging, also in each step: on codecs and replicated states. Each check reads all replicated
+  when_built,  ///< once, in the constructor: tensors, codecs and options
+  each_step,   ///< for debugging, also in each step: codecs and replicated states. Each check reads all replicated
                ///< states, and costs two all-gathers, of 24 and of 8 bytes
 };
 
@@ -21,17 +21,19 @@ enum class verify : std::uint8_t {
 struct exchange_options {
   std::uint64_t seed = 0;
   gather how = gather::padded;
-  /// The most gradient bytes in a tensor bucket; a tensor with more bytes is a bucket of its own. The first bucket
-  /// contains the last tensors, since backward computes their gradients first. The default is an eighth of the model,
-  /// but at least 1 and at most 25 MiB; the first bucket then has a quarter of that size.
+  /// The maximum number of gradient bytes in a tensor bucket. A tensor with more bytes is a bucket of its own. The
+  /// first bucket contains the last tensors, since the backward pass computes their gradients first. The default is an
+  /// eighth of the model, but at least 1 and at most 25 MiB. By default, the first bucket's limit is a quarter of the
+  /// other buckets' limit.
   std::optional<std::size_t> bucket_bytes = {};
-  /// Each rank passes a weight in each step, and the means are weighted. Weights cost an all-reduce of one double per
-  /// step.
+  /// If true, means are weighted, and each rank passes a weight in each step. Weights cost an all-reduce of one double
+  /// per step.
   bool is_weighted = false;
   verify when = verify::when_built;
   exchange_trace* trace = nullptr;  ///< an optional trace, which must outlive the exchange
-  /// Allows export_state after a failed step, and for one step back. The exchange then keeps two copies of all states
-  /// in memory, and copies all states in each step. A graph must not replay such steps.
+  /// If true, export_state can be called after a failed step, and can return the state of one step earlier. The
+  /// exchange then keeps two copies of all states in memory, and copies all states in each step. A graph must not
+  /// replay such steps.
   bool is_recoverable = false;
 };
 

@@ -20,17 +20,18 @@ struct measured_energy {
   double share(double of_zeros) const { return all == 0 ? of_zeros : part / all; }
 };
 
-/// The report of a tensor for the last step, on this rank. Seconds are measured per tensor bucket and divided among its
-/// tensors: transfers in proportion to bytes, encoding and decoding in proportion to elements.
+/// The report of a tensor for the last step, on this rank. Seconds are measured per tensor bucket and divided among the
+/// bucket's tensors. Seconds of transfers are divided in proportion to bytes. Seconds of encoding and decoding are
+/// divided in proportion to elements.
 struct tensor_report {
   std::string name;
   std::size_t bucket = 0;
   std::uint64_t elements = 0;
-  double dense_bytes = 0;    ///< sent by this rank's interface in an all-reduce of the uncompressed gradient
-  double wire_bytes = 0;     ///< sent by this rank's interface, padding included
+  double dense_bytes = 0;    ///< bytes that an all-reduce of the uncompressed gradient would send
+  double wire_bytes = 0;     ///< bytes that this rank's interface sent, padding included
   double ready_seconds = 0;  ///< from begin() to ready(), or to wait()
   double encode_seconds = 0, transfer_seconds = 0, decode_seconds = 0;
-  measured_energy lost = {};  ///< lost part of |g|^2, by gradient_exchange::measure_errors
+  measured_energy lost = {};  ///< lost part of |g|^2, measured by measure_errors
   measured_energy kept = {};  ///< kept part of |p|^2 at the first measured rate; p is the encoder's input
 
   /// The compression ratio dense_bytes / wire_bytes. The ratio is NaN for a single rank, which sends nothing.
@@ -46,12 +47,13 @@ struct tensor_report {
 ///   wire_bytes   a rank that passes b bytes to a collective of N ranks sends b (N - 1) in an all-gather, 2 b (N - 1) /
 ///                N in an all-reduce, b (N - 1) / N in an all-to-all, and b in a swap or shift. Headers of the
 ///                transport, ranks without a partner in a swap, weights, and the checks of each step are not counted
-///   seconds      transfers overlap backward and encoding, so the seconds do not add up to the seconds of a step
+///   seconds      transfers overlap the backward pass and encoding, so the sum of all seconds is not the duration of a
+///                step
 struct exchange_report {
   std::vector<tensor_report> tensors;
   tensor_report total;
   std::size_t buckets = 0;
-  double wait_seconds = 0;  ///< time of the last step in wait(), which backward does not hide
+  double wait_seconds = 0;  ///< seconds that wait() took in the last step, after the backward pass
 };
 
 namespace detail {

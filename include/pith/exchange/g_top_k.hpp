@@ -18,8 +18,8 @@ namespace pith::inline v0 {
 namespace detail {
 
 /// The schedule of merges. The ranks below `inner`, the largest power of two, swap entries over distances 1, 2, 4, ...
-/// In a first round, each rank from `inner` on sends its entries to a rank below `inner` (it "folds in"). In a last
-/// round the rank that folded in receives the result.
+/// In a first round, each rank from `inner` on "folds in": it sends its entries to a rank below `inner`. In a last
+/// round, the ranks that folded in receive the result.
 struct merge_rounds {
   unsigned ranks, inner;  ///< inner: the largest power of two, at most `ranks`
   bool folds;
@@ -71,7 +71,7 @@ struct drop_unkept {
   }
 };
 
-/// x = share x result. An index out of range is skipped, since received indices may be damaged.
+/// Sets x to share * result. An index out of range is skipped, since received indices may be damaged.
 template <class In>
 struct place_share {
   pairs<In const> from;
@@ -94,9 +94,9 @@ struct copy_indices {
 
 }  // namespace detail
 
-/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank. In log2(N) rounds pairs of
-/// ranks sum their entries and keep the k largest, so all ranks receive the same k sums, divided by N. If N is not a
-/// power of two, the ranks beyond the largest power of two first send their entries to another rank, and receive the
+/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank. In log2(N) rounds, pairs of
+/// ranks sum their entries and keep the k largest sums. So all ranks receive the same k sums, divided by N. If N is not
+/// a power of two, the ranks beyond the largest power of two first send their entries to another rank, and receive the
 /// result in a last round.
 ///
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^31; a communicator with send_recv
@@ -107,8 +107,8 @@ struct copy_indices {
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than all other values. Sums are sent as
 ///               values of In, so sums in half may overflow
 ///   errors      a merge may drop an entry that belongs to the k largest sums; for two ranks the result is exact
-///   properties  outside an exchange g_top_k behaves as the codec top_k. In error_feedback a rank's entry counts as
-///               sent if every merge kept it; then N x mean + the sum of all residuals = the sum of all gradients
+///   properties  outside an exchange, g_top_k behaves as the codec top_k. In error_feedback, a rank's entry counts as
+///               sent if every merge kept the entry. So N x mean + the sum of all residuals = the sum of all gradients
 ///   reference   Shi, Wang, Zhao, Tang, Wang, Huang and Chu, A Distributed Synchronous SGD Algorithm with Global Top-k
 ///               Sparsification for Low Bandwidth Networks, ICDCS 2019. The paper merges in a tree and broadcasts the
 ///               result; here all ranks merge
@@ -119,8 +119,8 @@ class g_top_k : public detail::sparse_exchange {
   g_top_k at(double density) const { return g_top_k(density); }
   bool states_follow_rate() const { return true; }
 
-  /// State between the rounds; not saved. `sent` has the indices of the rank's own entries that all merges so far have
-  /// kept, and after them those of the rank that folded into it.
+  /// State between the rounds; not saved. `sent` lists the indices of the rank's own entries that all merges so far
+  /// have kept. The kept indices of the rank that folded in come last.
   template <executor E>
   struct between {
     buffer<std::byte, E> held;

@@ -13,11 +13,12 @@
 
 namespace pith::inline v0 {
 
-/// How many bytes of each payload an all-gather sends. Codecs of fixed rate send equally many in all three modes.
+/// The mode that determines how many bytes of each payload an all-gather sends. Codecs of fixed rate send equally many
+/// bytes in all three modes.
 enum class gather : std::uint8_t {
   padded,     ///< the full capacity of the payload
   exact,      ///< the used bytes; each round needs a further all-gather, of all counts, and a host wait
-  predicted,  ///< space for 1.25 x the largest count of the last step; the residual of feedback keeps the excess
+  predicted,  ///< space for 1.25 x the largest count of the last step; further entries stay in the residual
 };
 
 namespace detail {

@@ -1,4 +1,4 @@
-// pith/exchange/gradient_exchange.hpp — the exchange of a model's gradients, during backward or in one call.
+// pith/exchange/gradient_exchange.hpp — the exchange of a model's gradients, during the backward pass or in one call.
 #pragma once
 
 #include <pith/codec/any_codec.hpp>
@@ -33,17 +33,18 @@ namespace pith::inline v0 {
 /// payloads of a tensor bucket travel together, with one transfer per round and kind of collective.
 ///
 ///   exchange.begin(gradients);   // begins a step; all tensors lie one after another
-///   exchange.ready(i);           // backward has written gradient i; a complete tensor bucket is sent
+///   exchange.ready(i);           // gradient i has been written; a complete tensor bucket is sent
 ///   exchange.wait();             // marks the other gradients as ready; returns when all are means
 ///   exchange.all_reduce_mean(gradients);   // begin, ready and wait in one call
 ///   exchange.change(codecs);     // between steps: sets other codecs or rates
 ///
 ///   requires    equal tensors, codecs and options on all ranks; a gradient's memory belongs to the exchange from
-///               ready() until wait() returns, or, if the step fails, until the exchange is destroyed. One thread at a
-///               time. On a host the first ready() starts a thread that runs the exchange, so the communicator must
-///               accept calls from that thread. MPI needs MPI_THREAD_MULTIPLE for that, or MPI_THREAD_SERIALIZED if no
-///               other thread calls MPI during a step. On a device ready() and wait() only enqueue work, so write
-///               gradients and read means in the order of the executor's stream
+///               ready() until wait() returns, or, if the step fails, until the exchange is destroyed. Only one thread
+///               at a time may use the exchange. On a host, the first ready() starts a thread that runs the exchange,
+///               so the communicator must accept calls from that thread. With MPI, such calls need MPI_THREAD_MULTIPLE,
+///               or MPI_THREAD_SERIALIZED if no other thread calls MPI during a step. On a device, ready() and wait()
+///               only enqueue work, so gradients must be written and means must be read in the order of the executor's
+///               stream
 ///   state       the codecs' states; export_state saves them, import_state restores them
 ///   complexity  holds two buffers for the payloads of the largest tensor bucket, and two buffers for those of all
 ///               ranks (four with gather::exact). The constructor, change() and fit_buckets() allocate; a step does
@@ -51,8 +52,8 @@ namespace pith::inline v0 {
 ///               example, a bucket needs one all-reduce for all P and all uncompressed tensors, and one all-reduce for
 ///               all Q
 ///   errors      the constructor throws agreement_error on all ranks if tensors, codecs or options differ, or if a rank
-///               could not build its exchange. After a step that threw, the gradients hold unspecified values, the
-///               states may be of different steps, and no step can begin before import_state(). Memory that the
+///               could not build its exchange. After a step that threw, the gradients hold unspecified values, and the
+///               states may be of different steps. No step can then begin before import_state(). Memory that the
 ///               transport may still use is kept until the program ends
 ///   owns        the codecs and states. The communicator and options.trace must outlive this object
 template <real In, executor E, class Comm>
@@ -103,24 +104,24 @@ class gradient_exchange {
     all.gathered = engine_->pipeline.gathered_bytes();
     return all;
   }
-  /// The number of bytes that this rank passes to its communicator in a step for transfers within one subgroup. Each
-  /// all-gather counts at its largest possible size.
+  /// The number of bytes that this rank passes to its communicator in a step for transfers within one subgroup. For
+  /// each all-gather, the largest possible size is counted.
   pith::traffic traffic(subgroup among) const { return engine_->pipeline.traffic(among); }
 
   /// Replaces the gradients, all tensors one after another, by their decoded means over the ranks. With
-  /// exchange_options::is_weighted the mean is sum(weight x gradient) / sum(weight).
+  /// exchange_options::is_weighted, the mean is sum(weight x gradient) / sum(weight).
   void all_reduce_mean(span_on<E, In> gradients, double weight = 1) {
     begin(gradients, weight);
     wait();
   }
 
-  /// Begins a step. Backward then writes the gradients to this memory, all tensors one after another.
+  /// Begins a step. The backward pass then writes the gradients to this memory, all tensors one after another.
   void begin(span_on<E, In> gradients, double weight = 1) {
     require_begin(gradients.size(), weight);
     begin(weight);
     model().lay(gradients);
   }
-  /// Begins a step. The caller then passes each gradient by ready(tensor, gradient).
+  /// Begins a step. The caller then passes each gradient to ready(tensor, gradient).
   void begin(double weight = 1) {
     require_begin(size(), weight);
     model().lay_none();
@@ -129,7 +130,7 @@ class gradient_exchange {
     phase_ = phase::ready;
   }
 
-  /// Whether a step has thrown or was abandoned, and import_state() was not called after it.
+  /// True from a step that threw or was abandoned until import_state().
   bool has_failed() const { return phase_ == phase::failed; }
   /// Throws std::invalid_argument during a step. The message names `call`.
   void require_between_steps(char const* call) const { detail::require_between_steps(phase_, call); }
@@ -174,8 +175,8 @@ class gradient_exchange {
     wait_seconds_ = std::chrono::duration<double>(clock::now() - begun).count();
   }
 
-  /// Skips a step, on all ranks: exchanges nothing and leaves gradients and states unchanged, so the next step sends
-  /// the residuals. Call skip() before begin(), or while no tensor bucket is complete.
+  /// Skips a step on all ranks. Gradients and states do not change, so the next step sends the residuals. Call skip()
+  /// before begin(), or while no tensor bucket is complete.
   void skip() {
     if (phase_ == phase::idle) return;
     detail::require_step(phase_, "skip");
@@ -186,9 +187,9 @@ class gradient_exchange {
     phase_ = phase::idle;
   }
 
-  /// Gives up a step that this rank cannot complete, for instance after backward threw. abandon() waits for this rank's
-  /// pending transfers. The step has then failed, as if wait() had thrown. On the other ranks the step fails by the
-  /// communicator's timeout.
+  /// Gives up a step that this rank cannot complete, for instance after the backward pass threw. abandon() waits for
+  /// this rank's pending transfers. On this rank, the step has then failed as if wait() had thrown. On the other ranks,
+  /// the step fails by the communicator's timeout.
   void abandon() {
     if (phase_ != phase::ready) return;
     try {
@@ -207,13 +208,13 @@ class gradient_exchange {
   }
 
   /// Sets the codecs from the next step on, one per tensor. All ranks call change() between steps, with equal codecs. A
-  /// state is kept if the new codec is the old one, or is old.at(rate). Any other codec starts with a new state;
-  /// ok_top_k and g_top_k do so at a new rate too. A residual is kept if the old and the new codec have the same
-  /// feedback policy, and is lost otherwise.
+  /// state is kept if the new codec is the old one, or is old.at(rate). Any other codec starts with a new state.
+  /// ok_top_k and g_top_k also start with a new state at a new rate. A residual is kept if the old and the new codec
+  /// have the same feedback policy, and is lost otherwise.
   ///
   ///   complexity  two small all-gathers and a new plan. Allocates the new states, and larger buffers if needed
-  ///   errors      agreement_error on all ranks if codecs differ between ranks, or if a codec does not fit. The
-  ///               exchange then keeps the old codecs
+  ///   errors      agreement_error on all ranks if codecs differ between ranks, or if a codec does not fit. After this
+  ///               error, the exchange keeps the old codecs
   void change(std::vector<codec_type> codecs) {
     require_idle("change");
     change_to(std::move(codecs));
@@ -229,11 +230,12 @@ class gradient_exchange {
   /// bucket's transfers took. The new order is the order in which gradients become ready on the slowest rank. Within
   /// the limits of bucket_bytes, the new buckets let the last transfer end as early as possible. If the communicator's
   /// sums do not depend on message size, the means stay bitwise equal. All ranks call fit_buckets() between steps,
-  /// after a step or two that called begin() before backward and ready() during backward. On a device the measured
-  /// times are those at which the host enqueues the work.
+  /// after one or two steps in which begin() was called before the backward pass and ready() during the backward pass.
+  /// On a device, the measured times are those at which the host enqueues the work.
   ///
   ///   complexity  three small all-gathers and a new plan. Allocates if a bucket has grown
-  ///   errors      agreement_error on all ranks if messages were damaged. The exchange then keeps the old buckets
+  ///   errors      agreement_error on all ranks if messages were damaged. After this error, the exchange keeps the old
+  ///               buckets
   void fit_buckets() {
     require_idle("fit_buckets");
     detail::require(
@@ -287,9 +289,9 @@ class gradient_exchange {
   }
 
   /// Serialises all states of this rank, with a description and a checksum, in the format of docs/state_format.md. With
-  /// exchange_options::is_recoverable it can also be called after a failed step; it then returns the state after the
-  /// last complete step. With steps_back = 1 it returns the state of one step earlier, which suffices since ranks that
-  /// fail together end at most one step apart.
+  /// exchange_options::is_recoverable, export_state() can also be called after a failed step. It then returns the state
+  /// after the last complete step. With steps_back = 1, export_state() returns the state of one step earlier. One step
+  /// suffices, since ranks that fail together end at most one step apart.
   std::vector<std::byte> export_state(unsigned steps_back = 0) const {
     require_between_steps("export_state");
     if (steps_back > 0 || phase_ == phase::failed) return export_copy(steps_back);
@@ -298,9 +300,9 @@ class gradient_exchange {
     return detail::save_states(state_words(model().prepare(exec_, codecs())), saved.bytes);
   }
 
-  /// Restores a state that export_state of an equal exchange returned. All ranks call it. The gather mode, buckets,
-  /// executor and minor version may differ. For another number of ranks, first convert the states by reshard. With
-  /// gather::predicted the next step sends payloads at full capacity.
+  /// Restores a state that export_state of an equal exchange returned. All ranks call import_state(). The gather mode,
+  /// buckets, executor and minor version may differ. For another number of ranks, first convert the states by reshard.
+  /// With gather::predicted, the next step sends payloads at full capacity.
   ///
   ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
   ///               state is of another rank, number of ranks, seed, element type, tensor or codec
@@ -313,14 +315,15 @@ class gradient_exchange {
     if (auto& copies = engine_->pipeline.copies()) copies->forget();
     phase_ = phase::idle;
   }
-  /// Restores a state that was exported with `codecs`, and sets these codecs as change() does. All ranks call it.
+  /// Restores a state that was exported with `codecs`, and sets these codecs as change() does. All ranks call
+  /// import_state().
   void import_state(span<std::byte const> bytes, std::vector<codec_type> codecs) {
     require_state(bytes, codecs);
     change_to(std::move(codecs));
     import_state(bytes);
   }
-  /// Throws if import_state(bytes, codecs) would throw; changes nothing. Returns the part of `bytes` after the
-  /// description, which holds the values of the states.
+  /// Throws if import_state(bytes, codecs) would throw. Changes nothing. Returns the values of the states, the part of
+  /// `bytes` after the description.
   span<std::byte const> require_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs) const {
     require_between_steps("import_state");
     detail::require_size(importing, "codecs", tensors().size(), codecs.size(), " entries");

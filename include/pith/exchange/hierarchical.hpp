@@ -19,8 +19,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The division of ranks into nodes of consecutive ranks. A rank's index in its node is its "place". Ranks with equal
-/// places also form a subgroup.
+/// The division of ranks into nodes of consecutive ranks. The index of a rank in its node is the rank's "place". Ranks
+/// with equal places also form a subgroup.
 struct node_grid {
   unsigned nodes, places;
 
@@ -40,7 +40,7 @@ struct part_values {
   void fields(field_visitor&) {}
 };
 
-/// The rank-local state of the exchange between nodes, for the part that this rank's place sums.
+/// The rank-local state of the exchange between nodes, for the part that this rank sums.
 template <class State>
 struct place_state {
   State state;
@@ -51,22 +51,21 @@ struct place_state {
 }  // namespace detail
 
 /// Exchanges a tensor on two levels, for clusters with faster links within a node. First, each rank sums one part of
-/// the tensor over its node; parts are sent within the node encoded by `Inner`. Then the ranks with equal places in
-/// their nodes exchange that part by `Outer`. Last, the ranks of a node gather all parts, again encoded by Inner. So
-/// the tensor crosses the network once per node.
+/// the tensor over its node. `Inner` encodes the parts for the transfer within the node. Then the ranks with equal
+/// places in their nodes exchange their part by `Outer`. Last, the ranks of a node gather all parts, again encoded by
+/// Inner. So the tensor crosses the network once per node.
 ///
 ///   requires    an Inner without state and an Outer without replicated state (std::invalid_argument). The number of
-///               ranks is a multiple of ranks_per_node, and the ranks of a node are consecutive. The communicator
-///               has_all_to_all and has_same_type_split, or is a sub_communicators. Parts begin at the buckets of
-///               Inner. Outer handles a part as a separate tensor, which is a vector; short last parts are padded with
-///               zeros
+///               ranks is a multiple of ranks_per_node, and the ranks of a node are consecutive. A communicator that
+///               satisfies has_all_to_all and has_same_type_split, or a sub_communicators. Parts begin at the buckets
+///               of Inner. Outer handles a part as a separate vector. Short last parts are padded with zeros
 ///   state       the state of Outer for one part, and the values of one part
 ///   complexity  Inner encodes n elements and decodes 2 n, with two transfers within the node. Outer handles n /
 ///               ranks_per_node elements
 ///   errors      two compression errors of Inner and one of Outer. With feedback, Outer keeps its error for the next
-///               step. With a single node Outer is not used; with one rank per node Inner is replaced by identity
-///   properties  outside an exchange hierarchical behaves as the codec Inner. error_feedback around it feeds back the
-///               rank's own error of Inner
+///               step. With a single node, Outer is not used. With one rank per node, Inner is replaced by identity
+///   properties  outside an exchange, hierarchical behaves as the codec Inner. error_feedback(hierarchical) feeds back
+///               the rank's own error of Inner
 ///   reference   sums within nodes and then between nodes: Cho, Finkler, Kung and Hunter, BlueConnect, MLSys 2019.
 ///               Quantization on both levels: Wang et al., ZeRO++, 2023
 template <class Inner, class Outer>
@@ -211,7 +210,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
   shape largest_part(shape const& dims) const { return parts(dims).dims(0); }
 
   /// Within a node, call::rank is the place. Gradients are encoded with a different seed in each node. Means are
-  /// encoded with the same seed in all nodes, since their payloads must be equal.
+  /// encoded with the same seed in all nodes, since the payloads of the means must be equal.
   static call gathering(call id, detail::node_grid const& over) {
     id.rank = over.place(id.rank);
     return id;

@@ -32,7 +32,7 @@ struct factor_of_norms {
   }
 };
 
-/// Clamps x to [-*most, *most]. x is unchanged if *most is NaN, or is 0 because all squares underflow.
+/// Clamps x to [-*most, *most]. x is unchanged if *most is NaN or 0. *most is 0 if all squares underflow.
 template <class In>
 struct clamp_by {
   In* x;
@@ -70,8 +70,8 @@ constexpr std::size_t mean_norm_bytes(std::uint64_t n) {
 ///   requires    ws of mean_norm_bytes(gradient.size()) bytes
 ///   complexity  an all-reduce of one double; reads the gradient twice; allocates nothing
 ///   on NaN      if the norm of one rank is NaN or infinite, the gradients of all ranks are unchanged. A rank's
-///               gradient with a norm of 0 is unchanged too; doubles below 1e-162 have that norm, since their squares
-///               underflow
+///               gradient with a norm of 0 is also unchanged. The norm of doubles below 1e-162 is 0, since their
+///               squares underflow
 ///   reference   the released code of Deep Gradient Compression (Lin, Han, Mao, Wang and Dally, ICLR 2018)
 template <real In, executor E, class Comm>
 void clip_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {

@@ -34,7 +34,7 @@ struct ok_top_k_sizes {
 };
 
 /// Copies a rank's selected entries to the pieces for the owners of the regions. If a region has more entries than fit
-/// in its piece, copying starts at another entry in each step, so that every entry is sent eventually.
+/// in its piece, then copying starts at a different entry in each step. So every entry is sent eventually.
 template <class In>
 struct send_pairs {
   pairs<In> own;
@@ -89,8 +89,8 @@ struct collect_pairs {
 /// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank. Every rank owns a region of
 /// the tensor. An owner sums the entries that all ranks send for its region, and sends the largest of its sums to all
 /// ranks. The result on all ranks is the k largest received sums, divided by the number of ranks. The bounds of the
-/// regions follow the entries: each rank proposes bounds for which it would send every owner equally many entries, and
-/// the next step uses the mean of the ranks' proposals.
+/// regions follow the entries. Each rank proposes bounds with which it would send equally many entries to each owner.
+/// The next step uses the mean of the ranks' proposals.
 ///
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32; a communicator that has_all_to_all
 ///   state       k bounds in the replicated state. Between the rounds also 2 k indices and k pairs, which are not saved
@@ -103,10 +103,10 @@ struct collect_pairs {
 ///   errors      the result may differ from the k largest exact sums. If a rank has more entries for an owner than the
 ///               owner's capacity, some entries are missing from the sum and are sent in a later step. An owner sends
 ///               only 2 ceil(k / N) sums of its region
-///   properties  outside an exchange ok_top_k behaves as the codec top_k. In error_feedback a rank's entry counts as
-///               sent if its sum is in the result; then N x mean + the sum of all residuals = the sum of all gradients
-///   reference   Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. Here
-///               selections are exact, in place of the paper's estimated thresholds, and bounds change in every step
+///   properties  outside an exchange, ok_top_k behaves as the codec top_k. In error_feedback, a rank's entry counts as
+///               sent if its sum is in the result. So N x mean + the sum of all residuals = the sum of all gradients
+///   reference   Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. The paper
+///               estimates thresholds; here selections are exact, and bounds change in every step
 class ok_top_k : public detail::sparse_exchange {
  public:
   explicit ok_top_k(double density) : sparse_exchange("ok_top_k", density) {}

@@ -32,8 +32,8 @@ struct weighted_field {
 };
 
 /// Both the old ranks and the `ranks` new ranks divide [0, 1) into equal intervals, one per rank. Returns the fields of
-/// those old ranks whose intervals overlap the interval of new rank `to`. The weight of an old rank is the share of
-/// that interval that it covers.
+/// those old ranks whose intervals overlap the interval of new rank `to`. The weight of an old rank is the share of the
+/// new interval that the old interval covers.
 inline std::vector<weighted_field> overlapping(std::vector<std::byte const*> const& old, std::uint64_t to,
                                                std::uint64_t ranks) {
   auto shares = std::vector<weighted_field>();
@@ -110,7 +110,7 @@ class resharding {
               places, ", got none of ", field.tensor);
   }
 
-  /// The field on each old rank that has this place in its node.
+  /// The fields of all old ranks that have the given place in their nodes.
   std::vector<std::byte const*> at_place(unsigned place, rank_field const& field) const {
     auto found = std::vector<std::byte const*>();
     for (std::size_t i = 0; i < old_.size(); ++i)

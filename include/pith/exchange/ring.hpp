@@ -21,8 +21,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A value source: the received partial mean of a segment, plus share x this rank's own gradient. A product of two
-/// floats is exact in double, so a fused multiply-add gives the same result.
+/// A value source that returns the received partial mean of a segment, plus share * this rank's own gradient. A product
+/// of two floats is exact in double, so a fused multiply-add gives the same result.
 template <class In>
 struct share_source {
   static constexpr bool keeps = false;
@@ -85,21 +85,22 @@ struct ring_hops {
 }  // namespace detail
 
 /// Exchanges a tensor around a ring of N ranks. Each rank decodes a segment from its predecessor, adds its own share
-/// and encodes the sum for its successor. After N encodings the segment is the mean, and the ranks forward its payload
-/// unchanged. So each link carries 2 (N - 1) / N times the payload of the tensor, and a rank has only two neighbours.
-/// The two halves of the tensor take turns: one half is decoded, added and encoded during the transfer of the other
-/// half.
+/// and encodes the sum for its successor. After N encodings the segment is the mean, and the ranks forward the mean's
+/// payload unchanged. So each link carries 2 (N - 1) / N times the payload of the tensor, and a rank has only two
+/// neighbours. The two halves of the tensor take turns: one half is decoded, added and encoded during the transfer of
+/// the other half.
 ///
 ///   requires    a C without state (std::invalid_argument); a communicator with send_recv. Segments begin at the
 ///               buckets of C and have at least 512 elements, so a smaller tensor has one segment. A segment counts as
 ///               a separate tensor for the k of a sparsifier, for a bucket size of 0, and for codecs of matrices
 ///   state       three payloads, which are kept between the rounds; not saved
-///   complexity  encodes n elements and decodes 2 n, with 4 (N - 1) shifts; needs the scratch of C and one segment more
+///   complexity  encodes n elements and decodes 2 n, with 4 (N - 1) shifts; needs the scratch of C and space for one
+///               segment
 ///   errors      each segment is encoded N times, once per partial mean. So a mean has N compression errors
-///   properties  outside an exchange ring behaves as the codec C. In error_feedback a rank's own share counts as its
-///               encoded sums minus the sums that it received
-///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018, adds encoded
-///               segments around a ring. Here the payloads of C need not be summable
+///   properties  outside an exchange, ring behaves as the codec C. In error_feedback, a rank's own share is the sums
+///               that it encoded minus the sums that it received
+///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. The paper adds
+///               encoded segments around a ring. Here the payloads of C need not be summable
 template <class C>
 class ring : public detail::codec_exchange<C> {
   using base = detail::codec_exchange<C>;

@@ -114,7 +114,8 @@ void decode_part_mean(C const& c, E const& exec, call const& id, tensor_parts co
 }
 template <class In, class C, class E>
 std::size_t part_mean_scratch_bytes(C const& c, E const& exec, tensor_parts const& over, unsigned ranks) {
-  // The short part may need the most scratch, since it may have fewer elements than all ranks have entries.
+  // The short part may need the most scratch, since all ranks together may have more entries than this part has
+  // elements.
   return std::max({mean_scratch_bytes<In>(c, exec, over.largest(), ranks),
                    mean_scratch_bytes<In>(c, exec, over.remainder(), ranks)});
 }
@@ -156,8 +157,8 @@ void require_no_state(char const* exchange, C const& codec, auto& state) {
           ": put feedback around the exchange, ef(", exchange, "(c, ...))");
 }
 
-/// Throws std::invalid_argument if the codec cannot encode the parts, if they are for another number of ranks, or if
-/// the state is of another rank.
+/// Throws std::invalid_argument if the codec cannot encode the parts, if the parts are for another number of ranks, or
+/// if the state is of another rank.
 template <class C>
 void require_parts(char const* verb, C const& codec, tensor_parts const& over, call const& id, unsigned rank,
                    unsigned ranks) {

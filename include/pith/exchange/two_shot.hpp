@@ -45,7 +45,7 @@ struct part_state {
 ///   complexity  encodes n + n / N elements and decodes 2 n; two transfers; scratch for a part
 ///   errors      the mean is compressed once more, by Second. With feedback, Second keeps the error of that encoding
 ///               for the next step
-///   properties  outside an exchange two_shot behaves as the codec First. error_feedback around it feeds back the
+///   properties  outside an exchange, two_shot behaves as the codec First. error_feedback(two_shot) feeds back the
 ///               rank's own error of First
 ///   reference   quantization before and after the sum: Alistarh et al., QSGD, NeurIPS 2017. Feedback for both
 ///               encodings: Tang et al., DoubleSqueeze, ICML 2019
@@ -78,7 +78,7 @@ class two_shot : public detail::codec_exchange<First> {
   template <class In, executor E>
   auto make_local(E const& exec, shape const& dims) const {
     using second = detail::part_state<local_of<Second, In, E>>;
-    auto const all = shape{dims.n};  // a part is a vector, even of a matrix
+    auto const all = shape{dims.n};  // a part of a matrix is a vector too
     return base::template local_with<In>(exec, dims, second{pith::make_local<In>(exec, second_, all), all.n, granule()},
                                          detail::part_payload<E>{{exec, most_bytes<In>(all)}});
   }

@@ -31,7 +31,7 @@ inline void check_cuda(cudaError_t status, char const* call) {
 ///   waits       only in download, wait, allocate and deallocate; a CUDA graph can capture all other calls
 ///   memory      upload may read its host source until wait() returns. A captured upload reads its source in each
 ///               replay. Source and target of a copy must not overlap
-///   requires    nvcc for code that starts kernels. Code for other compilers may allocate, copy, fill and wait
+///   requires    nvcc for code that starts kernels. Code compiled by other compilers may allocate, copy, fill and wait
 ///   throws      cuda_error. If a kernel fails, a later call throws
 class cuda_executor {
  public:

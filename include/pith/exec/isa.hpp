@@ -19,9 +19,9 @@
 #define PITH_ISA_DISPATCH 0
 #endif
 
-/// The name of an inline namespace, which contains the instruction sets that the translation unit's flags enable. So
-/// units with other flags define different functions. If two functions had the same name, the linker would keep only
-/// one, possibly one that the CPU cannot run.
+/// The name of an inline namespace. The name lists the instruction sets that the translation unit's flags enable. So
+/// translation units with different flags define different functions. If two functions had the same name, the linker
+/// would keep only one, possibly one that the CPU cannot run.
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #define PITH_ISA_NAMESPACE_IF(dispatch) compiled_for_avx512_##dispatch
 #elif defined(__AVX2__) && defined(__FMA__)

@@ -19,8 +19,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The number of tensor elements per block, which measures a block's cost. The executor's number applies unless the
-/// body declares its own.
+/// The number of tensor elements per block, which measures a block's cost. Returns `usual`, the executor's number,
+/// unless the body declares a number.
 template <class Body>
 constexpr std::uint64_t elements_in_block([[maybe_unused]] Body const& body, std::uint64_t usual) {
   if constexpr (requires { body.block_elements(); }) {
@@ -99,8 +99,7 @@ inline namespace PITH_ISA_NAMESPACE {
 ///   owns        no threads. The runner must outlive the executor and the executor's copies. A default-constructed
 ///               executor uses only the calling thread
 ///   throws      exceptions that the runner throws; bodies do not throw
-///   nests       as the runner does. With a thread_pool, a call inside a run, or during another thread's run, uses one
-///               thread
+///   nests       as the runner does. If a thread_pool is busy with another run, a call uses one thread
 ///   complexity  no call allocates
 template <parallel_runner R>
 class par_executor : public detail::host_memory {
@@ -183,8 +182,8 @@ par_executor<R> par(std::reference_wrapper<R> runner, isa level) {
 
 namespace detail {
 
-/// Returns a pool that is created on first use. The pool is never destroyed, because the child process of a fork must
-/// not destroy a pool when it exits.
+/// Returns a pool that is created on first use. The pool is never destroyed, because a forked child process must not
+/// destroy a pool at its exit.
 inline thread_pool& common_pool() {
   static auto* const pool = new thread_pool();
   return *pool;

@@ -18,9 +18,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Polls for a while and returns true as soon as `word` differs from `seen`. Polling is worthwhile because jobs follow
-/// each other within microseconds, which is faster than a sleeping thread wakes. The function yields the core between
-/// polls.
+/// Polls for a while and returns true as soon as `word` differs from `seen`. Polling is worthwhile because the next job
+/// follows within microseconds, before a sleeping thread would wake. The function yields the core between polls.
 inline bool changes_soon(std::atomic<std::uint32_t> const& word, std::uint32_t seen) {
   for (int look = 0; look < 100; ++look) {
     if (word.load(std::memory_order_acquire) != seen) return true;
@@ -33,9 +32,9 @@ inline bool changes_soon(std::atomic<std::uint32_t> const& word, std::uint32_t s
 ///
 /// The ticket is one word, which holds the job's number and the number of unclaimed indices. A thread reads the ticket,
 /// then the job's fields, and then claims an index with the ticket that it read. If the claim succeeds, the job was
-/// open while the thread read the fields. If the job has ended since then (fewer than 2^44 jobs ago), the claim fails.
-/// Threads use the fields only after a successful claim. So the next job may overwrite the fields while late threads
-/// still read.
+/// open while the thread read the fields. If the job has ended before the claim (fewer than 2^44 jobs ago), the claim
+/// fails. Threads use the fields only after a successful claim. So the next job may overwrite the fields while late
+/// threads still read.
 class claimed_job {
  public:
   using call_type = void (*)(void const* f, std::uint64_t i);
@@ -132,8 +131,7 @@ class claimed_job {
 ///               run waits for claimed indices, but never for a thread that has claimed no index
 ///   throws      run rethrows the first exception of f, after all claimed calls have returned. The remaining indices
 ///               may be skipped
-///   nests       without deadlock. A run inside an f, or during another thread's run, makes all its calls on its own
-///               thread
+///   nests       without deadlock. A run that begins during another run makes all its calls of f on the calling thread
 ///   requires    f must outlive the call. After fork, the child process must neither use nor destroy the pool
 ///   complexity  run does not allocate. The caller wakes at most one sleeping thread. A woken thread wakes others while
 ///               work remains
@@ -201,7 +199,7 @@ class thread_pool {
     }
   }
 
-  /// Wakes up to `at_most` workers while there is more work than this thread and the polling workers can take.
+  /// Wakes at most `at_most` workers, while there is more work than this thread and the polling workers can take.
   void wake(int at_most) {
     for (; at_most > 0 && job_.left() > 1 + looking_.load(); --at_most) calls_.notify_one();
   }

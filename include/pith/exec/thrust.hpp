@@ -78,7 +78,7 @@ struct thrust_memory<P> : cuda_executor {
 inline namespace PITH_ISA_NAMESPACE {
 
 /// An executor that runs indices and blocks with thrust::for_each, one thread per block. With a device policy, blocks
-/// run as on(stream) runs them, because a block's memory is too large for a single thread.
+/// run as with on(stream): many threads per block, because a block's memory is too large for a single thread.
 ///
 ///   owns        a copy of the policy. Objects to which the policy refers, such as a stream, must outlive the executor.
 ///               A default-constructed executor cannot run work
@@ -133,8 +133,8 @@ struct space_of_system<thrust::cuda_cub::tag> {
 
 }  // namespace detail
 
-/// Returns a span of a Thrust vector's elements, typed with their memory space. In nvcc sources, the space of a
-/// device_vector is the device.
+/// Returns a span of a Thrust vector's elements, typed with their memory space. In source files for nvcc, the elements
+/// of a device_vector are in device memory.
 template <class Vector>
   requires requires(Vector& v) { thrust::raw_pointer_cast(v.data()); }
 auto view(Vector& v) {

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-/// Extension points: with these and with stages, other libraries build codecs. docs/design.md states how stable they
-/// are.
+/// Sources, sinks and stages are extension points, from which other libraries build codecs. docs/design.md states how
+/// stable the extension points are.
 namespace pith::inline v0::ext {
 
 /// Prefetches 4 KiB ahead, which is farther than a CPU's own prefetcher. The address may be past the tensor's end,
@@ -22,7 +22,7 @@ PITH_HD inline void fetch_ahead(T const* block, std::uint32_t count) {
 
 /// A source that reads a tensor.
 ///
-///   tail(first)                      returns the source from element `first` on, for engines that work row by row
+///   tail(first)                      returns a source that begins at element `first`, for engines that work row by row
 ///   load(team, first, count, room)   returns values first .. first + count - 1, which are in the tensor or are copied
 ///                                    to `room`
 template <class In>
@@ -165,7 +165,7 @@ struct tensor_sink {
   In* x;
   accum<In> factor;
 
-  /// Rounds one rank's value as if it were decoded alone.
+  /// Rounds one rank's value as if the value were decoded alone.
   PITH_HD static accum<In> rounded(accum<In> value) { return element_cast<accum<In>>(element_cast<In>(value)); }
 
   PITH_HD void put(std::uint64_t i, accum<In> sum) const { x[i] = element_cast<In>(factor * sum); }

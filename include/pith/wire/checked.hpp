@@ -18,7 +18,7 @@ namespace pith::inline v0 {
 /// A 32-bit word in E's memory in which checked codecs record faults of payloads. One flag serves all codecs and
 /// tensors of an executor.
 ///
-///   requires    a flag that outlives its codecs; one thread at a time
+///   requires    the flag must outlive the codecs that use it; only one thread at a time may use the flag
 ///   complexity  the constructor allocates 4 bytes; no other call allocates
 ///   errors      require_none() throws wire_error and leaves the flag unchanged. Exceptions of the executor pass
 ///               through
@@ -96,8 +96,8 @@ class pieces_behind final : public piece_visitor {
 }  // namespace detail
 
 /// Adds to each all-gathered payload of `C` a 16-byte header with version, identity, step and checksum. A payload with
-/// a wrong header sets the error flag, and the gradient decoded from it becomes NaN. Payloads that are summed in
-/// flight, or that travel within subgroups, have no header.
+/// a wrong header sets the error flag and is decoded as NaN. Payloads that are summed in flight, or that travel within
+/// subgroups, have no header.
 ///
 ///     auto flag = pith::error_flag(pith::seq);
 ///     auto codec = pith::checked(pith::error_feedback(pith::top_k(0.01)), flag);

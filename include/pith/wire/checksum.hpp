@@ -39,14 +39,14 @@ PITH_HD inline std::uint64_t load_part(std::byte const* at, std::uint64_t bytes)
   return word;
 }
 
-/// The hash of the lanes. As a function of one lane, with the other lanes fixed, it is a permutation.
+/// The hash of the lanes. If all lanes but one are fixed, the hash is a permutation of that lane.
 PITH_HD constexpr std::uint64_t join_lanes(std::uint64_t const* lanes, std::uint64_t bytes) {
   auto hash = stir(bytes);
   for (std::uint64_t i = 0; i < hash_lanes; ++i) hash = stir((hash ^ lanes[i]) + i);
   return hash ^ hash >> 32;
 }
 
-/// The hash of one block. Lane i starts as stir(i + 1); each row then replaces it by stir(lane i ^ word i of the row).
+/// The hash of one block. Lane i starts as stir(i + 1). Each row then sets lane i to stir(lane i ^ word i of the row).
 /// The last row is padded with zeros.
 PITH_HD inline std::uint64_t hash_of(std::byte const* from, std::uint64_t bytes) {
   std::uint64_t lanes[hash_lanes], at = 0;
@@ -84,8 +84,8 @@ namespace wire {
 
 /// The checksum of `bytes`, which must be 8-byte aligned: the sum of the terms of all blocks, modulo 2^64.
 ///
-///   properties  a change of exactly one aligned 8-byte word always changes the checksum, since each step is a
-///               permutation
+///   properties  a change of exactly one aligned 8-byte word always changes the checksum, since each step of the hash
+///               is a permutation
 ///   errors      detects accidental damage, but not forgery, since anyone can compute the checksum
 inline std::uint64_t checksum(span<std::byte const> bytes) {
   auto const term = detail::hash_block_at{bytes.data(), bytes.size()};

@@ -53,7 +53,8 @@ struct write_device_header {
   }
 };
 
-/// Adds the faults of a payload to `verdict` and `flag`. Only one executor writes to both, so atomics are not needed.
+/// Adds the faults of a payload to `verdict` and `flag`. Only one executor writes to these words, so atomics are not
+/// needed.
 struct check_device_header {
   std::uint32_t identity;
   std::uint64_t const* step;

@@ -67,7 +67,7 @@ std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims) {
 ///   requires    an 8-byte aligned frame of frame_bytes<In>(codec, dims) bytes (std::invalid_argument), ws of
 ///               wire::workspace_bytes<In>(exec, codec, dims) bytes
 ///   complexity  compresses, then reads the payload once more. Waits for the executor; allocates the codec's name
-///   errors      if it throws std::invalid_argument, the state is unchanged
+///   errors      if seal throws std::invalid_argument, the state is unchanged
 template <class In, executor E, class C>
 void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> const> gradient,
           span_on<E, std::byte> frame, codec_state<In, C, E>& state, workspace_on<E>& ws) {
@@ -91,8 +91,8 @@ void seal(E const& exec, C const& codec, span_on<E, std::type_identity_t<In> con
 ///
 ///   requires    an 8-byte aligned frame (std::invalid_argument), ws as for seal
 ///   errors      wire_error if the bytes are not a frame, if version, codec, element type, shape or length differ, or
-///               if a checksum is wrong; the message names the expected and the found value. The gradient is then
-///               unchanged
+///               if a checksum is wrong. The message names the expected and the found value. After an error, the
+///               gradient is unchanged
 ///   complexity  reads the payload once, then decompresses. Waits for the executor; allocates the codecs' names
 template <class In, executor E, class C>
 header open(E const& exec, C const& codec, span_on<E, std::byte const> frame,

@@ -21,8 +21,8 @@ struct wire_error : std::runtime_error {
 
 namespace detail {
 
-/// The fixed part of a header, in little-endian byte order. After it comes the codec's name, padded with zeros to a
-/// multiple of 8 bytes. The header ends with a checksum of its fixed part and the name.
+/// The fixed part of a header, in little-endian byte order. The codec's name follows, padded with zeros to a multiple
+/// of 8 bytes. The header ends with a checksum of its fixed part and the name.
 struct header_fields {
   char magic[4];                   //  0  "pith"
   std::uint16_t version;           //  4
@@ -44,7 +44,7 @@ static_assert(element_kind::f32 == element_kind{1} && element_kind::f64 == eleme
                   element_kind::f16 == element_kind{3} && element_kind::bf16 == element_kind{4},
               "pith: these numbers are on the wire");
 
-inline constexpr std::size_t longest_name = 1024;  ///< longest codec name in bytes; it bounds a reader's work
+inline constexpr std::size_t longest_name = 1024;  ///< longest codec name in bytes; this limit bounds a reader's work
 
 /// The size of a header whose codec name has `name_bytes` bytes. The payload begins at this offset.
 constexpr std::size_t header_bytes(std::size_t name_bytes) {
@@ -150,8 +150,8 @@ inline void check_sum(span<std::byte const> bytes) {
   require_wire(said == sum, "read_header: the header is damaged: its checksum must be ", said, ", got ", sum);
 }
 
-/// Throws wire_error if a field is out of range. A correct checksum does not exclude that, since a header may be
-/// forged.
+/// Throws wire_error if a field is out of range. A header with a correct checksum may have such a field, since a header
+/// may be forged.
 inline void check_values(header_fields const& f) {
   auto const is_known = 1 <= f.element && f.element <= 4;
   require_wire(is_known, "read_header: the element kind must be in [1, 4], got ", unsigned{f.element});
@@ -177,7 +177,7 @@ inline void write_header(header const& h, span<std::byte> to) {
   std::memcpy(to.data() + size - 8, &sum, sizeof sum);
 }
 
-/// Reads the header at the begin of `bytes`. The payload after it may be missing.
+/// Reads the header at the beginning of `bytes`. The payload after the header may be missing.
 ///
 ///     auto const h = pith::wire::read_header(bytes);
 ///     auto const codec = pith::parse<float>(h.codec);

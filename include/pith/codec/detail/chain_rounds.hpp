@@ -11,7 +11,7 @@
 
 namespace pith::inline v0::detail {
 
-/// If all stages but the last are summable, all ranks can decode the mean, so the chain can use the last stage's
+/// If all stages but the last are summable, all ranks can decode the mean. The chain can then use the last stage's
 /// rounds.
 template <class... S>
 concept ends_in_rounds = heads_summable<S...> && sums_in_chains<last_of<S...>>;
@@ -50,8 +50,8 @@ void encode_heads(std::tuple<S...> const& row, E const& exec, call const& id, sh
                              last);
   }
 }
-/// Calls last(id, shape, values), which writes values. Decodes these values into x, with all stages from I on except
-/// the last.
+/// Calls last(id, shape, values), which writes values. Then decodes the values into x, with stage I and all later
+/// stages except the last.
 template <std::size_t I, class In, class E, class Agreed, class Last, class... S>
 void decode_heads(std::tuple<S...> const& row, E const& exec, call const& id, shape const& dims, values_on<E, In> x,
                   Agreed const& replicated, workspace_on<E>& ws, Last const& last) {

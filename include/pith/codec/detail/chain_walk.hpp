@@ -19,8 +19,8 @@ constexpr std::size_t own_side(std::tuple<S...> const& row, shape const& dims) {
   return align_up(detail::side_bytes<In>(std::get<I>(row), dims), section_alignment);
 }
 
-/// Sizes for stage I and all later stages: the bytes of side information, the offset of the count in them, and the
-/// scratch bytes. `In` is the input type of stage I.
+/// Sizes for stage I and all later stages: the bytes of side information, the offset of the count in the side
+/// information, and the scratch bytes. `In` is the input type of stage I.
 template <std::size_t I, class In, class... S>
 constexpr std::size_t side_from(std::tuple<S...> const& row, shape const& dims) {
   if constexpr (I + 1 == sizeof...(S)) {

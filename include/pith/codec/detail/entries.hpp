@@ -41,7 +41,7 @@ concept emits_entries = counts_entries<S> &&
              selected_entries<In> const& to, workspace_on<E>& ws) {
   { s.decode_entries(exec, id, dims, y, to, ws) } -> std::same_as<void>;
 };
-/// A codec whose payload may list entries. most_entries(dims) is 0 if it does not.
+/// A codec whose payload may list entries. most_entries(dims) is 0 if the payload does not list entries.
 template <class C, class In, class E>
 concept holds_entries = counts_entries<C> &&
     requires(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,

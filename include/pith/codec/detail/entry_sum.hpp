@@ -111,7 +111,7 @@ struct entry_sum {
   /// The number of scratch bytes, which never decreases when the capacity grows.
   std::uint64_t entries() const { return ranks * stride() <= n ? ranks * stride() : std::max(n, stride()); }
   /// The number of partial sums that need scratch memory. No partial sum needs scratch memory if all ranks are added at
-  /// once, or if x can hold the partial sums because it has their type.
+  /// once, or if x has the type of the partial sums and holds them.
   std::uint64_t sums() const { return std::same_as<In, A> || at_once() == ranks ? 0 : n; }
 
   std::size_t scratch_bytes() const {

@@ -149,8 +149,8 @@ PITH_HD void unpack_octet(std::uint8_t const* bytes, std::uint64_t count, symbol
   }
 }
 
-/// Packs and unpacks the symbols of a block; the threads of the block's team share the work. The block begins at a
-/// whole octet.
+/// Packs and unpacks the symbols of a block; the threads of the block's team share the work. The block begins at the
+/// start of an octet.
 template <unsigned Bits, class Team, class Count>
 PITH_HD void pack_symbols(Team const& team, symbol_word<Bits> const* symbols, Count count, std::uint8_t* bytes) {
   auto const full = count / static_cast<std::uint32_t>(octet), rest = count % static_cast<std::uint32_t>(octet);

@@ -1,4 +1,4 @@
-// pith/exchange/detail/agreement.hpp — the check that all ranks have equal tensors and codecs, with an error on all.
+// pith/exchange/detail/agreement.hpp — a check for equal tensors and codecs, which throws on all ranks.
 #pragma once
 
 #include <pith/comm/communicator.hpp>
@@ -69,7 +69,7 @@ struct agreement {
   using term = short_text<32>;
   using note = short_text<256>;
 
-  /// The names of the terms that must be equal.
+  /// The names of the `terms`, which must be equal on all ranks.
   static constexpr std::array names = {"the element type", "the executor", "the version", "how",
                                        "bucket_bytes",     "is_weighted",  "when",        "seed"};
   std::array<term, names.size()> terms = {};
@@ -102,8 +102,8 @@ inline void require_equal_terms(std::vector<agreement> const& each) {
   }
 }
 
-/// Compares `count` values per rank. Returns rank and index of the first value that differs from the value of rank 0;
-/// the rank is 0 if all values are equal.
+/// Compares `count` values per rank. Returns rank and index of the first value that differs from the value of rank 0.
+/// Returns rank 0 if all values are equal.
 template <class T>
 std::pair<std::size_t, std::size_t> first_difference(std::vector<T> const& all, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -115,7 +115,7 @@ std::pair<std::size_t, std::size_t> first_difference(std::vector<T> const& all, 
 }
 
 /// Returns true if all ranks see a difference in the gathered values, and false if no rank does. If only some ranks see
-/// a difference, a message was damaged. Then all ranks throw, so that no rank waits for another.
+/// a difference, a message was damaged. In that case all ranks throw, so that no rank waits for another.
 template <class Comm, executor E>
 bool all_see_difference(E const& exec, Comm& comm, bool differs) {
   auto const seen = gather_on_host(exec, comm, std::vector(1, std::uint64_t{differs ? 1u : 0u}));
@@ -127,8 +127,7 @@ bool all_see_difference(E const& exec, Comm& comm, bool differs) {
                                      ": messages were damaged in transit"));
 }
 
-/// Throws for a contradiction: all ranks saw a difference, but the second all-gather, which should locate it, shows
-/// none.
+/// Throws if all ranks saw a difference in the first all-gather, but the second all-gather shows no difference.
 [[noreturn]] inline void throw_no_difference() {
   throw communication_error(sentence(
       "gradient_exchange: digests differ, but the tensors of all ranks are equal: messages were damaged in transit"));
@@ -136,7 +135,7 @@ bool all_see_difference(E const& exec, Comm& comm, bool differs) {
 
 /// Throws on all ranks if tensors or codecs differ between ranks. The check gathers the digests of all tensors, and
 /// then the description of the first tensor that differs. All ranks gather fewest + 1 digests, where `fewest` is the
-/// smallest number of tensors on any rank; so a damaged number of tensors cannot enlarge the message.
+/// smallest number of tensors on any rank. So a damaged number of tensors cannot enlarge the message.
 template <class Comm, executor E>
 void require_equal_tensors(E const& exec, Comm& comm, std::vector<agreement> const& each,
                            std::vector<std::string> const& mine) {
@@ -167,7 +166,7 @@ inline std::string words_of(std::exception_ptr const& failure) {
   }
 }
 
-/// Rethrows `failure` on the ranks that have one, and throws agreement_error on the others.
+/// Rethrows `failure` on the ranks where `failure` is set, and throws agreement_error on the other ranks.
 template <class Comm, executor E>
 void require_success(E const& exec, Comm& comm, char const* call, std::exception_ptr const& failure) {
   auto const all = gather_on_host(exec, comm, std::vector(1, std::uint64_t{failure ? 1u : 0u}));

@@ -1,4 +1,4 @@
-// pith/exchange/detail/bucket_fit.hpp — tensor buckets whose last transfer ends early, from measured times.
+// pith/exchange/detail/bucket_fit.hpp — tensor buckets, computed from measured times, whose last transfer ends early.
 #pragma once
 
 #include <pith/exchange/detail/buckets.hpp>
@@ -11,16 +11,16 @@
 
 namespace pith::inline v0::detail {
 
-/// A tensor's times in nanoseconds: from the begin of a step until its gradient was ready, and the duration of its
-/// transfer. The times are integers, so that ranks with equal times form equal buckets, whatever their compilers.
+/// A tensor's times in nanoseconds: the time from the start of a step until the gradient was ready, and the duration of
+/// the transfer. The times are integers, so that ranks with equal times form equal buckets with any compiler.
 struct tensor_times {
   std::int64_t ready = 0, transfer = 0;
   friend bool operator==(tensor_times const&, tensor_times const&) = default;
 };
 
-/// Combines the times of all ranks. A gradient is ready when the slowest rank has it. The time of a transfer is the
-/// shortest time over the ranks, since the longer times include waits for other ranks. Times from a damaged message may
-/// be negative or too large to add, so they are clamped.
+/// Combines the times of all ranks. A gradient is ready when the slowest rank has computed it. The time of a transfer
+/// is the shortest of the ranks' times, since longer times include waits for other ranks. Times from a damaged message
+/// may be negative or too large to add, so they are clamped.
 inline std::vector<tensor_times> times_of_all(std::vector<tensor_times> const& each, std::size_t tensors) {
   auto const most = std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(tensors + 1);
   auto all = std::vector<tensor_times>(tensors, {0, most});
@@ -43,8 +43,8 @@ inline std::int64_t end_of(bucket_list const& buckets, std::vector<tensor_times>
   return end;
 }
 
-/// The tensors in the order in which their gradients become ready. Tensors that are ready at the same time are in
-/// backward order.
+/// The tensors in the order in which their gradients become ready. Tensors that are ready at the same time are listed
+/// from the last tensor to the first.
 inline std::vector<std::size_t> ready_order(std::vector<tensor_times> const& times) {
   auto order = backward_order(times.size());
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -53,15 +53,15 @@ inline std::vector<std::size_t> ready_order(std::vector<tensor_times> const& tim
   return order;
 }
 
-/// Divides the tensors, in the given order, into the fewest buckets with at most `most` bytes each whose last transfer
-/// ends by `end`. Returns an empty list if that is impossible. A bucket that is ready at time r fits if r + (all
-/// transfers from its first tensor on) <= end.
+/// Divides the tensors, in the given order, into as few buckets as possible. Each bucket has at most `most` bytes, and
+/// the last transfer ends by `end`. Returns an empty list if such buckets do not exist. A bucket that is ready at time
+/// r fits if r + (the time of all transfers from the bucket's first tensor on) <= end.
 inline bucket_list buckets_ending_by(std::int64_t end, std::vector<std::size_t> const& order,
                                      std::vector<tensor_times> const& times, std::vector<std::size_t> const& bytes,
                                      std::size_t most) {
   auto buckets = bucket_list();
   auto room = bucket_room(most);
-  std::int64_t travels = 0, ready = 0;  // transfers from `tensor` on; time when the bucket is ready
+  std::int64_t travels = 0, ready = 0;  // time of all transfers from `tensor` on; time when the bucket is ready
   for (auto i = order.size(); i-- > 0;) {
     auto const tensor = order[i];
     travels += times[tensor].transfer;
@@ -79,7 +79,7 @@ inline bucket_list buckets_ending_by(std::int64_t end, std::vector<std::size_t> 
   return buckets;
 }
 
-/// Divides the tensors, in ready order, into buckets within the limit of bytes whose last transfer ends as early as
+/// Divides the tensors, in ready order, into buckets within the byte limit, so that the last transfer ends as early as
 /// possible. The result has no more buckets than a layout that fills each bucket to the limit. Among equally early
 /// layouts, the result has the fewest buckets.
 ///

@@ -22,8 +22,8 @@ struct round_memory {
   buffer<std::byte, E> out, gathered, received;
 };
 
-/// The plan and the rounds of one tensor bucket. The caller provides the memory of a round. After each tensor,
-/// produce() and absorb() test `transfers`, the pending transfers of another round, so that these transfers make
+/// The plan and the rounds of one tensor bucket. The caller provides the memory of a round. `transfers` are the pending
+/// transfers of another round. produce() and absorb() test `transfers` after each tensor, so that the transfers make
 /// progress.
 template <real In, executor E, class Comm>
 class bucket_rounds {
@@ -42,7 +42,7 @@ class bucket_rounds {
     if (how == gather::exact) exact_.emplace(exec, plan_, all.specs(), all.codecs(), all.ranks());
   }
 
-  /// Makes the sub-communicators that the transfers need. All ranks call it.
+  /// Makes the sub-communicators that the transfers need. All ranks call this function.
   void connect(sub_communicators<Comm>& comms) const {
     for (auto const& r : plan_.rounds()) {
       for (auto const& g : r) comms.add(g.among);

@@ -22,9 +22,9 @@ struct bucket_limits {
   std::size_t first, others;
 };
 
-/// The given limit. By default, the limit is an eighth of the model, but at least 1 and at most 25 MiB; the first
-/// bucket gets a quarter of that, so that it is sent early. Latency dominates buckets below 1 MiB, and buckets above 25
-/// MiB cost memory.
+/// The given limit. By default, the limit is an eighth of the model, but at least 1 and at most 25 MiB. By default, the
+/// first bucket's limit is a quarter of the other buckets' limit, so that the first bucket is sent early. Latency
+/// dominates transfers below 1 MiB, and buckets above 25 MiB cost memory.
 inline bucket_limits limits_for(std::size_t bytes, std::optional<std::size_t> asked) {
   constexpr std::size_t usual = 8, least = std::size_t{1} << 20, most = std::size_t{25} << 20;
   if (asked) return {*asked, *asked};
@@ -45,7 +45,7 @@ class bucket_room {
   std::size_t most_, used_ = 0;
 };
 
-/// Fills buckets one after another with the tensors in this order.
+/// Fills buckets one after another with the tensors in the given order.
 inline bucket_list buckets_of(std::vector<std::size_t> const& order, std::vector<std::size_t> const& bytes,
                               bucket_limits limits) {
   auto buckets = bucket_list();
@@ -62,7 +62,7 @@ inline bucket_list buckets_of(std::vector<std::size_t> const& order, std::vector
   return buckets;
 }
 
-/// The order in which backward computes gradients: from the last tensor to the first.
+/// The order in which the backward pass computes gradients: from the last tensor to the first.
 inline std::vector<std::size_t> backward_order(std::size_t tensors) {
   auto order = std::vector<std::size_t>(tensors);
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
@@ -118,7 +118,7 @@ class ready_buckets {
       if (is_ready_[i] == 0) mark(i);
     }
   }
-  /// Wakes the waiting thread, since no further gradient will become ready.
+  /// Wakes the waiting thread. Call cancel() when no further gradient will become ready.
   void cancel() {
     auto const lock = std::lock_guard(mutex_);
     is_cancelled_ = true;
@@ -135,7 +135,7 @@ class ready_buckets {
     changed_.wait(lock, [&] { return missing_[bucket] == 0 || is_cancelled_; });
     return !is_cancelled_;
   }
-  /// Waits up to `most`. Returns whether the bucket is ready or cancel() was called.
+  /// Waits at most the duration `most`. Returns whether the bucket is ready or cancel() was called.
   bool comes_within(duration most, std::size_t bucket) const {
     auto lock = std::unique_lock(mutex_);
     return changed_.wait_for(lock, most, [&] { return missing_[bucket] == 0 || is_cancelled_; });

@@ -50,7 +50,7 @@ class codec_exchange : public pipeable {
 
   C const& wrapped() const { return codec_; }
 
-  /// Makes the states, with those of C first. Throws std::invalid_argument if C has state.
+  /// Makes the states. The states of C come first. Throws std::invalid_argument if C has state.
   template <class In, class E, class... Others>
   auto replicated_with(E const& exec, call const& id, shape const& dims, Others... others) const {
     return stateless(states<replicated_part, replicated_of<C, In, E>, Others...>{

@@ -16,9 +16,9 @@
 
 namespace pith::inline v0::detail {
 
-/// First gathers the counts of all payloads of a round, and then the used bytes of each group's payloads; all ranks
-/// send as many bytes as the rank with the most used bytes. Payloads are compacted in the memory for padded
-/// all-gathers, and received in further memory of the same size.
+/// First gathers the counts of all payloads of a round, and then the used bytes of each group's payloads. All ranks
+/// send as many bytes as the rank with the most used bytes. Compacted payloads are in the memory for padded
+/// all-gathers. Received payloads are in further memory of the same size.
 template <real In, executor E>
 class exact_gather {
  public:
@@ -67,8 +67,8 @@ class exact_gather {
   }
 
  private:
-  /// The payload of one tensor. `out` is its offset in the produced bytes, and `offset` that in its group. The payload
-  /// has `places` counts, which begin at index `first` of a rank's counts.
+  /// The payload of one tensor. `out` is the payload's offset in the produced bytes, and `offset` is the payload's
+  /// offset in the group. The payload has `places` counts, which begin at index `first` of a rank's counts.
   struct packet {
     any_codec<In, E> codec;
     tensor_spec tensor;

@@ -1,4 +1,4 @@
-// pith/exchange/detail/exchange_engine.hpp — the execution of an exchange's steps, on a thread where possible.
+// pith/exchange/detail/exchange_engine.hpp — the execution of an exchange's steps, on a separate thread where possible.
 #pragma once
 
 #include <pith/comm/detail/lent.hpp>
@@ -32,7 +32,7 @@ struct exchange_engine {
   exchange_engine(exchange_engine const&) = delete;
   exchange_engine& operator=(exchange_engine const&) = delete;
 
-  /// Marks the gradient of a tensor as ready. On a host the first call in a step starts the thread. On a device each
+  /// Marks the gradient of a tensor as ready. On a host, the first call in a step starts the thread. On a device, each
   /// call enqueues all rounds whose gradients are ready.
   void add(std::size_t tensor) {
     ready.add(tensor);
@@ -58,7 +58,7 @@ struct exchange_engine {
     ready.lay_out(pipeline.layout());
   }
 
-  /// The deleter. After a failed step it keeps the engine's memory, since the transport may still use it.
+  /// The deleter. After a failed step, the engine's memory is not freed, since the transport may still use this memory.
   struct end {
     void operator()(exchange_engine* e) const {
       e->ready.cancel();

@@ -32,18 +32,18 @@ struct set_weight {
   PITH_HD void operator()(std::uint64_t) const { *to = weight; }
 };
 
-/// Replaces `*total`, the sum of all ranks' weights, by this rank's factor weight / total, or by 0 if the total is 0.
+/// Replaces `*total`, the sum of all ranks' weights, by this rank's factor: weight / total, or 0 if the total is 0.
 struct weight_share {
   double* total;
   double weight;
   PITH_HD void operator()(std::uint64_t) const { *total = *total > 0 ? weight / *total : 0; }
 };
 
-/// Runs the rounds of all buckets by a schedule that is equal on all ranks, whatever the order in which gradients
-/// become ready. During the transfer of a round, the previous round is absorbed. The next round is produced too, if its
-/// gradients are ready and it does not depend on the round in transfer. So at most two rounds hold buffers at the same
-/// time, and one thread does all work. On a device the stream waits for a transfer only when the next round starts, so
-/// other work of the stream overlaps the transfer.
+/// Runs the rounds of all buckets. The schedule is equal on all ranks and does not depend on the order in which
+/// gradients become ready. During the transfer of a round, the previous round is absorbed. The next round is also
+/// produced during the transfer, if its gradients are ready and its input does not depend on the transfer. So at most
+/// two rounds hold buffers at the same time, and one thread does all work. On a device, the stream waits for a transfer
+/// only when the next round starts, so other work of the stream overlaps the transfer.
 template <real In, executor E, class Comm>
 class exchange_pipeline {
  public:
@@ -63,7 +63,7 @@ class exchange_pipeline {
   tensors& model() { return tensors_; }
   Comm& comm() { return comms_.all(); }
 
-  /// Changes codecs for the next steps. prepare() does the part that may throw, and apply() the rest.
+  /// Changes codecs for the next steps. prepare() does the part that may throw, and apply() does the rest.
   typename tensors::change prepare(std::vector<any_codec<In, E>> codecs) const {
     require_all_served(codecs);
     return tensors_.prepare(exec_, std::move(codecs));
@@ -84,16 +84,17 @@ class exchange_pipeline {
   /// Computes buckets whose last transfer ends early. The times must be equal on all ranks.
   bucket_list fit(std::vector<tensor_times> const& times) const { return fit_buckets(times, bytes_, limits_); }
 
-  /// The seconds of each tensor bucket in the last step.
+  /// The seconds that each tensor bucket took in the last step.
   std::vector<bucket_seconds> const& seconds() const { return log_.seconds(); }
 
-  /// Makes the sub-communicators that the transfers need. All ranks call it after they have agreed on their tensors.
+  /// Makes the sub-communicators that the transfers need. All ranks call this function, after agreement on their
+  /// tensors.
   void connect() {
     for (auto const& b : buckets_) b.connect(comms_);
   }
 
   /// The number of bytes that a rank passes to its communicator in a step for one kind of transfer. If `among` is
-  /// given, only transfers within that subgroup count.
+  /// given, only transfers within that subgroup are included.
   std::size_t sent_bytes(transport how, std::optional<subgroup> among = {}) const {
     std::size_t bytes = 0;
     for (auto const& b : buckets_) bytes += b.plan().sent_bytes(how, among);
@@ -128,7 +129,7 @@ class exchange_pipeline {
     own_weight_ = weight;
     log_.begin_step();
   }
-  /// Whether a round of the current step has begun. States have then changed.
+  /// Whether a round of the current step has begun. The first round changes states.
   bool has_begun() const { return next_ > 0; }
   /// Runs rounds as long as is_there(bucket) returns true, which means that the bucket's gradients are ready. Returns
   /// whether the step is complete.
@@ -250,7 +251,8 @@ class exchange_pipeline {
     start(k);
     absorb_until(k, ws);
   }
-  /// Waits until a bucket's gradients are ready. If the pending transfers complete earlier, their round is absorbed.
+  /// Waits until a bucket's gradients are ready. If the pending transfers complete during this wait, absorbs their
+  /// round.
   void travel_until(std::size_t bucket, ready_buckets const& ready, workspace_on<E>& ws) {
     auto naps = backoff();
     while (!transfers_.test(exec_) && !ready.comes_within(naps.next(), bucket)) {
@@ -276,7 +278,7 @@ class exchange_pipeline {
     auto const [bucket, round] = schedule_[k];
     transfers_.start(traced(&log_, exchange_trace::work::transfer, bucket, round));
     gathered_bytes_ += buckets_[bucket].start(exec_, comms_, round, memory(k), transfers_);
-    transfers_.test(exec_);  // ends the traced time if the transfers are complete already
+    transfers_.test(exec_);  // ends the traced time if the transfers are already complete
   }
   void absorb_until(std::size_t end, workspace_on<E>& ws) {
     for (; absorbed_ < end; ++absorbed_) {
@@ -308,7 +310,7 @@ class exchange_pipeline {
   std::size_t next_ = 0, absorbed_ = 0;  ///< indices into schedule_
   std::size_t gathered_bytes_ = 0;
   bool is_lent_ = false;
-  pending_transfers<Comm, E> transfers_;  // declared last, so destroyed before the memory that it uses
+  pending_transfers<Comm, E> transfers_;  // declared last, so that it is destroyed before its memory
 };
 
 }  // namespace pith::inline v0::detail

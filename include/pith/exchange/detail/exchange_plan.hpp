@@ -31,13 +31,13 @@ class exchange_plan {
     std::size_t bytes = 0, out = 0, gathered = 0;
     std::vector<slot> slots = {};
 
-    /// Whether the transfer is an all-gather over all ranks. Only such payloads can vary in size.
+    /// Whether the transfer is an all-gather over all ranks. Only payloads of such a transfer can vary in size.
     bool is_gathered() const { return how == transport::all_gather && among.is_all(); }
   };
   using round = std::vector<group>;
 
-  /// A group with more than `most_bytes` is split, since MPI counts with an int. For an all-gather, the payloads of all
-  /// ranks count.
+  /// A group with more than `most_bytes` is split, since MPI's counts are of type int. For an all-gather, a group's
+  /// bytes include the payloads of all ranks.
   explicit exchange_plan(std::size_t most_bytes = std::size_t{1} << 30) : most_bytes_(most_bytes) {}
 
   void add(std::size_t tensor, std::size_t in_round, transfer const& moves, unsigned ranks) {
@@ -84,7 +84,7 @@ class exchange_plan {
   std::size_t gathered_bytes() const { return gathered_bytes_; }
 
   /// The number of bytes that a rank passes to its communicator in a step for one kind of transfer. If `among` is
-  /// given, only transfers within that subgroup count.
+  /// given, only transfers within that subgroup are included.
   std::size_t sent_bytes(transport how, std::optional<subgroup> among = {}) const {
     std::size_t bytes = 0;
     for (auto const& r : rounds_) {

@@ -151,7 +151,7 @@ class exchanged_tensors {
   void fields(field_visitor& f) {
     for (auto& s : states_) s.fields(f);
   }
-  /// Clears the prediction for the next step. Call forget() after states were restored.
+  /// Clears the prediction for the next step. Call forget() after the states have been restored.
   void forget() {
     if (predicted_) predicted_->forget();
   }

@@ -40,8 +40,8 @@ struct add_values {
   }
 };
 
-/// Moves the sum of an element to the first list that has the element; later lists with that element then read zero. A
-/// sum of zero becomes padding.
+/// Moves the sum of an element to the first list that contains the element, and leaves zero for later lists. A sum of
+/// zero becomes padding.
 template <class In>
 struct take_sums {
   listed_sums<In> of;
@@ -55,8 +55,8 @@ struct take_sums {
   }
 };
 
-/// Adds the pairs of `lists` lists, in the order of the lists, restricted to a region. list(l) has n pairs. `to` has
-/// capacity for all pairs; unused entries become padding.
+/// Adds the pairs in a region, from `lists` lists, in the order of the lists. list(l) has n pairs. `to` has capacity
+/// for all pairs; unused entries become padding.
 template <class In, class E, class Lists>
 void add_up_pairs(E const& exec, regions const& over, std::uint32_t region, unsigned lists, std::uint64_t n,
                   Lists const& list, accum<In>* sums, pairs<accum<In>> const& to) {

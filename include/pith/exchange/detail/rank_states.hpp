@@ -41,8 +41,8 @@ struct rank_field {
   bool is_replicated() const { return form.kind == field_kind::replicated || form.kind == field_kind::mean; }
 };
 
-/// The states of a job in rank order. States of some ranks may be missing. All must be of the same job and have equal
-/// descriptions.
+/// The states of a job in rank order. States of some ranks may be missing. All states must be of the same job and have
+/// equal descriptions.
 class rank_states {
  public:
   explicit rank_states(std::vector<span<std::byte const>> const& saved) {

@@ -7,9 +7,9 @@
 
 namespace pith::inline v0::detail {
 
-/// The division of n elements into `count` regions. If words[0] = count, words[r] is the begin of region r; otherwise,
-/// as in the first step, the regions are equal parts. Regions from `count` on are empty. The words of a damaged state
-/// may have any values; even then begin(r) <= n, and a region that ends before its begin is empty.
+/// The division of n elements into `count` regions. If words[0] = count, region r begins at words[r]. Otherwise, as in
+/// the first step, the regions are equal parts. Regions with numbers of at least `count` are empty. The words of a
+/// damaged state may have any values. Even then, begin(r) <= n, and region r is empty if end(r) < begin(r).
 struct regions {
   std::uint32_t const* words;
   std::uint32_t n, count;
@@ -33,8 +33,8 @@ struct find_starts {
   PITH_HD void operator()(std::uint64_t r) const { starts[r] = count_below(indices, k, over.begin(r)); }
 };
 
-/// Writes this rank's proposal for the begin of region r, for the owner of region r. With all proposals of a rank, all
-/// regions would have equally many of the rank's k indices.
+/// Writes this rank's proposal for begin(r), to be sent to the owner of region r. A rank's proposals divide the rank's
+/// k indices evenly among the regions.
 template <class In>
 struct propose_begin {
   regions over;
@@ -60,7 +60,7 @@ struct mean_begin {
 };
 
 /// Sets the regions of the next step to the mean proposals, which the owners sent. Means of ascending proposals ascend
-/// too; values that do not, from damaged messages, are clamped.
+/// too. Values from damaged messages are clamped so that they ascend.
 template <class In>
 struct adopt_begins {
   regions over;

@@ -16,8 +16,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The header of a saved state. The description and the values of the states follow it. docs/state_format.md defines
-/// all three.
+/// The header of a saved state. The description and the values of the states follow the header. docs/state_format.md
+/// defines header, description and values.
 struct saved_header {
   char magic[7] = {'p', 'i', 's', 't', 'a', 't', 'e'};
   char format = '2';
@@ -69,7 +69,8 @@ struct saved_parts {
   span<std::byte const> states;
 };
 
-/// Splits what save_states returned into its parts. Throws std::invalid_argument for other or damaged bytes.
+/// Splits the result of save_states into its parts. Throws std::invalid_argument if the bytes are damaged or of another
+/// format.
 inline saved_parts open_states(char const* call, span<std::byte const> saved) {
   auto head = saved_header();
   require(saved.size() >= sizeof head, call, ": the state must have at least ", sizeof head, " bytes, got ",

@@ -1,4 +1,4 @@
-// pith/exchange/detail/state_check.hpp — the check, before a step, of equal steps, codecs and replicated states.
+// pith/exchange/detail/state_check.hpp — a check before a step for equal step counters, codecs and replicated states.
 #pragma once
 
 #include <pith/codec/state.hpp>

@@ -28,8 +28,8 @@ struct field_copier final : field_visitor {
   std::byte* to;
 };
 
-/// Copies of the states from before each of the last two steps. Two copies suffice: a rank may complete a step that
-/// another rank cannot complete, but it cannot complete the next step alone.
+/// Copies of the states from before each of the last two steps. Two copies suffice. A rank may complete a step that
+/// another rank cannot complete, but no rank can complete the next step alone.
 template <real In, executor E>
 class state_copies {
  public:
@@ -47,7 +47,7 @@ class state_copies {
     size_ = size.bytes;
   }
 
-  /// Copies the states at the begin of a step. Allocates nothing.
+  /// Copies the states at the start of a step. Allocates nothing.
   void take(E const& exec, exchanged_tensors<In, E>& all) {
     std::swap(copies_[0], copies_[1]);
     auto& c = copies_[0];
@@ -60,7 +60,7 @@ class state_copies {
   void forget() { count_ = 0; }
 
   std::size_t size() const { return count_; }
-  /// The codecs of copy `which`. Copy 0 is from before the last step that has begun, and copy 1 from one step earlier.
+  /// The codecs of copy `which`. Copy 0 was made before the last step that has begun. Copy 1 was made one step earlier.
   std::vector<any_codec<In, E>> const& codecs(std::size_t which) const { return copies_[which].codecs; }
   std::vector<std::byte> states(E const& exec, std::size_t which) const {
     auto const& c = copies_[which];

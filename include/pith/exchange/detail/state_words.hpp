@@ -21,7 +21,7 @@ inline constexpr std::string_view exchange_word = "gradient_exchange";
 
 inline std::string rank_line(std::uint64_t rank, std::uint64_t ranks) { return text("rank ", rank, " of ", ranks); }
 
-/// The line of a tensor. Line breaks and backslashes in its name are escaped.
+/// The line of a tensor. Line breaks and backslashes in the tensor's name are escaped.
 inline std::string tensor_line(std::string_view description) {
   auto line = std::string("tensor ");
   for (auto const c : description) c == '\n' ? line += "\\n" : line.append(c == '\\' ? 2 : 1, c);

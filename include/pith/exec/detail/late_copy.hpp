@@ -17,7 +17,7 @@ namespace pith::inline v0::detail {
 struct free_pinned {
   void operator()(std::uint32_t* memory) const { static_cast<void>(cudaFreeHost(memory)); }
 };
-/// Waits for the event before its destruction, because a pending copy must not write to freed memory.
+/// Waits for the event, then destroys it, because a pending copy must not write to freed memory.
 struct wait_and_destroy {
   void operator()(cudaEvent_t event) const {
     static_cast<void>(cudaEventSynchronize(event));

@@ -28,9 +28,9 @@ inline bool is_idle(cudaStream_t stream) {
   return true;
 }
 
-/// A stream of the current device, which this object or the caller owns, and an event that orders it relative to other
-/// streams. No function waits for the device. So graph capture includes both streams if the captured stream follows
-/// this stream at the end.
+/// A stream of the current device, and an event that orders the stream relative to other streams. This object or the
+/// caller owns the stream. No function waits for the device, so a graph capture may include this stream. Before the
+/// capture ends, call lead() with the captured stream.
 class side_stream {
  public:
   side_stream() : own_(made_stream()), stream_(own_.get()), event_(made_event()) {}
