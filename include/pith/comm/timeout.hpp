@@ -1,4 +1,4 @@
-// pith/comm/timeout.hpp — the timeout of a communicator's calls, and the text of its error.
+// pith/comm/timeout.hpp — the timeout of a communicator's calls, and the text of the timeout's error.
 #pragma once
 
 #include <pith/core/error.hpp>

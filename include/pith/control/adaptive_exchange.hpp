@@ -29,9 +29,9 @@ struct collect_numbers {
   PITH_HD void operator()(std::uint64_t i) const { to[i] = *from[i]; }
 };
 
-/// The measurements of a step, as one array of doubles: |g|^2 of each tensor, the energies of tensors that measure, and
-/// each rank's seconds in a slot of its own. After an all-reduce, the array is equal on all ranks. A value that is NaN
-/// on one rank is then NaN on all ranks.
+/// The measurements of a step, as one array of doubles: |g|^2 of each tensor, the energies of the measured tensors, and
+/// the seconds of each rank. After an all-reduce, the array is equal on all ranks. A value that is NaN on one rank is
+/// then NaN on all ranks.
 template <executor E>
 class step_board {
  public:

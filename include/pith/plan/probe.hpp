@@ -35,8 +35,8 @@ struct probe_options {
   unsigned rounds = 5;               ///< repetitions of each measurement; probe() uses the median
   unsigned most_segments = 1;        ///< as in plan_exchange
   double hidden_seconds = 0;         ///< the seconds of backward that overlap the exchange
-  double enough_seconds = 20e-3;     ///< an all-reduce that takes this long is large enough
-  std::size_t most_bytes = 1 << 24;  ///< upper limit for the size of that all-reduce
+  double enough_seconds = 20e-3;     ///< the larger measured all-reduce takes at least this time
+  std::size_t most_bytes = 1 << 24;  ///< upper limit for the size of a measured all-reduce
 };
 
 /// A candidate's bytes, error and seconds for one step, on the slowest rank.

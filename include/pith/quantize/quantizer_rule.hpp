@@ -1,4 +1,4 @@
-// pith/quantize/quantizer_rule.hpp — the concept of a rule, the mathematics of a scalar quantizer.
+// pith/quantize/quantizer_rule.hpp — the concept of a rule, which defines a scalar quantizer's mathematics.
 #pragma once
 
 #include <pith/config.hpp>

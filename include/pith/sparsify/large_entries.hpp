@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 
 /// The treatment of entries that exceed the capacity.
 enum class overflow : std::uint8_t {
-  keep,   ///< sends the entries with the smallest indices; with error feedback, the others stay in the residual
+  keep,   ///< sends the entries with the smallest indices; with error feedback, the other entries stay in the residual
   dense,  ///< sends all n values unchanged
 };
 

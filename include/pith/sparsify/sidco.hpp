@@ -1,4 +1,4 @@
-// pith/sparsify/sidco.hpp — sparsification by a threshold from distributions, fitted in stages.
+// pith/sparsify/sidco.hpp — sparsification by a threshold from distributions that are fitted in stages.
 #pragma once
 
 #include <pith/core/buffer.hpp>

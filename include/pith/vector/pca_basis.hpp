@@ -30,8 +30,8 @@ namespace pith::inline v0 {
 ///               K x K covariance matrix takes K^2 m flop and the eigensolver 7 K^3. Memory is needed for the samples
 ///               in double and for two of these matrices
 ///   properties  among affine maps with d numbers per slice, pca with this basis has the smallest mean squared error on
-///               the samples, which is exactly the sum of the dropped eigenvalues. For later slices, the error may be
-///               larger
+///               the samples. This error is exactly the sum of the dropped eigenvalues. For later slices, the error may
+///               be larger
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. If m samples
 ///               are centred slice by slice, their covariance has at most rank m - slices. This rank bounds d for any
 ///               lambda

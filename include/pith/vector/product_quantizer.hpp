@@ -53,8 +53,8 @@ struct root_mean_square {
   }
 };
 
-/// Computes eight symbols. Each symbol is the index of the codeword c with the least |x - s c|^2, which is the codeword
-/// with the largest 2 <x, c> - s |c|^2. Each product has two floats as factors, so it is exact in double.
+/// Computes eight symbols. Each symbol is the index of the codeword c with the least |x - s c|^2. This codeword has the
+/// largest 2 <x, c> - s |c|^2. Each product has two floats as factors, so it is exact in double.
 template <class In, int Bits>
 struct nearest_words {
   padded_floats<In> x;

@@ -1,4 +1,4 @@
-// pith/sparsify/detail/digits.hpp — magnitudes as sequences of digits, and the search for a digit of the k-th largest.
+// pith/sparsify/detail/digits.hpp — magnitudes as digits, and the search for a digit of the k-th largest magnitude.
 #pragma once
 
 #include <pith/sparsify/detail/prefix_sums.hpp>

@@ -1,4 +1,4 @@
-// pith/sparsify/detail/nested_selection.hpp — selections that each take the largest entries of the previous one.
+// pith/sparsify/detail/nested_selection.hpp — selections that each take the largest entries of the previous selection.
 #pragma once
 
 #include <pith/core/detail/convert.hpp>

@@ -27,7 +27,7 @@ struct selection_size {
   std::uint64_t n, k;
   std::uint32_t samples = 0;  ///< 0 means that all values are candidates
   std::uint32_t rank = 0;     ///< the rank of the lower bound among the sampled keys
-  std::uint64_t room = 0;     ///< the capacity for candidates
+  std::uint64_t room = 0;     ///< the largest number of candidates that fit
 
   /// If k is small compared with n, a sample gives a lower bound of the k-th largest value. On average, samples * k / n
   /// sampled values are among the k largest. The rank adds four standard deviations to this number, so that the bound

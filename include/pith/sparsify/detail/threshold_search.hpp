@@ -12,7 +12,7 @@ namespace pith::inline v0::detail {
 struct search {
   double n, aim, room;   ///< the number of values, the target count and the capacity
   double bound;          ///< the bound to try; 0 means all nonzero values
-  double low, high;      ///< for use by rules: an interval of the threshold, initially from 0 to the largest magnitude
+  double low, high;      ///< for use by rules: an interval around the threshold, initially 0 to the largest magnitude
   double largest, safe;  ///< the largest magnitude; the least bound tried so far whose values fit
   double sent;           ///< the number of values that reach the final bound
   std::uint32_t pass, is_over;
