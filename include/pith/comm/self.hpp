@@ -9,7 +9,7 @@
 
 namespace pith::inline v0 {
 
-/// The communicator of a single rank. The collectives copy that rank's data. A self_communicator has no state,
+/// The communicator of a single rank. Each collective copies the caller's data. A self_communicator has no state,
 /// allocates nothing, and may be used by any thread.
 class self_communicator {
  public:

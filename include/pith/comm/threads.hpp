@@ -117,7 +117,7 @@ class thread_group {
     return *parts_.back().members;
   }
 
-  /// A rank that leaves a group also leaves the groups split from it.
+  /// A rank that leaves a group also leaves the groups that split() made from that group.
   void leave(unsigned rank) {
     barrier.leave(rank);
     auto const lock = std::lock_guard(mutex_);

@@ -33,8 +33,7 @@ struct accordion_options {
 /// learning rate a little in every step.
 ///
 ///   state       four 8-byte values per tensor; saved
-///   on NaN      after a NaN or infinite |g|^2 the next step is dense. The norms of the interval leave out the step
-///               with this value
+///   on NaN      a step with a NaN or infinite |g|^2 is left out of the norms, and the next step is dense
 ///   errors      if load() throws, the controller is unchanged
 ///   reference   Agarwal, Wang, Lee, Venkataraman and Papailiopoulos, Accordion, MLSys 2021. The paper uses the norm of
 ///               the sum of an interval's gradients. This sum takes n values for a tensor with n elements

@@ -20,14 +20,14 @@ class factor_ladder {
  public:
   static constexpr std::size_t most_rungs = 24;
 
-  /// first x 1, 2, 2^2, 2^4, 2^8 ..., at most the last factor. For 10 and 1000: 10, 20, 40, 160, 1000.
+  /// The factors first x (1, 2, 2^2, 2^4, 2^8 ...), at most `last`. For 10 and 1000: 10, 20, 40, 160, 1000.
   static factor_ladder exponential(double first, double last) {
     auto rungs = std::vector<double>{first};
     for (double by = 2; rungs.back() < last && rungs.size() <= most_rungs; by *= by)
       rungs.push_back(std::min(first * by, last));
     return factor_ladder(std::move(rungs));
   }
-  /// first x 1, 2, 2^2, 2^3, 2^4 ..., at most the last factor. For 10 and 2000: 10, 20, 40, 80, ... 1280, 2000.
+  /// The factors first x (1, 2, 2^2, 2^3, 2^4 ...), at most `last`. For 10 and 2000: 10, 20, 40, 80, ... 1280, 2000.
   static factor_ladder geometric(double first, double last, double by = 2) {
     detail::require(by > 1, "factor_ladder::geometric: by must be above 1, got ", by);
     auto rungs = std::vector<double>{first};

@@ -63,14 +63,13 @@ struct l_greco_options {
 
 /// After each interval, chooses a rate for each tensor so that the ranks send the fewest bytes. The total error is sum
 /// |p - D(C(p))|^2 over the tensors. The total error of the reference rate is the limit. Since errors are rounded to
-/// bins, the total error may exceed the limit by a fraction of tensors / bins. Before the first choice, all tensors
-/// have the reference rate.
+/// bins, the total error may exceed the limit by the fraction tensors / bins. Before the first choice, all tensors have
+/// the reference rate.
 ///
 ///   requires    tensors whose codec measures; `reference` is one of the rates (std::invalid_argument)
 ///   state       each tensor's errors over an interval, and the chosen rates; saved
 ///   complexity  tensors x rates x bins once per interval, on the host
-///   on NaN      after a NaN or infinite energy the next step is dense. The errors of the interval leave out the step
-///               with this value
+///   on NaN      a step with a NaN or infinite energy is left out of the errors, and the next step is dense
 ///   errors      if load() throws, the controller is unchanged
 ///   reference   Alimohammadi, Markov, Frantar and Alistarh, L-GreCo, MLSys 2024
 class l_greco {

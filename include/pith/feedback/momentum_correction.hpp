@@ -18,7 +18,7 @@ struct momentum_options {
 
 namespace detail {
 
-/// p = v + (u + g).
+/// Sets p to v + (u + g).
 template <class In>
 struct add_momentum {
   In const* g;

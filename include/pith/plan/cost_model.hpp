@@ -183,9 +183,10 @@ struct exchange_choice {
   double seconds = 0;
 };
 
-/// Chooses the fastest candidate, and a power of two as its number of segments. `hidden_seconds` of an exchange overlap
-/// backward, so all candidates that take less time count as equally fast. Among equally fast candidates, the function
-/// chooses the earliest, with the smallest number of segments. So list dense candidates before lossy candidates.
+/// Chooses the fastest candidate, and a power of two as its number of segments. Up to `hidden_seconds` of an exchange
+/// overlap backward. So all candidates that take less time count as equally fast. Among equally fast candidates, the
+/// function chooses the earliest, with the smallest number of segments. So list dense candidates before lossy
+/// candidates.
 ///
 ///   requires    at least one candidate (std::invalid_argument); most_segments = 1 if codec and transfer do not overlap
 ///   complexity  does not measure, send or allocate. So ranks with equal arguments make equal choices

@@ -12,7 +12,7 @@ namespace pith::inline v0 {
 /// The elements that share two means: the whole tensor, a row or a column.
 enum class axis : std::uint8_t { tensor, row, column };
 
-/// Sends one bit per element, which is 1 if the element is negative. For each row or column, one_bit also sends the
+/// Sends one bit per element. The bit is 1 if the element is negative. For each row or column, one_bit also sends the
 /// mean of the negative elements and the mean of the other elements.
 ///
 ///   emits       n symbols of 1 bit; side information: two means per row or column; the mean of the negative elements
@@ -95,7 +95,7 @@ class one_bit : public pipeable {
   }
 };
 
-/// Sends one bit per element, which is 1 if the element is negative. For each bucket, one_bit also sends the mean of
+/// Sends one bit per element. The bit is 1 if the element is negative. For each bucket, one_bit also sends the mean of
 /// the negative elements and the mean of the other elements.
 ///
 ///   emits       n symbols of 1 bit; side information: two means per bucket; the mean of the negative elements is

@@ -72,7 +72,7 @@ struct strata {
   static double widest(std::uint64_t n, std::uint64_t k) { return n == 0 ? 1 : static_cast<double>((n + k - 1) / k); }
 };
 
-/// Copies an element that was drawn from a stratum with `width` elements to the kept values.
+/// Copies a drawn element to the kept values. The element's stratum has `width` elements.
 template <class In, scaling Scaling>
 struct keep_drawn {
   In const* x;

@@ -32,7 +32,7 @@ concept eigen_solver = requires(S const& s, std::vector<double> matrix, std::siz
 
 namespace detail {
 
-/// Computes a scalar product as eight parallel sums in a fixed order, which the compiler vectorizes.
+/// Computes a scalar product as eight parallel sums in a fixed order, so that the compiler can vectorize the loop.
 inline double dot(double const* a, double const* b, std::size_t n) {
   double lanes[8] = {};
   std::size_t i = 0;

@@ -43,7 +43,7 @@ class lent {
   Memory& operator*() { return memory_; }
   Memory const& operator*() const { return memory_; }
 
-  /// Calls `call` and waits for the request that it returns.
+  /// Calls `call` and waits for the returned request.
   template <class E, class F>
   void wait(E const& exec, F const& call) {
     is_lent_ = !returns_memory<decltype(call())>;

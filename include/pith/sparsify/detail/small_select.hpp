@@ -76,7 +76,7 @@ struct select_in_block {
     if constexpr (keeping_source<Source>) source.leave(team, first, count, p);
   }
 
-  /// Selects each value that is preceded by fewer than k values in descending order.
+  /// Selects a value if, in descending order, fewer than k values precede that value.
   template <class Team>
   PITH_HD choice rank(Team const& team, choice_memory<A>& fast, A const* p) const {
     auto* const list = fast.list.data();
