@@ -9,7 +9,7 @@
 
 namespace pith::inline v0 {
 
-/// How payloads may be summed in flight. x_i is the input of rank i, and N is the number of ranks.
+/// The form in which payloads may be summed in flight. x_i is the input of rank i, and N is the number of ranks.
 enum class sum_form {
   none,    ///< not summable
   encode,  ///< C(mean x_i) = mean C(x_i). The sum is decoded, then divided by N
@@ -77,7 +77,7 @@ concept variable_rate = requires {
 template <class S>
 concept fixed_rate = !variable_rate<S>;
 
-/// How the size of a codec's output depends on the data.
+/// The dependence of a codec's output size on the data.
 enum class rate_form {
   fixed,     ///< constant
   variable,  ///< varies with the data, up to a bound
@@ -153,8 +153,8 @@ concept reproducible = requires {
   requires std::remove_cvref_t<S>::is_reproducible;
 };
 
-/// Only an exchange of the codec on its own uses the codec's state. encode and decode do not use the state, so a stage
-/// of a chain has none.
+/// The codec's state is used only if the codec is exchanged outside a chain. encode and decode do not use the state, so
+/// a stage of a chain has no state.
 template <class S>
 concept keeps_for_exchange = requires {
   requires std::remove_cvref_t<S>::keeps_for_exchange;

@@ -23,7 +23,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Returns the stage at another rate, or the stage itself if it has no rate.
+/// Returns the stage at another rate, or the same stage if it has no rate.
 template <class S>
 constexpr S at(S const& s, [[maybe_unused]] double rate) {
   if constexpr (rate_adjustable<S>) {

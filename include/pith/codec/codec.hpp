@@ -26,8 +26,8 @@ concept has_payload = requires(C const& c, E const& exec, call const& id, shape 
 
 }  // namespace detail
 
-/// Functions for payload sizes, for encoding and for decoding, of codecs and stages. The payload of a stage is its
-/// values, followed by its side information.
+/// The payload size, encoding and decoding of codecs and stages. The payload of a stage is its values, followed by its
+/// side information.
 template <class C, class In, class E>
 concept codec = (executor<E> && (stage<C, In, E> || detail::has_payload<std::remove_cvref_t<C>, In, E>));
 

@@ -18,7 +18,7 @@ struct payload_piece {
   std::size_t at, used;
 };
 
-/// The used parts of a stage's output. By default these are `count` values and all side information.
+/// The used parts of a stage's output. By default, the used parts are `count` values and all side information.
 template <class S>
 std::uint64_t used_values(S const& s, shape const& dims, std::uint64_t count) {
   if constexpr (requires { s.used_values(dims, count); }) {
@@ -98,7 +98,7 @@ concept feeds_back = requires(C const& c) {
   c.policy();
 };
 
-/// Returns the used pieces of any codec's payload. By default the whole payload is one piece.
+/// Returns the used pieces of any codec's payload. By default, the whole payload is one piece.
 template <class In, class C, class Read>
 auto pieces_of(C const& c, shape const& dims, Read const& read) {
   if constexpr (feeds_back<C>) {
@@ -171,8 +171,8 @@ class used_counter final : public piece_visitor {
 }  // namespace detail
 
 /// Returns the number of used bytes of a payload. If the codec has a variable rate, this number may be less than
-/// payload_bytes. compact keeps exactly the used bytes. For a type-erased codec, the whole payload counts as used.
-/// used_bytes, compact and expand wait for the payload, so a graph cannot capture these functions.
+/// payload_bytes. compact keeps exactly the used bytes. For a type-erased codec, all bytes of the payload are used
+/// bytes. used_bytes, compact and expand wait for the payload, so a graph cannot capture these functions.
 template <real In, executor E, class C>
 std::size_t used_bytes(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
   auto const size = payload_bytes<In>(codec, dims);

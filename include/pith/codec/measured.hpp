@@ -65,7 +65,7 @@ C measuring(C const& c, [[maybe_unused]] rate_list const& rates) {
   }
 }
 
-/// Returns the rates at which a codec measures. By default the list is empty.
+/// Returns the rates at which a codec measures. By default, the list is empty.
 template <class C>
 rate_list measured_rates(C const& c) {
   if constexpr (requires { c.measured_rates(); }) {

@@ -134,7 +134,7 @@ unsigned depth([[maybe_unused]] C const& c) {
   }
 }
 
-/// How a codec's payloads may be summed in flight. Type-erased codecs return the form at run time.
+/// The form in which a codec's payloads may be summed in flight. Type-erased codecs return the form at run time.
 template <class C>
 constexpr sum_form sums(C const& c) {
   if constexpr (requires {
@@ -191,8 +191,8 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
 }
 
 /// The number by which gradients are divided before a sum in flight. The divisor is the number of ranks if the sum is
-/// decoded as a mean. For half values the divisor is a power of two, because a sum might overflow even if the mean does
-/// not.
+/// decoded as a mean. For half values, the divisor is a power of two, because a sum might overflow even if the mean
+/// does not.
 template <class In, class C>
 unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
   auto const form = sums(c);
@@ -339,8 +339,8 @@ concept has_contribution =
   c.contribution(exec, id, dims, ranks, produced, sent, replicated, ws);
 };
 
-/// The round after which the rank's own share is available and the codec does not read the gradient again. By default
-/// this is the last round.
+/// The round after which the rank's own share is available and the codec does not read the gradient again. By default,
+/// this round is the last one.
 template <class C>
 unsigned contributing_round(C const& c, shape const& dims, unsigned ranks) {
   if constexpr (requires { c.contributing_round(ranks); }) {

@@ -62,8 +62,8 @@ constexpr call next_stage(call id) {
   return id;
 }
 
-/// The random numbers of one call. The Philox key is the seed. The counter is: block 40 bits, tensor 24, step 40, rank
-/// 16, hop 3, stage 5.
+/// The random numbers of one call. The Philox key is the seed. The counter has 40 bits for the block, 24 for the
+/// tensor, 40 for the step, 16 for the rank, 3 for the hop, 5 for the stage.
 class draws {
  public:
   PITH_HD explicit constexpr draws(call const& id)

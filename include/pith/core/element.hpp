@@ -25,7 +25,7 @@ PITH_HD inline std::int32_t least(std::int32_t a, std::int32_t b) { return a < b
 PITH_HD inline std::int32_t most(std::int32_t a, std::int32_t b) { return a < b ? b : a; }
 
 /// Converts float to half precision. Normal results are rounded with integer arithmetic. Subnormal results are rounded
-/// by adding 0.5f, since its unit in the last place equals that of subnormal halves. Minimum and maximum select the
+/// by adding 0.5f, since its unit in the last place equals that of subnormal halves. A minimum and a maximum select the
 /// valid one of the two results without a branch, so that loops vectorise.
 PITH_HD inline std::uint16_t half_bits(float value) {
   auto const bits = bits_as<std::int32_t>(value);

@@ -12,9 +12,9 @@ namespace pith::inline v0 {
 
 /// The times at which the ranks check that their settings are equal.
 enum class verify : std::uint8_t {
-  when_built,  ///< once, in the constructor: tensors, codecs and options
-  each_step,   ///< for debugging, also in each step: codecs and replicated states. Each check reads all replicated
-               ///< states, and costs two all-gathers, of 24 and of 8 bytes
+  when_built,  ///< once, in the constructor; compares tensors, codecs and options
+  each_step,   ///< for debugging, also in each step; compares codecs and replicated states. Each check reads all
+               ///< replicated states, and costs two all-gathers, of 24 and of 8 bytes
 };
 
 /// The options of a gradient_exchange. All except `trace` and `is_recoverable` must be equal on all ranks.

@@ -102,8 +102,8 @@ struct copy_indices {
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^31; a communicator with send_recv
 ///   state       k pairs and 2 k indices between the rounds; not saved
 ///   complexity  log2(N) swaps of k values and k indices, and two further swaps if N is not a power of two; no host
-///               wait. Selects k of n entries, and in each round k of 2 k. Needs scratch of n elements of accum<In>,
-///               but accesses only the elements of received entries
+///               wait. Selects k of n entries, and k of 2 k entries in each round. Needs scratch of n elements of
+///               accum<In>, but accesses only the elements of received entries
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than all other values. Sums are sent as
 ///               values of In, so sums in half may overflow
 ///   errors      a merge may drop an entry that belongs to the k largest sums; for two ranks the result is exact
@@ -204,8 +204,8 @@ class g_top_k : public detail::sparse_exchange {
     return {pieces.values(0), pieces.indices(0)};
   }
 
-  /// Adds this rank's and its partner's entries, and keeps the k largest sums. Both ranks add the lower rank's entries
-  /// first, so both get equal results.
+  /// Adds the entries of this rank and of its partner, and keeps the k largest sums. Both ranks add the lower rank's
+  /// entries first, so both get equal results.
   template <class In, class E>
   void merge(E const& exec, shape const& dims, detail::merge_rounds const& plan, unsigned round, unsigned rank,
              detail::pairs<In const> const& received, between<E>& local, workspace_on<E>& ws) const {

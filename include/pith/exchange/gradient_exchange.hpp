@@ -46,8 +46,8 @@ namespace pith::inline v0 {
 ///               only enqueue work, so gradients must be written and means must be read in the order of the executor's
 ///               stream
 ///   state       the codecs' states; export_state saves them, import_state restores them
-///   complexity  holds two buffers for the payloads of the largest tensor bucket, and two buffers for those of all
-///               ranks (four with gather::exact). The constructor, change() and fit_buckets() allocate; a step does
+///   complexity  holds two buffers for the payloads of the largest tensor bucket, and two buffers for the payloads of
+///               all ranks (four with gather::exact). The constructor, change() and fit_buckets() allocate; a step does
 ///               not. The number of transfers does not depend on the number of tensors in a bucket. With power_sgd, for
 ///               example, a bucket needs one all-reduce for all P and all uncompressed tensors, and one all-reduce for
 ///               all Q
@@ -98,7 +98,7 @@ class gradient_exchange {
   }
 
   /// The number of bytes that this rank passes to its communicator in a step. If the number varies from step to step,
-  /// this is the number for the last step; before the first step, it is the largest possible number.
+  /// returns the number for the last step. Before the first step, returns the largest possible number.
   pith::traffic traffic() const {
     auto all = engine_->pipeline.traffic();
     all.gathered = engine_->pipeline.gathered_bytes();
@@ -130,7 +130,7 @@ class gradient_exchange {
     phase_ = phase::ready;
   }
 
-  /// True from a step that threw or was abandoned until import_state().
+  /// True after a step threw or was abandoned, until import_state() is called.
   bool has_failed() const { return phase_ == phase::failed; }
   /// Throws std::invalid_argument during a step. The message names `call`.
   void require_between_steps(char const* call) const { detail::require_between_steps(phase_, call); }
@@ -208,9 +208,9 @@ class gradient_exchange {
   }
 
   /// Sets the codecs from the next step on, one per tensor. All ranks call change() between steps, with equal codecs. A
-  /// state is kept if the new codec is the old one, or is old.at(rate). Any other codec starts with a new state.
-  /// ok_top_k and g_top_k also start with a new state at a new rate. A residual is kept if the old and the new codec
-  /// have the same feedback policy, and is lost otherwise.
+  /// state is kept if the new codec is the old codec or old.at(rate). Any other codec starts with a new state. ok_top_k
+  /// and g_top_k also start with a new state at a new rate. A residual is kept if the old and the new codec have the
+  /// same feedback policy, and is lost otherwise.
   ///
   ///   complexity  two small all-gathers and a new plan. Allocates the new states, and larger buffers if needed
   ///   errors      agreement_error on all ranks if codecs differ between ranks, or if a codec does not fit. After this
@@ -219,19 +219,19 @@ class gradient_exchange {
     require_idle("change");
     change_to(std::move(codecs));
   }
-  /// Sets the codecs without a check between ranks, for a rank that has lost the others. The rank can then call
-  /// export_state(), but cannot begin a step.
+  /// Sets the codecs without a check between ranks, for a rank that has lost contact with the other ranks. The rank can
+  /// then call export_state(), but cannot begin a step.
   void change_alone(std::vector<codec_type> codecs) {
     require_idle("change_alone");
     engine_->pipeline.apply(engine_->pipeline.prepare(std::move(codecs)));
   }
 
-  /// Forms new tensor buckets from measurements of the last step: when each gradient was ready, and how long each
-  /// bucket's transfers took. The new order is the order in which gradients become ready on the slowest rank. Within
-  /// the limits of bucket_bytes, the new buckets let the last transfer end as early as possible. If the communicator's
-  /// sums do not depend on message size, the means stay bitwise equal. All ranks call fit_buckets() between steps,
-  /// after one or two steps in which begin() was called before the backward pass and ready() during the backward pass.
-  /// On a device, the measured times are those at which the host enqueues the work.
+  /// Forms new tensor buckets from measurements of the last step: the time at which each gradient was ready, and the
+  /// duration of each bucket's transfers. The new order is the order in which gradients become ready on the slowest
+  /// rank. Within the limits of bucket_bytes, the new buckets let the last transfer end as early as possible. If the
+  /// communicator's sums do not depend on message size, the means stay bitwise equal. All ranks call fit_buckets()
+  /// between steps, after one or two steps in which begin() was called before the backward pass and ready() during the
+  /// backward pass. On a device, the measured times are those at which the host enqueues the work.
   ///
   ///   complexity  three small all-gathers and a new plan. Allocates if a bucket has grown
   ///   errors      agreement_error on all ranks if messages were damaged. After this error, the exchange keeps the old
@@ -281,7 +281,7 @@ class gradient_exchange {
   /// measures none. The pointer is valid until the next change of codecs.
   double const* energies(std::size_t tensor) const { return model().energies(tensor); }
 
-  /// A host copy of the residual of a tensor on this rank, by pith::fed_back. Call fed_back() between steps.
+  /// A host copy of this rank's residual for a tensor, made by pith::fed_back. Call fed_back() between steps.
   std::vector<accum<In>> fed_back(std::size_t tensor) {
     require_idle("fed_back");
     require_tensor("fed_back", tensor);

@@ -25,7 +25,7 @@ struct node_grid {
   unsigned nodes, places;
 
   constexpr subgroup inside() const { return {places, 1}; }
-  /// The subgroup of ranks with equal places in the nodes of a subgroup of nodes.
+  /// Converts a subgroup of nodes to the subgroup of ranks that have equal places in these nodes.
   constexpr subgroup across(subgroup const& of_nodes) const {
     return {of_nodes.ranks(nodes), of_nodes.stride * places};
   }
@@ -62,8 +62,9 @@ struct place_state {
 ///   state       the state of Outer for one part, and the values of one part
 ///   complexity  Inner encodes n elements and decodes 2 n, with two transfers within the node. Outer handles n /
 ///               ranks_per_node elements
-///   errors      two compression errors of Inner and one of Outer. With feedback, Outer keeps its error for the next
-///               step. With a single node, Outer is not used. With one rank per node, Inner is replaced by identity
+///   errors      two compression errors of Inner and one of Outer. With feedback, Outer keeps its compression error for
+///               the next step. With a single node, Outer is not used. With one rank per node, Inner is replaced by
+///               identity
 ///   properties  outside an exchange, hierarchical behaves as the codec Inner. error_feedback(hierarchical) feeds back
 ///               the rank's own error of Inner
 ///   reference   sums within nodes and then between nodes: Cho, Finkler, Kung and Hunter, BlueConnect, MLSys 2019.
@@ -110,7 +111,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
     auto const nodes = grid(ranks).nodes;
     return 2 + (nodes == 1 ? 0 : detail::rounds(outer_, largest_part(dims), nodes));
   }
-  /// The last round that reads the gradient. After that round the rank's own share is known.
+  /// The last round that reads the gradient. After this round, the rank's own share is available.
   unsigned contributing_round(unsigned) const { return 0; }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {

@@ -64,8 +64,8 @@ constexpr std::size_t mean_norm_bytes(std::uint64_t n) {
 }
 
 /// Scales the rank's gradient, in place, to a norm of at most sqrt(mean over the ranks of |gradient|^2). All ranks call
-/// clip_to_mean_norm before they exchange the gradient. All ranks pass the gradient of the same tensor, or that of all
-/// tensors.
+/// clip_to_mean_norm before they exchange the gradient. All ranks pass the gradient of the same tensor, or the
+/// gradients of all tensors.
 ///
 ///   requires    ws of mean_norm_bytes(gradient.size()) bytes
 ///   complexity  an all-reduce of one double; reads the gradient twice; allocates nothing

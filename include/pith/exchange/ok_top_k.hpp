@@ -17,8 +17,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Numbers of index-value pairs. Each rank selects k pairs. Each of `regions` owners receives up to `sent` pairs from
-/// every rank, and sends `kept` pairs to all ranks.
+/// The numbers of index-value pairs in each round. Each rank selects k pairs. Each of `regions` owners receives up to
+/// `sent` pairs from every rank, and sends `kept` pairs to all ranks.
 struct ok_top_k_sizes {
   std::uint64_t n, k, regions, sent, kept;
 
@@ -93,7 +93,8 @@ struct collect_pairs {
 /// The next step uses the mean of the ranks' proposals.
 ///
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32; a communicator that has_all_to_all
-///   state       k bounds in the replicated state. Between the rounds also 2 k indices and k pairs, which are not saved
+///   state       k bounds in the replicated state. Between the rounds, the state also has 2 k indices and k pairs,
+///               which are not saved
 ///   complexity  two transfers of fixed size, no host wait. Each of N ranks sends at most ceil(k / N) pairs to each
 ///               other rank in the first transfer, and 2 ceil(k / N) pairs to all ranks in the second. So a rank sends
 ///               about 6 k (N - 1) / N words, where an index or a value is one word. Makes three selections, from n, k

@@ -25,7 +25,7 @@ inline void copy_field(std::byte* to, std::byte const* from, std::size_t size) {
   if (size > 0) std::memcpy(to, from, size);
 }
 
-/// A field of an old rank, and its weight in a new rank's field.
+/// A field of an old rank, and the weight of this field in a new rank's field.
 struct weighted_field {
   std::byte const* bytes;
   double weight;
@@ -180,8 +180,8 @@ inline std::vector<std::vector<std::byte>> reshard_exchange(std::vector<span<std
   return made;
 }
 
-/// Converts states of adaptive_exchange. The controllers' states must be equal on all ranks, since all ranks'
-/// controllers decide equally.
+/// Converts states of adaptive_exchange. The controllers' states must be equal on all ranks, since the controllers of
+/// all ranks make equal decisions.
 inline std::vector<std::vector<std::byte>> reshard_adaptive(std::vector<span<std::byte const>> const& states,
                                                             new_ranks const& to) {
   auto const own = open_states("reshard: states[0]", states[0]);

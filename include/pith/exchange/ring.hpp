@@ -56,8 +56,8 @@ struct take_share {
 };
 
 /// The schedule of the ring. Two halves of the tensor take turns, one hop each. In hop h of a half, each rank sends
-/// segment (rank - h) mod ranks. In the first N hops a rank adds its own share to the segment before it sends it; in
-/// later hops it forwards the received payload.
+/// segment (rank - h) mod ranks. In the first N hops, a rank adds its own share to a segment before it sends the
+/// segment. In later hops, a rank forwards the received payload.
 struct ring_hops {
   unsigned ranks;
 
@@ -70,7 +70,7 @@ struct ring_hops {
   /// Whether the segment that a rank receives in this round is a partial mean.
   bool receives_partial(unsigned round) const { return hop(round) + 1 < ranks; }
 
-  /// The part that a rank sends in this round. Every second part of the tensor belongs to the same half.
+  /// The part that a rank sends in this round. The parts of the tensor belong to the two halves alternately.
   unsigned sent(unsigned round, unsigned rank) const {
     return 2 * ((rank + 2 * ranks - hop(round)) % ranks) + round % 2;
   }

@@ -42,7 +42,7 @@ std::uint64_t part_granule(C const& c) {
   return octet;
 }
 
-/// A granule of parts that all of these codecs can encode.
+/// A granule of parts that is suitable for all given codecs.
 template <class... C>
 std::uint64_t granule_for(C const&... codecs) {
   auto granule = octet;
@@ -71,7 +71,7 @@ inline call mean_call_at(call id, std::uint64_t first) {
   return call_at(id, first);
 }
 
-/// The largest payload size over all parts. With bypass the short part may have the largest payload.
+/// The largest payload size over all parts. With bypass, the short part may have the largest payload.
 template <class In, class C>
 std::size_t part_bytes(C const& c, tensor_parts const& over) {
   auto const most = std::max(pith::payload_bytes<In>(c, over.largest()), pith::payload_bytes<In>(c, over.remainder()));

@@ -84,7 +84,7 @@ class two_shot : public detail::codec_exchange<First> {
   }
 
   unsigned rounds(shape const&, unsigned) const { return 2; }
-  /// The last round that reads the gradient. After that round the rank's own share is known.
+  /// The last round that reads the gradient. After this round, the rank's own share is available.
   unsigned contributing_round(unsigned) const { return 0; }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {

@@ -92,9 +92,9 @@ struct fill_chunk {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// An executor that divides work among the threads of a runner and returns when all work is done. Small work runs on
-/// the calling thread. For any number of threads, results are bitwise equal to those of seq with the same instruction
-/// set.
+/// An executor that divides work among the threads of a runner and returns when all work is done. A small amount of
+/// work runs on the calling thread. For any number of threads, results are bitwise equal to those of seq with the same
+/// instruction set.
 ///
 ///   owns        no threads. The runner must outlive the executor and the executor's copies. A default-constructed
 ///               executor uses only the calling thread

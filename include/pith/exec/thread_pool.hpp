@@ -41,7 +41,7 @@ class claimed_job {
 
   static constexpr std::uint64_t most = (std::uint64_t{1} << 20) - 1;
 
-  /// The next call of a job, as read by one thread.
+  /// One call of a job's function, as one thread has read it.
   struct offer {
     std::uint64_t ticket;
     call_type call;

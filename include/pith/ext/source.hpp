@@ -10,8 +10,8 @@
 /// stable the extension points are.
 namespace pith::inline v0::ext {
 
-/// Prefetches 4 KiB ahead, which is farther than a CPU's own prefetcher. The address may be past the tensor's end,
-/// because a prefetch does not read data.
+/// Prefetches 4 KiB ahead, farther than a CPU prefetches on its own. The address may be past the tensor's end, because
+/// a prefetch does not read data.
 template <class Team, class T>
 PITH_HD inline void fetch_ahead(T const* block, std::uint32_t count) {
   if constexpr (Team::specializes) {

@@ -104,7 +104,7 @@ class pieces_behind final : public piece_visitor {
 ///     ...
 ///     flag.require_none();   // throws if a payload had a fault since the last clear()
 ///
-///   requires    a flag in the same memory space that outlives the codec
+///   requires    a flag in the codec's memory space; the flag must outlive the codec
 ///   state       the state of C
 ///   complexity  reads each payload once more than C, without a host wait; a few bytes of scratch more than C
 ///   on NaN      a damaged payload sets the error flag and gives a NaN gradient, on the rank that received it
@@ -236,7 +236,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
     return scratch_for<std::uint32_t>(1) + scratch_for<std::uint64_t>(1) + wire::checksum_scratch_bytes(exec, bytes);
   }
 
-  /// A digest of the fields on which sender and receiver must agree. The step is not included, since it lies in the
+  /// A digest of the fields on which sender and receiver must agree. The step is not included, since the step is in the
   /// executor's memory.
   template <class In>
   std::uint32_t identity(call const& id, shape const& dims) const {

@@ -69,8 +69,8 @@ inline std::vector<std::size_t> backward_order(std::size_t tensors) {
   return order;
 }
 
-/// Records which gradients are ready, and since when. One thread marks gradients as ready; another thread waits until
-/// all gradients of a bucket are ready.
+/// Records which gradients are ready, and the times at which they became ready. One thread marks gradients as ready;
+/// another thread waits until all gradients of a bucket are ready.
 class ready_buckets {
  public:
   using clock = std::chrono::steady_clock;

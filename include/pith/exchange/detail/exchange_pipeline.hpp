@@ -107,8 +107,8 @@ class exchange_pipeline {
             of(transport::swap) + of(transport::shift)};
   }
   /// For each tensor, the number of bytes that a rank's interface sent in the last step, padding included. If
-  /// all-gathered payloads were shortened to a common size, that size is divided in proportion to the payloads'
-  /// capacities.
+  /// all-gathered payloads were shortened to a common size, that size is divided among the tensors in proportion to the
+  /// payloads' capacities.
   std::vector<double> wire_bytes() const {
     auto each = std::vector<double>(bytes_.size());
     auto const gathered =

@@ -19,7 +19,7 @@ namespace pith::inline v0::detail {
 /// The saved state of one rank.
 struct rank_state {
   unsigned rank, ranks;
-  std::string_view words;  ///< description without the line of the rank, so equal on all ranks
+  std::string_view words;  ///< description without the line of the rank, therefore equal on all ranks
   span<std::byte const> bytes;
 };
 

@@ -64,8 +64,8 @@ class side_stream {
     return event_owner(event);
   }
 
-  /// A single event is enough for all calls. A wait refers to the event's record at the time of the call, even if the
-  /// event is recorded again.
+  /// A single event is enough for all calls. A wait refers to the last recording of the event before the call, not to
+  /// later recordings.
   void order(cudaStream_t first, cudaStream_t then) const {
     check_cuda(cudaEventRecord(event_.get(), first), "cudaEventRecord");
     check_cuda(cudaStreamWaitEvent(then, event_.get(), 0), "cudaStreamWaitEvent");
