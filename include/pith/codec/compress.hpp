@@ -61,7 +61,7 @@ class codec_state {
   void advance(E const& exec) { exec.for_each_index(1, detail::advance{step_.data()}); }
 
   /// Replaces the states of codec `own` by `made`, which are the states of codec `next` for the same tensor. The step
-  /// is kept. The feedback state is kept too if `next` has the same feedback policy.
+  /// is kept. If `next` has the same feedback policy as `own`, the feedback state is kept.
   void become(C const& own, C const& next, codec_state made) {
     detail::fed_back_in(own, replicated_, local_).swap_with(detail::fed_back_in(next, made.replicated_, made.local_));
     replicated_ = std::move(made.replicated_);

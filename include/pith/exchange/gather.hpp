@@ -17,7 +17,7 @@ namespace pith::inline v0 {
 /// bytes in all three modes.
 enum class gather : std::uint8_t {
   padded,     ///< the full capacity of the payload
-  exact,      ///< the used bytes; each round needs a further all-gather, of all counts, and a host wait
+  exact,      ///< the used bytes; each round also needs an all-gather of all counts and a host wait
   predicted,  ///< space for 1.25 x the largest count of the last step; further entries stay in the residual
 };
 

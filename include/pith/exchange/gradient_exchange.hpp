@@ -71,7 +71,7 @@ class gradient_exchange {
     try {
       engine_.reset(new engine(exec, comm, std::move(tensors), policy, options));
     } catch (...) {
-      failure = std::current_exception();  // require_agreement passes it to the other ranks
+      failure = std::current_exception();  // require_agreement passes the failure to the other ranks
     }
     auto const words = failure ? std::vector<std::string>() : detail::described(this->tensors(), codecs());
     detail::require_agreement(exec_, comm, detail::agreement_on<In, E>(words, options), words, failure);

@@ -33,8 +33,8 @@ struct ok_top_k_sizes {
   }
 };
 
-/// Copies a rank's selected entries to the pieces for the owners of the regions. If a region has more entries than fit
-/// in its piece, then copying starts at a different entry in each step. So every entry is sent eventually.
+/// Copies a rank's selected entries to the owners' pieces of the payload. If a region has more entries than fit in its
+/// piece, then copying starts at a different entry in each step. So every entry is sent eventually.
 template <class In>
 struct send_pairs {
   pairs<In> own;

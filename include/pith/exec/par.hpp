@@ -99,7 +99,7 @@ inline namespace PITH_ISA_NAMESPACE {
 ///   owns        no threads. The runner must outlive the executor and the executor's copies. A default-constructed
 ///               executor uses only the calling thread
 ///   throws      exceptions that the runner throws; bodies do not throw
-///   nests       as the runner does. If a thread_pool is busy with another run, a call uses one thread
+///   nests       if the runner's runs may nest. If a thread_pool is busy with another run, a call uses one thread
 ///   complexity  no call allocates
 template <parallel_runner R>
 class par_executor : public detail::host_memory {

@@ -28,7 +28,7 @@ inline bool changes_soon(std::atomic<std::uint32_t> const& word, std::uint32_t s
   return false;
 }
 
-/// A sequence of jobs. Threads claim the indices of a job, and the job is done when all its indices are done.
+/// A sequence of jobs. Threads claim the indices of a job. The job is done when all its indices are done.
 ///
 /// The ticket is one word, which holds the job's number and the number of unclaimed indices. A thread reads the ticket,
 /// then the job's fields, and then claims an index with the ticket that it read. If the claim succeeds, the job was

@@ -114,8 +114,8 @@ std::pair<std::size_t, std::size_t> first_difference(std::vector<T> const& all, 
   return {0, 0};
 }
 
-/// Returns true if all ranks see a difference in the gathered values, and false if no rank does. If only some ranks see
-/// a difference, a message was damaged. In that case all ranks throw, so that no rank waits for another.
+/// Returns true if all ranks see a difference in the gathered values, and false if no rank sees a difference. If only
+/// some ranks see a difference, a message was damaged. In that case all ranks throw, so that no rank waits for another.
 template <class Comm, executor E>
 bool all_see_difference(E const& exec, Comm& comm, bool differs) {
   auto const seen = gather_on_host(exec, comm, std::vector(1, std::uint64_t{differs ? 1u : 0u}));

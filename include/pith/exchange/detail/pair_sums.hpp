@@ -9,8 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The pairs of one list that lie in a region, and an array of sums for the whole tensor. Only the array's elements at
-/// the pairs' indices are accessed. The indices of a list must be distinct.
+/// The pairs of one list that lie in a region, and an array of sums for the whole tensor. The array is accessed only at
+/// the indices of the pairs. The indices of a list must be distinct.
 template <class In>
 struct listed_sums {
   regions over;
