@@ -47,7 +47,8 @@ constexpr std::size_t side_bytes(S const& s, shape const& dims) {
   }
 }
 
-/// The number of scratch bytes, including space for the checked count of a variable-rate stage.
+/// The number of scratch bytes. For a variable-rate stage, the number includes space for the count that decoding reads
+/// from the payload and limits to the capacity.
 template <class In, class S, class E>
 constexpr std::size_t scratch_bytes(S const& s, E const& exec, shape const& dims) {
   constexpr auto count = variable_rate<S> ? scratch_for<std::uint32_t>(1) : 0;

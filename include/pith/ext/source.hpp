@@ -72,9 +72,9 @@ concept loads_tiles = requires {
   requires Source::is_tiled;
 };
 
-/// The residual to keep if p - sent is not finite. The result is 0 if the old residual is so large that its square
-/// overflows in a sum. Otherwise the result is the old residual. A residual with an overflowing square may have caused
-/// the failure, which would then repeat in every step.
+/// The residual to keep if p - sent is not finite. The result is 0 if the old residual is so large that a sum of
+/// squares of such values overflows. Otherwise the result is the old residual. Such an overflow may have caused the
+/// failure, which would then repeat in every step.
 template <class A>
 PITH_HD A lasting(A residual) {
   return detail::magnitude(residual) <= (sizeof(A) == 4 ? A(0x1p47) : A(0x1p495)) ? residual : A{0};

@@ -44,8 +44,9 @@ struct qsgd_rule {
   static constexpr int bits = Bits;
   static constexpr bool draws = true;
   static constexpr bool is_reproducible = true;
-  /// The number of significant bits of a unit. The bits of a unit and the Bits - 1 bits of a symbol together fit in a
-  /// float. So the product of unit and symbol is exact, and a fused multiply-add cannot change a residual.
+  /// The number of significant bits of a unit, which is the scale of a bucket. These bits and the Bits - 1 bits of a
+  /// symbol's magnitude are at most the 24 bits of a float. So the product of unit and symbol is exact, and a fused
+  /// multiply-add cannot change a residual.
   static constexpr int digits = Bits < 10 ? 16 : 15;
 
   std::int32_t levels;

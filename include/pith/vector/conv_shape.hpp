@@ -30,9 +30,8 @@ struct conv_shape {
   /// the same two channels. Other slice lengths also work, but such slices are less correlated.
   constexpr bool is_aligned(std::uint64_t slice) const { return place() != 0 && slice % place() == 0; }
 
-  /// A suitable slice length: the number of elements at q window positions, where q is the largest divisor of the
-  /// window size for which a slice has at most `most` elements. If no such q exists, a slice has the elements at one
-  /// position.
+  /// A suitable slice length. A slice contains the elements at q window positions. q is the largest divisor of the
+  /// window size for which a slice does not exceed `most` elements, or 1 if no such divisor exists.
   constexpr std::uint64_t usual_slice(std::uint64_t most = 1024) const {
     std::uint64_t places = 1;
     for (std::uint64_t q = 2; q <= window() && q * place() <= most; ++q) {
