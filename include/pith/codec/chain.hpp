@@ -100,8 +100,9 @@ class chain : public pipeable {
     return grown - 1;
   }
 
-  double delta(shape dims) const requires detail::heads_project<S...> &&
-      (contractive<detail::last_of<S...>> || unbiased<detail::last_of<S...>>) {
+  double delta(shape dims) const
+    requires(detail::heads_project<S...> && (contractive<detail::last_of<S...>> || unbiased<detail::last_of<S...>>))
+  {
     double kept = 1;
     each([&](auto const& s) {
       if constexpr (contractive<decltype(s)>) {
@@ -275,8 +276,8 @@ class chain : public pipeable {
     get<0>().write_back(exec, dims, from, picked, sent.data);
   }
   template <class In, executor E, class Source>
-    requires detail::fuses_picks<In, E, Source, S...> std::size_t scratch_bytes_from(E const& exec, shape const& dims)
-  const {
+    requires(detail::fuses_picks<In, E, Source, S...>)
+  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
     auto const rest = before<1>(dims);
     return get<0>().template scratch_bytes_from<In, E, Source>(exec, dims) + scratch_for<In>(rest.n) +
            detail::scratch_bytes<In>(get<1>(), exec, rest);

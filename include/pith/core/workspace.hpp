@@ -90,7 +90,7 @@ class workspace {
 
 /// Makes a workspace of a caller's memory, for example of a std::vector<std::byte>.
 template <class R>
-  requires std::convertible_to<R, span<std::byte>> workspace(R&&)
-->workspace<host_space>;
+  requires(std::convertible_to<R, span<std::byte>>)
+workspace(R&&) -> workspace<host_space>;
 
 }  // namespace pith::inline v0

@@ -42,19 +42,21 @@ class byte_reader {
   byte_reader(char const* who, span<std::byte const> bytes) : who_(who), total_(bytes.size()), left_(bytes) {}
 
   template <class T>
-    requires std::is_trivially_copyable_v<T> T take() {
-      auto value = T();
-      std::memcpy(&value, next(1, sizeof value), sizeof value);
-      return value;
-    }
+    requires(std::is_trivially_copyable_v<T>)
+  T take() {
+    auto value = T();
+    std::memcpy(&value, next(1, sizeof value), sizeof value);
+    return value;
+  }
   template <class T>
-    requires std::is_trivially_copyable_v<T> std::vector<T> take_all() {
-      auto const count = take<std::uint64_t>();
-      auto const* const from = next(count, sizeof(T));
-      auto values = std::vector<T>(count);
-      if (count > 0) std::memcpy(values.data(), from, count * sizeof(T));
-      return values;
-    }
+    requires(std::is_trivially_copyable_v<T>)
+  std::vector<T> take_all() {
+    auto const count = take<std::uint64_t>();
+    auto const* const from = next(count, sizeof(T));
+    auto values = std::vector<T>(count);
+    if (count > 0) std::memcpy(values.data(), from, count * sizeof(T));
+    return values;
+  }
 
   void expect_end() const {
     require(left_.size() == 0, who_, ": the state must have ", total_ - left_.size(), " bytes, got ", total_);

@@ -154,8 +154,8 @@ PITH_HD void merge_rows(Team const& team, T* lanes, std::uint32_t rows, constant
   team.merge_rows(lanes, row_stride(width), rows, width, f, merge);
 }
 template <team Team, class T, class Width, class F, class Merge>
-requires std::derived_from<Team, lone_thread> PITH_HD void merge_rows(Team const&, T* lanes, std::uint32_t rows,
-                                                                      Width width, F const& f, Merge merge) {
+  requires(std::derived_from<Team, lone_thread>)
+PITH_HD void merge_rows(Team const&, T* lanes, std::uint32_t rows, Width width, F const& f, Merge merge) {
   auto const stride = row_stride(width);
   for (std::uint32_t r = 0; r < rows; ++r) lanes[r * stride] = merge_row<T>(width, f, r * width, merge);
 }
