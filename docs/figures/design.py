@@ -8,13 +8,13 @@ from html import escape
 
 # The way of a gradient: a box has a title and its contents.
 STEP = [
-    ("engine", "backward writes", "gradients g"),
+    ("framework", "backward writes", "gradients g"),
     ("feedback policy", "p = g + e", "e = p - D(C(p))"),
     ("codec", "stage | stage | ...", "p to payload, C(p)"),
     ("rounds", "produce, transfer,", "absorb"),
     ("communicator", "MPI, NCCL, threads,", "or yours"),
     ("codec", "decodes payloads", "or their sum, D"),
-    ("engine", "the mean", "updates weights"),
+    ("framework", "the mean", "updates weights"),
 ]
 # Folders of include/pith: a row includes only itself and rows below.
 FOLDERS = [
