@@ -21,8 +21,9 @@ function(pith_add_component name)
     set(needs "the CUDA Toolkit, 12.0 or newer: put nvcc on PATH or set CUDAToolkit_ROOT")
     find_package(CUDAToolkit 12.0 QUIET)
     set(links CUDA::cudart_static)
-    if(NOT CUDAToolkit_FOUND)  # an older one has made the target if something else looked for it
-      set(links CUDA::cudart_static_of_12)
+    if(NOT CUDAToolkit_FOUND)  # the search for another component may have made the target of an older toolkit
+      set(pith_cuda_MISSING ${needs} PARENT_SCOPE)
+      return()
     endif()
   elseif(name STREQUAL "eigen")
     set(needs "Eigen 3.3 or newer: set Eigen3_ROOT")

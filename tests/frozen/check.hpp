@@ -1,4 +1,4 @@
-// tests/frozen/check.hpp — every row of tests/data/frozen/rows.txt is what its codec makes.
+// tests/frozen/check.hpp — a comparison of each row of tests/data/frozen/rows.txt with the bytes of its codec.
 #pragma once
 
 #include <pith/parse.hpp>

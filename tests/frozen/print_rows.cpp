@@ -12,7 +12,8 @@
 
 namespace {
 
-/// A chain whose first stage emits floats has no quantizer of half elements, and no row.
+/// Prints a row. Prints an error in place of the row if parse refuses the text for this element type: a chain whose first
+/// stage emits floats takes no half elements.
 template <class In>
 void print_row(char const* sizes, std::string const& text) try {
   auto const made = frozen::row_of<In>(pith::seq, pith::parse<In>(text), sizes);

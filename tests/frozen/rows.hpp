@@ -23,7 +23,7 @@
 
 namespace frozen {
 
-/// A hash of bytes, eight at a time; a field ends with its length.
+/// A hash of bytes, eight at a time. Each field is followed by its length.
 class digest {
  public:
   void add(void const* data, std::size_t bytes) {
@@ -59,7 +59,7 @@ class field_digest final : public pith::field_visitor {
   digest& to_;
 };
 
-/// A rank's gradient in a step: integers of 24 bits times powers of two, equal on every machine.
+/// Returns a rank's gradient in a step: integers with 24 bits times powers of two, equal on every machine.
 template <class In>
 std::vector<In> gradient(std::uint64_t n, unsigned step, unsigned rank) {
   auto random = std::mt19937_64(1000 * step + rank + n);
@@ -74,8 +74,8 @@ std::vector<In> gradient(std::uint64_t n, unsigned step, unsigned rank) {
 inline constexpr unsigned steps = 3;
 inline constexpr std::array<unsigned, 3> numbers_of_ranks = {1, 3, 4};
 
-/// Digests of payloads and decoded tensors, of the state after each step, and of an exchange's means and states on so
-/// many ranks; `refused` where the codec cannot be used so.
+/// Three kinds of digests: of payloads and decoded tensors; of the state after each step; of the means and states of an
+/// exchange, for each number of ranks. A digest is `refused` if the codec does not accept the number of ranks.
 struct row {
   static constexpr std::uint64_t refused = 0;
 
@@ -103,7 +103,7 @@ void add_steps(E const& exec, C const& codec, pith::shape dims, digest& payloads
   }
 }
 
-/// A digest of a rank's means and states.
+/// Exchanges on one rank and returns a digest of its means and states.
 template <class In, pith::executor E, class C, class Comm>
 std::uint64_t exchanged(E const& exec, C const& codec, pith::shape dims, Comm& comm) {
   auto made = digest();
@@ -121,7 +121,7 @@ std::uint64_t exchanged(E const& exec, C const& codec, pith::shape dims, Comm& c
   return made.value();
 }
 
-/// ... of all ranks, which are threads.
+/// Exchanges on ranks that are threads and returns the digest of each rank.
 template <class In, pith::executor E, class C>
 std::vector<std::uint64_t> by_threads(E const& exec, C const& codec, pith::shape dims, unsigned ranks) {
   auto each = std::vector<std::uint64_t>(ranks);
@@ -131,14 +131,15 @@ std::vector<std::uint64_t> by_threads(E const& exec, C const& codec, pith::shape
   return each;
 }
 
-/// The sizes of a row: vectors and matrices, small ones for every tier and large ones for programs that are optimised.
+/// Returns the shapes of a row. Every tier uses the small shapes; only optimised programs use the large shapes.
 inline std::vector<pith::shape> shapes(std::string_view sizes) {
   if (sizes == "small") return {{0}, {1}, {7}, {513}, {10'007}, {35, 5}, {40 * 250, 40}};
   if (sizes == "large") return {{200'003}, {250 * 1000, 250}};
   throw std::invalid_argument("the sizes of a row must be small or large, got " + std::string(sizes));
 }
 
-/// Of the digests that exchange(dims) returns for each rank; `refused` if it throws std::invalid_argument.
+/// Returns a digest of all sizes. exchange(dims) returns the digest of each rank. Returns `refused` if exchange throws
+/// std::invalid_argument.
 template <class F>
 std::uint64_t means_of(std::string_view sizes, F const& exchange) try {
   auto means = digest();
@@ -162,7 +163,7 @@ row row_of(E const& exec, C const& codec, std::string_view sizes) {
   return made;
 }
 
-/// A line: an element, sizes, the codec's text, and the digests.
+/// A line of the file: element type, sizes, the codec's text, and the digests.
 struct line {
   std::string element, sizes, text;
   row digests;

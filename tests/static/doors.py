@@ -19,7 +19,7 @@ def without_comments(source):
 
 
 def end_of_block(text, at):
-    """The place behind the brace that closes the block whose first character is text[at]."""
+    """Returns the index after the brace that closes the block that starts at text[at]."""
     depth = 1
     while depth:
         depth += {"{": 1, "}": -1}.get(text[at], 0)
