@@ -1,5 +1,5 @@
-// tests/frozen/print_rows.cpp — prints the rows of codecs: small sizes of all elements, large ones of floats. Those of a
-// new method are appended:
+// tests/frozen/print_rows.cpp — a program that prints the rows of codecs: small sizes of all elements, large of floats.
+// Append the rows of a new method:
 //
 //     print_rows 'qsgd<8>' 'ef(top_k(0.01)|qsgd<8>)' >> tests/data/frozen/rows.txt
 //
@@ -12,8 +12,8 @@
 
 namespace {
 
-/// Prints a row. Prints an error in place of the row if parse refuses the text for this element type: a chain whose first
-/// stage emits floats takes no half elements.
+/// Prints a row, or an error if parse refuses the text for this element type. For example, a chain whose first stage
+/// emits floats takes no half elements.
 template <class In>
 void print_row(char const* sizes, std::string const& text) try {
   auto const made = frozen::row_of<In>(pith::seq, pith::parse<In>(text), sizes);
