@@ -219,7 +219,7 @@ class any_chain {
   }
 
  private:
-  /// Combines the chain's capabilities with those of the next stage, like the class `chain`.
+  /// Combines the chain's capabilities with those of the next stage, as the class `chain` does.
   static void join(capabilities& all, capabilities const& next, bool is_last) {
     all.omega = all.omega && next.omega && (is_last || next.isometric || next.rotation)
                     ? std::optional((1 + *all.omega) * (1 + *next.omega) - 1)

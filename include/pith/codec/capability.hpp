@@ -67,8 +67,8 @@ concept affine = requires {
   requires std::remove_cvref_t<S>::is_affine;
 };
 
-/// The number of emitted values depends on the data. Side information begins with this number. The output shape bounds
-/// the number.
+/// The number of emitted values depends on the data. Side information begins with this number. The output shape gives
+/// an upper bound of this number.
 template <class S>
 concept variable_rate = requires {
   requires std::remove_cvref_t<S>::is_variable_rate;
@@ -127,7 +127,8 @@ bool states_follow_rate(S const& s) {
   }
 }
 
-/// True if the codec has an adjustable rate. For a type-erased codec, this is known only at run time.
+/// True if the codec has an adjustable rate. Whether a type-erased codec has an adjustable rate is known only at run
+/// time.
 template <class S>
 bool has_rate(S const& s) {
   if constexpr (requires {
@@ -153,8 +154,8 @@ concept reproducible = requires {
   requires std::remove_cvref_t<S>::is_reproducible;
 };
 
-/// The codec's state is used only if the codec is exchanged outside a chain. encode and decode do not use the state, so
-/// a stage of a chain has no state.
+/// The codec's state is used only if the codec is exchanged outside a chain. `encode` and `decode` do not use the
+/// state, so a stage of a chain has no state.
 template <class S>
 concept keeps_for_exchange = requires {
   requires std::remove_cvref_t<S>::keeps_for_exchange;

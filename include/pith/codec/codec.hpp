@@ -74,8 +74,8 @@ void encode_payload(C const& c, E const& exec, call const& id, shape const& dims
   }
 }
 
-/// An engine that reads its input from a source, and passes the decoded values back to the source. An any_chain does
-/// the same for its whole payload (encodes_payload_from).
+/// An engine that reads its input from a source, and passes the decoded values back to the source. An any_chain encodes
+/// its whole payload from the source (encodes_payload_from).
 template <class C, class In, class E, class Source>
 concept encodes_from = requires(C const& c, E const& exec, call const& id, shape const& dims, Source const& from,
                                 encoded_on<E, output_of<C, In>> y, workspace_on<E>& ws) {
@@ -89,8 +89,8 @@ concept encodes_payload_from = requires(C const& c, E const& exec, call const& i
   { c.encode_payload_from(exec, id, dims, from, payload, replicated, local, ws) } -> std::same_as<void>;
 };
 
-/// A sparsifier that selects entries from a source. After the next stage has encoded the entries, write_back passes the
-/// entries' decoded values to the source.
+/// A sparsifier that selects entries from a source. After the next stage has encoded the entries, `write_back` passes
+/// the decoded values of the entries to the source.
 template <class S, class In, class E, class Source>
 concept selects_from = requires(S const& s, E const& exec, shape const& dims, Source const& from,
                                 span_on<E, std::byte> side, In const* sent, workspace_on<E>& ws) {
@@ -145,8 +145,8 @@ void decode_payload(C const& c, E const& exec, call const& id, shape const& dims
   }
 }
 
-/// An engine that sums the values of all ranks in one pass. A chain qualifies if such an engine follows stages that are
-/// linear and equal on all ranks. An any_chain does the same for payloads (sums_payloads).
+/// An engine that sums the values of all ranks in one pass. A chain is also one if its last stage is one, and its other
+/// stages are linear and equal on all ranks. An any_chain sums payloads instead (sums_payloads).
 template <class C, class In, class E>
 concept sums_parts = requires(C const& c, E const& exec, call const& id, shape const& dims,
                               gathered_on<E, output_of<C, In>> in, accum<In> factor, values_on<E, In> x,
@@ -171,8 +171,8 @@ bool has_decode_sum(C const& c) {
   }
 }
 
-/// Sets x to factor * the sum of all ranks' decoded payloads, added in rank order. The payloads are `stride` bytes
-/// apart.
+/// Sets x to `factor` times the sum of all ranks' decoded payloads, added in rank order. The payloads are `stride`
+/// bytes apart.
 template <class In, class C, class E, class Agreed>
 void decode_sum(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
                 std::size_t stride, unsigned ranks, accum<In> factor, values_on<E, In> x,
@@ -213,7 +213,7 @@ constexpr bool is_lossless(C const& c, shape const& dims) {
   }
 }
 
-/// True if, for this shape, the codec is lossy at the current rate or at any other. A lossy codec needs a residual.
+/// True if, for this shape, the codec is lossy at any rate, the current rate included. A lossy codec needs a residual.
 template <class C>
 constexpr bool may_be_lossy(C const& c, shape const& dims) {
   if constexpr (requires {

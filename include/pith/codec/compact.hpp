@@ -44,8 +44,8 @@ struct stage_use {
   std::size_t side;
 };
 
-/// The used parts of the output of a stage whose side information begins at byte `side` of the payload. read(at, cut,
-/// most) returns the count stored at byte `at` of the payload, which is byte `cut` of the compacted payload. A count is
+/// The used parts of the output of a stage whose side information begins at byte `side` of the payload. `read(at, cut,
+/// most)` returns the count that is at byte `at` of the payload and at byte `cut` of the compacted payload. A count is
 /// at most `most`.
 template <class In, class S, class Read>
 stage_use used_of(S const& s, shape const& dims, [[maybe_unused]] std::size_t side, [[maybe_unused]] std::size_t cut,
@@ -60,8 +60,8 @@ stage_use used_of(S const& s, shape const& dims, [[maybe_unused]] std::size_t si
   }
 }
 
-/// Returns the used pieces of a payload. Side information comes before values, because a count in the side information
-/// determines the number of used values.
+/// Returns the used pieces of a payload. Pieces of side information come before values, because a count in the side
+/// information determines the number of used values.
 template <class In, class Read>
 class used_pieces {
  public:

@@ -52,7 +52,7 @@ class codec_state {
   auto& replicated() { return replicated_; }
   auto& local() { return local_; }
 
-  /// The number of steps begun, in E's memory.
+  /// A pointer into E's memory, to the number of steps so far.
   std::uint64_t* steps() const { return step_.data(); }
   /// The call that identifies this rank's encoding in the current step.
   call id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0, arrived_.data()}; }
@@ -60,8 +60,8 @@ class codec_state {
   /// Begins the next step, whose random numbers differ from those of earlier steps.
   void advance(E const& exec) { exec.for_each_index(1, detail::advance{step_.data()}); }
 
-  /// Replaces the states of codec `own` by `made`, which are the states of codec `next` for the same tensor. The step
-  /// is kept. If `next` has the same feedback policy as `own`, the feedback state is kept.
+  /// Replaces the states of codec `own` with `made`, the states of codec `next` for the same tensor. The step is kept.
+  /// If `next` has the same feedback policy as `own`, the feedback state is kept.
   void become(C const& own, C const& next, codec_state made) {
     detail::fed_back_in(own, replicated_, local_).swap_with(detail::fed_back_in(next, made.replicated_, made.local_));
     replicated_ = std::move(made.replicated_);
@@ -138,7 +138,7 @@ inline constexpr bool is_state_for = false;
 template <class In, class C, class E>
 inline constexpr bool is_state_for<codec_state<In, C, E>, C, E> = true;
 
-/// True if codec C on E can read, or write, a gradient of type X with a state of type S.
+/// True if codec C on E accepts a gradient of type X, to read or to write, together with a state of type S.
 template <class X, class S, class C, class E>
 concept readable_by = is_state_for<S, C, E> && std::convertible_to<X, span_on<E, typename S::element const>>;
 template <class X, class S, class C, class E>

@@ -55,7 +55,8 @@ struct energies {
   void fields(field_visitor&) {}
 };
 
-/// Returns the same codec, which then measures at the given rates. A codec that cannot measure is returned unchanged.
+/// Returns a copy of the codec that measures the kept energy at the given rates. A codec that cannot measure is
+/// returned unchanged.
 template <class C>
 C measuring(C const& c, [[maybe_unused]] rate_list const& rates) {
   if constexpr (requires { c.measuring(rates); }) {
@@ -65,7 +66,7 @@ C measuring(C const& c, [[maybe_unused]] rate_list const& rates) {
   }
 }
 
-/// Returns the rates at which a codec measures. By default, the list is empty.
+/// Returns the rates at which a codec measures the kept energy. By default, the list is empty.
 template <class C>
 rate_list measured_rates(C const& c) {
   if constexpr (requires { c.measured_rates(); }) {

@@ -90,8 +90,9 @@ struct received {
 template <class E>
 using received_on = received<space_of<E>>;
 
-/// A codec with its own rounds. In each round, every rank produces a buffer, and absorbs the data that the transfer
-/// returned. `x` contains the gradient until the last absorb, which writes the mean over the ranks to `x`.
+/// A codec with its own rounds. In each round, every rank produces a buffer, the transfer moves the buffers, and every
+/// rank absorbs the data that it received. `x` contains the gradient until the last absorb, which writes the mean over
+/// the ranks to `x`.
 template <class C, class In, class E>
 concept collective = requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
                               unsigned round, values_on<E, In const> g, values_on<E, In> x, span_on<E, std::byte> out,
@@ -121,8 +122,8 @@ unsigned rounds(C const& c, shape const& dims, unsigned ranks) {
 }
 
 /// The number of rounds that may be in flight for one tensor. With two rounds in flight, produce(r) needs only the
-/// result of round r - 2, so that the transfer of round r - 1 overlaps with computation. A collective declares this
-/// number as a constant. A codec that wraps another codec declares a function.
+/// result of round r - 2. So the transfer of round r - 1 overlaps with computation. A collective declares this number
+/// as a constant; a codec that wraps another codec declares it as a function.
 template <class C>
 unsigned depth([[maybe_unused]] C const& c) {
   if constexpr (requires { c.depth(); }) {
@@ -255,8 +256,8 @@ values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double fa
 }
 
 /// Computes the mean of all ranks' decoded payloads, which are added in rank order. An engine computes the mean in one
-/// pass, or entry by entry. The result does not depend on this choice, except for the sign of zeros. In a chain whose
-/// last stage is an engine, the other stages decode the mean. With one rank, the mean is the decoded payload.
+/// pass, or entry by entry. Both ways give the same result, except for the sign of zeros. In a chain whose last stage
+/// is an engine, the other stages decode the mean. With one rank, the mean is the decoded payload.
 template <class In, class C, class E, class Agreed>
 void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in,
                  values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
@@ -290,8 +291,8 @@ void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned
   exec.for_each_index(dims.n, scale<In, accum<In>>{sum.data, x.data, share});
 }
 
-/// A collective that reads its input from a source and writes the mean to a sink, for shapes for which the codec is
-/// lossy.
+/// A collective that can read its input from a source and write the mean to a sink. The shape must be one for which the
+/// codec is lossy.
 template <class C, class In, class E, class Source, class Sink>
 concept exchanges_from = collective<C, In, E> &&
     requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
@@ -350,7 +351,7 @@ unsigned contributing_round(C const& c, shape const& dims, unsigned ranks) {
   }
 }
 
-/// True if the codec returns the rank's own share, or if own_contribution can compute it at additional cost.
+/// True if the codec returns the rank's own share, or if `own_contribution` can compute this share at additional cost.
 template <class C, class In, class E>
 concept reports_contribution = has_contribution<C, In, E> ||
     requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
@@ -368,7 +369,7 @@ concept reports_delivered = collective<C, In, E> &&
   c.arrived(exec, id, dims, ranks, p, mean, sent, replicated, local, ws);
 };
 
-/// The additional scratch bytes that own_contribution needs if D is affine, for an all-zero payload and for D(0).
+/// The additional scratch bytes that `own_contribution` needs if D is affine. They hold an all-zero payload and D(0).
 template <class In, class C>
 std::size_t contribution_scratch_bytes([[maybe_unused]] C const& c, [[maybe_unused]] shape const& dims) {
   if constexpr (maybe_affine<C>) {

@@ -31,7 +31,7 @@ struct segment {
 
 namespace detail {
 
-/// Segments in an executor's memory. `before[s]` is the number of blocks that a kernel has before segment s.
+/// Segments in an executor's memory. `before[s]` is the number of the kernel's blocks that come before segment s.
 struct segment_blocks {
   segment const* segments;
   std::uint64_t const* before;
@@ -175,7 +175,7 @@ class segment_table {
 
   std::size_t programs() const { return before_.size() / (tensors_.size() + 1); }
 
-  /// The number of blocks that one kernel has for all tensors, and the assignment of blocks to segments.
+  /// The number of blocks of one kernel for all tensors, and the segment to which each block belongs.
   std::uint64_t blocks(unsigned program) const { return before_[program * (tensors_.size() + 1) + tensors_.size()]; }
   detail::segment_blocks over(unsigned program) const {
     auto const count = tensors_.size();
@@ -217,7 +217,7 @@ segment_table<E> make_segments(E const& exec, C const& codec, std::vector<tensor
   return {exec, std::move(tensors), segments, std::move(before), payloads};
 }
 
-/// Builds the table of tensors that in_a_row places.
+/// Places tensors with `in_a_row` and builds their table.
 template <class In, executor E, class C>
 segment_table<E> make_segments(E const& exec, C const& codec, std::vector<shape> const& tensors) {
   return make_segments<In>(exec, codec, in_a_row<In>(codec, tensors));

@@ -47,8 +47,8 @@ constexpr std::size_t side_bytes(S const& s, shape const& dims) {
   }
 }
 
-/// The number of scratch bytes. For a variable-rate stage, the number includes space for the count that decoding reads
-/// from the payload and limits to the capacity.
+/// The number of scratch bytes. For a variable-rate stage, the number includes space for the count. Decoding reads the
+/// count from the payload and limits it to the capacity.
 template <class In, class S, class E>
 constexpr std::size_t scratch_bytes(S const& s, E const& exec, shape const& dims) {
   constexpr auto count = variable_rate<S> ? scratch_for<std::uint32_t>(1) : 0;
@@ -149,8 +149,8 @@ concept stage_on =
 
 }  // namespace detail
 
-/// A stage is a codec that can be part of a chain. encode and decode are const, return void, never allocate and never
-/// wait:
+/// A stage is a codec that can be part of a chain. `encode` and `decode` are const, return void, never allocate and
+/// never wait:
 ///
 ///     encode(exec, [call,] shape, value_view<In const>, encoded<Out>, [replicated const&,] [local&,] ws)
 ///     decode(exec, [call,] shape, encoded<Out const>, value_view<In>, [replicated const&,] ws)
@@ -210,7 +210,7 @@ Encoded trusted(S const& s, E const& exec, shape const& dims, Encoded y, [[maybe
   return y;
 }
 
-/// After a stage has run, encode and decode free the scratch memory that the stage took.
+/// `encode` and `decode` free the scratch memory that the stage took, after the stage has run.
 template <class In, class S, class E, class Agreed, class Local>
 void encode(S const& s, E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
             encoded_on<E, output_of<S, In>> y, Agreed const& replicated, Local& local, workspace_on<E>& ws) {

@@ -39,8 +39,8 @@ struct field_form {
 /// Visits the buffers of a state one by one, for example to save, load or describe them.
 class field_visitor {
  public:
-  /// The default kind of a field. In replicated state, the default is replicated. In rank-local state, the default is
-  /// share if the elements are floating-point numbers, else learned.
+  /// The default kind of a field. In replicated state, the default is `replicated`. In rank-local state, the default is
+  /// `share` for floating-point elements, and `learned` for other elements.
   template <class T, class E>
   void operator()(buffer<T, E>& field) {
     (*this)(field, !is_local_ ? field_kind::replicated : real<T> ? field_kind::share : field_kind::learned);
@@ -156,7 +156,7 @@ auto make_replicated(E const& exec, S const& s, call const& id, shape const& dim
   }
 }
 
-/// State that each rank has for itself, for example a residual. The type is no_state if the stage has no make_local.
+/// State that differs between ranks, for example a residual. The type is no_state if the stage has no make_local.
 template <class In, class S, executor E>
 auto make_local(E const& exec, S const& s, shape const& dims) {
   if constexpr (detail::has_local<S, In, E>) {

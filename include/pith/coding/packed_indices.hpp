@@ -12,8 +12,8 @@
 namespace pith::inline v0 {
 
 /// An index coder, a parameter of sparsifiers, writes k ascending indices below n to side information and reads them
-/// back. Decoded indices are below n even if the side information is corrupt. A lossy coder replaces the given indices
-/// by the indices that its decoder will return.
+/// back. Decoded indices are below n even if the side information is corrupt. A lossy coder overwrites the given
+/// indices with the indices that its decoder will return.
 template <class C, class E = archetype>
 concept index_coder = std::copyable<C> &&
     requires(C const& c, E const& exec, std::uint64_t n, std::uint64_t k, std::uint32_t* indices,

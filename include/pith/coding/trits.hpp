@@ -29,7 +29,7 @@ concept ternary = requires {
 
 namespace detail {
 
-/// Twenty symbols fill five bytes at two bits per symbol, and four bytes as trits.
+/// Twenty symbols need five bytes at two bits per symbol, but only four bytes as trits.
 inline constexpr std::uint64_t trit_group = 20;
 
 /// The symbol -1 is stored as 3 in two bits, and as digit 2 in base 3.

@@ -47,8 +47,8 @@ struct call {
   std::uint8_t hop = 0;      ///< the hop of a multi-hop exchange, 3 bits
   std::uint8_t stage = 0;    ///< the stage's position in its chain, 5 bits
 
-  /// A pointer to the word that team::is_last uses. The word is 0 between kernels. The pointer is null if no state made
-  /// the call. Random numbers do not depend on this word.
+  /// A pointer to the word that team::is_last uses. The word is 0 between kernels. The pointer is null if the call does
+  /// not come from a state. Random numbers do not depend on this word.
   std::uint32_t* arrived = nullptr;
 };
 
@@ -63,7 +63,7 @@ constexpr call next_stage(call id) {
 }
 
 /// The random numbers of one call. The Philox key is the seed. The counter has 40 bits for the block, 24 for the
-/// tensor, 40 for the step, 16 for the rank, 3 for the hop, 5 for the stage.
+/// tensor, 40 for the step, 16 for the rank, 3 for the hop and 5 for the stage.
 class draws {
  public:
   PITH_HD explicit constexpr draws(call const& id)

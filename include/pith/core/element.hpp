@@ -24,9 +24,9 @@ PITH_HD inline To bits_as(From const& from) {
 PITH_HD inline std::int32_t least(std::int32_t a, std::int32_t b) { return a < b ? a : b; }
 PITH_HD inline std::int32_t most(std::int32_t a, std::int32_t b) { return a < b ? b : a; }
 
-/// Converts float to half precision. Normal results are rounded with integer arithmetic. Subnormal results are rounded
-/// by adding 0.5f, since its unit in the last place equals that of subnormal halves. A minimum and a maximum select the
-/// valid one of the two results without a branch, so that loops vectorise.
+/// Converts float to half precision. Normal results are rounded with integer arithmetic. Adding 0.5f rounds subnormal
+/// results, because 0.5f has the same unit in the last place as the subnormal numbers of half precision. A minimum and
+/// a maximum then select the valid result. Minimum and maximum need no branch, so loops vectorise.
 PITH_HD inline std::uint16_t half_bits(float value) {
   auto const bits = bits_as<std::int32_t>(value);
   auto const magnitude = bits & 0x7fffffff;
@@ -96,7 +96,7 @@ struct wide<double> {
 template <class T>
 using accum = typename detail::wide<T>::type;
 
-/// Converts between element types. Conversions of half and bfloat16 pass through float.
+/// Converts between element types. Conversions from and to half and bfloat16 use float as an intermediate type.
 template <class To, class From>
 PITH_HD inline To element_cast(From value) {
   if constexpr (std::same_as<To, From>) {
@@ -122,7 +122,7 @@ namespace detail {
 template <class A>
 using bits_of = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
 
-/// The only NaN that payloads contain. The bit pattern of a computed NaN depends on the processor. written_nan is a
+/// The only NaN that payloads contain. The bit pattern of a computed NaN depends on the processor. `written_nan` is a
 /// constant, so that device code can use it.
 template <std::floating_point A>
 inline constexpr A written_nan = std::numeric_limits<A>::quiet_NaN();
@@ -154,7 +154,7 @@ PITH_HD inline std::int32_t nearest_integer(A x, A most) {
   return (size ^ sign) - sign;
 }
 
-/// Returns max(a, b), or NaN if a or b is NaN. There are two conditional expressions, because g++ compiles a single
+/// Returns max(a, b), or NaN if a or b is NaN. The code has two conditional expressions, because g++ compiles a single
 /// expression with two conditions to jumps.
 template <std::floating_point A>
 PITH_HD constexpr A larger_or_nan(A a, A b) {

@@ -20,7 +20,7 @@ concept memory_space = std::same_as<S, host_space> || std::same_as<S, device_spa
 
 namespace detail {
 
-/// A contiguous range with elements of type T, or of T without const. As for std::span, a temporary container converts
+/// A contiguous range with elements of type T, or of T without const. As with std::span, a temporary container converts
 /// only to a span of const elements.
 template <class R, class T>
 concept contiguous_range_of = (std::is_lvalue_reference_v<R> || std::is_const_v<T> ||

@@ -19,7 +19,7 @@ struct constant {
   PITH_HD constexpr operator std::uint32_t() const { return N; }
 };
 
-/// Storage for N values of a trivially copyable type. Constructors do not run in block-local memory.
+/// Storage for N values of a trivially copyable type. The constructors of objects in block-local memory do not run.
 template <class T, std::uint32_t N>
 struct fast_array {
   PITH_HD T* data() { return reinterpret_cast<T*>(bytes); }
@@ -49,8 +49,8 @@ struct none_kept {
   PITH_HD void operator()(std::uint32_t, std::uint32_t) const {}
 };
 
-/// The bit pattern of |x| as an integer. The integers are ordered like the magnitudes: infinity is above every finite
-/// number, and NaN is above infinity.
+/// The bit pattern of |x| as an integer. The integers have the same order as the magnitudes: infinity is above every
+/// finite number, and NaN is above infinity.
 template <std::floating_point A>
 PITH_HD inline bits_of<A> magnitude_bits(A x) {
   return bits_as<bits_of<A>>(x) << 1 >> 1;
@@ -64,13 +64,13 @@ PITH_HD inline std::uint8_t negative_byte(Values const& x, std::uint64_t count) 
   return static_cast<std::uint8_t>(byte);
 }
 
-/// The number of words that at_least may write after the last kept index.
+/// The number of words that `at_least` may write after the last kept index.
 inline constexpr std::uint32_t kept_slack = 16;
 
 }  // namespace detail
 
-/// A team is the threads that run a block body: one thread on a host, hundreds on a device. All threads of a team call
-/// the same functions in the same order. After each call, all threads see its writes.
+/// A team consists of the threads that run a block body: one thread on a host, hundreds on a device. All threads of a
+/// team call the same functions in the same order. After each call, every thread sees all writes of the call.
 ///
 ///   for_each(n, f)               calls f(i) for i < n, in any order; n is an integer or a detail::constant
 ///   for_each_in(n, width, row)   calls row(i / width)(i) for i < n; row(j) reads the data of row j once, for all its
@@ -93,7 +93,7 @@ inline constexpr std::uint32_t kept_slack = 16;
 ///   at_least(x, n, least, kept)  writes to `kept` each index i < n with magnitude_bits(x[i]) >= least, in ascending
 ///                                order. `kept` has space for n + kept_slack indices. Returns the number of indices
 ///
-/// The functions passed as f may call
+/// The functions that are passed as `f` may call these functions:
 ///
 ///   tally(bins, i, holds)        adds `holds` to bins[i] in block-local memory
 ///   add(word, amount)            adds `amount` to *word atomically across blocks; returns the old value

@@ -88,7 +88,7 @@ class workspace {
   std::size_t high_water_ = 0;
 };
 
-/// Makes a workspace of a caller's memory, for example of a std::vector<std::byte>.
+/// Makes a workspace from a caller's memory, for example from a std::vector<std::byte>.
 template <class R>
   requires(std::convertible_to<R, span<std::byte>>)
 workspace(R&&) -> workspace<host_space>;

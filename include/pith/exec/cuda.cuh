@@ -15,7 +15,7 @@ namespace detail {
 /// The maximum number of blocks in a grid.
 inline constexpr std::uint64_t most_cuda_blocks = 0x7fffffff;
 
-/// The shared memory of a block without a function attribute, less the team's.
+/// The shared memory that a block may use without a function attribute, minus the team's part.
 inline constexpr std::size_t usual_shared_bytes = 48 * 1024 - cuda_team::own_bytes;
 
 template <class F>
@@ -29,7 +29,7 @@ __device__ void run_cuda_blocks(Body const& body, typename Body::memory& fast, s
   for (std::uint64_t b = blockIdx.x; b < blocks; b += gridDim.x) body(cuda_team(), fast, b);
 }
 
-/// The number of blocks per multiprocessor that must have registers: four, unless the body declares fewer.
+/// The number of blocks for which each multiprocessor must have registers: four, unless the body declares fewer.
 template <class Body>
 consteval unsigned resident_blocks() {
   if constexpr (requires { Body::resident_blocks; }) {

@@ -17,7 +17,7 @@ struct cuda_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Throws cuda_error if a CUDA runtime call failed, and resets the runtime's last error.
+/// If a CUDA runtime call failed, resets the runtime's last error and throws cuda_error.
 inline void check_cuda(cudaError_t status, char const* call) {
   if (status == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());

@@ -19,8 +19,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The number of tensor elements per block, which measures a block's cost. Returns `usual`, the executor's number,
-/// unless the body declares a number.
+/// The number of tensor elements per block, as a measure of a block's cost. If the body does not declare this number,
+/// returns `usual`, the executor's number.
 template <class Body>
 constexpr std::uint64_t elements_in_block([[maybe_unused]] Body const& body, std::uint64_t usual) {
   if constexpr (requires { body.block_elements(); }) {
@@ -34,8 +34,8 @@ constexpr std::uint64_t elements_in_block([[maybe_unused]] Body const& body, std
 
 /// Divides `total` units of work into chunks of `grain` units.
 struct chunking {
-  /// Each chunk takes at least a few microseconds, so that the cost of claiming a chunk is small. More than 64 chunks
-  /// per thread would not improve the load balance.
+  /// Each chunk takes at least a few microseconds, so that claiming a chunk costs little in comparison. More than 64
+  /// chunks per thread would not improve the load balance.
   static constexpr std::uint64_t most_a_thread = 64;
 
   std::uint64_t total, grain;
@@ -48,7 +48,7 @@ struct chunking {
   constexpr std::uint64_t last(std::uint64_t chunk) const { return std::min(total, first(chunk) + grain); }
 };
 
-/// The number of threads that a runner has. If the runner declares no threads(), one per core is assumed.
+/// The number of threads that a runner has. If the runner has no function threads(), one thread per core is assumed.
 template <class R>
 unsigned threads_of(R const& runner) {
   if constexpr (requires { runner.threads(); }) {
@@ -129,7 +129,7 @@ class par_executor : public detail::host_memory {
     (*runner_)(over.count(), detail::block_chunk<Body>{body, over, level()});
   }
 
-  /// Source and target may overlap, as in host_memory. If they overlap, one thread copies everything.
+  /// Source and target may overlap, as in host_memory. If source and target overlap, one thread copies all bytes.
   void copy(void* to, void const* from, std::size_t bytes) const {
     auto* const first = static_cast<std::byte*>(to);
     auto const* const source = static_cast<std::byte const*>(from);

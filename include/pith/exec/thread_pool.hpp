@@ -28,20 +28,20 @@ inline bool changes_soon(std::atomic<std::uint32_t> const& word, std::uint32_t s
   return false;
 }
 
-/// A sequence of jobs. Threads claim the indices of a job. The job is done when all its indices are done.
+/// A sequence of jobs. Threads claim a job's indices one by one. The job is done when all its indices are done.
 ///
 /// The ticket is one word, which holds the job's number and the number of unclaimed indices. A thread reads the ticket,
 /// then the job's fields, and then claims an index with the ticket that it read. If the claim succeeds, the job was
-/// open while the thread read the fields. If the job has ended before the claim (fewer than 2^44 jobs ago), the claim
+/// open while the thread read the fields. If the job ended before the claim, and fewer than 2^44 jobs ago, the claim
 /// fails. Threads use the fields only after a successful claim. So the next job may overwrite the fields while late
-/// threads still read.
+/// threads still read them.
 class claimed_job {
  public:
   using call_type = void (*)(void const* f, std::uint64_t i);
 
   static constexpr std::uint64_t most = (std::uint64_t{1} << 20) - 1;
 
-  /// One call of a job's function, as one thread has read it.
+  /// An index that a thread may claim, with the ticket and the fields that the thread has read.
   struct offer {
     std::uint64_t ticket;
     call_type call;
@@ -199,7 +199,7 @@ class thread_pool {
     }
   }
 
-  /// Wakes at most `at_most` workers, while there is more work than this thread and the polling workers can take.
+  /// Wakes up to `at_most` workers. Stops when this thread and the polling workers suffice for the remaining work.
   void wake(int at_most) {
     for (; at_most > 0 && job_.left() > 1 + looking_.load(); --at_most) calls_.notify_one();
   }

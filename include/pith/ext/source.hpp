@@ -51,13 +51,12 @@ struct plain_source {
   }
 };
 
-/// A source with residual write-back. An engine that encodes all elements calls the function
+/// A source with residual write-back. An engine that encodes all elements calls this function:
 ///
 ///   keep(team, first, count, sent)   stores p - sent as the residual, where `sent` is the decoded payload; may
 ///                                    overwrite `sent`
 ///
-/// An engine that selects entries calls the following functions. An engine calls write_back only for entries that it
-/// sends:
+/// An engine that selects entries calls the following functions, but calls `write_back` only for entries that it sends:
 ///
 ///   kept(i)                          the stored residual of element i
 ///   leave(team, first, count, p)     sets the residual to p where p is finite
@@ -73,15 +72,14 @@ concept loads_tiles = requires {
 };
 
 /// The residual to keep if p - sent is not finite. The result is 0 if the old residual is so large that a sum of
-/// squares of such values overflows. Otherwise the result is the old residual. Such an overflow may have caused the
-/// failure, which would then repeat in every step.
+/// squares of such values overflows. Otherwise the result is the old residual. A residual that causes such an overflow
+/// would cause it again in every step.
 template <class A>
 PITH_HD A lasting(A residual) {
   return detail::magnitude(residual) <= (sizeof(A) == 4 ? A(0x1p47) : A(0x1p495)) ? residual : A{0};
 }
 
-/// A source of p = residual + g. As the new residual, the source keeps p - sent where that is finite, and
-/// lasting(residual) elsewhere.
+/// A source of p = residual + g. The new residual is p - sent where that is finite, and lasting(residual) elsewhere.
 template <class In>
 struct residual_source {
   static constexpr bool keeps = true;

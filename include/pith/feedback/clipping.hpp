@@ -12,8 +12,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Given a sum of squares in *squares, stores the factor that scales the sum's square root to at most `most`. The
-/// factor is 1 if the square root is not finite.
+/// `*squares` is a sum of squares, whose square root is a norm. Replaces *squares by the factor that reduces the norm
+/// to `most`. The factor is 1 if the norm is at most `most`, or not finite.
 struct factor_to_norm {
   double* squares;
   double most;
@@ -50,7 +50,7 @@ constexpr std::size_t clip_scratch_bytes(std::uint64_t n) {
 }  // namespace detail
 
 /// Limits the norm, or each element, of a tensor's gradient on one rank. The norm of a sum of `ranks` independent
-/// gradients is about sqrt(ranks) times the norm of one gradient. To limit the norm of the sum by `most`, use
+/// gradients is about sqrt(ranks) times the norm of one gradient. To limit the norm of the sum to `most`, use
 /// norm(most, ranks) = norm(most / sqrt(ranks)).
 ///
 ///   requires    0 < most < infinity, ranks >= 1 (std::invalid_argument)
@@ -100,8 +100,8 @@ class clipping {
 /// The number of workspace bytes that clip_to_norm needs for n elements.
 constexpr std::size_t clip_bytes(std::uint64_t n) { return detail::clip_scratch_bytes(n) + detail::scratch_alignment; }
 
-/// Scales the gradients of all tensors of a model in place by one factor, so that their joint norm is at most `most` /
-/// sqrt(ranks). Call this function before the exchange.
+/// Multiplies the gradients of all tensors of a model by one factor, in place. Their joint norm is then at most `most`
+/// / sqrt(ranks). Call this function before the exchange.
 ///
 ///   requires    a workspace of clip_bytes(gradients.size()) bytes
 ///   on NaN      if the norm is NaN or infinite, the gradients are unchanged

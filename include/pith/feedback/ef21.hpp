@@ -20,8 +20,8 @@ struct differ {
   PITH_HD void operator()(std::uint64_t i) const { p[i] = element_cast<accum<In>>(g[i]) - estimate[i]; }
 };
 
-/// Sets average to decay (p + estimate) where the result is finite. The sum p + estimate is the running mean from which
-/// p was computed.
+/// Sets `average` to `decay` times (p + estimate) where the result is finite. The sum p + estimate is the running mean
+/// from which p was computed.
 template <class A>
 struct keep_average {
   A const* p;
@@ -45,9 +45,9 @@ struct add_finite {
   }
 };
 
-/// Adds the decoded mean to the replicated estimate, and returns the estimate as the gradient. If the sum is NaN or
-/// infinite, the mean of the ranks' estimates would no longer equal the replicated estimate. So all ranks' estimates of
-/// such an element are reset to zero.
+/// Adds the decoded mean to the replicated estimate, and returns the estimate as the gradient. With a NaN or infinite
+/// sum, the mean of the ranks' estimates would no longer equal the replicated estimate. So all ranks' estimates of such
+/// an element are reset to zero.
 template <class A>
 struct settle_estimate {
   A* mean;

@@ -78,7 +78,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     return of;
   }
 
-  /// References to the policy's state, for moving the state to another codec for the same tensor.
+  /// References to the policy's state. They allow a caller to move the state to another codec for the same tensor.
   detail::policy_states fed_back_in(auto& replicated, auto& local) const {
     return {policy_part(replicated), policy_part(local)};
   }
@@ -220,7 +220,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
 
   error_feedback with(C codec) const { return error_feedback(std::move(codec), policy_, verified_); }
 
-  /// Runs the last round of an exchange without fusion: absorb, update, after_exchange.
+  /// Runs the last round of an exchange without fusion: first `absorb`, then `update`, then `after_exchange`.
   template <class In, class E>
   void absorb_last(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
                    values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
@@ -240,8 +240,8 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     detail::narrow<In>(exec, mean, x);
   }
 
-  /// The decoded values that update receives after the exchange. update receives this rank's own share of the mean if
-  /// the codec reports it, else the mean.
+  /// The decoded values that `update` receives after the exchange. They are this rank's own share of the mean if the
+  /// codec reports the share, else the mean.
   template <class In, class E>
   values_on<E, accum<In> const> received([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
                                          [[maybe_unused]] shape const& dims, [[maybe_unused]] unsigned ranks,
@@ -289,7 +289,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   /// The shape of the policy's state. The state has no elements if the codec is lossless.
   shape kept(shape const& dims) const { return is_lossless(dims) ? shape{} : dims; }
 
-  /// True if the fused rounds compute the mean and pass it to the source in the same pass.
+  /// True if the fused rounds compute the mean and update the source's state in one pass.
   template <class In, class E>
   bool updates_on_mean(shape const& dims) const {
     return is_fused<In, E>(dims) && !updates_on_own<In, E>() && !encodes_losslessly(dims);
@@ -300,7 +300,8 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   static constexpr bool reports_own_part =
       detail::reports_contribution<C, accum<In>, E> || detail::reports_delivered<C, accum<In>, E>;
 
-  /// True if update runs after this rank has produced its last round. Otherwise update runs after the exchange.
+  /// True if `update` runs as soon as this rank has produced its buffer for the last round. Otherwise `update` runs
+  /// after the exchange.
   template <class In, class E>
   bool updates_on_own() const {
     auto const to = detail::traits_of(policy_).updates_on;

@@ -7,7 +7,7 @@
 
 namespace pith::inline v0 {
 
-/// Keeps e = p - sent, where `sent` is this rank's part of the mean. If that part is available before the exchange,
+/// Keeps e = p - sent, where `sent` is this rank's part of the mean. If this part is available before the exchange,
 /// `residual` gives the same result faster. power_sgd computes this part as P (M^T P)^T, which takes one more product.
 ///
 ///   requires    a codec that can report a rank's own part of the mean

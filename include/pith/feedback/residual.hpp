@@ -35,8 +35,8 @@ struct keep_unsent {
 
 }  // namespace detail
 
-/// Encodes p = e + gamma g and keeps e = beta (p - sent). Initially e = 0. With beta = gamma = 1, sum of sent + e = sum
-/// of gradients.
+/// Encodes p = e + gamma g and keeps e = beta (p - sent). Initially e = 0. With beta = gamma = 1, the sum of the sent
+/// values plus e equals the sum of the gradients.
 ///
 ///   state       n elements of accum<In>, rank-local
 ///   on NaN      where a gradient or its decoded value is NaN or infinite, the residual stays unchanged. But a residual

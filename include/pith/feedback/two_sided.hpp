@@ -17,8 +17,8 @@
 namespace pith::inline v0 {
 
 /// The ranks use the feedback policy `F`. The server computes p = e + mean, returns D(C(p)) and keeps e = p - D(C(p)).
-/// Every rank computes the server's part itself, with the same result. With residuals on both sides, sum of results + e
-/// + mean of the ranks' residuals = sum of the mean gradients.
+/// Every rank computes the server's part itself, with the same result. With residuals on both sides, three terms add up
+/// to the sum of the mean gradients: the sum of the results, e, and the mean of the ranks' residuals.
 ///
 ///   requires    a C that contracts for the tensor's shape, as error_feedback requires (std::invalid_argument when the
 ///               state is made)
@@ -50,7 +50,7 @@ class two_sided {
     auto const worker = worker_.name();
     return detail::text("two_sided(", server_.name(), worker == "residual" ? "" : "," + worker, ")");
   }
-  /// The traits of the ranks' feedback policy, combined with those of the server's part.
+  /// The traits of the ranks' feedback policy, combined with the traits of the server's part.
   feedback_traits traits() const {
     auto of = detail::traits_of(worker_);
     of.reproducible = of.reproducible && reproducible<C>;

@@ -19,8 +19,8 @@ struct tree_points {
 };
 
 /// The points are 0, 126 interval midpoints in six decades, and 1. Decade d = 1 .. 6 is [10^(d-7), 10^(d-6)] and has
-/// 2^d points. Half of the points divide [1, 4.5) 10^(d-7) equally. The other half of the points divide the rest of the
-/// decade equally.
+/// 2^d points. Half of the points are the midpoints of equal intervals in [1, 4.5) 10^(d-7). The other half are the
+/// midpoints of equal intervals in the rest of the decade.
 PITH_HD constexpr tree_points make_tree() {
   constexpr double decades[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1};
   auto tree = tree_points();
@@ -40,7 +40,7 @@ PITH_HD inline float tree_point(std::uint32_t code) {
 }
 
 /// A table that maps values to points. The upper bits of the doubled value select a cell. `first` of a cell is the
-/// point for the smallest value in the cell. edge[p] is the smallest doubled value whose point is p + 1. A cell
+/// point for the smallest value in the cell. `edge[p]` is the smallest doubled value whose point is p + 1. A cell
 /// contains at most one edge.
 struct tree_cells {
   static constexpr int shift = 18;                          ///< keeps five bits of the fraction
@@ -102,7 +102,8 @@ struct eight_bit_rule {
   }
   PITH_HD double merge(double a, double b) const { return larger{}(a, b); }
 
-  /// A double scale keeps 29 bits. So the product of the scale and a point, which has 24 bits, is exact in double.
+  /// A scale of type double keeps 29 bits, and a point has 24 bits. So the product of a scale and a point is exact in
+  /// double precision.
   template <class A>
   PITH_HD A finish(double largest, std::uint64_t, A) const {
     constexpr int digits = sizeof(A) == 8 ? 29 : 24;
@@ -115,7 +116,7 @@ struct eight_bit_rule {
     auto const point = how == snap::floor ? tree_code<snap::floor>(twice) : tree_code<snap::nearest>(twice);
     return static_cast<std::uint32_t>(sign_bit(x)) << 7 | point;
   }
-  /// The product is exact in double and is rounded once. So a fused multiply-add gives the same result.
+  /// The product is exact in double precision and is rounded once. So a fused multiply-add gives the same result.
   template <class A>
   PITH_HD A value(std::uint32_t symbol, A scale) const {
     auto const size = static_cast<A>(static_cast<double>(tree_point(symbol & 127)) * static_cast<double>(scale));

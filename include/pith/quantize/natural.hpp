@@ -27,8 +27,8 @@ struct natural_rule {
   template <class A>
   static constexpr std::uint32_t offset = (sizeof(A) == 8 ? 1023 : 127) - bias;
 
-  /// If the fraction exceeds the random bits, the exponent increases by one. The random bits are aligned with the top
-  /// of the fraction.
+  /// If the fraction exceeds the random bits, the exponent increases by one. For this comparison, the highest random
+  /// bit is aligned with the highest bit of the fraction.
   template <class A>
   PITH_HD std::uint32_t code(A x, unscaled<A>, std::uint16_t random) const {
     using word = bits_of<A>;
@@ -55,7 +55,7 @@ struct natural_rule {
 
 }  // namespace detail
 
-/// Rounds each element to a power of two, up or down at random. The expected value is the element.
+/// Rounds each element to a power of two, up or down at random. The expected result equals the element.
 ///
 ///   emits       n symbols of Bits bits, which contain sign and exponent; no side information
 ///   requires    Bits = 8 or 9. Magnitudes are from 2^-108 to 2^18 for 8 bits, and from 2^-126 to 2^127 for 9 bits.

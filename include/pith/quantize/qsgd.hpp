@@ -44,9 +44,9 @@ struct qsgd_rule {
   static constexpr int bits = Bits;
   static constexpr bool draws = true;
   static constexpr bool is_reproducible = true;
-  /// The number of significant bits of a unit, which is the scale of a bucket. These bits and the Bits - 1 bits of a
-  /// symbol's magnitude are at most the 24 bits of a float. So the product of unit and symbol is exact, and a fused
-  /// multiply-add cannot change a residual.
+  /// The number of significant bits of a unit, which is the scale of a bucket. Together with the Bits - 1 bits of a
+  /// symbol's magnitude, these are at most 24 bits, which fit in a float. So the product of unit and symbol is exact,
+  /// and a fused multiply-add cannot change a residual.
   static constexpr int digits = Bits < 10 ? 16 : 15;
 
   std::int32_t levels;
@@ -102,7 +102,7 @@ struct qsgd_rule {
 
 }  // namespace detail
 
-/// Rounds each element to a multiple of norm / levels, up or down at random. The expected value is the element.
+/// Rounds each element to a multiple of norm / levels, up or down at random. The expected result equals the element.
 ///
 ///   emits       n symbols of Bits bits, in two's complement; side information: norm / levels per bucket, rounded up to
 ///               16 significant bits (15 for Bits = 10)
@@ -136,7 +136,7 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
     return detail::text(text, "(", rule.levels, ",", this->bucket(), rule.of == norm::max ? ",max)" : ")");
   }
 
-  /// The omega of this codec. Rounding up increases the unit by at most a fraction 2^(1 - digits).
+  /// The omega of this codec. Rounding up multiplies the unit by at most 1 + 2^(1 - digits).
   double omega(shape const& dims) const {
     auto const b = static_cast<double>(this->bucket_of(dims.n));
     auto const s = static_cast<double>(this->rule().levels) / (1 + 2.0 / (1 << detail::qsgd_rule<Bits>::digits));

@@ -37,7 +37,7 @@ struct rule_types<R, A> {
 
 }  // namespace detail
 
-/// A rule computes a statistic per bucket, the bucket's scale, and a symbol per element. All functions are PITH_HD:
+/// A rule computes a statistic and a scale for each bucket, and a symbol for each element. All functions are PITH_HD:
 ///
 ///     statistic measure(A x)                            the contribution of x to its bucket's statistic, which is one
 ///                                                       or a few doubles

@@ -14,8 +14,8 @@
 
 namespace pith::inline v0 {
 
-/// A stage built from a quantizer rule. `Rule` defines the mathematics. The engine adds encoding and decoding loops,
-/// buckets, packing, random bits, sums over ranks, and error feedback in the same pass.
+/// A stage built from a quantizer rule. `Rule` defines the mathematics. The engine adds loops, buckets, packing, random
+/// bits, sums over ranks, and one-pass error feedback.
 ///
 ///   emits       n symbols of Rule::bits bits; side information: one scale per bucket, or none for a rule without
 ///               scales. A scale consists of floats, or of doubles if elements are double
@@ -70,7 +70,7 @@ class scalar_quantizer : public pipeable {
               workspace_on<E>& ws) const {
     encode_from<In>(exec, id, dims, ext::plain_source<In>{x.data}, y, ws);
   }
-  /// True if blocks with the executor's number of elements contain only whole tiles.
+  /// True if no tile of `tile` elements is split between blocks.
   constexpr bool holds_tiles(std::uint64_t n, std::uint32_t span, std::uint32_t tile) const {
     return blocks(n, span).hold(tile);
   }
@@ -116,8 +116,8 @@ class scalar_quantizer : public pipeable {
     decode_parts<In>(exec, dims, {in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks}, to);
   }
 
-  /// The granule g, or 0 if none exists. For any a and b, the payload of x[a g, b g) consists of slices of the whole
-  /// tensor's values and scales.
+  /// The granule g, or 0 if none exists. For any a and b, the payload of x[a g, b g) consists of two slices of the
+  /// whole tensor's payload: one of its values, one of its scales.
   constexpr std::uint64_t granule() const { return has_scale<float> ? bucket_ : detail::octet; }
 
   constexpr detail::quantizer_batch<Rule> batch() const { return {rule_, bucket_}; }

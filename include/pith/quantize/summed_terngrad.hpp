@@ -40,7 +40,7 @@ struct take_scale {
   PITH_HD void operator()(std::uint64_t) const { *to = finite_or_nan(*most); }
 };
 
-/// Sets x to share times scale times the sum of levels.
+/// Sets x to the product of `share`, the scale and the sum of the levels.
 template <class In, class Level>
 struct scale_levels {
   using A = accum<In>;
@@ -56,7 +56,8 @@ struct scale_levels {
 }  // namespace detail
 
 /// A variant of terngrad for communicators with a fast all-reduce. An exchange computes the maximum of the ranks'
-/// scales, then sums symbols -1, 0 and 1. A symbol takes one byte for up to 127 ranks, and four bytes for more ranks.
+/// scales, then the sum of the symbols, which are -1, 0 or 1. A symbol takes one byte for up to 127 ranks, and four
+/// bytes for more ranks.
 ///
 ///   emits       outside an exchange, as terngrad
 ///   requires    sigma >= 0 (default 2.5; 0 disables clipping). Each rank clips its scale before the maximum is

@@ -9,7 +9,7 @@
 
 namespace pith::inline v0 {
 
-/// Selects whether elements beyond a few standard deviations are clipped before rounding.
+/// Selects whether magnitudes above a few standard deviations are clipped before rounding.
 enum class outliers : std::uint8_t { cut, kept };
 
 namespace detail {
@@ -51,8 +51,8 @@ struct terngrad_rule {
     return finite_or_nan(static_cast<A>(cuts ? bound : of.largest));
   }
 
-  /// Enlarges the inverse by more than the rounding errors of the inverse and the product. So an element that equals
-  /// the scale is always rounded to symbol 1.
+  /// Enlarges the inverse by more than the sum of two rounding errors: that of the inverse and that of the product. So
+  /// an element that equals the scale is always rounded to symbol 1.
   template <class A>
   PITH_HD auto refine(A scale) const {
     auto inverse = qsgd().refine(scale);
@@ -67,7 +67,7 @@ struct terngrad_rule {
   PITH_HD A value(std::uint32_t symbol, A scale) const {
     return qsgd().value(symbol, scale);
   }
-  /// The integer that is summed in flight for a symbol.
+  /// The integer that represents a symbol in a sum in flight.
   PITH_HD std::int32_t level(std::uint32_t symbol) const { return static_cast<std::int32_t>(symbol << 30) >> 30; }
 
  private:
@@ -76,9 +76,9 @@ struct terngrad_rule {
 
 }  // namespace detail
 
-/// Rounds each element to -s, 0 or s at random. The expected value is the element. Without clipping, s is the bucket's
-/// largest magnitude. With clipping, s is at most sigma standard deviations, and elements of larger magnitude become s
-/// or -s.
+/// Rounds each element to -s, 0 or s at random. The expected result equals the element. Without clipping, s is the
+/// bucket's largest magnitude. With clipping, s is at most sigma standard deviations, and elements of larger magnitude
+/// become s or -s.
 ///
 ///   emits       n symbols of 2 bits, in two's complement; side information: one scale per bucket. trits(terngrad())
 ///               packs five symbols into a byte

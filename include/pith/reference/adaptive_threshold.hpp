@@ -12,9 +12,9 @@
 
 namespace pith::inline v0 {
 
-/// Keeps the max(1, floor(density m)) largest of the m positive elements and replaces them by their mean. Keeps the
-/// same fraction of the negative elements, replaced by their own mean. All other elements become zero. Works only on
-/// `seq` and for float.
+/// Keeps the max(1, floor(density m)) largest of the m positive elements, and replaces them with their mean. Keeps the
+/// same fraction of the negative elements, and replaces them with their own mean. All other elements become zero. Works
+/// only on `seq` and for float.
 ///
 ///   emits       one symbol of 1 bit per kept element, in ascending order of indices, padded with zeros to min(n,
 ///               floor(density n) + 2) symbols. Symbol 1 means the negative mean. Side information: the number of kept

@@ -53,8 +53,8 @@ struct inceptionn_word {
 
 }  // namespace detail
 
-/// Sends an element unchanged if its magnitude is at least 1. Magnitudes from 2^-5 take 16 bits, and magnitudes from
-/// 2^-10 take 8 bits. Smaller elements are dropped. Works only on `seq` and for float.
+/// Sends an element unchanged if its magnitude is at least 1. Magnitudes in [2^-5, 1) take 16 bits, and magnitudes in
+/// [2^-10, 2^-5) take 8 bits. Smaller elements are dropped. Works only on `seq` and for float.
 ///
 ///   emits       the codes of all elements, one after another, of 4, 2, 1 or 0 bytes each, padded with zeros to max(1,
 ///               floor(capacity 4 n)) bytes; side information: the number of code bytes, then a tag of 2 bits per

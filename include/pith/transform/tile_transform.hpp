@@ -10,8 +10,8 @@
 
 namespace pith::inline v0 {
 
-/// The concept of an orthogonal transform of tiles in block-local memory. The transform must be equal on all ranks in a
-/// step. All functions are PITH_HD:
+/// The concept of an orthogonal transform of tiles in block-local memory. In each step, all ranks must use the same
+/// transform. All functions are PITH_HD:
 ///
 ///     tile                                        the number of elements in a tile, a power of two, at most 512
 ///     forward(team, draws, first, count, A* p)    transforms `count` elements (whole tiles) from element `first` on;
@@ -55,7 +55,7 @@ struct transformed_source {
   }
 };
 
-/// A sink that writes the inverse transform, times a factor, to another sink.
+/// A sink that applies the inverse transform, multiplies by a factor, and writes the result to another sink.
 template <class Rule, class Sink, class A>
 struct inverse_sink {
   static constexpr bool takes_blocks = true;

@@ -14,8 +14,8 @@
 namespace pith::inline v0::detail {
 
 /// The base class of a terminal codec Self that wraps a codec C. The base class forwards the functions for C's rates,
-/// measurements and feedback. Self defines with(codec), which returns a Self that wraps `codec`. The states of C are
-/// the first states of Self.
+/// measurements and feedback. Self defines with(codec), which returns a Self that wraps `codec`. In the states of Self,
+/// the states of C come first.
 template <class Self, class C>
 class adaptor : public pipeable {
  public:

@@ -20,13 +20,13 @@ template <class... S>
 inline constexpr bool heads_isometric = all_but_last({isometric<S>...});
 template <class... S>
 inline constexpr bool heads_keep_errors = all_but_last({isometric<S> || rotation<S>...});
-/// True if all stages but the last are rotations, or isometric projections with a known delta.
+/// True if each stage except the last is a rotation, or an isometric projection with a known delta.
 template <class... S>
 inline constexpr bool heads_project = all_but_last({(isometric<S> && projection<S> && contractive<S>) ||
                                                     rotation<S>...});
 template <class... S>
 inline constexpr bool heads_summable = all_but_last({summable<S>...});
-/// True if all stages but the last are linear and equal on all ranks. Such stages can decode a sum.
+/// True if each stage except the last is linear, and equal on all ranks. Such stages can decode a sum.
 template <class... S>
 inline constexpr bool heads_decode_sums = all_but_last({sum_form_of<S>() == sum_form::encode && !affine<S>...});
 template <class... S>

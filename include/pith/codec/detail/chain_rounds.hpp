@@ -50,8 +50,8 @@ void encode_heads(std::tuple<S...> const& row, E const& exec, call const& id, sh
                              last);
   }
 }
-/// Calls last(id, shape, values), which writes values. Then decodes the values into x, with stage I and all later
-/// stages except the last.
+/// Calls last(id, shape, values), which writes the values. Then decodes the values into x. The decoders are those of
+/// stage I and all later stages except the last.
 template <std::size_t I, class In, class E, class Agreed, class Last, class... S>
 void decode_heads(std::tuple<S...> const& row, E const& exec, call const& id, shape const& dims, values_on<E, In> x,
                   Agreed const& replicated, workspace_on<E>& ws, Last const& last) {

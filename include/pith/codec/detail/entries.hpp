@@ -33,7 +33,7 @@ concept counts_entries = requires(S const& s, shape const& dims) {
   { s.most_entries(dims) } -> std::same_as<std::uint64_t>;
 };
 
-/// A stage whose payload lists some elements; all other elements decode to zero. decode_entries writes
+/// A stage whose payload lists some elements; all other elements decode to zero. `decode_entries` writes
 /// most_entries(dims) entries with ascending indices. Padding entries have the index no_index.
 template <class S, class In, class E>
 concept emits_entries = counts_entries<S> &&

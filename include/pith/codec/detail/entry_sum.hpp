@@ -11,7 +11,7 @@
 
 namespace pith::inline v0::detail {
 
-/// The number of tensor elements in a tile. One block sums all entries in one tile.
+/// The number of tensor elements in a tile. Each block sums the entries of one tile.
 template <class A>
 inline constexpr std::uint32_t entry_tile = 32768 / sizeof(A);
 
@@ -110,8 +110,8 @@ struct entry_sum {
   std::uint64_t tiles() const { return blocks_for(n, entry_tile<A>); }
   /// The number of scratch bytes, which never decreases when the capacity grows.
   std::uint64_t entries() const { return ranks * stride() <= n ? ranks * stride() : std::max(n, stride()); }
-  /// The number of partial sums that need scratch memory. No partial sum needs scratch memory if all ranks are added at
-  /// once, or if x has the type of the partial sums and holds them.
+  /// The number of partial sums that need scratch memory. If all ranks are added at once, there are no partial sums. If
+  /// x has the type of the partial sums, x holds them.
   std::uint64_t sums() const { return std::same_as<In, A> || at_once() == ranks ? 0 : n; }
 
   std::size_t scratch_bytes() const {
@@ -120,8 +120,9 @@ struct entry_sum {
   }
 };
 
-/// Sets x to factor * the sum of the ranks' payloads, which list entries and are `stride` bytes apart. Takes one pass
-/// over x. Except for the sign of zeros, x is bitwise equal to the sum of the decoded tensors in rank order.
+/// Sets x to `factor` times the sum of the ranks' decoded payloads. The payloads list entries and are `stride` bytes
+/// apart. Takes one pass over x. Except for the sign of zeros, x is bitwise equal to the sum of the decoded tensors,
+/// added in rank order.
 template <class In, class C, class E, class Agreed>
   requires may_hold_entries<C, In, E>
 void decode_entry_sum(C const& c, E const& exec, call id, shape const& dims, span_on<E, std::byte const> in,

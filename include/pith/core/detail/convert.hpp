@@ -16,7 +16,7 @@ struct convert {
   PITH_HD void operator()(std::uint64_t i) const { to[i] = element_cast<To>(from[i]); }
 };
 
-/// to[i] = factor from[i], computed in the wider type.
+/// Sets to[i] to from[i] times `factor`, computed in the wider of the two types.
 template <class To, class From>
 struct scale {
   From const* from;
@@ -27,7 +27,7 @@ struct scale {
   }
 };
 
-/// to[i] = *factor from[i], where `factor` points to the executor's memory.
+/// Sets to[i] to from[i] times *factor. `factor` points into the executor's memory.
 template <class To, class From>
 struct scale_by {
   From const* from;
@@ -56,7 +56,7 @@ struct scale_difference {
   }
 };
 
-/// Returns x[i]^2 in double, as a term of a sum.
+/// Returns x[i]^2 in double precision, as a term of a sum.
 template <class In>
 struct square_of {
   In const* x;
@@ -66,7 +66,7 @@ struct square_of {
   }
 };
 
-/// Returns (x[i] - y[i])^2 in double.
+/// Returns (x[i] - y[i])^2 in double precision.
 template <class In>
 struct square_of_difference {
   In const* x;

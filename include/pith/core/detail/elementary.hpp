@@ -12,7 +12,7 @@ namespace pith::inline v0::detail {
 // into an addition. So `ln` and `exp_of` add only sums, exact products and quotients. Logarithm and exponential are
 // computed as continued fractions.
 
-/// ln 2 as the sum of a 32-bit part and a 41-bit part. The product of each part with an exponent is exact.
+/// ln 2 as the sum of a 32-bit part and a 41-bit part. The product of either part and an exponent is exact.
 inline constexpr double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793p-33;
 
 /// Returns 2^k for a k in the exponent range of normal doubles.
@@ -20,7 +20,7 @@ PITH_HD inline double power_of_two(std::int32_t k) {
   return bits_as<double>(static_cast<std::uint64_t>(1023 + k) << 52);
 }
 
-/// ln((1 + s) / (1 - s)) for |s| <= 0.172: 2 s / (1 - s^2 / (3 - 4 s^2 / (5 - 9 s^2 / ...))).
+/// Returns ln((1 + s) / (1 - s)) for |s| <= 0.172, computed as 2 s / (1 - s^2 / (3 - 4 s^2 / (5 - 9 s^2 / ...))).
 PITH_HD inline double ln_ratio(double s) {
   auto const square = s * s;
   double below = 15;

@@ -67,7 +67,7 @@ PITH_HD constexpr std::uint64_t low_bits(unsigned width) {
 }
 
 /// Packs eight symbols of Bits <= 8 bits, which occupy one byte each. Joins single symbols, then pairs, then groups of
-/// four. spread_out is the inverse.
+/// four. `spread_out` is the inverse function.
 template <unsigned Bits>
 PITH_HD constexpr std::uint64_t close_up(std::uint64_t v) {
   constexpr auto one = low_bits<16>(Bits), two = low_bits<32>(2 * Bits), four = low_bits<64>(4 * Bits);

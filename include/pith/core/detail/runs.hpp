@@ -14,7 +14,7 @@ namespace pith::inline v0::detail {
 ///   read(p)        an object whose [i] is p[i]: p itself, or a copy in registers
 ///   write(p, f)    p[i] = f(i)
 ///
-/// Runs of at most one octet also have the functions
+/// Runs of at most one octet also have these functions:
 ///
 ///   pack<Bits>(symbols, bytes), unpack<Bits>(bytes, symbols)
 template <class Count>
@@ -32,7 +32,7 @@ struct block_run {
   }
 };
 
-/// The largest useful alignment for an access of `bytes` bytes. A device's widest access has 16 bytes.
+/// The largest useful alignment for an access of `bytes` bytes. The widest access of a device is 16 bytes.
 PITH_HD constexpr std::size_t best_alignment(std::size_t bytes) {
   auto const even = bytes & (~bytes + 1);
   return even < 16 ? even : 16;

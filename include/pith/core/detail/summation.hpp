@@ -10,7 +10,8 @@
 namespace pith::inline v0::detail {
 
 /// A tile is 8 rows of 2,048 lanes. First each lane's rows are merged in order. Then the upper half of the lanes is
-/// merged into the lower half, repeatedly until one lane is left. The values of the tiles are reduced in the same way.
+/// merged into the lower half. This step is repeated until one lane is left. The values of the tiles are reduced in the
+/// same way.
 inline constexpr std::uint32_t tile_lanes = 2048;
 inline constexpr std::uint32_t tile_rows = 8;
 inline constexpr std::uint32_t tile = tile_lanes * tile_rows;
@@ -76,7 +77,7 @@ PITH_HD void fold_rows(Team const& team, T* lanes, std::uint32_t rows, Stride st
   }
 }
 
-/// In each row, merges the values at and above index `half` into the lanes below `half`.
+/// In each row, merges the values from index `half` upwards into the lanes below index `half`.
 template <team Team, class T, class F, class Merge>
 PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::uint32_t half, std::uint32_t upper,
                          F const& f, Merge merge) {

@@ -9,8 +9,8 @@
 #if PITH_ISA_DISPATCH
 #include <immintrin.h>
 
-/// Compresses indices in a register, then stores a whole vector. On some CPUs, an instruction that compresses into
-/// memory is slow microcode.
+/// Compresses indices in a register, then stores a whole vector. On some CPUs, instructions that compress directly into
+/// memory are slow.
 namespace pith::inline v0::detail {
 
 template <class A>

@@ -20,7 +20,8 @@
 namespace pith::inline v0::detail {
 
 #if defined(__CUDA_ARCH__)
-/// True in the last of `all` threads to arrive, which then sees the writes of the others; resets the word to 0.
+/// Returns true in the last of `all` threads to arrive, and resets the word to 0. This thread then sees the writes of
+/// the others.
 __device__ inline bool arrives_last(std::uint32_t* arrived, std::uint32_t all) {
   __threadfence();
   auto const last = atomicAdd(arrived, 1u) + 1 == all;
@@ -30,11 +31,11 @@ __device__ inline bool arrives_last(std::uint32_t* arrived, std::uint32_t all) {
 }
 #endif
 
-/// The threads of a kernel's block; each thread computes one Philox block. Bodies compile for hosts too, so on a host
-/// these functions exist, do nothing and are never called.
+/// The threads of a kernel's block; each thread computes one Philox block. Bodies also compile for hosts. So these
+/// functions exist on a host, where they do nothing and are never called.
 struct cuda_team {
   static constexpr std::uint32_t threads = 256;
-  /// The shared memory that functions of the team may use besides the body's.
+  /// The shared memory that the team's functions may use in addition to the body's shared memory.
   static constexpr std::uint32_t own_bytes = 256;
   static constexpr bool specializes = false;
   static constexpr bool by_octets = true;
@@ -79,7 +80,7 @@ struct cuda_team {
     });
   }
 
-  /// One warp per row, in registers.
+  /// Each row is merged by one warp, in registers.
   template <class T, std::uint32_t Width, class F, class Merge>
   PITH_HD void merge_rows([[maybe_unused]] T* lanes, [[maybe_unused]] std::uint32_t stride,
                           [[maybe_unused]] std::uint32_t count, constant<Width>, [[maybe_unused]] F const& f,
@@ -106,8 +107,7 @@ struct cuda_team {
     return compact(n, keep, [](std::uint32_t, std::uint32_t) {});
   }
 
-  /// Each warp takes rows of 32 neighbours. An element's place follows those of lower warps, earlier rows and lower
-  /// lanes.
+  /// Each warp takes rows of 32 neighbours. Places count first by warp, then by row, then by lane.
   template <class Count, class Keep, class Emit>
   PITH_HD std::uint32_t compact([[maybe_unused]] Count n, [[maybe_unused]] Keep const& keep,
                                 [[maybe_unused]] Emit const& emit) const {
@@ -133,7 +133,7 @@ struct cuda_team {
     });
   }
 
-  /// One thread per octet; few elements are kept.
+  /// Each thread tests one octet at a time. This is fast if few elements are kept.
   template <std::floating_point A, class Count>
   PITH_HD std::uint32_t at_least([[maybe_unused]] A const* x, [[maybe_unused]] Count n,
                                  [[maybe_unused]] bits_of<A> least, [[maybe_unused]] std::uint32_t* to) const {
@@ -166,7 +166,7 @@ struct cuda_team {
 #endif
   }
 
-  /// One thread arrives for the block. Its fence covers all writes before the barrier.
+  /// One thread arrives on behalf of its block. The fence of this thread covers all writes before the barrier.
   PITH_HD bool is_last([[maybe_unused]] std::uint32_t* arrived, [[maybe_unused]] std::uint32_t blocks) const {
 #if defined(__CUDA_ARCH__)
     __shared__ bool last;
@@ -180,11 +180,12 @@ struct cuda_team {
   }
 
  private:
-  /// The number of elements that a thread tests before its block synchronises; their loads run in parallel.
+  /// The number of elements that a thread tests before its block synchronises. The loads of these elements run in
+  /// parallel.
   static constexpr std::uint32_t rows = 8;
 
 #if defined(__CUDA_ARCH__)
-  /// The value of the lane that is `distance` above.
+  /// The value in the lane whose number is greater by `distance`.
   template <class T>
   __device__ static T lanes_above(T value, std::uint32_t distance) {
     static_assert(sizeof(T) % sizeof(std::uint32_t) == 0);
@@ -212,7 +213,8 @@ struct cuda_team {
     __syncthreads();
     return found;
   }
-  /// The same over the lanes of a warp. A user may have moved CUB to another namespace.
+  /// Sums the lanes' `own` values over the lower lanes of the warp (`before`) and over all its lanes (`all`). A user
+  /// may have moved CUB to another namespace.
   __device__ static sums sums_of_lanes(std::uint32_t own) {
     using scan = CUB_NS_QUALIFIER::WarpScan<std::uint32_t>;
     __shared__ scan::TempStorage of_warp[threads / 32];
@@ -221,7 +223,7 @@ struct cuda_team {
     return found;
   }
 
-  /// Bit i is set if value i of the octet, or of the `left` remaining values, has magnitude bits >= least.
+  /// Returns a mask in which bit i is magnitude_bits(p[i]) >= least, for i < min(left, octet).
   template <class A>
   __device__ static std::uint32_t reaching(A const* p, std::uint32_t left, bits_of<A> least, bool well) {
     if (well && left >= octet) return reaching(aligned_octet(), p, least);

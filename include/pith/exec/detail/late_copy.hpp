@@ -25,7 +25,7 @@ struct wait_and_destroy {
   }
 };
 
-/// A copy to pinned host memory. `read` waits only for work that the stream received before `ask`.
+/// An asynchronous copy to pinned host memory. `read` waits only for work that the stream received before `ask`.
 template <>
 class late_copy<cuda_executor> {
  public:

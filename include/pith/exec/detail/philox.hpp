@@ -10,7 +10,7 @@
 #include <immintrin.h>
 
 /// Each word occupies a 64-bit lane. The vector multiplication ignores the upper half of a lane. So one Philox round
-/// takes two products, two shifts and two exclusive ors. Compilers do not find this form themselves.
+/// takes two multiplications, two shifts and two exclusive-or operations. Compilers do not find this form themselves.
 namespace pith::inline v0::detail {
 
 PITH_TARGET_AVX2 inline void philox_8_avx2(random_block counter, philox_key key, std::uint16_t* to) {

@@ -38,9 +38,9 @@ class side_stream {
 
   cudaStream_t get() const { return stream_; }
 
-  /// Work submitted to this stream from now on starts after all work that `other` has now.
+  /// Makes later work of this stream wait for all work that `other` has so far.
   void follow(cudaStream_t other) const { order(other, stream_); }
-  /// Work submitted to `other` from now on starts after all work that this stream has now.
+  /// Makes later work of `other` wait for all work that this stream has so far.
   void lead(cudaStream_t other) const { order(stream_, other); }
 
   bool is_idle() const { return detail::is_idle(stream_); }

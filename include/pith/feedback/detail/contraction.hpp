@@ -13,8 +13,8 @@ namespace pith::inline v0::detail {
 template <class C>
 concept may_contract = contractive<C> || unbiased<C> || absolute<C> || erased<C>;
 
-/// Checks delta and omega at run time, because they depend on the shape. `or_else` is an additional remedy for the
-/// error message.
+/// Checks delta and omega at run time, because they depend on the shape. The error message ends with `or_else`, which
+/// names another remedy.
 template <class C>
 void require_contraction(char const* who, C const& codec, shape const& dims, char const* or_else = "") {
   auto const is = capabilities_of(codec, dims);

@@ -41,8 +41,8 @@ inline std::size_t edits(std::string_view from, std::string_view to) {
 /// Returns the name at the beginning of a text such as "qsgd<Bits>" or "ef(c)".
 constexpr std::string_view name_of(std::string_view form) { return form.substr(0, form.find_first_of("<(|")); }
 
-/// Returns, for example, "; did you mean top_k?" with the listed name that needs the fewest edits. If that name needs
-/// more edits than a third of its letters, returns ".".
+/// Returns, for example, "; did you mean top_k?" with the listed name that needs the fewest edits. If the number of
+/// edits exceeds a third of that name's letters, returns ".".
 template <class... Forms>
 std::string proposal(std::string_view word, Forms const&... lists) {
   auto const meant = plain_letters(word);

@@ -52,7 +52,7 @@ auto with_sidco(syntax::term const& t, F const& f) {
                                                             : f(sidco<>(density, stages));
 }
 
-/// Calls f with the term's sparsifier, which must be one that estimates a threshold.
+/// Calls f with the term's sparsifier, which must estimate a threshold.
 template <class F>
 auto with_estimator(syntax::term const& t, F const& f) {
   if (t.is_plain("redsync", 1, 1)) return f(redsync(t.number(0)));
@@ -137,8 +137,8 @@ any_chain<T, E> chain_from(syntax::pipeline const& p) {
   return any_chain<T, E>(std::move(stages));
 }
 
-/// Calls f with the codec that a pipeline of terms describes, for values of T. A collective is not type-erased, so that
-/// its rounds are used.
+/// Calls f with the codec that a chain of terms describes. The codec encodes values of T. A collective is not
+/// type-erased, so that its rounds are used.
 template <class T, class E, class F>
 auto with_chain(syntax::pipeline const& p, F const& f) {
   using result = decltype(f(identity()));

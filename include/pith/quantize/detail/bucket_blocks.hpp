@@ -7,22 +7,22 @@
 
 namespace pith::inline v0::detail {
 
-/// Elements [first, first + count) of a tensor. The first element is in bucket `bucket`, and every `width` elements
-/// share a scale.
+/// Elements [first, first + count) of a tensor. The first element belongs to bucket number `bucket`. Every `width`
+/// elements share a scale.
 struct bucket_run {
   std::uint64_t first, bucket;
   std::uint32_t count, width;
 };
 
-/// Splits a tensor with n elements into blocks of at most `span` elements. A block has whole buckets, or a part of one
-/// bucket.
+/// Splits a tensor with n elements into blocks of at most `span` elements. A block contains whole buckets, or a part of
+/// one bucket.
 struct bucket_blocks {
   std::uint64_t n, bucket;
   std::uint32_t span;
 
   PITH_HD constexpr std::uint64_t buckets() const { return n == 0 ? 0 : (n - 1) / bucket + 1; }
 
-  /// True if each block has whole buckets.
+  /// True if each block contains only whole buckets.
   PITH_HD constexpr bool are_small() const { return bucket <= span; }
 
   PITH_HD constexpr std::uint64_t count() const {

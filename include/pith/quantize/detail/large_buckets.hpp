@@ -24,7 +24,7 @@ struct member_lanes {
   static_assert(sizeof(statistic_of<Rule, A>) == sizeof(double) * member_count<Rule>,
                 "pith: scalar_quantizer<Rule>: members must list all members of the statistic");
 
-  /// Adds a row of values to the lanes. If is_first, initializes the lanes instead.
+  /// Adds a row of values to the lanes. If `is_first` is true, initializes the lanes instead.
   PITH_HD void add(Rule const& rule, A const* p, bool is_first) { add_each(rule, p, is_first, each()); }
   PITH_HD void store(statistic_of<Rule, A>* to) const {
     for (std::uint32_t i = 0; i < Span; ++i) store_each(to[i], i, each());

@@ -75,8 +75,8 @@ struct make_dequantize_block {
 /// kernels for tensors with large buckets.
 template <class Rule>
 struct quantizer_batch {
-  /// The kernels of the engine. large_buckets is not a kernel: its number of blocks is the number of counters, one per
-  /// bucket.
+  /// The kernels of the engine. `large_buckets` is not a kernel: its number of blocks is the number of counters, one
+  /// per bucket.
   enum work : unsigned { small_buckets, tiles_of_large, large_buckets, parts_of_large, decoding };
   static constexpr unsigned programs = 5;
 
