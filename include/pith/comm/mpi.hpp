@@ -175,7 +175,7 @@ class mpi_communicator {
     return made;
   }
 
-  /// A barrier with a timeout. It is called before MPI_Comm_split, which has no timeout.
+  /// A barrier with a timeout. The barrier comes before MPI_Comm_split, which has no timeout.
   void meet() {
     auto request = mpi_request(link_, "MPI_Comm_split");
     request.check(MPI_Ibarrier(comm_, request.next()));
@@ -201,8 +201,8 @@ class mpi_communicator {
     exec.wait();
     return {link_, call};
   }
-  /// Begins a call in which all ranks must pass the same size. The ranks agree if the maxima over the ranks of `size`
-  /// and of `-size` are this rank's values.
+  /// Begins a call in which all ranks must pass the same size. The ranks agree if the maximum of `size` over the ranks
+  /// and the maximum of `-size` both equal this rank's values.
   template <class E>
   mpi_request begin(E const& exec, char const* call, std::size_t size) {
     auto request = begin(exec, call);

@@ -45,10 +45,10 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
   { exec.stream() } -> std::convertible_to<cudaStream_t>;
 };
 
-/// A communicator on a blocking NCCL communicator of NCCL 2.18 or newer. Transfers run on a stream of their own. A
-/// transfer starts after all work that was on the executor's stream at the time of the call. A transfer overlaps later
-/// work of the executor's stream until wait() is called on the transfer's request. Until then the caller must not
-/// access the spans of the call.
+/// A communicator on a blocking NCCL communicator. NCCL must be version 2.18 or newer. Transfers run on a stream of
+/// their own. A transfer starts after all work that was on the executor's stream at the time of the call. A transfer
+/// overlaps later work of the executor's stream until wait() is called on the transfer's request. Until then the caller
+/// must not access the spans of the call.
 ///
 ///   requires    the communicator's device is the current device; one thread at a time
 ///   state       one stream. The communicators that split() returns share this stream, since all ranks must run the
@@ -212,8 +212,8 @@ class nccl_communicator {
     return request;
   }
 
-  /// Calls f(r), which enqueues a send and a receive, for all ranks r in one NCCL group. Ends the group after an error
-  /// too.
+  /// In one NCCL group, calls f(r) for all ranks r. Each call enqueues a send and a receive. Also ends the group after
+  /// an error.
   template <class E, class F>
   nccl_request grouped(E const& exec, F f) {
     return call(exec, "ncclSend, ncclRecv", [&](cudaStream_t) {

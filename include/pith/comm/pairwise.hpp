@@ -11,9 +11,9 @@
 
 namespace pith::inline v0 {
 
-/// Adapts a `Comm`: all-gathers and all-to-alls are pairwise swaps. The constructor has the parameters of `Comm`. The
-/// swaps follow a round-robin schedule, so no link carries messages of two ranks at once. docs/network.md shows where
-/// pairwise swaps are faster than MPI's own collectives.
+/// Adapts a `Comm` so that its all-gathers and all-to-alls are pairwise swaps. The constructor takes the same
+/// parameters as that of `Comm`. The swaps follow a round-robin schedule, so no link carries messages of two ranks at
+/// once. docs/network.md shows where pairwise swaps are faster than MPI's own collectives.
 ///
 ///   auto comm = pith::pairwise<pith::mpi_communicator>(MPI_COMM_WORLD);
 ///
@@ -85,8 +85,8 @@ class pairwise {
 
   unsigned rounds() const { return size() - (size() % 2 == 0); }
   /// Ranks i and j swap in round (i + j) mod rounds(). In each round this rule leaves one rank without a partner. With
-  /// an even number of ranks, the remaining rank swaps with the last rank. With an odd number, the remaining rank swaps
-  /// with itself.
+  /// an even number of ranks, the remaining rank swaps with the last rank. With an odd number of ranks, the remaining
+  /// rank swaps with itself.
   unsigned partner(unsigned round) const {
     auto const all = rounds();
     if (rank() == all) return static_cast<unsigned>(std::uint64_t{round} * (size() / 2) % all);

@@ -20,7 +20,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// values[i] = sum or maximum over r of values[r n + i], in rank order.
+/// Sets values[i] to the sum or the maximum of values[r n + i] over the ranks r, in rank order.
 template <class T>
 struct reduce_pieces {
   using A = std::conditional_t<std::floating_point<T> || std::integral<T>, T, float>;
@@ -45,10 +45,10 @@ struct reduce_pieces {
 
 }  // namespace detail
 
-/// Adapts a `Comm`: reductions are reproducible. The constructor has the parameters of `Comm`. Each rank adds one part
-/// of the tensor, in rank order, and sends the sum to all ranks. So the result is bitwise independent of the transport,
-/// its version, its settings, and an element's position in the tensor. The result is bitwise equal to that of
-/// thread_communicator.
+/// Adapts a `Comm` so that its reductions are reproducible. The constructor takes the same parameters as that of
+/// `Comm`. Each rank adds one part of the tensor, in rank order, and sends the sum to all ranks. So the result is
+/// bitwise independent of the transport, its version, its settings, and an element's position in the tensor. The result
+/// is bitwise equal to that of thread_communicator.
 ///
 ///   auto comm = pith::reproducible_sums<pith::mpi_communicator>(MPI_COMM_WORLD);
 ///
@@ -143,7 +143,7 @@ class reproducible_sums {
     }
 
    private:
-    /// The memory of a failed call is never freed: MPI may write to it until the program ends.
+    /// The memory of a failed call is never freed: MPI may write to this memory until the program ends.
     template <class F>
     bool finish(F const& is_done) try {
       if (!is_done()) return false;

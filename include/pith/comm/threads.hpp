@@ -138,8 +138,8 @@ class thread_group {
 
 }  // namespace detail
 
-/// A communicator for one rank of a group of threads. Every call waits for all ranks. Reductions add in rank order, and
-/// convert 16-bit floats to float. So all ranks get bitwise equal results.
+/// A communicator for one rank of a group of threads. Every call waits for all ranks. Reductions add the ranks' values
+/// in rank order, and convert 16-bit floats to float. So all ranks get bitwise equal results.
 ///
 ///   requires    only the rank's own thread uses the communicator, and only while run_ranks runs
 ///   complexity  only split() allocates
@@ -339,8 +339,8 @@ struct thread_options {
 };
 
 /// Calls f(communicator) on `ranks` threads and joins them. If f throws on a rank, the next communicator call of every
-/// other rank throws too. run_ranks then throws the first exception, in rank order, that another rank's failure did not
-/// cause.
+/// other rank throws too. run_ranks then throws the first exception, in rank order, that was not caused by another
+/// rank's failure.
 template <class F>
 void run_ranks(unsigned ranks, F const& f, thread_options const& options = {}) {
   detail::require(ranks >= 1 && ranks < shared_rank, "run_ranks: ranks must be in [1, 65534], got ", ranks);

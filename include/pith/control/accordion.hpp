@@ -26,11 +26,11 @@ struct accordion_options {
   }
 };
 
-/// After each interval of steps, the controller compares each tensor's norm, sqrt(mean of |g|^2 over steps and ranks),
-/// with the norm of the previous comparison, `last`. If |norm - last| >= change x last, or last = 0, the tensor is in a
-/// critical regime and gets the high rate. All tensors also get the high rate in the first interval, and after a large
-/// fall of the learning rate until the next comparison. Smaller falls have no effect, since many schedules lower the
-/// learning rate a little in every step.
+/// After each interval of steps, the controller compares each tensor's norm with the norm of the previous comparison,
+/// `last`. The norm is sqrt(mean of |g|^2 over steps and ranks). If |norm - last| >= change x last, or last = 0, the
+/// tensor is in a critical regime and gets the high rate. All tensors also get the high rate in the first interval.
+/// After a large fall of the learning rate, all tensors get the high rate until the next comparison. Smaller falls have
+/// no effect, since many schedules lower the learning rate a little in every step.
 ///
 ///   state       four 8-byte values per tensor; saved
 ///   on NaN      a step with a NaN or infinite |g|^2 is left out of the norms, and the next step is dense

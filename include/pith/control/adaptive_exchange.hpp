@@ -90,10 +90,9 @@ class step_board {
 
 }  // namespace detail
 
-/// A gradient_exchange with a controller. After step t the ranks add their measurements of step t by an all-reduce.
-/// From these measurements the controller chooses the rates of step t + 1, for all tensors whose codec has a rate. The
-/// rates of a step cannot depend on that step's measurements, since the first payloads are sent before all gradients
-/// exist.
+/// A gradient_exchange with a controller. After step t, an all-reduce adds the ranks' measurements of step t. From
+/// these measurements the controller chooses the rates of step t + 1, for all tensors whose codec has a rate. The rates
+/// of a step cannot depend on that step's measurements, since the first payloads are sent before all gradients exist.
 ///
 ///   auto codec = pith::error_feedback(pith::rated(pith::top_k(0.1)));
 ///   auto exchange = pith::make_adaptive_exchange<float>(exec, comm, tensors, pith::matrices(codec), pith::gravac());
@@ -375,8 +374,8 @@ class adaptive_exchange {
     return detail::transfer_of<In>(codecs_[tensor].at(rate), 0, dims, comm_->size()).bytes();
   }
 
-  /// Throws unless at least one codec has a rate. Also throws if the controller needs measurements and no codec
-  /// measures.
+  /// Throws unless at least one codec has a rate. Also throws if the controller needs measurements but no codec
+  /// provides them.
   void require_rates() const {
     auto const has_rate = [](auto const& c) { return c.has_rate(); };
     detail::require(codecs_.empty() || std::ranges::any_of(codecs_, has_rate),

@@ -56,7 +56,7 @@ struct plain_pca {
   auto operator()(std::shared_ptr<pca_basis const> basis) const { return pca(std::move(basis)); }
 };
 
-/// Replaces `values`, which are in host memory, by rank 0's values. All ranks make the call, between steps.
+/// Replaces `values`, which are in host memory, with rank 0's values. All ranks must make this call between steps.
 template <class T, class Comm, executor E>
 void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
   static_assert(has_broadcast<Comm, E>,
@@ -73,15 +73,14 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 }  // namespace detail
 
 /// Changes the codecs of an exchange's convolutions from phase to phase. In the warm-up phase the convolutions'
-/// gradients are exchanged uncompressed. In a sampling phase these gradients are exchanged by qsgd<4>, and rank 0
-/// collects the means. At the end of a sampling phase, rank 0 fits bases to the means and broadcasts the bases. In a
-/// compressed phase the gradients are exchanged by pca with the broadcast bases. Sampling and compressed phases
-/// alternate.
+/// gradients are exchanged uncompressed. In a sampling phase, `qsgd<4>` encodes these gradients, and rank 0 collects
+/// the means. At the end of a sampling phase, rank 0 fits bases to the means and broadcasts the bases. In a compressed
+/// phase, `pca` encodes the gradients with the broadcast bases. Sampling and compressed phases alternate.
 ///
 ///   auto schedule = pith::gradiveq(pith::seq, comm, exchange, {{0, {64, 64, 3, 3}}, {4, {128, 64, 3, 3}}});
 ///   schedule.all_reduce_mean(gradients);   // in each step, in place of exchange.all_reduce_mean
 ///
-/// With an exchange that overlaps backward:
+/// With an exchange that overlaps the backward pass:
 ///
 ///   exchange.begin(gradients);                          // during backward: ready(i), unless schedule.looks()
 ///   if (schedule.looks()) schedule.before(gradients);   // after backward and before ready()
@@ -89,8 +88,8 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 ///   schedule.after(gradients);                          // after wait() the gradients are means
 ///
 /// In a compressed phase each rank measures its local loss, |g - D(C(g))| / |g| over all convolutions. A rank votes for
-/// new samples if that loss exceeds `worse` times the mean of the phase's first losses. If more than half of the ranks
-/// vote for new samples, the sampling phase starts at once. A rank that does not call before() does not vote.
+/// new samples if its local loss exceeds `worse` times the mean of the phase's first losses. If more than half of the
+/// ranks vote for new samples, the sampling phase starts at once. A rank that does not call before() does not vote.
 ///
 /// `coding(basis)` returns the codec for a compressed phase: pca(basis), or a pipeline that begins with pca(basis). The
 /// codec must be equal on all ranks. An example:
@@ -182,9 +181,9 @@ class gradiveq {
     }
     return detail::save_states(words(), to.bytes);
   }
-  /// Restores a state that export_state of an equal schedule returned. All ranks call this function before import_state
-  /// of the exchange, since this function sets the exchange's codecs. If the state of one rank is wrong, the other
-  /// ranks throw agreement_error, and all ranks are unchanged.
+  /// Restores a state that was returned by export_state of an equal schedule. All ranks call this function before the
+  /// exchange's import_state, since this function sets the exchange's codecs. If the state of one rank is wrong, the
+  /// other ranks throw agreement_error, and all ranks are unchanged.
   void import_state(span<std::byte const> bytes) {
     auto next = std::optional<progress>();
     auto failure = std::exception_ptr();
@@ -207,7 +206,7 @@ class gradiveq {
     slice_samples<accum<In>> samples;
     shared_basis basis;
   };
-  /// The sum and the number of the first losses in a compressed phase.
+  /// The sum of the first losses in a compressed phase, and the number of these losses.
   struct first_losses {
     double sum = 0;
     std::uint64_t count = 0;

@@ -20,14 +20,16 @@ class factor_ladder {
  public:
   static constexpr std::size_t most_rungs = 24;
 
-  /// The factors first x (1, 2, 2^2, 2^4, 2^8 ...), at most `last`. For 10 and 1000: 10, 20, 40, 160, 1000.
+  /// The factors `first` x (1, 2, 2^2, 2^4, 2^8 ...), capped at `last`. For example, first = 10 and last = 1000 give
+  /// the factors 10, 20, 40, 160, 1000.
   static factor_ladder exponential(double first, double last) {
     auto rungs = std::vector<double>{first};
     for (double by = 2; rungs.back() < last && rungs.size() <= most_rungs; by *= by)
       rungs.push_back(std::min(first * by, last));
     return factor_ladder(std::move(rungs));
   }
-  /// The factors first x (1, 2, 2^2, 2^3, 2^4 ...), at most `last`. For 10 and 2000: 10, 20, 40, 80, ... 1280, 2000.
+  /// The factors `first` x (1, 2, 2^2, 2^3, 2^4 ...), capped at `last`. For example, first = 10 and last = 2000 give
+  /// the factors 10, 20, 40, 80, ... 1280, 2000.
   static factor_ladder geometric(double first, double last, double by = 2) {
     detail::require(by > 1, "factor_ladder::geometric: by must be above 1, got ", by);
     auto rungs = std::vector<double>{first};
@@ -157,8 +159,8 @@ class gravac {
  private:
   static constexpr std::uint32_t dense = ~std::uint32_t{0};
 
-  /// The averages for one factor: of its energies or quotients, and of gain / seconds over the steps that used the
-  /// factor.
+  /// The averages for one factor: the average of its energies or quotients, and the average of gain / seconds over the
+  /// steps that used the factor.
   struct rung {
     double energy = 0, kept = 0, throughput = 0;
     std::uint64_t seen = 0, samples = 0, last = 0;
@@ -188,7 +190,7 @@ class gravac {
   }
 
   /// Returns whether the energies are finite, and updates the gains only in that case. A factor without a report keeps
-  /// its gain. After a restart of the search there is no report.
+  /// its gain. After a restart of the search, there is no report.
   bool note_gains(step_report const& seen) {
     auto const low = sum_at(seen, options_.ladder.rate(state_.low));
     auto const high = sum_at(seen, options_.ladder.rate(state_.high));

@@ -61,10 +61,10 @@ struct l_greco_options {
   std::uint32_t bins = 10'000;                        ///< errors are rounded up to limit / bins
 };
 
-/// After each interval, chooses a rate for each tensor so that the ranks send the fewest bytes. The total error is sum
-/// |p - D(C(p))|^2 over the tensors. The total error of the reference rate is the limit. Since errors are rounded to
-/// bins, the total error may exceed the limit by the fraction tensors / bins. Before the first choice, all tensors have
-/// the reference rate.
+/// After each interval, chooses a rate for each tensor so that the ranks send the fewest bytes. The total error is the
+/// sum of |p - D(C(p))|^2 over all tensors. The total error of the reference rate is the limit. Since errors are
+/// rounded to bins, the total error may exceed the limit by the fraction tensors / bins. Before the first choice, all
+/// tensors have the reference rate.
 ///
 ///   requires    tensors whose codec measures; `reference` is one of the rates (std::invalid_argument)
 ///   state       each tensor's errors over an interval, and the chosen rates; saved
@@ -152,8 +152,9 @@ class l_greco {
     return *found;
   }
 
-  /// All errors are rounded up to bins. The budget is the sum of the reference rate's rounded errors, so the reference
-  /// rate always fits, and the budget may exceed `bins`. A single error above the allowed total error never fits.
+  /// All errors are rounded up to whole bins. The budget is the sum of the reference rate's rounded errors. So the
+  /// reference rate always fits, and the budget may exceed `bins`. A single error above the allowed total error never
+  /// fits.
   void choose() {
     double allowed = 0;
     for (auto const& t : trials_) allowed += t.rate == options_.reference ? t.lost : 0;

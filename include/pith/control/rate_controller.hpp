@@ -15,8 +15,8 @@
 
 namespace pith::inline v0 {
 
-/// The energies of one tensor at one rate, summed over the ranks and so equal on all ranks. A value that is NaN on one
-/// rank is NaN on all ranks.
+/// The energies of one tensor at one rate, summed over the ranks and therefore equal on all ranks. A value that is NaN
+/// on one rank is NaN on all ranks.
 struct rate_report {
   std::uint32_t tensor = 0;
   double rate = 1;
@@ -28,8 +28,8 @@ struct rate_report {
   double gain() const { return energy == 0 ? 1 : kept > 0 ? kept / energy : kept == kept ? 0 : kept; }
 };
 
-/// The measurements of a step, equal on all ranks. A tensor may be reported at several rates. A tensor whose codec does
-/// not measure has no report.
+/// The measurements of a step, equal on all ranks. A tensor may be reported at several rates. A tensor has no report if
+/// its codec measures no energies.
 struct step_report {
   std::uint64_t step = 0;
   double learning_rate = 0;
@@ -87,8 +87,8 @@ constexpr bool needs_gradients() {
   }
 }
 
-/// Returns average + share x (value - average). The code divides by 1 / share instead of multiplying. Some compilers
-/// fuse a product and a sum, and ranks would then get different averages.
+/// Returns average + share x (value - average). The code divides by 1 / share instead of multiplying by `share`. Some
+/// compilers fuse a product and a sum, and ranks would then get different averages.
 inline double moved(double average, double value, double share) { return average + (value - average) / (1 / share); }
 
 }  // namespace detail

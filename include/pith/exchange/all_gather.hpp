@@ -21,8 +21,8 @@ std::size_t all_gather_bytes(E const& exec, C const& codec, tensor_parts const& 
          detail::scratch_bytes<In>(codec, exec, over.largest()) + detail::scratch_alignment;
 }
 
-/// Encodes this rank's part, and sets `whole` to the decoded parts of all ranks, bitwise equal on all ranks. all_gather
-/// is the second half of two_shot. All ranks call all_gather with an equal codec, equal parts and an equal seed.
+/// Encodes this rank's part, and sets `whole` to the decoded parts of all ranks. The result is bitwise equal on all
+/// ranks. all_gather is the second half of two_shot. All ranks call all_gather with the same codec, parts and seed.
 ///
 ///   requires    parts that begin at the codec's buckets (parts_for); a codec without replicated state
 ///               (std::invalid_argument); a state that was made for this rank's part, because feedback stores the

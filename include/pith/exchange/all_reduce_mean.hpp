@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// Starts an all-reduce of bytes, in place, as elements of type T.
+/// Starts an in-place all-reduce of bytes, which are added as elements of type T.
 template <class T, class Comm, class E>
 any_request<Comm, E> reduce_as(E const& exec, Comm& comm, span_on<E, std::byte> bytes, reduction how) {
   return comm.all_reduce(exec, span_on<E, T>(reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)), how);
@@ -65,7 +65,7 @@ void require_grouped(C const& codec, shape const& dims, sub_communicators<Comm> 
   }
 }
 
-/// Swaps buffers with rank ^ `distance`. A rank whose partner does not exist sends and receives nothing.
+/// Swaps buffers with the rank `rank ^ distance`. A rank whose partner does not exist sends and receives nothing.
 template <class Comm, class E>
 any_request<Comm, E> swap(E const& exec, Comm& comm, std::uint32_t distance, span_on<E, std::byte> out,
                           span_on<E, std::byte> in) {
@@ -74,7 +74,7 @@ any_request<Comm, E> swap(E const& exec, Comm& comm, std::uint32_t distance, spa
   return comm.send_recv(exec, span_on<E, std::byte const>(out), partner, in, partner);
 }
 
-/// Sends `out` to rank + `distance`, modulo the number of ranks.
+/// Sends `out` to the rank (rank + distance) modulo the number of ranks.
 template <class Comm, class E>
 any_request<Comm, E> shift(E const& exec, Comm& comm, std::uint32_t distance, span_on<E, std::byte> out,
                            span_on<E, std::byte> in) {
@@ -103,7 +103,8 @@ any_request<Comm, E> move_bytes(E const& exec, Comm& comm, transport how, elemen
   throw std::logic_error(sentence("all_reduce_mean: the communicator lacks a transport of this codec"));
 }
 
-/// The buffer that holds the result of a transfer: `out` after a sum or maximum, else `gathered`.
+/// The buffer that holds the result of a transfer. This buffer is `out` after a sum or maximum, and `gathered`
+/// otherwise.
 template <class E>
 received_on<E> moved(transport how, span_on<E, std::byte> out, span_on<E, std::byte> gathered, unsigned ranks) {
   return comes_apart(how) ? received_on<E>{gathered, out.size() / pieces(how, ranks)} : received_on<E>{out};
@@ -131,7 +132,7 @@ void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, un
 
 }  // namespace detail
 
-/// Replaces `gradient` by the decoded mean of all ranks' gradients. All ranks call all_reduce_mean with an equal codec,
+/// Replaces `gradient` by the decoded mean of all ranks' gradients. All ranks call all_reduce_mean with the same codec,
 /// shape and seed. Unlike gradient_exchange, this function does not check that codec, shape and seed are equal.
 ///
 ///   requires    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes. A codec with transfers within
@@ -167,7 +168,7 @@ void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, std::
   all_reduce_mean<In>(exec, comms, codec, gradient, state, ws);
 }
 
-/// The overload for wrong arguments. This overload fails to compile, and the error names the reason.
+/// The overload for wrong arguments. This overload does not compile, and the compiler's error names the reason.
 template <executor E, class Comm, class C, class X, class S>
   requires(!detail::writable_by<X, S, C, E>)
 void all_reduce_mean(E const&, Comm&, C const&, X&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }

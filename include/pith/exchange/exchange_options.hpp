@@ -17,14 +17,14 @@ enum class verify : std::uint8_t {
                ///< replicated states, and costs two all-gathers, of 24 and of 8 bytes
 };
 
-/// The options of a gradient_exchange. All except `trace` and `is_recoverable` must be equal on all ranks.
+/// The options of a gradient_exchange. All options except `trace` and `is_recoverable` must be equal on all ranks.
 struct exchange_options {
   std::uint64_t seed = 0;
   gather how = gather::padded;
   /// The maximum number of gradient bytes in a tensor bucket. A tensor with more bytes is a bucket of its own. The
   /// first bucket contains the last tensors, since the backward pass computes their gradients first. The default is an
-  /// eighth of the model, but at least 1 and at most 25 MiB. By default, the first bucket's limit is a quarter of the
-  /// other buckets' limit.
+  /// eighth of the model's size, but at least 1 MiB and at most 25 MiB. By default, the first bucket's limit is a
+  /// quarter of the other buckets' limit.
   std::optional<std::size_t> bucket_bytes = {};
   /// If true, means are weighted, and each rank passes a weight in each step. Weights cost an all-reduce of one double
   /// per step.

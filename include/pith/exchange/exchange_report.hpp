@@ -13,7 +13,7 @@
 namespace pith::inline v0 {
 
 /// A measured |x|^2 of a tensor, and the part of |x|^2 that compression loses or keeps. share() is NaN without a
-/// measurement, and `of_zeros` if x = 0.
+/// measurement, and is `of_zeros` if x = 0.
 struct measured_energy {
   double all = std::numeric_limits<double>::quiet_NaN(), part = 0;
 
@@ -21,8 +21,8 @@ struct measured_energy {
 };
 
 /// The report of a tensor for the last step, on this rank. Seconds are measured per tensor bucket and divided among the
-/// bucket's tensors. Seconds of transfers are divided in proportion to bytes. Seconds of encoding and decoding are
-/// divided in proportion to elements.
+/// bucket's tensors. The seconds of transfers are divided among the tensors in proportion to their bytes. The seconds
+/// of encoding and decoding are divided among the tensors in proportion to their elements.
 struct tensor_report {
   std::string name;
   std::size_t bucket = 0;

@@ -18,8 +18,8 @@ namespace pith::inline v0 {
 namespace detail {
 
 /// The schedule of merges. The ranks below `inner`, the largest power of two, swap entries over distances 1, 2, 4, ...
-/// In a first round, each rank from `inner` on "folds in": it sends its entries to a rank below `inner`. In a last
-/// round, the ranks that folded in receive the result.
+/// In a first round, each rank numbered `inner` or above "folds in": it sends its entries to a rank below `inner`. In a
+/// last round, the ranks that folded in receive the result.
 struct merge_rounds {
   unsigned ranks, inner;  ///< inner: the largest power of two, at most `ranks`
   bool folds;
@@ -30,8 +30,8 @@ struct merge_rounds {
     auto const swaps = static_cast<unsigned>(std::bit_width(inner)) - 1;
     return std::max(1u, swaps + (folds ? 2 : 0));
   }
-  /// Whether the ranks from `inner` on fold in during this round, and whether they receive the result during this
-  /// round.
+  /// Whether the ranks numbered `inner` and above fold in during this round, and whether these ranks receive the result
+  /// during this round.
   bool is_fold(unsigned round) const { return folds && round == 0; }
   bool is_told(unsigned round) const { return folds && round + 1 == count(); }
   std::uint32_t distance(unsigned round) const {
@@ -71,7 +71,7 @@ struct drop_unkept {
   }
 };
 
-/// Sets x to share * result. An index out of range is skipped, since received indices may be damaged.
+/// Sets x to `share` times the result. An index out of range is skipped, since received indices may be damaged.
 template <class In>
 struct place_share {
   pairs<In const> from;
@@ -94,10 +94,10 @@ struct copy_indices {
 
 }  // namespace detail
 
-/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank. In log2(N) rounds, pairs of
-/// ranks sum their entries and keep the k largest sums. So all ranks receive the same k sums, divided by N. If N is not
-/// a power of two, the ranks beyond the largest power of two first send their entries to another rank, and receive the
-/// result in a last round.
+/// Exchanges the k entries of largest magnitude of each rank, where k = max(1, floor(density n)). In log2(N) rounds,
+/// pairs of ranks sum their entries and keep the k largest sums. So all ranks receive the same k sums, divided by N. If
+/// N is not a power of two, the ranks beyond the largest power of two first send their entries to another rank, and
+/// receive the result in a last round.
 ///
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^31; a communicator with send_recv
 ///   state       k pairs and 2 k indices between the rounds; not saved
@@ -119,8 +119,8 @@ class g_top_k : public detail::sparse_exchange {
   g_top_k at(double density) const { return g_top_k(density); }
   bool states_follow_rate() const { return true; }
 
-  /// State between the rounds; not saved. `sent` lists the indices of the rank's own entries that all merges so far
-  /// have kept. The kept indices of the rank that folded in come last.
+  /// State that is kept between the rounds but is not saved. `sent` lists the indices of the rank's own entries that
+  /// all merges so far have kept. The last of these indices are those that were kept from the rank that folded in.
   template <executor E>
   struct between {
     buffer<std::byte, E> held;

@@ -13,8 +13,8 @@
 
 namespace pith::inline v0 {
 
-/// The mode that determines how many bytes of each payload an all-gather sends. Codecs of fixed rate send equally many
-/// bytes in all three modes.
+/// The mode that determines how many bytes of each payload an all-gather sends. A codec of fixed rate sends the same
+/// number of bytes in all three modes.
 enum class gather : std::uint8_t {
   padded,     ///< the full capacity of the payload
   exact,      ///< the used bytes; each round also needs an all-gather of all counts and a host wait

@@ -104,8 +104,8 @@ class gradient_exchange {
     all.gathered = engine_->pipeline.gathered_bytes();
     return all;
   }
-  /// The number of bytes that this rank passes to its communicator in a step for transfers within one subgroup. For
-  /// each all-gather, the largest possible size is counted.
+  /// The number of bytes per step that this rank passes to its communicator for transfers within one subgroup. For each
+  /// all-gather, the largest possible size is counted.
   pith::traffic traffic(subgroup among) const { return engine_->pipeline.traffic(among); }
 
   /// Replaces the gradients, all tensors one after another, by their decoded means over the ranks. With
@@ -189,7 +189,7 @@ class gradient_exchange {
 
   /// Gives up a step that this rank cannot complete, for instance after the backward pass threw. abandon() waits for
   /// this rank's pending transfers. On this rank, the step has then failed as if wait() had thrown. On the other ranks,
-  /// the step fails by the communicator's timeout.
+  /// the step fails when the communicator's timeout expires.
   void abandon() {
     if (phase_ != phase::ready) return;
     try {
@@ -207,10 +207,10 @@ class gradient_exchange {
     model().rescale(exec_, factor);
   }
 
-  /// Sets the codecs from the next step on, one per tensor. All ranks call change() between steps, with equal codecs. A
-  /// state is kept if the new codec is the old codec or old.at(rate). Any other codec starts with a new state. ok_top_k
-  /// and g_top_k also start with a new state at a new rate. A residual is kept if the old and the new codec have the
-  /// same feedback policy, and is lost otherwise.
+  /// Sets one codec per tensor, for the next step and all later steps. All ranks call change() between steps, with
+  /// equal codecs. A state is kept if the new codec is the old codec, or is `old.at(rate)`. Any other codec starts with
+  /// a new state. If the rate changes, ok_top_k and g_top_k also start with a new state. A residual is kept if the old
+  /// and the new codec have the same feedback policy, and is lost otherwise.
   ///
   ///   complexity  two small all-gathers and a new plan. Allocates the new states, and larger buffers if needed
   ///   errors      agreement_error on all ranks if codecs differ between ranks, or if a codec does not fit. After this
@@ -230,8 +230,9 @@ class gradient_exchange {
   /// duration of each bucket's transfers. The new order is the order in which gradients become ready on the slowest
   /// rank. Within the limits of bucket_bytes, the new buckets let the last transfer end as early as possible. If the
   /// communicator's sums do not depend on message size, the means stay bitwise equal. All ranks call fit_buckets()
-  /// between steps, after one or two steps in which begin() was called before the backward pass and ready() during the
-  /// backward pass. On a device, the measured times are those at which the host enqueues the work.
+  /// between steps, after one or two measured steps. In a measured step, begin() was called before the backward pass,
+  /// and ready() was called during the backward pass. On a device, the measured times are those at which the host
+  /// enqueues the work.
   ///
   ///   complexity  three small all-gathers and a new plan. Allocates if a bucket has grown
   ///   errors      agreement_error on all ranks if messages were damaged. After this error, the exchange keeps the old
@@ -260,7 +261,7 @@ class gradient_exchange {
     all.wait_seconds = wait_seconds_;
     return all;
   }
-  /// Measures the error of each codec for report(): |g - C(g)| / |g| on this rank's gradients, all tensors one after
+  /// For report(), measures the error |g - C(g)| / |g| of each codec on this rank's gradients, all tensors one after
   /// another. Each measurement starts with a new state, so there is no residual, and power_sgd has no warm start.
   /// Gradients and states of the exchange do not change. Call measure_errors() between steps.
   ///
@@ -278,7 +279,7 @@ class gradient_exchange {
   /// memory and must outlive the steps.
   void measure_gradients(double* squares) { model().measure_into(squares); }
   /// The energies that a tensor's codec measures (codec/measured.hpp), in the executor's memory; null if the codec
-  /// measures none. The pointer is valid until the next change of codecs.
+  /// measures no energies. The pointer is valid until the next change of codecs.
   double const* energies(std::size_t tensor) const { return model().energies(tensor); }
 
   /// A host copy of this rank's residual for a tensor, made by pith::fed_back. Call fed_back() between steps.
@@ -289,9 +290,9 @@ class gradient_exchange {
   }
 
   /// Serialises all states of this rank, with a description and a checksum, in the format of docs/state_format.md. With
-  /// exchange_options::is_recoverable, export_state() can also be called after a failed step. It then returns the state
-  /// after the last complete step. With steps_back = 1, export_state() returns the state of one step earlier. One step
-  /// suffices, since ranks that fail together end at most one step apart.
+  /// exchange_options::is_recoverable, export_state() can also be called after a failed step. The function then returns
+  /// the state after the last complete step. With steps_back = 1, export_state() returns the state of one step earlier.
+  /// One step suffices, since ranks that fail together end at most one step apart.
   std::vector<std::byte> export_state(unsigned steps_back = 0) const {
     require_between_steps("export_state");
     if (steps_back > 0 || phase_ == phase::failed) return export_copy(steps_back);
@@ -300,9 +301,9 @@ class gradient_exchange {
     return detail::save_states(state_words(model().prepare(exec_, codecs())), saved.bytes);
   }
 
-  /// Restores a state that export_state of an equal exchange returned. All ranks call import_state(). The gather mode,
-  /// buckets, executor and minor version may differ. For another number of ranks, first convert the states by reshard.
-  /// With gather::predicted, the next step sends payloads at full capacity.
+  /// Restores a state that was returned by export_state of an equal exchange. All ranks call import_state(). The gather
+  /// mode, buckets, executor and minor version may differ. For a different number of ranks, first convert the states
+  /// with reshard(). With gather::predicted, the next step sends payloads at full capacity.
   ///
   ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
   ///               state is of another rank, number of ranks, seed, element type, tensor or codec

@@ -25,7 +25,7 @@ struct node_grid {
   unsigned nodes, places;
 
   constexpr subgroup inside() const { return {places, 1}; }
-  /// Converts a subgroup of nodes to the subgroup of ranks that have equal places in these nodes.
+  /// Converts a subgroup of nodes to the subgroup of those ranks that have the same place in these nodes.
   constexpr subgroup across(subgroup const& of_nodes) const {
     return {of_nodes.ranks(nodes), of_nodes.stride * places};
   }
@@ -33,7 +33,7 @@ struct node_grid {
   constexpr std::uint16_t place(unsigned rank) const { return static_cast<std::uint16_t>(rank % places); }
 };
 
-/// The values of a part, which are kept between the transfers; not saved.
+/// The values of a part, which are kept between the transfers but are not saved.
 template <class In, class E>
 struct part_values {
   buffer<In, E> values;
@@ -51,9 +51,9 @@ struct place_state {
 }  // namespace detail
 
 /// Exchanges a tensor on two levels, for clusters with faster links within a node. First, each rank sums one part of
-/// the tensor over its node. `Inner` encodes the parts for the transfer within the node. Then the ranks with equal
-/// places in their nodes exchange their part by `Outer`. Last, the ranks of a node gather all parts, again encoded by
-/// Inner. So the tensor crosses the network once per node.
+/// the tensor over its node. `Inner` encodes the parts for the transfer within the node. Then all ranks with the same
+/// place in their nodes exchange their part, which `Outer` encodes. Finally, the ranks of a node gather all parts,
+/// which `Inner` has encoded again. So the tensor crosses the network once per node.
 ///
 ///   requires    an Inner without state and an Outer without replicated state (std::invalid_argument). The number of
 ///               ranks is a multiple of ranks_per_node, and the ranks of a node are consecutive. A communicator that
@@ -210,8 +210,8 @@ class hierarchical : public detail::codec_exchange<Inner> {
   /// The shape that Outer receives, which is equal on all ranks.
   shape largest_part(shape const& dims) const { return parts(dims).dims(0); }
 
-  /// Within a node, call::rank is the place. Gradients are encoded with a different seed in each node. Means are
-  /// encoded with the same seed in all nodes, since the payloads of the means must be equal.
+  /// In the exchange within a node, call::rank is the rank's place. Gradients are encoded with a different seed in each
+  /// node. Means are encoded with the same seed in all nodes, since the payloads of the means must be equal.
   static call gathering(call id, detail::node_grid const& over) {
     id.rank = over.place(id.rank);
     return id;
@@ -220,7 +220,8 @@ class hierarchical : public detail::codec_exchange<Inner> {
     id.seed += std::uint64_t{over.node(id.rank)} << 32;
     return gathering(id, over);
   }
-  /// Between nodes, call::rank is the node, and call::hop starts after the two hops within the node.
+  /// In the exchange between nodes, call::rank is the number of the node, and call::hop starts after the two hops
+  /// within the node.
   call crossing(call const& id, shape const& dims, detail::node_grid const& over) const {
     auto between = detail::call_at(id, parts(dims).first(over.place(id.rank)));
     between.rank = static_cast<std::uint16_t>(over.node(id.rank));

@@ -13,7 +13,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// norms[0] = sqrt(norms[0]), norms[1] = sqrt(norms[1] / ranks).
+/// Replaces norms[0] by sqrt(norms[0]), and norms[1] by sqrt(norms[1] / ranks).
 struct roots_of_squares {
   double* norms;
   double ranks;
@@ -23,8 +23,8 @@ struct roots_of_squares {
   }
 };
 
-/// norms[0] = min(1, norms[1] / norms[0]), the factor that clips a norm of norms[0] to norms[1]; 1 if norms[1] is not
-/// finite.
+/// Replaces norms[0] by min(1, norms[1] / norms[0]), which is the factor that clips the norm norms[0] to norms[1]. The
+/// factor is 1 if norms[1] is not finite.
 struct factor_of_norms {
   double* norms;
   PITH_HD void operator()(std::uint64_t) const {

@@ -86,11 +86,11 @@ struct collect_pairs {
 
 }  // namespace detail
 
-/// Exchanges the k = max(1, floor(density n)) entries of largest magnitude of each rank. Every rank owns a region of
-/// the tensor. An owner sums the entries that all ranks send for its region, and sends the largest of its sums to all
-/// ranks. The result on all ranks is the k largest received sums, divided by the number of ranks. The bounds of the
-/// regions follow the entries. Each rank proposes bounds with which it would send equally many entries to each owner.
-/// The next step uses the mean of the ranks' proposals.
+/// Exchanges the k entries of largest magnitude of each rank, where k = max(1, floor(density n)). Every rank owns a
+/// region of the tensor. An owner sums the entries that all ranks send for its region, and sends the largest of its
+/// sums to all ranks. The result on all ranks is the k largest received sums, divided by the number of ranks. The
+/// bounds of the regions adapt to the positions of the entries. Each rank proposes the bounds with which it would send
+/// the same number of entries to each owner. The next step uses the mean of the ranks' proposals.
 ///
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32; a communicator that has_all_to_all
 ///   state       k bounds in the replicated state. Between the rounds, the state also has 2 k indices and k pairs,
@@ -120,7 +120,7 @@ class ok_top_k : public detail::sparse_exchange {
     buffer<std::uint32_t, E> words;
     void fields(field_visitor& f) { f(words); }
   };
-  /// The state that is kept between the rounds; not saved.
+  /// The state that is kept between the rounds but is not saved.
   template <executor E>
   struct between {
     buffer<std::uint32_t, E> sent;
@@ -237,7 +237,7 @@ class ok_top_k : public detail::sparse_exchange {
     exec.for_each_index(1, detail::mean_begin<In>{in, ranks, to.words(0)});
   }
 
-  /// Sets x to the k largest of the entries from all owners, and to zero elsewhere.
+  /// Sets x to the k largest of the entries that the owners sent, and sets all other elements to zero.
   template <class In, class E>
   void receive(E const& exec, detail::ok_top_k_sizes const& size, detail::regions const& over, unsigned ranks,
                detail::pair_pieces<In const> const& in, values_on<E, In> x, workspace_on<E>& ws) const {

@@ -45,8 +45,8 @@ inline std::vector<weighted_field> overlapping(std::vector<std::byte const*> con
   return shares;
 }
 
-/// to = sum of weight x field, in double. Products are stored before they are added, so that no compiler fuses product
-/// and sum, and all compilers give bitwise equal results.
+/// Sets `to` to the sum of weight x field, which is computed in double precision. Products are stored before they are
+/// added, so that no compiler fuses product and sum, and all compilers give bitwise equal results.
 template <class T>
 void add_weighted(std::vector<weighted_field> const& from, std::uint64_t count, std::byte* to) {
   auto sums = std::vector<double>(count), products = sums;
@@ -216,9 +216,9 @@ inline std::vector<std::vector<std::byte>> reshard(std::vector<std::vector<std::
 
 }  // namespace detail
 
-/// Converts the states that export_state of gradient_exchange or adaptive_exchange returned on a job's ranks to the
-/// states of a job of `ranks` ranks. The states of lost ranks may be missing. Each new rank then imports its own state.
-/// reshard() reads only the serialised states, and needs no codec and no executor.
+/// Converts the exported states of all ranks of a job to the states of a job with `ranks` ranks. The exported states
+/// come from export_state of gradient_exchange or adaptive_exchange. The states of lost ranks may be missing. Each new
+/// rank then imports its own state. reshard() reads only the serialised states, and needs no codec and no executor.
 ///
 ///   requires    states in rank order, which were saved after the same step. A number of ranks that the codecs allow;
 ///               hierarchical needs a multiple of ranks_per_node. Equal codecs, tensors, seed and element type in the

@@ -21,8 +21,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A value source that returns the received partial mean of a segment, plus share * this rank's own gradient. A product
-/// of two floats is exact in double, so a fused multiply-add gives the same result.
+/// A value source that returns the received partial mean of a segment, plus `share` times this rank's own gradient. A
+/// product of two floats is exact in double precision, so a fused multiply-add gives the same result.
 template <class In>
 struct share_source {
   static constexpr bool keeps = false;
@@ -78,7 +78,7 @@ struct ring_hops {
   unsigned before(unsigned rank) const { return (rank + ranks - 1) % ranks; }
   /// The rank that is the last to add its share to a part.
   unsigned completer(unsigned part) const { return before(part / 2); }
-  /// Whether a rank is the first that sends a part.
+  /// Whether a rank is the first rank to send a part.
   static bool begins(unsigned part, unsigned rank) { return part / 2 == rank; }
 };
 
@@ -114,8 +114,8 @@ class ring : public detail::codec_exchange<C> {
 
   std::string name() const { return detail::text("ring(", wrapped().name(), ")"); }
 
-  /// The payloads of all parts, kept between the rounds and not saved: received partial means, this rank's encoded
-  /// sums, and means.
+  /// The payloads of all parts: received partial means, this rank's encoded sums, and means. These payloads are kept
+  /// between the rounds but are not saved.
   template <class E>
   struct between {
     buffer<std::byte, E> came, made, means;
@@ -179,7 +179,7 @@ class ring : public detail::codec_exchange<C> {
                       part_of<In, E>(x, over, p), replicated, ws);
   }
 
-  /// sent = ranks x (this rank's encoded sum - the received partial mean), for each part.
+  /// For each part, `sent` is ranks x (this rank's encoded sum - the received partial mean).
   template <real In, executor E>
     requires codec<C, In, E>
   void arrived(E const& exec, call const& id, shape const& dims, unsigned ranks, values_on<E, In const>,
@@ -216,8 +216,8 @@ class ring : public detail::codec_exchange<C> {
   std::size_t part_bytes(tensor_parts const& over) const {
     return detail::align_up(pith::payload_bytes<In>(wrapped(), over.dims(0)), detail::section_alignment);
   }
-  /// The largest total size of the parts' payloads, over all numbers of ranks. Parts do not become smaller than the
-  /// granule.
+  /// The total size of the parts' payloads, for the number of ranks that makes it largest. Parts do not become smaller
+  /// than the granule.
   template <class In>
   std::size_t most_bytes(std::uint64_t n) const {
     std::size_t most = 0;

@@ -52,7 +52,7 @@ std::uint64_t granule_for(C const&... codecs) {
 
 }  // namespace detail
 
-/// The parts of a tensor for these codecs. Each part begins at a bucket of each codec.
+/// The parts of a tensor for these codecs. Each part begins at the start of a bucket, for every codec.
 template <class... C>
 tensor_parts parts_for(std::uint64_t n, unsigned ranks, C const&... codecs) {
   return {n, ranks, detail::granule_for(codecs...)};

@@ -17,7 +17,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The payload of a part, which is kept between the two transfers; not saved.
+/// The payload of a part, which is kept between the two transfers but is not saved.
 template <class E>
 struct part_payload {
   buffer<std::byte, E> bytes;
@@ -34,9 +34,10 @@ struct part_state {
 
 }  // namespace detail
 
-/// Exchanges a tensor in N parts, one per rank. All ranks encode their gradients by `First`, and each rank decodes and
-/// sums its part of all gradients. Each rank then encodes the mean of its part by `Second`, and all ranks gather the
-/// means. A rank sends 2 (N - 1) / N times the payload of the tensor; an all-gather would send N - 1 times the payload.
+/// Exchanges a tensor in N parts, one per rank. On all ranks, `First` encodes the gradient. Each rank then decodes and
+/// sums its part of all gradients. On each rank, `Second` then encodes the mean of the rank's part, and all ranks
+/// gather the means. A rank sends 2 (N - 1) / N times the payload of the tensor; an all-gather would send N - 1 times
+/// the payload.
 ///
 ///   requires    a First without state (std::invalid_argument); a communicator that has_all_to_all. Parts begin at the
 ///               codecs' buckets. A part counts as a separate tensor for the k of a sparsifier, for a bucket size of 0,

@@ -18,7 +18,7 @@ struct magnitude_of {
   PITH_HD double operator()(std::uint64_t i) const { return static_cast<double>(magnitude(x[i])); }
 };
 
-/// Sets `to` to share times sum. If the largest magnitude is NaN or infinite, sets all elements to NaN.
+/// Sets `to` to `share` times `sum`. If the largest magnitude is NaN or infinite, sets all elements to NaN.
 template <class A>
 struct share_or_nan {
   A const* sum;
@@ -41,8 +41,8 @@ struct count_turn {
 /// M^T P in the next step. The other factor is the orthonormalized result of the previous step. The decoded P Q^T is
 /// the mean of all ranks' M, projected on the orthonormalized factor.
 ///
-/// Outside an exchange there is no previous step. Without a previous step, the stage behaves as power_sgd and emits the
-/// same payloads.
+/// Outside an exchange there is no previous step. Without a previous step, the stage behaves like `power_sgd` and emits
+/// the same payloads.
 ///
 ///   emits       in an exchange, r max(rows, columns) values of accum<In>. The size does not depend on the turn,
 ///               because the host does not read the turn. So the shorter factor is padded with zeros
@@ -115,8 +115,8 @@ class one_sided_power_sgd : public power_sgd {
     absorb_to(exec, id, dims, ranks, in, ext::tensor_sink<In>{x.data, 1}, replicated, ws);
   }
 
-  /// The rank's own part of the mean: the product of the factor that this rank produced and the other factor. The
-  /// computation takes one more product.
+  /// The rank's own part of the mean: the product of the factor that this rank produced and the other factor. This
+  /// computation takes one additional product.
   template <real In, executor E>
   void own_contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
                         span_on<E, std::byte const> produced, values_on<E, In> sent,
@@ -163,7 +163,7 @@ class one_sided_power_sgd : public power_sgd {
     return detail::orthonormalize_scratch_bytes(std::max(dims.rows, dims.columns()), rank(dims));
   }
 
-  /// A single NaN or infinity makes the whole factor NaN, and therefore all decoded values.
+  /// A single NaN or infinity makes the whole factor NaN, so that all decoded values are NaN too.
   template <class Turn, class A, class E>
   static void take_mean(Turn const& exec, received_on<E> in, A share, buffer<A, E>& factor, workspace_on<E>& ws) {
     auto const scope = ws.mark();

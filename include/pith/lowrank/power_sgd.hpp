@@ -150,8 +150,8 @@ class power_sgd : public pipeable {
     }
   }
 
-  /// The rank's own part of the mean: P Q^T with the Q that this rank produced in the last round. The computation takes
-  /// one more product.
+  /// The rank's own part of the mean: The product P Q^T with the Q that this rank produced in the last round. This
+  /// computation takes one additional product.
   template <real In, executor E>
   void own_contribution(E const& exec, call const&, shape const& dims, unsigned, span_on<E, std::byte const> produced,
                         values_on<E, In> sent, factors<accum<In>, E> const& replicated, workspace_on<E>& ws) const {

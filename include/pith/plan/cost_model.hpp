@@ -14,7 +14,7 @@
 
 namespace pith::inline v0 {
 
-/// A linear cost: n units take fixed + each x n seconds. Units are bytes for a link, and elements for a codec.
+/// A linear cost: n units take `fixed + each x n` seconds. Units are bytes for a link, and elements for a codec.
 struct linear_cost {
   double fixed = 0, each = 0;
 
@@ -35,8 +35,8 @@ inline void require_growth(char const* call, measured_cost small, measured_cost 
 
 }  // namespace detail
 
-/// The linear cost that fits two measurements, `small` with fewer units than `large`. If noise makes one of the two
-/// coefficients negative, that coefficient is set to 0, and the cost fits `large` alone.
+/// The linear cost that fits the measurements `small` and `large`. `small` has fewer units than `large`. If noise makes
+/// one of the two coefficients negative, that coefficient is set to 0, and the cost fits `large` alone.
 ///
 ///   requires    0 <= small.n < large.n (std::invalid_argument)
 inline linear_cost fit_cost(measured_cost small, measured_cost large) {
@@ -64,7 +64,7 @@ struct network {
   }
 };
 
-/// Fits the network to two measured all-reduces of different size. A ring all-reduce of b bytes takes 2 (P - 1) steps
+/// Fits the network to two measured all-reduces of different sizes. A ring all-reduce of b bytes takes 2 (P - 1) steps
 /// of b / P bytes per rank, hence 2 (P - 1) (alpha + beta b / P) seconds.
 inline network fit_network(unsigned ranks, measured_cost small, measured_cost large) {
   detail::require(ranks > 1, "fit_network: ranks must be at least 2, got ", ranks);
@@ -136,7 +136,8 @@ struct measured_codec {
   exchange_work work;
   double encode_seconds = 0, decode_seconds = 0;
 };
-/// Fits a codec's cost per tensor and per element to two measured steps, `small` with fewer elements than `large`.
+/// Fits a codec's cost per tensor and per element to the measured steps `small` and `large`. `small` has fewer elements
+/// than `large`.
 inline codec_cost fit_codec(measured_codec const& small, measured_codec const& large) {
   auto const fit = [&](double exchange_work::*n, double measured_codec::*seconds) {
     return fit_cost({small.work.*n / small.work.tensors, small.*seconds / small.work.tensors},
@@ -169,8 +170,8 @@ inline double wire_seconds(network const& net, exchange_candidate const& c, unsi
 }
 
 /// The seconds of a step. During the transfer of a segment, the previous segment is decoded and the next segment is
-/// encoded. So the slower of codec and transfer determines the time. Only the first encoding and the last decoding
-/// overlap no transfer.
+/// encoded. So the time depends on the codec or the transfer, whichever is slower. Only the first encoding and the last
+/// decoding overlap no transfer.
 inline double step_seconds(network const& net, exchange_candidate const& c, unsigned segments = 1) {
   auto const codec = codec_seconds(c, segments), wire = wire_seconds(net, c, segments);
   return codec + wire + (segments - 1) * std::max(codec, wire);
@@ -183,10 +184,10 @@ struct exchange_choice {
   double seconds = 0;
 };
 
-/// Chooses the fastest candidate, and a power of two as its number of segments. Up to `hidden_seconds` of an exchange
-/// overlap backward. So all candidates that take less time count as equally fast. Among equally fast candidates, the
-/// function chooses the earliest, with the smallest number of segments. So list dense candidates before lossy
-/// candidates.
+/// Chooses the fastest candidate and its number of segments, which is a power of two. Up to `hidden_seconds` of an
+/// exchange overlap the backward pass. So all candidates that take less time count as equally fast. Of equally fast
+/// candidates, the function chooses the one listed first, with the smallest number of segments. So list dense
+/// candidates before lossy candidates.
 ///
 ///   requires    at least one candidate (std::invalid_argument); most_segments = 1 if codec and transfer do not overlap
 ///   complexity  does not measure, send or allocate. So ranks with equal arguments make equal choices

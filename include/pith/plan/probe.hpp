@@ -187,9 +187,9 @@ std::size_t choice_of_first(E const& exec, Comm& comm, std::size_t mine, std::si
 
 }  // namespace detail
 
-/// Measures all-reduces over `comm`, and each candidate's seconds and error on this rank's gradients (all tensors, one
-/// after another). The cost model chooses by the slowest rank's values, so all ranks get the same choice. Uncompressed
-/// floats are the first candidate, so the cost model prefers them among equally fast candidates.
+/// Measures all-reduces over `comm`. Also measures each candidate's seconds and error on this rank's gradients, in
+/// which all tensors follow one another. The cost model chooses by the slowest rank's values, so all ranks get the same
+/// choice. Uncompressed floats are the first candidate, so the cost model prefers them among equally fast candidates.
 ///
 ///   auto const found = pith::probe<float>(pith::seq, comm, tensors, gradients, {{"top_k", pith::matrices(codec)}});
 ///   std::fputs(found.table().c_str(), stdout);

@@ -49,9 +49,9 @@ struct gaussian_rule {
 
 }  // namespace detail
 
-/// Keeps about k = max(1, floor(density n)) entries of largest magnitude. The threshold is |mean| + z deviation; on
-/// average, k of n standard normal numbers exceed z in magnitude. The threshold is corrected if too many or too few
-/// entries pass. The following properties differ from those of threshold_estimator:
+/// Keeps about k entries of largest magnitude, where k = max(1, floor(density n)). The threshold is |mean| + z
+/// deviation; on average, k of n standard normal numbers exceed z in magnitude. The threshold is corrected if too many
+/// or too few entries pass. The following properties differ from those of threshold_estimator:
 ///
 ///   complexity  one pass for the moments, one per correction, one to count the result, and two to write
 ///   reference   Shi, Chu, Cheung and See, Understanding Top-k Sparsification in Distributed Deep Learning, 2019. The

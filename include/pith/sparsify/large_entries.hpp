@@ -29,7 +29,8 @@ void place_entries(E const& exec, large_values<Source, Bound> const& of, Places 
   exec.for_each_block(parts, emit_large<Source, Bound, Places>{of, to});
 }
 
-/// The payload format for entries that reach a bound, in a tensor with n elements, with a capacity of `room` entries.
+/// The payload format for the entries of a tensor that reach a bound. The tensor has n elements, and the payload has
+/// capacity for `room` entries.
 template <overflow Policy>
 struct large_entries {
   static constexpr bool sends_all = Policy == overflow::dense;
@@ -88,7 +89,7 @@ struct large_entries {
   }
 };
 
-/// A base class of stages that emit large_entries. Self provides capacity(dims) and the bound.
+/// A base class for stages that emit large_entries. `Self` provides `capacity(dims)` and the bound.
 template <class Self, overflow Policy = overflow::keep>
 class large_entries_stage : public pipeable {
  public:

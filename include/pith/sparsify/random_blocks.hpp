@@ -48,10 +48,10 @@ struct copy_blocks {
 
 }  // namespace detail
 
-/// Divides a tensor into m = floor(n / block) runs of `block` neighbouring elements. Keeps k = max(1, floor(density m))
-/// runs, one from each of k equal strata. All ranks keep the same runs in a step. The n mod block elements after the
-/// last run are also kept. The other elements become zero. `random_blocks<scaling::unbiased>` multiplies a run by the
-/// number of runs in its stratum.
+/// Divides a tensor into m = floor(n / block) runs of `block` neighbouring elements. Keeps k runs, one from each of k
+/// equal strata, where k = max(1, floor(density m)). All ranks keep the same runs in a step. The n mod block elements
+/// after the last run are also kept. The other elements become zero. `random_blocks<scaling::unbiased>` multiplies a
+/// run by the number of runs in its stratum.
 ///
 ///   emits       k block + n mod block values of In; no side information
 ///   requires    0 < density <= 1, 1 <= block <= 2048 (std::invalid_argument), m < 2^32

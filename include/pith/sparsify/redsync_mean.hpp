@@ -120,9 +120,10 @@ struct list_mean {
 
 }  // namespace detail
 
-/// Keeps about k = max(1, floor(density n)) entries and replaces them by their mean. The entries are the largest
-/// positive elements in even steps, and the negative elements of largest magnitude in odd steps. The other elements
-/// become zero. A sign is skipped if its largest magnitude is less than half of the other sign's largest magnitude.
+/// Keeps about k entries and replaces them by their mean, where k = max(1, floor(density n)). The entries are the
+/// largest positive elements in even steps, and the negative elements of largest magnitude in odd steps. The other
+/// elements become zero. A sign is skipped if its largest magnitude is less than half of the other sign's largest
+/// magnitude.
 ///
 ///   emits       the bytes of at most 2 k - 1 ascending indices with ceil(log2 n) bits each, followed by zeros; side
 ///               information: the number of index bytes, the number of indices, the mean in accum<In>

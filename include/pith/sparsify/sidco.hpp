@@ -11,8 +11,8 @@
 
 namespace pith::inline v0 {
 
-/// The distribution that sidco fits: in the first stage to all magnitudes, in later stages to the magnitudes above the
-/// last threshold.
+/// The distribution that sidco fits. The first stage fits it to all magnitudes, and later stages fit it to the
+/// magnitudes above the last threshold.
 enum class magnitudes : std::uint8_t {
   exponential,  ///< an exponential distribution in every stage
   pareto,       ///< a generalised Pareto distribution in every stage
@@ -27,8 +27,8 @@ PITH_HD inline double exponential_threshold(survivors const& of, double ln_share
   return of.smallest + apart(of.mean() - of.smallest, -ln_share);
 }
 
-/// Returns the threshold for a generalised Pareto tail with mean m and r = m^2 / variance: smallest + m (r + 1) / 2 (1
-/// - share^shape) / shape, where shape = (r - 1) / 2.
+/// Returns the threshold for a generalised Pareto tail with mean m. For r = m^2 / variance and shape = (r - 1) / 2, the
+/// threshold is smallest + m (r + 1) / 2 (1 - share^shape) / shape.
 PITH_HD inline double pareto_threshold(survivors const& of, double ln_share) {
   auto const mean = of.mean(), excess = mean - of.smallest;
   auto const variance = (of.squares / of.count / mean / mean - 1) * mean * mean;
@@ -48,7 +48,7 @@ PITH_HD inline double gamma_threshold(survivors const& of, double ln_share) {
 }
 
 /// The state of sidco for one tensor: the number of stages after the first, and a sum over the steps since that number
-/// last changed. The summands are the number of kept entries divided by the target.
+/// last changed. Each summand is the number of kept entries divided by the target.
 struct sidco_memory {
   double kept;
   std::uint32_t more, steps;
@@ -66,7 +66,8 @@ struct sidco_rule {
   std::int32_t fixed, most;  ///< numbers of stages; 0 means the number in the state
   sidco_memory* memory = nullptr;
 
-  /// The largest number of passes: one per stage, one more, and three for further stages if too many values still pass.
+  /// The largest number of passes: one per stage, one more pass, and three passes for further stages if too many values
+  /// are still left.
   PITH_HD unsigned passes() const { return static_cast<unsigned>(fixed > 0 ? fixed : most) + 4; }
 
   PITH_HD std::int32_t stages() const {
@@ -111,10 +112,10 @@ struct learn_from {
 
 }  // namespace detail
 
-/// Keeps about k = max(1, floor(density n)) entries of largest magnitude, which are the tail of a distribution fitted
-/// to the magnitudes. The first stage keeps a quarter of the entries. Each later stage fits a distribution to the
-/// survivors of the previous stage. The remaining reduction is divided equally among the remaining stages. The
-/// following properties differ from those of threshold_estimator:
+/// Keeps about k entries of largest magnitude, where k = max(1, floor(density n)). These entries are the tail of a
+/// distribution that is fitted to the magnitudes. The first stage keeps a quarter of the entries. Each later stage fits
+/// a distribution to the survivors of the previous stage. The remaining reduction is divided equally among the
+/// remaining stages. The following properties differ from those of threshold_estimator:
 ///
 ///   state       the number of stages, unless it is given. The number of stages is one at first. Every five steps it
 ///               increases by one, up to ceil(log2(1 / density)), if less than 0.8 k or more than 1.2 k entries were

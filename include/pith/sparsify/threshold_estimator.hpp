@@ -11,9 +11,9 @@
 
 namespace pith::inline v0 {
 
-/// A stage built from a search rule (detail::search_step). The stage keeps about k = max(1, floor(density n)) entries
-/// of largest magnitude, and at most 2 k - 1 entries. The other elements become zero. If at most 2 k - 1 elements are
-/// nonzero, the stage keeps all nonzero elements.
+/// A stage built from a search rule (detail::search_step). The stage keeps about k entries of largest magnitude, and at
+/// most 2 k - 1 entries, where k = max(1, floor(density n)). The other elements become zero. If at most 2 k - 1
+/// elements are nonzero, the stage keeps all nonzero elements.
 ///
 ///   emits       the kept values of In in ascending order of indices, padded with zeros to 2 k - 1 values; side
 ///               information: the count, then indices of ceil(log2 n) bits

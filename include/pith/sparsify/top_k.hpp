@@ -17,7 +17,7 @@
 
 namespace pith::inline v0 {
 
-/// Keeps the k = max(1, floor(density n)) entries of largest magnitude. The other elements become zero.
+/// Keeps the k entries of largest magnitude, where k = max(1, floor(density n)). The other elements become zero.
 ///
 ///   emits       k values of In in ascending order of indices; side information: the indices, which the index coder
 ///               writes

@@ -27,7 +27,7 @@ struct conv_shape {
   }
 
   /// True if a slice consists of all elements at one or more window positions. Element i of every slice then belongs to
-  /// the same two channels. Other slice lengths also work, but such slices are less correlated.
+  /// the same two channels. Other slice lengths also work, but the slices are then less correlated.
   constexpr bool is_aligned(std::uint64_t slice) const { return place() != 0 && slice % place() == 0; }
 
   /// A suitable slice length. A slice contains the elements at q window positions. q is the largest divisor of the

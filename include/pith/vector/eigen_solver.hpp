@@ -72,8 +72,8 @@ class tridiagonal {
  private:
   double* row(std::size_t k) { return a_.data() + k * n_; }
 
-  /// Reflects the part of row k after the diagonal, so that only the part's first entry is nonzero. v is stored in
-  /// place of this part.
+  /// Reflects the part of row k after the diagonal, so that only the first entry of that part is nonzero. The vector v
+  /// is stored in place of that part.
   void reflect(std::size_t k, double* product) {
     auto* const v = row(k) + k + 1;
     auto const size = n_ - k - 1;

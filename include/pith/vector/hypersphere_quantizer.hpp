@@ -14,8 +14,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The inverse of the w x w matrix G = sum c c^T over all codewords c. The inverse is computed by Gauss-Jordan
-/// elimination with partial pivoting.
+/// The inverse of the w x w matrix G, which is the sum of c c^T over all codewords c. The inverse is computed by
+/// Gauss-Jordan elimination with partial pivoting.
 class inverse_gram {
  public:
   explicit inverse_gram(codebook const& of) : width_(of.width()), left_(width_ * width_), inverse_(width_ * width_) {
@@ -76,7 +76,7 @@ class inverse_gram {
 
 /// Computes eight symbols. For each symbol, draws one of the coefficients <d_j, x> with a probability proportional to
 /// the coefficient's magnitude. The symbol contains j and the coefficient's sign. Each product has two floats as
-/// factors, so it is exact in double.
+/// factors, so it is exact in double precision.
 template <class In, int Bits>
 struct random_words {
   padded_floats<In> x;
@@ -119,9 +119,9 @@ struct random_words {
 }  // namespace detail
 
 /// Divides a tensor into runs x of w elements. For each run, sends one of K = 2^(Bits - 1) unit vectors c_j, a sign,
-/// and a length. The expected decoded value is x. The dual vectors d_j = G^-1 c_j, where G = sum c_j c_j^T, satisfy x =
-/// sum <d_j, x> c_j. So c_j is drawn with probability |<d_j, x>| / a, where a = sum |<d_j, x>|. The symbol decodes to
-/// +- a c_j.
+/// and a length. The expected decoded value is x. The dual vectors are d_j = G^-1 c_j, where G is the sum of all c_j
+/// c_j^T. They satisfy x = sum <d_j, x> c_j. So c_j is drawn with probability |<d_j, x>| / a, where a is the sum of all
+/// |<d_j, x>|. The symbol decodes to +- a c_j.
 ///
 ///   emits       ceil(n / w) symbols of Bits bits, in which the highest bit is the sign; side information: the length a
 ///               of each run, as a float. The last run is padded with zeros

@@ -22,8 +22,8 @@ struct fitted_codebook {
 
 namespace detail {
 
-/// Lloyd's algorithm, computed on the host in double. The order of operations is fixed, so that the same program gives
-/// the same codewords on all ranks.
+/// Lloyd's algorithm, computed on the host in double precision. The order of operations is fixed, so that the same
+/// program gives the same codewords on all ranks.
 class k_means {
  public:
   k_means(std::vector<double> samples, std::size_t width)

@@ -13,10 +13,10 @@ namespace pith::inline v0 {
 /// The sizes of a product: `rows` slices with `columns` elements each, and `rank` components.
 using product_shape = detail::thin_shape;
 
-/// Computes Z = S U^T on E, for slices with elements of type A. S, U (one row per direction) and Z are row-major. Only
-/// encoding uses the product. So a library's product, whose rounding depends on the machine, may replace
-/// `ordered_product`: `pca(basis, blas_product())`. Decoding must be equal on all ranks and always multiplies in one
-/// order.
+/// Computes Z = S U^T on the executor E, for slices S with elements of type A. S, U (one row per direction) and Z are
+/// row-major. Only encoding uses the product. So a library's product, whose rounding depends on the machine, may
+/// replace `ordered_product`: `pca(basis, blas_product())`. Decoding must give equal results on all ranks, so it always
+/// multiplies in the same order.
 ///
 ///   factor<A>     the type of U: double or A
 ///   multiply      submits the product to the executor, without allocation and without waiting for a device; any size
@@ -29,8 +29,8 @@ concept matrix_product = executor<E> && std::copyable<P> &&
   { p.multiply(exec, size, s, u, z, ws) } -> std::same_as<void>;
 };
 
-/// A product that sums in double in a fixed order. Results are bitwise equal on all executors and with all instruction
-/// sets.
+/// A product whose sums are computed in double precision and in a fixed order. Results are bitwise equal on all
+/// executors and with all instruction sets.
 ///
 ///   complexity  scratch memory of 8 bytes per component, times ceil(columns / 8192)
 struct ordered_product {

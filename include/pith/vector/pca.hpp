@@ -23,9 +23,9 @@ namespace pith::inline v0 {
 /// For each slice x of K elements, sends z = U^T x, which has d elements and can be summed in flight. Decodes U z + (1
 /// - U U^T) mu.
 ///
-/// With N ranks, sum U^T (x_i / N) = U^T mean. So all ranks receive U U^T (mean - mu) + mu, which is the projection of
-/// the mean on the affine subspace through mu. The encoder is linear, and it is independent of mu and N. The decoder
-/// adds the part of mu that z cannot represent.
+/// With N ranks, the sum of U^T (x_i / N) over the ranks i is U^T mean. So all ranks receive U U^T (mean - mu) + mu,
+/// which is the projection of the mean on the affine subspace through mu. The encoder is linear, and it is independent
+/// of mu and N. The decoder adds the part of mu that z cannot represent.
 ///
 ///   emits       d values of accum<In> for each of ceil(n / K) slices; the last slice is padded with zeros
 ///   requires    a basis that is equal on all ranks and matches the tensor's slice order and number of slices
@@ -83,8 +83,8 @@ class pca : public pipeable {
     return {slices(dims) * basis_->components()};
   }
 
-  /// The basis in the executor's memory. `factor` is a copy of U with elements of type A, or empty if the product reads
-  /// U in double.
+  /// The basis in the executor's memory. `factor` is a copy of U with elements of type A, or is empty if the product
+  /// reads the doubles of U.
   template <class A, executor E>
   struct uploaded {
     buffer<double, E> vectors;

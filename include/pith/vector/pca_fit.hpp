@@ -80,9 +80,9 @@ inline std::vector<double> gram(centred_samples const& x) {
   return g;
 }
 
-/// The number of kept components. The number is options.components, or the smallest number of components that have a
-/// fraction 1 - lambda of the variance. A direction is never kept if its variance may be a rounding error of the
-/// largest variance.
+/// The number of kept components. The number is `options.components`, or the smallest number of components that
+/// together have the fraction 1 - lambda of the variance. A direction is never kept if its variance may be a rounding
+/// error of the largest variance.
 inline std::size_t kept_components(pca_options const& options, std::vector<double> const& values) {
   auto const noise = std::numeric_limits<double>::epsilon() * static_cast<double>(values.size()) * values[0];
   double total = 0, share = 0;

@@ -53,8 +53,9 @@ struct root_mean_square {
   }
 };
 
-/// Computes eight symbols. Each symbol is the index of the codeword c with the least |x - s c|^2. This codeword has the
-/// largest 2 <x, c> - s |c|^2. Each product has two floats as factors, so it is exact in double.
+/// Computes eight symbols. Each symbol is the index of the codeword c with the smallest value of |x - s c|^2. This
+/// codeword has the largest value of 2 <x, c> - s |c|^2. Each product has two floats as factors, so it is exact in
+/// double precision.
 template <class In, int Bits>
 struct nearest_words {
   padded_floats<In> x;
@@ -84,8 +85,8 @@ struct nearest_words {
   }
 };
 
-/// Decodes each of eight symbols to its codeword, multiplied by a scale. If Signed, each symbol has its own scale.
-/// Otherwise all symbols have one scale.
+/// Decodes each of eight symbols to its codeword, multiplied by a scale. If `Signed` is true, each symbol has its own
+/// scale. Otherwise all symbols share one scale.
 template <class In, int Bits, bool Signed>
 struct expand_words {
   std::uint8_t const* bytes;

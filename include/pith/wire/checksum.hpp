@@ -39,7 +39,7 @@ PITH_HD inline std::uint64_t load_part(std::byte const* at, std::uint64_t bytes)
   return word;
 }
 
-/// The hash of the lanes. If all lanes but one are fixed, the hash is a permutation of that lane.
+/// The hash of the lanes. If all lanes but one are fixed, the hash is a permutation of the remaining lane.
 PITH_HD constexpr std::uint64_t join_lanes(std::uint64_t const* lanes, std::uint64_t bytes) {
   auto hash = stir(bytes);
   for (std::uint64_t i = 0; i < hash_lanes; ++i) hash = stir((hash ^ lanes[i]) + i);
@@ -62,7 +62,7 @@ PITH_HD inline std::uint64_t hash_of(std::byte const* from, std::uint64_t bytes)
   return join_lanes(lanes, bytes);
 }
 
-/// The term of block b in the checksum: stir(hash of the block + b).
+/// The term of block b in the checksum, which is stir(h + b) if h is the block's hash.
 struct hash_block_at {
   std::byte const* from;
   std::uint64_t bytes;
@@ -94,7 +94,7 @@ inline std::uint64_t checksum(span<std::byte const> bytes) {
   return sum;
 }
 
-/// Writes the checksum of `bytes` to `to`, in the executor's memory, without a host wait.
+/// Writes the checksum of `bytes` to `to`, which is in the executor's memory. The host does not wait.
 template <executor E>
 void checksum_into(E const& exec, std::uint64_t* to, span_on<E, std::byte const> bytes, workspace_on<E>& ws) {
   detail::reduce_into(exec, to, detail::hash_blocks(bytes.size()), detail::hash_block_at{bytes.data(), bytes.size()},

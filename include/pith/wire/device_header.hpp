@@ -41,7 +41,7 @@ PITH_HD constexpr std::uint32_t faults_of(device_header const& expected, device_
          (expected.checksum == found.checksum ? 0 : fault::checksum);
 }
 
-/// Writes the header of a payload, given its checksum.
+/// Writes the header of a payload, given the payload's checksum.
 struct write_device_header {
   std::uint32_t identity;
   std::uint64_t const* step;

@@ -36,7 +36,7 @@ class request_among {
   std::variant<Request...> held_;
 };
 
-/// A request_among that contains each type of a list once.
+/// A request_among whose types are those of a list, without duplicates.
 template <class Found, class... Rest>
 struct distinct_requests {
   using type = Found;

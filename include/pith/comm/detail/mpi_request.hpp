@@ -140,7 +140,7 @@ class mpi_request {
     call_->memory.resize(bytes);
     return call_->memory.data();
   }
-  /// The MPI count and data type for the first n of every `stride` bytes.
+  /// The MPI count and data type that select the first n of every `stride` bytes.
   std::pair<int, MPI_Datatype> strided(int n, std::size_t stride) {
     if (static_cast<std::size_t>(n) == stride) return {n, MPI_BYTE};
     auto bytes = MPI_DATATYPE_NULL;

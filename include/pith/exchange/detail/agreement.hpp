@@ -102,8 +102,8 @@ inline void require_equal_terms(std::vector<agreement> const& each) {
   }
 }
 
-/// Compares `count` values per rank. Returns rank and index of the first value that differs from the value of rank 0.
-/// Returns rank 0 if all values are equal.
+/// Compares `count` values per rank. Returns the rank and the index of the first value that differs from rank 0's
+/// value. Returns rank 0 if all values are equal.
 template <class T>
 std::pair<std::size_t, std::size_t> first_difference(std::vector<T> const& all, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -134,7 +134,7 @@ bool all_see_difference(E const& exec, Comm& comm, bool differs) {
 }
 
 /// Throws on all ranks if tensors or codecs differ between ranks. The check gathers the digests of all tensors, and
-/// then the description of the first tensor that differs. All ranks gather fewest + 1 digests, where `fewest` is the
+/// then the description of the first tensor that differs. All ranks gather `fewest + 1` digests, where `fewest` is the
 /// smallest number of tensors on any rank. So a damaged number of tensors cannot enlarge the message.
 template <class Comm, executor E>
 void require_equal_tensors(E const& exec, Comm& comm, std::vector<agreement> const& each,

@@ -55,7 +55,7 @@ inline std::vector<std::size_t> ready_order(std::vector<tensor_times> const& tim
 
 /// Divides the tensors, in the given order, into as few buckets as possible. Each bucket has at most `most` bytes, and
 /// the last transfer ends by `end`. Returns an empty list if such buckets do not exist. A bucket that is ready at time
-/// r fits if r + (the time of all transfers from the bucket's first tensor on) <= end.
+/// r fits if r + t <= end, where t is the time of all transfers from the bucket's first tensor on.
 inline bucket_list buckets_ending_by(std::int64_t end, std::vector<std::size_t> const& order,
                                      std::vector<tensor_times> const& times, std::vector<std::size_t> const& bytes,
                                      std::size_t most) {
@@ -80,8 +80,8 @@ inline bucket_list buckets_ending_by(std::int64_t end, std::vector<std::size_t> 
 }
 
 /// Divides the tensors, in ready order, into buckets within the byte limit, so that the last transfer ends as early as
-/// possible. The result has no more buckets than a layout that fills each bucket to the limit. Among equally early
-/// layouts, the result has the fewest buckets.
+/// possible. The result has no more buckets than a layout that fills each bucket to the limit. Of all layouts whose
+/// last transfer ends equally early, the result has the fewest buckets.
 ///
 ///   complexity  O(n log n) for the order of n tensors, and at most 63 bisection steps with one pass over the tensors
 ///               each

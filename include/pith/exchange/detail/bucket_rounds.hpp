@@ -15,8 +15,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The memory of one round: `out` for produced payloads, `gathered` for received payloads. Only gather::exact uses
-/// `received`.
+/// The memory of one round: The memory of one round is `out` for produced payloads and `gathered` for received
+/// payloads. Only gather::exact uses `received`.
 template <executor E>
 struct round_memory {
   buffer<std::byte, E> out, gathered, received;
@@ -112,8 +112,8 @@ class bucket_rounds {
     return at.gathered.view().subspan(g.gathered, g.bytes * arrivals(g.how, g.ranks));
   }
 
-  /// Produces the payload of a tensor. If a transfer has several pieces, the pieces of the tensor are g.bytes apart in
-  /// the group's buffer.
+  /// Produces the payload of a tensor. If a transfer has several pieces, the pieces of the tensor are `g.bytes` bytes
+  /// apart in the group's buffer.
   static void produce(E const& exec, tensors& all, unsigned round, group const& g, slot const& s,
                       span_on<E, std::byte> to, workspace_on<E>& ws) {
     if (g.pieces == 1) return all.produce(exec, s.tensor, round, to.subspan(s.offset, s.bytes), ws);

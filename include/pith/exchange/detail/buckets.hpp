@@ -22,9 +22,9 @@ struct bucket_limits {
   std::size_t first, others;
 };
 
-/// The given limit. By default, the limit is an eighth of the model, but at least 1 and at most 25 MiB. By default, the
-/// first bucket's limit is a quarter of the other buckets' limit, so that the first bucket is sent early. Latency
-/// dominates transfers below 1 MiB, and buckets above 25 MiB cost memory.
+/// The given limit. By default, the limit is an eighth of the model's size, but at least 1 MiB and at most 25 MiB. By
+/// default, the first bucket's limit is a quarter of the other buckets' limit, so that the first bucket is sent early.
+/// Latency dominates transfers below 1 MiB, and buckets above 25 MiB cost memory.
 inline bucket_limits limits_for(std::size_t bytes, std::optional<std::size_t> asked) {
   constexpr std::size_t usual = 8, least = std::size_t{1} << 20, most = std::size_t{25} << 20;
   if (asked) return {*asked, *asked};
@@ -135,7 +135,7 @@ class ready_buckets {
     changed_.wait(lock, [&] { return missing_[bucket] == 0 || is_cancelled_; });
     return !is_cancelled_;
   }
-  /// Waits at most the duration `most`. Returns whether the bucket is ready or cancel() was called.
+  /// Waits for at most the duration `most`. Returns whether the bucket is ready or cancel() was called.
   bool comes_within(duration most, std::size_t bucket) const {
     auto lock = std::unique_lock(mutex_);
     return changed_.wait_for(lock, most, [&] { return missing_[bucket] == 0 || is_cancelled_; });

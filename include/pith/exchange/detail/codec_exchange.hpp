@@ -12,7 +12,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Behaves as the stateless codec C outside an exchange. In an exchange, the derived class has further states, which
+/// Outside an exchange, behaves like the stateless codec C. In an exchange, the derived class has further states, which
 /// follow the states of C.
 template <class C>
 class codec_exchange : public pipeable {

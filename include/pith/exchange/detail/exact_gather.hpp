@@ -16,9 +16,9 @@
 
 namespace pith::inline v0::detail {
 
-/// First gathers the counts of all payloads of a round, and then the used bytes of each group's payloads. All ranks
-/// send as many bytes as the rank with the most used bytes. Compacted payloads are in the memory for padded
-/// all-gathers. Received payloads are in further memory of the same size.
+/// First gathers the counts of all payloads of a round, and then the used bytes of each group's payloads. Every rank
+/// sends the same number of bytes, which is the largest number of used bytes on any rank. Compacted payloads are in the
+/// memory for padded all-gathers. Received payloads are in further memory of the same size.
 template <real In, executor E>
 class exact_gather {
  public:
@@ -40,8 +40,8 @@ class exact_gather {
 
   bool has_counts(unsigned in_round) const { return !rounds_[in_round].places.empty(); }
 
-  /// Gathers the counts of all ranks' payloads in a round, waits for them, and starts the all-gathers of the payloads.
-  /// This rank's payloads are at `out`. Returns the number of bytes that this rank sends.
+  /// Gathers the counts of all ranks' payloads in a round, waits for these counts, and starts the all-gathers of the
+  /// payloads. This rank's payloads are at `out`. Returns the number of bytes that this rank sends.
   template <class Comm>
   std::size_t start(E const& exec, Comm& comm, std::vector<group> const& groups, unsigned in_round, std::byte* out,
                     std::byte* compacted, std::byte* received, pending_transfers<Comm, E>& to) {
@@ -85,7 +85,7 @@ class exact_gather {
     std::vector<std::uint32_t> counts = {};  ///< the counts of all ranks, rank by rank
   };
 
-  /// Calls f(group, packets of the group) for each all-gathered group.
+  /// Calls f(group, packets) for each all-gathered group, where `packets` are those of the group.
   template <class F>
   static void for_each_group(round const& r, std::vector<group> const& groups, F const& f) {
     auto const* packets = r.packets.data();

@@ -87,14 +87,14 @@ class exchange_pipeline {
   /// The seconds that each tensor bucket took in the last step.
   std::vector<bucket_seconds> const& seconds() const { return log_.seconds(); }
 
-  /// Makes the sub-communicators that the transfers need. All ranks call this function, after agreement on their
+  /// Makes the sub-communicators that the transfers need. All ranks call this function after they have agreed on their
   /// tensors.
   void connect() {
     for (auto const& b : buckets_) b.connect(comms_);
   }
 
-  /// The number of bytes that a rank passes to its communicator in a step for one kind of transfer. If `among` is
-  /// given, only transfers within that subgroup are included.
+  /// The number of bytes per step that a rank passes to its communicator for one kind of transfer. If `among` is given,
+  /// only transfers within that subgroup are included.
   std::size_t sent_bytes(transport how, std::optional<subgroup> among = {}) const {
     std::size_t bytes = 0;
     for (auto const& b : buckets_) bytes += b.plan().sent_bytes(how, among);
@@ -106,7 +106,7 @@ class exchange_pipeline {
     return {of(transport::all_gather), of(transport::sum) + of(transport::max), of(transport::all_to_all),
             of(transport::swap) + of(transport::shift)};
   }
-  /// For each tensor, the number of bytes that a rank's interface sent in the last step, padding included. If
+  /// For each tensor, the number of bytes that a rank's network interface sent in the last step, padding included. If
   /// all-gathered payloads were shortened to a common size, that size is divided among the tensors in proportion to the
   /// payloads' capacities.
   std::vector<double> wire_bytes() const {
@@ -163,7 +163,7 @@ class exchange_pipeline {
   }
   bool is_lent() const { return is_lent_; }
 
-  /// Copies of the states from before each of the last two steps. The copies exist only with
+  /// Copies of the states that were made before each of the last two steps. The copies exist only with
   /// exchange_options::is_recoverable.
   auto& copies() { return copies_; }
 
@@ -191,7 +191,7 @@ class exchange_pipeline {
     make_memory();
     gathered_bytes_ = sent_bytes(transport::all_gather);
   }
-  /// Replaces buffers that are too small by larger ones.
+  /// Replaces each buffer that is too small with a larger one.
   void make_memory() {
     std::size_t out = 0, gathered = 0, scratch = 0, transfers = 0;
     for (auto const& b : buckets_) {
@@ -287,7 +287,8 @@ class exchange_pipeline {
       buckets_[bucket].absorb(exec_, tensors_, round, memory(absorbed_), ws, transfers_);
     }
   }
-  /// The memory of round k. Rounds use two memories in turn, or one memory if every round depends on the previous one.
+  /// The memory of round k. Rounds alternate between two memory areas, or use one area if every round depends on the
+  /// previous round.
   round_memory<E> const& memory(std::size_t k) const { return memory_[k % memories_]; }
 
   E exec_;

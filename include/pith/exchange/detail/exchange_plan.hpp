@@ -83,8 +83,8 @@ class exchange_plan {
   std::size_t out_bytes() const { return out_bytes_; }
   std::size_t gathered_bytes() const { return gathered_bytes_; }
 
-  /// The number of bytes that a rank passes to its communicator in a step for one kind of transfer. If `among` is
-  /// given, only transfers within that subgroup are included.
+  /// The number of bytes per step that a rank passes to its communicator for one kind of transfer. If `among` is given,
+  /// only transfers within that subgroup are included.
   std::size_t sent_bytes(transport how, std::optional<subgroup> among = {}) const {
     std::size_t bytes = 0;
     for (auto const& r : rounds_) {

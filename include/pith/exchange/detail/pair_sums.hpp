@@ -56,7 +56,7 @@ struct take_sums {
 };
 
 /// Adds the pairs whose indices are in one region. list(l), with l below `lists`, returns n pairs; the lists are added
-/// by ascending l. `to` has capacity for all pairs; unused entries become padding.
+/// in ascending order of l. `to` has capacity for all pairs; unused entries become padding.
 template <class In, class E, class Lists>
 void add_up_pairs(E const& exec, regions const& over, std::uint32_t region, unsigned lists, std::uint64_t n,
                   Lists const& list, accum<In>* sums, pairs<accum<In>> const& to) {

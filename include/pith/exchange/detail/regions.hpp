@@ -8,7 +8,7 @@
 namespace pith::inline v0::detail {
 
 /// The division of n elements into `count` regions. If words[0] = count, region r begins at words[r]. Otherwise, as in
-/// the first step, the regions are equal parts. Regions with numbers of at least `count` are empty. The words of a
+/// the first step, the regions are equal parts. A region whose number is `count` or more is empty. The words of a
 /// damaged state may have any values. Even then, begin(r) <= n, and region r is empty if end(r) < begin(r).
 struct regions {
   std::uint32_t const* words;
@@ -23,7 +23,7 @@ struct regions {
   PITH_HD bool holds(std::uint64_t r, std::uint32_t i) const { return begin(r) <= i && i < begin(r + 1); }
 };
 
-/// starts[r] = how many of the k ascending indices lie before region r.
+/// `starts[r]` is the number of the k ascending indices that lie before region r.
 struct find_starts {
   regions over;
   std::uint32_t const* indices;
@@ -59,8 +59,8 @@ struct mean_begin {
   }
 };
 
-/// Sets the regions of the next step to the mean proposals, which the owners sent. Means of ascending proposals ascend
-/// too. Values from damaged messages are clamped so that they ascend.
+/// Sets the regions of the next step to the mean proposals, which the owners sent. If the proposals ascend, their means
+/// ascend too. Values from damaged messages are clamped so that they ascend.
 template <class In>
 struct adopt_begins {
   regions over;

@@ -13,7 +13,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Behaves as the codec top_k outside an exchange. The codec ignores the states that the derived class has in an
+/// Outside an exchange, behaves like the codec `top_k`. The codec ignores the states that the derived class has in an
 /// exchange.
 class sparse_exchange : public pipeable {
  public:

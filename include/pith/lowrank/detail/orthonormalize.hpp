@@ -12,12 +12,12 @@
 namespace pith::inline v0::detail {
 
 /// The largest fraction of a column's squared norm that may be rounding error. The fraction includes a margin for the
-/// sums.
+/// error of the sums.
 template <class A>
 inline constexpr double rounding_part = sizeof(A) == 8 ? 1e-26 : 1e-10;
 
-/// Returns 1 / sqrt(after). Returns 0 if only rounding error is left of the column. Returns NaN if `after` is NaN or
-/// infinite.
+/// Returns 1 / sqrt(after). Returns 0 if the remainder of the column is only rounding error. Returns NaN if `after` is
+/// NaN or infinite.
 template <class A>
 PITH_HD inline double inverse_length(double before, double after) {
   if (after <= rounding_part<A> * finite_or_nan(before)) return 0;  // also true if both are zero
@@ -54,9 +54,9 @@ struct column_products {
   }
 };
 
-/// Adds the partial sums of G = P^T P. Computes the upper triangular T with (P T)^T P T = I, where G = R^T R and T =
-/// R^-1. If a column of P depends on earlier columns, the corresponding column of T is zero. Stores the upper bits of
-/// all elements of T, then the lower bits.
+/// Adds the partial sums of G = P^T P. Computes the upper triangular matrix T with (P T)^T P T = I, where G = R^T R and
+/// T = R^-1. If a column of P depends on earlier columns, the corresponding column of T is zero. Stores the upper bits
+/// of all elements of T, then the lower bits.
 template <class A>
 struct triangle_of_products {
   struct memory {};
@@ -231,8 +231,8 @@ void orthonormalize_once(E const& exec, float* p, std::uint64_t rows, std::uint6
 /// Makes the columns of P (rows x rank, row-major) orthonormal. A column that depends on earlier columns becomes zero.
 /// A NaN may spread to all elements. The host reads no data, and the result is bitwise equal on all executors.
 ///
-/// The method is Cholesky-QR. Products of two floats are exact in double, so P^T P shows which columns are dependent. A
-/// second pass removes the rounding errors that the first pass magnified.
+/// The method is Cholesky-QR. Products of two floats are exact in double precision, so P^T P shows which columns are
+/// dependent. A second pass removes the rounding errors that the first pass magnified.
 template <executor E>
 void orthonormalize(E const& exec, float* p, std::uint64_t rows, std::uint64_t rank, workspace_on<E>& ws) {
   for (int pass = 0; pass < 2; ++pass) orthonormalize_once(exec, p, rows, rank, ws);

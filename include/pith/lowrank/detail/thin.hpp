@@ -28,12 +28,12 @@ inline constexpr std::uint32_t thin_group = 4;
 inline constexpr std::uint32_t thin_strip = 512;
 
 /// The strip length if a source or sink consists of two tensors. Hosts read short pieces of many rows at three quarters
-/// of the rate of long pieces. But devices need small blocks.
+/// of the speed at which they read long pieces. But devices need small blocks.
 template <memory_space Space, bool Two>
 inline constexpr std::uint32_t strip_of_rows = (Two && std::same_as<Space, host_space>) ? 2048 : thin_strip;
 
-/// The number of blocks per multiprocessor. With four blocks, there are too few registers for sums in double. With two
-/// blocks, there are too few registers for products of doubles.
+/// The number of blocks per multiprocessor. With four blocks, there are too few registers for double-precision sums.
+/// With two blocks, there are too few registers for products of doubles.
 template <class A>
 inline constexpr unsigned thin_resident_blocks = sizeof(A) == 8 ? 1 : 2;
 
@@ -62,7 +62,7 @@ PITH_HD constexpr std::uint32_t at_most(std::uint64_t n, std::uint32_t most) {
   return n < most ? static_cast<std::uint32_t>(n) : most;
 }
 
-/// Holds `Width` elements from each of `Rows` rows of a thin matrix, in double.
+/// Holds `Width` elements from each of `Rows` rows of a thin matrix, as doubles.
 template <std::uint32_t Rows, std::uint32_t Width>
 struct thin_rows {
   template <class A>

@@ -7,7 +7,7 @@ namespace pith::inline v0::detail {
 
 // As in elementary.hpp, every summand is a quotient, a sum or exact. So results are bitwise equal on all machines.
 
-/// Computes a b as a quotient, so that a compiler cannot fuse it with an addition.
+/// Computes the product a b as a quotient, so that a compiler cannot fuse the product with an addition.
 PITH_HD inline double apart(double a, double b) { return a / (1 / b); }
 
 /// Returns ln Gamma(a) for a > 0. For a >= 8, the function uses Stieltjes' continued fraction.

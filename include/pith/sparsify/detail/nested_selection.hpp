@@ -74,8 +74,8 @@ struct value_at {
   PITH_HD T operator()(std::uint64_t i) const { return x[i]; }
 };
 
-/// A sequence of selections of ever fewer largest entries. The first selection reads the source. Each later selection
-/// reads the previous selection.
+/// A sequence of selections, in which each selection has fewer entries than the previous one. The first selection reads
+/// the source. Each later selection reads the previous selection.
 template <class In, executor E, class Source>
 class nested_selection {
  public:

@@ -8,7 +8,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Counts the keys of a part that begin with the known digits, by their next digit d. Adds each count to bins[d].
+/// Among the keys of a part that begin with the known digits, counts the keys with each next digit d. Adds each count
+/// to bins[d].
 template <class Source>
 struct count_digits {
   using A = typename selection<Source>::A;

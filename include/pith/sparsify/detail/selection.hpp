@@ -30,8 +30,9 @@ struct selection_size {
   std::uint64_t room = 0;     ///< the largest number of candidates that fit
 
   /// If k is small compared with n, a sample gives a lower bound of the k-th largest value. On average, samples * k / n
-  /// sampled values are among the k largest. The rank adds four standard deviations to this number, so that the bound
-  /// fails about once in ten thousand cases. For small k, the capacity suffices for k nonzero values and k zeros.
+  /// sampled values are among the k largest. The bound is the sampled key whose rank is this number plus four standard
+  /// deviations. So the bound fails about once in ten thousand cases. For small k, the capacity suffices for k nonzero
+  /// values and k zeros.
   static selection_size of(std::uint64_t n, std::uint64_t k) {
     if (n < 16384 || k > n / 4) return {n, k};
     auto const samples = std::clamp<std::uint64_t>(n / 256 / sampled_line * sampled_line, 4096, 16384);
@@ -58,7 +59,7 @@ struct selection_state {
   std::uint32_t bins[digits<Key>::rounds][digit_bins];
 };
 
-/// The places of a span's candidates: as collected, and in the order of indices.
+/// The places of a span's candidates: first in the order of collection, then in the order of indices.
 struct span_note {
   std::uint32_t first, count, place;
 };
@@ -70,7 +71,8 @@ struct candidates {
   A* old;
 };
 
-/// Two counts for a part: keys above the k-th largest key, and keys equal to it. Later, the prefix sums of both counts.
+/// Two counts for a part: keys above the k-th largest key, and keys equal to it. Later, the two fields hold the prefix
+/// sums of these counts.
 struct part_note {
   std::uint32_t above, equal;
 };
@@ -100,15 +102,16 @@ struct selection {
   }
 };
 
-/// Returns the source's values for a span, either a pointer into the tensor or values loaded into `p`.
+/// Returns the source's values for a span: a pointer into the tensor, or `p`, into which the values are loaded.
 template <class Source, class A, team Team>
 PITH_HD A const* source_values(Source const& from, Team const& team, std::uint64_t first, std::uint32_t count, A* p) {
   if (count == select_span<A>) return from.load(team, first, constant<select_span<A>>(), p);
   return from.load(team, first, count, p);
 }
 
-/// Returns a span's values of the selection's input. If the span was already written back, the values are rebuilt from
-/// the residual. Where the residual differs from the value, the value is taken from the candidates.
+/// Returns those values of the selection's input that belong to a span. If the span was already written back, the
+/// values are rebuilt from the residual. Where the residual differs from the value, the value is taken from the
+/// candidates.
 template <class Source, class A, team Team>
 PITH_HD A const* selection_values(selection<Source> const& of, Team const& team, std::uint64_t first,
                                   std::uint32_t count, A* p) {

@@ -94,7 +94,7 @@ struct select_in_block {
     return {list, kept, 0};
   }
 
-  /// Calls f(first, count, p) for the values of each span. If there is only one span, p = all.
+  /// Calls f(first, count, p) for the values of each span. If there is only one span, `p` equals `all`.
   template <class Team, class F>
   PITH_HD void for_each_span(Team const& team, memory& fast, A const* all, F const& f) const {
     for (std::uint32_t first = 0; first < n; first += select_span<A>) {
@@ -119,8 +119,8 @@ struct select_in_block {
     return {found.least > lower ? found.least : lower, found.equals};
   }
 
-  /// The number of groups, a power of two. A group has 16 to 31 values, or fewer if needed for 2 k groups. Returns 0 if
-  /// a group would have fewer than 4 values.
+  /// The number of groups, a power of two. A group has 16 to 31 values, or fewer if 2 k groups need smaller groups.
+  /// Returns 0 if a group would have fewer than 4 values.
   PITH_HD std::uint32_t group_count() const {
     auto groups = few / 2;
     while (32 * groups <= n || groups < 2 * k) groups *= 2;
@@ -145,7 +145,7 @@ struct select_in_block {
     });
   }
 
-  /// Copies the keys that are at least `least` into block-local memory, as far as they fit. Returns the number of such
+  /// Copies the keys that are not below `least` into block-local memory, as far as they fit. Returns the number of such
   /// keys.
   template <class Team>
   PITH_HD std::uint32_t collect(Team const& team, memory& fast, A const* all, key least) const {

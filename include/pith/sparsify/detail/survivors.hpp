@@ -100,8 +100,8 @@ struct part_in_sum {
   }
 };
 
-/// Sets partial[j tiles(n) + t] to the sum of term j over tile t. Only values whose bit patterns are in [at.bits(),
-/// at.end()) count. If `at.is_over()`, the kernel does no work.
+/// Sets partial[j tiles(n) + t] to the sum of term j over tile t. The statistics include only values whose bit patterns
+/// are in [at.bits(), at.end()). If `at.is_over()`, the kernel does no work.
 template <class Source, class At, class Terms>
 struct sum_survivors;
 template <class Source, class At, class... Term>

@@ -10,9 +10,9 @@
 
 namespace pith::inline v0::detail {
 
-/// Describes the values of a source that reach a bound, at most `capacity` values. If more values reach the bound, the
-/// first `capacity` values are taken, or all n values if `all` is true. `bound()` is the smallest bit pattern of a
-/// magnitude that reaches the bound.
+/// Describes at most `capacity` values of a source that reach a bound. If more values reach the bound, the first
+/// `capacity` values are taken, or all n values if `all` is true. `bound()` is the smallest bit pattern of a magnitude
+/// that reaches the bound.
 template <class Source, class Bound>
 struct large_values {
   Source from;

@@ -41,7 +41,8 @@ struct found_bound {
 ///     next(search&, survivors const&)     returns the next bound, given the values that reach the current bound;
 ///                                         returns the current bound to end the search
 ///
-/// If all nonzero values fit, all nonzero values are taken. So a decoded tensor is encoded again without loss.
+/// If all nonzero values fit, the search takes all nonzero values. So a decoded tensor can be encoded again without
+/// loss.
 ///
 /// The final bound is never above the largest magnitude. If the values that reach the final bound do not all fit, the
 /// bound equals the largest magnitude. So one of the largest values is always sent, and the squared error is at most
@@ -110,9 +111,9 @@ void sum_once(E const& exec, Source const& from, std::uint64_t n, At const& whic
                       take_step<Step, Terms>{step, at, partial, size}, &at->arrived);
 }
 
-/// Finds a bound that about `aim` of n > 0 values reach. At most `room` values reach the bound, unless more values
-/// equal the largest. The function launches a fixed sequence of kernels, which do no work after the end of the search.
-/// The result is in `at`.
+/// Finds a bound that about `aim` of the n values reach, where n > 0. At most `room` values reach the bound, unless
+/// more than `room` values equal the largest magnitude. The function launches a fixed sequence of kernels, which do no
+/// work after the end of the search. The result is in `at`.
 template <class Rule, executor E, class Source>
 void find_threshold(E const& exec, Rule const& rule, Source const& from, std::uint64_t n, double aim, double room,
                     search* at, workspace_on<E>& ws) {
