@@ -161,8 +161,8 @@ concept keeps_for_exchange = requires {
   requires std::remove_cvref_t<S>::keeps_for_exchange;
 };
 
-/// A collective that may be the last stage after summable stages. The chain then uses the rounds of this collective.
-/// The collective reads x only in produce, and can return a rank's own share.
+/// A collective that may be the last stage of a chain whose other stages are summable. The chain then uses the rounds
+/// of this collective. The collective reads x only in produce, and can return a rank's own share.
 template <class S>
 concept sums_in_chains = requires {
   requires std::remove_cvref_t<S>::sums_in_chains;

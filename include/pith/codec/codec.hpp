@@ -145,8 +145,8 @@ void decode_payload(C const& c, E const& exec, call const& id, shape const& dims
   }
 }
 
-/// An engine that sums the values of all ranks in one pass. A chain is also one if its last stage is one, and its other
-/// stages are linear and equal on all ranks. An any_chain sums payloads instead (sums_payloads).
+/// An engine that sums the values of all ranks in one pass. A chain can sum the values of all ranks if its last stage
+/// can, and if its other stages are linear and equal on all ranks. An any_chain sums payloads instead (sums_payloads).
 template <class C, class In, class E>
 concept sums_parts = requires(C const& c, E const& exec, call const& id, shape const& dims,
                               gathered_on<E, output_of<C, In>> in, accum<In> factor, values_on<E, In> x,
@@ -213,7 +213,7 @@ constexpr bool is_lossless(C const& c, shape const& dims) {
   }
 }
 
-/// True if, for this shape, the codec is lossy at any rate, the current rate included. A lossy codec needs a residual.
+/// True if there is a rate at which the codec is lossy for this shape. A lossy codec needs a residual.
 template <class C>
 constexpr bool may_be_lossy(C const& c, shape const& dims) {
   if constexpr (requires {

@@ -63,8 +63,8 @@ struct subgroup {
 };
 
 /// The data that every rank sends in one round: `count` elements of one kind. In an all_to_all, each rank sends `count`
-/// elements, a multiple of 8 bytes, to each rank. `distance` applies to swap and shift. Ranks are numbered within their
-/// subgroup.
+/// elements, a multiple of 8 bytes, to each rank. `distance` is used only by `swap` and `shift`. Ranks are numbered
+/// within their subgroup.
 struct transfer {
   transport how = transport::all_gather;
   element_kind kind = element_kind::bytes;
@@ -256,8 +256,8 @@ values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double fa
 }
 
 /// Computes the mean of all ranks' decoded payloads, which are added in rank order. An engine computes the mean in one
-/// pass, or entry by entry. Both ways give the same result, except for the sign of zeros. In a chain whose last stage
-/// is an engine, the other stages decode the mean. With one rank, the mean is the decoded payload.
+/// pass, or entry by entry. Both methods give the same result, except for the sign of zeros. In a chain whose last
+/// stage is an engine, the other stages decode the mean. With one rank, the mean is the decoded payload.
 template <class In, class C, class E, class Agreed>
 void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in,
                  values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
@@ -291,8 +291,8 @@ void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned
   exec.for_each_index(dims.n, scale<In, accum<In>>{sum.data, x.data, share});
 }
 
-/// A collective that can read its input from a source and write the mean to a sink. The shape must be one for which the
-/// codec is lossy.
+/// A collective that can read its input from a source and write the mean to a sink. These functions are called only for
+/// shapes for which the codec is lossy.
 template <class C, class In, class E, class Source, class Sink>
 concept exchanges_from = collective<C, In, E> &&
     requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
@@ -369,7 +369,8 @@ concept reports_delivered = collective<C, In, E> &&
   c.arrived(exec, id, dims, ranks, p, mean, sent, replicated, local, ws);
 };
 
-/// The additional scratch bytes that `own_contribution` needs if D is affine. They hold an all-zero payload and D(0).
+/// The additional scratch bytes that `own_contribution` needs if D is affine. These bytes hold an all-zero payload and
+/// D(0).
 template <class In, class C>
 std::size_t contribution_scratch_bytes([[maybe_unused]] C const& c, [[maybe_unused]] shape const& dims) {
   if constexpr (maybe_affine<C>) {

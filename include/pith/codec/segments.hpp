@@ -165,7 +165,8 @@ class segment_table {
 
   std::vector<tensor_place> const& tensors() const { return tensors_; }
 
-  /// The end of the last gradient in elements, and the end of the last payload in bytes.
+  /// The position at which the last gradient ends, in elements, and the position at which the last payload ends, in
+  /// bytes.
   std::uint64_t elements() const { return elements_; }
   std::size_t payload_bytes() const { return payloads_.end; }
   detail::payload_extent const& payloads() const { return payloads_; }

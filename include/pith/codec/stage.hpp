@@ -157,7 +157,7 @@ concept stage_on =
 ///
 /// A stage without randomness omits `call`. A stateless stage omits the states. A variable-rate stage writes
 /// *y.values.count, which is the first 4 bytes of its side information. A variable-rate stage also writes zeros to the
-/// unused slots after its values. The count passed to decode is at most the capacity, even for a corrupt payload.
+/// unused slots after its values. The count that `decode` receives is at most the capacity, even for a corrupt payload.
 template <class S, class In, class E>
 concept stage = executor<E> && detail::stage_on<std::remove_cvref_t<S>, In, E>;
 

@@ -53,7 +53,7 @@ class field_visitor {
 
   /// Visits a rank-local state.
   void local(auto& state) { inside(state, true, places_, part_, granule_); }
-  /// Visits a state whose elements depend on r % places, the place of rank r.
+  /// Visits a state whose elements depend on the place of rank r. The place is r % places.
   void of_place(auto& state, unsigned places) { inside(state, is_local_, places_ * places, part_, granule_); }
   /// Visits a codec's state for a tensor with n elements. Each rank holds only its own part of the state.
   void of_part(auto& state, std::uint64_t n, std::uint64_t granule) { inside(state, is_local_, places_, n, granule); }

@@ -79,7 +79,7 @@ struct unpack_trits {
 
 }  // namespace detail
 
-/// Encodes as `S` and packs the ternary symbols, which reduces 2 bits per element to 1.6.
+/// Encodes like `S`, then packs the ternary symbols. Packing reduces 2 bits per element to 1.6 bits.
 ///
 ///   emits       n symbols in packed_trits; the same side information as S
 ///   requires    a ternary S: terngrad, qsgd<2>

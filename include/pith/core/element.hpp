@@ -146,7 +146,7 @@ PITH_HD inline A at_most(A x, A most) {
 }  // namespace detail
 
 /// Returns the integer nearest to x, clamped to [-most, most], where most < 2^31. If x is NaN, returns some integer in
-/// that range. The function has no branch, so that loops vectorise.
+/// [-most, most]. The function has no branch, so that loops vectorise.
 template <std::floating_point A>
 PITH_HD inline std::int32_t nearest_integer(A x, A most) {
   auto const size = static_cast<std::int32_t>(detail::at_most(detail::magnitude(x), most) + A{0.5f});

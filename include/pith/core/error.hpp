@@ -22,7 +22,7 @@ struct agreement_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Thrown if a communicator's library reported a failure or another rank aborted.
+/// Thrown if a communicator's library reported a failure, or if another rank aborted.
 struct communication_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -65,9 +65,9 @@ concept executor = std::copyable<std::remove_cvref_t<E>> && memory_space<space_o
 template <class E>
 concept host_executor = executor<E> && std::same_as<space_of<E>, host_space>;
 
-/// A minimal executor, which only concepts use. It lets concepts check a stage before the real executor is known. The
-/// functions of `archetype` are never called. The functions still need bodies, because an unoptimised build links each
-/// caller whose return type had to be deduced.
+/// A minimal executor, which only concepts use. With `archetype`, concepts can check a stage before the real executor
+/// is known. The functions of `archetype` are never called. The functions still need bodies, because an unoptimised
+/// build links each caller whose return type had to be deduced.
 struct archetype {
   using space = host_space;
   static constexpr char const* name() { return "archetype"; }

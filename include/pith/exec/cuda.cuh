@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(cuda_team::threads, resident_blocks<Body>())
   }
 }
 
-/// Launches kernel(work, count) with `blocks` blocks, or the maximum if that is less.
+/// Launches kernel(work, count) with `blocks` blocks, or with the maximum number of blocks if that is smaller.
 template <class Work>
 void launch(cudaStream_t stream, void (*kernel)(Work, std::uint64_t), Work const& work, std::uint64_t count,
             std::uint64_t blocks, std::size_t shared_bytes) {

@@ -113,7 +113,7 @@ void run_blocks([[maybe_unused]] isa level, Body const& body, std::uint64_t firs
   run_blocks_on<isa::baseline>(body, first, last);
 }
 
-/// A block body that calls f(i) for a block of indices. With this body, run_blocks also executes for_each_index.
+/// A block body that calls f(i) for a block of indices. With this body, `run_blocks` can also execute `for_each_index`.
 template <class F>
 struct index_block {
   static constexpr std::uint64_t items_per_block = 4096;

@@ -32,8 +32,8 @@ inline bool changes_soon(std::atomic<std::uint32_t> const& word, std::uint32_t s
 ///
 /// The ticket is one word, which holds the job's number and the number of unclaimed indices. A thread reads the ticket,
 /// then the job's fields, and then claims an index with the ticket that it read. If the claim succeeds, the job was
-/// open while the thread read the fields. If the job ended before the claim, and fewer than 2^44 jobs ago, the claim
-/// fails. Threads use the fields only after a successful claim. So the next job may overwrite the fields while late
+/// open while the thread read the fields. If the job has already ended, the claim fails. Job numbers repeat only after
+/// 2^44 jobs. Threads use the fields only after a successful claim. So the next job may overwrite the fields while late
 /// threads still read them.
 class claimed_job {
  public:
@@ -199,7 +199,7 @@ class thread_pool {
     }
   }
 
-  /// Wakes up to `at_most` workers. Stops when this thread and the polling workers suffice for the remaining work.
+  /// Wakes at most `at_most` workers. Stops when this thread and the polling workers suffice for the remaining work.
   void wake(int at_most) {
     for (; at_most > 0 && job_.left() > 1 + looking_.load(); --at_most) calls_.notify_one();
   }

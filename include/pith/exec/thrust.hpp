@@ -77,8 +77,8 @@ struct thrust_memory<P> : cuda_executor {
 
 inline namespace PITH_ISA_NAMESPACE {
 
-/// An executor that runs indices and blocks with thrust::for_each, one thread per block. With a device policy, each
-/// block runs on many threads, because a block's memory is too large for a single thread.
+/// An executor that runs indices and blocks with thrust::for_each, one thread per block. With a device policy, as with
+/// on(stream), each block runs on many threads, because a block's memory is too large for a single thread.
 ///
 ///   owns        a copy of the policy. Objects to which the policy refers, such as a stream, must outlive the executor.
 ///               A default-constructed executor cannot run work

@@ -49,9 +49,9 @@ constexpr std::size_t clip_scratch_bytes(std::uint64_t n) {
 
 }  // namespace detail
 
-/// Limits the norm, or each element, of a tensor's gradient on one rank. The norm of a sum of `ranks` independent
-/// gradients is about sqrt(ranks) times the norm of one gradient. To limit the norm of the sum to `most`, use
-/// norm(most, ranks) = norm(most / sqrt(ranks)).
+/// Limits the norm of a tensor's gradient on one rank, or limits each element of the gradient. The norm of a sum of
+/// `ranks` independent gradients is about sqrt(ranks) times the norm of one gradient. To limit the norm of the sum to
+/// `most`, use norm(most, ranks) = norm(most / sqrt(ranks)).
 ///
 ///   requires    0 < most < infinity, ranks >= 1 (std::invalid_argument)
 ///   on NaN      if the norm of a tensor is NaN or infinite, the tensor is not scaled
@@ -100,8 +100,8 @@ class clipping {
 /// The number of workspace bytes that clip_to_norm needs for n elements.
 constexpr std::size_t clip_bytes(std::uint64_t n) { return detail::clip_scratch_bytes(n) + detail::scratch_alignment; }
 
-/// Multiplies the gradients of all tensors of a model by one factor, in place. Their joint norm is then at most `most`
-/// / sqrt(ranks). Call this function before the exchange.
+/// Multiplies the gradients of all tensors of a model by one factor, in place. The joint norm of the gradients is then
+/// at most `most` / sqrt(ranks). Call this function before the exchange.
 ///
 ///   requires    a workspace of clip_bytes(gradients.size()) bytes
 ///   on NaN      if the norm is NaN or infinite, the gradients are unchanged

@@ -64,7 +64,7 @@ struct settle_estimate {
 }  // namespace detail
 
 /// Encodes g - e, where e is the estimate of this rank's gradient, and adds the decoded value to e. The exchange
-/// returns the mean of the ranks' estimates. With eta < 1, the running mean v = (1 - eta) v + eta g replaces g
+/// returns the mean of the ranks' estimates. With eta < 1, a running mean v replaces g: v = (1 - eta) v + eta g
 /// (EF21-SGDM). Estimates start at 0. Rescale the estimates for a new loss scale, but not for a new learning rate,
 /// because an estimate is not a postponed step.
 ///

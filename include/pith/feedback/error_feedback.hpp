@@ -78,7 +78,8 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     return of;
   }
 
-  /// References to the policy's state. They allow a caller to move the state to another codec for the same tensor.
+  /// References to the policy's state. With the references, a caller can move the state to another codec for the same
+  /// tensor.
   detail::policy_states fed_back_in(auto& replicated, auto& local) const {
     return {policy_part(replicated), policy_part(local)};
   }
@@ -240,8 +241,8 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     detail::narrow<In>(exec, mean, x);
   }
 
-  /// The decoded values that `update` receives after the exchange. They are this rank's own share of the mean if the
-  /// codec reports the share, else the mean.
+  /// The decoded values that `update` receives after the exchange. These values are this rank's own share of the mean
+  /// if the codec reports it, else the mean.
   template <class In, class E>
   values_on<E, accum<In> const> received([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
                                          [[maybe_unused]] shape const& dims, [[maybe_unused]] unsigned ranks,

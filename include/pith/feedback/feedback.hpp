@@ -38,7 +38,7 @@ concept memoryless = requires {
   requires std::remove_cvref_t<F>::is_memoryless;
 };
 
-/// Selects the decoded values that update receives.
+/// Selects the decoded values that `update` receives.
 enum class feedback_on : std::uint8_t {
   first_known,  ///< the rank's own share if it is available before the exchange ends, else the mean
   own,          ///< the rank's own share

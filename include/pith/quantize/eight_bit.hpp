@@ -79,7 +79,7 @@ constexpr bool has_an_edge_a_cell() {
 }
 static_assert(has_an_edge_a_cell<snap::nearest>() && has_an_edge_a_cell<snap::floor>());
 
-/// Returns the code of the value `twice` / 2; 0 for NaN.
+/// Returns the code of the value `twice` / 2, or 0 if `twice` is NaN.
 template <snap How>
 PITH_HD inline std::uint32_t tree_code(float twice) {
   static constexpr auto cells = make_cells<How>();

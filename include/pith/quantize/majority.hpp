@@ -18,7 +18,7 @@ namespace detail {
 /// 64 counters in bit planes. Bit k of counter i is bit i of planes[k]. Counter i counts how often bit i is 1.
 class bit_counts {
  public:
-  /// Makes counters for counts up to `most` < 2^17.
+  /// Makes counters that can count up to `most` < 2^17.
   PITH_HD explicit bit_counts(std::uint32_t most) {
     for (used_ = 0; most >> used_ != 0; ++used_) planes_[used_] = 0;
   }

@@ -39,7 +39,8 @@ PITH_HD constexpr std::size_t best_alignment(std::size_t bytes) {
 }
 
 /// True if the octets that start at p are aligned for vector access. An octet is eight values, or a given number of
-/// packed bytes. For double, the result is always false, because a thread lacks registers for three octets of doubles.
+/// packed bytes. For double, the result is always false, because a thread has too few registers for three octets of
+/// doubles.
 template <class T>
 PITH_HD inline bool is_vector_aligned(T const* p) {
   return sizeof(T) < sizeof(double) && reinterpret_cast<std::uintptr_t>(p) % best_alignment(octet * sizeof(T)) == 0;

@@ -55,7 +55,7 @@ PITH_HD void reduce_tile(Team const& team, T* lane, std::uint32_t count, F const
 /// Row r has `width` values. The merged value of row r is stored in lanes[row_stride(width) r].
 PITH_HD constexpr std::uint32_t row_stride(std::uint32_t width) { return width < 2 ? 1 : half_of(width); }
 
-/// In each row, merges the second `half` lanes into the first `half` lanes. Rows are `stride` apart.
+/// In each row, merges lanes [half, 2 half) into lanes [0, half). Rows are `stride` apart.
 template <team Team, class T, class Stride, class Merge>
 PITH_HD void fold_rows(Team const& team, T* lanes, std::uint32_t rows, Stride stride, std::uint32_t half, Merge merge) {
   for (; half > 0; half /= 2) {
@@ -88,7 +88,8 @@ PITH_HD void merge_upper(Team const& team, T* lanes, std::uint32_t rows, std::ui
   });
 }
 
-/// One thread reduces one row to lane[0]. Each loop has a constant length, half that of the previous loop.
+/// One thread reduces one row to lane[0]. Each loop has a constant length, which is half the length of the previous
+/// loop.
 template <class T, class Merge>
 PITH_HD T fold_row(T* lane, constant<0>, Merge const&) {
   return lane[0];

@@ -20,8 +20,8 @@
 namespace pith::inline v0::detail {
 
 #if defined(__CUDA_ARCH__)
-/// Returns true in the last of `all` threads to arrive, and resets the word to 0. This thread then sees the writes of
-/// the others.
+/// Returns true in the last of `all` threads to arrive, and resets the word to 0. The last thread then sees the writes
+/// of the others.
 __device__ inline bool arrives_last(std::uint32_t* arrived, std::uint32_t all) {
   __threadfence();
   auto const last = atomicAdd(arrived, 1u) + 1 == all;
@@ -31,7 +31,7 @@ __device__ inline bool arrives_last(std::uint32_t* arrived, std::uint32_t all) {
 }
 #endif
 
-/// The threads of a kernel's block; each thread computes one Philox block. Bodies also compile for hosts. So these
+/// The team of a kernel's block. Each thread computes one Philox block. Bodies also compile for hosts. So these
 /// functions exist on a host, where they do nothing and are never called.
 struct cuda_team {
   static constexpr std::uint32_t threads = 256;
@@ -107,7 +107,7 @@ struct cuda_team {
     return compact(n, keep, [](std::uint32_t, std::uint32_t) {});
   }
 
-  /// Each warp takes rows of 32 neighbours. Places count first by warp, then by row, then by lane.
+  /// Each warp processes rows of 32 neighbouring elements. Places count first by warp, then by row, then by lane.
   template <class Count, class Keep, class Emit>
   PITH_HD std::uint32_t compact([[maybe_unused]] Count n, [[maybe_unused]] Keep const& keep,
                                 [[maybe_unused]] Emit const& emit) const {
@@ -133,7 +133,7 @@ struct cuda_team {
     });
   }
 
-  /// Each thread tests one octet at a time. This is fast if few elements are kept.
+  /// Each thread tests one octet at a time. `at_least` is fast if few elements are kept.
   template <std::floating_point A, class Count>
   PITH_HD std::uint32_t at_least([[maybe_unused]] A const* x, [[maybe_unused]] Count n,
                                  [[maybe_unused]] bits_of<A> least, [[maybe_unused]] std::uint32_t* to) const {

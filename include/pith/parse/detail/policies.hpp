@@ -19,7 +19,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Parses name or name(beta, gamma) as a feedback policy F. F is residual or a class derived from it.
+/// Parses `name` or `name(beta, gamma)` as a feedback policy F. F is `residual`, or a class derived from `residual`.
 template <class F>
 std::optional<F> residual_from(syntax::term const& t, std::string_view word) {
   if (!t.is_plain(word, 0, 2)) return std::nullopt;
