@@ -294,7 +294,7 @@ class any_chain {
   }
 
   /// The first stage selects entries from the source, and the later stages encode the entries. Then the decoded entries
-  /// are written back to the source, which updates its residual.
+  /// are written back to the source, and the source updates its residual.
   void encode_picked(E const& exec, call const& id, shape const& dims, ext::residual_source<In> const& from,
                      span_on<E, std::byte> payload, std::size_t section, states const& replicated, states& local,
                      workspace_on<E>& ws) const {

@@ -43,7 +43,7 @@ class tensor_compressor {
     return payload();
   }
 
-  /// Decodes a payload, which rank `from` compressed in this step, into `x`.
+  /// Decodes a payload of rank `from` into `x`. The payload must have been compressed in this step.
   void decompress(span_on<E, std::byte const> payload, span_on<E, In> x, std::uint16_t from) {
     auto ws = workspace_on<E>(scratch_.view());
     pith::decompress(exec_, codec_, payload, x, state_, ws, from);

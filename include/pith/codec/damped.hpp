@@ -11,7 +11,7 @@
 
 namespace pith::inline v0 {
 
-/// Encodes as `S`. Decodes like `S`, then multiplies the result by 1 / (1 + omega).
+/// Encodes like `S`. Decodes like `S`, then multiplies the result by 1 / (1 + omega).
 ///
 ///   emits       as S
 ///   requires    an unbiased S

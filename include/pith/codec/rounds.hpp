@@ -291,8 +291,8 @@ void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned
   exec.for_each_index(dims.n, scale<In, accum<In>>{sum.data, x.data, share});
 }
 
-/// A collective that can read its input from a source and write the mean to a sink. These functions are called only for
-/// shapes for which the codec is lossy.
+/// A collective that can read its input from a source and write the mean to a sink. `produce_from` and `absorb_to` are
+/// called only for shapes for which the codec is lossy.
 template <class C, class In, class E, class Source, class Sink>
 concept exchanges_from = collective<C, In, E> &&
     requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
@@ -330,8 +330,8 @@ void absorb(C const& c, E const& exec, call const& id, shape const& dims, unsign
   }
 }
 
-/// True if a rank's own share is available after the rank has produced its buffer for the last round. Otherwise the
-/// mean replaces the share.
+/// True if a rank's own share is available after the rank has produced its buffer for the last round. If not, the mean
+/// is used in place of the share.
 template <class C, class In, class E>
 concept has_contribution =
     !collective<C, In, E> || requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
@@ -360,7 +360,7 @@ concept reports_contribution = has_contribution<C, In, E> ||
   c.own_contribution(exec, id, dims, ranks, produced, sent, replicated, ws);
 };
 
-/// True if the codec can compute, after the last round, the part of p that this rank contributed to the mean.
+/// True if, after the last round, the codec can compute the part of p that this rank contributed to the mean.
 template <class C, class In, class E>
 concept reports_delivered = collective<C, In, E> &&
     requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, values_on<E, In const> p,

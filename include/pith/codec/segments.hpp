@@ -142,8 +142,8 @@ payload_extent extent_of(C const& codec, std::vector<tensor_place> const& tensor
 
 }  // namespace detail
 
-/// The table of a batch's tensors, on the host and in E's memory, for one codec and element type. make_segments builds
-/// it.
+/// The table of a batch's tensors for one codec and element type. The table is on the host and in E's memory.
+/// `make_segments` builds the table.
 template <executor E>
 class segment_table {
  public:

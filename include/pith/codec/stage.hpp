@@ -134,10 +134,10 @@ concept sized = requires(S const& s) {
   { s.name() } -> std::convertible_to<std::string>;
 };
 
-/// S encodes values of `In` to values of `output_of<S, In>` and side information.
+/// S encodes values of type `In`. The result is values of type `output_of<S, In>`, and side information.
 template <class S, class In, class E>
 concept encodes = detail::encodes_seeded<S, In, E> || detail::encodes_unseeded<S, In, E>;
-/// S decodes values of `output_of<S, In>` and side information to values of `In`.
+/// S decodes values of type `output_of<S, In>` and side information. The result is values of type `In`.
 template <class S, class In, class E>
 concept decodes = detail::decodes_seeded<S, In, E> || detail::decodes_unseeded<S, In, E>;
 

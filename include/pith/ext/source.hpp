@@ -72,8 +72,8 @@ concept loads_tiles = requires {
 };
 
 /// The residual to keep if p - sent is not finite. The result is 0 if the old residual is so large that a sum of
-/// squares of such values overflows. Otherwise the result is the old residual. A residual that causes such an overflow
-/// would cause it again in every step.
+/// squares of such values overflows. If no such sum overflows, the result is the old residual. A residual that causes
+/// such an overflow would cause it again in every step.
 template <class A>
 PITH_HD A lasting(A residual) {
   return detail::magnitude(residual) <= (sizeof(A) == 4 ? A(0x1p47) : A(0x1p495)) ? residual : A{0};

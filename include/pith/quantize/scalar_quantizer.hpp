@@ -117,7 +117,7 @@ class scalar_quantizer : public pipeable {
   }
 
   /// The granule g, or 0 if none exists. For any a and b, the payload of x[a g, b g) consists of two slices of the
-  /// whole tensor's payload: one of its values, one of its scales.
+  /// whole tensor's payload: one of values, one of scales.
   constexpr std::uint64_t granule() const { return has_scale<float> ? bucket_ : detail::octet; }
 
   constexpr detail::quantizer_batch<Rule> batch() const { return {rule_, bucket_}; }

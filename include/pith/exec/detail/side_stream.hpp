@@ -17,7 +17,7 @@ struct destroy_event {
   void operator()(cudaEvent_t event) const { static_cast<void>(cudaEventDestroy(event)); }
 };
 
-/// Returns whether a stream has no unfinished work. The function must not be called during graph capture.
+/// Returns true if all work of a stream is done. The function must not be called during graph capture.
 inline bool is_idle(cudaStream_t stream) {
   auto const status = cudaStreamQuery(stream);
   if (status == cudaErrorNotReady) {
@@ -49,8 +49,8 @@ class side_stream {
   using stream_owner = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, destroy_stream>;
   using event_owner = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, destroy_event>;
 
-  /// Creates a stream that is not ordered with the default stream. The stream has the highest priority. Otherwise a
-  /// kernel that fills the device would delay this stream's work.
+  /// Creates a stream that is not ordered with the default stream. The stream has the highest priority. With a lower
+  /// priority, a kernel that fills the device would delay this stream's work.
   static stream_owner made_stream() {
     int least = 0, most = 0;
     check_cuda(cudaDeviceGetStreamPriorityRange(&least, &most), "cudaDeviceGetStreamPriorityRange");
