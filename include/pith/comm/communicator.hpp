@@ -97,7 +97,7 @@ template <class Comm, class E>
 concept has_all_collectives = has_all_gather<Comm, E> && has_all_to_all<Comm, E> && has_send_recv<Comm, E> &&
     has_all_reduce<Comm, E> && has_reduce_scatter<Comm, E> && has_broadcast<Comm, E> && has_split<Comm>;
 
-/// A communicator with the collectives that gradient_exchange needs. The codec two_shot also needs has_all_to_all.
+/// A communicator with the collectives that gradient_exchange needs. The codec `two_shot` also needs `has_all_to_all`.
 template <class Comm, class E>
 concept exchange_communicator = has_all_gather<Comm, E> && has_all_reduce<Comm, E, float> &&
     has_all_reduce<Comm, E, double> && has_all_reduce<Comm, E, half> && has_all_reduce<Comm, E, bfloat16> &&

@@ -27,7 +27,7 @@ struct mpi_options {
 };
 
 /// A communicator on a duplicate of the MPI communicator `comm`. Calls use MPI's nonblocking collectives. MPI chooses
-/// the order in which it adds the ranks' values. The adapter reproducible_sums adds the ranks' values in rank order.
+/// the order in which it adds the ranks' values. The adapter `reproducible_sums` adds the ranks' values in rank order.
 ///
 ///   requires    MPI_Init before the constructor, MPI_Finalize after the destructor; one thread at a time. A call from
 ///               a thread other than MPI's main thread needs MPI_THREAD_SERIALIZED or more (std::invalid_argument). On

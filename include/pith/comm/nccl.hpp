@@ -203,7 +203,7 @@ class nccl_communicator {
   }
 
   /// f(stream) enqueues the call. If f fails, the request still makes the executor's stream wait for the operations
-  /// that were enqueued.
+  /// that f enqueued.
   template <class E, class F>
   nccl_request call(E const& exec, char const* what, F const& f) {
     check();

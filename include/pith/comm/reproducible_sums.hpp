@@ -48,7 +48,7 @@ struct reduce_pieces {
 /// Adapts a `Comm` so that its reductions are reproducible. The constructor takes the same parameters as that of
 /// `Comm`. Each rank adds one part of the tensor, in rank order, and sends the sum to all ranks. So the result is
 /// bitwise independent of the transport, its version, its settings, and an element's position in the tensor. The result
-/// is bitwise equal to that of thread_communicator.
+/// is bitwise equal to that of `thread_communicator`.
 ///
 ///   auto comm = pith::reproducible_sums<pith::mpi_communicator>(MPI_COMM_WORLD);
 ///

@@ -63,7 +63,7 @@ class sub_communicators {
   std::vector<std::pair<subgroup, std::unique_ptr<Comm>>> parts_;
 };
 
-/// Makes the sub-communicators that all_reduce_mean needs for the rounds of `codec`.
+/// Makes the sub-communicators that `all_reduce_mean` needs for the rounds of `codec`.
 template <class In, class Comm, class C>
 sub_communicators<Comm> make_sub_communicators(Comm& comm, C const& codec, shape const& dims) {
   auto made = sub_communicators<Comm>(comm);

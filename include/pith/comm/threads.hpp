@@ -25,8 +25,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A barrier that breaks when a rank leaves it or arrives later than the timeout. All ranks that wait at a broken
-/// barrier, or arrive later, throw.
+/// A barrier that breaks when a rank leaves it or arrives later than the timeout. Every rank that waits at a broken
+/// barrier, or arrives later, throws.
 class leavable_barrier {
  public:
   leavable_barrier(unsigned ranks, timeout_duration timeout) : timeout_(timeout), is_here_(ranks) {
@@ -339,7 +339,7 @@ struct thread_options {
 };
 
 /// Calls f(communicator) on `ranks` threads and joins them. If f throws on a rank, the next communicator call of every
-/// other rank throws too. run_ranks then throws the first exception, in rank order, that was not caused by another
+/// other rank throws too. `run_ranks` then throws the first exception, in rank order, that was not caused by another
 /// rank's failure.
 template <class F>
 void run_ranks(unsigned ranks, F const& f, thread_options const& options = {}) {

@@ -191,8 +191,8 @@ class adaptive_exchange {
   void rescale(double factor) { exchange_.rescale(factor); }
   void fit_buckets() { exchange_.fit_buckets(); }
 
-  /// All ranks call export_state, since export_state first applies the rates of the next step, for which the ranks
-  /// communicate. After a step that threw, or with steps_back > 0, export_state does not communicate.
+  /// All ranks call `export_state`, since `export_state` first applies the rates of the next step, for which the ranks
+  /// communicate. After a step that threw, or if `steps_back` > 0, `export_state` does not communicate.
   std::vector<std::byte> export_state(unsigned steps_back = 0) {
     if (steps_back > 0 || is_begun_) return export_moment(steps_back);
     exchange_.require_idle("export_state");

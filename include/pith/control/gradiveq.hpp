@@ -181,8 +181,8 @@ class gradiveq {
     }
     return detail::save_states(words(), to.bytes);
   }
-  /// Restores a state that was returned by export_state of an equal schedule. All ranks call this function before the
-  /// exchange's import_state, since this function sets the exchange's codecs. If the state of one rank is wrong, the
+  /// Restores a state that was returned by `export_state` of an equal schedule. All ranks call this function before the
+  /// exchange's `import_state`, since this function sets the exchange's codecs. If the state of one rank is wrong, the
   /// other ranks throw agreement_error, and all ranks are unchanged.
   void import_state(span<std::byte const> bytes) {
     auto next = std::optional<progress>();
@@ -373,7 +373,7 @@ class gradiveq {
     return 2 * votes > comm_->size();
   }
 
-  /// A description of the schedule. import_state requires the same description in the imported state.
+  /// A description of the schedule. `import_state` requires the same description in the imported state.
   std::string words() const {
     using detail::text;
     auto words = text("gradiveq\nrank ", comm_->rank(), " of ", comm_->size(), "\nelements of ", element_name<In>(),

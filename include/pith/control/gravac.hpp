@@ -75,10 +75,10 @@ struct gravac_options {
 };
 
 /// Measures the gains of two factors, a lower and a higher one. The gain of a factor is the share of |p|^2 that
-/// compression by this factor keeps. Each step uses the higher factor, or the lower factor if only the lower factor has
-/// a gain of at least least_gain. If both gains are smaller, the step is dense. If both gains are equal after a window,
-/// the lower factor is set to the higher factor. After each window, the higher factor moves up the ladder, until the
-/// throughput (gain / seconds) no longer grows.
+/// compression by this factor keeps. Each step uses the higher factor, or the lower factor if only the lower factor's
+/// gain reaches `least_gain`. If both gains are smaller than `least_gain`, the step is dense. If both gains are equal
+/// after a window, the lower factor is set to the higher factor. After each window, the higher factor moves up the
+/// ladder, until the throughput (gain / seconds) no longer grows.
 ///
 ///   requires    tensors whose codec measures, as error_feedback(rated(top_k(...))) does. All tensors get the same rate
 ///   state       averages for each of at most 24 factors, about 1.2 kB; saved

@@ -153,8 +153,8 @@ class l_greco {
   }
 
   /// All errors are rounded up to whole bins. The budget is the sum of the reference rate's rounded errors. So the
-  /// reference rate always fits, and the budget may exceed `bins`. A single error above the allowed total error never
-  /// fits.
+  /// reference rate always fits, and the budget may exceed `bins`. A choice whose error alone exceeds the allowed total
+  /// error never fits.
   void choose() {
     double allowed = 0;
     for (auto const& t : trials_) allowed += t.rate == options_.reference ? t.lost : 0;

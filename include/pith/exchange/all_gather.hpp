@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// The workspace bytes that all_gather needs: the payloads of all parts, one further payload, and the codec's scratch
+/// The workspace bytes that `all_gather` needs: the payloads of all parts, one further payload, and the codec's scratch
 /// for a part.
 template <class In, class C, executor E>
 std::size_t all_gather_bytes(E const& exec, C const& codec, tensor_parts const& over, unsigned ranks) {
@@ -22,7 +22,8 @@ std::size_t all_gather_bytes(E const& exec, C const& codec, tensor_parts const& 
 }
 
 /// Encodes this rank's part, and sets `whole` to the decoded parts of all ranks. The result is bitwise equal on all
-/// ranks. all_gather is the second half of two_shot. All ranks call all_gather with the same codec, parts and seed.
+/// ranks. `all_gather` is the second half of `two_shot`. All ranks call `all_gather` with the same codec, parts and
+/// seed.
 ///
 ///   requires    parts that begin at the codec's buckets (parts_for); a codec without replicated state
 ///               (std::invalid_argument); a state that was made for this rank's part, because feedback stores the

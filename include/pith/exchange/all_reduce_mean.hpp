@@ -132,8 +132,8 @@ void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, un
 
 }  // namespace detail
 
-/// Replaces `gradient` by the decoded mean of all ranks' gradients. All ranks call all_reduce_mean with the same codec,
-/// shape and seed. Unlike gradient_exchange, this function does not check that codec, shape and seed are equal.
+/// Replaces `gradient` by the decoded mean of all ranks' gradients. All ranks call `all_reduce_mean` with the same
+/// codec, shape and seed. Unlike gradient_exchange, this function does not check that codec, shape and seed are equal.
 ///
 ///   requires    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes. A codec with transfers within
 ///               subgroups, such as hierarchical, needs sub-communicators, which make_sub_communicators<In>(comm,

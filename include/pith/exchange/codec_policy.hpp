@@ -16,7 +16,7 @@ struct tensor_spec {
   shape dims;
 };
 
-/// A function that maps a tensor to a codec. A codec policy may also return an object that converts to any_codec.
+/// A function that maps a tensor to a codec. A codec policy may also return an object that converts to `any_codec`.
 template <class P, class In, class E>
 concept codec_policy_for = requires(P const& policy, tensor_spec const& tensor) {
   { policy(tensor) } -> std::convertible_to<any_codec<In, E>>;

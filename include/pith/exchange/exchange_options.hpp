@@ -31,7 +31,7 @@ struct exchange_options {
   bool is_weighted = false;
   verify when = verify::when_built;
   exchange_trace* trace = nullptr;  ///< an optional trace, which must outlive the exchange
-  /// If true, export_state can be called after a failed step, and can return the state of one step earlier. The
+  /// If true, `export_state` can be called after a failed step, and can return the state of one step earlier. The
   /// exchange then keeps two copies of all states in memory, and copies all states in each step. A graph must not
   /// replay such steps.
   bool is_recoverable = false;

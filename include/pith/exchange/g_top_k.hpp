@@ -60,7 +60,7 @@ struct hold_pairs {
   }
 };
 
-/// Drops those of a rank's own entries that a merge did not keep.
+/// Drops a rank's own entries that a merge did not keep.
 template <class A>
 struct drop_unkept {
   A const* marks;
@@ -84,7 +84,7 @@ struct place_share {
   }
 };
 
-/// Copies received indices. An index out of range becomes no_index.
+/// Copies received indices. An index out of range becomes `no_index`.
 struct copy_indices {
   std::uint32_t const* from;
   std::uint32_t n;
@@ -96,8 +96,8 @@ struct copy_indices {
 
 /// Exchanges the k entries of largest magnitude of each rank, where k = max(1, floor(density n)). In log2(N) rounds,
 /// pairs of ranks sum their entries and keep the k largest sums. So all ranks receive the same k sums, divided by N. If
-/// N is not a power of two, the ranks beyond the largest power of two first send their entries to another rank, and
-/// receive the result in a last round.
+/// N is not a power of two, each rank beyond the largest power of two first sends its entries to another rank. In a
+/// last round, these ranks receive the result.
 ///
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^31; a communicator with send_recv
 ///   state       k pairs and 2 k indices between the rounds; not saved
@@ -120,7 +120,7 @@ class g_top_k : public detail::sparse_exchange {
   bool states_follow_rate() const { return true; }
 
   /// State that is kept between the rounds but is not saved. `sent` lists the indices of the rank's own entries that
-  /// all merges so far have kept. The last of these indices are those that were kept from the rank that folded in.
+  /// all merges so far have kept. The list ends with the kept indices of the rank that folded in.
   template <executor E>
   struct between {
     buffer<std::byte, E> held;

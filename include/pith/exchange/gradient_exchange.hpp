@@ -130,7 +130,7 @@ class gradient_exchange {
     phase_ = phase::ready;
   }
 
-  /// True after a step threw or was abandoned, until import_state() is called.
+  /// True once a step has thrown or has been abandoned, until import_state() is called.
   bool has_failed() const { return phase_ == phase::failed; }
   /// Throws std::invalid_argument during a step. The message names `call`.
   void require_between_steps(char const* call) const { detail::require_between_steps(phase_, call); }
@@ -209,8 +209,8 @@ class gradient_exchange {
 
   /// Sets one codec per tensor, for the next step and all later steps. All ranks call change() between steps, with
   /// equal codecs. A state is kept if the new codec is the old codec, or is `old.at(rate)`. Any other codec starts with
-  /// a new state. If the rate changes, ok_top_k and g_top_k also start with a new state. A residual is kept if the old
-  /// and the new codec have the same feedback policy, and is lost otherwise.
+  /// a new state. If the rate changes, `ok_top_k` and `g_top_k` also start with a new state. A residual is kept if the
+  /// old and the new codec have the same feedback policy, and is lost otherwise.
   ///
   ///   complexity  two small all-gathers and a new plan. Allocates the new states, and larger buffers if needed
   ///   errors      agreement_error on all ranks if codecs differ between ranks, or if a codec does not fit. After this
@@ -228,7 +228,7 @@ class gradient_exchange {
 
   /// Forms new tensor buckets from measurements of the last step: the time at which each gradient was ready, and the
   /// duration of each bucket's transfers. The new order is the order in which gradients become ready on the slowest
-  /// rank. Within the limits of bucket_bytes, the new buckets let the last transfer end as early as possible. If the
+  /// rank. Within the limits of `bucket_bytes`, the new buckets let the last transfer end as early as possible. If the
   /// communicator's sums do not depend on message size, the means stay bitwise equal. All ranks call fit_buckets()
   /// between steps, after one or two measured steps. In a measured step, begin() was called before the backward pass,
   /// and ready() was called during the backward pass. On a device, the measured times are those at which the host
@@ -262,7 +262,7 @@ class gradient_exchange {
     return all;
   }
   /// For report(), measures the error |g - C(g)| / |g| of each codec on this rank's gradients, all tensors one after
-  /// another. Each measurement starts with a new state, so there is no residual, and power_sgd has no warm start.
+  /// another. Each measurement starts with a new state, so there is no residual, and `power_sgd` has no warm start.
   /// Gradients and states of the exchange do not change. Call measure_errors() between steps.
   ///
   ///   complexity  encodes and decodes all tensors once more, one by one; allocates and waits for the executor
@@ -291,8 +291,8 @@ class gradient_exchange {
 
   /// Serialises all states of this rank, with a description and a checksum, in the format of docs/state_format.md. With
   /// exchange_options::is_recoverable, export_state() can also be called after a failed step. The function then returns
-  /// the state after the last complete step. With steps_back = 1, export_state() returns the state of one step earlier.
-  /// One step suffices, since ranks that fail together end at most one step apart.
+  /// the state after the last complete step. With `steps_back = 1`, export_state() returns the state of one step
+  /// earlier. One step suffices, since ranks that fail together end at most one step apart.
   std::vector<std::byte> export_state(unsigned steps_back = 0) const {
     require_between_steps("export_state");
     if (steps_back > 0 || phase_ == phase::failed) return export_copy(steps_back);
@@ -301,9 +301,9 @@ class gradient_exchange {
     return detail::save_states(state_words(model().prepare(exec_, codecs())), saved.bytes);
   }
 
-  /// Restores a state that was returned by export_state of an equal exchange. All ranks call import_state(). The gather
-  /// mode, buckets, executor and minor version may differ. For a different number of ranks, first convert the states
-  /// with reshard(). With gather::predicted, the next step sends payloads at full capacity.
+  /// Restores a state that was returned by `export_state` of an equal exchange. All ranks call import_state(). The
+  /// gather mode, buckets, executor and minor version may differ. For a different number of ranks, first convert the
+  /// states with reshard(). With gather::predicted, the next step sends payloads at full capacity.
   ///
   ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
   ///               state is of another rank, number of ranks, seed, element type, tensor or codec
@@ -443,7 +443,7 @@ class gradient_exchange {
                     "gradient_exchange::begin: weight must be finite and at least 0, got ", weight);
   }
 
-  /// The description of the states, as it will be after a change of codecs.
+  /// The description that the states will have after a change of codecs.
   std::string state_words(model_change next) const {
     return detail::state_words<In>(model(), next, engine_->pipeline.comm().rank(), seed_);
   }

@@ -58,13 +58,13 @@ double* take_norms(E const& exec, Comm& comm, span_on<E, In> x, workspace_on<E>&
 
 }  // namespace detail
 
-/// The workspace bytes that clip_to_mean_norm and clamp_to_mean_norm need for n elements.
+/// The workspace bytes that `clip_to_mean_norm` and `clamp_to_mean_norm` need for n elements.
 constexpr std::size_t mean_norm_bytes(std::uint64_t n) {
   return scratch_for<double>(2) + detail::reduce_scratch_bytes<double>(n) + detail::scratch_alignment;
 }
 
 /// Scales the rank's gradient, in place, to a norm of at most sqrt(mean over the ranks of |gradient|^2). All ranks call
-/// clip_to_mean_norm before they exchange the gradient. All ranks pass the gradient of the same tensor, or the
+/// `clip_to_mean_norm` before they exchange the gradient. All ranks pass the gradient of the same tensor, or the
 /// gradients of all tensors.
 ///
 ///   requires    ws of mean_norm_bytes(gradient.size()) bytes

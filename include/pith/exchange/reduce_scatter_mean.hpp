@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// The workspace bytes that reduce_scatter_mean needs: two payloads of the whole tensor, and the scratch to decode a
+/// The workspace bytes that `reduce_scatter_mean` needs: two payloads of the whole tensor, and the scratch to decode a
 /// part.
 template <class In, class C, executor E>
 std::size_t reduce_scatter_bytes(E const& exec, C const& codec, tensor_parts const& over, unsigned ranks) {
@@ -20,8 +20,8 @@ std::size_t reduce_scatter_bytes(E const& exec, C const& codec, tensor_parts con
          detail::part_mean_scratch_bytes<In>(codec, exec, over, ranks) + detail::scratch_alignment;
 }
 
-/// Decodes all ranks' gradients, and sets `part` to this rank's part of their mean. reduce_scatter_mean is the first
-/// half of two_shot. All ranks call reduce_scatter_mean with the same codec, parts and seed.
+/// Sets `part` to this rank's part of the mean of all ranks' decoded gradients. `reduce_scatter_mean` is the first half
+/// of `two_shot`. All ranks call `reduce_scatter_mean` with the same codec, parts and seed.
 ///
 ///   requires    parts that begin at the codec's buckets (parts_for); a codec without state (std::invalid_argument); a
 ///               `state` that was made for the whole tensor and counts the steps; ws of reduce_scatter_bytes<In>(exec,

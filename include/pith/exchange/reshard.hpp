@@ -217,8 +217,8 @@ inline std::vector<std::vector<std::byte>> reshard(std::vector<std::vector<std::
 }  // namespace detail
 
 /// Converts the exported states of all ranks of a job to the states of a job with `ranks` ranks. The exported states
-/// come from export_state of gradient_exchange or adaptive_exchange. The states of lost ranks may be missing. Each new
-/// rank then imports its own state. reshard() reads only the serialised states, and needs no codec and no executor.
+/// come from `export_state` of gradient_exchange or adaptive_exchange. The states of lost ranks may be missing. Each
+/// new rank then imports its own state. reshard() reads only the serialised states, and needs no codec and no executor.
 ///
 ///   requires    states in rank order, which were saved after the same step. A number of ranks that the codecs allow;
 ///               hierarchical needs a multiple of ranks_per_node. Equal codecs, tensors, seed and element type in the

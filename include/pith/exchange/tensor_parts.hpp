@@ -93,7 +93,7 @@ void encode_parts(C const& c, E const& exec, call const& id, tensor_parts const&
   }
 }
 
-/// Decodes the output of this rank's encode_parts into x.
+/// Decodes the output of this rank's `encode_parts` into x.
 template <class In, class C, class E, class Agreed>
 void decode_own_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
                       span_on<E, std::byte const> produced, values_on<E, In> x, Agreed const& replicated,

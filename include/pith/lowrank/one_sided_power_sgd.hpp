@@ -37,8 +37,8 @@ struct count_turn {
 
 }  // namespace detail
 
-/// A variant of power_sgd with one all-reduce per step instead of two. The all-reduce sums P = M Q in one step and Q =
-/// M^T P in the next step. The other factor is the orthonormalized result of the previous step. The decoded P Q^T is
+/// A variant of `power_sgd` with one all-reduce per step instead of two. The all-reduce sums P = M Q in one step and Q
+/// = M^T P in the next step. The other factor is the orthonormalized result of the previous step. The decoded P Q^T is
 /// the mean of all ranks' M, projected on the orthonormalized factor.
 ///
 /// Outside an exchange there is no previous step. Without a previous step, the stage behaves like `power_sgd` and emits
@@ -59,7 +59,7 @@ class one_sided_power_sgd : public power_sgd {
  public:
   using power_sgd::power_sgd;
 
-  /// The steps in which Q is updated, which are the odd turns.
+  /// The steps that update Q, which are the odd turns.
   template <class A, executor E>
   struct turns : factors<A, E> {
     buffer<std::uint32_t, E> turn;

@@ -62,7 +62,7 @@ class power_sgd : public pipeable {
   };
 
   std::string name() const { return named("power_sgd"); }
-  /// The tensor is sent unchanged unless n is at least min_rate times the number of values in the factors P and Q.
+  /// The tensor is sent unchanged unless n is at least `min_rate` times the number of values in the factors P and Q.
   bool is_lossless(shape const& dims) const {
     auto const values = static_cast<double>(rank(dims) * (dims.rows + dims.columns()));
     return dims.n == 0 || min_rate_ * values > static_cast<double>(dims.n);

@@ -65,7 +65,7 @@ struct network {
 };
 
 /// Fits the network to two measured all-reduces of different sizes. A ring all-reduce of b bytes takes 2 (P - 1) steps
-/// of b / P bytes per rank, hence 2 (P - 1) (alpha + beta b / P) seconds.
+/// of b / P bytes per rank. So the all-reduce takes 2 (P - 1) (alpha + beta b / P) seconds.
 inline network fit_network(unsigned ranks, measured_cost small, measured_cost large) {
   detail::require(ranks > 1, "fit_network: ranks must be at least 2, got ", ranks);
   detail::require_growth("fit_network", small, large);
@@ -106,7 +106,7 @@ inline void add_elements(exchange_work& work, transfer const& moves, unsigned al
 }  // namespace detail
 
 /// The work of a step that exchanges all tensors in one tensor bucket. For n elements and P ranks, an all-gather
-/// encodes n elements and decodes P n elements. two_shot encodes n + n / P elements and decodes 2 n elements. An
+/// encodes n elements and decodes P n elements. `two_shot` encodes n + n / P elements and decodes 2 n elements. An
 /// all-reduce encodes n elements and decodes n elements.
 template <real In, executor E, codec_policy_for<In, E> Policy>
 exchange_work work_of(E const&, std::vector<tensor_spec> const& tensors, Policy const& policy, unsigned ranks) {
@@ -185,8 +185,8 @@ struct exchange_choice {
 };
 
 /// Chooses the fastest candidate and its number of segments, which is a power of two. Up to `hidden_seconds` of an
-/// exchange overlap the backward pass. So all candidates that take less time count as equally fast. Of equally fast
-/// candidates, the function chooses the one listed first, with the smallest number of segments. So list dense
+/// exchange overlap the backward pass. So all candidates that take less time than that are equally fast. Of equally
+/// fast candidates, the function chooses the one listed first, with the smallest number of segments. So list dense
 /// candidates before lossy candidates.
 ///
 ///   requires    at least one candidate (std::invalid_argument); most_segments = 1 if codec and transfer do not overlap

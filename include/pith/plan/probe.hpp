@@ -119,7 +119,7 @@ measured_cost sum_cost(E const& exec, Comm& comm, std::size_t bytes, unsigned ro
   return {static_cast<double>(bytes), largest_of_ranks(exec, comm, {median_of(times)})[0]};
 }
 
-/// Fits the network to an all-reduce of 16 KiB and to a larger all-reduce that takes at least enough_seconds.
+/// Fits the network to an all-reduce of 16 KiB and to a larger all-reduce that takes at least `enough_seconds`.
 template <class Comm, executor E>
 network measure_network(E const& exec, Comm& comm, probe_options const& o) {
   if (comm.size() == 1) return {};

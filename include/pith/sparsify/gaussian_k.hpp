@@ -8,7 +8,7 @@
 
 namespace pith::inline v0 {
 
-/// How gaussian_k corrects its threshold if too many or too few entries pass.
+/// How `gaussian_k` corrects its threshold if too many or too few entries pass.
 enum class correction : std::uint8_t {
   coarse,  ///< changes the threshold by half, up to 3 times, until 2/3 k to 4/3 k entries pass
   fine,    ///< changes the threshold by 2 %, up to 20 times, until 3/4 k to 5/4 k entries pass
@@ -51,7 +51,7 @@ struct gaussian_rule {
 
 /// Keeps about k entries of largest magnitude, where k = max(1, floor(density n)). The threshold is |mean| + z
 /// deviation; on average, k of n standard normal numbers exceed z in magnitude. The threshold is corrected if too many
-/// or too few entries pass. The following properties differ from those of threshold_estimator:
+/// or too few entries pass. The following properties differ from those of `threshold_estimator`:
 ///
 ///   complexity  one pass for the moments, one per correction, one to count the result, and two to write
 ///   reference   Shi, Chu, Cheung and See, Understanding Top-k Sparsification in Distributed Deep Learning, 2019. The

@@ -89,7 +89,7 @@ struct large_entries {
   }
 };
 
-/// A base class for stages that emit large_entries. `Self` provides `capacity(dims)` and the bound.
+/// A base class for stages that emit `large_entries`. `Self` provides `capacity(dims)` and the bound.
 template <class Self, overflow Policy = overflow::keep>
 class large_entries_stage : public pipeable {
  public:

@@ -57,7 +57,7 @@ void radix_select(E const& exec, selection<Source> const& of, std::uint32_t part
 
 namespace ext {
 
-/// The number of workspace bytes that select_largest needs.
+/// The number of workspace bytes that `select_largest` needs.
 template <class Source>
 std::size_t select_scratch_bytes(std::uint64_t n, std::uint64_t k) {
   using A = typename detail::selection<Source>::A;

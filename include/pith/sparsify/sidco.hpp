@@ -11,8 +11,8 @@
 
 namespace pith::inline v0 {
 
-/// The distribution that sidco fits. The first stage fits it to all magnitudes, and later stages fit it to the
-/// magnitudes above the last threshold.
+/// The distribution that sidco fits. The first stage fits the distribution to all magnitudes. Each later stage fits the
+/// distribution to the magnitudes above the last threshold.
 enum class magnitudes : std::uint8_t {
   exponential,  ///< an exponential distribution in every stage
   pareto,       ///< a generalised Pareto distribution in every stage
@@ -115,7 +115,7 @@ struct learn_from {
 /// Keeps about k entries of largest magnitude, where k = max(1, floor(density n)). These entries are the tail of a
 /// distribution that is fitted to the magnitudes. The first stage keeps a quarter of the entries. Each later stage fits
 /// a distribution to the survivors of the previous stage. The remaining reduction is divided equally among the
-/// remaining stages. The following properties differ from those of threshold_estimator:
+/// remaining stages. The following properties differ from those of `threshold_estimator`:
 ///
 ///   state       the number of stages, unless it is given. The number of stages is one at first. Every five steps it
 ///               increases by one, up to ceil(log2(1 / density)), if less than 0.8 k or more than 1.2 k entries were

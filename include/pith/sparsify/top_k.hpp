@@ -89,8 +89,8 @@ class top_k : public pipeable {
            std::max(ext::select_scratch_bytes<Source>(dims.n, k), coder_.scratch_bytes(exec, dims.n, k));
   }
 
-  /// Functions for a chain whose next stage encodes the selected entries. make_selected allocates memory. select_from
-  /// writes the indices to the side information. write_back passes the decoded values to the source.
+  /// Functions for a chain whose next stage encodes the selected entries. `make_selected` allocates memory.
+  /// `select_from` writes the indices to the side information. `write_back` passes the decoded values to the source.
   template <std::floating_point In, memory_space Space>
   ext::selected_entries<In> make_selected(shape const& dims, workspace<Space>& ws) const {
     auto const k = kept(dims.n);

@@ -73,7 +73,7 @@ class tridiagonal {
   double* row(std::size_t k) { return a_.data() + k * n_; }
 
   /// Reflects the part of row k after the diagonal, so that only the first entry of that part is nonzero. The vector v
-  /// is stored in place of that part.
+  /// is stored in place of the reflected part.
   void reflect(std::size_t k, double* product) {
     auto* const v = row(k) + k + 1;
     auto const size = n_ - k - 1;

@@ -120,8 +120,8 @@ struct random_words {
 
 /// Divides a tensor into runs x of w elements. For each run, sends one of K = 2^(Bits - 1) unit vectors c_j, a sign,
 /// and a length. The expected decoded value is x. The dual vectors are d_j = G^-1 c_j, where G is the sum of all c_j
-/// c_j^T. They satisfy x = sum <d_j, x> c_j. So c_j is drawn with probability |<d_j, x>| / a, where a is the sum of all
-/// |<d_j, x>|. The symbol decodes to +- a c_j.
+/// c_j^T. These vectors satisfy x = sum <d_j, x> c_j. So c_j is drawn with probability |<d_j, x>| / a, where a is the
+/// sum of all |<d_j, x>|. The symbol decodes to +- a c_j.
 ///
 ///   emits       ceil(n / w) symbols of Bits bits, in which the highest bit is the sign; side information: the length a
 ///               of each run, as a float. The last run is padded with zeros

@@ -103,8 +103,8 @@ class k_means {
 }  // namespace detail
 
 /// Fits a codebook to a tensor that is equal on all ranks, such as a mean. The samples are the tensor's runs of `width`
-/// elements, divided by the tensor's root mean square, as in product_quantizer. A short last run is ignored. There are
-/// at most `rounds` iterations, and fewer if the assignment stops changing.
+/// elements, divided by the tensor's root mean square, as in `product_quantizer`. A short last run is ignored. There
+/// are at most `rounds` iterations, and fewer if the assignment stops changing.
 ///
 ///   requires    at least one run, a width of 1 to 64, at least one codeword, and finite samples that are not all zero
 ///               (std::invalid_argument)

@@ -19,7 +19,7 @@
 namespace pith::inline v0 {
 
 /// The basis of `pca`: the principal components U (K x d) of slices with K elements, and the mean of the slices. A
-/// basis is immutable. Its numbers are doubles in host memory.
+/// basis is immutable, and its numbers are doubles in host memory.
 ///
 ///   auto samples = pith::slice_samples<float>(conv.n(), conv.usual_slice(), conv.order());
 ///   samples.add<float>(gradient);   // 100 times, with means that are equal on all ranks

@@ -51,7 +51,7 @@ class slice_order {
     return i % filters_ * (depth_ * window_) + row(i / filters_);
   }
 
-  /// Calls f(i, place) for i < count, where place is the tensor index of element first + i. Takes only one division per
+  /// Calls f(i, place) for i < count, where place is the tensor index of element first + i. Needs only one division per
   /// row of filters.
   template <class Team, class F>
   PITH_HD void walk(Team const& team, std::uint64_t first, std::uint32_t count, F const& f) const {

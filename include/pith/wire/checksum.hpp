@@ -46,8 +46,8 @@ PITH_HD constexpr std::uint64_t join_lanes(std::uint64_t const* lanes, std::uint
   return hash ^ hash >> 32;
 }
 
-/// The hash of one block. Lane i starts as stir(i + 1). Each row then sets lane i to stir(lane i ^ word i of the row).
-/// The last row is padded with zeros.
+/// The hash of one block. The initial value of lane i is stir(i + 1). For each row, lane i then becomes stir(lane i ^
+/// word i of the row). The last row is padded with zeros.
 PITH_HD inline std::uint64_t hash_of(std::byte const* from, std::uint64_t bytes) {
   std::uint64_t lanes[hash_lanes], at = 0;
   for (std::uint64_t i = 0; i < hash_lanes; ++i) lanes[i] = stir(i + 1);
@@ -101,7 +101,7 @@ void checksum_into(E const& exec, std::uint64_t* to, span_on<E, std::byte const>
                       detail::wrapping_plus{}, std::uint64_t{0}, ws);
 }
 
-/// The workspace bytes that checksum_into needs for `bytes` bytes.
+/// The workspace bytes that `checksum_into` needs for `bytes` bytes.
 template <executor E>
 std::size_t checksum_scratch_bytes(E const&, std::uint64_t bytes) {
   return detail::reduce_scratch_bytes<std::uint64_t>(detail::hash_blocks(bytes));

@@ -12,7 +12,7 @@
 
 namespace pith::inline v0::detail {
 
-/// MPI 3.1 has no 16-bit floats. MPI sends such floats as MPI_UINT16_T, and narrow_operation adds them.
+/// MPI 3.1 has no 16-bit floats. MPI sends such floats as MPI_UINT16_T, and `narrow_operation` adds them.
 template <class T>
 MPI_Datatype mpi_type() {
   if constexpr (std::same_as<T, float>) return MPI_FLOAT;

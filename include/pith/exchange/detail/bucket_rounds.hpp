@@ -15,15 +15,15 @@
 
 namespace pith::inline v0::detail {
 
-/// The memory of one round: The memory of one round is `out` for produced payloads and `gathered` for received
-/// payloads. Only gather::exact uses `received`.
+/// The memory of one round is `out` for produced payloads and `gathered` for received payloads. Only gather::exact uses
+/// `received`.
 template <executor E>
 struct round_memory {
   buffer<std::byte, E> out, gathered, received;
 };
 
-/// The plan and the rounds of one tensor bucket. The caller provides the memory of a round. `transfers` are the pending
-/// transfers of another round. produce() and absorb() test `transfers` after each tensor, so that the transfers make
+/// The plan and the rounds of one tensor bucket. The caller provides the memory of a round. `transfers` holds the
+/// pending transfers of another round. produce() and absorb() test these transfers after each tensor, so that they make
 /// progress.
 template <real In, executor E, class Comm>
 class bucket_rounds {

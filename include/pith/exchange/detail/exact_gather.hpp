@@ -85,7 +85,7 @@ class exact_gather {
     std::vector<std::uint32_t> counts = {};  ///< the counts of all ranks, rank by rank
   };
 
-  /// Calls f(group, packets) for each all-gathered group, where `packets` are those of the group.
+  /// Calls f(group, packets) for each all-gathered group and its packets.
   template <class F>
   static void for_each_group(round const& r, std::vector<group> const& groups, F const& f) {
     auto const* packets = r.packets.data();

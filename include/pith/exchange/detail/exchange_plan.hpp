@@ -31,7 +31,7 @@ class exchange_plan {
     std::size_t bytes = 0, out = 0, gathered = 0;
     std::vector<slot> slots = {};
 
-    /// Whether the transfer is an all-gather over all ranks. Only payloads of such a transfer can vary in size.
+    /// Whether the transfer is an all-gather over all ranks. Only the payloads of such a transfer can vary in size.
     bool is_gathered() const { return how == transport::all_gather && among.is_all(); }
   };
   using round = std::vector<group>;

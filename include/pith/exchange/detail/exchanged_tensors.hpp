@@ -113,7 +113,7 @@ class exchanged_tensors {
 
   bool is_laid(std::size_t tensor) const { return gradients_[tensor] != nullptr || specs_[tensor].dims.n == 0; }
 
-  /// From the next step on, multiplies gradients by *factor before they are exchanged.
+  /// From the next step on, multiplies gradients by `*factor` before they are exchanged.
   void weigh_by(double const* factor) { factor_ = factor; }
 
   /// From the next step on, writes |g|^2 of each tensor to `squares` before the gradient is exchanged.

@@ -18,7 +18,7 @@ struct listed_sums {
   pairs<In const> list;
   accum<In>* sums;
 
-  /// The index of pair j, or no_index if the index lies outside the region.
+  /// The index of pair j, or `no_index` if the index lies outside the region.
   PITH_HD std::uint32_t element(std::uint64_t j) const {
     return over.holds(region, list.indices[j]) ? list.indices[j] : no_index;
   }

@@ -69,8 +69,8 @@ struct saved_parts {
   span<std::byte const> states;
 };
 
-/// Splits the result of save_states into its parts. Throws std::invalid_argument if the bytes are damaged or of another
-/// format.
+/// Splits the result of `save_states` into its parts. Throws std::invalid_argument if the bytes are damaged or of
+/// another format.
 inline saved_parts open_states(char const* call, span<std::byte const> saved) {
   auto head = saved_header();
   require(saved.size() >= sizeof head, call, ": the state must have at least ", sizeof head, " bytes, got ",

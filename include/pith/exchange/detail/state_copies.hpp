@@ -60,7 +60,7 @@ class state_copies {
   void forget() { count_ = 0; }
 
   std::size_t size() const { return count_; }
-  /// The codecs of copy `which`. Copy 0 was made before the last step that has begun. Copy 1 was made one step earlier.
+  /// The codecs of copy `which`. Copy 0 was made before the most recent step began. Copy 1 was made one step earlier.
   std::vector<any_codec<In, E>> const& codecs(std::size_t which) const { return copies_[which].codecs; }
   std::vector<std::byte> states(E const& exec, std::size_t which) const {
     auto const& c = copies_[which];

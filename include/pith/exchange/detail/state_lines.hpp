@@ -48,8 +48,8 @@ inline void require_line(char const* call, bool is_right, char const* form, std:
   require(is_right, call, ": the state must have a line \"", form, "\", got \"", line.substr(0, 200), "\"");
 }
 
-/// rank_of and field_of parse the output of rank_line and field_line. Both functions check the line, since the state
-/// may be forged.
+/// `rank_of` and `field_of` parse the output of `rank_line` and `field_line`. Both functions check the line, since the
+/// state may be forged.
 inline std::pair<unsigned, unsigned> rank_of(char const* call, std::string_view line) {
   auto const words = words_of(line);
   auto const rank = number_in<unsigned>(words.size() == 4 ? words[1] : ""), ranks = number_in<unsigned>(words.back());

@@ -24,8 +24,8 @@ PITH_HD inline double inverse_length(double before, double after) {
   return 1 / sqrt(finite_or_nan(after));
 }
 
-/// Computes products of columns of P, with one partial sum per `span` rows: partial[part rank^2 + a rank + c] = p_a .
-/// p_c, a <= c.
+/// Computes products of columns of P, with one partial sum per `span` rows. For a <= c, partial[part rank^2 + a rank +
+/// c] is the partial sum of p_a . p_c.
 template <class A>
 struct column_products {
   static constexpr std::uint32_t span = 128;
@@ -111,7 +111,7 @@ struct triangle_of_products {
   }
 };
 
-/// Replaces P by P T, with `span` rows per block.
+/// Replaces P by P T, where each block processes `span` rows.
 template <class A>
 struct times_triangle {
   static constexpr std::uint32_t span = 128;

@@ -8,8 +8,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Computes M = P Q^T and adds terms in order. Q is stored in column-major order. M is written to a sink with element
-/// type A.
+/// Computes M = P Q^T, and adds the terms of each element in order. Q is stored in column-major order. M is written to
+/// a sink with element type A.
 template <class Sink, class A, memory_space Space>
 struct thin_times_thin {
   static constexpr std::uint32_t tall = 4, strip = strip_of_rows<Space, Sink::takes_blocks>;
@@ -65,7 +65,7 @@ struct thin_times_thin {
     if constexpr (Sink::takes_blocks) store<Rows>(team, fast.values.data(), first, count);
   }
 
-  /// Adds terms to `sums` if there are earlier terms. Leaves the results in `sums` if later terms follow.
+  /// Adds terms to `sums` if there are earlier terms. Leaves the results in `sums` if further terms follow.
   template <std::uint32_t Rows, bool Before, bool Behind, class Team, class Count, std::uint32_t Width>
   PITH_HD void add(Team const& team, memory& fast, A const* a, double const* b, std::uint64_t first, Count count,
                    constant<Width>) const {

@@ -11,7 +11,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Statistics of the values that reach a bound. Statistics that no term computes are 0.
+/// Statistics of the values that reach a bound. A statistic is 0 if no term computes it.
 struct survivors {
   double count = 0, sum = 0, signed_sum = 0, squares = 0, logs = 0, smallest = 0, largest = 0, most_above = 0,
          most_below = 0;

@@ -45,8 +45,8 @@ struct found_bound {
 /// loss.
 ///
 /// The final bound is never above the largest magnitude. If the values that reach the final bound do not all fit, the
-/// bound equals the largest magnitude. So one of the largest values is always sent, and the squared error is at most
-/// |x|^2 - max |x_i|^2 <= (1 - 1 / n) |x|^2.
+/// bound equals the largest magnitude. So one of the largest values is always sent. The squared error is therefore at
+/// most |x|^2 - max |x_i|^2 <= (1 - 1 / n) |x|^2.
 template <class Rule, class A>
 struct search_step {
   Rule rule;
