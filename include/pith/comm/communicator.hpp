@@ -11,8 +11,8 @@ namespace pith::inline v0 {
 
 enum class reduction : std::uint8_t { sum, max };
 
-/// The result of an asynchronous call. On the CPU, wait() blocks the host; on CUDA, wait() makes the stream wait.
-/// test() returns whether wait() would return at once, and lets the transport make progress. The spans that a call
+/// The result of an asynchronous call. On the CPU, `wait()` blocks the host; on CUDA, `wait()` makes the stream wait.
+/// `test()` returns whether `wait()` would return at once, and lets the transport make progress. The spans that a call
 /// receives must outlive the request that the call returns.
 template <class R, class E>
 concept request_of = requires(R& r, E const& exec) {

@@ -47,8 +47,8 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
 
 /// A communicator on a blocking NCCL communicator. NCCL must be version 2.18 or newer. Transfers run on a stream of
 /// their own. A transfer starts after all work that was on the executor's stream at the time of the call. A transfer
-/// overlaps later work of the executor's stream until wait() is called on the transfer's request. Until then the caller
-/// must not access the spans of the call.
+/// overlaps later work of the executor's stream until `wait()` is called on the transfer's request. Until then the
+/// caller must not access the spans of the call.
 ///
 ///   requires    the communicator's device is the current device; one thread at a time
 ///   state       one stream. The communicators that split() returns share this stream, since all ranks must run the
@@ -95,8 +95,8 @@ class nccl_communicator {
     done(state, "an earlier call");
   }
 
-  /// Waits on the host for all work of the executor's stream, including every transfer for which wait() was called. If
-  /// the wait takes longer than `timeout`, a rank is gone or stuck. synchronize() then aborts the communicator and
+  /// Waits on the host for all work of the executor's stream, including every transfer for which `wait()` was called.
+  /// If the wait takes longer than `timeout`, a rank is gone or stuck. `synchronize()` then aborts the communicator and
   /// throws communication_error.
   template <streamed E>
   void synchronize(E const& exec, timeout_duration timeout = default_timeout) {
@@ -110,8 +110,8 @@ class nccl_communicator {
     check();
   }
 
-  /// Ends the pending calls, so that streams no longer wait for a lost rank; every later call throws. abort() destroys
-  /// the NCCL communicator, so the caller must not destroy the NCCL communicator again.
+  /// Ends the pending calls, so that streams no longer wait for a lost rank; every later call throws. `abort()`
+  /// destroys the NCCL communicator, so the caller must not destroy the NCCL communicator again.
   void abort() {
     require_usable();
     done(ncclCommAbort(std::exchange(comm_, nullptr)), "ncclCommAbort");

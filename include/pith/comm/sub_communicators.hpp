@@ -14,13 +14,13 @@
 
 namespace pith::inline v0 {
 
-/// A communicator whose split() returns the communicator's own type.
+/// A communicator whose `split()` returns the communicator's own type.
 template <class Comm>
 concept has_same_type_split = has_split<Comm> && requires(Comm& comm) {
   { comm.split(0u) } -> std::same_as<Comm>;
 };
 
-/// A communicator with one sub-communicator for each subgroup that was passed to add().
+/// A communicator with one sub-communicator for each subgroup that was passed to `add()`.
 ///
 ///   requires    a communicator that outlives this object, with has_same_type_split if there are subgroups. The product
 ///               size x stride of a subgroup divides the number of ranks (std::invalid_argument). All ranks call add()
@@ -51,7 +51,7 @@ class sub_communicators {
   }
   bool has(subgroup const& among) const { return among.is_all() || find(among) != parts_.end(); }
 
-  /// The communicator of this rank's subgroup. The subgroup must have been passed to add().
+  /// The communicator of this rank's subgroup. The subgroup must have been passed to `add()`.
   Comm& of(subgroup const& among) { return among.is_all() ? *all_ : *find(among)->second; }
 
  private:

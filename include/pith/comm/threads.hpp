@@ -102,7 +102,7 @@ struct shown_memory {
   class thread_group* group = nullptr;  ///< the result of a split
 };
 
-/// The ranks of a communicator. A group owns the groups that split() makes from it.
+/// The ranks of a communicator. A group owns the groups that `split()` makes from it.
 class thread_group {
  public:
   thread_group(unsigned ranks, timeout_duration timeout) : barrier(ranks, timeout), shown(ranks) {}
@@ -117,7 +117,7 @@ class thread_group {
     return *parts_.back().members;
   }
 
-  /// A rank that leaves a group also leaves the groups that split() made from that group.
+  /// A rank that leaves a group also leaves the groups that `split()` made from that group.
   void leave(unsigned rank) {
     barrier.leave(rank);
     auto const lock = std::lock_guard(mutex_);
@@ -264,7 +264,7 @@ class thread_communicator {
     fail(shown(rank_).call, " of rank ", rank_, " must receive ", expected, " bytes from rank ", from, ", got ", got);
   }
 
-  /// Calls done() and then throws. Until done() returns, other ranks may read this rank's memory.
+  /// Calls done() and then throws. Until `done()` returns, other ranks may read this rank's memory.
   template <class... Parts>
   [[noreturn]] void fail(Parts const&... parts) {
     done();

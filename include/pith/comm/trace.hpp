@@ -116,7 +116,7 @@ class span_log {
   std::vector<bucket_seconds> seconds_;
 };
 
-/// Records the time between its constructor and end() in a log. Without a log, nothing is recorded.
+/// Records the time between its constructor and `end()` in a log. Without a log, nothing is recorded.
 class traced {
  public:
   [[nodiscard]] traced(span_log* log, exchange_trace::work what, std::size_t bucket, unsigned round)

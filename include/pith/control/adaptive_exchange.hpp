@@ -46,7 +46,7 @@ class step_board {
 
   double* squares() const { return numbers().data(); }
 
-  /// Sets the addresses from which agree() reads the energies, tensor by tensor.
+  /// Sets the addresses from which `agree()` reads the energies, tensor by tensor.
   void place(E const& exec, std::vector<double const*> places) {
     from_ = std::move(places);
     exec.upload(places_.data(), from_.data(), from_.size() * sizeof(double const*));
@@ -65,7 +65,7 @@ class step_board {
     numbers_.wait(exec, [&] { return comm.all_reduce(exec, span_on<E, double>(squares(), used), reduction::sum); });
     late_.ask(exec, reinterpret_cast<std::uint32_t const*>(squares()));
   }
-  /// Reads the downloaded result of agree().
+  /// Reads the downloaded result of `agree()`.
   void read(E const& exec) { std::memcpy(host_.data(), late_.read(exec), host_.size() * sizeof(double)); }
 
   span<double const> gradients() const { return {host_.data(), tensors_}; }
@@ -141,7 +141,7 @@ class adaptive_exchange {
   std::vector<codec_type> const& codecs() const { return exchange_.codecs(); }
   std::uint64_t size() const { return exchange_.size(); }
 
-  /// The report of the last complete step. The next begin() updates the report.
+  /// The report of the last complete step. The next `begin()` updates the report.
   step_report const& last_report() const { return report_; }
   /// The number of steps that have begun.
   std::uint64_t steps() const { return step_; }

@@ -89,7 +89,7 @@ void broadcast_on_host(E const& exec, Comm& comm, std::vector<T>& values) {
 ///
 /// In a compressed phase each rank measures its local loss, |g - D(C(g))| / |g| over all convolutions. A rank votes for
 /// new samples if its local loss exceeds `worse` times the mean of the phase's first losses. If more than half of the
-/// ranks vote for new samples, the sampling phase starts at once. A rank that does not call before() does not vote.
+/// ranks vote for new samples, the sampling phase starts at once. A rank that does not call `before()` does not vote.
 ///
 /// `coding(basis)` returns the codec for a compressed phase: pca(basis), or a pipeline that begins with pca(basis). The
 /// codec must be equal on all ranks. An example:
@@ -134,7 +134,7 @@ class gradiveq {
   std::uint64_t steps() const { return steps_; }
   /// The basis of the i-th convolution; null before the first fit.
   shared_basis const& basis(std::size_t i) const { return kernels_[i].basis; }
-  /// The local loss that before() measured last on this rank.
+  /// The local loss that `before()` measured last on this rank.
   double loss() const { return loss_; }
 
   /// Runs one step, as gradient_exchange::all_reduce_mean does.
@@ -144,10 +144,10 @@ class gradiveq {
     after(span_on<E, In const>(gradients));
   }
 
-  /// Whether before() measures the loss in this step. In other steps the caller may omit before().
+  /// Whether `before()` measures the loss in this step. In other steps the caller may omit `before()`.
   bool looks() const { return phase_ == gradiveq_phase::compressed && steps_ % options_.loss_every == 0; }
 
-  /// Reads this rank's own gradients, all tensors one after another. Call before() before any gradient of the step is
+  /// Reads this rank's own gradients, all tensors one after another. Call `before()` before any gradient of the step is
   /// exchanged.
   void before(span_on<E, In const> gradients) {
     require_all(gradients);
@@ -157,7 +157,7 @@ class gradiveq {
     if (std::isfinite(loss_) && !is_voting()) first_.sum += loss_, ++first_.count;
   }
 
-  /// Reads the mean gradients, and ends the step of the schedule. Call after() between two steps of the exchange.
+  /// Reads the mean gradients, and ends the step of the schedule. Call `after()` between two steps of the exchange.
   void after(span_on<E, In const> means) {
     require_all(means);
     exchange_->require_idle("gradiveq::after");

@@ -38,9 +38,9 @@ struct step_report {
   span<double const> gradients = {};  ///< |g|^2 per tensor, over all ranks; empty without needs_gradients
 };
 
-/// A controller's decisions are a pure function of its reports, so ranks with equal reports decide equally. save() and
-/// load() convert the controller's state to bytes and back. A controller holds no references to other objects, and only
-/// one thread at a time uses it.
+/// A controller's decisions are a pure function of its reports, so ranks with equal reports decide equally. `save()`
+/// and `load()` convert the controller's state to bytes and back. A controller holds no references to other objects,
+/// and only one thread at a time uses it.
 ///
 ///   observe(report)        receives the measurements after a step
 ///   decide(step, tensor)   the rate of a tensor in this step; 1 is dense
@@ -96,7 +96,7 @@ inline double moved(double average, double value, double share) { return average
 template <class T>
 concept trivially_copied = std::is_trivially_copyable_v<T>;
 
-/// Helpers for save() and load(), which convert trivially copyable values to bytes and back.
+/// Helpers for `save()` and `load()`, which convert trivially copyable values to bytes and back.
 template <trivially_copied T>
 std::vector<std::byte> saved_bytes(T const* values, std::size_t count) {
   auto bytes = std::vector<std::byte>(count * sizeof(T));

@@ -136,7 +136,7 @@ class gradient_exchange {
   void require_between_steps(char const* call) const { detail::require_between_steps(phase_, call); }
   /// Throws std::invalid_argument during a step and after a failed step.
   void require_idle(char const* call) const { detail::require_idle(phase_, call); }
-  /// Throws if begin() would throw for `elements` gradient elements. Changes nothing.
+  /// Throws if `begin()` would throw for `elements` gradient elements. Changes nothing.
   void require_begin(std::uint64_t elements, double weight) const {
     require_idle("begin");
     detail::require_size("gradient_exchange::begin", "gradients", size(), elements);
@@ -144,7 +144,7 @@ class gradient_exchange {
     if (how_ != gather::padded) detail::require_no_capture(exec_, how_);
   }
 
-  /// Marks the gradient of a tensor as written. The memory of the gradient then belongs to the exchange until wait()
+  /// Marks the gradient of a tensor as written. The memory of the gradient then belongs to the exchange until `wait()`
   /// returns.
   void ready(std::size_t tensor) {
     require_missing(tensor);
@@ -161,7 +161,7 @@ class gradient_exchange {
     guarded([&] { engine_->add(tensor); });
   }
 
-  /// Ends the step. wait() marks all remaining gradients as ready, and returns when all gradients are means.
+  /// Ends the step. `wait()` marks all remaining gradients as ready, and returns when all gradients are means.
   void wait() {
     detail::require_step(phase_, "wait");
     auto const begun = clock::now();
@@ -175,8 +175,8 @@ class gradient_exchange {
     wait_seconds_ = std::chrono::duration<double>(clock::now() - begun).count();
   }
 
-  /// Skips a step on all ranks. Gradients and states do not change, so the next step sends the residuals. Call skip()
-  /// before begin(), or while no tensor bucket is complete.
+  /// Skips a step on all ranks. Gradients and states do not change, so the next step sends the residuals. Call `skip()`
+  /// before `begin()`, or while no tensor bucket is complete.
   void skip() {
     if (phase_ == phase::idle) return;
     detail::require_step(phase_, "skip");
@@ -187,9 +187,9 @@ class gradient_exchange {
     phase_ = phase::idle;
   }
 
-  /// Gives up a step that this rank cannot complete, for instance after the backward pass threw. abandon() waits for
-  /// this rank's pending transfers. On this rank, the step has then failed as if wait() had thrown. On the other ranks,
-  /// the step fails when the communicator's timeout expires.
+  /// Gives up a step that this rank cannot complete, for instance after the backward pass threw. `abandon()` waits for
+  /// this rank's pending transfers. On this rank, the step has then failed as if `wait()` had thrown. On the other
+  /// ranks, the step fails when the communicator's timeout expires.
   void abandon() {
     if (phase_ != phase::ready) return;
     try {
@@ -207,7 +207,7 @@ class gradient_exchange {
     model().rescale(exec_, factor);
   }
 
-  /// Sets one codec per tensor, for the next step and all later steps. All ranks call change() between steps, with
+  /// Sets one codec per tensor, for the next step and all later steps. All ranks call `change()` between steps, with
   /// equal codecs. A state is kept if the new codec is the old codec, or is `old.at(rate)`. Any other codec starts with
   /// a new state. If the rate changes, `ok_top_k` and `g_top_k` also start with a new state. A residual is kept if the
   /// old and the new codec have the same feedback policy, and is lost otherwise.
@@ -230,8 +230,8 @@ class gradient_exchange {
   /// duration of each bucket's transfers. The new order is the order in which gradients become ready on the slowest
   /// rank. Within the limits of `bucket_bytes`, the new buckets let the last transfer end as early as possible. If the
   /// communicator's sums do not depend on message size, the means stay bitwise equal. All ranks call fit_buckets()
-  /// between steps, after one or two measured steps. In a measured step, begin() was called before the backward pass,
-  /// and ready() was called during the backward pass. On a device, the measured times are those at which the host
+  /// between steps, after one or two measured steps. In a measured step, `begin()` was called before the backward pass,
+  /// and `ready()` was called during the backward pass. On a device, the measured times are those at which the host
   /// enqueues the work.
   ///
   ///   complexity  three small all-gathers and a new plan. Allocates if a bucket has grown
@@ -261,7 +261,7 @@ class gradient_exchange {
     all.wait_seconds = wait_seconds_;
     return all;
   }
-  /// For report(), measures the error |g - C(g)| / |g| of each codec on this rank's gradients, all tensors one after
+  /// For `report()`, measures the error |g - C(g)| / |g| of each codec on this rank's gradients, all tensors one after
   /// another. Each measurement starts with a new state, so there is no residual, and `power_sgd` has no warm start.
   /// Gradients and states of the exchange do not change. Call measure_errors() between steps.
   ///
@@ -275,8 +275,8 @@ class gradient_exchange {
                                      gradients.subspan(first, tensors()[i].dims.n));
   }
 
-  /// From the next step on, every step writes |g|^2 of each tensor to `squares`. This array lies in the executor's
-  /// memory and must outlive the steps.
+  /// Beginning with the next step, every step writes |g|^2 of each tensor to `squares`. This array lies in the
+  /// executor's memory and must outlive the steps.
   void measure_gradients(double* squares) { model().measure_into(squares); }
   /// The energies that a tensor's codec measures (codec/measured.hpp), in the executor's memory; null if the codec
   /// measures no energies. The pointer is valid until the next change of codecs.
@@ -316,7 +316,7 @@ class gradient_exchange {
     if (auto& copies = engine_->pipeline.copies()) copies->forget();
     phase_ = phase::idle;
   }
-  /// Restores a state that was exported with `codecs`, and sets these codecs as change() does. All ranks call
+  /// Restores a state that was exported with `codecs`, and sets these codecs as `change()` does. All ranks call
   /// import_state().
   void import_state(span<std::byte const> bytes, std::vector<codec_type> codecs) {
     require_state(bytes, codecs);

@@ -89,9 +89,9 @@ class mpi_link {
 
 }  // namespace detail
 
-/// A pending call of a communicator. The call consists of one or more MPI calls. The call ends in wait(), in a test()
-/// that returns true, or in the destructor, which waits. A failed call is abandoned: MPI may use the call's memory
-/// until the program ends.
+/// A pending call of a communicator. The call consists of one or more MPI calls. The call ends in `wait()`, in a
+/// `test()` that returns true, or in the destructor, which waits. A failed call is abandoned: MPI may use the call's
+/// memory until the program ends.
 ///
 ///   requires    the call ends before its communicator is destroyed; only the communicator's thread uses the call
 ///   errors      wait() and test() throw communication_error; the destructor throws nothing

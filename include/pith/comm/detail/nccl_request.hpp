@@ -10,8 +10,8 @@
 namespace pith::inline v0 {
 
 /// A pending call of a communicator. The transfer starts after all work that is on the executor's stream at the time of
-/// the call. wait() makes a stream wait for this call and all earlier calls, without a host wait. The destructor makes
-/// the executor's stream wait in the same way, so that the stream can reuse the memory.
+/// the call. `wait()` makes a stream wait for this call and all earlier calls, without a host wait. The destructor
+/// makes the executor's stream wait in the same way, so that the stream can reuse the memory.
 ///
 ///   requires    a communicator that outlives the request; the executor's stream must exist until wait() or the
 ///               destructor

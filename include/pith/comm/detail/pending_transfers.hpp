@@ -12,8 +12,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The requests of one round, with one wait() for all. test() lets the transfers make progress; callers should call
-/// test() now and then during other work.
+/// The requests of one round, with one `wait()` for all. `test()` lets the transfers make progress; callers should call
+/// `test()` now and then during other work.
 template <class Comm, executor E>
 class pending_transfers {
  public:

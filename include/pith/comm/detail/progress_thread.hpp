@@ -10,8 +10,8 @@
 
 namespace pith::inline v0::detail {
 
-/// start(job) returns at once; join() waits for the job and rethrows its exception. The thread sleeps between jobs. The
-/// destructor waits for the job, so the job must be able to end.
+/// start(job) returns at once; `join()` waits for the job and rethrows its exception. The thread sleeps between jobs.
+/// The destructor waits for the job, so the job must be able to end.
 class progress_thread {
  public:
   progress_thread() : thread_([this] { work(); }) {}

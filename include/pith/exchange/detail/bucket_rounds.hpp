@@ -23,8 +23,8 @@ struct round_memory {
 };
 
 /// The plan and the rounds of one tensor bucket. The caller provides the memory of a round. `transfers` holds the
-/// pending transfers of another round. produce() and absorb() test these transfers after each tensor, so that they make
-/// progress.
+/// pending transfers of another round. `produce()` and `absorb()` test `transfers` after each tensor, so that these
+/// transfers make progress.
 template <real In, executor E, class Comm>
 class bucket_rounds {
  public:

@@ -100,7 +100,7 @@ class ready_buckets {
     is_cancelled_ = false;
     begun_ = clock::now();
   }
-  /// For each tensor, the time from begin() until its gradient was ready in the last step.
+  /// For each tensor, the time from `begin()` until its gradient was ready in the last step.
   std::vector<duration> const& times() const { return times_; }
 
   void require_missing(std::size_t tensor) const {
@@ -118,7 +118,7 @@ class ready_buckets {
       if (is_ready_[i] == 0) mark(i);
     }
   }
-  /// Wakes the waiting thread. Call cancel() when no further gradient will become ready.
+  /// Wakes the waiting thread. Call `cancel()` when no further gradient will become ready.
   void cancel() {
     auto const lock = std::lock_guard(mutex_);
     is_cancelled_ = true;
@@ -129,13 +129,13 @@ class ready_buckets {
     auto const lock = std::lock_guard(mutex_);
     return missing_[bucket] == 0;
   }
-  /// Waits until a bucket is ready; returns false after cancel().
+  /// Waits until a bucket is ready; returns false after `cancel()`.
   bool wait_for(std::size_t bucket) const {
     auto lock = std::unique_lock(mutex_);
     changed_.wait(lock, [&] { return missing_[bucket] == 0 || is_cancelled_; });
     return !is_cancelled_;
   }
-  /// Waits for at most the duration `most`. Returns whether the bucket is ready or cancel() was called.
+  /// Waits for at most the duration `most`. Returns whether the bucket is ready or `cancel()` was called.
   bool comes_within(duration most, std::size_t bucket) const {
     auto lock = std::unique_lock(mutex_);
     return changed_.wait_for(lock, most, [&] { return missing_[bucket] == 0 || is_cancelled_; });

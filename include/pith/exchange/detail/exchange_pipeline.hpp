@@ -63,7 +63,7 @@ class exchange_pipeline {
   tensors& model() { return tensors_; }
   Comm& comm() { return comms_.all(); }
 
-  /// Changes codecs for the next steps. prepare() does the part that may throw, and apply() does the rest.
+  /// Changes codecs for the next steps. `prepare()` does the part that may throw, and `apply()` does the rest.
   typename tensors::change prepare(std::vector<any_codec<In, E>> codecs) const {
     require_all_served(codecs);
     return tensors_.prepare(exec_, std::move(codecs));

@@ -78,7 +78,7 @@ class exchanged_tensors {
   void predict(E const& exec) { predicted_.emplace(exec, specs_, codecs_); }
   bool is_predicted() const { return predicted_.has_value(); }
 
-  /// Prepares a change of codecs, with one codec per tensor. prepare() does everything that may throw.
+  /// Prepares a change of codecs, with one codec per tensor. `prepare()` does everything that may throw.
   change prepare(E const& exec, std::vector<codec_type> codecs) const {
     auto next = change{std::move(codecs), {}, {}};
     next.states.resize(specs_.size());
@@ -113,10 +113,10 @@ class exchanged_tensors {
 
   bool is_laid(std::size_t tensor) const { return gradients_[tensor] != nullptr || specs_[tensor].dims.n == 0; }
 
-  /// From the next step on, multiplies gradients by `*factor` before they are exchanged.
+  /// Beginning with the next step, multiplies gradients by `*factor` before they are exchanged.
   void weigh_by(double const* factor) { factor_ = factor; }
 
-  /// From the next step on, writes |g|^2 of each tensor to `squares` before the gradient is exchanged.
+  /// Beginning with the next step, writes |g|^2 of each tensor to `squares` before the gradient is exchanged.
   void measure_into(double* squares) { squares_ = squares; }
   /// The energies that the codec of a tensor measured; null if the codec does not measure.
   double* energies(std::size_t tensor) { return codecs_[tensor].energies_in(states_[tensor].local()); }
@@ -151,7 +151,7 @@ class exchanged_tensors {
   void fields(field_visitor& f) {
     for (auto& s : states_) s.fields(f);
   }
-  /// Clears the prediction for the next step. Call forget() after the states have been restored.
+  /// Clears the prediction for the next step. Call `forget()` after the states have been restored.
   void forget() {
     if (predicted_) predicted_->forget();
   }
