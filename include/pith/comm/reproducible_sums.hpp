@@ -167,7 +167,7 @@ class reproducible_sums {
     return span<byte>(reinterpret_cast<byte*>(x.data()), x.size_bytes());
   }
 
-  /// Adds all ranks' values of this rank's part, and writes the sums to the start of `memory->pieces`.
+  /// Adds the values that all ranks have for this rank's part, and writes the sums to the start of `memory->pieces`.
   template <class T, class E>
   void add_up(E const& exec, span<std::byte const> x, detail::lent<std::unique_ptr<parts>>& memory, reduction how) {
     auto& pieces = (*memory)->pieces;

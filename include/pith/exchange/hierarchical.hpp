@@ -33,7 +33,7 @@ struct node_grid {
   constexpr std::uint16_t place(unsigned rank) const { return static_cast<std::uint16_t>(rank % places); }
 };
 
-/// The values of a part, which are kept between the transfers but are not saved.
+/// The values of a part. They are kept between the transfers but are not saved.
 template <class In, class E>
 struct part_values {
   buffer<In, E> values;

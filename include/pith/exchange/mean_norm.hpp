@@ -32,7 +32,7 @@ struct factor_of_norms {
   }
 };
 
-/// Clamps x to [-*most, *most]. x is unchanged if *most is NaN or 0. *most is 0 if all squares underflow.
+/// Clamps x to [-*most, *most]. x is unchanged if `*most` is NaN or 0. `*most` is 0 if all squares underflow.
 template <class In>
 struct clamp_by {
   In* x;

@@ -46,7 +46,7 @@ inline std::vector<weighted_field> overlapping(std::vector<std::byte const*> con
 }
 
 /// Sets `to` to the sum of weight x field, which is computed in double precision. Products are stored before they are
-/// added, so that no compiler fuses product and sum, and all compilers give bitwise equal results.
+/// added, so that no compiler fuses a product with a sum. So all compilers give bitwise equal results.
 template <class T>
 void add_weighted(std::vector<weighted_field> const& from, std::uint64_t count, std::byte* to) {
   auto sums = std::vector<double>(count), products = sums;
@@ -218,7 +218,7 @@ inline std::vector<std::vector<std::byte>> reshard(std::vector<std::vector<std::
 
 /// Converts the exported states of all ranks of a job to the states of a job with `ranks` ranks. The exported states
 /// come from `export_state` of gradient_exchange or adaptive_exchange. The states of lost ranks may be missing. Each
-/// new rank then imports its own state. reshard() reads only the serialised states, and needs no codec and no executor.
+/// new rank then imports its own state. `reshard` reads only the serialised states, and needs no codec and no executor.
 ///
 ///   requires    states in rank order, which were saved after the same step. A number of ranks that the codecs allow;
 ///               hierarchical needs a multiple of ranks_per_node. Equal codecs, tensors, seed and element type in the

@@ -106,7 +106,7 @@ void decode_own_parts(C const& c, E const& exec, call const& id, tensor_parts co
   }
 }
 
-/// Decodes this rank's part of all ranks' gradients, and computes their mean.
+/// Decodes this rank's part of every rank's gradient, and computes the mean of these parts.
 template <class In, class C, class E, class Agreed>
 void decode_part_mean(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
                       received_on<E> in, values_on<E, In> mean, Agreed const& replicated, workspace_on<E>& ws) {

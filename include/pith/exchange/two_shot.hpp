@@ -17,7 +17,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The payload of a part, which is kept between the two transfers but is not saved.
+/// The payload of a part. It is kept between the two transfers but is not saved.
 template <class E>
 struct part_payload {
   buffer<std::byte, E> bytes;

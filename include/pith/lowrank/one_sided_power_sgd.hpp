@@ -39,7 +39,7 @@ struct count_turn {
 
 /// A variant of `power_sgd` with one all-reduce per step instead of two. The all-reduce sums P = M Q in one step and Q
 /// = M^T P in the next step. The other factor is the orthonormalized result of the previous step. The decoded P Q^T is
-/// the mean of all ranks' M, projected on the orthonormalized factor.
+/// the mean of M over all ranks, projected on the orthonormalized factor.
 ///
 /// Outside an exchange there is no previous step. Without a previous step, the stage behaves like `power_sgd` and emits
 /// the same payloads.

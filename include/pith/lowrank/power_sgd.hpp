@@ -20,7 +20,7 @@ namespace pith::inline v0 {
 /// space of P.
 ///
 /// In an exchange, both factors are summed in flight, and the next step starts with Q' (warm start). P Q'^T is then the
-/// projection of the mean of all ranks' M. Outside an exchange, each step starts with a new random Q. A
+/// projection of the mean of M over all ranks. Outside an exchange, each step starts with a new random Q. A
 /// gradient_exchange sums the factors P of all tensors in one transfer, and the factors Q in another transfer.
 ///
 ///   emits       rows r + columns r values of accum<In>: P, then Q, row-major
@@ -191,8 +191,8 @@ class power_sgd : public pipeable {
   std::uint64_t p_size(shape const& dims) const { return dims.rows * rank(dims); }
   std::uint64_t q_size(shape const& dims) const { return dims.columns() * rank(dims); }
 
-  /// Replaces a column of a factor by random numbers if the column is zero, NaN or infinite. Without new numbers, such
-  /// a column would never recover.
+  /// Replaces a column of a factor with random numbers if the column is zero, NaN or infinite. Without new numbers,
+  /// such a column would never recover.
   template <class E, class A>
   void renew(E const& exec, call const& id, shape const& dims, std::uint64_t rows, A* factor) const {
     exec.for_each_block(rank(dims), detail::renew_column<A>{draws(shared(id)), factor, rows, rank(dims)});

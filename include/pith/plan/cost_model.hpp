@@ -185,9 +185,9 @@ struct exchange_choice {
 };
 
 /// Chooses the fastest candidate and its number of segments, which is a power of two. Up to `hidden_seconds` of an
-/// exchange overlap the backward pass. So all candidates that take less time than that are equally fast. Of equally
-/// fast candidates, the function chooses the one listed first, with the smallest number of segments. So list dense
-/// candidates before lossy candidates.
+/// exchange overlap the backward pass. So all candidates that take at most `hidden_seconds` are equally fast. Of
+/// equally fast candidates, the function chooses the one listed first, with the smallest number of segments. So the
+/// caller should list dense candidates before lossy candidates.
 ///
 ///   requires    at least one candidate (std::invalid_argument); most_segments = 1 if codec and transfer do not overlap
 ///   complexity  does not measure, send or allocate. So ranks with equal arguments make equal choices

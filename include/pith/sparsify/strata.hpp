@@ -41,8 +41,8 @@ struct drawn_strata {
   fast_array<std::uint32_t, Most> drawn;
 };
 
-/// Stratum j of k is [j n / k, (j+1) n / k). One index is drawn from each stratum, so that the indices are distinct and
-/// ascending.
+/// Of k strata, stratum j is the interval [j n / k, (j+1) n / k). One index is drawn from each stratum, so that the
+/// indices are distinct and ascending.
 struct strata {
   draws random;
   std::uint64_t n, k;

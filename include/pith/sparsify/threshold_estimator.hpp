@@ -61,7 +61,7 @@ class threshold_estimator : public detail::large_entries_stage<threshold_estimat
   }
 
  protected:
-  /// Encodes the entries that reach the bound found by `rule`. Returns the final state of the search.
+  /// Encodes the entries that reach the bound that `rule` has found. Returns the final state of the search.
   template <real In, executor E>
   detail::search const* encode_by(E const& exec, Rule const& rule, shape const& dims, values_on<E, In const> x,
                                   encoded_on<E, In> y, workspace_on<E>& ws) const {

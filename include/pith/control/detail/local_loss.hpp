@@ -15,7 +15,7 @@
 
 namespace pith::inline v0::detail {
 
-/// Computes sqrt(sum |g - D(C(g))|^2 / sum |g|^2) over some tensors of a model, each with a codec of its own. Encodes
+/// Computes sqrt(sum |g - D(C(g))|^2 / sum |g|^2) over some tensors of a model. Each tensor has its own codec. Encodes
 /// and decodes each tensor; the host waits once per call.
 template <real In, executor E, class C>
 class local_loss {

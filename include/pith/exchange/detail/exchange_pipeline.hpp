@@ -32,7 +32,8 @@ struct set_weight {
   PITH_HD void operator()(std::uint64_t) const { *to = weight; }
 };
 
-/// Replaces `*total`, the sum of all ranks' weights, by this rank's factor: weight / total, or 0 if the total is 0.
+/// Replaces `*total`, the sum of all ranks' weights, with this rank's factor. The factor is weight / total, or 0 if the
+/// total is 0.
 struct weight_share {
   double* total;
   double weight;

@@ -58,7 +58,7 @@ class predicted_gather {
     }
   }
 
-  /// Records the largest count in all ranks' payloads of a tensor.
+  /// Records the largest count of a tensor's payloads over all ranks.
   void note(E const& exec, std::size_t tensor, received_on<E> in, unsigned ranks) {
     auto const i = place_of_[tensor];
     if (i == varying_.size() || varying_[i].tensor != tensor) return;

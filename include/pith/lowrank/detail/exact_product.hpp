@@ -16,7 +16,8 @@ PITH_HD inline double upper_bits(double x) {
 
 /// Returns sum + a b for values a and b of type A. Every product that is added is exact. Products of floats are
 /// computed in double precision. The doubles a and b are each split into two 26-bit parts, and the products of these
-/// parts are added. A product of parts is exact unless it underflows. So fused and separate operations round equally.
+/// parts are added. A product of parts is exact unless it underflows. So fused and separate operations give equally
+/// rounded results.
 template <class A>
 PITH_HD inline double add_product(double sum, double a, double b) {
   if constexpr (sizeof(A) < 8) return sum + a * b;

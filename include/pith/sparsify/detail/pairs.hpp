@@ -48,7 +48,7 @@ struct pairs {
   typename pair_pieces<In>::index* indices;
 };
 
-/// Sets x[i] to the value of each pair with index i. Skips padding.
+/// For each pair with index i, sets x[i] to the pair's value. Skips padding.
 template <class In>
 struct place_pairs {
   accum<In> const* values;
@@ -61,7 +61,7 @@ struct place_pairs {
   }
 };
 
-/// Sets sent[i] to p[i] for each index i that a rank sent, if the mean at i is nonzero. A nonzero mean shows that the
+/// For each index i that a rank sent, sets sent[i] to p[i] if the mean at i is nonzero. A nonzero mean shows that the
 /// entry was part of the result.
 template <class A>
 struct place_arrived {
