@@ -48,8 +48,8 @@ class static_subject {
     auto ws = pith::workspace_on<E>(scratch_.view());
     auto const in = pith::span_on<E, std::byte const>(gathered_[set]);
     auto& state = states_[set];
-    pith::detail::decode_mean<float>(codec_, exec_, state.id(), state.dims(), summed_ranks, {in, stride()},
-                                     {y.data(), y.size()}, state.replicated(), ws);
+    pith::detail::decode_mean<float>(codec_, state.context_on(exec_, ws, summed_ranks), {in, stride()},
+                                     {y.data(), y.size()}, state.replicated());
   }
 
   std::size_t payload_bytes() const { return payload_[0].size(); }

@@ -33,15 +33,13 @@ struct count_teller : pith::pipeable {
   std::string name() const { return "count_teller"; }
   std::size_t side_bytes(pith::shape const&) const { return 4; }
   template <std::same_as<float> In, pith::executor E>
-  void encode(E const& exec, pith::shape const& dims, pith::values_on<E, In const> x, pith::encoded_on<E, In> y,
-              pith::workspace_on<E>&) const {
-    exec.copy(y.values.data, x.data, pith::value_bytes<In>(dims.n));
-    exec.for_each_index(1, note{y.values.count, static_cast<std::uint32_t>(dims.n)});
+  void encode(pith::context<In, E> const& cx, pith::values_on<E, In const> x, pith::encoded_on<E, In> y) const {
+    cx.exec.copy(y.values.data, x.data, pith::value_bytes<In>(cx.dims.n));
+    cx.exec.for_each_index(1, note{y.values.count, static_cast<std::uint32_t>(cx.dims.n)});
   }
   template <std::same_as<float> In, pith::executor E>
-  void decode(E const& exec, pith::shape const& dims, pith::encoded_on<E, In const> y, pith::values_on<E, In> x,
-              pith::workspace_on<E>&) const {
-    exec.for_each_index(dims.n, tell{y.values.count, x.data});
+  void decode(pith::context<In, E> const& cx, pith::encoded_on<E, In const> y, pith::values_on<E, In> x) const {
+    cx.exec.for_each_index(cx.dims.n, tell{y.values.count, x.data});
   }
 };
 

@@ -43,20 +43,18 @@ struct quarters : pith::identity {
     return 0;
   }
   template <pith::real In, pith::executor E>
-  void produce(E const& exec, pith::call const&, pith::shape const&, unsigned, unsigned round,
-               pith::values_on<E, In const> x, pith::span_on<E, std::byte> out, pith::no_state const&, pith::no_state&,
-               pith::workspace_on<E>&) const {
-    exec.copy(out.data(), x.data + round * out.size() / sizeof(In), out.size());
+  void produce(pith::context<In, E> const& cx, unsigned round, pith::values_on<E, In const> x,
+               pith::span_on<E, std::byte> out, pith::no_state const&, pith::no_state&) const {
+    cx.exec.copy(out.data(), x.data + round * out.size() / sizeof(In), out.size());
   }
   template <pith::real In, pith::executor E>
-  void absorb(E const& exec, pith::call const&, pith::shape const& dims, unsigned ranks, unsigned round,
-              pith::received_on<E> in, pith::values_on<E, In> x, pith::no_state&, pith::no_state&,
-              pith::workspace_on<E>&) const {
-    auto const n = dims.n / 4;
-    exec.fill(x.data + round * n, std::byte{}, n * sizeof(In));
-    for (unsigned r = 0; r < ranks; ++r) {
+  void absorb(pith::context<In, E> const& cx, unsigned round, pith::received_on<E> in, pith::values_on<E, In> x,
+              pith::no_state&, pith::no_state&) const {
+    auto const n = cx.dims.n / 4;
+    cx.exec.fill(x.data + round * n, std::byte{}, n * sizeof(In));
+    for (unsigned r = 0; r < cx.ranks; ++r) {
       auto const* const from = reinterpret_cast<In const*>(in.from(r, n * sizeof(In)).data());
-      exec.for_each_index(n, pith::detail::add<In, In>{from, x.data + round * n});
+      cx.exec.for_each_index(n, pith::detail::add<In, In>{from, x.data + round * n});
     }
   }
 };

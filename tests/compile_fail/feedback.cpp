@@ -13,19 +13,16 @@ struct clip : pith::pipeable {
 
   std::string name() const { return "clip"; }
   template <pith::executor E>
-  void encode(E const&, pith::shape const&, pith::values_on<E, float const>, pith::encoded_on<E, float>,
-              pith::workspace_on<E>&) const {}
+  void encode(pith::context<float, E> const&, pith::values_on<E, float const>, pith::encoded_on<E, float>) const {}
   template <pith::executor E>
-  void decode(E const&, pith::shape const&, pith::encoded_on<E, float const>, pith::values_on<E, float>,
-              pith::workspace_on<E>&) const {}
+  void decode(pith::context<float, E> const&, pith::encoded_on<E, float const>, pith::values_on<E, float>) const {}
 };
 
 /// A policy that changes its state too early, once a round.
 struct impatient : pith::residual {
   template <class In, pith::executor E>
-  void compensate(E const&, pith::call const&, pith::shape const&, pith::values_on<E, In const>,
-                  pith::values_on<E, pith::accum<In>>, pith::residual::local<pith::accum<In>, E>&,
-                  pith::workspace_on<E>&) const {}
+  void compensate(pith::context<In, E> const&, pith::values_on<E, In const>, pith::values_on<E, pith::accum<In>>,
+                  pith::residual::local<pith::accum<In>, E>&) const {}
 };
 
 /// Keeps to itself what a rank's own part is.

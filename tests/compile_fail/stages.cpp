@@ -3,11 +3,10 @@
 
 namespace sample {
 
+using pith::context;
 using pith::encoded_on;
 using pith::executor;
-using pith::shape;
 using pith::values_on;
-using pith::workspace_on;
 
 template <class In>
 struct complete : pith::pipeable {
@@ -16,9 +15,9 @@ struct complete : pith::pipeable {
 
   std::string name() const { return "complete"; }
   template <executor E>
-  void encode(E const&, shape const&, values_on<E, In const>, encoded_on<E, In>, workspace_on<E>&) const {}
+  void encode(context<In, E> const&, values_on<E, In const>, encoded_on<E, In>) const {}
   template <executor E>
-  void decode(E const&, shape const&, encoded_on<E, In const>, values_on<E, In>, workspace_on<E>&) const {}
+  void decode(context<In, E> const&, encoded_on<E, In const>, values_on<E, In>) const {}
 };
 
 struct stranger {
@@ -27,9 +26,9 @@ struct stranger {
 
   std::string name() const { return "stranger"; }
   template <executor E>
-  void encode(E const&, shape const&, values_on<E, float const>, encoded_on<E, float>, workspace_on<E>&) const {}
+  void encode(context<float, E> const&, values_on<E, float const>, encoded_on<E, float>) const {}
   template <executor E>
-  void decode(E const&, shape const&, encoded_on<E, float const>, values_on<E, float>, workspace_on<E>&) const {}
+  void decode(context<float, E> const&, encoded_on<E, float const>, values_on<E, float>) const {}
 };
 
 struct nameless : complete<float> {
@@ -46,7 +45,7 @@ struct without_encode : pith::pipeable {
 
   std::string name() const { return "without_encode"; }
   template <executor E>
-  void decode(E const&, shape const&, encoded_on<E, float const>, values_on<E, float>, workspace_on<E>&) const {}
+  void decode(context<float, E> const&, encoded_on<E, float const>, values_on<E, float>) const {}
 };
 
 struct without_decode : pith::pipeable {
@@ -55,7 +54,7 @@ struct without_decode : pith::pipeable {
 
   std::string name() const { return "without_decode"; }
   template <executor E>
-  void encode(E const&, shape const&, values_on<E, float const>, encoded_on<E, float>, workspace_on<E>&) const {}
+  void encode(context<float, E> const&, values_on<E, float const>, encoded_on<E, float>) const {}
 };
 
 struct wide_sign {
@@ -95,13 +94,13 @@ int main() {
   // expected-error {{pith: a stage must declare template <class In> using output = what it emits}}
   without_output() | select;
 #elif defined(WITHOUT_ENCODE)
-  // expected-error {{pith: a stage must have void encode(exec, [call,] shape, value_view<In const>, encoded<Out>,}}
+  // expected-error {{pith: a stage must have void encode(context<In, E> const&, value_view<In const>, encoded<Out>}}
   without_encode() | select;
 #elif defined(WITHOUT_DECODE)
-  // expected-error {{pith: a stage must have void decode(exec, [call,] shape, encoded<Out const>, value_view<In>,}}
+  // expected-error {{pith: a stage must have void decode(context<In, E> const&, encoded<Out const>, value_view<In>}}
   without_decode() | select;
 #elif defined(EXPLAINED)
-  // expected-error {{pith: a stage must have void decode(exec, [call,] shape, encoded<Out const>, value_view<In>,}}
+  // expected-error {{pith: a stage must have void decode(context<In, E> const&, encoded<Out const>, value_view<In>}}
   pith::explain_stage<without_decode>();
 #elif defined(ORDER)
   // expected-error {{pith: these stages do not fit: the right one cannot take the values that the left one emits}}

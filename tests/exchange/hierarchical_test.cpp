@@ -61,16 +61,16 @@ class noted {
     return dims.n * sizeof(In);
   }
   template <class In, pith::executor E>
-  void encode_payload(E const& exec, pith::call const& id, pith::shape const&, pith::values_on<E, In const> x,
-                      pith::span_on<E, std::byte> payload, auto const&, auto&, pith::workspace_on<E>&) const {
-    exec.copy(payload.data(), x.data, payload.size());
+  void encode_payload(pith::context<In, E> const& cx, pith::values_on<E, In const> x,
+                      pith::span_on<E, std::byte> payload, auto const&, auto&) const {
+    cx.exec.copy(payload.data(), x.data, payload.size());
     auto const lock = std::lock_guard(*guard_);
-    notes_->push_back({id.hop, id.seed, id.rank, id.first});
+    notes_->push_back({cx.id.hop, cx.id.seed, cx.id.rank, cx.id.first});
   }
   template <class In, pith::executor E>
-  void decode_payload(E const& exec, pith::call const&, pith::shape const&, pith::span_on<E, std::byte const> payload,
-                      pith::values_on<E, In> x, auto const&, pith::workspace_on<E>&) const {
-    exec.copy(x.data, payload.data(), payload.size());
+  void decode_payload(pith::context<In, E> const& cx, pith::span_on<E, std::byte const> payload,
+                      pith::values_on<E, In> x, auto const&) const {
+    cx.exec.copy(x.data, payload.data(), payload.size());
   }
 
  private:
@@ -299,8 +299,9 @@ TEST_CASE("a short part is filled up with zeros, whatever lay there") {
   auto const bytes = pith::span<std::byte const>(reinterpret_cast<std::byte const*>(ones.data()), 4 * moves.bytes());
   auto memory = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, t.codec(), {100}, 8));
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
-  pith::detail::absorb<float>(t.codec(), pith::seq, t.state().id(), {100}, 8, 0, pith::received<>{bytes, moves.bytes()},
-                              pith::value_view<float>(), t.state().replicated(), t.state().local(), ws);
+  pith::detail::absorb<float>(t.codec(), t.state().context_on(pith::seq, ws, 8), 0,
+                              pith::received<>{bytes, moves.bytes()}, pith::value_view<float>(), t.state().replicated(),
+                              t.state().local());
   auto expected = std::vector<double>(32);
   std::fill_n(expected.begin(), 4, 1);
   CHECK(kept(part) == expected);
@@ -316,9 +317,9 @@ TEST_CASE("nodes and parts draw random numbers of their own") {
     auto out = std::vector<std::byte>(2 * moves.bytes());
     auto memory = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, t.codec(), {n}, 4));
     auto ws = pith::workspace<>(pith::span<std::byte>(memory));
-    pith::detail::produce<float>(t.codec(), pith::seq, t.state().id(), {n}, 4, 0,
+    pith::detail::produce<float>(t.codec(), t.state().context_on(pith::seq, ws, 4), 0,
                                  pith::value_view<float const>{x.data(), n}, pith::span<std::byte>(out),
-                                 t.state().replicated(), t.state().local(), ws);
+                                 t.state().replicated(), t.state().local());
     return out;
   };
   for (unsigned rank = 1; rank < 4; ++rank) CHECK_FALSE(same_bytes(first_round(0), first_round(rank)));

@@ -241,9 +241,9 @@ TEST_CASE("an owner may speak of its own region only") {
   auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, dims, ranks));
   auto ws = pith::workspace<>(pith::span<std::byte>(scratch));
   auto x = std::vector<float>(8);
-  codec.absorb(pith::seq, state.id(), dims, ranks, 1,
+  codec.absorb(state.context_on(pith::seq, ws, ranks), 1,
                pith::received<>{pith::span<std::byte const>(bytes, 96), moves.bytes()},
-               pith::value_view<float>{x.data(), 8}, state.replicated(), state.local(), ws);
+               pith::value_view<float>{x.data(), 8}, state.replicated(), state.local());
   CHECK(same_bytes(x, of({1, 0, 1, 0, 2, 0, 2, 0})));
 }
 

@@ -258,10 +258,9 @@ TEST_CASE("a chain that does not contract at this size is refused with its remed
 TEST_CASE("a policy may settle with the mean") {
   struct announcing : pith::residual {
     std::string name() const { return "announcing"; }
-    void after_exchange(pith::seq_executor const& exec, pith::call const&, pith::shape const& dims,
-                        pith::value_view<float> mean, pith::no_state&, local<float, pith::seq_executor>&,
-                        pith::workspace<>&) const {
-      exec.for_each_index(dims.n, pith::detail::scale<float, float>{mean.data, mean.data, 2});
+    void after_exchange(pith::context<float, pith::seq_executor> const& cx, pith::value_view<float> mean,
+                        pith::no_state&, local<float, pith::seq_executor>&) const {
+      cx.exec.for_each_index(cx.dims.n, pith::detail::scale<float, float>{mean.data, mean.data, 2});
     }
   };
   using codec = error_feedback<pith::scaled_sign, announcing>;

@@ -130,7 +130,7 @@ std::vector<double> clipped(clipping const& how, std::vector<double> const& g) {
   auto y = std::vector<float>(g.size());
   auto memory = std::vector<std::byte>(how.scratch_bytes({g.size()}) + 128);
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
-  how.apply<float>(pith::seq, {g.size()}, x.data(), y.data(), ws);
+  how.apply(pith::context<float, pith::seq_executor>{pith::seq, {}, {g.size()}, ws}, x.data(), y.data());
   return widen(y);
 }
 

@@ -18,19 +18,20 @@ struct moments {
   pith::shape dims;
   decltype(pith::make_local<In>(pith::seq, policy, dims)) local = pith::make_local<In>(pith::seq, policy, dims);
   pith::workspace<> ws = pith::workspace<>(pith::span<std::byte>());
+  pith::context<In, pith::seq_executor> context = {pith::seq, {}, dims, ws};
 
   // Inlined at -O3, g++ 12 warns of a delete that is not there.
   [[gnu::noinline]] std::vector<double> compensate(std::vector<double> const& g) {
     auto const x = narrow<In>(g);
     auto p = std::vector<A>(g.size());
-    policy.compensate(pith::seq, {}, dims, pith::value_view<In const>{x.data(), dims.n},
-                      pith::value_view<A>{p.data(), dims.n}, local, ws);
+    policy.compensate(context, pith::value_view<In const>{x.data(), dims.n}, pith::value_view<A>{p.data(), dims.n},
+                      local);
     return widen(p);
   }
   void update(std::vector<double> const& p, std::vector<double> const& sent) {
     auto const a = narrow<A>(p), b = narrow<A>(sent);
-    policy.update(pith::seq, {}, dims, pith::value_view<A const>{a.data(), dims.n},
-                  pith::value_view<A const>{b.data(), dims.n}, local, ws);
+    policy.update(context, pith::value_view<A const>{a.data(), dims.n}, pith::value_view<A const>{b.data(), dims.n},
+                  local);
   }
   std::vector<double> kept() {
     return widen(std::vector<A>(local.residual.data(), local.residual.data() + local.residual.size()));

@@ -92,17 +92,16 @@ class subject {
     auto const input = support::narrow<float>(x);
     std::fill(payload_.begin(), payload_.end(), garbage);
     auto ws = pith::workspace<>(pith::span<std::byte>(memory_));
-    pith::detail::encode_payload<float>(codec_, pith::seq, state_.id(), state_.dims(),
+    pith::detail::encode_payload<float>(codec_, state_.context_on(pith::seq, ws),
                                         pith::value_view<float const>{input.data(), input.size()},
-                                        pith::span<std::byte>(payload_), state_.replicated(), state_.local(), ws);
+                                        pith::span<std::byte>(payload_), state_.replicated(), state_.local());
     return payload_;
   }
   vector decode(std::vector<std::byte> const& payload) {
     auto x = std::vector<float>(state_.dims().n);
     auto ws = pith::workspace<>(pith::span<std::byte>(memory_));
-    pith::detail::decode_payload<float>(codec_, pith::seq, state_.id(), state_.dims(),
-                                        pith::span<std::byte const>(payload),
-                                        pith::value_view<float>{x.data(), x.size()}, state_.replicated(), ws);
+    pith::detail::decode_payload<float>(codec_, state_.context_on(pith::seq, ws), pith::span<std::byte const>(payload),
+                                        pith::value_view<float>{x.data(), x.size()}, state_.replicated());
     return support::widen(x);
   }
   vector roundtrip(vector const& x) { return decode(encode(x)); }

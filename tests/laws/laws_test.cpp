@@ -279,14 +279,12 @@ struct element_wise : pith::pipeable {
   std::string name() const { return "element_wise"; }
 
   template <pith::real In, pith::executor E>
-  void encode(E const&, pith::shape const& dims, pith::value_view<In const> x, pith::encoded<float> y,
-              pith::workspace<>&) const {
-    for (std::uint64_t i = 0; i < dims.n; ++i) y.values.data[i] = F()(pith::element_cast<float>(x.data[i]));
+  void encode(pith::context<In, E> const& cx, pith::value_view<In const> x, pith::encoded<float> y) const {
+    for (std::uint64_t i = 0; i < cx.dims.n; ++i) y.values.data[i] = F()(pith::element_cast<float>(x.data[i]));
   }
   template <pith::real In, pith::executor E>
-  void decode(E const&, pith::shape const& dims, pith::encoded<float const> y, pith::value_view<In> x,
-              pith::workspace<>&) const {
-    for (std::uint64_t i = 0; i < dims.n; ++i) x.data[i] = pith::element_cast<In>(y.values.data[i]);
+  void decode(pith::context<In, E> const& cx, pith::encoded<float const> y, pith::value_view<In> x) const {
+    for (std::uint64_t i = 0; i < cx.dims.n; ++i) x.data[i] = pith::element_cast<In>(y.values.data[i]);
   }
 };
 struct half_of {
@@ -315,9 +313,8 @@ struct remembering : element_wise<counted> {};
 /// Decodes twice what it was given.
 struct stretching : pith::identity {
   template <pith::real In, pith::executor E>
-  void decode(E const&, pith::shape const& dims, pith::encoded<In const> y, pith::value_view<In> x,
-              pith::workspace<>&) const {
-    for (std::uint64_t i = 0; i < dims.n; ++i)
+  void decode(pith::context<In, E> const& cx, pith::encoded<In const> y, pith::value_view<In> x) const {
+    for (std::uint64_t i = 0; i < cx.dims.n; ++i)
       x.data[i] = pith::element_cast<In>(2 * pith::element_cast<float>(y.values.data[i]));
   }
 };

@@ -64,6 +64,11 @@ struct sent {
 std::uint64_t const step = 0;
 pith::call const id{&step, 7, 0, 1, 0, 0, 0};
 
+template <class In>
+pith::context<In, pith::seq_executor> context(pith::shape dims, pith::workspace<>& ws) {
+  return {pith::seq, id, dims, ws};
+}
+
 template <class In, class C>
 void sums(C const& codec, std::uint64_t n, unsigned ranks) {
   CAPTURE(n);
@@ -72,7 +77,7 @@ void sums(C const& codec, std::uint64_t n, unsigned ranks) {
   auto ws = pith::workspace(pith::span(all.scratch));
   auto const share = pith::accum<In>{1} / static_cast<pith::accum<In>>(ranks);
   auto x = std::vector<In>(n);
-  codec.template decode_sum<In>(pith::seq, id, {n}, all.parts(), share, {x.data(), n}, ws);
+  codec.decode_sum(context<In>({n}, ws), all.parts(), share, {x.data(), n});
   auto const expected = all.summed(share);
   CHECK((n == 0 || std::memcmp(x.data(), expected.data(), n * sizeof(In)) == 0));
 }
@@ -108,10 +113,10 @@ TEST_CASE("a payload of whole granules is a slice of the payload") {
   auto ws = pith::workspace(pith::span(scratch));
   using out = pith::packed<8>;
   auto const sections = pith::detail::sections<out, pith::seq_executor, std::byte>;
-  codec.encode<float>(pith::seq, id, {1024}, {x.data(), 1024}, sections(1024, pith::span(whole)), ws);
-  auto here = id;
-  here.first = 2 * codec.granule();
-  codec.encode<float>(pith::seq, here, {256}, {x.data() + 256, 256}, sections(256, pith::span(part)), ws);
+  codec.encode<float>(context<float>({1024}, ws), {x.data(), 1024}, sections(1024, pith::span(whole)));
+  auto here = context<float>({256}, ws);
+  here.id.first = 2 * codec.granule();
+  codec.encode<float>(here, {x.data() + 256, 256}, sections(256, pith::span(part)));
   CHECK(std::memcmp(part.data(), whole.data() + 256, 256) == 0);
   CHECK(std::memcmp(part.data() + 256, whole.data() + 1024 + 2 * sizeof(float), 2 * sizeof(float)) == 0);
 }

@@ -46,7 +46,8 @@ step<accum<In>> fused(E const& exec, double density, std::vector<In> const& g, s
   auto const size = codec.scratch_bytes_from<A, E, added<In>>(exec, dims);
   auto memory = bytes(size + 128, std::byte{0x5a});
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
-  codec.encode_from<A>(exec, pith::call(), dims, added<In>{g.data(), s.residual.data()}, emitted(s), ws);
+  auto const cx = pith::context<A, E>{exec, {}, dims, ws};
+  codec.encode_from(cx, added<In>{g.data(), s.residual.data()}, emitted(s));
   CHECK(ws.high_water() <= size);
   return s;
 }
@@ -62,10 +63,11 @@ step<accum<In>> in_passes(double density, std::vector<In> const& g, std::vector<
   for (std::size_t i = 0; i < g.size(); ++i) p[i] = residual[i] + pith::element_cast<A>(g[i]);
   auto memory = bytes(codec.scratch_bytes<A>(pith::seq, dims) + 128);
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
-  codec.encode<A>(pith::seq, dims, pith::value_view<A const>{p.data(), p.size(), nullptr}, emitted(s), ws);
+  using context = pith::context<A, pith::seq_executor>;
+  codec.encode(context{pith::seq, {}, dims, ws}, pith::value_view<A const>{p.data(), p.size(), nullptr}, emitted(s));
   auto again = pith::workspace<>(pith::span<std::byte>(memory));
-  codec.decode<A>(pith::seq, dims, pith::encoded<A const>(emitted(s)),
-                  pith::value_view<A>{decoded.data(), decoded.size(), nullptr}, again);
+  codec.decode(context{pith::seq, {}, dims, again}, pith::encoded<A const>(emitted(s)),
+               pith::value_view<A>{decoded.data(), decoded.size(), nullptr});
   for (std::size_t i = 0; i < g.size(); ++i) {
     auto const lasts = std::abs(s.residual[i]) <= (sizeof(A) == 4 ? A(0x1p47) : A(0x1p495));
     s.residual[i] = pith::is_finite(p[i] - decoded[i]) ? p[i] - decoded[i] : lasts ? s.residual[i] : 0;

@@ -424,16 +424,16 @@ TEST_CASE("an affine decoder sums in the decode form") {
   auto none = pith::no_state();
   auto scratch = std::vector<std::byte>(1024);
   auto ws = pith::workspace<>(scratch);
+  auto const of_two = pith::context<float, pith::seq_executor>{pith::seq, {}, {2}, ws, 2};
   auto sum = 0.0f;
   for (auto const& x : inputs) {
     auto z = 0.0f;
-    pith::detail::produce<float>(c, pith::seq, {}, {2}, 2, 0, {x.data(), 2}, {reinterpret_cast<std::byte*>(&z), 4},
-                                 none, none, ws);
+    pith::detail::produce<float>(c, of_two, 0, {x.data(), 2}, {reinterpret_cast<std::byte*>(&z), 4}, none, none);
     sum += z;
   }
   auto mean = std::vector<float>(2);
   auto in = pith::span<std::byte const>(reinterpret_cast<std::byte*>(&sum), 4);
-  pith::detail::absorb<float>(c, pith::seq, {}, {2}, 2, 0, {in}, {mean.data(), 2}, none, none, ws);
+  pith::detail::absorb<float>(c, of_two, 0, {in}, {mean.data(), 2}, none, none);
   CHECK(mean == std::vector<float>{5, 5});
 }
 

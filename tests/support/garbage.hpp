@@ -25,9 +25,9 @@ void absorb_garbage(C const& codec, auto& state, pith::value_view<float> x, unsi
   auto const bytes = std::vector<std::byte>(arrivals * piece, garbage);
   auto scratch = std::vector<std::byte>(pith::workspace_bytes<float>(pith::seq, codec, dims, ranks));
   auto ws = pith::workspace<>(pith::span<std::byte>(scratch));
-  pith::detail::absorb<float>(codec, pith::seq, state.id(), dims, ranks, round,
+  pith::detail::absorb<float>(codec, state.context_on(pith::seq, ws, ranks).with(dims), round,
                               pith::received<>{pith::span<std::byte const>(bytes), piece}, x, state.replicated(),
-                              state.local(), ws);
+                              state.local());
 }
 
 /// Each rank absorbs garbage of all kinds, round after round. Then calls `look(state)`.

@@ -55,8 +55,8 @@ std::vector<In> mean_of(E const& exec, C const& codec, pith::shape dims, unsigne
                                         pith::detail::scratch_alignment);
   auto ws = pith::workspace<>(pith::span<std::byte>(scratch));
   auto x = narrow<In>(std::vector<double>(dims.n, 42));
-  pith::detail::absorb<In>(codec, exec, state.id(), dims, ranks, 0, {pith::span(all.bytes), all.stride},
-                           {x.data(), x.size()}, state.replicated(), state.local(), ws);
+  pith::detail::absorb<In>(codec, state.context_on(exec, ws, ranks), 0, {pith::span(all.bytes), all.stride},
+                           {x.data(), x.size()}, state.replicated(), state.local());
   return x;
 }
 

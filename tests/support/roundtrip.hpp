@@ -47,9 +47,9 @@ class trial {
     auto payload = std::vector<std::byte>(payload_bytes());
     auto const& dims = state_.dims();
     with_workspace([&](auto& ws) {
-      pith::detail::encode_payload<In>(codec_, pith::seq, state_.id(), dims,
+      pith::detail::encode_payload<In>(codec_, state_.context_on(pith::seq, ws),
                                        pith::value_view<In const>{x.data(), dims.n}, pith::span<std::byte>(payload),
-                                       state_.replicated(), state_.local(), ws);
+                                       state_.replicated(), state_.local());
     });
     return payload;
   }

@@ -24,8 +24,8 @@ std::vector<double> summed(E const& exec, C const& codec, pith::shape dims) {
   exec.upload(x.data(), g.data(), x.size_bytes());
   pith::compress(exec, codec, pith::span_on<E, In const>(x.view()), bytes.view().first(size), state, ws);
   for (unsigned r = 1; r < ranks; ++r) exec.copy(bytes.data() + r * stride, bytes.data(), size);
-  pith::detail::absorb<In>(codec, exec, state.id(), dims, ranks, 0, {bytes.view(), stride}, {x.data(), dims.n},
-                           state.replicated(), state.local(), ws);
+  pith::detail::absorb<In>(codec, state.context_on(exec, ws, ranks), 0, {bytes.view(), stride}, {x.data(), dims.n},
+                           state.replicated(), state.local());
   auto mean = std::vector<In>(dims.n);
   exec.download(mean.data(), x.data(), x.size_bytes());
   return widen(mean);

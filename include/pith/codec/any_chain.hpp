@@ -148,16 +148,15 @@ class any_chain {
     return made;
   }
 
-  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
-                      span_on<E, std::byte> payload, states const& replicated, states& local,
-                      workspace_on<E>& ws) const {
-    auto const section = std::min(payload.size(), values_section(dims));
-    detail::clear_padding<E>(exec, payload.first(section), stages_.back().values_bytes(output_shape(dims).n));
-    encode_stages(0, exec, id, dims, x, payload, values_section(dims), replicated, local, ws);
+  void encode_payload(context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload,
+                      states const& replicated, states& local) const {
+    auto const section = std::min(payload.size(), values_section(cx.dims));
+    detail::clear_padding<E>(cx.exec, payload.first(section), stages_.back().values_bytes(output_shape(cx.dims).n));
+    encode_stages(0, cx, x, payload, values_section(cx.dims), replicated, local);
   }
-  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                      values_on<E, In> x, states const& replicated, workspace_on<E>& ws) const {
-    decode_stages(0, exec, id, dims, payload, values_section(dims), x, replicated, ws);
+  void decode_payload(context<In, E> const& cx, span_on<E, std::byte const> payload, values_on<E, In> x,
+                      states const& replicated) const {
+    decode_stages(0, cx, payload, values_section(cx.dims), x, replicated);
   }
 
   void require_states(states const& replicated, states const& local) const {
@@ -176,13 +175,12 @@ class any_chain {
     auto const rest = scratch_for<In>(stages_[0].output_shape(dims).n) + scratch_bytes<In>(exec, dims);
     return stages_[0].scratch_bytes_from(exec, dims) + (stages_.size() == 1 ? 0 : rest);
   }
-  void encode_payload_from(E const& exec, call const& id, shape const& dims, ext::residual_source<In> const& from,
-                           span_on<E, std::byte> payload, states const& replicated, states& local,
-                           workspace_on<E>& ws) const {
-    auto const section = std::min(payload.size(), values_section(dims));
-    detail::clear_padding<E>(exec, payload.first(section), stages_.back().values_bytes(output_shape(dims).n));
-    if (stages_.size() > 1) return encode_picked(exec, id, dims, from, payload, section, replicated, local, ws);
-    stages_[0].encode_from(exec, id, dims, from, payload.data(), payload.subspan(section), ws);
+  void encode_payload_from(context<In, E> const& cx, ext::residual_source<In> const& from,
+                           span_on<E, std::byte> payload, states const& replicated, states& local) const {
+    auto const section = std::min(payload.size(), values_section(cx.dims));
+    detail::clear_padding<E>(cx.exec, payload.first(section), stages_.back().values_bytes(output_shape(cx.dims).n));
+    if (stages_.size() > 1) return encode_picked(cx, from, payload, section, replicated, local);
+    stages_[0].encode_from(cx, from, payload.data(), payload.subspan(section));
   }
 
   /// True if the last stage is an engine that sums the ranks' values, and the earlier stages can decode the sum.
@@ -195,27 +193,25 @@ class any_chain {
     };
     return stages_.back().adds_parts() && std::all_of(stages_.begin(), stages_.end() - 1, decodes_sums);
   }
-  void decode_sum_payloads(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
-                           std::size_t stride, unsigned ranks, accum<In> factor, values_on<E, In> x,
-                           states const& replicated, workspace_on<E>& ws) const {
-    auto const add_up = [&](auto const& s, call const& own, shape const& rest, auto record, auto values) {
-      s.decode_sum(exec, own, rest, in.data(), record, stride, ranks, factor, values, ws);
+  void decode_sum_payloads(context<In, E> const& cx, span_on<E, std::byte const> in, std::size_t stride, unsigned ranks,
+                           accum<In> factor, values_on<E, In> x, states const& replicated) const {
+    auto const add_up = [&](auto const& s, auto const& own, auto record, auto values) {
+      s.decode_sum(own, in.data(), record, stride, ranks, factor, values);
     };
-    decode_stages(0, exec, id, dims, in, std::min(in.size(), values_section(dims)), x, replicated, ws, add_up);
+    decode_stages(0, cx, in, std::min(in.size(), values_section(cx.dims)), x, replicated, add_up);
   }
   /// The maximum number of entries that the first stage emits. The later stages encode the values of these entries.
   std::uint64_t most_entries(shape const& dims) const { return stages_[0].most_entries(dims); }
-  void decode_payload_entries(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                              ext::selected_entries<In> const& to, states const& replicated,
-                              workspace_on<E>& ws) const {
-    auto const section = std::min(payload.size(), values_section(dims)), own = stages_[0].side_bytes(dims);
+  void decode_payload_entries(context<In, E> const& cx, span_on<E, std::byte const> payload,
+                              ext::selected_entries<In> const& to, states const& replicated) const {
+    auto const section = std::min(payload.size(), values_section(cx.dims)), own = stages_[0].side_bytes(cx.dims);
     auto const side = payload.subspan(section, own);
-    if (stages_.size() == 1) return stages_[0].decode_entries(exec, id, dims, payload.data(), side, to, ws);
-    auto const rest = stages_[0].output_shape(dims);
-    auto const mid = ws.template take<In>(rest.n);
+    if (stages_.size() == 1) return stages_[0].decode_entries(cx, payload.data(), side, to);
+    auto const rest = cx.template next<In>(stages_[0].output_shape(cx.dims));
+    auto const mid = cx.ws.template take<In>(rest.dims.n);
     auto const next = detail::align_up(section + own, detail::section_alignment);
-    decode_stages(1, exec, next_stage(id), rest, payload, next, mid, replicated, ws);
-    stages_[0].decode_entries(exec, id, dims, reinterpret_cast<std::byte const*>(mid.data), side, to, ws);
+    decode_stages(1, rest, payload, next, mid, replicated);
+    stages_[0].decode_entries(cx, reinterpret_cast<std::byte const*>(mid.data), side, to);
   }
 
  private:
@@ -252,63 +248,59 @@ class any_chain {
 
   /// Encodes with stage i, which writes its side information at byte `side` of the payload. The last stage writes its
   /// values at the beginning of the payload.
-  void encode_stages(std::size_t i, E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
-                     span_on<E, std::byte> payload, std::size_t side, states const& replicated, states& local,
-                     workspace_on<E>& ws) const {
+  void encode_stages(std::size_t i, context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload,
+                     std::size_t side, states const& replicated, states& local) const {
     auto const& s = stages_[i];
-    auto const scope = ws.mark();
-    auto const own = s.side_bytes(dims);
+    auto const scope = cx.ws.mark();
+    auto const own = s.side_bytes(cx.dims);
     auto const record = own == 0 ? span_on<E, std::byte>() : payload.subspan(side, own);
-    auto const rest = s.output_shape(dims);
-    auto const mid = is_last(i) ? values_on<E, In>() : ws.template take<In>(rest.n);
+    auto const rest = cx.template next<In>(s.output_shape(cx.dims));
+    auto const mid = is_last(i) ? values_on<E, In>() : cx.ws.template take<In>(rest.dims.n);
     auto* const values = is_last(i) ? payload.data() : reinterpret_cast<std::byte*>(mid.data);
-    s.encode(exec, id, dims, x, values, record, state_of(replicated, i), state_of(local, i), ws);
+    s.encode(cx, x, values, record, state_of(replicated, i), state_of(local, i));
     if (is_last(i)) return;
     auto const next = detail::align_up(side + own, detail::section_alignment);
-    if (next <= payload.size()) detail::clear_padding<E>(exec, payload.subspan(side, next - side), own);
-    encode_stages(i + 1, exec, next_stage(id), rest, mid, payload, next, replicated, local, ws);
+    if (next <= payload.size()) detail::clear_padding<E>(cx.exec, payload.subspan(side, next - side), own);
+    encode_stages(i + 1, rest, mid, payload, next, replicated, local);
   }
-  void decode_stages(std::size_t i, E const& exec, call const& id, shape const& dims,
-                     span_on<E, std::byte const> payload, std::size_t side, values_on<E, In> x,
-                     states const& replicated, workspace_on<E>& ws) const {
-    auto const decode_last = [&](auto const& s, call const& own, shape const& rest, auto record, auto values) {
-      s.decode(exec, own, rest, payload.data(), record, values, state_of(replicated, stages_.size() - 1), ws);
+  void decode_stages(std::size_t i, context<In, E> const& cx, span_on<E, std::byte const> payload, std::size_t side,
+                     values_on<E, In> x, states const& replicated) const {
+    auto const decode_last = [&](auto const& s, auto const& own, auto record, auto values) {
+      s.decode(own, payload.data(), record, values, state_of(replicated, stages_.size() - 1));
     };
-    decode_stages(i, exec, id, dims, payload, side, x, replicated, ws, decode_last);
+    decode_stages(i, cx, payload, side, x, replicated, decode_last);
   }
-  /// Calls last(stage, id, shape, side information, values) for the last stage, then decodes with the earlier stages.
+  /// Calls last(stage, context, side information, values) for the last stage, then decodes with the earlier stages.
   template <class Last>
-  void decode_stages(std::size_t i, E const& exec, call const& id, shape const& dims,
-                     span_on<E, std::byte const> payload, std::size_t side, values_on<E, In> x,
-                     states const& replicated, workspace_on<E>& ws, Last const& last) const {
+  void decode_stages(std::size_t i, context<In, E> const& cx, span_on<E, std::byte const> payload, std::size_t side,
+                     values_on<E, In> x, states const& replicated, Last const& last) const {
     auto const& s = stages_[i];
-    auto const scope = ws.mark();
-    auto const own = s.side_bytes(dims);
+    auto const scope = cx.ws.mark();
+    auto const own = s.side_bytes(cx.dims);
     auto const record = own == 0 ? span_on<E, std::byte const>() : payload.subspan(side, own);
-    if (is_last(i)) return last(s, id, dims, record, x);
-    auto const rest = s.output_shape(dims);
-    auto const mid = ws.template take<In>(rest.n);
-    decode_stages(i + 1, exec, next_stage(id), rest, payload, detail::align_up(side + own, detail::section_alignment),
-                  mid, replicated, ws, last);
-    s.decode(exec, id, dims, reinterpret_cast<std::byte const*>(mid.data), record, x, state_of(replicated, i), ws);
+    if (is_last(i)) return last(s, cx, record, x);
+    auto const rest = cx.template next<In>(s.output_shape(cx.dims));
+    auto const mid = cx.ws.template take<In>(rest.dims.n);
+    decode_stages(i + 1, rest, payload, detail::align_up(side + own, detail::section_alignment), mid, replicated, last);
+    s.decode(cx, reinterpret_cast<std::byte const*>(mid.data), record, x, state_of(replicated, i));
   }
 
   /// The first stage selects entries from the source, and the later stages encode the entries. Then the decoded entries
   /// are written back to the source, and the source updates its residual.
-  void encode_picked(E const& exec, call const& id, shape const& dims, ext::residual_source<In> const& from,
-                     span_on<E, std::byte> payload, std::size_t section, states const& replicated, states& local,
-                     workspace_on<E>& ws) const {
-    auto const own = stages_[0].side_bytes(dims), next = detail::align_up(section + own, detail::section_alignment);
-    auto const rest = stages_[0].output_shape(dims);
-    auto* const indices = ws.template take<std::uint32_t>(rest.n).data;
-    auto const values = ws.template take<In>(rest.n), old = ws.template take<In>(rest.n);
+  void encode_picked(context<In, E> const& cx, ext::residual_source<In> const& from, span_on<E, std::byte> payload,
+                     std::size_t section, states const& replicated, states& local) const {
+    auto const own = stages_[0].side_bytes(cx.dims), next = detail::align_up(section + own, detail::section_alignment);
+    auto const rest = cx.template next<In>(stages_[0].output_shape(cx.dims));
+    auto const n = rest.dims.n;
+    auto* const indices = cx.ws.template take<std::uint32_t>(n).data;
+    auto const values = cx.ws.template take<In>(n), old = cx.ws.template take<In>(n);
     auto const picked = ext::selected_entries<In>{indices, values.data, old.data};
-    stages_[0].select_from(exec, dims, from, picked, payload.subspan(section, own), ws);
-    if (next <= payload.size()) detail::clear_padding<E>(exec, payload.subspan(section, next - section), own);
-    encode_stages(1, exec, next_stage(id), rest, values, payload, next, replicated, local, ws);
-    auto const sent = ws.template take<In>(rest.n);
-    decode_stages(1, exec, next_stage(id), rest, payload, next, sent, replicated, ws);
-    stages_[0].write_back(exec, dims, from, picked, sent.data);
+    stages_[0].select_from(cx, from, picked, payload.subspan(section, own));
+    if (next <= payload.size()) detail::clear_padding<E>(cx.exec, payload.subspan(section, next - section), own);
+    encode_stages(1, rest, values, payload, next, replicated, local);
+    auto const sent = cx.ws.template take<In>(n);
+    decode_stages(1, rest, payload, next, sent, replicated);
+    stages_[0].write_back(cx, from, picked, sent.data);
   }
 
   std::vector<any_stage<In, E>> stages_;

@@ -86,14 +86,13 @@ class any_codec : public pipeable {
   void require_states(any_state const& replicated, any_state const& local) const {
     self_->require_states(replicated, local);
   }
-  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
-                      span_on<E, std::byte> payload, any_state const& replicated, any_state& local,
-                      workspace_on<E>& ws) const {
-    self_->encode(exec, id, dims, x, payload, replicated, local, ws);
+  void encode_payload(context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload,
+                      any_state const& replicated, any_state& local) const {
+    self_->encode(cx, x, payload, replicated, local);
   }
-  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                      values_on<E, In> x, any_state const& replicated, workspace_on<E>& ws) const {
-    self_->decode(exec, id, dims, payload, x, replicated, ws);
+  void decode_payload(context<In, E> const& cx, span_on<E, std::byte const> payload, values_on<E, In> x,
+                      any_state const& replicated) const {
+    self_->decode(cx, payload, x, replicated);
   }
 
   unsigned rounds(shape const& dims, unsigned ranks) const { return self_->rounds(dims, ranks); }
@@ -102,14 +101,13 @@ class any_codec : public pipeable {
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     return self_->round(r, dims, ranks);
   }
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
-               values_on<E, In const> x, span_on<E, std::byte> out, any_state const& replicated, any_state& local,
-               workspace_on<E>& ws) const {
-    self_->produce(exec, id, dims, ranks, round, x, out, replicated, local, ws);
+  void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
+               any_state const& replicated, any_state& local) const {
+    self_->produce(cx, round, x, out, replicated, local);
   }
-  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              values_on<E, In> x, any_state& replicated, any_state& local, workspace_on<E>& ws) const {
-    self_->absorb(exec, id, dims, ranks, round, in, x, replicated, local, ws);
+  void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, any_state& replicated,
+              any_state& local) const {
+    self_->absorb(cx, round, in, x, replicated, local);
   }
 
  private:
@@ -137,14 +135,14 @@ class any_codec : public pipeable {
     virtual unsigned rounds(shape const&, unsigned) const = 0;
     virtual unsigned depth() const = 0;
     virtual transfer round(unsigned, shape const&, unsigned) const = 0;
-    virtual void encode(E const&, call const&, shape const&, values_on<E, In const>, span_on<E, std::byte>,
-                        any_state const&, any_state&, workspace_on<E>&) const = 0;
-    virtual void decode(E const&, call const&, shape const&, span_on<E, std::byte const>, values_on<E, In>,
-                        any_state const&, workspace_on<E>&) const = 0;
-    virtual void produce(E const&, call const&, shape const&, unsigned, unsigned, values_on<E, In const>,
-                         span_on<E, std::byte>, any_state const&, any_state&, workspace_on<E>&) const = 0;
-    virtual void absorb(E const&, call const&, shape const&, unsigned, unsigned, received_on<E>, values_on<E, In>,
-                        any_state&, any_state&, workspace_on<E>&) const = 0;
+    virtual void encode(context<In, E> const&, values_on<E, In const>, span_on<E, std::byte>, any_state const&,
+                        any_state&) const = 0;
+    virtual void decode(context<In, E> const&, span_on<E, std::byte const>, values_on<E, In>,
+                        any_state const&) const = 0;
+    virtual void produce(context<In, E> const&, unsigned, values_on<E, In const>, span_on<E, std::byte>,
+                         any_state const&, any_state&) const = 0;
+    virtual void absorb(context<In, E> const&, unsigned, received_on<E>, values_on<E, In>, any_state&,
+                        any_state&) const = 0;
   };
 
   template <class C>
@@ -201,21 +199,21 @@ class any_codec : public pipeable {
       return detail::transfer_of<In>(codec, r, dims, ranks);
     }
 
-    void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
-                span_on<E, std::byte> payload, any_state const& a, any_state& l, workspace_on<E>& ws) const override {
-      detail::encode_payload<In>(codec, exec, id, dims, x, payload, a.as<replicated>(), l.as<local>(), ws);
+    void encode(context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload, any_state const& a,
+                any_state& l) const override {
+      detail::encode_payload<In>(codec, cx, x, payload, a.as<replicated>(), l.as<local>());
     }
-    void decode(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                values_on<E, In> x, any_state const& a, workspace_on<E>& ws) const override {
-      detail::decode_payload<In>(codec, exec, id, dims, payload, x, a.as<replicated>(), ws);
+    void decode(context<In, E> const& cx, span_on<E, std::byte const> payload, values_on<E, In> x,
+                any_state const& a) const override {
+      detail::decode_payload<In>(codec, cx, payload, x, a.as<replicated>());
     }
-    void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned r, values_on<E, In const> x,
-                 span_on<E, std::byte> out, any_state const& a, any_state& l, workspace_on<E>& ws) const override {
-      detail::produce<In>(codec, exec, id, dims, ranks, r, x, out, a.as<replicated>(), l.as<local>(), ws);
+    void produce(context<In, E> const& cx, unsigned r, values_on<E, In const> x, span_on<E, std::byte> out,
+                 any_state const& a, any_state& l) const override {
+      detail::produce<In>(codec, cx, r, x, out, a.as<replicated>(), l.as<local>());
     }
-    void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned r, received_on<E> in,
-                values_on<E, In> x, any_state& a, any_state& l, workspace_on<E>& ws) const override {
-      detail::absorb<In>(codec, exec, id, dims, ranks, r, in, x, a.as<replicated>(), l.as<local>(), ws);
+    void absorb(context<In, E> const& cx, unsigned r, received_on<E> in, values_on<E, In> x, any_state& a,
+                any_state& l) const override {
+      detail::absorb<In>(codec, cx, r, in, x, a.as<replicated>(), l.as<local>());
     }
 
     C codec;

@@ -102,14 +102,13 @@ class any_stage {
   }
   any_state make_local(E const& exec, shape const& dims) const { return self_->make_local(exec, dims); }
 
-  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, std::byte* values,
-              span_on<E, std::byte> side, any_state const& replicated, any_state& local, workspace_on<E>& ws) const {
-    self_->encode(exec, id, dims, x, values, side, replicated, local, ws);
+  void encode(context<In, E> const& cx, values_on<E, In const> x, std::byte* values, span_on<E, std::byte> side,
+              any_state const& replicated, any_state& local) const {
+    self_->encode(cx, x, values, side, replicated, local);
   }
-  void decode(E const& exec, call const& id, shape const& dims, std::byte const* values,
-              span_on<E, std::byte const> side, values_on<E, In> x, any_state const& replicated,
-              workspace_on<E>& ws) const {
-    self_->decode(exec, id, dims, values, side, x, replicated, ws);
+  void decode(context<In, E> const& cx, std::byte const* values, span_on<E, std::byte const> side, values_on<E, In> x,
+              any_state const& replicated) const {
+    self_->decode(cx, values, side, x, replicated);
   }
 
   /// True if the stage is an engine that reads from a source.
@@ -123,28 +122,25 @@ class any_stage {
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
     return self_->scratch_bytes_from(exec, dims);
   }
-  void encode_from(E const& exec, call const& id, shape const& dims, source const& from, std::byte* values,
-                   span_on<E, std::byte> side, workspace_on<E>& ws) const {
-    self_->encode_from(exec, id, dims, from, values, side, ws);
+  void encode_from(context<In, E> const& cx, source const& from, std::byte* values, span_on<E, std::byte> side) const {
+    self_->encode_from(cx, from, values, side);
   }
-  void select_from(E const& exec, shape const& dims, source const& from, selected const& to, span_on<E, std::byte> side,
-                   workspace_on<E>& ws) const {
-    self_->select_from(exec, dims, from, to, side, ws);
+  void select_from(context<In, E> const& cx, source const& from, selected const& to, span_on<E, std::byte> side) const {
+    self_->select_from(cx, from, to, side);
   }
-  void write_back(E const& exec, shape const& dims, source const& from, selected const& of, In const* sent) const {
-    self_->write_back(exec, dims, from, of, sent);
+  void write_back(context<In, E> const& cx, source const& from, selected const& of, In const* sent) const {
+    self_->write_back(cx, from, of, sent);
   }
-  void decode_sum(E const& exec, call const& id, shape const& dims, std::byte const* values,
-                  span_on<E, std::byte const> side, std::size_t stride, unsigned ranks, accum<In> factor,
-                  values_on<E, In> x, workspace_on<E>& ws) const {
-    self_->decode_sum(exec, id, dims, values, side, stride, ranks, factor, x, ws);
+  void decode_sum(context<In, E> const& cx, std::byte const* values, span_on<E, std::byte const> side,
+                  std::size_t stride, unsigned ranks, accum<In> factor, values_on<E, In> x) const {
+    self_->decode_sum(cx, values, side, stride, ranks, factor, x);
   }
 
   /// The maximum number of entries; 0 if the stage does not emit entries.
   std::uint64_t most_entries(shape const& dims) const { return self_->most_entries(dims); }
-  void decode_entries(E const& exec, call const& id, shape const& dims, std::byte const* values,
-                      span_on<E, std::byte const> side, selected const& to, workspace_on<E>& ws) const {
-    self_->decode_entries(exec, id, dims, values, side, to, ws);
+  void decode_entries(context<In, E> const& cx, std::byte const* values, span_on<E, std::byte const> side,
+                      selected const& to) const {
+    self_->decode_entries(cx, values, side, to);
   }
 
  private:
@@ -163,25 +159,23 @@ class any_stage {
     virtual any_stage at(double) const = 0;
     virtual any_state make_replicated(E const&, call const&, shape const&) const = 0;
     virtual any_state make_local(E const&, shape const&) const = 0;
-    virtual void encode(E const&, call const&, shape const&, values_on<E, In const>, std::byte*, span_on<E, std::byte>,
-                        any_state const&, any_state&, workspace_on<E>&) const = 0;
-    virtual void decode(E const&, call const&, shape const&, std::byte const*, span_on<E, std::byte const>,
-                        values_on<E, In>, any_state const&, workspace_on<E>&) const = 0;
+    virtual void encode(context<In, E> const&, values_on<E, In const>, std::byte*, span_on<E, std::byte>,
+                        any_state const&, any_state&) const = 0;
+    virtual void decode(context<In, E> const&, std::byte const*, span_on<E, std::byte const>, values_on<E, In>,
+                        any_state const&) const = 0;
     virtual bool encodes_from(shape const&) const = 0;
     virtual bool selects_from() const = 0;
     virtual bool sums_parts() const = 0;
     virtual bool adds_parts() const = 0;
     virtual std::size_t scratch_bytes_from(E const&, shape const&) const = 0;
-    virtual void encode_from(E const&, call const&, shape const&, source const&, std::byte*, span_on<E, std::byte>,
-                             workspace_on<E>&) const = 0;
-    virtual void select_from(E const&, shape const&, source const&, selected const&, span_on<E, std::byte>,
-                             workspace_on<E>&) const = 0;
-    virtual void write_back(E const&, shape const&, source const&, selected const&, In const*) const = 0;
-    virtual void decode_sum(E const&, call const&, shape const&, std::byte const*, span_on<E, std::byte const>,
-                            std::size_t, unsigned, accum<In>, values_on<E, In>, workspace_on<E>&) const = 0;
+    virtual void encode_from(context<In, E> const&, source const&, std::byte*, span_on<E, std::byte>) const = 0;
+    virtual void select_from(context<In, E> const&, source const&, selected const&, span_on<E, std::byte>) const = 0;
+    virtual void write_back(context<In, E> const&, source const&, selected const&, In const*) const = 0;
+    virtual void decode_sum(context<In, E> const&, std::byte const*, span_on<E, std::byte const>, std::size_t, unsigned,
+                            accum<In>, values_on<E, In>) const = 0;
     virtual std::uint64_t most_entries(shape const&) const = 0;
-    virtual void decode_entries(E const&, call const&, shape const&, std::byte const*, span_on<E, std::byte const>,
-                                selected const&, workspace_on<E>&) const = 0;
+    virtual void decode_entries(context<In, E> const&, std::byte const*, span_on<E, std::byte const>,
+                                selected const&) const = 0;
   };
 
   template <class S>
@@ -221,18 +215,17 @@ class any_stage {
       return any_state(pith::make_local<In>(exec, stage, dims));
     }
 
-    void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, std::byte* values,
-                span_on<E, std::byte> side, any_state const& a, any_state& l, workspace_on<E>& ws) const override {
+    void encode(context<In, E> const& cx, values_on<E, In const> x, std::byte* values, span_on<E, std::byte> side,
+                any_state const& a, any_state& l) const override {
       auto* words = reinterpret_cast<typename storage<out>::word*>(values);
-      auto y = encoded_on<E, out>{{words, output_shape(dims).n, nullptr}, side};
-      detail::encode<In>(stage, exec, id, dims, x, y, a.as<replicated>(), l.as<local>(), ws);
+      auto y = encoded_on<E, out>{{words, output_shape(cx.dims).n, nullptr}, side};
+      detail::encode<In>(stage, cx, x, y, a.as<replicated>(), l.as<local>());
     }
-    void decode(E const& exec, call const& id, shape const& dims, std::byte const* values,
-                span_on<E, std::byte const> side, values_on<E, In> x, any_state const& a,
-                workspace_on<E>& ws) const override {
+    void decode(context<In, E> const& cx, std::byte const* values, span_on<E, std::byte const> side, values_on<E, In> x,
+                any_state const& a) const override {
       auto* words = reinterpret_cast<typename storage<out const>::word*>(values);
-      auto y = encoded_on<E, out const>{{words, output_shape(dims).n, nullptr}, side};
-      detail::decode<In>(stage, exec, id, dims, y, x, a.as<replicated>(), ws);
+      auto y = encoded_on<E, out const>{{words, output_shape(cx.dims).n, nullptr}, side};
+      detail::decode<In>(stage, cx, y, x, a.as<replicated>());
     }
 
     // Callers check `fuses`, `selects` and `sums` before they call the functions that these constants name.
@@ -247,47 +240,40 @@ class any_stage {
     std::size_t scratch_bytes_from(E const& exec, shape const& dims) const override {
       return detail::scratch_bytes_from<In, source>(stage, exec, dims);
     }
-    void encode_from([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
-                     [[maybe_unused]] shape const& dims, [[maybe_unused]] source const& from,
-                     [[maybe_unused]] std::byte* values, [[maybe_unused]] span_on<E, std::byte> side,
-                     [[maybe_unused]] workspace_on<E>& ws) const override {
+    void encode_from(context<In, E> const& cx, [[maybe_unused]] source const& from, [[maybe_unused]] std::byte* values,
+                     [[maybe_unused]] span_on<E, std::byte> side) const override {
       if constexpr (fuses) {
         auto* words = reinterpret_cast<typename storage<out>::word*>(values);
-        auto const y = encoded_on<E, out>{{words, output_shape(dims).n, nullptr}, side};
-        stage.template encode_from<In>(exec, id, dims, from, y, ws);
+        auto const y = encoded_on<E, out>{{words, output_shape(cx.dims).n, nullptr}, side};
+        stage.template encode_from<In>(cx, from, y);
       }
     }
-    void select_from([[maybe_unused]] E const& exec, [[maybe_unused]] shape const& dims,
-                     [[maybe_unused]] source const& from, [[maybe_unused]] selected const& to,
-                     [[maybe_unused]] span_on<E, std::byte> side, [[maybe_unused]] workspace_on<E>& ws) const override {
-      if constexpr (selects) stage.select_from(exec, dims, from, to, side, ws);
+    void select_from(context<In, E> const& cx, [[maybe_unused]] source const& from, [[maybe_unused]] selected const& to,
+                     [[maybe_unused]] span_on<E, std::byte> side) const override {
+      if constexpr (selects) stage.select_from(cx, from, to, side);
     }
-    void write_back([[maybe_unused]] E const& exec, [[maybe_unused]] shape const& dims,
-                    [[maybe_unused]] source const& from, [[maybe_unused]] selected const& of,
+    void write_back(context<In, E> const& cx, [[maybe_unused]] source const& from, [[maybe_unused]] selected const& of,
                     [[maybe_unused]] In const* sent) const override {
-      if constexpr (selects) stage.write_back(exec, dims, from, of, sent);
+      if constexpr (selects) stage.write_back(cx, from, of, sent);
     }
-    void decode_sum([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id, [[maybe_unused]] shape const& dims,
-                    [[maybe_unused]] std::byte const* values, [[maybe_unused]] span_on<E, std::byte const> side,
-                    [[maybe_unused]] std::size_t stride, [[maybe_unused]] unsigned ranks,
-                    [[maybe_unused]] accum<In> factor, [[maybe_unused]] values_on<E, In> x,
-                    [[maybe_unused]] workspace_on<E>& ws) const override {
+    void decode_sum(context<In, E> const& cx, [[maybe_unused]] std::byte const* values,
+                    [[maybe_unused]] span_on<E, std::byte const> side, [[maybe_unused]] std::size_t stride,
+                    [[maybe_unused]] unsigned ranks, [[maybe_unused]] accum<In> factor,
+                    [[maybe_unused]] values_on<E, In> x) const override {
       if constexpr (sums) {
         auto* words = reinterpret_cast<typename storage<out const>::word*>(values);
-        auto const y = encoded_on<E, out const>{{words, output_shape(dims).n, nullptr}, side};
-        stage.decode_sum(exec, id, dims, gathered_on<E, out>{y, stride, ranks}, factor, x, ws);
+        auto const y = encoded_on<E, out const>{{words, output_shape(cx.dims).n, nullptr}, side};
+        stage.decode_sum(cx, gathered_on<E, out>{y, stride, ranks}, factor, x);
       }
     }
     std::uint64_t most_entries(shape const& dims) const override { return detail::most_entries<In, E>(stage, dims); }
-    void decode_entries([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
-                        [[maybe_unused]] shape const& dims, [[maybe_unused]] std::byte const* values,
-                        [[maybe_unused]] span_on<E, std::byte const> side, [[maybe_unused]] selected const& to,
-                        [[maybe_unused]] workspace_on<E>& ws) const override {
+    void decode_entries(context<In, E> const& cx, [[maybe_unused]] std::byte const* values,
+                        [[maybe_unused]] span_on<E, std::byte const> side,
+                        [[maybe_unused]] selected const& to) const override {
       if constexpr (detail::emits_entries<S, In, E>) {
         auto* words = reinterpret_cast<typename storage<out const>::word*>(values);
-        auto const scope = ws.mark();
-        stage.decode_entries(exec, id, dims, encoded_on<E, out const>{{words, output_shape(dims).n, nullptr}, side}, to,
-                             ws);
+        auto const scope = cx.ws.mark();
+        stage.decode_entries(cx, encoded_on<E, out const>{{words, output_shape(cx.dims).n, nullptr}, side}, to);
       }
     }
 

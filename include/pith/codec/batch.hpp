@@ -83,8 +83,8 @@ void encode_batch(E const& exec, C const& codec, call const& id, segment_table<E
     for (auto const& t : table.tensors()) {
       auto const x = values_on<E, In const>{gradients.data() + t.first, t.dims.n};
       auto const payload = payloads.subspan(t.payload, payload_bytes<In>(codec, t.dims));
-      auto const own = detail::of_tensor(id, t.tensor);
-      detail::encode_payload<In>(codec, exec, own, t.dims, x, payload, detail::nothing, detail::nothing, ws);
+      auto const own = context<In, E>{exec, detail::of_tensor(id, t.tensor), t.dims, ws};
+      detail::encode_payload<In>(codec, own, x, payload, detail::nothing, detail::nothing);
     }
   }
 }
@@ -104,8 +104,8 @@ void decode_batch(E const& exec, C const& codec, call const& id, segment_table<E
     for (auto const& t : table.tensors()) {
       auto const x = values_on<E, In>{gradients.data() + t.first, t.dims.n};
       auto const payload = payloads.subspan(t.payload, payload_bytes<In>(codec, t.dims));
-      auto const own = detail::of_tensor(id, t.tensor);
-      detail::decode_payload<In>(codec, exec, own, t.dims, payload, x, detail::nothing, ws);
+      auto const own = context<In, E>{exec, detail::of_tensor(id, t.tensor), t.dims, ws};
+      detail::decode_payload<In>(codec, own, payload, x, detail::nothing);
     }
   }
 }

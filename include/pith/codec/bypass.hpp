@@ -71,17 +71,17 @@ class bypass : public detail::adaptor<bypass<C>, C> {
   }
   template <class In, executor E>
     requires codec<C, In, E>
-  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
-                      span_on<E, std::byte> payload, auto const& replicated, auto& local, workspace_on<E>& ws) const {
-    if (dense(dims)) return exec.copy(payload.data(), x.data, payload.size());
-    detail::encode_payload<In>(codec_, exec, id, dims, x, payload, inside(replicated), inside(local), ws);
+  void encode_payload(context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload,
+                      auto const& replicated, auto& local) const {
+    if (dense(cx.dims)) return cx.exec.copy(payload.data(), x.data, payload.size());
+    detail::encode_payload<In>(codec_, cx, x, payload, inside(replicated), inside(local));
   }
   template <class In, executor E>
     requires codec<C, In, E>
-  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                      values_on<E, In> x, auto const& replicated, workspace_on<E>& ws) const {
-    if (dense(dims)) return exec.copy(x.data, payload.data(), payload.size());
-    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, inside(replicated), ws);
+  void decode_payload(context<In, E> const& cx, span_on<E, std::byte const> payload, values_on<E, In> x,
+                      auto const& replicated) const {
+    if (dense(cx.dims)) return cx.exec.copy(x.data, payload.data(), payload.size());
+    detail::decode_payload<In>(codec_, cx, payload, x, inside(replicated));
   }
 
   unsigned rounds(shape const& dims, unsigned ranks) const {
@@ -99,21 +99,17 @@ class bypass : public detail::adaptor<bypass<C>, C> {
   }
   template <class In, executor E>
     requires exchangeable<C, In, E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
-               values_on<E, In const> x, span_on<E, std::byte> out, auto const& replicated, auto& local,
-               workspace_on<E>& ws) const {
-    if (dense(dims))
-      return detail::produce<In>(identity(), exec, id, dims, ranks, round, x, out, detail::nothing, detail::nothing,
-                                 ws);
-    detail::produce<In>(codec_, exec, id, dims, ranks, round, x, out, inside(replicated), inside(local), ws);
+  void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
+               auto const& replicated, auto& local) const {
+    if (dense(cx.dims)) return detail::produce<In>(identity(), cx, round, x, out, detail::nothing, detail::nothing);
+    detail::produce<In>(codec_, cx, round, x, out, inside(replicated), inside(local));
   }
   template <class In, executor E>
     requires exchangeable<C, In, E>
-  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
-    if (dense(dims))
-      return detail::absorb<In>(identity(), exec, id, dims, ranks, round, in, x, detail::nothing, detail::nothing, ws);
-    detail::absorb<In>(codec_, exec, id, dims, ranks, round, in, x, inside(replicated), inside(local), ws);
+  void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, auto& replicated,
+              auto& local) const {
+    if (dense(cx.dims)) return detail::absorb<In>(identity(), cx, round, in, x, detail::nothing, detail::nothing);
+    detail::absorb<In>(codec_, cx, round, in, x, inside(replicated), inside(local));
   }
 
  private:

@@ -101,8 +101,7 @@ class chain : public pipeable {
   }
 
   double delta(shape dims) const
-    requires(detail::heads_project<S...> && (contractive<detail::last_of<S...>> || unbiased<detail::last_of<S...>>))
-  {
+      requires(detail::heads_project<S...> && (contractive<detail::last_of<S...>> || unbiased<detail::last_of<S...>>)) {
     double kept = 1;
     each([&](auto const& s) {
       if constexpr (contractive<decltype(s)>) {
@@ -134,47 +133,37 @@ class chain : public pipeable {
     (std::index_sequence_for<S...>());
   }
 
-  template <class In, executor E, class... Rest>
+  template <class In, executor E>
     requires detail::fits<In, E, S...>
-  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, output<In>> y,
-              Rest&... rest) const {
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, output<In>> y, auto const& replicated,
+              auto& local) const {
     if constexpr (detail::fuses_tiles<In, E, S...>) {
-      auto const from = ext::plain_source<In>{x.data};
-      if (can_encode_from<E>(dims)) {
-        return encode_from<In>(exec, id, dims, from, y, detail::pick<workspace_on<E>>(rest...));
-      }
+      if (can_encode_from<E>(cx.dims)) return encode_from(cx, ext::plain_source<In>{x.data}, y);
     }
-    auto const& replicated = detail::pick<replicated_of<chain, In, E>>(rest...);
-    auto& local = detail::pick<local_of<chain, In, E>>(rest...);
-    detail::encode_stages<0, In>(stages_, exec, id, dims, x, y, replicated, local,
-                                 detail::pick<workspace_on<E>>(rest...));
+    detail::encode_stages<0>(stages_, cx, x, y, replicated, local);
   }
-  template <class In, executor E, class... Rest>
+  template <class In, executor E>
     requires detail::fits<In, E, S...>
-  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, output<In> const> y, values_on<E, In> x,
-              Rest&... rest) const {
+  void decode(context<In, E> const& cx, encoded_on<E, output<In> const> y, values_on<E, In> x,
+              auto const& replicated) const {
     if constexpr (detail::fuses_tiles<In, E, S...>) {
-      auto const to = get<0>().template restored<In>(id, dims, ext::tensor_sink<In>{x.data, 1});
-      if (can_encode_from<E>(dims)) return get<1>().template decode_to<In>(exec, before<1>(dims), y, to);
+      auto const to = get<0>().template restored<In>(cx.id, cx.dims, ext::tensor_sink<In>{x.data, 1});
+      if (can_encode_from<E>(cx.dims)) return get<1>().decode_to(at<1>(cx), y, to);
     }
-    auto const& replicated = detail::pick<replicated_of<chain, In, E>>(rest...);
-    detail::decode_stages<0, In>(stages_, exec, id, dims, y, x, replicated, detail::pick<workspace_on<E>>(rest...));
+    detail::decode_stages<0>(stages_, cx, y, x, replicated);
   }
 
   /// The last stage sums the ranks' values, and the other stages decode the sum.
   template <real In, executor E>
     requires(detail::heads_decode_sums<S...> && !detail::states_of<In, E, S...>::any_replicated &&
              detail::adds_parts<detail::last_of<S...>, typename detail::input_at<sizeof...(S) - 1, In, S...>::type, E>)
-  void decode_sum(E const& exec, call const& id, shape const& dims, gathered_on<E, output<In>> in, accum<In> factor,
-                  values_on<E, In> x, workspace_on<E>& ws) const {
+  void decode_sum(context<In, E> const& cx, gathered_on<E, output<In>> in, accum<In> factor, values_on<E, In> x) const {
     if constexpr (detail::fuses_tiles<In, E, S...>) {
-      auto const to = get<0>().template restored<In>(id, dims, ext::tensor_sink<In>{x.data, 1}, factor);
-      if (can_encode_from<E>(dims)) return get<1>().template decode_sum_to<In>(exec, before<1>(dims), in, to);
+      auto const to = get<0>().template restored<In>(cx.id, cx.dims, ext::tensor_sink<In>{x.data, 1}, factor);
+      if (can_encode_from<E>(cx.dims)) return get<1>().decode_sum_to(at<1>(cx), in, to);
     }
-    auto const add_up = [&](call const& own, shape const& rest, auto values) {
-      get<last>().decode_sum(exec, own, rest, in, factor, values, ws);
-    };
-    detail::decode_heads<0, In>(stages_, exec, id, dims, x, no_state(), ws, add_up);
+    auto const add_up = [&](auto const& own, auto values) { get<last>().decode_sum(own, in, factor, values); };
+    detail::decode_heads<0>(stages_, cx, x, no_state(), add_up);
   }
 
   /// The maximum number of entries that the first stage emits. The later stages encode the values of these entries.
@@ -183,15 +172,15 @@ class chain : public pipeable {
   }
   template <class In, executor E>
     requires(detail::emits_entries<detail::stage_at<0, S...>, In, E> && !detail::states_of<In, E, S...>::any_replicated)
-  void decode_entries(E const& exec, call const& id, shape const& dims, encoded_on<E, output<In> const> y,
-                      ext::selected_entries<In> const& to, workspace_on<E>& ws) const {
+  void decode_entries(context<In, E> const& cx, encoded_on<E, output<In> const> y,
+                      ext::selected_entries<In> const& to) const {
     using values = input<In, 1>;
-    auto const own = detail::side_bytes<In>(get<0>(), dims);
-    auto const tail = y.side.subspan(detail::own_side<0, In>(stages_, dims));
-    auto const mid = ws.template take<values>(before<1>(dims).n);
-    detail::decode_stages<1, values>(stages_, exec, at<1>(id), before<1>(dims),
-                                     encoded_on<E, output<In> const>{y.values, tail}, mid, no_state(), ws);
-    get<0>().decode_entries(exec, id, dims, encoded_on<E, values const>{mid, y.side.first(own)}, to, ws);
+    auto const rest = at<1>(cx);
+    auto const own = detail::side_bytes<In>(get<0>(), cx.dims);
+    auto const tail = y.side.subspan(detail::own_side<0, In>(stages_, cx.dims));
+    auto const mid = cx.ws.template take<values>(rest.dims.n);
+    detail::decode_stages<1>(stages_, rest, encoded_on<E, output<In> const>{y.values, tail}, mid, no_state());
+    get<0>().decode_entries(cx, encoded_on<E, values const>{mid, y.side.first(own)}, to);
   }
 
   /// The chain uses the rounds of its last stage. The other stages are summable, and encode again in each round.
@@ -209,45 +198,39 @@ class chain : public pipeable {
   }
   template <real In, executor E>
     requires detail::ends_in_rounds<S...> && detail::fits<In, E, S...>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
-               values_on<E, In const> x, span_on<E, std::byte> out, auto const& replicated, auto& local,
-               workspace_on<E>& ws) const {
-    auto const produce_last = [&](call const& own, shape const& rest, auto values) {
-      get<last>().produce(exec, own, rest, ranks, round, values, out, detail::part<last>(replicated),
-                          detail::part<last>(local), ws);
+  void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
+               auto const& replicated, auto& local) const {
+    auto const produce_last = [&](auto const& own, auto values) {
+      get<last>().produce(own, round, values, out, detail::part<last>(replicated), detail::part<last>(local));
     };
-    detail::encode_heads<0, In>(stages_, exec, id, dims, x, replicated, local, ws, produce_last);
+    detail::encode_heads<0>(stages_, cx, x, replicated, local, produce_last);
   }
   template <real In, executor E>
     requires detail::ends_in_rounds<S...> && detail::fits<In, E, S...>
-  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
-    auto const absorb_last = [&](call const& own, shape const& rest, auto values) {
-      get<last>().absorb(exec, own, rest, ranks, round, in, values, detail::part<last>(replicated),
-                         detail::part<last>(local), ws);
+  void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, auto& replicated,
+              auto& local) const {
+    auto const absorb_last = [&](auto const& own, auto values) {
+      get<last>().absorb(own, round, in, values, detail::part<last>(replicated), detail::part<last>(local));
     };
-    if (round + 1 < rounds(dims, ranks))
-      return absorb_last(at<last>(id), before<last>(dims), values_on<E, input<In, last>>());
-    detail::decode_heads<0, In>(stages_, exec, id, dims, x, replicated, ws, absorb_last);
+    if (round + 1 < rounds(cx.dims, cx.ranks)) return absorb_last(at<last>(cx), values_on<E, input<In, last>>());
+    detail::decode_heads<0>(stages_, cx, x, replicated, absorb_last);
   }
   template <real In, executor E>
     requires detail::ends_in_rounds<S...> && detail::fits<In, E, S...>
-  void contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
-                    span_on<E, std::byte const> produced, values_on<E, In> sent, auto const& replicated,
-                    workspace_on<E>& ws) const {
-    auto const sent_by_last = [&](call const& own, shape const& rest, auto values) {
-      get<last>().contribution(exec, own, rest, ranks, produced, values, detail::part<last>(replicated), ws);
+  void contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
+                    auto const& replicated) const {
+    auto const sent_by_last = [&](auto const& own, auto values) {
+      get<last>().contribution(own, produced, values, detail::part<last>(replicated));
     };
-    detail::decode_heads<0, In>(stages_, exec, id, dims, sent, replicated, ws, sent_by_last);
+    detail::decode_heads<0>(stages_, cx, sent, replicated, sent_by_last);
   }
 
   /// Fuses a transform and a quantizer into one pass.
   template <class In, executor E, class Source>
     requires detail::fuses_tiles<In, E, S...>
-  void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, output<In>> y,
-                   workspace_on<E>& ws) const {
-    auto const through = get<0>().template transformed<In>(id, dims, from);
-    get<1>().template encode_from<In>(exec, at<1>(id), before<1>(dims), through, y, ws);
+  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, output<In>> y) const {
+    auto const through = get<0>().template transformed<In>(cx.id, cx.dims, from);
+    get<1>().encode_from(at<1>(cx), through, y);
   }
   template <executor E>
   bool can_encode_from([[maybe_unused]] shape const& dims) const {
@@ -261,23 +244,23 @@ class chain : public pipeable {
   /// A sparsifier selects entries from the source. The second stage encodes these entries.
   template <class In, executor E, class Source>
     requires detail::fuses_picks<In, E, Source, S...>
-  void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, output<In>> y,
-                   workspace_on<E>& ws) const {
-    auto const own = detail::side_bytes<In>(get<0>(), dims);
-    auto const rest = before<1>(dims);
-    auto const picked = get<0>().template make_selected<In>(dims, ws);
-    auto const tail = encoded_on<E, output<In>>{y.values, y.side.subspan(detail::own_side<0, In>(stages_, dims))};
+  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, output<In>> y) const {
+    auto const own = detail::side_bytes<In>(get<0>(), cx.dims);
+    auto const rest = at<1>(cx);
+    auto const picked = get<0>().make_selected(cx);
+    auto const tail = encoded_on<E, output<In>>{y.values, y.side.subspan(detail::own_side<0, In>(stages_, cx.dims))};
     auto none = no_state();
-    get<0>().select_from(exec, dims, from, picked, y.side.first(own), ws);
-    detail::clear_padding<E>(exec, y.side.first(detail::own_side<0, In>(stages_, dims)), own);
-    detail::encode<In>(get<1>(), exec, at<1>(id), rest, {picked.values, rest.n, nullptr}, tail, none, none, ws);
-    auto const sent = ws.template take<In>(rest.n);
-    detail::decode<In>(get<1>(), exec, at<1>(id), rest, tail, sent, none, ws);
-    get<0>().write_back(exec, dims, from, picked, sent.data);
+    get<0>().select_from(cx, from, picked, y.side.first(own));
+    detail::clear_padding<E>(cx.exec, y.side.first(detail::own_side<0, In>(stages_, cx.dims)), own);
+    detail::encode<In>(get<1>(), rest, {picked.values, rest.dims.n, nullptr}, tail, none, none);
+    auto const sent = cx.ws.template take<In>(rest.dims.n);
+    detail::decode<In>(get<1>(), rest, tail, sent, none);
+    get<0>().write_back(cx, from, picked, sent.data);
   }
   template <class In, executor E, class Source>
     requires(detail::fuses_picks<In, E, Source, S...>)
-  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
+  std::size_t scratch_bytes_from(E const& exec, shape const& dims)
+  const {
     auto const rest = before<1>(dims);
     return get<0>().template scratch_bytes_from<In, E, Source>(exec, dims) + scratch_for<In>(rest.n) +
            detail::scratch_bytes<In>(get<1>(), exec, rest);
@@ -297,6 +280,11 @@ class chain : public pipeable {
   static constexpr call at(call id) {
     id.stage = static_cast<std::uint8_t>(id.stage + I);
     return id;
+  }
+  /// The context of stage I.
+  template <std::size_t I, class In, class E>
+  constexpr context<input<In, I>, E> at(context<In, E> const& cx) const {
+    return {cx.exec, at<I>(cx.id), before<I>(cx.dims), cx.ws, cx.ranks};
   }
   template <std::size_t I>
   constexpr shape before(shape const& dims) const {

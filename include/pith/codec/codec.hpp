@@ -14,14 +14,13 @@ namespace detail {
 inline constexpr std::size_t section_alignment = 8;  ///< a payload's sections are values and side information
 
 template <class C, class In, class E>
-concept has_payload = requires(C const& c, E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
-                               values_on<E, In> to, span_on<E, std::byte> out, span_on<E, std::byte const> payload,
-                               replicated_of<C, In, E> const& replicated, local_of<C, In, E>& local,
-                               workspace_on<E>& ws) {
+concept has_payload = requires(C const& c, context<In, E> const& cx, values_on<E, In const> x, values_on<E, In> to,
+                               span_on<E, std::byte> out, span_on<E, std::byte const> payload,
+                               replicated_of<C, In, E> const& replicated, local_of<C, In, E>& local) {
   { c.name() } -> std::convertible_to<std::string>;
-  { c.template payload_bytes<In>(dims) } -> std::same_as<std::size_t>;
-  { c.encode_payload(exec, id, dims, x, out, replicated, local, ws) } -> std::same_as<void>;
-  { c.decode_payload(exec, id, dims, payload, to, replicated, ws) } -> std::same_as<void>;
+  { c.template payload_bytes<In>(cx.dims) } -> std::same_as<std::size_t>;
+  { c.encode_payload(cx, x, out, replicated, local) } -> std::same_as<void>;
+  { c.decode_payload(cx, payload, to, replicated) } -> std::same_as<void>;
 };
 
 }  // namespace detail
@@ -61,41 +60,40 @@ void clear_padding(E const& exec, span_on<E, std::byte> section, std::size_t use
 }
 
 template <class In, class C, class E, class Agreed, class Local>
-void encode_payload(C const& c, E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
-                    span_on<E, std::byte> payload, Agreed const& replicated, Local& local, workspace_on<E>& ws) {
+void encode_payload(C const& c, context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload,
+                    Agreed const& replicated, Local& local) {
   if constexpr (has_payload<C, In, E>) {
-    auto const scope = ws.mark();
-    c.encode_payload(exec, id, dims, x, payload, replicated, local, ws);
+    auto const scope = cx.ws.mark();
+    c.encode_payload(cx, x, payload, replicated, local);
   } else {
-    auto const n = output_shape(c, dims).n;
+    auto const n = output_shape(c, cx.dims).n;
     auto const y = sections<output_of<C, In>, E, std::byte>(n, payload);
-    clear_padding<E>(exec, payload.first(payload.size() - y.side.size()), value_bytes<output_of<C, In>>(n));
-    encode<In>(c, exec, id, dims, x, y, replicated, local, ws);
+    clear_padding<E>(cx.exec, payload.first(payload.size() - y.side.size()), value_bytes<output_of<C, In>>(n));
+    encode<In>(c, cx, x, y, replicated, local);
   }
 }
 
 /// An engine that reads its input from a source, and passes the decoded values back to the source. An any_chain encodes
 /// its whole payload from the source (encodes_payload_from).
 template <class C, class In, class E, class Source>
-concept encodes_from = requires(C const& c, E const& exec, call const& id, shape const& dims, Source const& from,
-                                encoded_on<E, output_of<C, In>> y, workspace_on<E>& ws) {
-  { c.template encode_from<In>(exec, id, dims, from, y, ws) } -> std::same_as<void>;
+concept encodes_from = requires(C const& c, context<In, E> const& cx, Source const& from,
+                                encoded_on<E, output_of<C, In>> y) {
+  { c.encode_from(cx, from, y) } -> std::same_as<void>;
 };
 template <class C, class In, class E, class Source>
-concept encodes_payload_from = requires(C const& c, E const& exec, call const& id, shape const& dims,
-                                        Source const& from, span_on<E, std::byte> payload,
-                                        replicated_of<C, In, E> const& replicated, local_of<C, In, E>& local,
-                                        workspace_on<E>& ws) {
-  { c.encode_payload_from(exec, id, dims, from, payload, replicated, local, ws) } -> std::same_as<void>;
+concept encodes_payload_from = requires(C const& c, context<In, E> const& cx, Source const& from,
+                                        span_on<E, std::byte> payload, replicated_of<C, In, E> const& replicated,
+                                        local_of<C, In, E>& local) {
+  { c.encode_payload_from(cx, from, payload, replicated, local) } -> std::same_as<void>;
 };
 
 /// A sparsifier that selects entries from a source. After the next stage has encoded the entries, `write_back` passes
 /// the decoded values of the entries to the source.
 template <class S, class In, class E, class Source>
-concept selects_from = requires(S const& s, E const& exec, shape const& dims, Source const& from,
-                                span_on<E, std::byte> side, In const* sent, workspace_on<E>& ws) {
-  s.select_from(exec, dims, from, s.template make_selected<In>(dims, ws), side, ws);
-  s.write_back(exec, dims, from, s.template make_selected<In>(dims, ws), sent);
+concept selects_from = requires(S const& s, context<In, E> const& cx, Source const& from, span_on<E, std::byte> side,
+                                In const* sent) {
+  s.select_from(cx, from, s.make_selected(cx), side);
+  s.write_back(cx, from, s.make_selected(cx), sent);
 };
 
 /// True if the codec can encode from a source for this shape. A chain cannot encode from a source if a tile of a
@@ -119,46 +117,43 @@ std::size_t scratch_bytes_from(C const& c, E const& exec, shape const& dims) {
 }
 
 template <class In, class C, class E, class Source, class Agreed, class Local>
-void encode_payload_from(C const& c, E const& exec, call const& id, shape const& dims, Source const& from,
-                         span_on<E, std::byte> payload, [[maybe_unused]] Agreed const& replicated,
-                         [[maybe_unused]] Local& local, workspace_on<E>& ws) {
-  auto const scope = ws.mark();
+void encode_payload_from(C const& c, context<In, E> const& cx, Source const& from, span_on<E, std::byte> payload,
+                         [[maybe_unused]] Agreed const& replicated, [[maybe_unused]] Local& local) {
+  auto const scope = cx.ws.mark();
   if constexpr (encodes_payload_from<C, In, E, Source>) {
-    c.encode_payload_from(exec, id, dims, from, payload, replicated, local, ws);
+    c.encode_payload_from(cx, from, payload, replicated, local);
   } else {
-    auto const n = output_shape(c, dims).n;
+    auto const n = output_shape(c, cx.dims).n;
     auto const y = sections<output_of<C, In>, E, std::byte>(n, payload);
-    clear_padding<E>(exec, payload.first(payload.size() - y.side.size()), value_bytes<output_of<C, In>>(n));
-    c.template encode_from<In>(exec, id, dims, from, y, ws);
+    clear_padding<E>(cx.exec, payload.first(payload.size() - y.side.size()), value_bytes<output_of<C, In>>(n));
+    c.encode_from(cx, from, y);
   }
 }
 
 template <class In, class C, class E, class Agreed>
-void decode_payload(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                    values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
+void decode_payload(C const& c, context<In, E> const& cx, span_on<E, std::byte const> payload, values_on<E, In> x,
+                    Agreed const& replicated) {
   if constexpr (has_payload<C, In, E>) {
-    auto const scope = ws.mark();
-    c.decode_payload(exec, id, dims, payload, x, replicated, ws);
+    auto const scope = cx.ws.mark();
+    c.decode_payload(cx, payload, x, replicated);
   } else {
-    auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, dims).n, payload);
-    decode<In>(c, exec, id, dims, y, x, replicated, ws);
+    auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, cx.dims).n, payload);
+    decode<In>(c, cx, y, x, replicated);
   }
 }
 
 /// An engine that sums the values of all ranks in one pass. A chain can sum the values of all ranks if its last stage
 /// can, and if its other stages are linear and equal on all ranks. An any_chain sums payloads instead (sums_payloads).
 template <class C, class In, class E>
-concept sums_parts = requires(C const& c, E const& exec, call const& id, shape const& dims,
-                              gathered_on<E, output_of<C, In>> in, accum<In> factor, values_on<E, In> x,
-                              workspace_on<E>& ws) {
-  { c.decode_sum(exec, id, dims, in, factor, x, ws) } -> std::same_as<void>;
+concept sums_parts = requires(C const& c, context<In, E> const& cx, gathered_on<E, output_of<C, In>> in,
+                              accum<In> factor, values_on<E, In> x) {
+  { c.decode_sum(cx, in, factor, x) } -> std::same_as<void>;
 };
 template <class C, class In, class E>
-concept sums_payloads = requires(C const& c, E const& exec, call const& id, shape const& dims,
-                                 span_on<E, std::byte const> in, accum<In> factor, values_on<E, In> x,
-                                 replicated_of<C, In, E> const& replicated, workspace_on<E>& ws) {
+concept sums_payloads = requires(C const& c, context<In, E> const& cx, span_on<E, std::byte const> in, accum<In> factor,
+                                 values_on<E, In> x, replicated_of<C, In, E> const& replicated) {
   { c.sums_payloads() } -> std::same_as<bool>;
-  { c.decode_sum_payloads(exec, id, dims, in, std::size_t{}, 1u, factor, x, replicated, ws) } -> std::same_as<void>;
+  { c.decode_sum_payloads(cx, in, std::size_t{}, 1u, factor, x, replicated) } -> std::same_as<void>;
 };
 
 /// True if decode_sum may be called for this codec and shape.
@@ -174,14 +169,13 @@ bool has_decode_sum(C const& c) {
 /// Sets x to `factor` times the sum of all ranks' decoded payloads, added in rank order. The payloads are `stride`
 /// bytes apart.
 template <class In, class C, class E, class Agreed>
-void decode_sum(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
-                std::size_t stride, unsigned ranks, accum<In> factor, values_on<E, In> x,
-                [[maybe_unused]] Agreed const& replicated, workspace_on<E>& ws) {
+void decode_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte const> in, std::size_t stride,
+                unsigned ranks, accum<In> factor, values_on<E, In> x, [[maybe_unused]] Agreed const& replicated) {
   if constexpr (sums_payloads<C, In, E>) {
-    c.decode_sum_payloads(exec, id, dims, in, stride, ranks, factor, x, replicated, ws);
+    c.decode_sum_payloads(cx, in, stride, ranks, factor, x, replicated);
   } else {
-    auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, dims).n, in);
-    c.decode_sum(exec, id, dims, gathered_on<E, output_of<C, In>>{y, stride, ranks}, factor, x, ws);
+    auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, cx.dims).n, in);
+    c.decode_sum(cx, gathered_on<E, output_of<C, In>>{y, stride, ranks}, factor, x);
   }
 }
 

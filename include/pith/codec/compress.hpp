@@ -57,6 +57,11 @@ class codec_state {
   /// The call that identifies this rank's encoding in the current step.
   call id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0, arrived_.data()}; }
 
+  /// The context of a call in the current step.
+  context<In, E> context_on(E const& exec, workspace_on<E>& ws, unsigned ranks = 1) const {
+    return {exec, id(), dims_, ws, ranks};
+  }
+
   /// Begins the next step, whose random numbers differ from those of earlier steps.
   void advance(E const& exec) { exec.for_each_index(1, detail::advance{step_.data()}); }
 
@@ -180,8 +185,8 @@ void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In>
   detail::require_states(codec, state.replicated(), state.local());
   detail::require_scratch<In>("compress", exec, codec, dims, ws);
   state.advance(exec);
-  detail::encode_payload<In>(codec, exec, state.id(), dims, values_on<E, In const>{x.data(), dims.n},
-                             payload.first(size), state.replicated(), state.local(), ws);
+  detail::encode_payload<In>(codec, state.context_on(exec, ws), values_on<E, In const>{x.data(), dims.n},
+                             payload.first(size), state.replicated(), state.local());
 }
 
 template <executor E, class C, class X, class Payload, class S>
@@ -202,10 +207,8 @@ void decompress(E const& exec, C const& codec, span_on<E, std::byte const> paylo
   detail::require_aligned("decompress", "payload", payload.data());
   detail::require_states(codec, state.replicated(), state.local());
   detail::require_scratch<In>("decompress", exec, codec, dims, ws);
-  auto id = state.id();
-  id.rank = from;
-  detail::decode_payload<In>(codec, exec, id, dims, payload.first(size), values_on<E, In>{x.data(), dims.n},
-                             state.replicated(), ws);
+  detail::decode_payload<In>(codec, state.context_on(exec, ws).from_rank(from), payload.first(size),
+                             values_on<E, In>{x.data(), dims.n}, state.replicated());
 }
 
 /// Decodes a payload that this rank compressed.

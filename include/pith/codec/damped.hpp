@@ -61,21 +61,19 @@ class damped : public pipeable {
     requires(!detail::stateless<local_of<S, In, E>>)
   auto make_local(E const& exec, shape const& dims) const { return stage_.template make_local<In>(exec, dims); }
 
-  template <class In, executor E, class... Rest>
+  template <class In, executor E>
     requires stage<S, In, E>
-  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, output<In>> y,
-              Rest&... rest) const {
-    auto const& replicated = detail::pick<replicated_of<S, In, E>>(rest...);
-    auto& local = detail::pick<local_of<S, In, E>>(rest...);
-    detail::encode<In>(stage_, exec, id, dims, x, y, replicated, local, detail::pick<workspace_on<E>>(rest...));
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, output<In>> y, auto const& replicated,
+              auto& local) const {
+    detail::encode<In>(stage_, cx, x, y, replicated, local);
   }
-  template <class In, executor E, class... Rest>
+  template <class In, executor E>
     requires stage<S, In, E>
-  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, output<In> const> y, values_on<E, In> x,
-              Rest&... rest) const {
-    auto const& replicated = detail::pick<replicated_of<S, In, E>>(rest...);
-    detail::decode<In>(stage_, exec, id, dims, y, x, replicated, detail::pick<workspace_on<E>>(rest...));
-    exec.for_each_index(x.capacity, detail::scale<In, In>{x.data, x.data, static_cast<accum<In>>(factor(dims))});
+  void decode(context<In, E> const& cx, encoded_on<E, output<In> const> y, values_on<E, In> x,
+              auto const& replicated) const {
+    detail::decode<In>(stage_, cx, y, x, replicated);
+    auto const by = static_cast<accum<In>>(factor(cx.dims));
+    cx.exec.for_each_index(x.capacity, detail::scale<In, In>{x.data, x.data, by});
   }
 
  private:

@@ -44,12 +44,11 @@ constexpr void explain_stage() {
   if constexpr (detail::has_output<S, In>) {
     static_assert(
         encodes<S, In, E>,
-        "pith: a stage must have void encode(exec, [call,] shape, value_view<In const>, encoded<Out>, "
-        "[replicated const&,] [local&,] ws) const; call only if it draws, states only if it has make_replicated or "
-        "make_local");
+        "pith: a stage must have void encode(context<In, E> const&, value_view<In const>, encoded<Out>[, replicated "
+        "const&, local&]) const; states only if it has make_replicated or make_local");
     static_assert(decodes<S, In, E>,
-                  "pith: a stage must have void decode(exec, [call,] shape, encoded<Out const>, value_view<In>, "
-                  "[replicated const&,] ws) const");
+                  "pith: a stage must have void decode(context<In, E> const&, encoded<Out const>, value_view<In>[, "
+                  "replicated const&]) const");
   }
 }
 

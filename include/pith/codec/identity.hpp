@@ -31,16 +31,15 @@ class identity : public pipeable {
   bool is_lossless(shape const&) const { return true; }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const&, values_on<E, In const> x, encoded_on<E, In> y, workspace_on<E>&) const {
-    exec.copy(y.values.data, x.data, value_bytes<In>(x.capacity));
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, In> y) const {
+    cx.exec.copy(y.values.data, x.data, value_bytes<In>(x.capacity));
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const&, encoded_on<E, In const> y, values_on<E, In> x, workspace_on<E>&) const {
-    exec.copy(x.data, y.values.data, value_bytes<In>(x.capacity));
+  void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x) const {
+    cx.exec.copy(x.data, y.values.data, value_bytes<In>(x.capacity));
   }
 };
 
-static_assert(stage<identity, float, archetype> && projection<identity> && isometric<identity> &&
-              summable<identity>);
+static_assert(stage<identity, float, archetype> && projection<identity> && isometric<identity> && summable<identity>);
 
 }  // namespace pith::inline v0

@@ -1,6 +1,7 @@
 // pith/codec/measured.hpp — measurement of the energy that a codec would keep at several rates.
 #pragma once
 
+#include <pith/codec/context.hpp>
 #include <pith/codec/state.hpp>
 #include <pith/core/buffer.hpp>
 #include <pith/core/error.hpp>
@@ -89,11 +90,10 @@ double* energies_in(C const& c, Local& local) {
 /// An engine that measures the kept energy during encoding, in one pass. If the payload span is empty, the engine
 /// measures without encoding.
 template <class C, class In, class E, class Source>
-concept measures_from = requires(C const& c, E const& exec, shape const& dims, Source const& from,
-                                 rate_list const& rates, span_on<E, std::byte> payload, double* energies,
-                                 workspace_on<E>& ws) {
-  c.template encode_measured<In>(exec, dims, from, rates, payload, energies, ws);
-  { c.template measured_scratch_bytes<In, E, Source>(exec, dims, rates, true) } -> std::same_as<std::size_t>;
+concept measures_from = requires(C const& c, context<In, E> const& cx, Source const& from, rate_list const& rates,
+                                 span_on<E, std::byte> payload, double* energies) {
+  c.template encode_measured<In>(cx, from, rates, payload, energies);
+  { c.template measured_scratch_bytes<In, E, Source>(cx.exec, cx.dims, rates, true) } -> std::same_as<std::size_t>;
 };
 
 /// Sets energies[slot] to energies[0] - *lost.

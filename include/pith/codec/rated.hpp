@@ -110,25 +110,25 @@ class rated : public pipeable {
 
   template <class In, executor E>
     requires codec<C, In, E>
-  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
-                      span_on<E, std::byte> payload, auto const& replicated, auto& local, workspace_on<E>& ws) const {
+  void encode_payload(context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload,
+                      auto const& replicated, auto& local) const {
     using source = ext::plain_source<In>;
-    if (is_dense_) exec.copy(payload.data(), x.data, payload.size());
+    if (is_dense_) cx.exec.copy(payload.data(), x.data, payload.size());
     auto const own = is_dense_ ? span_on<E, std::byte>() : payload;
     if constexpr (detail::measures_from<C, In, E, source>) {
       if (!measured_.empty())
-        return codec_.template encode_measured<In>(exec, dims, source{x.data}, measured_, own, energies_in(local), ws);
+        return codec_.template encode_measured<In>(cx, source{x.data}, measured_, own, energies_in(local));
     } else if (!measured_.empty()) {
-      measure<In>(exec, id, dims, x, replicated, local, ws);
+      measure<In>(cx, x, replicated, local);
     }
-    if (!is_dense_) detail::encode_payload<In>(codec_, exec, id, dims, x, own, replicated, only(local), ws);
+    if (!is_dense_) detail::encode_payload<In>(codec_, cx, x, own, replicated, only(local));
   }
   template <class In, executor E>
     requires codec<C, In, E>
-  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                      values_on<E, In> x, auto const& replicated, workspace_on<E>& ws) const {
-    if (is_dense_) return exec.copy(x.data, payload.data(), payload.size());
-    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, replicated, ws);
+  void decode_payload(context<In, E> const& cx, span_on<E, std::byte const> payload, values_on<E, In> x,
+                      auto const& replicated) const {
+    if (is_dense_) return cx.exec.copy(x.data, payload.data(), payload.size());
+    detail::decode_payload<In>(codec_, cx, payload, x, replicated);
   }
 
   /// True if the step is not dense, and C's engine encodes in one pass. If rates for measurement are set, this pass
@@ -146,16 +146,15 @@ class rated : public pipeable {
     }
     return is_dense_ ? 0 : detail::scratch_bytes_from<In, Source>(codec_, exec, dims);
   }
-  template <executor E, class Source, class In = decltype(std::declval<Source const&>()(0))>
+  template <class In, executor E, class Source>
     requires(detail::encodes_from<C, In, E, Source> || detail::encodes_payload_from<C, In, E, Source>)
-  void encode_payload_from(E const& exec, call const& id, shape const& dims, Source const& from,
-                           span_on<E, std::byte> payload, auto const& replicated, auto& local,
-                           workspace_on<E>& ws) const {
+  void encode_payload_from(context<In, E> const& cx, Source const& from, span_on<E, std::byte> payload,
+                           auto const& replicated, auto& local) const {
     if constexpr (detail::measures_from<C, In, E, Source>) {
       if (!measured_.empty())
-        return codec_.template encode_measured<In>(exec, dims, from, measured_, payload, energies_in(local), ws);
+        return codec_.template encode_measured<In>(cx, from, measured_, payload, energies_in(local));
     }
-    detail::encode_payload_from<In>(codec_, exec, id, dims, from, payload, replicated, only(local), ws);
+    detail::encode_payload_from<In>(codec_, cx, from, payload, replicated, only(local));
   }
 
   /// C's engine must not sum the payloads of dense steps.
@@ -168,19 +167,18 @@ class rated : public pipeable {
   }
   template <class In, executor E>
     requires(detail::sums_parts<C, In, E> || detail::sums_payloads<C, In, E>)
-  void decode_sum_payloads(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> in,
-                           std::size_t stride, unsigned ranks, accum<In> factor, values_on<E, In> x,
-                           auto const& replicated, workspace_on<E>& ws) const {
-    detail::decode_sum<In>(codec_, exec, id, dims, in, stride, ranks, factor, x, replicated, ws);
+  void decode_sum_payloads(context<In, E> const& cx, span_on<E, std::byte const> in, std::size_t stride, unsigned ranks,
+                           accum<In> factor, values_on<E, In> x, auto const& replicated) const {
+    detail::decode_sum<In>(codec_, cx, in, stride, ranks, factor, x, replicated);
   }
   std::uint64_t most_entries(shape const& dims) const requires detail::counts_entries<C> {
     return is_dense_ ? 0 : codec_.most_entries(dims);
   }
   template <class In, executor E>
     requires detail::may_hold_entries<C, In, E>
-  void decode_payload_entries(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                              ext::selected_entries<In> const& to, auto const& replicated, workspace_on<E>& ws) const {
-    detail::decode_entries<In>(codec_, exec, id, dims, payload, to, replicated, ws);
+  void decode_payload_entries(context<In, E> const& cx, span_on<E, std::byte const> payload,
+                              ext::selected_entries<In> const& to, auto const& replicated) const {
+    detail::decode_entries<In>(codec_, cx, payload, to, replicated);
   }
 
  private:
@@ -188,22 +186,21 @@ class rated : public pipeable {
 
   /// Encodes and decodes at each rate to measure the kept energy.
   template <class In, executor E>
-  void measure(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, auto const& replicated,
-               auto& local, workspace_on<E>& ws) const {
+  void measure(context<In, E> const& cx, values_on<E, In const> x, auto const& replicated, auto& local) const {
     auto* const energies = energies_in(local);
-    detail::reduce_into(exec, energies, dims.n, detail::square_of<In>{x.data}, detail::plus(), 0.0, ws);
+    detail::reduce_into(cx.exec, energies, cx.dims.n, detail::square_of<In>{x.data}, detail::plus(), 0.0, cx.ws);
     for (std::size_t i = 0; i < measured_.size(); ++i) {
-      auto const scope = ws.mark();
+      auto const scope = cx.ws.mark();
       auto const other = codec_.at(measured_[i]);
-      auto const size = pith::payload_bytes<In>(other, dims);
-      auto const payload = span_on<E, std::byte>(ws.template take<std::byte>(size).data, size);
-      auto const y = ws.template take<In>(dims.n);
-      auto* const lost = ws.template take<double>(1).data;
-      detail::encode_payload<In>(other, exec, id, dims, x, payload, replicated, only(local), ws);
-      detail::decode_payload<In>(other, exec, id, dims, payload, y, replicated, ws);
+      auto const size = pith::payload_bytes<In>(other, cx.dims);
+      auto const payload = span_on<E, std::byte>(cx.ws.template take<std::byte>(size).data, size);
+      auto const y = cx.ws.template take<In>(cx.dims.n);
+      auto* const lost = cx.ws.template take<double>(1).data;
+      detail::encode_payload<In>(other, cx, x, payload, replicated, only(local));
+      detail::decode_payload<In>(other, cx, payload, y, replicated);
       auto const squares = detail::square_of_difference<In>{x.data, y.data};
-      detail::reduce_into(exec, lost, dims.n, squares, detail::plus(), 0.0, ws);
-      exec.for_each_index(1, detail::note_kept{energies, lost, 1 + i});
+      detail::reduce_into(cx.exec, lost, cx.dims.n, squares, detail::plus(), 0.0, cx.ws);
+      cx.exec.for_each_index(1, detail::note_kept{energies, lost, 1 + i});
     }
   }
   template <class In, executor E>

@@ -94,15 +94,14 @@ using received_on = received<space_of<E>>;
 /// rank absorbs the data that it received. `x` contains the gradient until the last absorb, which writes the mean over
 /// the ranks to `x`.
 template <class C, class In, class E>
-concept collective = requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
-                              unsigned round, values_on<E, In const> g, values_on<E, In> x, span_on<E, std::byte> out,
-                              received_on<E> in, replicated_of<C, In, E>& replicated, local_of<C, In, E>& local,
-                              workspace_on<E>& ws) {
-  { c.rounds(dims, ranks) } -> std::same_as<unsigned>;
-  { c.template round<In>(round, dims, ranks) } -> std::same_as<transfer>;
-  { c.template exchange_scratch_bytes<In>(exec, dims, ranks) } -> std::same_as<std::size_t>;
-  { c.produce(exec, id, dims, ranks, round, g, out, std::as_const(replicated), local, ws) } -> std::same_as<void>;
-  { c.absorb(exec, id, dims, ranks, round, in, x, replicated, local, ws) } -> std::same_as<void>;
+concept collective = requires(C const& c, context<In, E> const& cx, unsigned round, values_on<E, In const> g,
+                              values_on<E, In> x, span_on<E, std::byte> out, received_on<E> in,
+                              replicated_of<C, In, E>& replicated, local_of<C, In, E>& local) {
+  { c.rounds(cx.dims, cx.ranks) } -> std::same_as<unsigned>;
+  { c.template round<In>(round, cx.dims, cx.ranks) } -> std::same_as<transfer>;
+  { c.template exchange_scratch_bytes<In>(cx.exec, cx.dims, cx.ranks) } -> std::same_as<std::size_t>;
+  { c.produce(cx, round, g, out, std::as_const(replicated), local) } -> std::same_as<void>;
+  { c.absorb(cx, round, in, x, replicated, local) } -> std::same_as<void>;
 };
 
 /// A codec that can be exchanged. A collective uses its own rounds. A summable codec uses one all-reduce, and any other
@@ -259,74 +258,66 @@ values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double fa
 /// pass, or entry by entry. Both methods give the same result, except for the sign of zeros. In a chain whose last
 /// stage is an engine, the other stages decode the mean. With one rank, the mean is the decoded payload.
 template <class In, class C, class E, class Agreed>
-void decode_mean(C const& c, E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in,
-                 values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
-  auto const scope = ws.mark();
-  auto const size = payload_bytes<In>(c, dims);
-  if (ranks == 1) {
-    id.rank = 0;
-    return decode_payload<In>(c, exec, id, dims, in.from(0, size), x, replicated, ws);
-  }
-  auto const share = accum<In>{1} / static_cast<accum<In>>(ranks);
+void decode_mean(C const& c, context<In, E> const& cx, received_on<E> in, values_on<E, In> x,
+                 Agreed const& replicated) {
+  auto const scope = cx.ws.mark();
+  auto const size = payload_bytes<In>(c, cx.dims);
+  if (cx.ranks == 1) return decode_payload<In>(c, cx.from_rank(0), in.from(0, size), x, replicated);
+  auto const share = accum<In>{1} / static_cast<accum<In>>(cx.ranks);
   if constexpr (sums_parts<C, In, E> || sums_payloads<C, In, E>) {
     auto const first = in.from(0, size);
-    if (has_decode_sum<In, E>(c))
-      return decode_sum<In>(c, exec, id, dims, first, in.stride, ranks, share, x, replicated, ws);
+    if (has_decode_sum<In, E>(c)) return decode_sum<In>(c, cx, first, in.stride, cx.ranks, share, x, replicated);
   }
   if constexpr (may_hold_entries<C, In, E>) {
-    if (c.most_entries(dims) > 0)
-      return decode_entry_sum<In>(c, exec, id, dims, in.bytes, in.stride, ranks, share, x, replicated, ws);
+    if (c.most_entries(cx.dims) > 0)
+      return decode_entry_sum<In>(c, cx, in.bytes, in.stride, cx.ranks, share, x, replicated);
   }
-  auto const one = ws.template take<In>(dims.n);
-  auto const sum = ws.template take<accum<In>>(dims.n);
-  for (unsigned rank = 0; rank < ranks; ++rank) {
-    id.rank = static_cast<std::uint16_t>(rank);
-    decode_payload<In>(c, exec, id, dims, in.from(rank, size), one, replicated, ws);
+  auto const one = cx.ws.template take<In>(cx.dims.n);
+  auto const sum = cx.ws.template take<accum<In>>(cx.dims.n);
+  for (unsigned rank = 0; rank < cx.ranks; ++rank) {
+    decode_payload<In>(c, cx.from_rank(rank), in.from(rank, size), one, replicated);
     if (rank == 0) {
-      exec.for_each_index(dims.n, convert<accum<In>, In>{one.data, sum.data});
+      cx.exec.for_each_index(cx.dims.n, convert<accum<In>, In>{one.data, sum.data});
     } else {
-      exec.for_each_index(dims.n, add<accum<In>, In>{one.data, sum.data});
+      cx.exec.for_each_index(cx.dims.n, add<accum<In>, In>{one.data, sum.data});
     }
   }
-  exec.for_each_index(dims.n, scale<In, accum<In>>{sum.data, x.data, share});
+  cx.exec.for_each_index(cx.dims.n, scale<In, accum<In>>{sum.data, x.data, share});
 }
 
 /// A collective that can read its input from a source and write the mean to a sink. `produce_from` and `absorb_to` are
 /// called only for shapes for which the codec is lossy.
 template <class C, class In, class E, class Source, class Sink>
 concept exchanges_from = collective<C, In, E> &&
-    requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
-             Source const& from, span_on<E, std::byte> out, received_on<E> in, Sink const& to,
-             replicated_of<C, In, E>& replicated, workspace_on<E>& ws) {
-  { c.produce_from(exec, dims, round, from, out, std::as_const(replicated), ws) } -> std::same_as<void>;
-  { c.absorb_to(exec, id, dims, ranks, in, to, replicated, ws) } -> std::same_as<void>;
+    requires(C const& c, context<In, E> const& cx, unsigned round, Source const& from, span_on<E, std::byte> out,
+             received_on<E> in, Sink const& to, replicated_of<C, In, E>& replicated) {
+  { c.produce_from(cx, round, from, out, std::as_const(replicated)) } -> std::same_as<void>;
+  { c.absorb_to(cx, in, to, replicated) } -> std::same_as<void>;
 };
 
 template <class In, class C, class E, class Agreed, class Local>
-void produce(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
-             [[maybe_unused]] unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
-             Agreed const& replicated, Local& local, workspace_on<E>& ws) {
-  auto const scope = ws.mark();
+void produce(C const& c, context<In, E> const& cx, [[maybe_unused]] unsigned round, values_on<E, In const> x,
+             span_on<E, std::byte> out, Agreed const& replicated, Local& local) {
+  auto const scope = cx.ws.mark();
   if constexpr (collective<C, In, E>) {
-    c.produce(exec, id, dims, ranks, round, x, out, replicated, local, ws);
+    c.produce(cx, round, x, out, replicated, local);
   } else {
-    auto const share = 1.0 / sum_divisor<In>(c, dims, ranks);
-    encode_payload<In>(c, exec, id, dims, scaled<In>(exec, x, share, ws), out, replicated, local, ws);
+    auto const share = 1.0 / sum_divisor<In>(c, cx.dims, cx.ranks);
+    encode_payload<In>(c, cx, scaled<In>(cx.exec, x, share, cx.ws), out, replicated, local);
   }
 }
 
 template <class In, class C, class E, class Agreed, class Local>
-void absorb(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
-            [[maybe_unused]] unsigned round, received_on<E> in, values_on<E, In> x, Agreed& replicated,
-            [[maybe_unused]] Local& local, workspace_on<E>& ws) {
-  auto const scope = ws.mark();
+void absorb(C const& c, context<In, E> const& cx, [[maybe_unused]] unsigned round, received_on<E> in,
+            values_on<E, In> x, Agreed& replicated, [[maybe_unused]] Local& local) {
+  auto const scope = cx.ws.mark();
   if constexpr (collective<C, In, E>) {
-    c.absorb(exec, id, dims, ranks, round, in, x, replicated, local, ws);
+    c.absorb(cx, round, in, x, replicated, local);
   } else if (sums(c) == sum_form::none) {
-    decode_mean<In>(c, exec, id, dims, ranks, in, x, replicated, ws);
+    decode_mean<In>(c, cx, in, x, replicated);
   } else {
-    decode_payload<In>(c, exec, id, dims, in.bytes, x, replicated, ws);
-    rescale<In>(exec, x, static_cast<double>(sum_divisor<In>(c, dims, ranks)) / ranks);
+    decode_payload<In>(c, cx, in.bytes, x, replicated);
+    rescale<In>(cx.exec, x, static_cast<double>(sum_divisor<In>(c, cx.dims, cx.ranks)) / cx.ranks);
   }
 }
 
@@ -334,10 +325,9 @@ void absorb(C const& c, E const& exec, call const& id, shape const& dims, unsign
 /// is used in place of the share.
 template <class C, class In, class E>
 concept has_contribution =
-    !collective<C, In, E> || requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
-                                      span_on<E, std::byte const> produced, values_on<E, In> sent,
-                                      replicated_of<C, In, E> const& replicated, workspace_on<E>& ws) {
-  c.contribution(exec, id, dims, ranks, produced, sent, replicated, ws);
+    !collective<C, In, E> || requires(C const& c, context<In, E> const& cx, span_on<E, std::byte const> produced,
+                                      values_on<E, In> sent, replicated_of<C, In, E> const& replicated) {
+  c.contribution(cx, produced, sent, replicated);
 };
 
 /// The round after which the rank's own share is available and the codec does not read the gradient again. By default,
@@ -354,19 +344,17 @@ unsigned contributing_round(C const& c, shape const& dims, unsigned ranks) {
 /// True if the codec returns the rank's own share, or if `own_contribution` can compute this share at additional cost.
 template <class C, class In, class E>
 concept reports_contribution = has_contribution<C, In, E> ||
-    requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
-             span_on<E, std::byte const> produced, values_on<E, In> sent, replicated_of<C, In, E> const& replicated,
-             workspace_on<E>& ws) {
-  c.own_contribution(exec, id, dims, ranks, produced, sent, replicated, ws);
+    requires(C const& c, context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
+             replicated_of<C, In, E> const& replicated) {
+  c.own_contribution(cx, produced, sent, replicated);
 };
 
 /// True if, after the last round, the codec can compute the part of p that this rank contributed to the mean.
 template <class C, class In, class E>
 concept reports_delivered = collective<C, In, E> &&
-    requires(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks, values_on<E, In const> p,
-             values_on<E, In const> mean, values_on<E, In> sent, replicated_of<C, In, E> const& replicated,
-             local_of<C, In, E> const& local, workspace_on<E>& ws) {
-  c.arrived(exec, id, dims, ranks, p, mean, sent, replicated, local, ws);
+    requires(C const& c, context<In, E> const& cx, values_on<E, In const> p, values_on<E, In const> mean,
+             values_on<E, In> sent, replicated_of<C, In, E> const& replicated, local_of<C, In, E> const& local) {
+  c.arrived(cx, p, mean, sent, replicated, local);
 };
 
 /// The additional scratch bytes that `own_contribution` needs if D is affine. These bytes hold an all-zero payload and
@@ -384,33 +372,30 @@ std::size_t contribution_scratch_bytes([[maybe_unused]] C const& c, [[maybe_unus
 /// Sets `sent` to N (sent - D(0)) + D(0). Before the call, `sent` is D(z_i) on rank i, where z_i is the rank's payload.
 /// If D is affine, the mean of the results over the ranks is D(sum z_i).
 template <class In, class C, class E, class Agreed>
-void scale_about_zero(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
-                      values_on<E, In> sent, Agreed const& replicated, workspace_on<E>& ws) {
-  auto const scope = ws.mark();
-  auto const size = payload_bytes<In>(c, dims);
-  auto const empty = span_on<E, std::byte>(ws.template take<std::byte>(size).data, size);
-  auto const zero = ws.template take<In>(dims.n);
-  exec.fill(empty.data(), std::byte{}, size);
-  decode_payload<In>(c, exec, id, dims, empty, zero, replicated, ws);
-  exec.for_each_index(dims.n, scale_difference<In>{zero.data, sent.data, static_cast<accum<In>>(ranks)});
-  exec.for_each_index(dims.n, add<In, In>{zero.data, sent.data});
+void scale_about_zero(C const& c, context<In, E> const& cx, values_on<E, In> sent, Agreed const& replicated) {
+  auto const scope = cx.ws.mark();
+  auto const size = payload_bytes<In>(c, cx.dims);
+  auto const empty = span_on<E, std::byte>(cx.ws.template take<std::byte>(size).data, size);
+  auto const zero = cx.ws.template take<In>(cx.dims.n);
+  cx.exec.fill(empty.data(), std::byte{}, size);
+  decode_payload<In>(c, cx, empty, zero, replicated);
+  cx.exec.for_each_index(cx.dims.n, scale_difference<In>{zero.data, sent.data, static_cast<accum<In>>(cx.ranks)});
+  cx.exec.for_each_index(cx.dims.n, add<In, In>{zero.data, sent.data});
 }
 
 template <class In, class C, class E, class Agreed>
-void contribution(C const& c, E const& exec, call const& id, shape const& dims, unsigned ranks,
-                  span_on<E, std::byte const> produced, values_on<E, In> sent, Agreed const& replicated,
-                  workspace_on<E>& ws) {
+void contribution(C const& c, context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
+                  Agreed const& replicated) {
   if constexpr (!has_contribution<C, In, E>) {
-    c.own_contribution(exec, id, dims, ranks, produced, sent, replicated, ws);
+    c.own_contribution(cx, produced, sent, replicated);
   } else if constexpr (collective<C, In, E>) {
-    c.contribution(exec, id, dims, ranks, produced, sent, replicated, ws);
+    c.contribution(cx, produced, sent, replicated);
   } else {
-    decode_payload<In>(c, exec, id, dims, produced, sent, replicated, ws);
+    decode_payload<In>(c, cx, produced, sent, replicated);
     if constexpr (maybe_affine<C>) {
-      if (is_affine(c) && sums(c) == sum_form::decode)
-        return scale_about_zero<In>(c, exec, id, dims, ranks, sent, replicated, ws);
+      if (is_affine(c) && sums(c) == sum_form::decode) return scale_about_zero<In>(c, cx, sent, replicated);
     }
-    rescale<In>(exec, sent, sum_divisor<In>(c, dims, ranks));
+    rescale<In>(cx.exec, sent, sum_divisor<In>(c, cx.dims, cx.ranks));
   }
 }
 

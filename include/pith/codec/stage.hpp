@@ -2,10 +2,9 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
+#include <pith/codec/context.hpp>
 #include <pith/codec/state.hpp>
-#include <pith/core/call.hpp>
 #include <pith/core/element.hpp>
-#include <pith/core/executor.hpp>
 #include <pith/core/values.hpp>
 
 #include <concepts>
@@ -59,70 +58,27 @@ constexpr std::size_t scratch_bytes(S const& s, E const& exec, shape const& dims
   }
 }
 
-/// True if `s.encode` accepts the given arguments, followed by the states and the workspace.
-template <class S, class Agreed, class Local, class Ws, class... Head>
-concept takes_encode = (stateless<Agreed> && stateless<Local> &&
-                        requires(S const& s, Head... head, Ws& ws) {
-                          { s.encode(head..., ws) } -> std::same_as<void>;
-                        }) ||
-                       (stateless<Agreed> && !stateless<Local> &&
-                        requires(S const& s, Head... head, Local& local, Ws& ws) {
-                          { s.encode(head..., local, ws) } -> std::same_as<void>;
-                        }) ||
-                       (!stateless<Agreed> && stateless<Local> &&
-                        requires(S const& s, Head... head, Agreed const& replicated, Ws& ws) {
-                          { s.encode(head..., replicated, ws) } -> std::same_as<void>;
-                        }) ||
-                       (!stateless<Agreed> && !stateless<Local> &&
-                        requires(S const& s, Head... head, Agreed const& replicated, Local& local, Ws& ws) {
-                          { s.encode(head..., replicated, local, ws) } -> std::same_as<void>;
-                        });
-
-template <class S, class Agreed, class Ws, class... Head>
-concept takes_decode = (stateless<Agreed> &&
-                        requires(S const& s, Head... head, Ws& ws) {
-                          { s.decode(head..., ws) } -> std::same_as<void>;
-                        }) ||
-                       (!stateless<Agreed> && requires(S const& s, Head... head, Agreed const& replicated, Ws& ws) {
-                         { s.decode(head..., replicated, ws) } -> std::same_as<void>;
-                       });
-
 template <class S, class In, class E>
-concept encodes_unseeded = takes_encode<S, replicated_of<S, In, E>, local_of<S, In, E>, workspace_on<E>, E const&,
-                                        shape const&, values_on<E, In const>, encoded_on<E, output_of<S, In>>>;
+concept encodes_alone = requires(S const& s, context<In, E> const& cx, values_on<E, In const> x,
+                                 encoded_on<E, output_of<S, In>> y) {
+  { s.encode(cx, x, y) } -> std::same_as<void>;
+};
 template <class S, class In, class E>
-concept encodes_seeded =
-    takes_encode<S, replicated_of<S, In, E>, local_of<S, In, E>, workspace_on<E>, E const&, call const&, shape const&,
-                 values_on<E, In const>, encoded_on<E, output_of<S, In>>>;
+concept encodes_with_states = requires(S const& s, context<In, E> const& cx, values_on<E, In const> x,
+                                       encoded_on<E, output_of<S, In>> y, replicated_of<S, In, E> const& replicated,
+                                       local_of<S, In, E>& local) {
+  { s.encode(cx, x, y, replicated, local) } -> std::same_as<void>;
+};
 template <class S, class In, class E>
-concept decodes_unseeded = takes_decode<S, replicated_of<S, In, E>, workspace_on<E>, E const&, shape const&,
-                                        encoded_on<E, output_of<S, In> const>, values_on<E, In>>;
+concept decodes_alone = requires(S const& s, context<In, E> const& cx, encoded_on<E, output_of<S, In> const> y,
+                                 values_on<E, In> x) {
+  { s.decode(cx, y, x) } -> std::same_as<void>;
+};
 template <class S, class In, class E>
-concept decodes_seeded = takes_decode<S, replicated_of<S, In, E>, workspace_on<E>, E const&, call const&, shape const&,
-                                      encoded_on<E, output_of<S, In> const>, values_on<E, In>>;
-
-template <class S, class Agreed, class Local, class Ws, class... Head>
-void encode_with(S const& s, [[maybe_unused]] Agreed const& replicated, [[maybe_unused]] Local& local, Ws& ws,
-                 Head const&... head) {
-  if constexpr (stateless<Agreed> && stateless<Local>) {
-    s.encode(head..., ws);
-  } else if constexpr (stateless<Agreed>) {
-    s.encode(head..., local, ws);
-  } else if constexpr (stateless<Local>) {
-    s.encode(head..., replicated, ws);
-  } else {
-    s.encode(head..., replicated, local, ws);
-  }
-}
-
-template <class S, class Agreed, class Ws, class... Head>
-void decode_with(S const& s, [[maybe_unused]] Agreed const& replicated, Ws& ws, Head const&... head) {
-  if constexpr (stateless<Agreed>) {
-    s.decode(head..., ws);
-  } else {
-    s.decode(head..., replicated, ws);
-  }
-}
+concept decodes_with_state = requires(S const& s, context<In, E> const& cx, encoded_on<E, output_of<S, In> const> y,
+                                      values_on<E, In> x, replicated_of<S, In, E> const& replicated) {
+  { s.decode(cx, y, x, replicated) } -> std::same_as<void>;
+};
 
 }  // namespace detail
 
@@ -136,10 +92,10 @@ concept sized = requires(S const& s) {
 
 /// S encodes values of type `In`. The result is values of type `output_of<S, In>`, and side information.
 template <class S, class In, class E>
-concept encodes = detail::encodes_seeded<S, In, E> || detail::encodes_unseeded<S, In, E>;
+concept encodes = detail::encodes_alone<S, In, E> || detail::encodes_with_states<S, In, E>;
 /// S decodes values of type `output_of<S, In>` and side information. The result is values of type `In`.
 template <class S, class In, class E>
-concept decodes = detail::decodes_seeded<S, In, E> || detail::decodes_unseeded<S, In, E>;
+concept decodes = detail::decodes_alone<S, In, E> || detail::decodes_with_state<S, In, E>;
 
 namespace detail {
 
@@ -152,10 +108,10 @@ concept stage_on =
 /// A stage is a codec that can be part of a chain. `encode` and `decode` are const, return void, never allocate and
 /// never wait:
 ///
-///     encode(exec, [call,] shape, value_view<In const>, encoded<Out>, [replicated const&,] [local&,] ws)
-///     decode(exec, [call,] shape, encoded<Out const>, value_view<In>, [replicated const&,] ws)
+///     encode(context<In, E> const&, value_view<In const>, encoded<Out>[, replicated const&, local&])
+///     decode(context<In, E> const&, encoded<Out const>, value_view<In>[, replicated const&])
 ///
-/// A stage without randomness omits `call`. A stateless stage omits the states. A variable-rate stage writes
+/// A stateless stage omits the states. A variable-rate stage writes
 /// *y.values.count, which is the first 4 bytes of its side information. A variable-rate stage also writes zeros to the
 /// unused slots after its values. The count that `decode` receives is at most the capacity, even for a corrupt payload.
 template <class S, class In, class E>
@@ -201,10 +157,10 @@ struct clamp_count {
 
 /// Returns a view of `y` in a received payload, with the count clamped to the capacity.
 template <class In, class S, class E, class Encoded>
-Encoded trusted(S const& s, E const& exec, shape const& dims, Encoded y, [[maybe_unused]] workspace_on<E>& ws) {
+Encoded trusted(S const& s, context<In, E> const& cx, Encoded y) {
   if constexpr (variable_rate<S>) {
-    auto* const count = ws.template take<std::uint32_t>(1).data;
-    exec.for_each_index(1, clamp_count{counted<In>(s, dims, y).values.count, count, y.values.capacity});
+    auto* const count = cx.ws.template take<std::uint32_t>(1).data;
+    cx.exec.for_each_index(1, clamp_count{counted<In>(s, cx.dims, y).values.count, count, y.values.capacity});
     y.values.count = count;
   }
   return y;
@@ -212,25 +168,26 @@ Encoded trusted(S const& s, E const& exec, shape const& dims, Encoded y, [[maybe
 
 /// `encode` and `decode` free the scratch memory that the stage took, after the stage has run.
 template <class In, class S, class E, class Agreed, class Local>
-void encode(S const& s, E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
-            encoded_on<E, output_of<S, In>> y, Agreed const& replicated, Local& local, workspace_on<E>& ws) {
-  auto const scope = ws.mark();
-  if constexpr (encodes_seeded<S, In, E>) {
-    encode_with(s, replicated, local, ws, exec, id, dims, x, counted<In>(s, dims, y));
+void encode(S const& s, context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, output_of<S, In>> y,
+            [[maybe_unused]] Agreed const& replicated, [[maybe_unused]] Local& local) {
+  auto const scope = cx.ws.mark();
+  auto const to = counted<In>(s, cx.dims, y);
+  if constexpr (encodes_alone<S, In, E>) {
+    s.encode(cx, x, to);
   } else {
-    encode_with(s, replicated, local, ws, exec, dims, x, counted<In>(s, dims, y));
+    s.encode(cx, x, to, replicated, local);
   }
 }
 
 template <class In, class S, class E, class Agreed>
-void decode(S const& s, E const& exec, call const& id, shape const& dims, encoded_on<E, output_of<S, In> const> y,
-            values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
-  auto const scope = ws.mark();
-  auto const safe = trusted<In>(s, exec, dims, y, ws);
-  if constexpr (decodes_seeded<S, In, E>) {
-    decode_with(s, replicated, ws, exec, id, dims, safe, x);
+void decode(S const& s, context<In, E> const& cx, encoded_on<E, output_of<S, In> const> y, values_on<E, In> x,
+            [[maybe_unused]] Agreed const& replicated) {
+  auto const scope = cx.ws.mark();
+  auto const safe = trusted<In>(s, cx, y);
+  if constexpr (decodes_alone<S, In, E>) {
+    s.decode(cx, safe, x);
   } else {
-    decode_with(s, replicated, ws, exec, dims, safe, x);
+    s.decode(cx, safe, x, replicated);
   }
 }
 

@@ -123,18 +123,6 @@ void require_states(C const& codec, auto const& replicated, auto const& local) {
   if constexpr (requires { codec.require_states(replicated, local); }) codec.require_states(replicated, local);
 }
 
-/// Returns the argument of type `T`, or the object `nothing` if no argument has this type.
-template <class T, class First, class... Rest>
-constexpr auto& pick(First& first, Rest&... rest) {
-  if constexpr (std::same_as<std::remove_const_t<First>, T>) {
-    return first;
-  } else if constexpr (sizeof...(Rest) > 0) {
-    return pick<T>(rest...);
-  } else {
-    return nothing;
-  }
-}
-
 template <class S, class In, class E>
 concept has_replicated = requires(S const& s, E const& exec, call const& id, shape const& dims) {
   s.template make_replicated<In>(exec, id, dims);

@@ -112,21 +112,19 @@ class trits : public pipeable {
 
   template <real In, executor E>
     requires stage<S, In, E>
-  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, packed_trits> y,
-              workspace_on<E>& ws) const {
-    auto* const two_bits = ws.template take<std::uint8_t>(value_bytes<symbols>(dims.n)).data;
-    auto const inner = encoded_on<E, symbols>{{two_bits, dims.n, nullptr}, y.side};
-    detail::encode<In>(stage_, exec, id, dims, x, inner, detail::nothing, detail::nothing, ws);
-    exec.for_each_index(groups(dims.n), detail::pack_trits{two_bits, y.values.data, dims.n});
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, packed_trits> y) const {
+    auto* const two_bits = cx.ws.template take<std::uint8_t>(value_bytes<symbols>(cx.dims.n)).data;
+    auto const inner = encoded_on<E, symbols>{{two_bits, cx.dims.n, nullptr}, y.side};
+    detail::encode<In>(stage_, cx, x, inner, detail::nothing, detail::nothing);
+    cx.exec.for_each_index(groups(cx.dims.n), detail::pack_trits{two_bits, y.values.data, cx.dims.n});
   }
   template <real In, executor E>
     requires stage<S, In, E>
-  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, packed_trits const> y, values_on<E, In> x,
-              workspace_on<E>& ws) const {
-    auto* const two_bits = ws.template take<std::uint8_t>(value_bytes<symbols>(dims.n)).data;
-    exec.for_each_index(groups(dims.n), detail::unpack_trits{y.values.data, two_bits, dims.n});
-    auto const inner = encoded_on<E, symbols const>{{two_bits, dims.n, nullptr}, y.side};
-    detail::decode<In>(stage_, exec, id, dims, inner, x, detail::nothing, ws);
+  void decode(context<In, E> const& cx, encoded_on<E, packed_trits const> y, values_on<E, In> x) const {
+    auto* const two_bits = cx.ws.template take<std::uint8_t>(value_bytes<symbols>(cx.dims.n)).data;
+    cx.exec.for_each_index(groups(cx.dims.n), detail::unpack_trits{y.values.data, two_bits, cx.dims.n});
+    auto const inner = encoded_on<E, symbols const>{{two_bits, cx.dims.n, nullptr}, y.side};
+    detail::decode<In>(stage_, cx, inner, x, detail::nothing);
   }
 
  private:

@@ -36,9 +36,9 @@ void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& o
   static_assert(has_all_gather<Comm, E>,
                 "pith: all_gather needs a communicator with all_gather(exec, span<std::byte const>, span<std::byte>)");
   auto const environment = detail::default_float_environment();
-  auto const id = state.id();
+  auto const cx = state.context_on(exec, ws, comm.size());
   auto const own = over.dims(comm.rank());
-  detail::require_parts("all_gather", codec, over, id, comm.rank(), comm.size());
+  detail::require_parts("all_gather", codec, over, cx.id, comm.rank(), comm.size());
   detail::require_size("all_gather", "the state's shape", own.n, state.dims().n);
   detail::require_size("all_gather", "part", own.n, part.size());
   detail::require_size("all_gather", "whole", over.n, whole.size());
@@ -53,11 +53,10 @@ void all_gather(E const& exec, Comm& comm, C const& codec, tensor_parts const& o
   auto const all = span_on<E, std::byte>(ws.template take<std::byte>(bytes * comm.size()).data, bytes * comm.size());
   auto const used = mine.first(pith::payload_bytes<In>(codec, own));
   detail::clear_padding<E>(exec, mine, used.size());
-  detail::encode_payload<In>(codec, exec, detail::mean_call_at(id, over.first(comm.rank())), own,
-                             values_on<E, In const>{part.data(), own.n}, used, state.replicated(), state.local(), ws);
+  detail::encode_payload<In>(codec, detail::mean_part_of(cx, over, comm.rank()),
+                             values_on<E, In const>{part.data(), own.n}, used, state.replicated(), state.local());
   comm.all_gather(exec, span_on<E, std::byte const>(mine), all).wait(exec);
-  detail::decode_parts<In>(codec, exec, id, over, comm.size(), {all, bytes}, values_on<E, In>{whole.data(), over.n},
-                           state.replicated(), ws);
+  detail::decode_parts<In>(codec, cx, over, {all, bytes}, values_on<E, In>{whole.data(), over.n}, state.replicated());
 }
 
 }  // namespace pith::inline v0

@@ -115,19 +115,17 @@ template <class In, class E, class Comm, class C>
 void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, unsigned round, values_on<E, In> x,
                codec_state<In, C, E>& state, workspace_on<E>& ws) {
   auto const scope = ws.mark();
-  auto const& dims = state.dims();
-  auto const moves = transfer_of<In>(codec, round, dims, comms.size());
+  auto const cx = state.context_on(exec, ws, comms.size());
+  auto const moves = transfer_of<In>(codec, round, cx.dims, cx.ranks);
   auto const ranks = moves.among.ranks(comms.size()), pieces = detail::pieces(moves.how, ranks);
   auto const piece = padded_bytes(moves);
   auto const take = [&](std::size_t n) { return span_on<E, std::byte>(ws.template take<std::byte>(n).data, n); };
   auto const sent = take(piece * pieces), gathered = take(piece * arrivals(moves.how, ranks));
   auto const out = sent.first(moves.bytes() * pieces);
   clear_padding<E>(exec, sent, out.size());
-  produce<In>(codec, exec, state.id(), dims, comms.size(), round, values_on<E, In const>(x), out, state.replicated(),
-              state.local(), ws);
+  produce<In>(codec, cx, round, values_on<E, In const>(x), out, state.replicated(), state.local());
   move_bytes(exec, comms.of(moves.among), moves.how, moves.kind, moves.distance, sent, gathered).wait(exec);
-  absorb<In>(codec, exec, state.id(), dims, comms.size(), round, moved<E>(moves.how, sent, gathered, ranks), x,
-             state.replicated(), state.local(), ws);
+  absorb<In>(codec, cx, round, moved<E>(moves.how, sent, gathered, ranks), x, state.replicated(), state.local());
 }
 
 }  // namespace detail

@@ -154,47 +154,47 @@ class g_top_k : public detail::sparse_exchange {
   }
 
   template <real In, executor E>
-  void produce(E const& exec, call const&, shape const& dims, unsigned ranks, unsigned round, values_on<E, In const> x,
-               span_on<E, std::byte> out, no_state const&, between<E>& local, workspace_on<E>& ws) const {
-    auto const k = kept(dims.n);
+  void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
+               no_state const&, between<E>& local) const {
+    auto const k = kept(cx.dims.n);
     auto const held = pairs_of<In>(local, k);
     if (round == 0) {
-      ext::select_largest(exec, ext::plain_source<In>{x.data}, dims.n, k,
-                          ext::selected_entries<In>{held.indices, held.values}, ws);
-      exec.copy(local.sent.data(), held.indices, k * sizeof(std::uint32_t));
+      ext::select_largest(cx.exec, ext::plain_source<In>{x.data}, cx.dims.n, k,
+                          ext::selected_entries<In>{held.indices, held.values}, cx.ws);
+      cx.exec.copy(local.sent.data(), held.indices, k * sizeof(std::uint32_t));
     }
-    exec.fill(out.data(), std::byte{}, out.size());
-    exec.copy(out.data(), local.held.data(), local.held.size());
-    if (!detail::merge_rounds(ranks).is_told(round)) return;
+    cx.exec.fill(out.data(), std::byte{}, out.size());
+    cx.exec.copy(out.data(), local.held.data(), local.held.size());
+    if (!detail::merge_rounds(cx.ranks).is_told(round)) return;
     auto* const words = detail::pair_pieces<In>(out.data(), k).words(0);
-    exec.copy(words, local.sent.data() + k, k * sizeof(std::uint32_t));
+    cx.exec.copy(words, local.sent.data() + k, k * sizeof(std::uint32_t));
   }
 
   template <real In, executor E>
-  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              values_on<E, In> x, no_state&, between<E>& local, workspace_on<E>& ws) const {
-    auto const plan = detail::merge_rounds(ranks);
-    auto const k = kept(dims.n);
+  void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, no_state&,
+              between<E>& local) const {
+    auto const plan = detail::merge_rounds(cx.ranks);
+    auto const k = kept(cx.dims.n);
     auto const pieces = detail::pair_pieces<In const>(in.bytes.data(), k);
     auto const received = detail::pairs<In const>{pieces.values(0), pieces.indices(0)};
-    if (plan.merges(round, id.rank)) merge(exec, dims, plan, round, id.rank, received, local, ws);
+    if (plan.merges(round, cx.id.rank)) merge(cx, plan, round, cx.id.rank, received, local);
     if (round + 1 < plan.count()) return;
-    auto const is_told = id.rank >= plan.inner;
+    auto const is_told = cx.id.rank >= plan.inner;
     auto const held = pairs_of<In>(local, k);
     auto const result = is_told ? received : detail::pairs<In const>{held.values, held.indices};
-    auto const n = static_cast<std::uint32_t>(dims.n);
-    if (is_told) exec.for_each_index(k, detail::copy_indices{pieces.words(0), n, local.sent.data()});
-    exec.fill(x.data, std::byte{}, value_bytes<In>(dims.n));
-    exec.for_each_index(k, detail::place_share<In>{result, n, accum<In>{1} / static_cast<accum<In>>(ranks), x.data});
+    auto const n = static_cast<std::uint32_t>(cx.dims.n);
+    if (is_told) cx.exec.for_each_index(k, detail::copy_indices{pieces.words(0), n, local.sent.data()});
+    cx.exec.fill(x.data, std::byte{}, value_bytes<In>(cx.dims.n));
+    cx.exec.for_each_index(k,
+                           detail::place_share<In>{result, n, accum<In>{1} / static_cast<accum<In>>(cx.ranks), x.data});
   }
 
   /// `sent` receives those entries of p that this rank sent and that every merge kept.
   template <real In, executor E>
-  void arrived(E const& exec, call const&, shape const& dims, unsigned, values_on<E, In const> p,
-               values_on<E, In const> mean, values_on<E, In> sent, no_state const&, between<E> const& local,
-               workspace_on<E>&) const {
-    exec.fill(sent.data, std::byte{}, value_bytes<In>(dims.n));
-    exec.for_each_index(kept(dims.n), detail::place_arrived<In>{local.sent.data(), p.data, mean.data, sent.data});
+  void arrived(context<In, E> const& cx, values_on<E, In const> p, values_on<E, In const> mean, values_on<E, In> sent,
+               no_state const&, between<E> const& local) const {
+    cx.exec.fill(sent.data, std::byte{}, value_bytes<In>(cx.dims.n));
+    cx.exec.for_each_index(kept(cx.dims.n), detail::place_arrived<In>{local.sent.data(), p.data, mean.data, sent.data});
   }
 
  private:
@@ -207,28 +207,30 @@ class g_top_k : public detail::sparse_exchange {
   /// Adds the entries of this rank and of its partner, and keeps the k largest sums. Both ranks add the lower rank's
   /// entries first, so both get equal results.
   template <class In, class E>
-  void merge(E const& exec, shape const& dims, detail::merge_rounds const& plan, unsigned round, unsigned rank,
-             detail::pairs<In const> const& received, between<E>& local, workspace_on<E>& ws) const {
+  void merge(context<In, E> const& cx, detail::merge_rounds const& plan, unsigned round, unsigned rank,
+             detail::pairs<In const> const& received, between<E>& local) const {
     using A = accum<In>;
-    auto const k = kept(dims.n);
+    auto const k = kept(cx.dims.n);
     auto const held = pairs_of<In>(local, k);
     auto const own = detail::pairs<In const>{held.values, held.indices};
     auto const is_lower = (rank & plan.distance(round)) == 0;
     auto const lists = [&](unsigned l) { return (l == 0) == is_lower ? own : received; };
-    auto const over = detail::regions{nullptr, static_cast<std::uint32_t>(dims.n), 1};
-    auto* const sums = ws.template take<A>(dims.n).data;
-    auto const all = detail::pairs<A>{ws.template take<A>(2 * k).data, ws.template take<std::uint32_t>(2 * k).data};
-    auto const picked = ext::selected_entries<A>{ws.template take<std::uint32_t>(k).data, ws.template take<A>(k).data};
+    auto const over = detail::regions{nullptr, static_cast<std::uint32_t>(cx.dims.n), 1};
+    auto* const sums = cx.ws.template take<A>(cx.dims.n).data;
+    auto const all =
+        detail::pairs<A>{cx.ws.template take<A>(2 * k).data, cx.ws.template take<std::uint32_t>(2 * k).data};
+    auto const picked =
+        ext::selected_entries<A>{cx.ws.template take<std::uint32_t>(k).data, cx.ws.template take<A>(k).data};
     if (plan.is_fold(round))
-      exec.for_each_index(k, detail::copy_indices{received.indices, over.n, local.sent.data() + k});
-    detail::add_up_pairs<In>(exec, over, 0, 2, k, lists, sums, all);
-    ext::select_largest(exec, ext::plain_source<A>{all.values}, 2 * k, k, picked, ws);
-    exec.for_each_index(k, detail::hold_pairs<In>{all, picked.indices, held, sums});
-    exec.for_each_index(plan.is_folded_into(rank) ? 2 * k : k, detail::drop_unkept<A>{sums, local.sent.data()});
+      cx.exec.for_each_index(k, detail::copy_indices{received.indices, over.n, local.sent.data() + k});
+    detail::add_up_pairs<In>(cx.exec, over, 0, 2, k, lists, sums, all);
+    ext::select_largest(cx.exec, ext::plain_source<A>{all.values}, 2 * k, k, picked, cx.ws);
+    cx.exec.for_each_index(k, detail::hold_pairs<In>{all, picked.indices, held, sums});
+    cx.exec.for_each_index(plan.is_folded_into(rank) ? 2 * k : k, detail::drop_unkept<A>{sums, local.sent.data()});
   }
 };
 
-static_assert(collective<g_top_k, float, archetype> && codec<g_top_k, float, archetype> &&
-              rate_adjustable<g_top_k> && contractive<g_top_k>);
+static_assert(collective<g_top_k, float, archetype> && codec<g_top_k, float, archetype> && rate_adjustable<g_top_k> &&
+              contractive<g_top_k>);
 
 }  // namespace pith::inline v0

@@ -132,52 +132,47 @@ class hierarchical : public detail::codec_exchange<Inner> {
 
   template <real In, executor E>
     requires codec<Inner, In, E> && exchangeable<Outer, In, E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
-               values_on<E, In const> x, span_on<E, std::byte> out, auto const& replicated, auto& local,
-               workspace_on<E>& ws) const {
-    auto const over = grid(ranks);
+  void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
+               auto const& replicated, auto& local) const {
+    auto const over = grid(cx.ranks);
     if (round == 0) {
       auto const encode = [&](auto const& c, auto const& keeps, auto& own) {
-        detail::encode_parts<In>(c, exec, scattering(id, over), parts(dims), places_, x, out, keeps, own, ws);
+        detail::encode_parts<In>(c, scattering(cx, over), parts(cx.dims), x, out, keeps, own);
       };
       inside(encode, replicated, local);
-    } else if (is_last(round, dims, ranks)) {
+    } else if (is_last(round, cx.dims, cx.ranks)) {
       auto const encode = [&](auto const& c, auto const& keeps, auto& own) {
-        detail::encode_mean_part<In>(c, exec, gathering(id, over), parts(dims), part<In, E>(local), out, keeps, own,
-                                     ws);
+        detail::encode_mean_part(c, gathering(cx, over), parts(cx.dims), part<In, E>(local), out, keeps, own);
       };
       inside(encode, replicated, local);
     } else {
-      detail::produce<In>(outer_, exec, crossing(id, dims, over), largest_part(dims), over.nodes, round - 1,
-                          values_on<E, In const>(part<In, E>(local)), out, outer_replicated(replicated),
-                          outer_local(local), ws);
+      detail::produce<In>(outer_, crossing(cx, over), round - 1, values_on<E, In const>(part<In, E>(local)), out,
+                          outer_replicated(replicated), outer_local(local));
     }
   }
   template <real In, executor E>
     requires codec<Inner, In, E> && exchangeable<Outer, In, E>
-  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
-    auto const over = grid(ranks);
+  void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, auto& replicated,
+              auto& local) const {
+    auto const over = grid(cx.ranks);
     if (round == 0) {
-      add_up<In>(exec, scattering(id, over), dims, in, replicated, local, ws);
-    } else if (is_last(round, dims, ranks)) {
+      add_up(scattering(cx, over), in, replicated, local);
+    } else if (is_last(round, cx.dims, cx.ranks)) {
       auto const decode = [&](auto const& c, auto const& keeps) {
-        detail::decode_parts<In>(c, exec, gathering(id, over), parts(dims), places_, in, x, keeps, ws);
+        detail::decode_parts(c, gathering(cx, over), parts(cx.dims), in, x, keeps);
       };
       inside(decode, replicated);
     } else {
-      detail::absorb<In>(outer_, exec, crossing(id, dims, over), largest_part(dims), over.nodes, round - 1, in,
-                         part<In, E>(local), outer_replicated(replicated), outer_local(local), ws);
+      detail::absorb(outer_, crossing(cx, over), round - 1, in, part<In, E>(local), outer_replicated(replicated),
+                     outer_local(local));
     }
   }
   template <real In, executor E>
     requires codec<Inner, In, E>
-  void contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
-                    span_on<E, std::byte const> produced, values_on<E, In> sent, auto const& replicated,
-                    workspace_on<E>& ws) const {
+  void contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
+                    auto const& replicated) const {
     auto const decode = [&](auto const& c, auto const& keeps) {
-      detail::decode_own_parts<In>(c, exec, scattering(id, grid(ranks)), parts(dims), places_, produced, sent, keeps,
-                                   ws);
+      detail::decode_own_parts(c, scattering(cx, grid(cx.ranks)), parts(cx.dims), produced, sent, keeps);
     };
     inside(decode, replicated);
   }
@@ -212,35 +207,39 @@ class hierarchical : public detail::codec_exchange<Inner> {
 
   /// In the exchange within a node, call::rank is the rank's place. Gradients are encoded with a different seed in each
   /// node. Means are encoded with the same seed in all nodes, since the payloads of the means must be equal.
-  static call gathering(call id, detail::node_grid const& over) {
+  template <class In, class E>
+  static context<In, E> gathering(context<In, E> const& cx, detail::node_grid const& over) {
+    auto id = cx.id;
     id.rank = over.place(id.rank);
-    return id;
+    return cx.with(id, cx.dims, over.places);
   }
-  static call scattering(call id, detail::node_grid const& over) {
+  template <class In, class E>
+  static context<In, E> scattering(context<In, E> const& cx, detail::node_grid const& over) {
+    auto id = cx.id;
     id.seed += std::uint64_t{over.node(id.rank)} << 32;
-    return gathering(id, over);
+    return gathering(cx.with(id), over);
   }
   /// In the exchange between nodes, call::rank is the number of the node, and call::hop starts after the two hops
   /// within the node.
-  call crossing(call const& id, shape const& dims, detail::node_grid const& over) const {
-    auto between = detail::call_at(id, parts(dims).first(over.place(id.rank)));
-    between.rank = static_cast<std::uint16_t>(over.node(id.rank));
+  template <class In, class E>
+  context<In, E> crossing(context<In, E> const& cx, detail::node_grid const& over) const {
+    auto between = detail::call_at(cx.id, parts(cx.dims).first(over.place(cx.id.rank)));
+    between.rank = static_cast<std::uint16_t>(over.node(cx.id.rank));
     between.hop += 2;
-    return between;
+    return cx.with(between, largest_part(cx.dims), over.nodes);
   }
 
   /// Computes the mean of this rank's part over its node. A short part is padded with zeros.
   template <class In, class E>
-  void add_up(E const& exec, call const& id, shape const& dims, received_on<E> in, auto& replicated, auto& local,
-              workspace_on<E>& ws) const {
-    auto const over = parts(dims);
+  void add_up(context<In, E> const& cx, received_on<E> in, auto& replicated, auto& local) const {
+    auto const over = parts(cx.dims);
     auto const to = part<In, E>(local);
-    auto const n = over.dims(id.rank).n;
+    auto const n = over.dims(cx.id.rank).n;
     auto const decode = [&](auto const& c, auto const& keeps) {
-      detail::decode_part_mean<In>(c, exec, id, over, places_, in, {to.data, n}, keeps, ws);
+      detail::decode_part_mean<In>(c, cx, over, in, {to.data, n}, keeps);
     };
     inside(decode, replicated);
-    exec.fill(to.data + n, std::byte{}, value_bytes<In>(to.capacity - n));
+    cx.exec.fill(to.data + n, std::byte{}, value_bytes<In>(to.capacity - n));
   }
 
   Outer outer_;

@@ -157,45 +157,43 @@ class ok_top_k : public detail::sparse_exchange {
   }
 
   template <real In, executor E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
-               values_on<E, In const> x, span_on<E, std::byte> out, bounds<E> const& replicated, between<E>& local,
-               workspace_on<E>& ws) const {
-    if (round == 1) return exec.copy(out.data(), local.told.data(), out.size());
-    auto const size = sizes(dims, ranks);
-    auto const own = take_pairs<In>(size.k, ws);
-    ext::select_largest(exec, ext::plain_source<In>{x.data}, dims.n, size.k,
-                        ext::selected_entries<In>{own.indices, own.values}, ws);
+  void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
+               bounds<E> const& replicated, between<E>& local) const {
+    if (round == 1) return cx.exec.copy(out.data(), local.told.data(), out.size());
+    auto const size = sizes(cx.dims, cx.ranks);
+    auto const own = take_pairs<In>(size.k, cx.ws);
+    ext::select_largest(cx.exec, ext::plain_source<In>{x.data}, cx.dims.n, size.k,
+                        ext::selected_entries<In>{own.indices, own.values}, cx.ws);
     auto const over = over_regions(size, replicated);
     auto const k = static_cast<std::uint32_t>(size.k);
-    auto* const starts = ws.template take<std::uint32_t>(ranks + 1u).data;
-    auto const to = detail::pair_pieces<In>(out.data(), size.sent, out.size() / ranks);
-    exec.fill(out.data(), std::byte{}, out.size());
-    exec.for_each_index(ranks + 1u, detail::find_starts{over, own.indices, k, starts});
-    exec.for_each_index(ranks * size.sent,
-                        detail::send_pairs<In>{own, starts, id.step, to, local.sent.data(), size.regions * size.sent});
-    if (size.k > 0) exec.for_each_index(ranks, detail::propose_begin<In>{over, own.indices, k, to});
+    auto* const starts = cx.ws.template take<std::uint32_t>(cx.ranks + 1u).data;
+    auto const to = detail::pair_pieces<In>(out.data(), size.sent, out.size() / cx.ranks);
+    cx.exec.fill(out.data(), std::byte{}, out.size());
+    cx.exec.for_each_index(cx.ranks + 1u, detail::find_starts{over, own.indices, k, starts});
+    cx.exec.for_each_index(cx.ranks * size.sent, detail::send_pairs<In>{own, starts, cx.id.step, to, local.sent.data(),
+                                                                        size.regions * size.sent});
+    if (size.k > 0) cx.exec.for_each_index(cx.ranks, detail::propose_begin<In>{over, own.indices, k, to});
   }
 
   template <real In, executor E>
-  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              values_on<E, In> x, bounds<E>& replicated, between<E>& local, workspace_on<E>& ws) const {
-    auto const size = sizes(dims, ranks);
+  void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, bounds<E>& replicated,
+              between<E>& local) const {
+    auto const size = sizes(cx.dims, cx.ranks);
     auto const over = over_regions(size, replicated);
     auto const pieces = detail::pair_pieces<In const>(in.bytes.data(), round == 0 ? size.sent : size.kept, in.stride);
-    if (round == 0) return add_up(exec, id, size, over, ranks, pieces, local, ws);
-    receive(exec, size, over, ranks, pieces, x, ws);
-    exec.for_each_index(1, detail::adopt_begins<In>{over, pieces, replicated.words.data()});
+    if (round == 0) return add_up(cx, over, pieces, local);
+    receive(cx, over, pieces, x);
+    cx.exec.for_each_index(1, detail::adopt_begins<In>{over, pieces, replicated.words.data()});
   }
 
   /// `sent` receives those entries of p that this rank sent and that are in the mean.
   template <real In, executor E>
-  void arrived(E const& exec, call const&, shape const& dims, unsigned ranks, values_on<E, In const> p,
-               values_on<E, In const> mean, values_on<E, In> sent, bounds<E> const&, between<E> const& local,
-               workspace_on<E>&) const {
-    auto const size = sizes(dims, ranks);
-    exec.fill(sent.data, std::byte{}, value_bytes<In>(dims.n));
-    exec.for_each_index(size.regions * size.sent,
-                        detail::place_arrived<In>{local.sent.data(), p.data, mean.data, sent.data});
+  void arrived(context<In, E> const& cx, values_on<E, In const> p, values_on<E, In const> mean, values_on<E, In> sent,
+               bounds<E> const&, between<E> const& local) const {
+    auto const size = sizes(cx.dims, cx.ranks);
+    cx.exec.fill(sent.data, std::byte{}, value_bytes<In>(cx.dims.n));
+    cx.exec.for_each_index(size.regions * size.sent,
+                           detail::place_arrived<In>{local.sent.data(), p.data, mean.data, sent.data});
   }
 
  private:
@@ -222,33 +220,35 @@ class ok_top_k : public detail::sparse_exchange {
 
   /// Sums the received entries of this rank's region, and keeps the largest sums for the next round.
   template <class In, class E>
-  void add_up(E const& exec, call const& id, detail::ok_top_k_sizes const& size, detail::regions const& over,
-              unsigned ranks, detail::pair_pieces<In const> const& in, between<E>& local, workspace_on<E>& ws) const {
+  void add_up(context<In, E> const& cx, detail::regions const& over, detail::pair_pieces<In const> const& in,
+              between<E>& local) const {
     using A = accum<In>;
-    auto* const sums = ws.template take<A>(size.n).data;
-    auto const from = take_pairs<A>(ranks * size.sent, ws), picked = take_pairs<A>(size.kept, ws);
+    auto const size = sizes(cx.dims, cx.ranks);
+    auto* const sums = cx.ws.template take<A>(size.n).data;
+    auto const from = take_pairs<A>(cx.ranks * size.sent, cx.ws), picked = take_pairs<A>(size.kept, cx.ws);
     auto const lists = [&](unsigned r) { return detail::pairs<In const>{in.values(r), in.indices(r)}; };
-    detail::add_up_pairs<In>(exec, over, id.rank, ranks, size.sent, lists, sums, from);
-    ext::select_largest(exec, ext::plain_source<A>{from.values}, ranks * size.sent, size.kept,
-                        ext::selected_entries<A>{picked.indices, picked.values}, ws);
+    detail::add_up_pairs<In>(cx.exec, over, cx.id.rank, cx.ranks, size.sent, lists, sums, from);
+    ext::select_largest(cx.exec, ext::plain_source<A>{from.values}, cx.ranks * size.sent, size.kept,
+                        ext::selected_entries<A>{picked.indices, picked.values}, cx.ws);
     auto const to = detail::pair_pieces<In>(local.told.data(), size.kept);
-    auto const share = A{1} / static_cast<A>(ranks);
-    exec.for_each_index(size.kept, detail::keep_sums<In>{from, picked.indices, share, to});
-    exec.for_each_index(1, detail::mean_begin<In>{in, ranks, to.words(0)});
+    auto const share = A{1} / static_cast<A>(cx.ranks);
+    cx.exec.for_each_index(size.kept, detail::keep_sums<In>{from, picked.indices, share, to});
+    cx.exec.for_each_index(1, detail::mean_begin<In>{in, cx.ranks, to.words(0)});
   }
 
   /// Sets x to the k largest of the entries that the owners sent, and sets all other elements to zero.
   template <class In, class E>
-  void receive(E const& exec, detail::ok_top_k_sizes const& size, detail::regions const& over, unsigned ranks,
-               detail::pair_pieces<In const> const& in, values_on<E, In> x, workspace_on<E>& ws) const {
+  void receive(context<In, E> const& cx, detail::regions const& over, detail::pair_pieces<In const> const& in,
+               values_on<E, In> x) const {
     using A = accum<In>;
-    auto const told = ranks * size.kept;
-    auto const all = take_pairs<A>(told, ws), picked = take_pairs<A>(size.k, ws);
-    exec.for_each_index(told, detail::collect_pairs<In>{over, in, all});
-    ext::select_largest(exec, ext::plain_source<A>{all.values}, told, size.k,
-                        ext::selected_entries<A>{picked.indices, picked.values}, ws);
-    exec.fill(x.data, std::byte{}, value_bytes<In>(size.n));
-    exec.for_each_index(size.k, detail::place_pairs<In>{picked.values, picked.indices, all.indices, x.data});
+    auto const size = sizes(cx.dims, cx.ranks);
+    auto const told = cx.ranks * size.kept;
+    auto const all = take_pairs<A>(told, cx.ws), picked = take_pairs<A>(size.k, cx.ws);
+    cx.exec.for_each_index(told, detail::collect_pairs<In>{over, in, all});
+    ext::select_largest(cx.exec, ext::plain_source<A>{all.values}, told, size.k,
+                        ext::selected_entries<A>{picked.indices, picked.values}, cx.ws);
+    cx.exec.fill(x.data, std::byte{}, value_bytes<In>(size.n));
+    cx.exec.for_each_index(size.k, detail::place_pairs<In>{picked.values, picked.indices, all.indices, x.data});
   }
 };
 

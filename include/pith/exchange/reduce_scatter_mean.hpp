@@ -36,9 +36,9 @@ void reduce_scatter_mean(E const& exec, Comm& comm, C const& codec, tensor_parts
                 "pith: reduce_scatter_mean needs a communicator with all_to_all(exec, span<std::byte const>, "
                 "span<std::byte>)");
   auto const environment = detail::default_float_environment();
-  auto const id = state.id();
+  auto const cx = state.context_on(exec, ws, comm.size());
   auto const* const verb = "reduce_scatter_mean";
-  detail::require_parts(verb, codec, over, id, comm.rank(), comm.size());
+  detail::require_parts(verb, codec, over, cx.id, comm.rank(), comm.size());
   detail::require_size(verb, "the state's shape", over.n, state.dims().n);
   detail::require_size(verb, "gradient", over.n, gradient.size());
   detail::require_size(verb, "part", over.dims(comm.rank()).n, part.size());
@@ -50,11 +50,10 @@ void reduce_scatter_mean(E const& exec, Comm& comm, C const& codec, tensor_parts
   auto const bytes = comm.size() * detail::part_bytes<In>(codec, over);
   auto const out = span_on<E, std::byte>(ws.template take<std::byte>(bytes).data, bytes);
   auto const in = span_on<E, std::byte>(ws.template take<std::byte>(bytes).data, bytes);
-  detail::encode_parts<In>(codec, exec, id, over, comm.size(), {gradient.data(), over.n}, out, state.replicated(),
-                           state.local(), ws);
+  detail::encode_parts<In>(codec, cx, over, {gradient.data(), over.n}, out, state.replicated(), state.local());
   comm.all_to_all(exec, span_on<E, std::byte const>(out), in).wait(exec);
-  detail::decode_part_mean<In>(codec, exec, id, over, comm.size(), {in, bytes / comm.size()},
-                               values_on<E, In>{part.data(), part.size()}, state.replicated(), ws);
+  detail::decode_part_mean<In>(codec, cx, over, {in, bytes / comm.size()}, values_on<E, In>{part.data(), part.size()},
+                               state.replicated());
 }
 
 }  // namespace pith::inline v0

@@ -150,53 +150,51 @@ class ring : public detail::codec_exchange<C> {
 
   template <real In, executor E>
     requires codec<C, In, E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
-               values_on<E, In const> x, span_on<E, std::byte> out, auto const& replicated, auto& local,
-               workspace_on<E>& ws) const {
-    auto const hops = detail::ring_hops{ranks};
-    auto const over = parts(dims, ranks);
-    auto const part = hops.sent(round, id.rank);
-    if (hops.adds(round)) add_own<In>(exec, id, over, part, ranks, x, replicated, local, ws);
+  void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
+               auto const& replicated, auto& local) const {
+    auto const hops = detail::ring_hops{cx.ranks};
+    auto const over = parts(cx.dims, cx.ranks);
+    auto const part = hops.sent(round, cx.id.rank);
+    if (hops.adds(round)) add_own<In>(cx, over, part, x, replicated, local);
     auto const made = slot<In, E>(over, part, hops.adds(round) ? payloads(local).made : payloads(local).means);
     if (hops.completes(round))
-      exec.copy(slot<In, E>(over, part, payloads(local).means).data(), made.data(), made.size());
-    exec.copy(out.data(), made.data(), made.size());
-    detail::clear_padding<E>(exec, out, made.size());
+      cx.exec.copy(slot<In, E>(over, part, payloads(local).means).data(), made.data(), made.size());
+    cx.exec.copy(out.data(), made.data(), made.size());
+    detail::clear_padding<E>(cx.exec, out, made.size());
   }
   template <real In, executor E>
     requires codec<C, In, E>
-  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
-    auto const hops = detail::ring_hops{ranks};
-    auto const over = parts(dims, ranks);
-    auto const part = hops.received(round, id.rank);
+  void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, auto& replicated,
+              auto& local) const {
+    auto const hops = detail::ring_hops{cx.ranks};
+    auto const over = parts(cx.dims, cx.ranks);
+    auto const part = hops.received(round, cx.id.rank);
     auto const to =
         slot<In, E>(over, part, hops.receives_partial(round) ? payloads(local).came : payloads(local).means);
-    exec.copy(to.data(), in.bytes.data(), to.size());
+    cx.exec.copy(to.data(), in.bytes.data(), to.size());
     if (round + 1 < hops.rounds()) return;
-    for (unsigned p = 0; p < 2 * ranks; ++p)
-      decode_part<In>(exec, id, over, p, hops.completer(p), slot<In, E>(over, p, payloads(local).means),
-                      part_of<In, E>(x, over, p), replicated, ws);
+    for (unsigned p = 0; p < 2 * cx.ranks; ++p)
+      decode_part<In>(cx.from_rank(hops.completer(p)), over, p, slot<In, E>(over, p, payloads(local).means),
+                      part_of<In, E>(x, over, p), replicated);
   }
 
   /// For each part, `sent` is ranks x (this rank's encoded sum - the received partial mean).
   template <real In, executor E>
     requires codec<C, In, E>
-  void arrived(E const& exec, call const& id, shape const& dims, unsigned ranks, values_on<E, In const>,
-               values_on<E, In const>, values_on<E, In> sent, auto const& replicated, auto const& local,
-               workspace_on<E>& ws) const {
-    auto const hops = detail::ring_hops{ranks};
-    auto const over = parts(dims, ranks);
-    for (unsigned p = 0; p < 2 * ranks; ++p) {
-      auto const scope = ws.mark();
+  void arrived(context<In, E> const& cx, values_on<E, In const>, values_on<E, In const>, values_on<E, In> sent,
+               auto const& replicated, auto const& local) const {
+    auto const hops = detail::ring_hops{cx.ranks};
+    auto const over = parts(cx.dims, cx.ranks);
+    for (unsigned p = 0; p < 2 * cx.ranks; ++p) {
+      auto const scope = cx.ws.mark();
       auto const n = over.dims(p).n;
-      auto const to = part_of<In, E>(sent, over, p), before = ws.template take<In>(n);
-      decode_part<In>(exec, id, over, p, id.rank, slot<In, E>(over, p, payloads(local).made), to, replicated, ws);
-      exec.fill(before.data, std::byte{}, value_bytes<In>(n));
-      if (!hops.begins(p, id.rank))
-        decode_part<In>(exec, id, over, p, hops.before(id.rank), slot<In, E>(over, p, payloads(local).came), before,
-                        replicated, ws);
-      exec.for_each_index(n, detail::scale_difference<In>{before.data, to.data, static_cast<accum<In>>(ranks)});
+      auto const to = part_of<In, E>(sent, over, p), before = cx.ws.template take<In>(n);
+      decode_part<In>(cx, over, p, slot<In, E>(over, p, payloads(local).made), to, replicated);
+      cx.exec.fill(before.data, std::byte{}, value_bytes<In>(n));
+      if (!hops.begins(p, cx.id.rank))
+        decode_part<In>(cx.from_rank(hops.before(cx.id.rank)), over, p, slot<In, E>(over, p, payloads(local).came),
+                        before, replicated);
+      cx.exec.for_each_index(n, detail::scale_difference<In>{before.data, to.data, static_cast<accum<In>>(cx.ranks)});
     }
   }
 
@@ -242,52 +240,46 @@ class ring : public detail::codec_exchange<C> {
   }
 
   template <class In, class E>
-  void decode_part(E const& exec, call id, tensor_parts const& over, unsigned part, unsigned encoder,
-                   span_on<E, std::byte const> payload, values_on<E, In> x, auto const& replicated,
-                   workspace_on<E>& ws) const {
+  void decode_part(context<In, E> const& cx, tensor_parts const& over, unsigned part,
+                   span_on<E, std::byte const> payload, values_on<E, In> x, auto const& replicated) const {
     if (over.dims(part).n == 0) return;
-    id.rank = static_cast<std::uint16_t>(encoder);
-    detail::decode_payload<In>(wrapped(), exec, detail::call_at(id, over.first(part)), over.dims(part), payload, x,
-                               codec_part(replicated), ws);
+    detail::decode_payload(wrapped(), detail::part_of(cx, over, part), payload, x, codec_part(replicated));
   }
 
   /// Adds this rank's share to the received partial mean of a part, and encodes the sum. The first rank of a part
   /// encodes its share alone.
   template <class In, class E>
-  void add_own(E const& exec, call const& id, tensor_parts const& over, unsigned part, unsigned ranks,
-               values_on<E, In const> x, auto const& replicated, auto& local, workspace_on<E>& ws) const {
-    auto const hops = detail::ring_hops{ranks};
-    auto const dims = over.dims(part);
-    if (dims.n == 0) return;
-    auto const sum = ws.template take<In>(dims.n);
-    auto const share = accum<In>{1} / static_cast<accum<In>>(ranks);
+  void add_own(context<In, E> const& cx, tensor_parts const& over, unsigned part, values_on<E, In const> x,
+               auto const& replicated, auto& local) const {
+    auto const hops = detail::ring_hops{cx.ranks};
+    auto const of = detail::part_of(cx, over, part);
+    if (of.dims.n == 0) return;
+    auto const sum = cx.ws.template take<In>(of.dims.n);
+    auto const share = accum<In>{1} / static_cast<accum<In>>(cx.ranks);
     auto const* const own = x.data + over.first(part);
     auto const to = slot<In, E>(over, part, payloads(local).made);
-    if (!hops.begins(part, id.rank)) {
-      decode_part<In>(exec, id, over, part, hops.before(id.rank), slot<In, E>(over, part, payloads(local).came), sum,
-                      replicated, ws);
-      return encode_sum<In>(exec, detail::call_at(id, over.first(part)), dims, {sum.data, own, share}, sum, to,
-                            replicated, local, ws);
+    if (!hops.begins(part, cx.id.rank)) {
+      decode_part<In>(cx.from_rank(hops.before(cx.id.rank)), over, part, slot<In, E>(over, part, payloads(local).came),
+                      sum, replicated);
+      return encode_sum<In>(of, {sum.data, own, share}, sum, to, replicated, local);
     }
-    exec.for_each_index(dims.n, detail::scale<In, In>{own, sum.data, share});
-    detail::encode_payload<In>(wrapped(), exec, detail::call_at(id, over.first(part)), dims,
-                               values_on<E, In const>(sum), to, codec_part(replicated), codec_part(local), ws);
+    cx.exec.for_each_index(of.dims.n, detail::scale<In, In>{own, sum.data, share});
+    detail::encode_payload<In>(wrapped(), of, values_on<E, In const>(sum), to, codec_part(replicated),
+                               codec_part(local));
   }
 
   /// Encodes the values of a source. If the codec cannot encode a source in one pass, the values are first written to
   /// `sum`.
   template <class In, class E>
-  void encode_sum(E const& exec, call const& id, shape const& dims, detail::share_source<In> const& from,
-                  values_on<E, In> sum, span_on<E, std::byte> to, auto const& replicated, auto& local,
-                  workspace_on<E>& ws) const {
+  void encode_sum(context<In, E> const& cx, detail::share_source<In> const& from, values_on<E, In> sum,
+                  span_on<E, std::byte> to, auto const& replicated, auto& local) const {
     if constexpr (takes_source<In, E>) {
-      if (detail::can_encode_from<E>(wrapped(), dims))
-        return detail::encode_payload_from<In>(wrapped(), exec, id, dims, from, to, codec_part(replicated),
-                                               codec_part(local), ws);
+      if (detail::can_encode_from<E>(wrapped(), cx.dims))
+        return detail::encode_payload_from<In>(wrapped(), cx, from, to, codec_part(replicated), codec_part(local));
     }
-    exec.for_each_index(dims.n, detail::take_share<In>{from, sum.data});
-    detail::encode_payload<In>(wrapped(), exec, id, dims, values_on<E, In const>(sum), to, codec_part(replicated),
-                               codec_part(local), ws);
+    cx.exec.for_each_index(cx.dims.n, detail::take_share<In>{from, sum.data});
+    detail::encode_payload<In>(wrapped(), cx, values_on<E, In const>(sum), to, codec_part(replicated),
+                               codec_part(local));
   }
 };
 

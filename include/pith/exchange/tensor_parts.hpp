@@ -78,39 +78,45 @@ std::size_t part_bytes(C const& c, tensor_parts const& over) {
   return align_up(most, section_alignment);
 }
 
+/// The context in which a part is encoded, and the context in which the mean of a part is encoded.
+template <class In, class E>
+context<In, E> part_of(context<In, E> const& cx, tensor_parts const& over, unsigned part) {
+  return cx.with(call_at(cx.id, over.first(part)), over.dims(part));
+}
+template <class In, class E>
+context<In, E> mean_part_of(context<In, E> const& cx, tensor_parts const& over, unsigned part) {
+  return cx.with(mean_call_at(cx.id, over.first(part)), over.dims(part));
+}
+
 /// Encodes each part of x into the piece of `out` for the part's rank.
 template <class In, class C, class E, class Agreed, class Local>
-void encode_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
-                  values_on<E, In const> x, span_on<E, std::byte> out, Agreed const& replicated, Local& local,
-                  workspace_on<E>& ws) {
-  auto const size = out.size() / ranks;
-  for (unsigned rank = 0; rank < ranks; ++rank) {
+void encode_parts(C const& c, context<In, E> const& cx, tensor_parts const& over, values_on<E, In const> x,
+                  span_on<E, std::byte> out, Agreed const& replicated, Local& local) {
+  auto const size = out.size() / cx.ranks;
+  for (unsigned rank = 0; rank < cx.ranks; ++rank) {
     auto const part = over.dims(rank);
     auto const piece = out.subspan(rank * size, size), used = piece.first(pith::payload_bytes<In>(c, part));
-    clear_padding<E>(exec, piece, used.size());
-    encode_payload<In>(c, exec, call_at(id, over.first(rank)), part, {x.data + over.first(rank), part.n}, used,
-                       replicated, local, ws);
+    clear_padding<E>(cx.exec, piece, used.size());
+    encode_payload<In>(c, part_of(cx, over, rank), {x.data + over.first(rank), part.n}, used, replicated, local);
   }
 }
 
 /// Decodes the output of this rank's `encode_parts` into x.
 template <class In, class C, class E, class Agreed>
-void decode_own_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
-                      span_on<E, std::byte const> produced, values_on<E, In> x, Agreed const& replicated,
-                      workspace_on<E>& ws) {
-  for (unsigned rank = 0; rank < ranks; ++rank) {
+void decode_own_parts(C const& c, context<In, E> const& cx, tensor_parts const& over,
+                      span_on<E, std::byte const> produced, values_on<E, In> x, Agreed const& replicated) {
+  for (unsigned rank = 0; rank < cx.ranks; ++rank) {
     auto const part = over.dims(rank);
-    auto const payload = produced.subspan(rank * (produced.size() / ranks), pith::payload_bytes<In>(c, part));
-    decode_payload<In>(c, exec, call_at(id, over.first(rank)), part, payload, {x.data + over.first(rank), part.n},
-                       replicated, ws);
+    auto const payload = produced.subspan(rank * (produced.size() / cx.ranks), pith::payload_bytes<In>(c, part));
+    decode_payload<In>(c, part_of(cx, over, rank), payload, {x.data + over.first(rank), part.n}, replicated);
   }
 }
 
 /// Decodes this rank's part of every rank's gradient, and computes the mean of these parts.
 template <class In, class C, class E, class Agreed>
-void decode_part_mean(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
-                      received_on<E> in, values_on<E, In> mean, Agreed const& replicated, workspace_on<E>& ws) {
-  decode_mean<In>(c, exec, call_at(id, over.first(id.rank)), over.dims(id.rank), ranks, in, mean, replicated, ws);
+void decode_part_mean(C const& c, context<In, E> const& cx, tensor_parts const& over, received_on<E> in,
+                      values_on<E, In> mean, Agreed const& replicated) {
+  decode_mean<In>(c, part_of(cx, over, cx.id.rank), in, mean, replicated);
 }
 template <class In, class C, class E>
 std::size_t part_mean_scratch_bytes(C const& c, E const& exec, tensor_parts const& over, unsigned ranks) {
@@ -122,25 +128,22 @@ std::size_t part_mean_scratch_bytes(C const& c, E const& exec, tensor_parts cons
 
 /// Encodes the mean of this rank's part. The mean lies in the first elements of x.
 template <class In, class C, class E, class Agreed, class Local>
-void encode_mean_part(C const& c, E const& exec, call const& id, tensor_parts const& over, values_on<E, In> x,
-                      span_on<E, std::byte> out, Agreed const& replicated, Local& local, workspace_on<E>& ws) {
-  auto const part = over.dims(id.rank);
-  auto const used = out.first(pith::payload_bytes<In>(c, part));
-  clear_padding<E>(exec, out, used.size());
-  encode_payload<In>(c, exec, mean_call_at(id, over.first(id.rank)), part, values_on<E, In const>{x.data, part.n}, used,
-                     replicated, local, ws);
+void encode_mean_part(C const& c, context<In, E> const& cx, tensor_parts const& over, values_on<E, In> x,
+                      span_on<E, std::byte> out, Agreed const& replicated, Local& local) {
+  auto const own = mean_part_of(cx, over, cx.id.rank);
+  auto const used = out.first(pith::payload_bytes<In>(c, own.dims));
+  clear_padding<E>(cx.exec, out, used.size());
+  encode_payload<In>(c, own, values_on<E, In const>{x.data, own.dims.n}, used, replicated, local);
 }
 
 /// Decodes the means of all parts into x. Each rank has encoded the mean of its part.
 template <class In, class C, class E, class Agreed>
-void decode_parts(C const& c, E const& exec, call const& id, tensor_parts const& over, unsigned ranks,
-                  received_on<E> in, values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
-  for (unsigned rank = 0; rank < ranks; ++rank) {
+void decode_parts(C const& c, context<In, E> const& cx, tensor_parts const& over, received_on<E> in, values_on<E, In> x,
+                  Agreed const& replicated) {
+  for (unsigned rank = 0; rank < cx.ranks; ++rank) {
     auto const part = over.dims(rank);
-    auto of = mean_call_at(id, over.first(rank));
-    of.rank = static_cast<std::uint16_t>(rank);
-    decode_payload<In>(c, exec, of, part, in.from(rank, pith::payload_bytes<In>(c, part)),
-                       {x.data + over.first(rank), part.n}, replicated, ws);
+    decode_payload<In>(c, mean_part_of(cx, over, rank).from_rank(rank), in.from(rank, pith::payload_bytes<In>(c, part)),
+                       {x.data + over.first(rank), part.n}, replicated);
   }
 }
 

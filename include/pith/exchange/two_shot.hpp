@@ -102,28 +102,25 @@ class two_shot : public detail::codec_exchange<First> {
 
   template <real In, executor E>
     requires codec<First, In, E> && codec<Second, In, E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
-               values_on<E, In const> x, span_on<E, std::byte> out, auto const& replicated, auto& local,
-               workspace_on<E>& ws) const {
-    auto const over = parts(dims, ranks);
-    if (round == 1) return copy_part<In>(exec, over.dims(id.rank), payload(local), out);
-    detail::encode_parts<In>(wrapped(), exec, id, over, ranks, x, out, codec_part(replicated), codec_part(local), ws);
+  void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
+               auto const& replicated, auto& local) const {
+    auto const over = parts(cx.dims, cx.ranks);
+    if (round == 1) return copy_part<In>(cx.exec, over.dims(cx.id.rank), payload(local), out);
+    detail::encode_parts<In>(wrapped(), cx, over, x, out, codec_part(replicated), codec_part(local));
   }
   template <real In, executor E>
     requires codec<First, In, E> && codec<Second, In, E>
-  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
-    auto const over = parts(dims, ranks);
-    if (round == 0) return add_up<In>(exec, id, over, ranks, in, replicated, local, ws);
-    detail::decode_parts<In>(second_, exec, id, over, ranks, in, x, second_replicated(replicated), ws);
+  void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, auto& replicated,
+              auto& local) const {
+    auto const over = parts(cx.dims, cx.ranks);
+    if (round == 0) return add_up(cx, over, in, replicated, local);
+    detail::decode_parts(second_, cx, over, in, x, second_replicated(replicated));
   }
   template <real In, executor E>
     requires codec<First, In, E>
-  void contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
-                    span_on<E, std::byte const> produced, values_on<E, In> sent, auto const& replicated,
-                    workspace_on<E>& ws) const {
-    detail::decode_own_parts<In>(wrapped(), exec, id, parts(dims, ranks), ranks, produced, sent, codec_part(replicated),
-                                 ws);
+  void contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
+                    auto const& replicated) const {
+    detail::decode_own_parts(wrapped(), cx, parts(cx.dims, cx.ranks), produced, sent, codec_part(replicated));
   }
 
  private:
@@ -143,14 +140,14 @@ class two_shot : public detail::codec_exchange<First> {
 
   /// Computes the mean of this rank's part from all ranks' payloads, and encodes the mean for all ranks.
   template <class In, class E>
-  void add_up(E const& exec, call const& id, tensor_parts const& over, unsigned ranks, received_on<E> in,
-              auto& replicated, auto& local, workspace_on<E>& ws) const {
-    auto const part = over.dims(id.rank);
-    auto const mean = ws.template take<In>(part.n);
-    detail::decode_part_mean<In>(wrapped(), exec, id, over, ranks, in, mean, codec_part(replicated), ws);
-    detail::encode_payload<In>(second_, exec, detail::mean_call_at(id, over.first(id.rank)), part, mean,
-                               payload(local).view().first(pith::payload_bytes<In>(second_, part)),
-                               second_replicated(replicated), second_local(local), ws);
+  void add_up(context<In, E> const& cx, tensor_parts const& over, received_on<E> in, auto& replicated,
+              auto& local) const {
+    auto const own = detail::mean_part_of(cx, over, cx.id.rank);
+    auto const mean = cx.ws.template take<In>(own.dims.n);
+    detail::decode_part_mean(wrapped(), cx, over, in, mean, codec_part(replicated));
+    detail::encode_payload<In>(second_, own, mean,
+                               payload(local).view().first(pith::payload_bytes<In>(second_, own.dims)),
+                               second_replicated(replicated), second_local(local));
   }
   template <class In, class E>
   void copy_part(E const& exec, shape const& part, buffer<std::byte, E> const& from, span_on<E, std::byte> out) const {

@@ -37,17 +37,14 @@ class any_feedback {
     return self_->scratch_bytes(exec, dims);
   }
 
-  void compensate(E const& exec, call const& id, shape const& dims, values_on<E, In const> g, values_on<E, A> p,
-                  any_state const& local, workspace_on<E>& ws) const {
-    self_->compensate(exec, id, dims, g, p, local, ws);
+  void compensate(context<In, E> const& cx, values_on<E, In const> g, values_on<E, A> p, any_state const& local) const {
+    self_->compensate(cx, g, p, local);
   }
-  void update(E const& exec, call const& id, shape const& dims, values_on<E, A const> p, values_on<E, A const> sent,
-              any_state& local, workspace_on<E>& ws) const {
-    self_->update(exec, id, dims, p, sent, local, ws);
+  void update(context<In, E> const& cx, values_on<E, A const> p, values_on<E, A const> sent, any_state& local) const {
+    self_->update(cx, p, sent, local);
   }
-  void after_exchange(E const& exec, call const& id, shape const& dims, values_on<E, A> mean, any_state& replicated,
-                      any_state& local, workspace_on<E>& ws) const {
-    self_->after_exchange(exec, id, dims, mean, replicated, local, ws);
+  void after_exchange(context<In, E> const& cx, values_on<E, A> mean, any_state& replicated, any_state& local) const {
+    self_->after_exchange(cx, mean, replicated, local);
   }
   void rescale(E const& exec, double factor, any_state& replicated, any_state& local) const {
     self_->rescale(exec, factor, replicated, local);
@@ -61,12 +58,9 @@ class any_feedback {
     virtual any_state make_replicated(E const&, call const&, shape const&) const = 0;
     virtual any_state make_local(E const&, shape const&) const = 0;
     virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
-    virtual void compensate(E const&, call const&, shape const&, values_on<E, In const>, values_on<E, A>,
-                            any_state const&, workspace_on<E>&) const = 0;
-    virtual void update(E const&, call const&, shape const&, values_on<E, A const>, values_on<E, A const>, any_state&,
-                        workspace_on<E>&) const = 0;
-    virtual void after_exchange(E const&, call const&, shape const&, values_on<E, A>, any_state&, any_state&,
-                                workspace_on<E>&) const = 0;
+    virtual void compensate(context<In, E> const&, values_on<E, In const>, values_on<E, A>, any_state const&) const = 0;
+    virtual void update(context<In, E> const&, values_on<E, A const>, values_on<E, A const>, any_state&) const = 0;
+    virtual void after_exchange(context<In, E> const&, values_on<E, A>, any_state&, any_state&) const = 0;
     virtual void rescale(E const&, double, any_state&, any_state&) const = 0;
   };
 
@@ -89,18 +83,17 @@ class any_feedback {
       return detail::scratch_bytes<In>(policy, exec, dims);
     }
 
-    void compensate(E const& exec, call const& id, shape const& dims, values_on<E, In const> g, values_on<E, A> p,
-                    any_state const& l, workspace_on<E>& ws) const override {
-      policy.compensate(exec, id, dims, g, p, l.as<local>(), ws);
+    void compensate(context<In, E> const& cx, values_on<E, In const> g, values_on<E, A> p,
+                    any_state const& l) const override {
+      policy.compensate(cx, g, p, l.as<local>());
     }
-    void update(E const& exec, call const& id, shape const& dims, values_on<E, A const> p, values_on<E, A const> sent,
-                any_state& l, workspace_on<E>& ws) const override {
-      policy.update(exec, id, dims, p, sent, l.as<local>(), ws);
+    void update(context<In, E> const& cx, values_on<E, A const> p, values_on<E, A const> sent,
+                any_state& l) const override {
+      policy.update(cx, p, sent, l.as<local>());
     }
-    void after_exchange(E const& exec, call const& id, shape const& dims, values_on<E, A> mean, any_state& a,
-                        any_state& l, workspace_on<E>& ws) const override {
+    void after_exchange(context<In, E> const& cx, values_on<E, A> mean, any_state& a, any_state& l) const override {
       if constexpr (detail::has_after_exchange<F, In, E>) {
-        policy.after_exchange(exec, id, dims, mean, a.as<replicated>(), l.as<local>(), ws);
+        policy.after_exchange(cx, mean, a.as<replicated>(), l.as<local>());
       }
     }
     void rescale(E const& exec, double factor, any_state& a, any_state& l) const override {

@@ -1,6 +1,7 @@
 // pith/feedback/clipping.hpp — gradient clipping before momentum.
 #pragma once
 
+#include <pith/codec/context.hpp>
 #include <pith/core/detail/convert.hpp>
 #include <pith/core/detail/summation.hpp>
 #include <pith/core/error.hpp>
@@ -77,12 +78,12 @@ class clipping {
   }
   /// Sets `to` to the clipped gradient g.
   template <real In, executor E>
-  void apply(E const& exec, shape const& dims, In const* g, accum<In>* to, workspace_on<E>& ws) const {
+  void apply(context<In, E> const& cx, In const* g, accum<In>* to) const {
     using A = accum<In>;
     switch (rule_) {
-      case rule::none: return exec.for_each_index(dims.n, detail::convert<A, In>{g, to});
-      case rule::norm: return detail::clip_to_norm(exec, dims.n, g, to, most_, ws);
-      case rule::value: return exec.for_each_index(dims.n, detail::clamp_to<A, In>{g, to, static_cast<A>(most_)});
+      case rule::none: return cx.exec.for_each_index(cx.dims.n, detail::convert<A, In>{g, to});
+      case rule::norm: return detail::clip_to_norm(cx.exec, cx.dims.n, g, to, most_, cx.ws);
+      case rule::value: return cx.exec.for_each_index(cx.dims.n, detail::clamp_to<A, In>{g, to, static_cast<A>(most_)});
     }
   }
 

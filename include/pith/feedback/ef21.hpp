@@ -109,29 +109,31 @@ class ef21 {
   }
 
   template <real In, executor E>
-  void compensate(E const& exec, call const&, shape const& dims, values_on<E, In const> g, values_on<E, accum<In>> p,
-                  local<accum<In>, E> const& mine, workspace_on<E>&) const {
+  void compensate(context<In, E> const& cx, values_on<E, In const> g, values_on<E, accum<In>> p,
+                  local<accum<In>, E> const& mine) const {
     using A = accum<In>;
     auto const* const estimate = mine.estimate.data();
-    if (!averages()) return exec.for_each_index(dims.n, detail::differ<In>{g.data, estimate, p.data});
-    exec.for_each_index(dims.n, detail::scale<A, In>{g.data, p.data, static_cast<A>(eta_)});
-    exec.for_each_index(dims.n, detail::add<A, A>{mine.average.data(), p.data});
-    exec.for_each_index(dims.n, detail::differ<A>{p.data, estimate, p.data});
+    if (!averages()) return cx.exec.for_each_index(cx.dims.n, detail::differ<In>{g.data, estimate, p.data});
+    cx.exec.for_each_index(cx.dims.n, detail::scale<A, In>{g.data, p.data, static_cast<A>(eta_)});
+    cx.exec.for_each_index(cx.dims.n, detail::add<A, A>{mine.average.data(), p.data});
+    cx.exec.for_each_index(cx.dims.n, detail::differ<A>{p.data, estimate, p.data});
   }
-  template <class A, executor E>
-  void update(E const& exec, call const&, shape const& dims, values_on<E, A const> p, values_on<E, A const> sent,
-              local<A, E>& mine, workspace_on<E>&) const {
+  template <real In, executor E>
+  void update(context<In, E> const& cx, values_on<E, accum<In> const> p, values_on<E, accum<In> const> sent,
+              local<accum<In>, E>& mine) const {
+    using A = accum<In>;
     auto* const estimate = mine.estimate.data();
     if (averages()) {
       auto const decay = static_cast<A>(1 - eta_);
-      exec.for_each_index(dims.n, detail::keep_average<A>{p.data, estimate, mine.average.data(), decay});
+      cx.exec.for_each_index(cx.dims.n, detail::keep_average<A>{p.data, estimate, mine.average.data(), decay});
     }
-    exec.for_each_index(dims.n, detail::add_finite<A>{sent.data, estimate});
+    cx.exec.for_each_index(cx.dims.n, detail::add_finite<A>{sent.data, estimate});
   }
-  template <class A, executor E>
-  void after_exchange(E const& exec, call const&, shape const& dims, values_on<E, A> mean, replicated<A, E>& all,
-                      local<A, E>& mine, workspace_on<E>&) const {
-    exec.for_each_index(dims.n, detail::settle_estimate<A>{mean.data, all.estimate.data(), mine.estimate.data()});
+  template <real In, executor E>
+  void after_exchange(context<In, E> const& cx, values_on<E, accum<In>> mean, replicated<accum<In>, E>& all,
+                      local<accum<In>, E>& mine) const {
+    using A = accum<In>;
+    cx.exec.for_each_index(cx.dims.n, detail::settle_estimate<A>{mean.data, all.estimate.data(), mine.estimate.data()});
   }
   template <class A, executor E>
   void rescale(E const& exec, double factor, replicated<A, E>& all, local<A, E>& mine) const {

@@ -27,17 +27,16 @@ class ef_sign : public residual {
 
   std::string name() const { return detail::text("ef_sign(", detail::shortest(learning_rate_), ")"); }
 
-  template <class A, executor E>
-  void after_exchange(E const& exec, call const&, shape const& dims, values_on<E, A> mean, no_state&, local<A, E>&,
-                      workspace_on<E>&) const {
-    exec.for_each_index(dims.n, detail::scale<A, A>{mean.data, mean.data, static_cast<A>(1 / learning_rate_)});
+  template <real In, executor E>
+  void after_exchange(context<In, E> const& cx, values_on<E, accum<In>> mean, no_state&, local<accum<In>, E>&) const {
+    using A = accum<In>;
+    cx.exec.for_each_index(cx.dims.n, detail::scale<A, A>{mean.data, mean.data, static_cast<A>(1 / learning_rate_)});
   }
 
  private:
   double learning_rate_;
 };
 
-static_assert(feedback<ef_sign, float, archetype> &&
-              detail::has_after_exchange<ef_sign, float, archetype>);
+static_assert(feedback<ef_sign, float, archetype> && detail::has_after_exchange<ef_sign, float, archetype>);
 
 }  // namespace pith::inline v0

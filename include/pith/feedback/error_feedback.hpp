@@ -129,30 +129,30 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
 
   template <real In, executor E>
     requires pith::codec<C, accum<In>, E>
-  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> g,
-                      span_on<E, std::byte> payload, auto const& replicated, auto& local, workspace_on<E>& ws) const {
+  void encode_payload(context<In, E> const& cx, values_on<E, In const> g, span_on<E, std::byte> payload,
+                      auto const& replicated, auto& local) const {
     if constexpr (fuses<In, E>) {
-      if (is_fused<In, E>(dims)) {
+      if (is_fused<In, E>(cx.dims)) {
         auto const from = policy_.template source<In, E>(g, policy_part(local));
-        return detail::encode_payload_from<accum<In>>(codec_, exec, id, dims, from, payload, inside(replicated),
-                                                      inside(local), ws);
+        return detail::encode_payload_from<accum<In>>(codec_, wide(cx), from, payload, inside(replicated),
+                                                      inside(local));
       }
     }
-    auto const p = compensated<In>(exec, id, dims, g, local, ws);
-    detail::encode_payload<accum<In>>(codec_, exec, id, dims, p, payload, inside(replicated), inside(local), ws);
-    if (is_lossless(dims)) return;
-    if (encodes_losslessly(dims)) return policy_.update(exec, id, dims, p, p, policy_part(local), ws);
-    auto const sent = ws.template take<accum<In>>(dims.n);
-    detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, sent, inside(replicated), ws);
-    policy_.update(exec, id, dims, p, values_on<E, accum<In> const>(sent), policy_part(local), ws);
+    auto const p = compensated<In>(cx, g, local);
+    detail::encode_payload<accum<In>>(codec_, wide(cx), p, payload, inside(replicated), inside(local));
+    if (is_lossless(cx.dims)) return;
+    if (encodes_losslessly(cx.dims)) return policy_.update(cx, p, p, policy_part(local));
+    auto const sent = cx.ws.template take<accum<In>>(cx.dims.n);
+    detail::decode_payload<accum<In>>(codec_, wide(cx), payload, sent, inside(replicated));
+    policy_.update(cx, p, values_on<E, accum<In> const>(sent), policy_part(local));
   }
   template <real In, executor E>
     requires pith::codec<C, accum<In>, E>
-  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                      values_on<E, In> x, auto const& replicated, workspace_on<E>& ws) const {
-    auto const y = detail::widened<In, E>(x, ws);
-    detail::decode_payload<accum<In>>(codec_, exec, id, dims, payload, y, inside(replicated), ws);
-    detail::narrow<In>(exec, y, x);
+  void decode_payload(context<In, E> const& cx, span_on<E, std::byte const> payload, values_on<E, In> x,
+                      auto const& replicated) const {
+    auto const y = detail::widened<In, E>(x, cx.ws);
+    detail::decode_payload<accum<In>>(codec_, wide(cx), payload, y, inside(replicated));
+    detail::narrow<In>(cx.exec, y, x);
   }
 
   unsigned rounds(shape const& dims, unsigned ranks) const { return detail::rounds(codec_, dims, ranks); }
@@ -176,42 +176,40 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
 
   template <real In, executor E>
     requires exchangeable<C, accum<In>, E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
-               values_on<E, In const> g, span_on<E, std::byte> out, auto const& replicated, auto& local,
-               workspace_on<E>& ws) const {
+  void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> g, span_on<E, std::byte> out,
+               auto const& replicated, auto& local) const {
     if constexpr (exchanges_from_source<In, E>) {
       auto const from = policy_.template source<In, E>(g, policy_part(local));
-      if (updates_on_mean<In, E>(dims))
-        return codec_.produce_from(exec, dims, round, from, out, inside(replicated), ws);
+      if (updates_on_mean<In, E>(cx.dims)) return codec_.produce_from(wide(cx), round, from, out, inside(replicated));
     } else if constexpr (fuses_exchange<In, E>) {
-      if (is_fused<In, E>(dims)) return encode_payload<In>(exec, id, dims, g, out, replicated, local, ws);
+      if (is_fused<In, E>(cx.dims)) return encode_payload<In>(cx, g, out, replicated, local);
     }
-    auto const last = detail::contributing_round(codec_, dims, ranks);
-    auto const p = round > last ? values_on<E, accum<In> const>() : compensated<In>(exec, id, dims, g, local, ws);
-    detail::produce<accum<In>>(codec_, exec, id, dims, ranks, round, p, out, inside(replicated), inside(local), ws);
+    auto const last = detail::contributing_round(codec_, cx.dims, cx.ranks);
+    auto const p = round > last ? values_on<E, accum<In> const>() : compensated<In>(cx, g, local);
+    detail::produce<accum<In>>(codec_, wide(cx), round, p, out, inside(replicated), inside(local));
     if constexpr (detail::reports_contribution<C, accum<In>, E>) {
-      if (!updates_on_own<In, E>() || is_lossless(dims) || round != last) return;
-      if (encodes_losslessly(dims)) return policy_.update(exec, id, dims, p, p, policy_part(local), ws);
-      auto const sent = ws.template take<accum<In>>(dims.n);
-      detail::contribution<accum<In>>(codec_, exec, id, dims, ranks, out, sent, inside(replicated), ws);
-      policy_.update(exec, id, dims, p, values_on<E, accum<In> const>(sent), policy_part(local), ws);
+      if (!updates_on_own<In, E>() || is_lossless(cx.dims) || round != last) return;
+      if (encodes_losslessly(cx.dims)) return policy_.update(cx, p, p, policy_part(local));
+      auto const sent = cx.ws.template take<accum<In>>(cx.dims.n);
+      detail::contribution<accum<In>>(codec_, wide(cx), out, sent, inside(replicated));
+      policy_.update(cx, p, values_on<E, accum<In> const>(sent), policy_part(local));
     }
   }
   template <real In, executor E>
     requires exchangeable<C, accum<In>, E>
-  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
-    if (round + 1 < rounds(dims, ranks)) {
+  void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, auto& replicated,
+              auto& local) const {
+    if (round + 1 < rounds(cx.dims, cx.ranks)) {
       auto const none = values_on<E, accum<In>>();
-      detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, none, inside(replicated), inside(local), ws);
+      detail::absorb<accum<In>>(codec_, wide(cx), round, in, none, inside(replicated), inside(local));
       return;
     }
     if constexpr (exchanges_from_source<In, E>) {
       auto const to =
           detail::feedback_sink<F, In, E>{policy_.template source<In, E>(x, policy_part(local)), {x.data, 1}};
-      if (updates_on_mean<In, E>(dims)) return codec_.absorb_to(exec, id, dims, ranks, in, to, inside(replicated), ws);
+      if (updates_on_mean<In, E>(cx.dims)) return codec_.absorb_to(wide(cx), in, to, inside(replicated));
     }
-    absorb_last<In>(exec, id, dims, ranks, round, in, x, replicated, local, ws);
+    absorb_last<In>(cx, round, in, x, replicated, local);
   }
 
  private:
@@ -223,37 +221,34 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
 
   /// Runs the last round of an exchange without fusion: first `absorb`, then `update`, then `after_exchange`.
   template <class In, class E>
-  void absorb_last(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-                   values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
+  void absorb_last(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, auto& replicated,
+                   auto& local) const {
     auto const knows = updates_on_own<In, E>();
-    auto const mean = knows || is_lossless(dims) ? detail::widened<In, E>(x, ws) : ws.template take<accum<In>>(dims.n);
-    detail::absorb<accum<In>>(codec_, exec, id, dims, ranks, round, in, mean, inside(replicated), inside(local), ws);
-    if (is_lossless(dims)) return detail::narrow<In>(exec, mean, x);
+    auto const mean =
+        knows || is_lossless(cx.dims) ? detail::widened<In, E>(x, cx.ws) : cx.ws.template take<accum<In>>(cx.dims.n);
+    detail::absorb<accum<In>>(codec_, wide(cx), round, in, mean, inside(replicated), inside(local));
+    if (is_lossless(cx.dims)) return detail::narrow<In>(cx.exec, mean, x);
     if (!knows) {
-      auto const p = compensated<In>(exec, id, dims, values_on<E, In const>(x), local, ws);
-      auto const sent =
-          encodes_losslessly(dims) ? p : received<In, E>(exec, id, dims, ranks, p, mean, replicated, local, ws);
-      policy_.update(exec, id, dims, p, sent, policy_part(local), ws);
+      auto const p = compensated<In>(cx, values_on<E, In const>(x), local);
+      auto const sent = encodes_losslessly(cx.dims) ? p : received<In, E>(cx, p, mean, replicated, local);
+      policy_.update(cx, p, sent, policy_part(local));
     }
     if constexpr (detail::has_after_exchange<F, In, E>) {
-      policy_.after_exchange(exec, id, dims, mean, policy_part(replicated), policy_part(local), ws);
+      policy_.after_exchange(cx, mean, policy_part(replicated), policy_part(local));
     }
-    detail::narrow<In>(exec, mean, x);
+    detail::narrow<In>(cx.exec, mean, x);
   }
 
   /// The decoded values that `update` receives after the exchange. These values are this rank's own share of the mean
   /// if the codec reports it, else the mean.
   template <class In, class E>
-  values_on<E, accum<In> const> received([[maybe_unused]] E const& exec, [[maybe_unused]] call const& id,
-                                         [[maybe_unused]] shape const& dims, [[maybe_unused]] unsigned ranks,
-                                         [[maybe_unused]] values_on<E, accum<In> const> p, values_on<E, accum<In>> mean,
-                                         [[maybe_unused]] auto const& replicated, [[maybe_unused]] auto& local,
-                                         [[maybe_unused]] workspace_on<E>& ws) const {
+  values_on<E, accum<In> const> received(context<In, E> const& cx, [[maybe_unused]] values_on<E, accum<In> const> p,
+                                         values_on<E, accum<In>> mean, [[maybe_unused]] auto const& replicated,
+                                         [[maybe_unused]] auto& local) const {
     if constexpr (detail::reports_delivered<C, accum<In>, E>) {
       if (detail::traits_of(policy_).updates_on == feedback_on::mean) return mean;
-      auto const sent = ws.template take<accum<In>>(dims.n);
-      codec_.arrived(exec, id, dims, ranks, p, values_on<E, accum<In> const>(mean), sent, inside(replicated),
-                     inside(local), ws);
+      auto const sent = cx.ws.template take<accum<In>>(cx.dims.n);
+      codec_.arrived(wide(cx), p, values_on<E, accum<In> const>(mean), sent, inside(replicated), inside(local));
       return sent;
     } else {
       return mean;
@@ -284,6 +279,12 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     }
   }
 
+  /// The context of C, whose values are of accum<In>.
+  template <class In, class E>
+  static context<accum<In>, E> wide(context<In, E> const& cx) {
+    return cx.template of<accum<In>>();
+  }
+
   static auto& policy_part(auto& states) { return std::get<1>(states.each); }
 
   bool encodes_losslessly(shape const& dims) const { return detail::is_lossless(codec_, dims); }
@@ -311,16 +312,15 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   }
 
   template <class In, class E>
-  values_on<E, accum<In> const> compensated(E const& exec, call const& id, shape const& dims, values_on<E, In const> g,
-                                            auto& local, workspace_on<E>& ws) const {
+  values_on<E, accum<In> const> compensated(context<In, E> const& cx, values_on<E, In const> g, auto& local) const {
     if constexpr (std::same_as<In, accum<In>>) {
-      if (is_lossless(dims)) return g;
+      if (is_lossless(cx.dims)) return g;
     }
-    auto const p = ws.template take<accum<In>>(dims.n);
-    if (is_lossless(dims)) {
-      exec.for_each_index(dims.n, detail::convert<accum<In>, In>{g.data, p.data});
+    auto const p = cx.ws.template take<accum<In>>(cx.dims.n);
+    if (is_lossless(cx.dims)) {
+      cx.exec.for_each_index(cx.dims.n, detail::convert<accum<In>, In>{g.data, p.data});
     } else {
-      policy_.compensate(exec, id, dims, g, p, policy_part(local), ws);
+      policy_.compensate(cx, g, p, policy_part(local));
     }
     return p;
   }

@@ -13,22 +13,19 @@ namespace pith::inline v0 {
 
 /// A feedback policy has these functions. after_exchange is optional:
 ///
-///     compensate(exec, call, shape, g, p, local const, ws)                sets p, the codec's input; called once per
-///                                                                         round
-///     update(exec, call, shape, p, sent, local, ws)                       called once per step; sent = D(C(p)). If the
-///                                                                         codec is lossless, `sent` and p are the same
-///                                                                         view
-///     after_exchange(exec, call, shape, mean, replicated, local, ws)      may change the mean
-///     rescale(exec, factor, replicated, local)                            called for a new loss scale or learning rate
+///     compensate(context<In, E>, g, p, local const)               sets p, the codec's input; called once per round
+///     update(context<In, E>, p, sent, local)                      called once per step; sent = D(C(p)). If the codec
+///                                                                 is lossless, `sent` and p are the same view
+///     after_exchange(context<In, E>, mean, replicated, local)     may change the mean
+///     rescale(exec, factor, replicated, local)                    called for a new loss scale or learning rate
 template <class F, class In, class E>
 concept feedback = std::copyable<F> && real<In> && executor<E> &&
-    requires(F const& f, E const& exec, call const& id, shape const& dims, values_on<E, In const> g,
-             values_on<E, accum<In>> p, values_on<E, accum<In> const> sent, replicated_of<F, In, E>& replicated,
-             local_of<F, In, E>& local, workspace_on<E>& ws) {
+    requires(F const& f, context<In, E> const& cx, values_on<E, In const> g, values_on<E, accum<In>> p,
+             values_on<E, accum<In> const> sent, replicated_of<F, In, E>& replicated, local_of<F, In, E>& local) {
   { f.name() } -> std::convertible_to<std::string>;
-  { f.compensate(exec, id, dims, g, p, std::as_const(local), ws) } -> std::same_as<void>;
-  { f.update(exec, id, dims, sent, sent, local, ws) } -> std::same_as<void>;
-  { f.rescale(exec, 2.0, replicated, local) } -> std::same_as<void>;
+  { f.compensate(cx, g, p, std::as_const(local)) } -> std::same_as<void>;
+  { f.update(cx, sent, sent, local) } -> std::same_as<void>;
+  { f.rescale(cx.exec, 2.0, replicated, local) } -> std::same_as<void>;
 };
 
 /// True if the policy keeps no compression error. Such a policy accepts any codec, because it has no state that can
@@ -63,10 +60,9 @@ concept erased_feedback = requires(F const& f) {
 namespace detail {
 
 template <class F, class In, class E>
-concept has_after_exchange = requires(F const& f, E const& exec, call const& id, shape const& dims,
-                                      values_on<E, accum<In>> mean, replicated_of<F, In, E>& replicated,
-                                      local_of<F, In, E>& local, workspace_on<E>& ws) {
-  f.after_exchange(exec, id, dims, mean, replicated, local, ws);
+concept has_after_exchange = requires(F const& f, context<In, E> const& cx, values_on<E, accum<In>> mean,
+                                      replicated_of<F, In, E>& replicated, local_of<F, In, E>& local) {
+  f.after_exchange(cx, mean, replicated, local);
 };
 
 /// The source type of a policy that declares `source`. Without this separate class, nvcc would look for `source` in

@@ -107,33 +107,34 @@ class momentum_correction {
   }
 
   template <real In, executor E>
-  void compensate(E const& exec, call const&, shape const& dims, values_on<E, In const> g, values_on<E, accum<In>> p,
-                  local<accum<In>, E> const& mine, workspace_on<E>& ws) const {
+  void compensate(context<In, E> const& cx, values_on<E, In const> g, values_on<E, accum<In>> p,
+                  local<accum<In>, E> const& mine) const {
     using A = accum<In>;
     auto const* u = mine.momentum.data();
     auto const* const v = mine.residual.data();
     if (!options_.nesterov && !options_.clip.clips()) {
-      return exec.for_each_index(dims.n, detail::add_momentum<In>{g.data, u, v, p.data});
+      return cx.exec.for_each_index(cx.dims.n, detail::add_momentum<In>{g.data, u, v, p.data});
     }
-    auto const scope = ws.mark();
-    options_.clip.apply<In>(exec, dims, g.data, p.data, ws);
+    auto const scope = cx.ws.mark();
+    options_.clip.apply<In>(cx, g.data, p.data);
     if (options_.nesterov) {
-      auto const ahead = ws.template take<A>(dims.n);
-      exec.for_each_index(dims.n, detail::grow_momentum<A>{p.data, u, ahead.data, static_cast<A>(momentum_)});
+      auto const ahead = cx.ws.template take<A>(cx.dims.n);
+      cx.exec.for_each_index(cx.dims.n, detail::grow_momentum<A>{p.data, u, ahead.data, static_cast<A>(momentum_)});
       u = ahead.data;
     }
-    exec.for_each_index(dims.n, detail::add_momentum<A>{p.data, u, v, p.data});
+    cx.exec.for_each_index(cx.dims.n, detail::add_momentum<A>{p.data, u, v, p.data});
   }
 
-  template <class A, executor E>
-  void update(E const& exec, call const&, shape const& dims, values_on<E, A const> p, values_on<E, A const> sent,
-              local<A, E>& mine, workspace_on<E>&) const {
+  template <real In, executor E>
+  void update(context<In, E> const& cx, values_on<E, accum<In> const> p, values_on<E, accum<In> const> sent,
+              local<accum<In>, E>& mine) const {
+    using A = accum<In>;
     auto const is_dense = sent.data == p.data;
     // With u' = m (u + g) and p - v = u' + g: u' = (u + (p - v)) m / (1 + m).
     auto const factor = options_.nesterov ? momentum_ / (1 + momentum_) : momentum_;
-    exec.for_each_index(
-        dims.n, detail::keep_momentum<A>{p.data, sent.data, mine.momentum.data(), mine.residual.data(),
-                                         static_cast<A>(factor), options_.nesterov, options_.masks && !is_dense});
+    cx.exec.for_each_index(
+        cx.dims.n, detail::keep_momentum<A>{p.data, sent.data, mine.momentum.data(), mine.residual.data(),
+                                            static_cast<A>(factor), options_.nesterov, options_.masks && !is_dense});
   }
   template <class A, executor E>
   void rescale(E const& exec, double factor, no_state&, local<A, E>& mine) const {

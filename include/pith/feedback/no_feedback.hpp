@@ -27,13 +27,12 @@ class no_feedback {
   }
 
   template <real In, executor E>
-  void compensate(E const& exec, call const&, shape const& dims, values_on<E, In const> g, values_on<E, accum<In>> p,
-                  no_state const&, workspace_on<E>&) const {
-    exec.for_each_index(dims.n, detail::convert<accum<In>, In>{g.data, p.data});
+  void compensate(context<In, E> const& cx, values_on<E, In const> g, values_on<E, accum<In>> p,
+                  no_state const&) const {
+    cx.exec.for_each_index(cx.dims.n, detail::convert<accum<In>, In>{g.data, p.data});
   }
-  template <std::floating_point A, executor E>
-  void update(E const&, call const&, shape const&, values_on<E, A const>, values_on<E, A const>, no_state&,
-              workspace_on<E>&) const {}
+  template <real In, executor E>
+  void update(context<In, E> const&, values_on<E, accum<In> const>, values_on<E, accum<In> const>, no_state&) const {}
   template <executor E>
   void rescale(E const&, double, no_state&, no_state&) const {}
 };

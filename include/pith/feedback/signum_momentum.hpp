@@ -55,16 +55,17 @@ class signum_momentum {
   }
 
   template <real In, executor E>
-  void compensate(E const& exec, call const&, shape const& dims, values_on<E, In const> g, values_on<E, accum<In>> p,
-                  local<accum<In>, E> const& mine, workspace_on<E>&) const {
+  void compensate(context<In, E> const& cx, values_on<E, In const> g, values_on<E, accum<In>> p,
+                  local<accum<In>, E> const& mine) const {
     using A = accum<In>;
-    exec.for_each_index(dims.n, detail::scale<A, In>{g.data, p.data, static_cast<A>(1 - beta_)});
-    exec.for_each_index(dims.n, detail::add<A, A>{mine.momentum.data(), p.data});
+    cx.exec.for_each_index(cx.dims.n, detail::scale<A, In>{g.data, p.data, static_cast<A>(1 - beta_)});
+    cx.exec.for_each_index(cx.dims.n, detail::add<A, A>{mine.momentum.data(), p.data});
   }
-  template <class A, executor E>
-  void update(E const& exec, call const&, shape const& dims, values_on<E, A const> p, values_on<E, A const>,
-              local<A, E>& mine, workspace_on<E>&) const {
-    exec.for_each_index(dims.n, detail::keep_decayed<A>{p.data, mine.momentum.data(), static_cast<A>(beta_)});
+  template <real In, executor E>
+  void update(context<In, E> const& cx, values_on<E, accum<In> const> p, values_on<E, accum<In> const>,
+              local<accum<In>, E>& mine) const {
+    using A = accum<In>;
+    cx.exec.for_each_index(cx.dims.n, detail::keep_decayed<A>{p.data, mine.momentum.data(), static_cast<A>(beta_)});
   }
   template <class A, executor E>
   void rescale(E const& exec, double factor, no_state&, local<A, E>& mine) const {

@@ -77,21 +77,20 @@ class two_sided {
   }
 
   template <real In, executor E>
-  void compensate(E const& exec, call const& id, shape const& dims, values_on<E, In const> g, values_on<E, accum<In>> p,
-                  local_of<F, In, E> const& mine, workspace_on<E>& ws) const {
-    worker_.compensate(exec, id, dims, g, p, mine, ws);
+  void compensate(context<In, E> const& cx, values_on<E, In const> g, values_on<E, accum<In>> p,
+                  local_of<F, In, E> const& mine) const {
+    worker_.compensate(cx, g, p, mine);
   }
-  template <class A, executor E>
-  void update(E const& exec, call const& id, shape const& dims, values_on<E, A const> p, values_on<E, A const> sent,
-              auto& mine, workspace_on<E>& ws) const {
-    worker_.update(exec, id, dims, p, sent, mine, ws);
+  template <real In, executor E>
+  void update(context<In, E> const& cx, values_on<E, accum<In> const> p, values_on<E, accum<In> const> sent,
+              auto& mine) const {
+    worker_.update(cx, p, sent, mine);
   }
   template <class In, executor E>
-  void after_exchange(E const& exec, call const& id, shape const& dims, values_on<E, accum<In>> mean,
-                      replicated<In, E>& all, local_of<F, In, E>& mine, workspace_on<E>& ws) const {
-    serve(exec, at_server(id), dims, mean, all, ws);
-    if constexpr (detail::has_after_exchange<F, In, E>)
-      worker_.after_exchange(exec, id, dims, mean, all.worker, mine, ws);
+  void after_exchange(context<In, E> const& cx, values_on<E, accum<In>> mean, replicated<In, E>& all,
+                      local_of<F, In, E>& mine) const {
+    serve(cx, mean, all);
+    if constexpr (detail::has_after_exchange<F, In, E>) worker_.after_exchange(cx, mean, all.worker, mine);
   }
   template <class In, executor E>
   void rescale(E const& exec, double factor, replicated<In, E>& all, auto& mine) const {
@@ -107,17 +106,17 @@ class two_sided {
   }
 
   template <class In, executor E>
-  void serve(E const& exec, call const& id, shape const& dims, values_on<E, accum<In>> mean, replicated<In, E>& all,
-             workspace_on<E>& ws) const {
+  void serve(context<In, E> const& cx, values_on<E, accum<In>> mean, replicated<In, E>& all) const {
     using A = accum<In>;
-    auto const scope = ws.mark();
-    auto const size = payload_bytes<A>(server_, dims);
-    auto const p = ws.template take<A>(dims.n);
-    auto const payload = span_on<E, std::byte>(ws.template take<std::byte>(size).data, size);
-    exec.for_each_index(dims.n, detail::add_residual<A>{mean.data, all.residual.data(), p.data});
-    detail::encode_payload<A>(server_, exec, id, dims, values_on<E, A const>(p), payload, all.codec, all.server, ws);
-    detail::decode_payload<A>(server_, exec, id, dims, payload, mean, all.codec, ws);
-    exec.for_each_index(dims.n, detail::keep_unsent<A>{p.data, mean.data, all.residual.data(), A{1}});
+    auto const scope = cx.ws.mark();
+    auto const size = payload_bytes<A>(server_, cx.dims);
+    auto const p = cx.ws.template take<A>(cx.dims.n);
+    auto const payload = span_on<E, std::byte>(cx.ws.template take<std::byte>(size).data, size);
+    cx.exec.for_each_index(cx.dims.n, detail::add_residual<A>{mean.data, all.residual.data(), p.data});
+    auto const own = cx.with(at_server(cx.id)).template of<A>();
+    detail::encode_payload<A>(server_, own, values_on<E, A const>(p), payload, all.codec, all.server);
+    detail::decode_payload<A>(server_, own, payload, mean, all.codec);
+    cx.exec.for_each_index(cx.dims.n, detail::keep_unsent<A>{p.data, mean.data, all.residual.data(), A{1}});
   }
 
   C server_;

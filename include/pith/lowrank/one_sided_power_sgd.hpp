@@ -102,51 +102,50 @@ class one_sided_power_sgd : public power_sgd {
   }
 
   template <real In, executor E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
-               values_on<E, In const> x, span_on<E, std::byte> out, turns<accum<In>, E> const& replicated,
-               no_state& local, workspace_on<E>& ws) const {
-    if (is_lossless(dims)) return power_sgd::produce<In>(exec, id, dims, ranks, round, x, out, replicated, local, ws);
-    produce_from(exec, dims, round, ext::plain_source<In>{x.data}, out, replicated, ws);
+  void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
+               turns<accum<In>, E> const& replicated, no_state& local) const {
+    if (is_lossless(cx.dims)) return power_sgd::produce<In>(cx, round, x, out, replicated, local);
+    produce_from(cx, round, ext::plain_source<In>{x.data}, out, replicated);
   }
   template <real In, executor E>
-  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              values_on<E, In> x, turns<accum<In>, E>& replicated, no_state& local, workspace_on<E>& ws) const {
-    if (is_lossless(dims)) return power_sgd::absorb<In>(exec, id, dims, ranks, round, in, x, replicated, local, ws);
-    absorb_to(exec, id, dims, ranks, in, ext::tensor_sink<In>{x.data, 1}, replicated, ws);
+  void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x,
+              turns<accum<In>, E>& replicated, no_state& local) const {
+    if (is_lossless(cx.dims)) return power_sgd::absorb<In>(cx, round, in, x, replicated, local);
+    absorb_to(cx, in, ext::tensor_sink<In>{x.data, 1}, replicated);
   }
 
   /// The rank's own part of the mean: the product of the factor that this rank produced and the other factor. This
   /// computation takes one additional product.
   template <real In, executor E>
-  void own_contribution(E const& exec, call const& id, shape const& dims, unsigned ranks,
-                        span_on<E, std::byte const> produced, values_on<E, In> sent,
-                        turns<accum<In>, E> const& replicated, workspace_on<E>& ws) const {
-    if (is_lossless(dims))
-      return power_sgd::own_contribution<In>(exec, id, dims, ranks, produced, sent, replicated, ws);
+  void own_contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
+                        turns<accum<In>, E> const& replicated) const {
+    if (is_lossless(cx.dims)) return power_sgd::own_contribution<In>(cx, produced, sent, replicated);
     auto const* const mine = side_as<accum<In>>(produced);
     auto const to = ext::tensor_sink<In>{sent.data, 1};
-    detail::expand(even(exec, replicated), thin(dims), mine, replicated.q.data(), to, ws);
-    detail::expand(odd(exec, replicated), thin(dims), replicated.p.data(), mine, to, ws);
+    detail::expand(even(cx.exec, replicated), thin(cx.dims), mine, replicated.q.data(), to, cx.ws);
+    detail::expand(odd(cx.exec, replicated), thin(cx.dims), replicated.p.data(), mine, to, cx.ws);
   }
 
   /// Reads from a source and writes the mean to a sink, for shapes for which the codec is lossy.
-  template <class A, executor E, class Source>
-  void produce_from(E const& exec, shape const& dims, unsigned, Source const& from, span_on<E, std::byte> out,
-                    turns<A, E> const& replicated, workspace_on<E>& ws) const {
-    exec.fill(out.data(), std::byte{}, out.size());
-    detail::multiply(even(exec, replicated), thin(dims), from, replicated.q.data(), side_as<A>(out), ws);
-    detail::multiply_transposed(odd(exec, replicated), thin(dims), from, replicated.p.data(), side_as<A>(out), ws);
+  template <class In, executor E, class Source>
+  void produce_from(context<In, E> const& cx, unsigned, Source const& from, span_on<E, std::byte> out,
+                    turns<accum<In>, E> const& replicated) const {
+    using A = accum<In>;
+    cx.exec.fill(out.data(), std::byte{}, out.size());
+    detail::multiply(even(cx.exec, replicated), thin(cx.dims), from, replicated.q.data(), side_as<A>(out), cx.ws);
+    detail::multiply_transposed(odd(cx.exec, replicated), thin(cx.dims), from, replicated.p.data(), side_as<A>(out),
+                                cx.ws);
   }
-  template <class A, executor E, class Sink>
-  void absorb_to(E const& exec, call const& id, shape const& dims, unsigned ranks, received_on<E> in, Sink const& to,
-                 turns<A, E>& replicated, workspace_on<E>& ws) const {
-    auto const share = A{1} / static_cast<A>(ranks);
-    take_mean(even(exec, replicated), in, share, replicated.p, ws);
-    take_mean(odd(exec, replicated), in, share, replicated.q, ws);
-    detail::expand(exec, thin(dims), replicated.p.data(), replicated.q.data(), to, ws);
-    make_basis(even(exec, replicated), id, dims, dims.rows, replicated.p.data(), ws);
-    make_basis(odd(exec, replicated), id, dims, dims.columns(), replicated.q.data(), ws);
-    exec.for_each_index(1, detail::count_turn{replicated.turn.data()});
+  template <class In, executor E, class Sink>
+  void absorb_to(context<In, E> const& cx, received_on<E> in, Sink const& to, turns<accum<In>, E>& replicated) const {
+    using A = accum<In>;
+    auto const share = A{1} / static_cast<A>(cx.ranks);
+    take_mean(even(cx.exec, replicated), in, share, replicated.p, cx.ws);
+    take_mean(odd(cx.exec, replicated), in, share, replicated.q, cx.ws);
+    detail::expand(cx.exec, thin(cx.dims), replicated.p.data(), replicated.q.data(), to, cx.ws);
+    make_basis(even(cx.exec, replicated), cx.id, cx.dims, cx.dims.rows, replicated.p.data(), cx.ws);
+    make_basis(odd(cx.exec, replicated), cx.id, cx.dims, cx.dims.columns(), replicated.q.data(), cx.ws);
+    cx.exec.for_each_index(1, detail::count_turn{replicated.turn.data()});
   }
 
  private:
@@ -182,8 +181,7 @@ class one_sided_power_sgd : public power_sgd {
   }
 };
 
-static_assert(stage<one_sided_power_sgd, float, archetype> &&
-              collective<one_sided_power_sgd, float, archetype>);
+static_assert(stage<one_sided_power_sgd, float, archetype> && collective<one_sided_power_sgd, float, archetype>);
 static_assert(contractive<one_sided_power_sgd> && !summable<one_sided_power_sgd> && !isometric<one_sided_power_sgd>);
 
 }  // namespace pith::inline v0

@@ -88,24 +88,22 @@ class power_sgd : public pipeable {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, accum<In>> y,
-              factors<accum<In>, E> const&, workspace_on<E>& ws) const {
-    if (is_lossless(dims)) return exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, y.values.data});
-    factorize(exec, id, dims, ext::plain_source<In>{x.data}, y.values.data, ws);
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, accum<In>> y) const {
+    if (is_lossless(cx.dims))
+      return cx.exec.for_each_index(cx.dims.n, detail::convert<accum<In>, In>{x.data, y.values.data});
+    factorize(cx, ext::plain_source<In>{x.data}, y.values.data);
   }
   template <std::floating_point In, executor E, ext::keeping_source Source>
-  void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, In> y,
-                   workspace_on<E>& ws) const {
+  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, In> y) const {
     auto const* const p = y.values.data;
-    factorize(exec, id, dims, from, y.values.data, ws);
-    detail::expand(exec, thin(dims), p, p + p_size(dims), ext::unsent_sink<Source>{from}, ws);
+    factorize(cx, from, y.values.data);
+    detail::expand(cx.exec, thin(cx.dims), p, p + p_size(cx.dims), ext::unsent_sink<Source>{from}, cx.ws);
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, accum<In> const> y, values_on<E, In> x,
-              factors<accum<In>, E> const&, workspace_on<E>& ws) const {
+  void decode(context<In, E> const& cx, encoded_on<E, accum<In> const> y, values_on<E, In> x) const {
     auto const* const p = y.values.data;
-    if (is_lossless(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{p, x.data});
-    detail::expand(exec, thin(dims), p, p + p_size(dims), ext::tensor_sink<In>{x.data, 1}, ws);
+    if (is_lossless(cx.dims)) return cx.exec.for_each_index(cx.dims.n, detail::convert<In, accum<In>>{p, x.data});
+    detail::expand(cx.exec, thin(cx.dims), p, p + p_size(cx.dims), ext::tensor_sink<In>{x.data, 1}, cx.ws);
   }
   template <real In, executor E>
   std::size_t scratch_bytes(E const&, shape const& dims) const {
@@ -126,55 +124,55 @@ class power_sgd : public pipeable {
   }
 
   template <real In, executor E>
-  void produce(E const& exec, call const&, shape const& dims, unsigned, unsigned round, values_on<E, In const> x,
-               span_on<E, std::byte> out, factors<accum<In>, E> const& replicated, no_state&,
-               workspace_on<E>& ws) const {
-    if (is_lossless(dims)) {
-      return exec.for_each_index(dims.n, detail::convert<accum<In>, In>{x.data, side_as<accum<In>>(out)});
+  void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
+               factors<accum<In>, E> const& replicated, no_state&) const {
+    if (is_lossless(cx.dims)) {
+      return cx.exec.for_each_index(cx.dims.n, detail::convert<accum<In>, In>{x.data, side_as<accum<In>>(out)});
     }
-    produce_from(exec, dims, round, ext::plain_source<In>{x.data}, out, replicated, ws);
+    produce_from(cx, round, ext::plain_source<In>{x.data}, out, replicated);
   }
   template <real In, executor E>
-  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              values_on<E, In> x, factors<accum<In>, E>& replicated, no_state&, workspace_on<E>& ws) const {
+  void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x,
+              factors<accum<In>, E>& replicated, no_state&) const {
     using A = accum<In>;
     auto const* const sum = side_as<A>(in.bytes);
-    auto const share = A{1} / static_cast<A>(ranks);
-    if (is_lossless(dims)) {
-      exec.for_each_index(dims.n, detail::scale<In, A>{sum, x.data, share});
+    auto const share = A{1} / static_cast<A>(cx.ranks);
+    if (is_lossless(cx.dims)) {
+      cx.exec.for_each_index(cx.dims.n, detail::scale<In, A>{sum, x.data, share});
     } else if (round == 0) {
-      exec.copy(replicated.p.data(), sum, replicated.p.size_bytes());
-      detail::orthonormalize(exec, replicated.p.data(), dims.rows, rank(dims), ws);
+      cx.exec.copy(replicated.p.data(), sum, replicated.p.size_bytes());
+      detail::orthonormalize(cx.exec, replicated.p.data(), cx.dims.rows, rank(cx.dims), cx.ws);
     } else {
-      absorb_to(exec, id, dims, ranks, in, ext::tensor_sink<In>{x.data, 1}, replicated, ws);
+      absorb_to(cx, in, ext::tensor_sink<In>{x.data, 1}, replicated);
     }
   }
 
   /// The rank's own part of the mean: The product P Q^T with the Q that this rank produced in the last round. This
   /// computation takes one additional product.
   template <real In, executor E>
-  void own_contribution(E const& exec, call const&, shape const& dims, unsigned, span_on<E, std::byte const> produced,
-                        values_on<E, In> sent, factors<accum<In>, E> const& replicated, workspace_on<E>& ws) const {
+  void own_contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
+                        factors<accum<In>, E> const& replicated) const {
     auto const* const q = side_as<accum<In>>(produced);
-    if (is_lossless(dims)) return exec.for_each_index(dims.n, detail::convert<In, accum<In>>{q, sent.data});
-    detail::expand(exec, thin(dims), replicated.p.data(), q, ext::tensor_sink<In>{sent.data, 1}, ws);
+    if (is_lossless(cx.dims)) return cx.exec.for_each_index(cx.dims.n, detail::convert<In, accum<In>>{q, sent.data});
+    detail::expand(cx.exec, thin(cx.dims), replicated.p.data(), q, ext::tensor_sink<In>{sent.data, 1}, cx.ws);
   }
 
   /// Produces the buffer of a round from a source. In the last round, the mean is written to a sink. The codec must be
   /// lossy for the shape.
-  template <class A, executor E, class Source>
-  void produce_from(E const& exec, shape const& dims, unsigned round, Source const& from, span_on<E, std::byte> out,
-                    factors<A, E> const& replicated, workspace_on<E>& ws) const {
-    if (round == 0) return detail::multiply(exec, thin(dims), from, replicated.q.data(), side_as<A>(out), ws);
-    detail::multiply_transposed(exec, thin(dims), from, replicated.p.data(), side_as<A>(out), ws);
+  template <class In, executor E, class Source>
+  void produce_from(context<In, E> const& cx, unsigned round, Source const& from, span_on<E, std::byte> out,
+                    factors<accum<In>, E> const& replicated) const {
+    using A = accum<In>;
+    if (round == 0) return detail::multiply(cx.exec, thin(cx.dims), from, replicated.q.data(), side_as<A>(out), cx.ws);
+    detail::multiply_transposed(cx.exec, thin(cx.dims), from, replicated.p.data(), side_as<A>(out), cx.ws);
   }
-  template <class A, executor E, class Sink>
-  void absorb_to(E const& exec, call const& id, shape const& dims, unsigned ranks, received_on<E> in, Sink const& to,
-                 factors<A, E>& replicated, workspace_on<E>& ws) const {
-    auto const share = A{1} / static_cast<A>(ranks);
-    exec.for_each_index(q_size(dims), detail::scale<A, A>{side_as<A>(in.bytes), replicated.q.data(), share});
-    detail::expand(exec, thin(dims), replicated.p.data(), replicated.q.data(), to, ws);
-    renew(exec, id, dims, dims.columns(), replicated.q.data());
+  template <class In, executor E, class Sink>
+  void absorb_to(context<In, E> const& cx, received_on<E> in, Sink const& to, factors<accum<In>, E>& replicated) const {
+    using A = accum<In>;
+    auto const share = A{1} / static_cast<A>(cx.ranks);
+    cx.exec.for_each_index(q_size(cx.dims), detail::scale<A, A>{side_as<A>(in.bytes), replicated.q.data(), share});
+    detail::expand(cx.exec, thin(cx.dims), replicated.p.data(), replicated.q.data(), to, cx.ws);
+    renew(cx.exec, cx.id, cx.dims, cx.dims.columns(), replicated.q.data());
   }
 
  protected:
@@ -199,14 +197,13 @@ class power_sgd : public pipeable {
   }
 
  private:
-  template <class A, executor E, class Source>
-  void factorize(E const& exec, call const& id, shape const& dims, Source const& from, A* p,
-                 workspace_on<E>& ws) const {
-    auto* const q = p + p_size(dims);
-    draw(exec, id, dims, q);
-    detail::multiply(exec, thin(dims), from, q, p, ws);
-    detail::orthonormalize(exec, p, dims.rows, rank(dims), ws);
-    detail::multiply_transposed(exec, thin(dims), from, p, q, ws);
+  template <class In, executor E, class Source>
+  void factorize(context<In, E> const& cx, Source const& from, accum<In>* p) const {
+    auto* const q = p + p_size(cx.dims);
+    draw(cx.exec, cx.id, cx.dims, q);
+    detail::multiply(cx.exec, thin(cx.dims), from, q, p, cx.ws);
+    detail::orthonormalize(cx.exec, p, cx.dims.rows, rank(cx.dims), cx.ws);
+    detail::multiply_transposed(cx.exec, thin(cx.dims), from, p, q, cx.ws);
   }
 
   static void check(shape const& dims) {

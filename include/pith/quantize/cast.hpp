@@ -29,12 +29,12 @@ class cast : public pipeable {
   double delta(shape const&) const { return 1 - unit_roundoff() * unit_roundoff(); }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const&, values_on<E, In const> x, encoded_on<E, T> y, workspace_on<E>&) const {
-    exec.for_each_index(x.capacity, detail::convert<T, In>{x.data, y.values.data});
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, T> y) const {
+    cx.exec.for_each_index(x.capacity, detail::convert<T, In>{x.data, y.values.data});
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const&, encoded_on<E, T const> y, values_on<E, In> x, workspace_on<E>&) const {
-    exec.for_each_index(x.capacity, detail::convert<In, T>{y.values.data, x.data});
+  void decode(context<In, E> const& cx, encoded_on<E, T const> y, values_on<E, In> x) const {
+    cx.exec.for_each_index(x.capacity, detail::convert<In, T>{y.values.data, x.data});
   }
 
  private:

@@ -51,27 +51,24 @@ class one_bit : public pipeable {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, packed<1>> y,
-              workspace_on<E>& ws) const {
-    auto* const partial = ws.template take<detail::one_bit_rule::sums>(parts(dims)).data;
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, packed<1>> y) const {
+    auto* const partial = cx.ws.template take<detail::one_bit_rule::sums>(parts(cx.dims)).data;
     auto* const to = side_as<means<In>>(y.side);
-    detail::write_signs<In>(exec, dims.n, x.data, y.values.data);
+    detail::write_signs<In>(cx.exec, cx.dims.n, x.data, y.values.data);
     if constexpr (by_row) {
-      detail::measure_rows<In>(exec, dims, x.data, partial, to, ws);
+      detail::measure_rows<In>(cx, x.data, partial, to);
     } else {
-      detail::measure_columns<In>(exec, dims, x.data, partial, to);
+      detail::measure_columns<In>(cx.exec, cx.dims, x.data, partial, to);
     }
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, packed<1> const> y, values_on<E, In> x,
-              workspace_on<E>&) const {
-    decode_parts<In>(exec, dims, {y, 0, 1}, 1, x);
+  void decode(context<In, E> const& cx, encoded_on<E, packed<1> const> y, values_on<E, In> x) const {
+    decode_parts<In>(cx.exec, cx.dims, {y, 0, 1}, 1, x);
   }
   /// Sets x to factor times the sum of the ranks' values, added in rank order. Takes one pass.
   template <real In, executor E>
-  void decode_sum(E const& exec, call const&, shape const& dims, gathered_on<E, packed<1>> in, accum<In> factor,
-                  values_on<E, In> x, workspace_on<E>&) const {
-    decode_parts<In>(exec, dims, in, factor, x);
+  void decode_sum(context<In, E> const& cx, gathered_on<E, packed<1>> in, accum<In> factor, values_on<E, In> x) const {
+    decode_parts<In>(cx.exec, cx.dims, in, factor, x);
   }
 
  private:
@@ -89,9 +86,9 @@ class one_bit : public pipeable {
                     values_on<E, In> x) const {
     using body = detail::look_up_means<In, by_row, E::items_per_block>;
     auto const* const all = side_as<means<In>>(in.side);
-    exec.for_each_block(detail::blocks_for(dims.n, E::items_per_block),
-                        body{in.values.data, all, in.stride, in.ranks, ext::tensor_sink<In>{x.data, factor}, dims.n,
-                             dims.columns()});
+    exec.for_each_block(
+        detail::blocks_for(dims.n, E::items_per_block),
+        body{in.values.data, all, in.stride, in.ranks, ext::tensor_sink<In>{x.data, factor}, dims.n, dims.columns()});
   }
 };
 

@@ -66,9 +66,8 @@ class scalar_quantizer : public pipeable {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, output<In>> y,
-              workspace_on<E>& ws) const {
-    encode_from<In>(exec, id, dims, ext::plain_source<In>{x.data}, y, ws);
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, output<In>> y) const {
+    encode_from(cx, ext::plain_source<In>{x.data}, y);
   }
   /// True if no tile of `tile` elements is split between blocks.
   constexpr bool holds_tiles(std::uint64_t n, std::uint32_t span, std::uint32_t tile) const {
@@ -76,44 +75,41 @@ class scalar_quantizer : public pipeable {
   }
   /// Encodes from a source. If the source has residual write-back, passes the decoded values to the source.
   template <real In, executor E, class Source>
-  void encode_from(E const& exec, call const& id, shape const& dims, Source const& from, encoded_on<E, output<In>> y,
-                   [[maybe_unused]] workspace_on<E>& ws) const {
+  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, output<In>> y) const {
     using namespace detail;
     using A = accum<In>;
     constexpr auto span = E::items_per_block;
-    auto const over = blocks(dims.n, span);
+    auto const over = blocks(cx.dims.n, span);
     auto const to = quantized<Rule, A>{rule_, over, y.values.data, side_as<scale<In>>(y.side)};
     if constexpr (has_scale<In>) {
       if (over.are_small()) {
-        return exec.for_each_block(over.count(), quantize_buckets<Rule, Source, A, span>{to, from, draws(id)});
+        return cx.exec.for_each_block(over.count(), quantize_buckets<Rule, Source, A, span>{to, from, draws(cx.id)});
       }
       auto const tiles = over.buckets() * over.tiles();
-      auto* const partial = ws.template take<statistic<In>>(tiles).data;
-      auto* const arrived = arrival_words(exec, id, over.buckets(), ws);
-      exec.for_each_block(tiles, measure_tiles<Rule, Source, A, span>{to, from, partial, arrived});
+      auto* const partial = cx.ws.template take<statistic<In>>(tiles).data;
+      auto* const arrived = arrival_words(cx.exec, cx.id, over.buckets(), cx.ws);
+      cx.exec.for_each_block(tiles, measure_tiles<Rule, Source, A, span>{to, from, partial, arrived});
       if (scale_free<Rule> && !Source::keeps) return;
     }
-    exec.for_each_block(over.count(), quantize_part<Rule, Source, A, span>{to, from, draws(id)});
+    cx.exec.for_each_block(over.count(), quantize_part<Rule, Source, A, span>{to, from, draws(cx.id)});
   }
 
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, output<In> const> y, values_on<E, In> x,
-              workspace_on<E>&) const {
-    decode_to<In>(exec, dims, y, ext::tensor_sink<In>{x.data, 1});
+  void decode(context<In, E> const& cx, encoded_on<E, output<In> const> y, values_on<E, In> x) const {
+    decode_to(cx, y, ext::tensor_sink<In>{x.data, 1});
   }
   template <real In, executor E, class Sink>
-  void decode_to(E const& exec, shape const& dims, encoded_on<E, output<In> const> y, Sink const& to) const {
-    decode_parts<In>(exec, dims, {y.values.data, side_as<scale<In>>(y.side), 0, 1}, to);
+  void decode_to(context<In, E> const& cx, encoded_on<E, output<In> const> y, Sink const& to) const {
+    decode_parts<In>(cx.exec, cx.dims, {y.values.data, side_as<scale<In>>(y.side), 0, 1}, to);
   }
   /// Sets x to factor times the sum of the ranks' values, added in rank order. Takes one pass.
   template <real In, executor E>
-  void decode_sum(E const& exec, call const&, shape const& dims, gathered_on<E, output<In>> in, accum<In> factor,
-                  values_on<E, In> x, workspace_on<E>&) const {
-    decode_sum_to<In>(exec, dims, in, ext::tensor_sink<In>{x.data, factor});
+  void decode_sum(context<In, E> const& cx, gathered_on<E, output<In>> in, accum<In> factor, values_on<E, In> x) const {
+    decode_sum_to(cx, in, ext::tensor_sink<In>{x.data, factor});
   }
   template <real In, executor E, class Sink>
-  void decode_sum_to(E const& exec, shape const& dims, gathered_on<E, output<In>> in, Sink const& to) const {
-    decode_parts<In>(exec, dims, {in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks}, to);
+  void decode_sum_to(context<In, E> const& cx, gathered_on<E, output<In>> in, Sink const& to) const {
+    decode_parts<In>(cx.exec, cx.dims, {in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks}, to);
   }
 
   /// The granule g, or 0 if none exists. For any a and b, the payload of x[a g, b g) consists of two slices of the

@@ -54,11 +54,10 @@ class sign : public scalar_quantizer<detail::sign_rule> {
 
   /// Sets x to the majority of the ranks' signs. The factor is not used, because scaling does not change a majority.
   template <real In, executor E>
-  void decode_sum(E const& exec, call const&, shape const& dims, gathered_on<E, packed<1>> in, accum<In>,
-                  values_on<E, In> x, workspace_on<E>&) const {
+  void decode_sum(context<In, E> const& cx, gathered_on<E, packed<1>> in, accum<In>, values_on<E, In> x) const {
     using body = detail::count_votes<In, E::items_per_block>;
-    exec.for_each_block(detail::blocks_for(dims.n, E::items_per_block),
-                        body{in.values.data, in.stride, in.ranks, even_, x.data, dims.n});
+    cx.exec.for_each_block(detail::blocks_for(cx.dims.n, E::items_per_block),
+                           body{in.values.data, in.stride, in.ranks, even_, x.data, cx.dims.n});
   }
 
  private:

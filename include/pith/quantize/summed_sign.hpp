@@ -52,24 +52,23 @@ class summed_sign : public sign {
   }
 
   template <real In, executor E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned, values_on<E, In const> x,
-               span_on<E, std::byte> out, no_state const&, no_state&, workspace_on<E>&) const {
-    detail::with_level(ranks, [&]<class Level>(Level) {
+  void produce(context<In, E> const& cx, unsigned, values_on<E, In const> x, span_on<E, std::byte> out, no_state const&,
+               no_state&) const {
+    detail::with_level(cx.ranks, [&]<class Level>(Level) {
       using body = detail::write_levels<detail::sign_rule, In, Level, E::items_per_block>;
       auto* const votes = side_as<Level>(out);
-      exec.for_each_block(detail::blocks_for(dims.n, E::items_per_block),
-                          body{rule(), draws(id), nullptr, x.data, votes, dims.n});
+      cx.exec.for_each_block(detail::blocks_for(cx.dims.n, E::items_per_block),
+                             body{rule(), draws(cx.id), nullptr, x.data, votes, cx.dims.n});
     });
   }
   template <real In, executor E>
-  void absorb(E const& exec, call const&, shape const& dims, unsigned ranks, unsigned, received_on<E> in,
-              values_on<E, In> x, no_state&, no_state&, workspace_on<E>&) const {
-    judge(exec, dims, ranks, in.bytes, x);
+  void absorb(context<In, E> const& cx, unsigned, received_on<E> in, values_on<E, In> x, no_state&, no_state&) const {
+    judge(cx.exec, cx.dims, cx.ranks, in.bytes, x);
   }
   template <real In, executor E>
-  void contribution(E const& exec, call const&, shape const& dims, unsigned ranks, span_on<E, std::byte const> produced,
-                    values_on<E, In> sent, no_state const&, workspace_on<E>&) const {
-    judge(exec, dims, ranks, produced, sent);
+  void contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
+                    no_state const&) const {
+    judge(cx.exec, cx.dims, cx.ranks, produced, sent);
   }
 
  private:

@@ -105,14 +105,12 @@ class summed_terngrad : public pipeable {
     return alone_.scratch_bytes<In>(exec, dims);
   }
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, packed<2>> y,
-              state<In, E> const&, workspace_on<E>& ws) const {
-    alone_.template encode<In>(exec, id, dims, x, y, ws);
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, packed<2>> y) const {
+    alone_.encode(cx, x, y);
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, packed<2> const> y, values_on<E, In> x,
-              state<In, E> const&, workspace_on<E>& ws) const {
-    alone_.template decode<In>(exec, dims, y, x, ws);
+  void decode(context<In, E> const& cx, encoded_on<E, packed<2> const> y, values_on<E, In> x) const {
+    alone_.decode(cx, y, x);
   }
 
   unsigned rounds(shape const&, unsigned) const { return 2; }
@@ -127,29 +125,28 @@ class summed_terngrad : public pipeable {
   }
 
   template <real In, executor E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned round,
-               values_on<E, In const> x, span_on<E, std::byte> out, state<In, E> const& replicated, no_state&,
-               workspace_on<E>& ws) const {
-    if (round == 0) return offer(exec, dims, x, side_as<accum<In>>(out), ws);
-    detail::with_level(ranks, [&]<class Level>(Level) {
+  void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
+               state<In, E> const& replicated, no_state&) const {
+    if (round == 0) return offer(cx, x, side_as<accum<In>>(out));
+    detail::with_level(cx.ranks, [&]<class Level>(Level) {
       using body = detail::write_levels<rule_type, In, Level, E::items_per_block>;
       auto* const to = side_as<Level>(out);
-      exec.for_each_block(detail::blocks_for(dims.n, E::items_per_block),
-                          body{alone_.rule(), draws(id), replicated.scale.data(), x.data, to, dims.n});
+      cx.exec.for_each_block(detail::blocks_for(cx.dims.n, E::items_per_block),
+                             body{alone_.rule(), draws(cx.id), replicated.scale.data(), x.data, to, cx.dims.n});
     });
   }
   template <real In, executor E>
-  void absorb(E const& exec, call const&, shape const& dims, unsigned ranks, unsigned round, received_on<E> in,
-              values_on<E, In> x, state<In, E>& replicated, no_state&, workspace_on<E>&) const {
+  void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, state<In, E>& replicated,
+              no_state&) const {
     using A = accum<In>;
     auto* const scale = replicated.scale.data();
-    if (round == 0) return exec.for_each_index(1, detail::take_scale<A>{side_as<A>(in.bytes), scale});
-    decode_levels<In>(exec, dims, ranks, in.bytes, scale, A{1} / static_cast<A>(ranks), x);
+    if (round == 0) return cx.exec.for_each_index(1, detail::take_scale<A>{side_as<A>(in.bytes), scale});
+    decode_levels<In>(cx.exec, cx.dims, cx.ranks, in.bytes, scale, A{1} / static_cast<A>(cx.ranks), x);
   }
   template <real In, executor E>
-  void contribution(E const& exec, call const&, shape const& dims, unsigned ranks, span_on<E, std::byte const> produced,
-                    values_on<E, In> sent, state<In, E> const& replicated, workspace_on<E>&) const {
-    decode_levels<In>(exec, dims, ranks, produced, replicated.scale.data(), 1, sent);
+  void contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
+                    state<In, E> const& replicated) const {
+    decode_levels<In>(cx.exec, cx.dims, cx.ranks, produced, replicated.scale.data(), 1, sent);
   }
 
  private:
@@ -157,12 +154,12 @@ class summed_terngrad : public pipeable {
   using moments = rule_type::moments;
 
   template <class In, class E>
-  void offer(E const& exec, shape const& dims, values_on<E, In const> x, accum<In>* to, workspace_on<E>& ws) const {
+  void offer(context<In, E> const& cx, values_on<E, In const> x, accum<In>* to) const {
     auto const& rule = alone_.rule();
-    auto* const all = ws.template take<moments>(1).data;
-    detail::reduce_into(exec, all, dims.n, detail::measured<rule_type, In>{rule, x.data},
-                        detail::merged<rule_type>{rule}, moments{}, ws);
-    exec.for_each_index(1, detail::offer_scale<rule_type, accum<In>>{rule, all, dims.n, to});
+    auto* const all = cx.ws.template take<moments>(1).data;
+    detail::reduce_into(cx.exec, all, cx.dims.n, detail::measured<rule_type, In>{rule, x.data},
+                        detail::merged<rule_type>{rule}, moments{}, cx.ws);
+    cx.exec.for_each_index(1, detail::offer_scale<rule_type, accum<In>>{rule, all, cx.dims.n, to});
   }
   template <class In, class E>
   void decode_levels(E const& exec, shape const& dims, unsigned ranks, span_on<E, std::byte const> sums,

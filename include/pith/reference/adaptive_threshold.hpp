@@ -58,15 +58,14 @@ class adaptive_threshold : public pipeable {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, packed<1>> y,
-              workspace_on<E>& ws) const {
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, packed<1>> y) const {
     detail::for_comparison<In, E>();
-    auto* const indices = ws.template take<std::uint32_t>(dims.n).data;
-    auto* const above = keep_largest(x.data, dims.n, 0, indices);
-    auto* const end = keep_largest(x.data, dims.n, 1, above);
+    auto* const indices = cx.ws.template take<std::uint32_t>(cx.dims.n).data;
+    auto* const above = keep_largest(x.data, cx.dims.n, 0, indices);
+    auto* const end = keep_largest(x.data, cx.dims.n, 1, above);
     std::sort(indices, end);
     std::fill(end, std::max(end, indices + y.values.capacity), 0u);
-    exec.fill(y.values.data, std::byte{}, value_bytes<packed<1>>(y.values.capacity));
+    cx.exec.fill(y.values.data, std::byte{}, value_bytes<packed<1>>(y.values.capacity));
     auto sums = side_sums();
     for (auto const* at = indices; at < end; ++at) {
       auto const below = static_cast<unsigned>(detail::sign_bit(x.data[*at]));
@@ -75,15 +74,14 @@ class adaptive_threshold : public pipeable {
       sums.add(below, x.data[*at]);
     }
     *side_as<head>(y.side) = {static_cast<std::uint32_t>(end - indices), {sums.mean(0), sums.mean(1)}};
-    packed_indices().encode(exec, dims.n, y.values.capacity, indices, y.side.subspan(sizeof(head)), ws);
+    packed_indices().encode(cx.exec, cx.dims.n, y.values.capacity, indices, y.side.subspan(sizeof(head)), cx.ws);
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, packed<1> const> y, values_on<E, In> x,
-              workspace_on<E>& ws) const {
+  void decode(context<In, E> const& cx, encoded_on<E, packed<1> const> y, values_on<E, In> x) const {
     detail::for_comparison<In, E>();
-    auto* const indices = ws.template take<std::uint32_t>(dims.n).data;
-    packed_indices().decode(exec, dims.n, y.values.capacity, y.side.subspan(sizeof(head)), indices, ws);
-    exec.fill(x.data, std::byte{}, value_bytes<In>(dims.n));
+    auto* const indices = cx.ws.template take<std::uint32_t>(cx.dims.n).data;
+    packed_indices().decode(cx.exec, cx.dims.n, y.values.capacity, y.side.subspan(sizeof(head)), indices, cx.ws);
+    cx.exec.fill(x.data, std::byte{}, value_bytes<In>(cx.dims.n));
     auto const* const means = side_as<head>(y.side)->means;
     for (std::uint32_t j = 0; j < *y.values.count; ++j) {
       x.data[indices[j]] = means[y.values.data[j / 8] >> j % 8 & 1];

@@ -92,14 +92,13 @@ class inceptionn : public pipeable {
   std::size_t side_bytes(shape const& dims) const { return sizeof(std::uint32_t) + value_bytes<packed<2>>(dims.n); }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, packed<8>> y,
-              workspace_on<E>&) const {
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, packed<8>> y) const {
     detail::for_comparison<In, E>();
-    exec.fill(y.values.data, std::byte{}, y.values.capacity);
-    exec.fill(y.side.data(), std::byte{}, y.side.size());
+    cx.exec.fill(y.values.data, std::byte{}, y.values.capacity);
+    cx.exec.fill(y.side.data(), std::byte{}, y.side.size());
     auto* const tags = side_as<std::uint8_t>(y.side.subspan(sizeof(std::uint32_t)));
     std::uint64_t used = 0;
-    for (std::uint64_t i = 0; i < dims.n; ++i) {
+    for (std::uint64_t i = 0; i < cx.dims.n; ++i) {
       auto const tag = word_.tag(x.data[i]), bytes = word_.bytes(tag);
       if (used + bytes > y.values.capacity) continue;
       auto const word = word_.encode(x.data[i], tag);
@@ -110,12 +109,11 @@ class inceptionn : public pipeable {
     *y.values.count = static_cast<std::uint32_t>(used);
   }
   template <real In, executor E>
-  void decode(E const&, shape const& dims, encoded_on<E, packed<8> const> y, values_on<E, In> x,
-              workspace_on<E>&) const {
+  void decode(context<In, E> const& cx, encoded_on<E, packed<8> const> y, values_on<E, In> x) const {
     detail::for_comparison<In, E>();
     auto const* const tags = side_as<std::uint8_t>(y.side.subspan(sizeof(std::uint32_t)));
     std::uint64_t used = 0;
-    for (std::uint64_t i = 0; i < dims.n; ++i) {
+    for (std::uint64_t i = 0; i < cx.dims.n; ++i) {
       auto const said = static_cast<std::uint32_t>(tags[i / 4]) >> 2 * (i % 4) & 3u;
       auto const tag = used + word_.bytes(said) > *y.values.count ? 0 : said;
       std::uint32_t word = 0;

@@ -82,15 +82,14 @@ class sketch_ml : public pipeable {
   }
 
   template <real In, executor E>
-  void encode(E const&, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, output<In>> y,
-              workspace_on<E>& ws) const {
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, output<In>> y) const {
     detail::for_comparison<In, E>();
-    if (dims.n == 0) return;
-    auto const edges = find_edges(draws(id), x.data, dims.n, ws);
+    if (cx.dims.n == 0) return;
+    auto const edges = find_edges(draws(cx.id), x.data, cx.dims.n, cx.ws);
     double sums[buckets] = {}, counts[buckets] = {};
-    for (std::uint64_t first = 0; first < dims.n; first += detail::octet) {
+    for (std::uint64_t first = 0; first < cx.dims.n; first += detail::octet) {
       std::uint8_t symbols[detail::octet];
-      auto const count = std::min(detail::octet, dims.n - first);
+      auto const count = std::min(detail::octet, cx.dims.n - first);
       for (std::uint64_t i = 0; i < count; ++i) {
         symbols[i] = edges.bucket(x.data[first + i]);
         sums[symbols[i]] += static_cast<double>(x.data[first + i]), ++counts[symbols[i]];
@@ -102,13 +101,12 @@ class sketch_ml : public pipeable {
       means[b] = counts[b] == 0 ? 0 : finite_or_nan(static_cast<float>(sums[b] / counts[b]));
   }
   template <real In, executor E>
-  void decode(E const&, shape const& dims, encoded_on<E, output<In> const> y, values_on<E, In> x,
-              workspace_on<E>&) const {
+  void decode(context<In, E> const& cx, encoded_on<E, output<In> const> y, values_on<E, In> x) const {
     detail::for_comparison<In, E>();
     auto const* const means = side_as<float>(y.side);
-    for (std::uint64_t first = 0; first < dims.n; first += detail::octet) {
+    for (std::uint64_t first = 0; first < cx.dims.n; first += detail::octet) {
       std::uint8_t symbols[detail::octet];
-      auto const count = std::min(detail::octet, dims.n - first);
+      auto const count = std::min(detail::octet, cx.dims.n - first);
       detail::unpack_octet<Bits>(y.values.data + first / detail::octet * Bits, count, symbols);
       for (std::uint64_t i = 0; i < count; ++i) x.data[first + i] = means[symbols[i]];
     }

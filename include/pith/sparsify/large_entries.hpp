@@ -111,18 +111,16 @@ class large_entries_stage : public pipeable {
   }
 
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, values_on<E, In> x,
-              workspace_on<E>& ws) const {
-    entries(dims).decode(exec, y, x, ws);
+  void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x) const {
+    entries(cx.dims).decode(cx.exec, y, x, cx.ws);
   }
   /// Used to compute the mean over many ranks. The function does not exist for overflow::dense, because a payload may
   /// then contain all values.
   std::uint64_t most_entries(shape const& dims) const requires(Policy == overflow::keep) { return entries(dims).room; }
   template <real In, executor E>
     requires(Policy == overflow::keep)
-  void decode_entries(E const& exec, call const&, shape const& dims, encoded_on<E, In const> y,
-                      selected_entries<In> const& to, workspace_on<E>& ws) const {
-    entries(dims).decode_entries(exec, y, to, ws);
+  void decode_entries(context<In, E> const& cx, encoded_on<E, In const> y, selected_entries<In> const& to) const {
+    entries(cx.dims).decode_entries(cx.exec, y, to, cx.ws);
   }
 
  protected:

@@ -91,19 +91,17 @@ class random_blocks : public pipeable {
   shape output_shape(shape const& dims) const { return {kept(dims.n)}; }
 
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y,
-              workspace_on<E>&) const {
-    copy(exec, id, dims, detail::keep_drawn<In, Scaling>{x.data, y.values.data});
-    auto const rest = dims.n % block_;
-    exec.copy(y.values.data + (kept(dims.n) - rest), x.data + (dims.n - rest), value_bytes<In>(rest));
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, In> y) const {
+    copy(cx.exec, cx.id, cx.dims, detail::keep_drawn<In, Scaling>{x.data, y.values.data});
+    auto const rest = cx.dims.n % block_;
+    cx.exec.copy(y.values.data + (kept(cx.dims.n) - rest), x.data + (cx.dims.n - rest), value_bytes<In>(rest));
   }
   template <real In, executor E>
-  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y, values_on<E, In> x,
-              workspace_on<E>&) const {
-    auto const rest = dims.n % block_;
-    exec.fill(x.data, std::byte{}, value_bytes<In>(dims.n - rest));
-    copy(exec, id, dims, detail::restore_drawn<In>{y.values.data, x.data});
-    exec.copy(x.data + (dims.n - rest), y.values.data + (kept(dims.n) - rest), value_bytes<In>(rest));
+  void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x) const {
+    auto const rest = cx.dims.n % block_;
+    cx.exec.fill(x.data, std::byte{}, value_bytes<In>(cx.dims.n - rest));
+    copy(cx.exec, cx.id, cx.dims, detail::restore_drawn<In>{y.values.data, x.data});
+    cx.exec.copy(x.data + (cx.dims.n - rest), y.values.data + (kept(cx.dims.n) - rest), value_bytes<In>(rest));
   }
 
  private:
@@ -120,8 +118,7 @@ class random_blocks : public pipeable {
   std::uint32_t block_;
 };
 
-static_assert(stage<random_blocks<>, float, archetype> && projection<random_blocks<>> &&
-              summable<random_blocks<>>);
+static_assert(stage<random_blocks<>, float, archetype> && projection<random_blocks<>> && summable<random_blocks<>>);
 static_assert(unbiased<random_blocks<scaling::unbiased>> && !contractive<random_blocks<scaling::unbiased>> &&
               rate_adjustable<random_blocks<>>);
 

@@ -80,23 +80,20 @@ class random_k : public pipeable {
   shape output_shape(shape const& dims) const { return {kept(dims.n)}; }
 
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y,
-              workspace_on<E>&) const {
-    copy(exec, id, dims, detail::keep_drawn<In, Scaling>{x.data, y.values.data});
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, In> y) const {
+    copy(cx.exec, cx.id, cx.dims, detail::keep_drawn<In, Scaling>{x.data, y.values.data});
   }
   template <real In, executor E>
-  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y, values_on<E, In> x,
-              workspace_on<E>&) const {
-    exec.fill(x.data, std::byte{}, value_bytes<In>(dims.n));
-    copy(exec, id, dims, detail::restore_drawn<In>{y.values.data, x.data});
+  void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x) const {
+    cx.exec.fill(x.data, std::byte{}, value_bytes<In>(cx.dims.n));
+    copy(cx.exec, cx.id, cx.dims, detail::restore_drawn<In>{y.values.data, x.data});
   }
   std::uint64_t most_entries(shape const& dims) const requires(Drawing == drawing::own) { return kept(dims.n); }
   template <real In, executor E>
     requires(Drawing == drawing::own)
-  void decode_entries(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y,
-                      ext::selected_entries<In> const& to, workspace_on<E>&) const {
-    copy(exec, id, dims, detail::list_drawn{to.indices});
-    exec.copy(to.values, y.values.data, value_bytes<In>(kept(dims.n)));
+  void decode_entries(context<In, E> const& cx, encoded_on<E, In const> y, ext::selected_entries<In> const& to) const {
+    copy(cx.exec, cx.id, cx.dims, detail::list_drawn{to.indices});
+    cx.exec.copy(to.values, y.values.data, value_bytes<In>(kept(cx.dims.n)));
   }
 
  private:

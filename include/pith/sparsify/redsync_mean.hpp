@@ -180,44 +180,44 @@ class redsync_mean : public pipeable {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, packed<8>> y,
-              workspace_on<E>& ws) const {
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, packed<8>> y) const {
     using namespace detail;
     using A = accum<In>;
-    auto* const at = ws.template take<search>(1).data;
-    auto* const is_negative = ws.template take<std::uint32_t>(1).data;
+    auto* const at = cx.ws.template take<search>(1).data;
+    auto* const is_negative = cx.ws.template take<std::uint32_t>(1).data;
     auto const all = plain_source<In>{x.data};
     auto const own = one_sign<In>{x.data, is_negative};
     auto* const record = side_as<mean_record<A>>(y.side);
     auto const found = found_bound<A>{at};
-    exec.fill(at, std::byte{}, sizeof(*at));
-    exec.fill(record, std::byte{}, sizeof(*record));
-    if (dims.n > 0) {
-      sum_once<terms<largest_above, largest_below>>(exec, all, dims.n, any_value<A>(),
-                                                    choose_sign{id.step, is_negative}, at, ws);
-      find_threshold(exec, redsync_rule(), own, dims.n, aim(dims), static_cast<double>(entries(dims)), at, ws);
-      sum_once<terms<how_many, value_sum>>(exec, own, dims.n, all_found<A>{found}, record_mean<A>{record}, at, ws);
+    cx.exec.fill(at, std::byte{}, sizeof(*at));
+    cx.exec.fill(record, std::byte{}, sizeof(*record));
+    if (cx.dims.n > 0) {
+      sum_once<terms<largest_above, largest_below>>(cx.exec, all, cx.dims.n, any_value<A>(),
+                                                    choose_sign{cx.id.step, is_negative}, at, cx.ws);
+      find_threshold(cx.exec, redsync_rule(), own, cx.dims.n, aim(cx.dims), static_cast<double>(entries(cx.dims)), at,
+                     cx.ws);
+      sum_once<terms<how_many, value_sum>>(cx.exec, own, cx.dims.n, all_found<A>{found}, record_mean<A>{record}, at,
+                                           cx.ws);
     }
-    encode_indices(exec, dims, own, found, &record->entries, y.values, ws);
-    exec.for_each_index(1, count_bytes{&record->entries, &record->bytes, width(dims)});
+    encode_indices(cx, own, found, &record->entries, y.values);
+    cx.exec.for_each_index(1, count_bytes{&record->entries, &record->bytes, width(cx.dims)});
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, packed<8> const> y, values_on<E, In> x,
-              workspace_on<E>& ws) const {
-    auto const most = entries(dims);
-    auto* const indices = ws.template take<std::uint32_t>(most).data;
-    packed_indices().decode(exec, dims.n, most, bytes_in<E>(y.values), indices, ws);
-    exec.fill(x.data, std::byte{}, value_bytes<In>(dims.n));
+  void decode(context<In, E> const& cx, encoded_on<E, packed<8> const> y, values_on<E, In> x) const {
+    auto const most = entries(cx.dims);
+    auto* const indices = cx.ws.template take<std::uint32_t>(most).data;
+    packed_indices().decode(cx.exec, cx.dims.n, most, bytes_in<E>(y.values), indices, cx.ws);
+    cx.exec.fill(x.data, std::byte{}, value_bytes<In>(cx.dims.n));
     auto const* const record = side_as<detail::mean_record<accum<In>>>(y.side);
-    exec.for_each_index(most, detail::scatter_mean<In>{record, indices, x.data});
+    cx.exec.for_each_index(most, detail::scatter_mean<In>{record, indices, x.data});
   }
   std::uint64_t most_entries(shape const& dims) const { return entries(dims); }
   template <real In, executor E>
-  void decode_entries(E const& exec, call const&, shape const& dims, encoded_on<E, packed<8> const> y,
-                      ext::selected_entries<In> const& to, workspace_on<E>& ws) const {
-    packed_indices().decode(exec, dims.n, entries(dims), bytes_in<E>(y.values), to.indices, ws);
+  void decode_entries(context<In, E> const& cx, encoded_on<E, packed<8> const> y,
+                      ext::selected_entries<In> const& to) const {
+    packed_indices().decode(cx.exec, cx.dims.n, entries(cx.dims), bytes_in<E>(y.values), to.indices, cx.ws);
     auto const* const record = side_as<detail::mean_record<accum<In>>>(y.side);
-    exec.for_each_index(entries(dims), detail::list_mean<In>{record, to});
+    cx.exec.for_each_index(entries(cx.dims), detail::list_mean<In>{record, to});
   }
 
  private:
@@ -229,19 +229,19 @@ class redsync_mean : public pipeable {
   }
   double aim(shape const& dims) const { return static_cast<double>(std::min(density_.of(dims.n), entries(dims))); }
 
-  template <class E, class Source, class Bound>
-  void encode_indices(E const& exec, shape const& dims, Source const& own, Bound const& found, std::uint32_t* count,
-                      values_on<E, packed<8>> to, workspace_on<E>& ws) const {
-    auto const most = entries(dims);
-    auto* const indices = ws.template take<std::uint32_t>(most).data;
+  template <class In, class E, class Source, class Bound>
+  void encode_indices(context<In, E> const& cx, Source const& own, Bound const& found, std::uint32_t* count,
+                      values_on<E, packed<8>> to) const {
+    auto const most = entries(cx.dims);
+    auto* const indices = cx.ws.template take<std::uint32_t>(most).data;
     auto* const counts =
-        ws.template take<std::uint32_t>(detail::blocks_for(dims.n, detail::select_part<decltype(own(0))>)).data;
-    exec.fill(indices, std::byte{}, value_bytes<std::uint32_t>(most));
-    detail::place_entries(
-        exec,
-        detail::large_values<Source, Bound>{own, dims.n, found, static_cast<std::uint32_t>(most), false, counts, count},
-        detail::index_places{indices});
-    packed_indices().encode(exec, dims.n, most, indices, bytes_in<E>(to), ws);
+        cx.ws.template take<std::uint32_t>(detail::blocks_for(cx.dims.n, detail::select_part<decltype(own(0))>)).data;
+    cx.exec.fill(indices, std::byte{}, value_bytes<std::uint32_t>(most));
+    detail::place_entries(cx.exec,
+                          detail::large_values<Source, Bound>{own, cx.dims.n, found, static_cast<std::uint32_t>(most),
+                                                              false, counts, count},
+                          detail::index_places{indices});
+    packed_indices().encode(cx.exec, cx.dims.n, most, indices, bytes_in<E>(to), cx.ws);
   }
 
   template <class E, class Stream>

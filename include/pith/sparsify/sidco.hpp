@@ -162,12 +162,12 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y, memory<E>& local,
-              workspace_on<E>& ws) const {
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, In> y, no_state const&,
+              memory<E>& local) const {
     auto rule = this->rule();
     rule.memory = local.of_steps.data();
-    auto const* const at = this->template encode_by<In>(exec, rule, dims, x, y, ws);
-    if (dims.n > 0) exec.for_each_index(1, detail::learn_from<detail::sidco_rule<Model>>{rule, at});
+    auto const* const at = this->template encode_by<In>(cx.exec, rule, cx.dims, x, y, cx.ws);
+    if (cx.dims.n > 0) cx.exec.for_each_index(1, detail::learn_from<detail::sidco_rule<Model>>{rule, at});
   }
 
  private:

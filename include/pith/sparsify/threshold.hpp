@@ -59,9 +59,8 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y,
-              workspace_on<E>& ws) const {
-    entries(dims).encode(exec, x.data, bound<accum<In>>(), y, ws);
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, In> y) const {
+    entries(cx.dims).encode(cx.exec, x.data, bound<accum<In>>(), y, cx.ws);
   }
 
  private:

@@ -55,9 +55,8 @@ class threshold_estimator : public detail::large_entries_stage<threshold_estimat
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y,
-              workspace_on<E>& ws) const {
-    encode_by(exec, rule_, dims, x, y, ws);
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, In> y) const {
+    encode_by(cx.exec, rule_, cx.dims, x, y, cx.ws);
   }
 
  protected:

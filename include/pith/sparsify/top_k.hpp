@@ -64,23 +64,21 @@ class top_k : public pipeable {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y,
-              workspace_on<E>& ws) const {
-    auto const k = kept(dims.n);
-    auto* const indices = ws.template take<std::uint32_t>(k).data;
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, In> y) const {
+    auto const k = kept(cx.dims.n);
+    auto* const indices = cx.ws.template take<std::uint32_t>(k).data;
     auto const to = ext::selected_entries<In>{indices, y.values.data};
-    ext::select_largest(exec, ext::plain_source<In>{x.data}, dims.n, k, to, ws);
-    coder_.encode(exec, dims.n, k, indices, y.side, ws);
-    if constexpr (lossy_coder<Coder>) exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
+    ext::select_largest(cx.exec, ext::plain_source<In>{x.data}, cx.dims.n, k, to, cx.ws);
+    coder_.encode(cx.exec, cx.dims.n, k, indices, y.side, cx.ws);
+    if constexpr (lossy_coder<Coder>) cx.exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
   }
   template <std::floating_point In, executor E, ext::keeping_source Source>
     requires(!lossy_coder<Coder>)
-  void encode_from(E const& exec, call const&, shape const& dims, Source const& from, encoded_on<E, In> y,
-                   workspace_on<E>& ws) const {
-    auto picked = make_selected<In>(dims, ws);
+  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, In> y) const {
+    auto picked = make_selected(cx);
     picked.values = y.values.data;
-    select_from(exec, dims, from, picked, y.side, ws);
-    write_back(exec, dims, from, picked, y.values.data);
+    select_from(cx, from, picked, y.side);
+    write_back(cx, from, picked, y.values.data);
   }
   template <std::floating_point In, executor E, ext::keeping_source Source>
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
@@ -91,43 +89,43 @@ class top_k : public pipeable {
 
   /// Functions for a chain whose next stage encodes the selected entries. `make_selected` allocates memory.
   /// `select_from` writes the indices to the side information. `write_back` passes the decoded values to the source.
-  template <std::floating_point In, memory_space Space>
-  ext::selected_entries<In> make_selected(shape const& dims, workspace<Space>& ws) const {
-    auto const k = kept(dims.n);
-    auto* const indices = ws.template take<std::uint32_t>(k).data;
-    auto* const values = ws.template take<In>(k).data;
-    return {indices, values, ws.template take<In>(k).data};
+  template <std::floating_point In, executor E>
+  ext::selected_entries<In> make_selected(context<In, E> const& cx) const {
+    auto const k = kept(cx.dims.n);
+    auto* const indices = cx.ws.template take<std::uint32_t>(k).data;
+    auto* const values = cx.ws.template take<In>(k).data;
+    return {indices, values, cx.ws.template take<In>(k).data};
   }
   template <std::floating_point In, executor E, ext::keeping_source Source>
     requires(!lossy_coder<Coder>)
-  void select_from(E const& exec, shape const& dims, Source const& from, ext::selected_entries<In> const& to,
-                   span_on<E, std::byte> side, workspace_on<E>& ws) const {
-    ext::select_largest(exec, from, dims.n, kept(dims.n), to, ws);
-    coder_.encode(exec, dims.n, kept(dims.n), to.indices, side, ws);
+  void select_from(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& to,
+                   span_on<E, std::byte> side) const {
+    ext::select_largest(cx.exec, from, cx.dims.n, kept(cx.dims.n), to, cx.ws);
+    coder_.encode(cx.exec, cx.dims.n, kept(cx.dims.n), to.indices, side, cx.ws);
   }
   template <std::floating_point In, executor E, ext::keeping_source Source>
-  void write_back(E const& exec, shape const& dims, Source const& from, ext::selected_entries<In> const& of,
+  void write_back(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& of,
                   In const* sent) const {
-    exec.for_each_index(kept(dims.n), ext::write_back_selected<Source, In>{from, of, sent});
+    cx.exec.for_each_index(kept(cx.dims.n), ext::write_back_selected<Source, In>{from, of, sent});
   }
 
   /// Writes |x|^2, and the energy that each rate keeps, to `energies`. Each selection is made among the entries of the
   /// next larger selection. If the payload span is not empty, also writes this codec's selection to the payload.
   template <real In, executor E, class Source>
     requires(!lossy_coder<Coder>)
-  void encode_measured(E const& exec, shape const& dims, Source const& from, rate_list const& rates,
-                       span_on<E, std::byte> payload, double* energies, workspace_on<E>& ws) const {
-    if (dims.n == 0) return exec.fill(energies, std::byte{}, (1 + rates.size()) * sizeof(double));
-    auto const scope = ws.mark();
-    auto picked = detail::nested_selection<In, E, Source>(exec, from, dims.n, ws);
-    for (auto const& level : levels(dims, rates, !payload.empty())) {
+  void encode_measured(context<In, E> const& cx, Source const& from, rate_list const& rates,
+                       span_on<E, std::byte> payload, double* energies) const {
+    if (cx.dims.n == 0) return cx.exec.fill(energies, std::byte{}, (1 + rates.size()) * sizeof(double));
+    auto const scope = cx.ws.mark();
+    auto picked = detail::nested_selection<In, E, Source>(cx.exec, from, cx.dims.n, cx.ws);
+    for (auto const& level : levels(cx.dims, rates, !payload.empty())) {
       auto const& picks = picked.select(level.k);
       if (level.slot > 0) picked.sum_selected(energies + level.slot);
       if (level.slot > 0) continue;
       auto const y = detail::sections<In, E, std::byte>(level.k, payload);
-      detail::clear_padding<E>(exec, payload.first(payload.size() - y.side.size()), value_bytes<In>(level.k));
-      exec.copy(y.values.data, picks.values, value_bytes<In>(level.k));
-      coder_.encode(exec, dims.n, level.k, picks.indices, y.side, ws);
+      detail::clear_padding<E>(cx.exec, payload.first(payload.size() - y.side.size()), value_bytes<In>(level.k));
+      cx.exec.copy(y.values.data, picks.values, value_bytes<In>(level.k));
+      coder_.encode(cx.exec, cx.dims.n, level.k, picks.indices, y.side, cx.ws);
       picked.write_back(picks.values);
     }
     picked.sum_all(energies);
@@ -144,23 +142,21 @@ class top_k : public pipeable {
   }
 
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, values_on<E, In> x,
-              workspace_on<E>& ws) const {
-    auto const k = kept(dims.n);
-    auto* const indices = ws.template take<std::uint32_t>(k).data;
-    coder_.decode(exec, dims.n, k, y.side, indices, ws);
-    exec.fill(x.data, std::byte{}, value_bytes<In>(dims.n));
-    exec.for_each_index(k, detail::scatter_at<In>{y.values.data, indices, x.data});
+  void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x) const {
+    auto const k = kept(cx.dims.n);
+    auto* const indices = cx.ws.template take<std::uint32_t>(k).data;
+    coder_.decode(cx.exec, cx.dims.n, k, y.side, indices, cx.ws);
+    cx.exec.fill(x.data, std::byte{}, value_bytes<In>(cx.dims.n));
+    cx.exec.for_each_index(k, detail::scatter_at<In>{y.values.data, indices, x.data});
   }
 
   std::uint64_t most_entries(shape const& dims) const requires(!lossy_coder<Coder>) { return kept(dims.n); }
   template <real In, executor E>
     requires(!lossy_coder<Coder>)
-  void decode_entries(E const& exec, call const&, shape const& dims, encoded_on<E, In const> y,
-                      ext::selected_entries<In> const& to, workspace_on<E>& ws) const {
-    auto const k = kept(dims.n);
-    coder_.decode(exec, dims.n, k, y.side, to.indices, ws);
-    exec.copy(to.values, y.values.data, value_bytes<In>(k));
+  void decode_entries(context<In, E> const& cx, encoded_on<E, In const> y, ext::selected_entries<In> const& to) const {
+    auto const k = kept(cx.dims.n);
+    coder_.decode(cx.exec, cx.dims.n, k, y.side, to.indices, cx.ws);
+    cx.exec.copy(to.values, y.values.data, value_bytes<In>(k));
   }
 
  private:
@@ -189,8 +185,7 @@ class top_k : public pipeable {
   [[no_unique_address]] Coder coder_;
 };
 
-static_assert(stage<top_k<>, float, archetype> && projection<top_k<>> && isometric<top_k<>> &&
-              nestable<top_k<>>);
+static_assert(stage<top_k<>, float, archetype> && projection<top_k<>> && isometric<top_k<>> && nestable<top_k<>>);
 static_assert(!unbiased<top_k<>> && !summable<top_k<>> && rate_adjustable<top_k<>>);
 
 }  // namespace pith::inline v0

@@ -163,22 +163,20 @@ class tile_transform : public pipeable {
   constexpr shape output_shape(shape const& dims) const { return {(dims.n + tile() - 1) / tile() * tile()}; }
 
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y,
-              workspace_on<E>&) const {
-    using source = decltype(transformed<In>(id, dims, ext::plain_source<In>()));
-    auto const n = output_shape(dims).n;
-    exec.for_each_block(detail::blocks_for(n, E::items_per_block),
-                        detail::transform_block<source, In, E::items_per_block>{
-                            transformed<In>(id, dims, ext::plain_source<In>{x.data}), y.values.data, n});
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, In> y) const {
+    using source = decltype(transformed<In>(cx.id, cx.dims, ext::plain_source<In>()));
+    auto const n = output_shape(cx.dims).n;
+    cx.exec.for_each_block(detail::blocks_for(n, E::items_per_block),
+                           detail::transform_block<source, In, E::items_per_block>{
+                               transformed<In>(cx.id, cx.dims, ext::plain_source<In>{x.data}), y.values.data, n});
   }
   template <real In, executor E>
-  void decode(E const& exec, call const& id, shape const& dims, encoded_on<E, In const> y, values_on<E, In> x,
-              workspace_on<E>&) const {
-    using sink = decltype(restored<In>(id, dims, ext::tensor_sink<In>()));
-    auto const n = output_shape(dims).n;
-    exec.for_each_block(detail::blocks_for(n, E::items_per_block),
-                        detail::restore_block<sink, In, E::items_per_block>{
-                            restored<In>(id, dims, ext::tensor_sink<In>{x.data, 1}), y.values.data, n});
+  void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x) const {
+    using sink = decltype(restored<In>(cx.id, cx.dims, ext::tensor_sink<In>()));
+    auto const n = output_shape(cx.dims).n;
+    cx.exec.for_each_block(detail::blocks_for(n, E::items_per_block),
+                           detail::restore_block<sink, In, E::items_per_block>{
+                               restored<In>(cx.id, cx.dims, ext::tensor_sink<In>{x.data, 1}), y.values.data, n});
   }
 
   /// The source and the sink that a fused quantizer uses.

@@ -184,22 +184,23 @@ class hypersphere_quantizer : public pipeable {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, call const& id, shape const& dims, values_on<E, In const> x, encoded_on<E, packed<Bits>> y,
-              detail::uploaded_words<E> const& replicated, workspace_on<E>&) const {
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, packed<Bits>> y,
+              detail::uploaded_words<E> const& replicated, no_state&) const {
     using namespace detail;
-    auto const runs = output_shape(dims).n;
+    auto const runs = output_shape(cx.dims).n;
     auto const of = replicated.view();
     auto const duals = words_in_memory{of.numbers, nullptr, of.width, of.size};
-    exec.for_each_index(octets(runs), random_words<In, Bits>{padded_floats<In>{x.data, dims.n}, duals, draws(id),
-                                                             side_as<float>(y.side), y.values.data, runs});
+    cx.exec.for_each_index(octets(runs),
+                           random_words<In, Bits>{padded_floats<In>{x.data, cx.dims.n}, duals, draws(cx.id),
+                                                  side_as<float>(y.side), y.values.data, runs});
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, packed<Bits> const> y, values_on<E, In> x,
-              detail::uploaded_words<E> const& replicated, workspace_on<E>&) const {
-    auto const runs = output_shape(dims).n;
-    auto const body = detail::expand_words<In, Bits, true>{
-        y.values.data, replicated.view(), side_as<float>(y.side), runs, dims.n, x.data};
-    exec.for_each_index(detail::octets(runs), body);
+  void decode(context<In, E> const& cx, encoded_on<E, packed<Bits> const> y, values_on<E, In> x,
+              detail::uploaded_words<E> const& replicated) const {
+    auto const runs = output_shape(cx.dims).n;
+    auto const body = detail::expand_words<In, Bits, true>{y.values.data, replicated.view(), side_as<float>(y.side),
+                                                           runs,          cx.dims.n,         x.data};
+    cx.exec.for_each_index(detail::octets(runs), body);
   }
 
  private:

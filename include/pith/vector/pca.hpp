@@ -116,28 +116,28 @@ class pca : public pipeable {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, accum<In>> y,
-              uploaded<accum<In>, E> const& replicated, workspace_on<E>& ws) const {
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, accum<In>> y,
+              uploaded<accum<In>, E> const& replicated, no_state&) const {
     using A = accum<In>;
     if constexpr (std::same_as<In, A>) {
-      if (lies_as<In>(dims)) return multiply(exec, dims, x.data, replicated, y.values.data, ws);
+      if (lies_as<In>(cx.dims)) return multiply(cx, x.data, replicated, y.values.data);
     }
-    auto const padded = slices(dims) * basis_->slice();
-    auto* const all = ws.template take<A>(padded).data;
-    auto const body = detail::gather_slices<In>{x.data, all, dims.n, padded, basis_->order()};
-    exec.for_each_block(body.blocks(), body);
-    multiply(exec, dims, static_cast<A const*>(all), replicated, y.values.data, ws);
+    auto const padded = slices(cx.dims) * basis_->slice();
+    auto* const all = cx.ws.template take<A>(padded).data;
+    auto const body = detail::gather_slices<In>{x.data, all, cx.dims.n, padded, basis_->order()};
+    cx.exec.for_each_block(body.blocks(), body);
+    multiply(cx, static_cast<A const*>(all), replicated, y.values.data);
   }
 
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, accum<In> const> y, values_on<E, In> x,
-              uploaded<accum<In>, E> const& replicated, workspace_on<E>&) const {
+  void decode(context<In, E> const& cx, encoded_on<E, accum<In> const> y, values_on<E, In> x,
+              uploaded<accum<In>, E> const& replicated) const {
     using sink = detail::slice_sink<In>;
-    if (dims.n == 0) return;
-    auto const to = sink{x.data, dims.n, basis_->order(), replicated.offset.data(), replicated.offset.size()};
-    auto const body =
-        detail::thin_times_thin<sink, accum<In>, space_of<E>>{y.values.data, replicated.vectors.data(), to, thin(dims)};
-    exec.for_each_block(body.blocks(), body);
+    if (cx.dims.n == 0) return;
+    auto const to = sink{x.data, cx.dims.n, basis_->order(), replicated.offset.data(), replicated.offset.size()};
+    auto const body = detail::thin_times_thin<sink, accum<In>, space_of<E>>{y.values.data, replicated.vectors.data(),
+                                                                            to, thin(cx.dims)};
+    cx.exec.for_each_block(body.blocks(), body);
   }
 
  private:
@@ -153,16 +153,17 @@ class pca : public pipeable {
   template <class A>
   static constexpr bool takes_double = std::same_as<typename Product::template factor<A>, double>;
 
-  template <class A, class E>
-  void multiply(E const& exec, shape const& dims, A const* all, uploaded<A, E> const& replicated, A* z,
-                workspace_on<E>& ws) const {
+  template <real In, class E>
+  void multiply(context<In, E> const& cx, accum<In> const* all, uploaded<accum<In>, E> const& replicated,
+                accum<In>* z) const {
+    using A = accum<In>;
     static_assert(matrix_product<Product, A, E>,
                   "pith: pca's product does not multiply such elements on this executor: blas_product is for hosts, "
                   "cublas_product for CUDA streams, ordered_product for all");
     if constexpr (takes_double<A>) {
-      product_.multiply(exec, thin(dims), all, replicated.vectors.data(), z, ws);
+      product_.multiply(cx.exec, thin(cx.dims), all, replicated.vectors.data(), z, cx.ws);
     } else {
-      product_.multiply(exec, thin(dims), all, replicated.factor.data(), z, ws);
+      product_.multiply(cx.exec, thin(cx.dims), all, replicated.factor.data(), z, cx.ws);
     }
   }
 

@@ -193,24 +193,24 @@ class product_quantizer : public pipeable {
   }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, packed<Bits>> y,
-              detail::uploaded_words<E> const& replicated, workspace_on<E>& ws) const {
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, packed<Bits>> y,
+              detail::uploaded_words<E> const& replicated, no_state&) const {
     using namespace detail;
-    auto* const sum = ws.template take<double>(1).data;
+    auto* const sum = cx.ws.template take<double>(1).data;
     auto* const scale = side_as<float>(y.side);
-    auto const from = padded_floats<In>{x.data, dims.n};
-    auto const runs = output_shape(dims).n;
-    reduce_into(exec, sum, dims.n, float_square<In>{from}, plus(), 0.0, ws);
-    exec.for_each_index(1, root_mean_square{sum, scale, dims.n == 0 ? 1 : dims.n});
-    exec.for_each_index(octets(runs), nearest_words<In, Bits>{from, replicated.view(), scale, y.values.data, runs});
+    auto const from = padded_floats<In>{x.data, cx.dims.n};
+    auto const runs = output_shape(cx.dims).n;
+    reduce_into(cx.exec, sum, cx.dims.n, float_square<In>{from}, plus(), 0.0, cx.ws);
+    cx.exec.for_each_index(1, root_mean_square{sum, scale, cx.dims.n == 0 ? 1 : cx.dims.n});
+    cx.exec.for_each_index(octets(runs), nearest_words<In, Bits>{from, replicated.view(), scale, y.values.data, runs});
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, packed<Bits> const> y, values_on<E, In> x,
-              detail::uploaded_words<E> const& replicated, workspace_on<E>&) const {
-    auto const runs = output_shape(dims).n;
-    auto const body = detail::expand_words<In, Bits, false>{
-        y.values.data, replicated.view(), side_as<float>(y.side), runs, dims.n, x.data};
-    exec.for_each_index(detail::octets(runs), body);
+  void decode(context<In, E> const& cx, encoded_on<E, packed<Bits> const> y, values_on<E, In> x,
+              detail::uploaded_words<E> const& replicated) const {
+    auto const runs = output_shape(cx.dims).n;
+    auto const body = detail::expand_words<In, Bits, false>{y.values.data, replicated.view(), side_as<float>(y.side),
+                                                            runs,          cx.dims.n,         x.data};
+    cx.exec.for_each_index(detail::octets(runs), body);
   }
 
  private:

@@ -158,21 +158,21 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
 
   template <class In, executor E>
     requires codec<C, In, E>
-  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
-                      span_on<E, std::byte> payload, auto const& replicated, auto& local, workspace_on<E>& ws) const {
+  void encode_payload(context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload,
+                      auto const& replicated, auto& local) const {
     explain_space<E, Space>();
-    detail::encode_payload<In>(codec_, exec, id, dims, x, payload.subspan(head), inside(replicated), inside(local), ws);
-    sign<In>(exec, id, dims, payload, ws);
+    detail::encode_payload<In>(codec_, cx, x, payload.subspan(head), inside(replicated), inside(local));
+    sign<In>(cx, payload);
   }
   template <class In, executor E>
     requires codec<C, In, E>
-  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                      values_on<E, In> x, auto const& replicated, workspace_on<E>& ws) const {
+  void decode_payload(context<In, E> const& cx, span_on<E, std::byte const> payload, values_on<E, In> x,
+                      auto const& replicated) const {
     explain_space<E, Space>();
-    auto const verdict = fresh_verdict(exec, ws);
-    verify<In>(exec, id, dims, payload, verdict, ws);
-    detail::decode_payload<In>(codec_, exec, id, dims, payload.subspan(head), x, inside(replicated), ws);
-    spoil(exec, verdict, x);
+    auto const verdict = fresh_verdict(cx.exec, cx.ws);
+    verify<In>(cx, payload, verdict);
+    detail::decode_payload<In>(codec_, cx, payload.subspan(head), x, inside(replicated));
+    spoil(cx.exec, verdict, x);
   }
 
   unsigned rounds(shape const& dims, unsigned ranks) const { return detail::rounds(codec_, dims, ranks); }
@@ -191,27 +191,25 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
 
   template <class In, executor E>
     requires exchangeable<C, In, E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned r, values_on<E, In const> x,
-               span_on<E, std::byte> out, auto const& replicated, auto& local, workspace_on<E>& ws) const {
+  void produce(context<In, E> const& cx, unsigned r, values_on<E, In const> x, span_on<E, std::byte> out,
+               auto const& replicated, auto& local) const {
     explain_space<E, Space>();
-    auto const before = head_in<In>(r, dims, ranks);
-    detail::produce<In>(codec_, exec, id, dims, ranks, r, x, out.subspan(before), inside(replicated), inside(local),
-                        ws);
-    if (before > 0) sign<In>(exec, id, dims, out, ws);
+    auto const before = head_in<In>(r, cx.dims, cx.ranks);
+    detail::produce<In>(codec_, cx, r, x, out.subspan(before), inside(replicated), inside(local));
+    if (before > 0) sign<In>(cx, out);
   }
   /// A wrong payload makes the gradient NaN. Later rounds then receive NaN as input.
   template <class In, executor E>
     requires exchangeable<C, In, E>
-  void absorb(E const& exec, call const& id, shape const& dims, unsigned ranks, unsigned r, received_on<E> in,
-              values_on<E, In> x, auto& replicated, auto& local, workspace_on<E>& ws) const {
-    auto const before = head_in<In>(r, dims, ranks);
+  void absorb(context<In, E> const& cx, unsigned r, received_on<E> in, values_on<E, In> x, auto& replicated,
+              auto& local) const {
+    auto const before = head_in<In>(r, cx.dims, cx.ranks);
     auto const inner = received_on<E>{in.bytes.subspan(before), in.stride};
-    if (before == 0)
-      return detail::absorb<In>(codec_, exec, id, dims, ranks, r, inner, x, inside(replicated), inside(local), ws);
-    auto const verdict = fresh_verdict(exec, ws);
-    verify_all<In>(exec, id, dims, ranks, in, round<In>(r, dims, ranks).bytes(), verdict, ws);
-    detail::absorb<In>(codec_, exec, id, dims, ranks, r, inner, x, inside(replicated), inside(local), ws);
-    spoil(exec, verdict, x);
+    if (before == 0) return detail::absorb<In>(codec_, cx, r, inner, x, inside(replicated), inside(local));
+    auto const verdict = fresh_verdict(cx.exec, cx.ws);
+    verify_all<In>(cx, in, round<In>(r, cx.dims, cx.ranks).bytes(), verdict);
+    detail::absorb<In>(codec_, cx, r, inner, x, inside(replicated), inside(local));
+    spoil(cx.exec, verdict, x);
   }
 
  private:
@@ -247,12 +245,12 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
   }
 
   template <class In, class E>
-  void sign(E const& exec, call const& id, shape const& dims, span_on<E, std::byte> payload,
-            workspace_on<E>& ws) const {
-    auto const scope = ws.mark();
-    auto* const sum = ws.template take<std::uint64_t>(1).data;
-    wire::checksum_into(exec, sum, span_on<E, std::byte const>(payload.subspan(head)), ws);
-    exec.for_each_index(1, detail::write_device_header{identity<In>(id, dims), id.step, sum, payload.data()});
+  void sign(context<In, E> const& cx, span_on<E, std::byte> payload) const {
+    auto const scope = cx.ws.mark();
+    auto* const sum = cx.ws.template take<std::uint64_t>(1).data;
+    wire::checksum_into(cx.exec, sum, span_on<E, std::byte const>(payload.subspan(head)), cx.ws);
+    cx.exec.for_each_index(1,
+                           detail::write_device_header{identity<In>(cx.id, cx.dims), cx.id.step, sum, payload.data()});
   }
 
   template <class E>
@@ -262,20 +260,17 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
     return verdict;
   }
   template <class In, class E>
-  void verify(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-              std::uint32_t* verdict, workspace_on<E>& ws) const {
-    auto const scope = ws.mark();
-    auto* const sum = ws.template take<std::uint64_t>(1).data;
-    wire::checksum_into(exec, sum, payload.subspan(head), ws);
-    exec.for_each_index(
-        1, detail::check_device_header{identity<In>(id, dims), id.step, sum, payload.data(), verdict, flag_});
+  void verify(context<In, E> const& cx, span_on<E, std::byte const> payload, std::uint32_t* verdict) const {
+    auto const scope = cx.ws.mark();
+    auto* const sum = cx.ws.template take<std::uint64_t>(1).data;
+    wire::checksum_into(cx.exec, sum, payload.subspan(head), cx.ws);
+    cx.exec.for_each_index(
+        1, detail::check_device_header{identity<In>(cx.id, cx.dims), cx.id.step, sum, payload.data(), verdict, flag_});
   }
   template <class In, class E>
-  void verify_all(E const& exec, call id, shape const& dims, unsigned ranks, received_on<E> in, std::size_t size,
-                  std::uint32_t* verdict, workspace_on<E>& ws) const {
-    for (unsigned rank = 0; rank < ranks; ++rank) {
-      id.rank = static_cast<std::uint16_t>(rank);
-      verify<In>(exec, id, dims, in.from(rank, size), verdict, ws);
+  void verify_all(context<In, E> const& cx, received_on<E> in, std::size_t size, std::uint32_t* verdict) const {
+    for (unsigned rank = 0; rank < cx.ranks; ++rank) {
+      verify<In>(cx.from_rank(rank), in.from(rank, size), verdict);
     }
   }
   template <class E, class In>

@@ -28,11 +28,11 @@ struct gradiveq : pith::pipeable {
   numbers<pith::accum<In>, E> make_local(E const&, shape const&) const;
 
   template <real In, executor E>
-  void encode(E const&, shape const&, values_on<E, In const>, encoded_on<E, pith::accum<In>>,
-              basis<pith::accum<In>, E> const&, numbers<pith::accum<In>, E>&, workspace_on<E>&) const;
+  void encode(context<In, E> const&, values_on<E, In const>, encoded_on<E, pith::accum<In>>,
+              basis<pith::accum<In>, E> const&, numbers<pith::accum<In>, E>&) const;
   template <real In, executor E>
-  void decode(E const&, shape const&, encoded_on<E, pith::accum<In> const>, values_on<E, In>,
-              basis<pith::accum<In>, E> const&, workspace_on<E>&) const;
+  void decode(context<In, E> const&, encoded_on<E, pith::accum<In> const>, values_on<E, In>,
+              basis<pith::accum<In>, E> const&) const;
 };
 
 /// Of GradiVeQ, what can be computed by hand: basis (1, 0), mean (0, 5). It runs.
@@ -47,11 +47,11 @@ struct first_of_two : pith::pipeable {
   shape output_shape(shape const&) const { return {1}; }
 
   template <executor E>
-  void encode(E const&, shape const&, values_on<E, float const> x, encoded_on<E, float> y, workspace_on<E>&) const {
+  void encode(context<float, E> const&, values_on<E, float const> x, encoded_on<E, float> y) const {
     y.values.data[0] = x.data[0];
   }
   template <executor E>
-  void decode(E const&, shape const&, encoded_on<E, float const> y, values_on<E, float> x, workspace_on<E>&) const {
+  void decode(context<float, E> const&, encoded_on<E, float const> y, values_on<E, float> x) const {
     x.data[0] = y.values.data[0];
     x.data[1] = 5;
   }
@@ -84,29 +84,30 @@ class shared_scale {
   }
 
   template <real In, executor E>
-  void produce(E const& exec, call const& id, shape const& dims, unsigned, unsigned round, values_on<E, In const> x,
-               span_on<E, std::byte> out, state<E> const& replicated, pith::no_state&, workspace_on<E>& ws) const {
+  void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
+               state<E> const& replicated, pith::no_state&) const {
     if (round == 1) {
       auto* const levels = pith::side_as<std::int32_t>(out);
-      return exec.for_each_index(dims.n, count<In>{rule(), pith::draws(id), x.data, replicated.values.data(), levels});
+      return cx.exec.for_each_index(cx.dims.n,
+                                    count<In>{rule(), pith::draws(cx.id), x.data, replicated.values.data(), levels});
     }
-    auto* const most = ws.template take<double>(1).data;
-    pith::detail::reduce_into(exec, most, dims.n, size<In>{x.data}, pith::detail::larger{}, 0.0, ws);
-    exec.for_each_index(1, pith::detail::convert<float, double>{most, pith::side_as<float>(out)});
+    auto* const most = cx.ws.template take<double>(1).data;
+    pith::detail::reduce_into(cx.exec, most, cx.dims.n, size<In>{x.data}, pith::detail::larger{}, 0.0, cx.ws);
+    cx.exec.for_each_index(1, pith::detail::convert<float, double>{most, pith::side_as<float>(out)});
   }
   template <real In, executor E>
-  void absorb(E const& exec, call const&, shape const& dims, unsigned ranks, unsigned round, pith::received_on<E> in,
-              values_on<E, In> x, state<E>& replicated, pith::no_state&, workspace_on<E>&) const {
+  void absorb(context<In, E> const& cx, unsigned round, pith::received_on<E> in, values_on<E, In> x,
+              state<E>& replicated, pith::no_state&) const {
     auto* const unit = replicated.values.data();
-    if (round == 0) return exec.for_each_index(1, finish{rule(), pith::side_as<float>(in.bytes), unit});
-    exec.for_each_index(dims.n,
-                        value<In>{pith::side_as<std::int32_t>(in.bytes), unit, x.data, 1 / static_cast<float>(ranks)});
+    if (round == 0) return cx.exec.for_each_index(1, finish{rule(), pith::side_as<float>(in.bytes), unit});
+    cx.exec.for_each_index(
+        cx.dims.n, value<In>{pith::side_as<std::int32_t>(in.bytes), unit, x.data, 1 / static_cast<float>(cx.ranks)});
   }
   template <real In, executor E>
-  void contribution(E const& exec, call const&, shape const& dims, unsigned, span_on<E, std::byte const> produced,
-                    values_on<E, In> sent, state<E> const& replicated, workspace_on<E>&) const {
-    exec.for_each_index(dims.n,
-                        value<In>{pith::side_as<std::int32_t>(produced), replicated.values.data(), sent.data, 1});
+  void contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
+                    state<E> const& replicated) const {
+    cx.exec.for_each_index(cx.dims.n,
+                           value<In>{pith::side_as<std::int32_t>(produced), replicated.values.data(), sent.data, 1});
   }
 
  private:

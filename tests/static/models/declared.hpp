@@ -12,6 +12,7 @@
 namespace models {
 
 using pith::call;
+using pith::context;
 using pith::encoded_on;
 using pith::executor;
 using pith::real;
@@ -28,9 +29,9 @@ struct declared : pith::pipeable {
   std::string name() const;
 
   template <real In, class Out, executor E>
-  void encode(E const&, shape const&, values_on<E, In const>, encoded_on<E, Out>, workspace_on<E>&) const;
+  void encode(context<In, E> const&, values_on<E, In const>, encoded_on<E, Out>) const;
   template <real In, class Out, executor E>
-  void decode(E const&, shape const&, encoded_on<E, Out const>, values_on<E, In>, workspace_on<E>&) const;
+  void decode(context<In, E> const&, encoded_on<E, Out const>, values_on<E, In>) const;
 };
 
 /// Draws random numbers when it encodes.
@@ -38,9 +39,9 @@ struct declared_random : pith::pipeable {
   std::string name() const;
 
   template <real In, class Out, executor E>
-  void encode(E const&, call const&, shape const&, values_on<E, In const>, encoded_on<E, Out>, workspace_on<E>&) const;
+  void encode(context<In, E> const&, values_on<E, In const>, encoded_on<E, Out>) const;
   template <real In, class Out, executor E>
-  void decode(E const&, call const&, shape const&, encoded_on<E, Out const>, values_on<E, In>, workspace_on<E>&) const;
+  void decode(context<In, E> const&, encoded_on<E, Out const>, values_on<E, In>) const;
 };
 
 /// The state of one buffer of numbers.

@@ -10,8 +10,8 @@ namespace models {
 /// compensate wants to change the state: a round later it would do so again.
 struct impatient : pith::ef21 {
   template <real In, executor E>
-  void compensate(E const&, call const&, shape const&, values_on<E, In const>, values_on<E, pith::accum<In>>,
-                  local<pith::accum<In>, E>&, workspace_on<E>&) const;
+  void compensate(context<In, E> const&, values_on<E, In const>, values_on<E, pith::accum<In>>,
+                  local<pith::accum<In>, E>&) const;
 };
 
 }  // namespace models

@@ -26,15 +26,15 @@ class hard_threshold : public pith::pipeable {
   std::size_t side_bytes(shape const& dims) const { return 4 + 4 * output_shape(dims).n; }
 
   template <real In, executor E>
-  void encode(E const& exec, shape const& dims, values_on<E, In const> x, encoded_on<E, In> y, workspace_on<E>&) const {
-    exec.for_each_index(
-        1, compact<In>{x.data, y.values.data, y.values.count, indices(y.side), dims.n, output_shape(dims).n, tau_});
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, In> y) const {
+    cx.exec.for_each_index(1, compact<In>{x.data, y.values.data, y.values.count, indices(y.side), cx.dims.n,
+                                          output_shape(cx.dims).n, tau_});
   }
   template <real In, executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, In const> y, values_on<E, In> x, workspace_on<E>&) const {
-    exec.fill(x.data, std::byte{}, pith::value_bytes<In>(dims.n));
-    exec.for_each_index(
-        1, spread<In>{y.values.data, y.values.count, indices(y.side), x.data, dims.n, output_shape(dims).n});
+  void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x) const {
+    cx.exec.fill(x.data, std::byte{}, pith::value_bytes<In>(cx.dims.n));
+    cx.exec.for_each_index(
+        1, spread<In>{y.values.data, y.values.count, indices(y.side), x.data, cx.dims.n, output_shape(cx.dims).n});
   }
 
  private:

@@ -15,14 +15,12 @@ class clip : public pith::pipeable {
   std::string name() const { return "clip"; }
 
   template <executor E>
-  void encode(E const& exec, shape const& dims, values_on<E, float const> x, encoded_on<E, float> y,
-              workspace_on<E>&) const {
-    exec.for_each_index(dims.n, limit{x.data, y.values.data, bound_});
+  void encode(context<float, E> const& cx, values_on<E, float const> x, encoded_on<E, float> y) const {
+    cx.exec.for_each_index(cx.dims.n, limit{x.data, y.values.data, bound_});
   }
   template <executor E>
-  void decode(E const& exec, shape const& dims, encoded_on<E, float const> y, values_on<E, float> x,
-              workspace_on<E>&) const {
-    exec.copy(x.data, y.values.data, pith::value_bytes<float>(dims.n));
+  void decode(context<float, E> const& cx, encoded_on<E, float const> y, values_on<E, float> x) const {
+    cx.exec.copy(x.data, y.values.data, pith::value_bytes<float>(cx.dims.n));
   }
 
  private:

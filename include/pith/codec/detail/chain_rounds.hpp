@@ -31,40 +31,37 @@ std::size_t exchange_scratch_from(std::tuple<S...> const& row, E const& exec, sh
   }
 }
 
-/// Encodes x with stage I and all later stages except the last. Then calls last(id, shape, values).
+/// Encodes x with stage I and all later stages except the last. Then calls last(context, values).
 template <std::size_t I, class In, class E, class Agreed, class Local, class Last, class... S>
-void encode_heads(std::tuple<S...> const& row, E const& exec, call const& id, shape const& dims,
-                  values_on<E, In const> x, Agreed const& replicated, Local& local, workspace_on<E>& ws,
-                  Last const& last) {
+void encode_heads(std::tuple<S...> const& row, context<In, E> const& cx, values_on<E, In const> x,
+                  Agreed const& replicated, Local& local, Last const& last) {
   if constexpr (I + 1 == sizeof...(S)) {
-    last(id, dims, x);
+    last(cx, x);
   } else {
     using out = output_of<stage_at<I, S...>, In>;
     auto const& stage = std::get<I>(row);
-    auto const scope = ws.mark();
-    auto const rest = detail::output_shape(stage, dims);
-    auto const mid = ws.template take<out>(rest.n);
-    detail::encode<In>(stage, exec, id, dims, x, encoded_on<E, out>{mid, {}}, detail::part<I>(replicated),
-                       detail::part<I>(local), ws);
-    encode_heads<I + 1, out>(row, exec, next_stage(id), rest, values_on<E, out const>(mid), replicated, local, ws,
-                             last);
+    auto const scope = cx.ws.mark();
+    auto const rest = detail::output_shape(stage, cx.dims);
+    auto const mid = cx.ws.template take<out>(rest.n);
+    detail::encode<In>(stage, cx, x, encoded_on<E, out>{mid, {}}, detail::part<I>(replicated), detail::part<I>(local));
+    encode_heads<I + 1>(row, cx.template next<out>(rest), values_on<E, out const>(mid), replicated, local, last);
   }
 }
-/// Calls last(id, shape, values), which writes the values. Then decodes the values into x. The decoders are those of
+/// Calls last(context, values), which writes the values. Then decodes the values into x. The decoders are those of
 /// stage I and all later stages except the last.
 template <std::size_t I, class In, class E, class Agreed, class Last, class... S>
-void decode_heads(std::tuple<S...> const& row, E const& exec, call const& id, shape const& dims, values_on<E, In> x,
-                  Agreed const& replicated, workspace_on<E>& ws, Last const& last) {
+void decode_heads(std::tuple<S...> const& row, context<In, E> const& cx, values_on<E, In> x, Agreed const& replicated,
+                  Last const& last) {
   if constexpr (I + 1 == sizeof...(S)) {
-    last(id, dims, x);
+    last(cx, x);
   } else {
     using out = output_of<stage_at<I, S...>, In>;
     auto const& stage = std::get<I>(row);
-    auto const scope = ws.mark();
-    auto const rest = detail::output_shape(stage, dims);
-    auto const mid = ws.template take<out>(rest.n);
-    decode_heads<I + 1, out>(row, exec, next_stage(id), rest, mid, replicated, ws, last);
-    detail::decode<In>(stage, exec, id, dims, encoded_on<E, out const>{mid, {}}, x, detail::part<I>(replicated), ws);
+    auto const scope = cx.ws.mark();
+    auto const rest = detail::output_shape(stage, cx.dims);
+    auto const mid = cx.ws.template take<out>(rest.n);
+    decode_heads<I + 1>(row, cx.template next<out>(rest), mid, replicated, last);
+    detail::decode<In>(stage, cx, encoded_on<E, out const>{mid, {}}, x, detail::part<I>(replicated));
   }
 }
 

@@ -53,40 +53,39 @@ constexpr std::size_t scratch_from(std::tuple<S...> const& row, E const& exec, s
 
 /// Functions that encode or decode with stage I and all later stages.
 template <std::size_t I, class In, class E, class Y, class Agreed, class Local, class... S>
-void encode_stages(std::tuple<S...> const& row, E const& exec, call const& id, shape const& dims,
-                   values_on<E, In const> x, Y y, Agreed const& replicated, Local& local, workspace_on<E>& ws) {
+void encode_stages(std::tuple<S...> const& row, context<In, E> const& cx, values_on<E, In const> x, Y y,
+                   Agreed const& replicated, Local& local) {
   auto const& stage = std::get<I>(row);
   if constexpr (I + 1 == sizeof...(S)) {
-    detail::encode<In>(stage, exec, id, dims, x, y, detail::part<I>(replicated), detail::part<I>(local), ws);
+    detail::encode<In>(stage, cx, x, y, detail::part<I>(replicated), detail::part<I>(local));
   } else {
     using out = output_of<stage_at<I, S...>, In>;
-    auto const scope = ws.mark();
-    auto const rest = detail::output_shape(stage, dims);
-    auto const mid = ws.template take<out>(rest.n);
-    auto const own = detail::side_bytes<In>(stage, dims);
-    auto const to = detail::counted<In>(stage, dims, encoded_on<E, out>{mid, y.side.first(own)});
-    detail::encode<In>(stage, exec, id, dims, x, to, detail::part<I>(replicated), detail::part<I>(local), ws);
-    detail::clear_padding<E>(exec, y.side.first(own_side<I, In>(row, dims)), own);
-    encode_stages<I + 1, out>(row, exec, next_stage(id), rest, values_on<E, out const>(to.values),
-                              Y{y.values, y.side.subspan(own_side<I, In>(row, dims))}, replicated, local, ws);
+    auto const scope = cx.ws.mark();
+    auto const rest = detail::output_shape(stage, cx.dims);
+    auto const mid = cx.ws.template take<out>(rest.n);
+    auto const own = detail::side_bytes<In>(stage, cx.dims);
+    auto const to = detail::counted<In>(stage, cx.dims, encoded_on<E, out>{mid, y.side.first(own)});
+    detail::encode<In>(stage, cx, x, to, detail::part<I>(replicated), detail::part<I>(local));
+    detail::clear_padding<E>(cx.exec, y.side.first(own_side<I, In>(row, cx.dims)), own);
+    encode_stages<I + 1>(row, cx.template next<out>(rest), values_on<E, out const>(to.values),
+                         Y{y.values, y.side.subspan(own_side<I, In>(row, cx.dims))}, replicated, local);
   }
 }
 template <std::size_t I, class In, class E, class Y, class Agreed, class... S>
-void decode_stages(std::tuple<S...> const& row, E const& exec, call const& id, shape const& dims, Y y,
-                   values_on<E, In> x, Agreed const& replicated, workspace_on<E>& ws) {
+void decode_stages(std::tuple<S...> const& row, context<In, E> const& cx, Y y, values_on<E, In> x,
+                   Agreed const& replicated) {
   auto const& stage = std::get<I>(row);
   if constexpr (I + 1 == sizeof...(S)) {
-    detail::decode<In>(stage, exec, id, dims, y, x, detail::part<I>(replicated), ws);
+    detail::decode<In>(stage, cx, y, x, detail::part<I>(replicated));
   } else {
     using out = output_of<stage_at<I, S...>, In>;
-    auto const scope = ws.mark();
-    auto const rest = detail::output_shape(stage, dims);
-    auto const mid = ws.template take<out>(rest.n);
-    decode_stages<I + 1, out>(row, exec, next_stage(id), rest, Y{y.values, y.side.subspan(own_side<I, In>(row, dims))},
-                              mid, replicated, ws);
-    detail::decode<In>(stage, exec, id, dims,
-                       encoded_on<E, out const>{mid, y.side.first(detail::side_bytes<In>(stage, dims))}, x,
-                       detail::part<I>(replicated), ws);
+    auto const scope = cx.ws.mark();
+    auto const rest = detail::output_shape(stage, cx.dims);
+    auto const mid = cx.ws.template take<out>(rest.n);
+    decode_stages<I + 1>(row, cx.template next<out>(rest), Y{y.values, y.side.subspan(own_side<I, In>(row, cx.dims))},
+                         mid, replicated);
+    detail::decode<In>(stage, cx, encoded_on<E, out const>{mid, y.side.first(detail::side_bytes<In>(stage, cx.dims))},
+                       x, detail::part<I>(replicated));
   }
 }
 

@@ -37,16 +37,16 @@ concept counts_entries = requires(S const& s, shape const& dims) {
 /// most_entries(dims) entries with ascending indices. Padding entries have the index no_index.
 template <class S, class In, class E>
 concept emits_entries = counts_entries<S> &&
-    requires(S const& s, E const& exec, call const& id, shape const& dims, encoded_on<E, output_of<S, In> const> y,
-             selected_entries<In> const& to, workspace_on<E>& ws) {
-  { s.decode_entries(exec, id, dims, y, to, ws) } -> std::same_as<void>;
+    requires(S const& s, context<In, E> const& cx, encoded_on<E, output_of<S, In> const> y,
+             selected_entries<In> const& to) {
+  { s.decode_entries(cx, y, to) } -> std::same_as<void>;
 };
 /// A codec whose payload may list entries. most_entries(dims) is 0 if the payload does not list entries.
 template <class C, class In, class E>
 concept holds_entries = counts_entries<C> &&
-    requires(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-             selected_entries<In> const& to, replicated_of<C, In, E> const& replicated, workspace_on<E>& ws) {
-  { c.decode_payload_entries(exec, id, dims, payload, to, replicated, ws) } -> std::same_as<void>;
+    requires(C const& c, context<In, E> const& cx, span_on<E, std::byte const> payload, selected_entries<In> const& to,
+             replicated_of<C, In, E> const& replicated) {
+  { c.decode_payload_entries(cx, payload, to, replicated) } -> std::same_as<void>;
 };
 template <class C, class In, class E>
 concept may_hold_entries = emits_entries<C, In, E> || holds_entries<C, In, E>;
@@ -62,14 +62,14 @@ std::uint64_t most_entries(C const& c, shape const& dims) {
 
 template <class In, class E, class C, class Agreed>
   requires may_hold_entries<C, In, E>
-void decode_entries(C const& c, E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                    selected_entries<In> const& to, Agreed const& replicated, workspace_on<E>& ws) {
-  auto const scope = ws.mark();
+void decode_entries(C const& c, context<In, E> const& cx, span_on<E, std::byte const> payload,
+                    selected_entries<In> const& to, Agreed const& replicated) {
+  auto const scope = cx.ws.mark();
   if constexpr (holds_entries<C, In, E>) {
-    c.decode_payload_entries(exec, id, dims, payload, to, replicated, ws);
+    c.decode_payload_entries(cx, payload, to, replicated);
   } else {
-    auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, dims).n, payload);
-    c.decode_entries(exec, id, dims, y, to, ws);
+    auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, cx.dims).n, payload);
+    c.decode_entries(cx, y, to);
   }
 }
 

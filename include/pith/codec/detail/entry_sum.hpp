@@ -125,27 +125,25 @@ struct entry_sum {
 /// added in rank order.
 template <class In, class C, class E, class Agreed>
   requires may_hold_entries<C, In, E>
-void decode_entry_sum(C const& c, E const& exec, call id, shape const& dims, span_on<E, std::byte const> in,
-                      std::size_t stride, unsigned ranks, accum<In> factor, values_on<E, In> x,
-                      Agreed const& replicated, workspace_on<E>& ws) {
+void decode_entry_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte const> in, std::size_t stride,
+                      unsigned ranks, accum<In> factor, values_on<E, In> x, Agreed const& replicated) {
   using A = accum<In>;
-  auto const size = payload_bytes<In>(c, dims);
-  auto const by = entry_sum<In>{dims.n, c.most_entries(dims), ranks};
+  auto const size = payload_bytes<In>(c, cx.dims);
+  auto const by = entry_sum<In>{cx.dims.n, c.most_entries(cx.dims), ranks};
   auto const tiles = by.tiles();
-  auto const lists = entry_lists<In>{ws.template take<std::uint32_t>(by.entries()).data,
-                                     ws.template take<In>(by.entries()).data, by.room, by.stride()};
-  auto* const starts = ws.template take<std::uint32_t>(ranks * (tiles + 1)).data;
-  auto* sums = ws.template take<A>(by.sums()).data;
+  auto const lists = entry_lists<In>{cx.ws.template take<std::uint32_t>(by.entries()).data,
+                                     cx.ws.template take<In>(by.entries()).data, by.room, by.stride()};
+  auto* const starts = cx.ws.template take<std::uint32_t>(ranks * (tiles + 1)).data;
+  auto* sums = cx.ws.template take<A>(by.sums()).data;
   if constexpr (std::same_as<In, A>) sums = x.data;
   for (unsigned from = 0; from < ranks; from += by.at_once()) {
     auto const some = std::min(by.at_once(), ranks - from);
     for (unsigned r = 0; r < some; ++r) {
-      id.rank = static_cast<std::uint16_t>(from + r);
-      decode_entries<In>(c, exec, id, dims, in.subspan(id.rank * stride, size), lists.of(r), replicated, ws);
+      decode_entries<In>(c, cx.from_rank(from + r), in.subspan((from + r) * stride, size), lists.of(r), replicated);
     }
-    exec.for_each_index(some * (tiles + 1), find_tiles<In>{lists, tiles, starts});
-    exec.for_each_block(tiles, add_entries<In>{lists, tiles, starts, some, dims.n, sums, from == 0,
-                                               from + some == ranks, factor, x.data});
+    cx.exec.for_each_index(some * (tiles + 1), find_tiles<In>{lists, tiles, starts});
+    cx.exec.for_each_block(tiles, add_entries<In>{lists, tiles, starts, some, cx.dims.n, sums, from == 0,
+                                                  from + some == ranks, factor, x.data});
   }
 }
 

@@ -34,15 +34,15 @@ class codec_exchange : public pipeable {
   }
   template <real In, executor E>
     requires codec<C, In, E>
-  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
-                      span_on<E, std::byte> payload, auto const& replicated, auto& local, workspace_on<E>& ws) const {
-    detail::encode_payload<In>(codec_, exec, id, dims, x, payload, codec_part(replicated), codec_part(local), ws);
+  void encode_payload(context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload,
+                      auto const& replicated, auto& local) const {
+    detail::encode_payload<In>(codec_, cx, x, payload, codec_part(replicated), codec_part(local));
   }
   template <real In, executor E>
     requires codec<C, In, E>
-  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                      values_on<E, In> x, auto const& replicated, workspace_on<E>& ws) const {
-    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, codec_part(replicated), ws);
+  void decode_payload(context<In, E> const& cx, span_on<E, std::byte const> payload, values_on<E, In> x,
+                      auto const& replicated) const {
+    detail::decode_payload<In>(codec_, cx, payload, x, codec_part(replicated));
   }
 
  protected:

@@ -133,15 +133,15 @@ class exchanged_tensors {
     auto& s = states_[tensor];
     if (round == 0 && factor_ != nullptr) weigh(exec, gradient(tensor));
     if (round == 0 && squares_ != nullptr) measure(exec, tensor, ws);
-    detail::produce<In>(codecs_[tensor], exec, s.id(), dims(tensor), ranks_, round,
-                        values_on<E, In const>(gradient(tensor)), out, s.replicated(), s.local(), ws);
+    detail::produce<In>(codecs_[tensor], context_of(exec, tensor, ws), round, values_on<E, In const>(gradient(tensor)),
+                        out, s.replicated(), s.local());
   }
   void absorb(E const& exec, std::size_t tensor, unsigned round, bool is_gathered, received_on<E> in,
               workspace_on<E>& ws) {
     auto& s = states_[tensor];
     if (predicted_ && is_gathered) predicted_->note(exec, tensor, in, ranks_);
-    detail::absorb<In>(codecs_[tensor], exec, s.id(), dims(tensor), ranks_, round, in, gradient(tensor), s.replicated(),
-                       s.local(), ws);
+    detail::absorb<In>(codecs_[tensor], context_of(exec, tensor, ws), round, in, gradient(tensor), s.replicated(),
+                       s.local());
   }
 
   void rescale(E const& exec, double factor) {
@@ -157,6 +157,9 @@ class exchanged_tensors {
   }
 
  private:
+  context<In, E> context_of(E const& exec, std::size_t tensor, workspace_on<E>& ws) const {
+    return {exec, states_[tensor].id(), dims(tensor), ws, ranks_};
+  }
   shape const& dims(std::size_t tensor) const { return predicted_ ? predicted_->dims(tensor) : specs_[tensor].dims; }
 
   void weigh(E const& exec, values_on<E, In> g) const {

@@ -32,15 +32,15 @@ class sparse_exchange : public pipeable {
     return codec_.template scratch_bytes<In>(exec, dims);
   }
   template <real In, executor E>
-  void encode_payload(E const& exec, call const& id, shape const& dims, values_on<E, In const> x,
-                      span_on<E, std::byte> payload, auto const&, auto&, workspace_on<E>& ws) const {
+  void encode_payload(context<In, E> const& cx, values_on<E, In const> x, span_on<E, std::byte> payload, auto const&,
+                      auto&) const {
     auto none = no_state();
-    detail::encode_payload<In>(codec_, exec, id, dims, x, payload, none, none, ws);
+    detail::encode_payload<In>(codec_, cx, x, payload, none, none);
   }
   template <real In, executor E>
-  void decode_payload(E const& exec, call const& id, shape const& dims, span_on<E, std::byte const> payload,
-                      values_on<E, In> x, auto const&, workspace_on<E>& ws) const {
-    detail::decode_payload<In>(codec_, exec, id, dims, payload, x, no_state(), ws);
+  void decode_payload(context<In, E> const& cx, span_on<E, std::byte const> payload, values_on<E, In> x,
+                      auto const&) const {
+    detail::decode_payload<In>(codec_, cx, payload, x, no_state());
   }
 
   /// The last round that reads the gradient.

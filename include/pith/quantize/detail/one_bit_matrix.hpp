@@ -29,13 +29,14 @@ constexpr std::uint64_t row_parts(shape const& dims) {
 }
 
 template <class In, class E>
-void measure_rows(E const& exec, shape const& dims, In const* x, one_bit_rule::sums* partial,
-                  scale_of<one_bit_means, accum<In>>* to, workspace_on<E>& ws) {
+void measure_rows(context<In, E> const& cx, In const* x, one_bit_rule::sums* partial,
+                  scale_of<one_bit_means, accum<In>>* to) {
   using A = accum<In>;
-  auto const over = blocks_of(dims.n, dims.columns(), E::items_per_block);
+  auto const over = blocks_of(cx.dims.n, cx.dims.columns(), E::items_per_block);
   auto const out = quantized<one_bit_means, A>{{}, over, nullptr, to};
   using tiles = measure_tiles<one_bit_means, plain_source<In>, A, E::items_per_block>;
-  exec.for_each_block(row_parts(dims), tiles{out, {x}, partial, arrival_words(exec, call(), over.buckets(), ws)});
+  cx.exec.for_each_block(row_parts(cx.dims),
+                         tiles{out, {x}, partial, arrival_words(cx.exec, call(), over.buckets(), cx.ws)});
 }
 
 inline constexpr std::uint32_t strip_rows = 256, strip_columns = 512;

@@ -1,0 +1,47 @@
+// pith/codec/context.hpp — the arguments that all functions of a codec share.
+#pragma once
+
+#include <pith/core/call.hpp>
+#include <pith/core/element.hpp>
+#include <pith/core/executor.hpp>
+#include <pith/core/workspace.hpp>
+
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+/// What a codec's functions need besides the data: the executor, the position of the random numbers, the shape of the
+/// tensor, scratch memory and the number of ranks. `In` is the element type of the codec's input.
+template <class In, executor E>
+struct context {
+  E const& exec;
+  call id;
+  shape dims;
+  workspace_on<E>& ws;
+  unsigned ranks = 1;
+
+  /// The same context for other elements, or for a part of the tensor.
+  template <class Other>
+  constexpr context<Other, E> of() const {
+    return {exec, id, dims, ws, ranks};
+  }
+  constexpr context with(shape const& other) const { return {exec, id, other, ws, ranks}; }
+  constexpr context with(call const& other) const { return {exec, other, dims, ws, ranks}; }
+  constexpr context with(call const& other, shape const& part) const { return {exec, other, part, ws, ranks}; }
+  constexpr context with(call const& other, shape const& part, unsigned among) const {
+    return {exec, other, part, ws, among};
+  }
+  /// The context in which a payload of rank `from` is decoded.
+  constexpr context from_rank(unsigned from) const {
+    auto other = id;
+    other.rank = static_cast<std::uint16_t>(from);
+    return with(other);
+  }
+  /// The context of the next stage of a chain, which reads `Out` values of the shape `rest`.
+  template <class Out>
+  constexpr context<Out, E> next(shape const& rest) const {
+    return {exec, next_stage(id), rest, ws, ranks};
+  }
+};
+
+}  // namespace pith::inline v0
