@@ -1,7 +1,7 @@
 // benchmarks/resnet50.hpp — the 161 tensors of ResNet-50, a model of many small tensors and a few large ones.
 #pragma once
 
-#include <pith/core/call.hpp>
+#include <pith/core/shape.hpp>
 
 #include <array>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // benchmarks/transformer.hpp — the 292 tensors of a transformer; two thirds are vectors.
 #pragma once
 
-#include <pith/core/call.hpp>
+#include <pith/core/shape.hpp>
 
 #include <cstdint>
 #include <initializer_list>

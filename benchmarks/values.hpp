@@ -1,8 +1,8 @@
 // benchmarks/values.hpp — input values, and the error of decoded ones.
 #pragma once
 
-#include <pith/core/call.hpp>
 #include <pith/core/element.hpp>
+#include <pith/core/shape.hpp>
 #include <pith/core/span.hpp>
 
 #include <cmath>

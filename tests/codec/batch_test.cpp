@@ -23,7 +23,7 @@ using namespace support;
 namespace {
 
 std::uint64_t const step = 5;
-pith::call const id{&step, 7, 0, 0, 3, 0, 0};
+pith::encoding_id const id{&step, 7, 0, 0, 3, 0, 0};
 constexpr auto garbage = std::byte{0xa5};
 
 std::vector<pith::shape> mixed_sizes() { return {{0}, {1}, {5000}, {7}, {40000}, {129}, {0}, {600}, {40000}, {0}}; }

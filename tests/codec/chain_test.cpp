@@ -141,18 +141,18 @@ TEST_CASE("capabilities are computed from the parts") {
         doctest::Approx(0.1 / (1 + pith::qsgd<2>().omega({100}))).epsilon(1e-15));
   auto const unbiased = pith::random_k<pith::scaling::unbiased>(0.25) | pith::qsgd<4>();
   CHECK(unbiased.omega(dims) == doctest::Approx(4 * (1 + pith::qsgd<4>().omega({250})) - 1).epsilon(1e-15));
-  CHECK(pith::projection<decltype(pith::top_k(0.1) | pith::scaled_sign())>);
-  CHECK(!pith::projection<decltype(quantized)>);
-  CHECK(!pith::isometric<decltype(quantized)>);
-  CHECK(pith::isometric<decltype(pith::top_k(0.1) | pith::identity())>);
+  CHECK(pith::traits_of<decltype(pith::top_k(0.1) | pith::scaled_sign())>.projection);
+  CHECK(!pith::traits_of<decltype(quantized)>.projection);
+  CHECK(!pith::traits_of<decltype(quantized)>.isometric);
+  CHECK(pith::traits_of<decltype(pith::top_k(0.1) | pith::identity())>.isometric);
   CHECK(!pith::contractive<decltype(pith::power_sgd(4) | pith::qsgd<8>())>);
   CHECK(!pith::unbiased<decltype(quantized)>);
 }
 
 TEST_CASE("a chain is summed as its parts can") {
-  CHECK((pith::random_k(0.1) | pith::identity()).sums == pith::sum_form::encode);
-  CHECK((pith::random_k(0.1) | pith::cast<pith::half>()).sums == pith::sum_form::decode);
-  CHECK((pith::top_k(0.1) | pith::cast<pith::half>()).sums == pith::sum_form::none);
+  CHECK((pith::random_k(0.1) | pith::identity()).traits.sums == pith::sum_form::encode);
+  CHECK((pith::random_k(0.1) | pith::cast<pith::half>()).traits.sums == pith::sum_form::decode);
+  CHECK((pith::top_k(0.1) | pith::cast<pith::half>()).traits.sums == pith::sum_form::none);
 }
 
 TEST_CASE_TEMPLATE("stages that decode alike and linearly decode the mean of all ranks", In, float, double) {

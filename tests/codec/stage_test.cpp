@@ -13,11 +13,11 @@ using namespace support;
 namespace {
 
 /// Sends its values and their count, and decodes the count alone: what it was given to read.
-struct count_teller : pith::pipeable {
+struct count_teller : pith::codec_base {
   template <class In>
   using output = In;
 
-  static constexpr bool is_variable_rate = true;
+  static constexpr pith::codec_traits traits = {.rates = pith::rate_form::variable};
 
   struct note {
     std::uint32_t* count;
@@ -31,7 +31,10 @@ struct count_teller : pith::pipeable {
   };
 
   std::string name() const { return "count_teller"; }
-  std::size_t side_bytes(pith::shape const&) const { return 4; }
+  template <class In>
+  std::size_t side_bytes(pith::shape const&) const {
+    return 4;
+  }
   template <std::same_as<float> In, pith::executor E>
   void encode(pith::context<In, E> const& cx, pith::values_on<E, In const> x, pith::encoded_on<E, In> y) const {
     cx.exec.copy(y.values.data, x.data, pith::value_bytes<In>(cx.dims.n));

@@ -13,7 +13,8 @@ using pith::terngrad;
 using pith::trits;
 using unclipped = pith::terngrad<pith::outliers::kept>;
 
-static_assert(pith::ternary<qsgd<2>> && !pith::ternary<qsgd<3>> && pith::ternary<terngrad<>>);
+static_assert(pith::traits_of<qsgd<2>>.ternary && !pith::traits_of<qsgd<3>>.ternary &&
+              pith::traits_of<terngrad<>>.ternary);
 static_assert(pith::unbiased<trits<unclipped>> && !pith::unbiased<trits<terngrad<>>>);
 
 TEST_CASE("trits takes any input of any size and type") {

@@ -30,7 +30,7 @@ std::vector<pith::tensor_spec> const two = {{"first", {64, 8}}, {"second", {64, 
 /// The sum of all ranks, a quarter of a tensor per round.
 template <unsigned Depth>
 struct quarters : pith::identity {
-  static constexpr unsigned depth = Depth;
+  unsigned depth() const { return Depth; }
 
   std::string name() const { return "quarters"; }
   unsigned rounds(pith::shape const&, unsigned) const { return 4; }

@@ -7,7 +7,7 @@
 namespace sample {
 
 /// Encodes and decodes, and promises nothing.
-struct clip : pith::pipeable {
+struct clip : pith::codec_base {
   template <class In>
   using output = In;
 

@@ -9,7 +9,7 @@ using pith::executor;
 using pith::values_on;
 
 template <class In>
-struct complete : pith::pipeable {
+struct complete : pith::codec_base {
   template <class T>
   using output = T;
 
@@ -35,11 +35,11 @@ struct nameless : complete<float> {
   std::string name() const = delete;
 };
 
-struct without_output : pith::pipeable {
+struct without_output : pith::codec_base {
   std::string name() const { return "without_output"; }
 };
 
-struct without_encode : pith::pipeable {
+struct without_encode : pith::codec_base {
   template <class T>
   using output = T;
 
@@ -48,7 +48,7 @@ struct without_encode : pith::pipeable {
   void decode(context<float, E> const&, encoded_on<E, float const>, values_on<E, float>) const {}
 };
 
-struct without_decode : pith::pipeable {
+struct without_decode : pith::codec_base {
   template <class T>
   using output = T;
 
@@ -79,13 +79,13 @@ int main() {
 
   [[maybe_unused]] auto const select = pith::top_k(0.01);
 #if defined(NUMBER)
-  // expected-error {{pith: a stage must derive from pith::pipeable}}
+  // expected-error {{pith: a stage must derive from pith::codec_base}}
   select | 42;
 #elif defined(STRANGER)
-  // expected-error {{pith: a stage must derive from pith::pipeable}}
+  // expected-error {{pith: a stage must derive from pith::codec_base}}
   select | stranger();
 #elif defined(STRANGER_FIRST)
-  // expected-error {{pith: a stage must derive from pith::pipeable}}
+  // expected-error {{pith: a stage must derive from pith::codec_base}}
   stranger() | select;
 #elif defined(NAMELESS)
   // expected-error {{pith: a stage must have std::string name() const}}

@@ -1,5 +1,6 @@
 // tests/core/random_test.cpp — Philox against its published vectors, and what a draw depends on.
-#include <pith/core/call.hpp>
+#include <pith/core/draws.hpp>
+#include <pith/core/shape.hpp>
 
 #include <doctest/doctest.h>
 
@@ -27,9 +28,9 @@ static_assert(philox({ones, ones, ones, ones}, {ones, ones}) == words{0x408f276d
 static_assert(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
               words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 
-words draw(pith::call const& id, std::uint64_t block = 0) { return words_of(pith::draws(id)(block)); }
+words draw(pith::encoding_id const& id, std::uint64_t block = 0) { return words_of(pith::draws(id)(block)); }
 
-pith::call call_of(std::uint64_t const& step, unsigned tensor, unsigned rank, unsigned hop, unsigned stage) {
+pith::encoding_id call_of(std::uint64_t const& step, unsigned tensor, unsigned rank, unsigned hop, unsigned stage) {
   return {&step,
           9,
           0,
@@ -55,7 +56,7 @@ TEST_CASE("a block is eight lanes of 16 bits with the low half first") {
 
 TEST_CASE("the counter holds block and tensor and step and rank and hop and stage") {
   std::uint64_t const step = 0xab12345678u;
-  auto const id = pith::call{&step, 0x1122334455667788u, 8, 0xcdef01u, 0x2345, 5, 17};
+  auto const id = pith::encoding_id{&step, 0x1122334455667788u, 8, 0xcdef01u, 0x2345, 5, 17};
   auto const block = (std::uint64_t{0x9a} << 32) + 6;
   CHECK(draw(id, block) == philox({7, 0x9au | 0xcdef01u << 8, 0x12345678u, 0xabu | 0x2345u << 8 | 5u << 24 | 17u << 27},
                                   {0x55667788u, 0x11223344u}));
@@ -63,7 +64,7 @@ TEST_CASE("the counter holds block and tensor and step and rank and hop and stag
 
 TEST_CASE("every field of a call changes the draw and no two draws are alike") {
   std::uint64_t steps[] = {0, 1, 2, std::uint64_t{1} << 32, (std::uint64_t{1} << 40) - 1};
-  auto calls = std::vector<pith::call>();
+  auto calls = std::vector<pith::encoding_id>();
   for (auto const& step : steps) {
     for (unsigned const tensor : {0u, 1u, 0xffffffu}) {
       for (unsigned const rank : {0u, 1u, 255u, 256u, 0xffffu}) {
@@ -86,7 +87,7 @@ TEST_CASE("every field of a call changes the draw and no two draws are alike") {
 
 TEST_CASE("a chunk continues the draws of its tensor") {
   std::uint64_t const step = 3;
-  auto const whole = pith::call{&step, 1, 0, 2, 0, 0, 0};
+  auto const whole = pith::encoding_id{&step, 1, 0, 2, 0, 0, 0};
   auto chunk = whole;
   chunk.first = 4096;
   CHECK(draw(chunk, 5) == draw(whole, 4096 / 8 + 5));
@@ -94,8 +95,8 @@ TEST_CASE("a chunk continues the draws of its tensor") {
 
 TEST_CASE("shared calls draw alike on all ranks and stages draw apart") {
   std::uint64_t const step = 3;
-  auto const here = pith::call{&step, 1, 0, 2, 0, 0, 0};
-  auto const there = pith::call{&step, 1, 0, 2, 7, 0, 0};
+  auto const here = pith::encoding_id{&step, 1, 0, 2, 0, 0, 0};
+  auto const there = pith::encoding_id{&step, 1, 0, 2, 7, 0, 0};
   CHECK(draw(here) != draw(there));
   CHECK(draw(pith::shared(here)) == draw(pith::shared(there)));
   CHECK(draw(pith::next_stage(here)) != draw(here));

@@ -58,7 +58,7 @@ struct collectives {
 
  private:
   PITH_HD pith::draws draws() const {
-    auto id = pith::call();
+    auto id = pith::encoding_id();
     id.seed = 77;
     id.step = step;
     return pith::draws(id);

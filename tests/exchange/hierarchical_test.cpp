@@ -49,7 +49,7 @@ struct splitless_communicator : private pith::self_communicator {
 };
 
 /// The values as they are, and a note of each call that encoded some: hop, seed, rank and first element.
-class noted {
+class noted : public pith::codec_base {
  public:
   using note = std::array<std::uint64_t, 4>;
 

@@ -224,8 +224,8 @@ TEST_CASE("every executor leaves the same bytes") {
 
 TEST_CASE("a model's tensors travel together, as each would alone, two rounds under way at a time") {
   auto const codec = pith::error_feedback(pith::ring(pith::qsgd<8>()));
-  CHECK(pith::detail::depth(codec) == 2);
-  CHECK(pith::detail::depth(pith::any_codec<float, pith::seq_executor>(codec)) == 2);
+  CHECK(codec.depth() == 2);
+  CHECK(pith::any_codec<float, pith::seq_executor>(codec).depth() == 2);
   check_travels_together(codec, 3);
 }
 

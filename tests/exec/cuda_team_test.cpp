@@ -133,7 +133,7 @@ TEST_CASE("the last of some blocks knows that it is, and the next ones begin aga
 
 TEST_CASE("rows and random numbers are those of one thread") {
   std::uint64_t const step = 3;
-  auto const from = pith::draws(pith::call{&step, 5});
+  auto const from = pith::draws(pith::encoding_id{&step, 5});
   for (auto const n : sizes) {
     for (std::uint32_t const width : {1u, 24u, 6000u}) {
       same_by_a_block(n, [&](auto team, std::uint32_t* to) {

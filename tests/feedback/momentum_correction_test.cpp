@@ -61,7 +61,7 @@ void conserves(C const& codec, pith::momentum_options const& options, pith::shap
   auto const n = static_cast<std::size_t>(dims.n);
   auto const eps = roundoff<A>();
   auto t = corrects<In>(codec, momentum_correction(0.875, options), dims);
-  auto const masks = options.masks && !pith::detail::is_lossless(codec, dims);
+  auto const masks = options.masks && !codec.is_lossless(dims);
   auto oracle = std::vector<momentum_oracle>(n, {0.875, 0, 0, options.nesterov, masks});
   auto given = std::vector<double>(n), sent = given, v = given, bound = given;
   for (std::uint64_t step = 1; step <= 12; ++step) {

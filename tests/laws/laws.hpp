@@ -109,7 +109,7 @@ class subject {
   pith::shape dims() const { return state_.dims(); }
 
   std::size_t values() const {
-    auto const n = pith::detail::output_shape(codec_, state_.dims()).n;
+    auto const n = codec_.output_shape(state_.dims()).n;
     return static_cast<std::size_t>(pith::storage<value>::words(n));
   }
 
@@ -177,8 +177,8 @@ class inspection {
   report run() {
     for (auto const& s : samples(dims_.n, how_.seed, how_.scale)) on_sample(s);
     if constexpr (pith::contractive<C> || pith::unbiased<C>) search();
-    if constexpr (pith::summable<C>) sums();
-    if constexpr (pith::isometric<C> || pith::rotation<C>) keeps_distances();
+    if constexpr (pith::traits_of<C>.is_summable()) sums();
+    if constexpr (pith::traits_of<C>.isometric || pith::traits_of<C>.rotation) keeps_distances();
     return report_;
   }
 
@@ -192,8 +192,8 @@ class inspection {
     deterministic(s);
     if constexpr (pith::contractive<C> || pith::unbiased<C>) judge(s.name, s.x);
     if constexpr (pith::absolute<C>) bounded(s);
-    if constexpr (pith::projection<C>) projects(s);
-    if constexpr (pith::nestable<C> && pith::rate_adjustable<C>) nests(s);
+    if constexpr (pith::traits_of<C>.projection) projects(s);
+    if constexpr (pith::traits_of<C>.nestable && pith::rate_adjustable<C>) nests(s);
   }
 
   void deterministic(sample const& s) {
@@ -344,8 +344,8 @@ class inspection {
       };
       auto const apart = support::square(support::minus(y, z));
       auto const off = support::square(support::minus(decoded(y), decoded(z))) - apart;
-      auto const least = pith::isometric<C> ? -rounding * apart : -apart;
-      expect(least <= off && off <= rounding * apart, pith::isometric<C> ? "not isometric" : "no rotation",
+      auto const least = pith::traits_of<C>.isometric ? -rounding * apart : -apart;
+      expect(least <= off && off <= rounding * apart, pith::traits_of<C>.isometric ? "not isometric" : "no rotation",
              ": |D(y) - D(z)|^2 is off by ", off / apart);
     }
   }
@@ -354,7 +354,7 @@ class inspection {
   void sums() {
     using value = typename subject<C>::value;
     constexpr int ranks = 4;
-    auto const form = C::sums;
+    auto const form = pith::traits_of<C>.sums;
     auto const share = form == pith::sum_form::decode ? 1.0 / ranks : 1.0;
     auto summed = std::vector<value>();
     auto expected = vector(dims_.n), mean = expected, size = expected;
@@ -397,7 +397,7 @@ class inspection {
       // Each term is rounded once when it is encoded, alone and as a share, and once when it is added; halves below
       // 2^-14 are off by 2^-25.
       // A rotation is 8 rounds of additions, twice. Each round rounds a vector of no larger norm.
-      auto const turned = pith::rotation<C> ? 16 * support::roundoff<value>() * norm : 0;
+      auto const turned = pith::traits_of<C>.rotation ? 16 * support::roundoff<value>() * norm : 0;
       auto const most = (ranks + 3) * (support::roundoff<value>() * size[i] + 0x1p-25) + turned;
       if (!(std::abs(sum[i] - expected[i]) <= most)) {
         return expect(false, "sums do not hold: element ", i, " is off by ", sum[i] - expected[i], ", at most ", most);

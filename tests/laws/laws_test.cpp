@@ -260,12 +260,14 @@ struct unscaled : pith::random_k<> {
 };
 struct nesting_random_k : pith::random_k<> {
   using random_k::random_k;
-  static constexpr bool is_nestable = true;
+  static constexpr pith::codec_traits traits = {
+      .projection = true, .isometric = true, .nestable = true, .sums = pith::sum_form::encode};
   nesting_random_k at(double density) const { return nesting_random_k(density); }
 };
 struct summed_top_k : pith::top_k<> {
   using top_k::top_k;
-  static constexpr pith::sum_form sums = pith::sum_form::encode;
+  static constexpr pith::codec_traits traits = {
+      .projection = true, .isometric = true, .sums = pith::sum_form::encode};
 };
 struct exact_half : pith::cast<pith::half> {
   double error_bound(pith::shape const&) const { return 1e-4; }
@@ -273,7 +275,7 @@ struct exact_half : pith::cast<pith::half> {
 
 /// Sends f(x) and decodes it as it is.
 template <class F>
-struct element_wise : pith::pipeable {
+struct element_wise : pith::codec_base {
   template <class In>
   using output = float;
   std::string name() const { return "element_wise"; }
@@ -300,13 +302,13 @@ struct counted {
   }
 };
 struct shrinking : element_wise<half_of> {
-  static constexpr bool is_projection = true;
+  static constexpr pith::codec_traits traits = {.projection = true};
 };
 struct squaring : element_wise<signed_square> {
-  static constexpr pith::sum_form sums = pith::sum_form::encode;
+  static constexpr pith::codec_traits traits = {.sums = pith::sum_form::encode};
 };
 struct also_squaring : element_wise<signed_square> {
-  static constexpr pith::sum_form sums = pith::sum_form::decode;
+  static constexpr pith::codec_traits traits = {.sums = pith::sum_form::decode};
 };
 struct remembering : element_wise<counted> {};
 
@@ -347,7 +349,7 @@ TEST_CASE("sums that are none are caught") {
 
 TEST_CASE("random_k does not nest and a claim of it is caught") {
   CHECK(blames(laws::check(nesting_random_k(0.5), {40}), "does not nest"));
-  CHECK(!pith::nestable<pith::random_k<>>);
+  CHECK(!pith::traits_of<pith::random_k<>>.nestable);
 }
 
 TEST_CASE("an error bound that does not hold is caught") {

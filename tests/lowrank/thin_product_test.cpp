@@ -124,7 +124,7 @@ TEST_CASE_TEMPLATE("products are sums in double, rounded once", In, float, pith:
 
 TEST_CASE("the bell has mean zero and variance one and no tails") {
   std::uint64_t const step = 1;
-  auto const random = pith::draws(pith::call{&step, 1, 0, 0, 0, 0, 0});
+  auto const random = pith::draws(pith::encoding_id{&step, 1, 0, 0, 0, 0, 0});
   double const n = 40000;
   double sum = 0, squares = 0, most = 0;
   for (std::uint64_t i = 0; i < 40000; ++i) {
@@ -142,7 +142,7 @@ TEST_CASE("the bell has mean zero and variance one and no tails") {
 
 TEST_CASE("a column that is zero or not finite is drawn again and the others stay") {
   std::uint64_t const step = 1;
-  auto const random = pith::draws(pith::call{&step, 1, 0, 0, 0, 0, 0});
+  auto const random = pith::draws(pith::encoding_id{&step, 1, 0, 0, 0, 0, 0});
   float const inf = static_cast<float>(infinity), nan_ = static_cast<float>(not_a_number);
   auto q = std::vector<float>{1, 0, nan_, 1, 0, 0, 2, inf, 0, 0, 5, 0};  // 3 x 4
   pith::seq.for_each_block(4, detail::renew_column<float>{random, q.data(), 3, 4});

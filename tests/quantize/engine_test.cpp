@@ -62,7 +62,7 @@ struct sent {
 };
 
 std::uint64_t const step = 0;
-pith::call const id{&step, 7, 0, 1, 0, 0, 0};
+pith::encoding_id const id{&step, 7, 0, 1, 0, 0, 0};
 
 template <class In>
 pith::context<In, pith::seq_executor> context(pith::shape dims, pith::workspace<>& ws) {

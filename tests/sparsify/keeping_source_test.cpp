@@ -42,7 +42,7 @@ step<accum<In>> fused(E const& exec, double density, std::vector<In> const& g, s
   using A = accum<In>;
   auto const codec = pith::top_k<>(density);
   auto const dims = pith::shape{g.size()};
-  auto s = step<A>{residual, std::vector<A>(codec.kept(dims.n)), bytes(codec.side_bytes(dims))};
+  auto s = step<A>{residual, std::vector<A>(codec.kept(dims.n)), bytes(codec.side_bytes<A>(dims))};
   auto const size = codec.scratch_bytes_from<A, E, added<In>>(exec, dims);
   auto memory = bytes(size + 128, std::byte{0x5a});
   auto ws = pith::workspace<>(pith::span<std::byte>(memory));
@@ -58,7 +58,7 @@ step<accum<In>> in_passes(double density, std::vector<In> const& g, std::vector<
   using A = accum<In>;
   auto const codec = pith::top_k<>(density);
   auto const dims = pith::shape{g.size()};
-  auto s = step<A>{residual, std::vector<A>(codec.kept(dims.n)), bytes(codec.side_bytes(dims))};
+  auto s = step<A>{residual, std::vector<A>(codec.kept(dims.n)), bytes(codec.side_bytes<A>(dims))};
   auto p = std::vector<A>(g.size()), decoded = p;
   for (std::size_t i = 0; i < g.size(); ++i) p[i] = residual[i] + pith::element_cast<A>(g[i]);
   auto memory = bytes(codec.scratch_bytes<A>(pith::seq, dims) + 128);

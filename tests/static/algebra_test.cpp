@@ -41,14 +41,14 @@ struct row {
 };
 
 template <class C>
-constexpr row row_of = {.sum = pith::summable<C>,
+constexpr row row_of = {.sum = pith::traits_of<C>.is_summable(),
                         .unbiased = pith::unbiased<C>,
-                        .projection = pith::projection<C>,
+                        .projection = pith::traits_of<C>.projection,
                         .contractive = pith::contractive<C>,
                         .absolute = pith::absolute<C>,
-                        .variable = pith::variable_rate<C>,
+                        .variable = pith::traits_of<C>.is_variable(),
                         .rate = pith::rate_adjustable<C>,
-                        .nest = pith::nestable<C>,
+                        .nest = pith::traits_of<C>.nestable,
                         .collective = pith::collective<C, float, exec>};
 
 template <class... S>
@@ -151,7 +151,7 @@ static_assert(pith::detail::reports_contribution<pith::one_sided_power_sgd, floa
 
 // GradiVeQ: an agreed basis; affine, and summable.
 static_assert(stages<gradiveq>);
-static_assert(row_of<gradiveq> == row{.sum = true} && gradiveq::sums == pith::sum_form::decode);
+static_assert(row_of<gradiveq> == row{.sum = true} && gradiveq::traits.sums == pith::sum_form::decode);
 static_assert(!pith::detail::stateless<pith::replicated_of<gradiveq, float, exec>>);
 static_assert(!pith::detail::stateless<pith::local_of<gradiveq, float, exec>>);
 
@@ -217,8 +217,8 @@ static_assert(pith::detail::reports_contribution<pith::power_sgd, float, exec> &
 static_assert(pith::memoryless<pith::signum_momentum> && pith::memoryless<pith::no_feedback> &&
               !pith::memoryless<ef21> && !pith::memoryless<momentum> && !pith::memoryless<pith::residual>);
 static_assert(codecs<ef_by<clip, pith::signum_momentum>, ef_by<sampled_threshold, pith::no_feedback>>);
-static_assert(pith::rate_form_of<ef<pith::threshold<>>>() == pith::rate_form::fed_back &&
-              pith::rate_form_of<ef_by<pith::threshold<>, pith::no_feedback>>() == pith::rate_form::bounded);
+static_assert(pith::traits_of<ef<pith::threshold<>>>.rates == pith::rate_form::fed_back &&
+              pith::traits_of<ef_by<pith::threshold<>, pith::no_feedback>>.rates == pith::rate_form::bounded);
 
 // A user's own.
 static_assert(stages<clip, fixed_point>);
@@ -257,12 +257,13 @@ static_assert(pith::stage<pipe<clip, pith::qsgd<8>>, float, exec> &&
               !pith::stage<pipe<clip, pith::qsgd<8>>, double, exec>);
 
 // Sums: all stages or none; one decode form makes the chain's.
-static_assert(pipe<pith::random_k<>, pith::identity>::sums == pith::sum_form::encode);
-static_assert(pipe<pith::random_k<>, pith::cast<pith::half>>::sums == pith::sum_form::decode);
-static_assert(pipe<pith::random_k<>, gradiveq, pith::cast<pith::half>>::sums == pith::sum_form::decode);
-static_assert(!pith::summable<pipe<pith::top_k<>, pith::cast<pith::half>>>);
-static_assert(!pith::summable<pipe<pith::random_k<>, pith::qsgd<8>>>);
-static_assert(pith::summable<pith::damped<unbiased_random_k>> && !pith::summable<pith::damped<pith::qsgd<8>>>);
+static_assert(pipe<pith::random_k<>, pith::identity>::traits.sums == pith::sum_form::encode);
+static_assert(pipe<pith::random_k<>, pith::cast<pith::half>>::traits.sums == pith::sum_form::decode);
+static_assert(pipe<pith::random_k<>, gradiveq, pith::cast<pith::half>>::traits.sums == pith::sum_form::decode);
+static_assert(!pith::traits_of<pipe<pith::top_k<>, pith::cast<pith::half>>>.is_summable());
+static_assert(!pith::traits_of<pipe<pith::random_k<>, pith::qsgd<8>>>.is_summable());
+static_assert(pith::traits_of<pith::damped<unbiased_random_k>>.is_summable() &&
+              !pith::traits_of<pith::damped<pith::qsgd<8>>>.is_summable());
 
 // Unbiased after isometric decoders and rotations.
 static_assert(pith::unbiased<pipe<hadamard, pith::qsgd<8>>> &&
@@ -277,9 +278,9 @@ static_assert(pith::contractive<pipe<hadamard, pith::scaled_sign>> && pith::cont
 static_assert(!pith::contractive<pipe<pith::power_sgd, pith::qsgd<8>>>, "P Q^T is no isometry");
 static_assert(!pith::contractive<pipe<unbiased_random_k, pith::scaled_sign>> &&
               !pith::contractive<pipe<clip, pith::top_k<>>>);
-static_assert(!pith::projection<pipe<hadamard, pith::top_k<>>> && !pith::isometric<hadamard> &&
-              pith::projection<pipe<pith::top_k<>, pith::scaled_sign>>);
-static_assert(!pith::projection<pipe<pith::top_k<>, pith::qsgd<8>>>);
+static_assert(!pith::traits_of<pipe<hadamard, pith::top_k<>>>.projection && !pith::traits_of<hadamard>.isometric &&
+              pith::traits_of<pipe<pith::top_k<>, pith::scaled_sign>>.projection);
+static_assert(!pith::traits_of<pipe<pith::top_k<>, pith::qsgd<8>>>.projection);
 
 // Rates: one stage's, through whatever is around it.
 static_assert(pith::rate_adjustable<pipe<pith::top_k<>, pith::qsgd<8>>> &&
@@ -290,8 +291,10 @@ static_assert(!pith::rate_adjustable<pipe<pith::top_k<>, pith::random_k<>>>, "wh
 static_assert(!pith::rate_adjustable<ef<pith::scaled_sign>>);
 
 // Variable rate shows through.
-static_assert(pith::variable_rate<pipe<hard_threshold, pith::qsgd<8>>> && pith::variable_rate<ef<hard_threshold>>);
-static_assert(pith::fixed_rate<pipe<pith::top_k<>, pith::qsgd<8>>> && pith::fixed_rate<ef<pith::top_k<>>>);
+static_assert(pith::traits_of<pipe<hard_threshold, pith::qsgd<8>>>.is_variable() &&
+              pith::traits_of<ef<hard_threshold>>.is_variable());
+static_assert(!pith::traits_of<pipe<pith::top_k<>, pith::qsgd<8>>>.is_variable() &&
+              !pith::traits_of<ef<pith::top_k<>>>.is_variable());
 
 // Reproducible if all are.
 static_assert(pith::reproducible<pipe<pith::top_k<>, pith::qsgd<8>>> &&
@@ -305,8 +308,8 @@ static_assert(
            ef<stochastic_max_min<8>>, ef<pith::scaled_sign>, ef<pith::one_bit<>>, ef<bloom_superset>, ef<pith::qsgd<8>>,
            ef<pith::damped<pith::qsgd<2>>>, ef<pipe<hadamard, pith::top_k<>, pith::qsgd<8>>>>);
 static_assert(codecs<pith::bypass<ef<pith::power_sgd>>, unverified_ef<clip>>);
-static_assert(pith::terminal<ef<pith::top_k<>>> && pith::terminal<pith::bypass<pith::top_k<>>> &&
-              !pith::terminal<pith::top_k<>>);
+static_assert(pith::traits_of<ef<pith::top_k<>>>.terminal && pith::traits_of<pith::bypass<pith::top_k<>>>.terminal &&
+              !pith::traits_of<pith::top_k<>>.terminal);
 // On an exchange that is no codec, too: then it is no codec either.
 static_assert(exchangeable<ef<shared_scale<8>>> && !pith::codec<ef<shared_scale<8>>, float, exec>);
 

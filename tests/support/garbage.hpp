@@ -37,7 +37,7 @@ void check_stays_within(C const& codec, std::size_t n, unsigned ranks, F const& 
     auto state = pith::make_state<float>(pith::seq, codec, {n}, {7, 1, static_cast<std::uint16_t>(rank)});
     for (int garbage = 0; garbage < 256; garbage += 17) {
       auto x = std::vector<float>(n + 2, 42);  // a sanitizer reports accesses further away
-      for (unsigned round = 0; round < pith::detail::rounds(codec, {n}, ranks); ++round)
+      for (unsigned round = 0; round < codec.rounds({n}, ranks); ++round)
         absorb_garbage(codec, state, {x.data() + 1, n}, ranks, round, static_cast<std::byte>(garbage));
       CHECK(x.front() == 42);
       CHECK(x.back() == 42);

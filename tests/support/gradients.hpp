@@ -1,8 +1,8 @@
 // tests/support/gradients.hpp — reads one step of a model's gradients: tests/data/gradients/README.md.
 #pragma once
 
-#include <pith/core/call.hpp>
 #include <pith/core/element.hpp>
+#include <pith/core/shape.hpp>
 
 #include "support/npy.hpp"
 

@@ -21,7 +21,7 @@ std::vector<double> rotated(std::vector<double> const& x, hadamard const& stage,
   auto const dims = pith::shape{x.size()};
   auto y = std::vector<double>(stage.output_shape(dims).n);
   auto none = pith::workspace<>(pith::span<std::byte>());
-  auto const id = pith::call{&step, 9, 0, 1, 0, 0, 0};
+  auto const id = pith::encoding_id{&step, 9, 0, 1, 0, 0, 0};
   auto const cx = pith::context<double, pith::seq_executor>{pith::seq, id, dims, none};
   stage.encode(cx, {x.data(), x.size()}, {{y.data(), y.size()}, {}});
   return y;

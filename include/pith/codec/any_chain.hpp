@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/codec/any_stage.hpp>
+#include <pith/codec/codec_base.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -16,7 +17,7 @@ namespace pith::inline v0 {
 /// error feedback, but its stages do not fuse with each other. If the types are known at compile time, `a | b` is
 /// faster.
 template <real In, executor E>
-class any_chain {
+class any_chain : public codec_base {
  public:
   explicit any_chain(std::vector<any_stage<In, E>> stages) : stages_(std::move(stages)) {
     detail::require(!stages_.empty(), "any_chain: stages must not be empty");
@@ -129,7 +130,7 @@ class any_chain {
   }
 
   template <std::same_as<In> T>
-  states make_replicated(E const& exec, call id, shape dims) const {
+  states make_replicated(E const& exec, encoding_id id, shape dims) const {
     auto made = states();
     for (auto const& s : stages_) {
       made.each.push_back(s.make_replicated(exec, id, dims));

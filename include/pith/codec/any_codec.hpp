@@ -17,11 +17,11 @@ namespace pith::inline v0 {
 /// A type-erased codec for values of `In` on `E`. The wrapped codec still fuses its passes. A codec policy returns an
 /// any_codec for each tensor.
 template <real In, executor E = seq_executor>
-class any_codec : public pipeable {
+class any_codec : public codec_base {
   struct base;
 
  public:
-  static constexpr bool is_terminal = true;
+  static constexpr codec_traits traits = {.terminal = true};
 
   template <class C>
     requires(!std::same_as<C, any_codec> && codec<C, In, E>)
@@ -75,7 +75,7 @@ class any_codec : public pipeable {
     return self_->exchange_scratch_bytes(exec, dims, ranks);
   }
   template <std::same_as<In> T>
-  any_state make_replicated(E const& exec, call const& id, shape const& dims) const {
+  any_state make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     return self_->make_replicated(exec, id, dims);
   }
   template <std::same_as<In> T>
@@ -129,7 +129,7 @@ class any_codec : public pipeable {
     virtual void visit_pieces(shape const&, detail::piece_visitor&) const = 0;
     virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
     virtual std::size_t exchange_scratch_bytes(E const&, shape const&, unsigned) const = 0;
-    virtual any_state make_replicated(E const&, call const&, shape const&) const = 0;
+    virtual any_state make_replicated(E const&, encoding_id const&, shape const&) const = 0;
     virtual any_state make_local(E const&, shape const&) const = 0;
     virtual void require_states(any_state const&, any_state const&) const = 0;
     virtual unsigned rounds(shape const&, unsigned) const = 0;
@@ -154,16 +154,16 @@ class any_codec : public pipeable {
 
     std::string name() const override { return codec.name(); }
     capabilities capabilities_for(shape const& dims) const override { return capabilities_of(codec, dims); }
-    bool is_lossless(shape const& dims) const override { return detail::is_lossless(codec, dims); }
+    bool is_lossless(shape const& dims) const override { return codec.is_lossless(dims); }
     void rescale(E const& exec, double factor, any_state& a, any_state& l) const override {
-      detail::rescale_state(codec, exec, factor, a.as<replicated>(), l.as<local>());
+      codec.rescale(exec, factor, a.as<replicated>(), l.as<local>());
     }
     bool may_be_lossy(shape const& dims) const override { return detail::may_be_lossy(codec, dims); }
     any_codec measuring(rate_list const& rates) const override { return detail::measuring(codec, rates); }
-    rate_list measured_rates() const override { return detail::measured_rates(codec); }
-    double* energies_in(any_state& l) const override { return detail::energies_in(codec, l.as<local>()); }
+    rate_list measured_rates() const override { return codec.measured_rates(); }
+    double* energies_in(any_state& l) const override { return codec.energies_in(l.as<local>()); }
     bool has_rate() const override { return detail::has_rate(codec); }
-    bool states_follow_rate() const override { return detail::states_follow_rate(codec); }
+    bool states_follow_rate() const override { return codec.states_follow_rate(); }
     any_codec at([[maybe_unused]] double rate) const override {
       if constexpr (rate_adjustable<C>) {
         if (has_rate()) return codec.at(rate);
@@ -172,7 +172,7 @@ class any_codec : public pipeable {
           detail::sentence("any_codec::at: the codec must have an adjustable rate, got ", name()));
     }
     detail::policy_states fed_back_in(any_state& a, any_state& l) const override {
-      return detail::fed_back_in(codec, a.as<replicated>(), l.as<local>());
+      return codec.fed_back_in(a.as<replicated>(), l.as<local>());
     }
     std::size_t payload_bytes(shape const& dims) const override { return pith::payload_bytes<In>(codec, dims); }
     void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const override {
@@ -184,17 +184,17 @@ class any_codec : public pipeable {
     std::size_t exchange_scratch_bytes(E const& exec, shape const& dims, unsigned ranks) const override {
       return detail::exchange_scratch_bytes<In>(codec, exec, dims, ranks);
     }
-    any_state make_replicated(E const& exec, call const& id, shape const& dims) const override {
+    any_state make_replicated(E const& exec, encoding_id const& id, shape const& dims) const override {
       return any_state(pith::make_replicated<In>(exec, codec, id, dims));
     }
     any_state make_local(E const& exec, shape const& dims) const override {
       return any_state(pith::make_local<In>(exec, codec, dims));
     }
     void require_states(any_state const& a, any_state const& l) const override {
-      detail::require_states(codec, a.as<replicated>(), l.as<local>());
+      codec.require_states(a.as<replicated>(), l.as<local>());
     }
-    unsigned rounds(shape const& dims, unsigned ranks) const override { return detail::rounds(codec, dims, ranks); }
-    unsigned depth() const override { return detail::depth(codec); }
+    unsigned rounds(shape const& dims, unsigned ranks) const override { return codec.rounds(dims, ranks); }
+    unsigned depth() const override { return codec.depth(); }
     transfer round(unsigned r, shape const& dims, unsigned ranks) const override {
       return detail::transfer_of<In>(codec, r, dims, ranks);
     }

@@ -97,7 +97,7 @@ class any_stage {
   bool is_lossless(shape const& dims) const { return self_->is_lossless(dims); }
   bool has_rate() const { return self_->has_rate(); }
   any_stage at(double rate) const { return self_->at(rate); }
-  any_state make_replicated(E const& exec, call const& id, shape const& dims) const {
+  any_state make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     return self_->make_replicated(exec, id, dims);
   }
   any_state make_local(E const& exec, shape const& dims) const { return self_->make_local(exec, dims); }
@@ -157,7 +157,7 @@ class any_stage {
     virtual bool is_lossless(shape const&) const = 0;
     virtual bool has_rate() const = 0;
     virtual any_stage at(double) const = 0;
-    virtual any_state make_replicated(E const&, call const&, shape const&) const = 0;
+    virtual any_state make_replicated(E const&, encoding_id const&, shape const&) const = 0;
     virtual any_state make_local(E const&, shape const&) const = 0;
     virtual void encode(context<In, E> const&, values_on<E, In const>, std::byte*, span_on<E, std::byte>,
                         any_state const&, any_state&) const = 0;
@@ -187,10 +187,10 @@ class any_stage {
     explicit model(S s) : stage(std::move(s)) {}
 
     std::string name() const override { return stage.name(); }
-    shape output_shape(shape const& dims) const override { return detail::output_shape(stage, dims); }
+    shape output_shape(shape const& dims) const override { return stage.output_shape(dims); }
     element_kind output_kind() const override { return kind_of<out>(); }
     std::size_t values_bytes(std::uint64_t n) const override { return value_bytes<out>(n); }
-    std::size_t side_bytes(shape const& dims) const override { return detail::side_bytes<In>(stage, dims); }
+    std::size_t side_bytes(shape const& dims) const override { return stage.template side_bytes<In>(dims); }
     detail::stage_use used(shape const& dims, std::size_t side, detail::piece_visitor& visitor) const override {
       auto const read = [&](std::size_t at, std::size_t, std::uint64_t most) { return visitor.count(at, most); };
       return detail::used_of<In>(stage, dims, side, 0, read);
@@ -199,7 +199,7 @@ class any_stage {
       return detail::scratch_bytes<In>(stage, exec, dims);
     }
     capabilities capabilities_for(shape const& dims) const override { return capabilities_of(stage, dims); }
-    bool is_lossless(shape const& dims) const override { return detail::is_lossless(stage, dims); }
+    bool is_lossless(shape const& dims) const override { return stage.is_lossless(dims); }
     bool has_rate() const override { return detail::has_rate(stage); }
     any_stage at([[maybe_unused]] double rate) const override {
       if constexpr (rate_adjustable<S>) {
@@ -208,7 +208,7 @@ class any_stage {
         return any_stage(stage);
       }
     }
-    any_state make_replicated(E const& exec, call const& id, shape const& dims) const override {
+    any_state make_replicated(E const& exec, encoding_id const& id, shape const& dims) const override {
       return any_state(detail::make_replicated_in_chain<In>(exec, stage, id, dims));
     }
     any_state make_local(E const& exec, shape const& dims) const override {
@@ -233,7 +233,7 @@ class any_stage {
     static constexpr bool selects = detail::selects_from<S, In, E, source>;
     static constexpr bool sums = detail::sums_parts<S, In, E>;
 
-    bool encodes_from(shape const& dims) const override { return fuses && detail::can_encode_from<E>(stage, dims); }
+    bool encodes_from(shape const& dims) const override { return fuses && stage.template can_encode_from<E>(dims); }
     bool selects_from() const override { return selects; }
     bool sums_parts() const override { return sums; }
     bool adds_parts() const override { return detail::adds_parts<S, In, E>; }

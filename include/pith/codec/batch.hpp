@@ -21,7 +21,7 @@ struct clear_paddings {
   }
 };
 
-constexpr call of_tensor(call id, std::uint32_t tensor) {
+constexpr encoding_id of_tensor(encoding_id id, std::uint32_t tensor) {
   id.tensor = tensor;
   return id;
 }
@@ -69,7 +69,7 @@ std::size_t batch_workspace_bytes(E const& exec, C const& codec, segment_table<E
 ///   complexity  a quantizer launches a fixed number of kernels for any number of tensors. Other codecs process the
 ///               tensors one by one. The call neither allocates nor waits
 template <class In, executor E, class C>
-void encode_batch(E const& exec, C const& codec, call const& id, segment_table<E> const& table,
+void encode_batch(E const& exec, C const& codec, encoding_id const& id, segment_table<E> const& table,
                   span_on<E, In const> gradients, span_on<E, std::byte> payloads, workspace_on<E>& ws) {
   detail::explain_batch<In, E, C>();
   auto const environment = detail::default_float_environment();
@@ -91,7 +91,7 @@ void encode_batch(E const& exec, C const& codec, call const& id, segment_table<E
 
 /// Decodes the tensors of a table. `id` must equal the `id` of the encoding, including the encoder's rank.
 template <class In, executor E, class C>
-void decode_batch(E const& exec, C const& codec, call const& id, segment_table<E> const& table,
+void decode_batch(E const& exec, C const& codec, encoding_id const& id, segment_table<E> const& table,
                   span_on<E, std::byte const> payloads, span_on<E, std::type_identity_t<In>> gradients,
                   workspace_on<E>& ws) {
   detail::explain_batch<In, E, C>();

@@ -29,15 +29,15 @@ class bypass : public detail::adaptor<bypass<C>, C> {
   using base::codec_, base::inside;
 
  public:
-  static constexpr bool is_reproducible = reproducible<C>;
-  static constexpr rate_form rates = rate_form_of<C>();
+  static constexpr codec_traits traits = {
+      .reproducible = reproducible<C>, .terminal = true, .rates = traits_of<C>.rates};
   static constexpr std::uint64_t usual_least = 1024;
 
   template <std::same_as<C> T>  // exactly C, without a conversion, as in adaptor
   explicit bypass(T codec, std::uint64_t least = usual_least) : base(std::move(codec)), least_(least) {}
 
   std::string name() const { return detail::text("bypass(", codec_.name(), ",", least_, ")"); }
-  bool is_lossless(shape const& dims) const { return dense(dims) || detail::is_lossless(codec_, dims); }
+  bool is_lossless(shape const& dims) const { return dense(dims) || codec_.is_lossless(dims); }
   bool may_be_lossy(shape const& dims) const { return !dense(dims) && detail::may_be_lossy(codec_, dims); }
   double delta(shape const& dims) const requires contractive<C> { return dense(dims) ? 1 : codec_.delta(dims); }
   double omega(shape const& dims) const requires unbiased<C> { return dense(dims) ? 0 : codec_.omega(dims); }
@@ -46,7 +46,7 @@ class bypass : public detail::adaptor<bypass<C>, C> {
   }
 
   template <class In, executor E>
-  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+  auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     return detail::states<detail::replicated_part, replicated_of<C, In, E>>{
         {pith::make_replicated<In>(exec, codec_, id, unless_dense(dims))}};
   }
@@ -84,9 +84,7 @@ class bypass : public detail::adaptor<bypass<C>, C> {
     detail::decode_payload<In>(codec_, cx, payload, x, inside(replicated));
   }
 
-  unsigned rounds(shape const& dims, unsigned ranks) const {
-    return dense(dims) ? 1 : detail::rounds(codec_, dims, ranks);
-  }
+  unsigned rounds(shape const& dims, unsigned ranks) const { return dense(dims) ? 1 : codec_.rounds(dims, ranks); }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     return dense(dims) ? detail::transfer_of<In>(identity(), r, dims, ranks)

@@ -1,7 +1,7 @@
 // pith/codec/capability.hpp — the capabilities of codecs: constants and mathematical properties.
 #pragma once
 
-#include <pith/core/call.hpp>
+#include <pith/core/shape.hpp>
 
 #include <concepts>
 #include <optional>
@@ -16,67 +16,6 @@ enum class sum_form {
   decode,  ///< D(sum C(x_i / N)) = mean D(C(x_i)). Inputs are divided by N; D may be affine
 };
 
-/// Unbiased: E D(C(x)) = x and E|D(C(x)) - x|^2 <= omega |x|^2.
-template <class S>
-concept unbiased = requires(S const& s, shape const& dims) {
-  { s.omega(dims) } -> std::same_as<double>;
-};
-
-/// Contractive: E|D(C(x)) - x|^2 <= (1 - delta) |x|^2.
-template <class S>
-concept contractive = requires(S const& s, shape const& dims) {
-  { s.delta(dims) } -> std::same_as<double>;
-};
-
-/// Bounded error: |D(C(x)) - x| <= error_bound for each element.
-template <class S>
-concept absolute = requires(S const& s, shape const& dims) {
-  { s.error_bound(dims) } -> std::same_as<double>;
-};
-
-/// D(C(x)) is the orthogonal projection of x on a subspace, which may depend on x. Therefore |x|^2 = |D(C(x))|^2 + |x -
-/// D(C(x))|^2.
-template <class S>
-concept projection = requires {
-  requires std::remove_cvref_t<S>::is_projection;
-};
-
-/// D is isometric: |D(y) - D(z)| = |y - z|. Decoding with D does not change the norm of later stages' errors.
-template <class S>
-concept isometric = requires {
-  requires std::remove_cvref_t<S>::is_isometric;
-};
-
-/// A rotation: |C(x)| = |x|, D(C(x)) = x and |D(y) - D(z)| <= |y - z|. Decoding with D does not increase the norm of
-/// later stages' errors. D need not be isometric, because C may add padding, which D removes.
-template <class S>
-concept rotation = requires {
-  requires std::remove_cvref_t<S>::is_rotation;
-};
-
-/// The emitted values may be summed in flight, and there is no side information.
-template <class S>
-concept summable = requires {
-  requires std::remove_cvref_t<S>::sums != sum_form::none;
-};
-
-/// D is affine: D(y) = A y + D(0). If D is affine, a codec decodes twice, not once, to compute a rank's own share of
-/// D(sum).
-template <class S>
-concept affine = requires {
-  requires std::remove_cvref_t<S>::is_affine;
-};
-
-/// The number of emitted values depends on the data. Side information begins with this number. The output shape gives
-/// an upper bound of this number.
-template <class S>
-concept variable_rate = requires {
-  requires std::remove_cvref_t<S>::is_variable_rate;
-};
-
-template <class S>
-concept fixed_rate = !variable_rate<S>;
-
 /// The dependence of a codec's output size on the data.
 enum class rate_form {
   fixed,     ///< constant
@@ -85,14 +24,81 @@ enum class rate_form {
   fed_back,  ///< as bounded, and dropped entries stay in the residual
 };
 
+/// The properties of a codec (C, D) that hold for every shape. A codec declares them as
+/// `static constexpr codec_traits traits`.
+struct codec_traits {
+  /// D(C(x)) is the orthogonal projection of x on a subspace, which may depend on x. Therefore |x|^2 = |D(C(x))|^2 +
+  /// |x - D(C(x))|^2.
+  bool projection = false;
+  /// |D(y) - D(z)| = |y - z|. Decoding with D does not change the norm of later stages' errors.
+  bool isometric = false;
+  /// |C(x)| = |x|, D(C(x)) = x and |D(y) - D(z)| <= |y - z|. Decoding with D does not increase the norm of later stages'
+  /// errors. D need not be isometric, because C may add padding, which D removes.
+  bool rotation = false;
+  /// D(y) = A y + D(0). If D is affine, a codec decodes twice, not once, to compute a rank's own share of D(sum).
+  bool affine = false;
+  /// Payloads and states are bitwise equal on all executors, instruction sets and compilers.
+  bool reproducible = false;
+  /// Let `b` be this codec at a smaller rate. Then C_b(C(x)) = C_b(x), so a payload can be compressed further.
+  bool nestable = false;
+  /// decode_sum returns the ranks' majority vote instead of a sum.
+  bool votes = false;
+  /// The values are ternary symbols of two bits.
+  bool ternary = false;
+  /// No other stage can follow in a chain.
+  bool terminal = false;
+  /// The codec's state is used only if the codec is exchanged outside a chain. `encode` and `decode` do not use the
+  /// state, so a stage of a chain has no state.
+  bool keeps_for_exchange = false;
+  /// A collective that may be the last stage of a chain whose other stages are summable. The chain then uses the rounds
+  /// of this collective. The collective reads x only in produce, and can return a rank's own share.
+  bool sums_in_chains = false;
+  /// The form in which the emitted values may be summed. A summable codec has no side information.
+  sum_form sums = sum_form::none;
+  /// A codec with a variable rate emits a number of values that depends on the data. Its side information begins with
+  /// this number. The output shape gives an upper bound of this number.
+  rate_form rates = rate_form::fixed;
+
+  constexpr bool is_summable() const { return sums != sum_form::none; }
+  constexpr bool is_variable() const { return rates != rate_form::fixed; }
+};
+
+class codec_base;
+
+namespace detail {
+
 template <class S>
-constexpr rate_form rate_form_of() {
-  if constexpr (requires { std::remove_cvref_t<S>::rates; }) {
-    return std::remove_cvref_t<S>::rates;
+constexpr codec_traits declared_traits() {
+  if constexpr (std::derived_from<S, codec_base>) {
+    return S::traits;
   } else {
-    return variable_rate<S> ? rate_form::variable : rate_form::fixed;
+    return {};
   }
 }
+
+}  // namespace detail
+
+/// The traits of codec `S`. A class that is no codec has no trait.
+template <class S>
+inline constexpr codec_traits traits_of = detail::declared_traits<std::remove_cvref_t<S>>();
+
+/// E D(C(x)) = x and E|D(C(x)) - x|^2 <= omega |x|^2.
+template <class S>
+concept unbiased = requires(S const& s, shape const& dims) {
+  { s.omega(dims) } -> std::same_as<double>;
+};
+
+/// E|D(C(x)) - x|^2 <= (1 - delta) |x|^2.
+template <class S>
+concept contractive = requires(S const& s, shape const& dims) {
+  { s.delta(dims) } -> std::same_as<double>;
+};
+
+/// |D(C(x)) - x| <= error_bound for each element.
+template <class S>
+concept absolute = requires(S const& s, shape const& dims) {
+  { s.error_bound(dims) } -> std::same_as<double>;
+};
 
 namespace detail {
 
@@ -115,18 +121,6 @@ concept rate_adjustable = requires(S const& s, double rate) {
 
 namespace detail {
 
-/// True if the sizes of states depend on the rate. Such a state cannot be reused at another rate.
-template <class S>
-bool states_follow_rate(S const& s) {
-  if constexpr (requires {
-                  { s.states_follow_rate() } -> std::same_as<bool>;
-                }) {
-    return s.states_follow_rate();
-  } else {
-    return false;
-  }
-}
-
 /// True if the codec has an adjustable rate. Whether a type-erased codec has an adjustable rate is known only at run
 /// time.
 template <class S>
@@ -142,38 +136,23 @@ bool has_rate(S const& s) {
 
 }  // namespace detail
 
-/// Let `b` be codec `a` at a smaller rate. Then C_b(C_a(x)) = C_b(x), so a payload can be compressed further.
+namespace detail {
+
 template <class S>
-concept nestable = requires {
-  requires std::remove_cvref_t<S>::is_nestable;
+concept declares_reproducible = requires {
+  requires S::is_reproducible;
 };
 
-/// Payloads and states are bitwise equal on all executors, instruction sets and compilers.
-template <class S>
-concept reproducible = requires {
-  requires std::remove_cvref_t<S>::is_reproducible;
-};
+}  // namespace detail
 
-/// The codec's state is used only if the codec is exchanged outside a chain. `encode` and `decode` do not use the
-/// state, so a stage of a chain has no state.
+/// Codecs, feedback policies, quantizer rules and matrix products whose results are bitwise equal on all executors,
+/// instruction sets and compilers.
 template <class S>
-concept keeps_for_exchange = requires {
-  requires std::remove_cvref_t<S>::keeps_for_exchange;
-};
-
-/// A collective that may be the last stage of a chain whose other stages are summable. The chain then uses the rounds
-/// of this collective. The collective reads x only in produce, and can return a rank's own share.
-template <class S>
-concept sums_in_chains = requires {
-  requires std::remove_cvref_t<S>::sums_in_chains;
-};
+concept reproducible = (traits_of<S>.reproducible || detail::declares_reproducible<std::remove_cvref_t<S>>);
 
 /// The capabilities of a codec as run-time values, for type-erased codecs.
-struct capabilities {
+struct capabilities : codec_traits {
   std::optional<double> omega, delta, error_bound;
-  bool projection = false, isometric = false, rotation = false, reproducible = false, affine = false;
-  sum_form sums = sum_form::none;
-  rate_form rates = rate_form::fixed;
 
   /// The codec's delta. For an unbiased codec with omega < 1, delta is 1 - omega.
   std::optional<double> contraction() const { return delta ? delta : omega ? std::optional(1 - *omega) : std::nullopt; }
@@ -193,32 +172,16 @@ concept erased = requires(S const& s, shape const& dims) {
   { s.capabilities_for(dims) } -> std::same_as<capabilities>;
 };
 
-template <class S>
-constexpr sum_form sum_form_of() {
-  if constexpr (summable<S>) {
-    return std::remove_cvref_t<S>::sums;
-  } else {
-    return sum_form::none;
-  }
-}
-
 /// Returns the capabilities of a codec, for tables, messages and run-time composition.
 template <class S>
 capabilities capabilities_of(S const& s, shape const& dims) {
   if constexpr (erased<S>) {
     return s.capabilities_for(dims);
   } else {
-    auto of = capabilities();
+    auto of = capabilities{traits_of<S>, {}, {}, {}};
     if constexpr (unbiased<S>) of.omega = s.omega(dims);
     if constexpr (contractive<S>) of.delta = s.delta(dims);
     if constexpr (absolute<S>) of.error_bound = s.error_bound(dims);
-    of.projection = projection<S>;
-    of.isometric = isometric<S>;
-    of.rotation = rotation<S>;
-    of.reproducible = reproducible<S>;
-    of.affine = affine<S>;
-    of.sums = sum_form_of<S>();
-    of.rates = rate_form_of<S>();
     return of;
   }
 }

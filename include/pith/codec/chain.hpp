@@ -45,18 +45,18 @@ constexpr S at(S const& s, [[maybe_unused]] double rate) {
 ///               delta_i if all stages but the last are isometric projections or rotations; the last factor is the last
 ///               stage's delta or 1 - omega (Basu et al. 2019)
 template <class... S>
-class chain : public pipeable {
+class chain : public codec_base {
  public:
   template <class In>
   using output = typename detail::chained<In, S...>::type;
 
-  static constexpr bool is_projection = (projection<S> && ...) && detail::heads_isometric<S...>;
-  static constexpr bool is_isometric = (isometric<S> && ...);
-  static constexpr bool is_reproducible = (reproducible<S> && ...);
-  static constexpr bool is_affine = (affine<S> || ...);
-  static constexpr bool is_variable_rate = (variable_rate<S> || ...);
-  static constexpr rate_form rates = detail::chain_rate_form<S...>();
-  static constexpr sum_form sums = detail::chain_sum_form<S...>();
+  static constexpr codec_traits traits = {
+      .projection = (traits_of<S>.projection && ...) && detail::heads_isometric<S...>,
+      .isometric = (traits_of<S>.isometric && ...),
+      .affine = (traits_of<S>.affine || ...),
+      .reproducible = (reproducible<S> && ...),
+      .sums = detail::chain_sum_form<S...>(),
+      .rates = detail::chain_rate_form<S...>()};
 
   explicit constexpr chain(std::tuple<S...> stages) : stages_(std::move(stages)) {}
 
@@ -69,7 +69,7 @@ class chain : public pipeable {
   }
 
   constexpr shape output_shape(shape dims) const {
-    each([&](auto const& s) { dims = detail::output_shape(s, dims); });
+    each([&](auto const& s) { dims = s.output_shape(dims); });
     return dims;
   }
 
@@ -83,7 +83,7 @@ class chain : public pipeable {
   }
   /// The chain's count is the count of its last variable-rate stage.
   template <class In>
-    requires(variable_rate<S> || ...)
+    requires(traits_of<S>.is_variable() || ...)
   constexpr std::size_t count_offset(shape const& dims) const { return detail::count_from<0, In>(stages_, dims); }
 
   /// Sets the rate of the chain's only rate-adjustable stage. Stages without a rate are unchanged.
@@ -95,7 +95,7 @@ class chain : public pipeable {
     double grown = 1;
     each([&](auto const& s) {
       grown *= 1 + s.omega(dims);
-      dims = detail::output_shape(s, dims);
+      dims = s.output_shape(dims);
     });
     return grown - 1;
   }
@@ -109,14 +109,14 @@ class chain : public pipeable {
       } else {
         kept = detail::joined_delta(kept, 1 - s.omega(dims));
       }
-      dims = detail::output_shape(s, dims);
+      dims = s.output_shape(dims);
     });
     return kept;
   }
 
   template <class In, executor E>
     requires(detail::states_of<In, E, S...>::any_replicated)
-  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+  auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return
           typename detail::states_of<In, E, S...>::replicated{{make_part<In, I>(exec, at<I>(id), before<I>(dims))...}};
@@ -176,7 +176,7 @@ class chain : public pipeable {
                       ext::selected_entries<In> const& to) const {
     using values = input<In, 1>;
     auto const rest = at<1>(cx);
-    auto const own = detail::side_bytes<In>(get<0>(), cx.dims);
+    auto const own = get<0>().template side_bytes<In>(cx.dims);
     auto const tail = y.side.subspan(detail::own_side<0, In>(stages_, cx.dims));
     auto const mid = cx.ws.template take<values>(rest.dims.n);
     detail::decode_stages<1>(stages_, rest, encoded_on<E, output<In> const>{y.values, tail}, mid, no_state());
@@ -184,8 +184,12 @@ class chain : public pipeable {
   }
 
   /// The chain uses the rounds of its last stage. The other stages are summable, and encode again in each round.
-  unsigned rounds(shape const& dims, unsigned ranks) const requires detail::ends_in_rounds<S...> {
-    return detail::rounds(get<last>(), before<last>(dims), ranks);
+  unsigned rounds(shape const& dims, unsigned ranks) const {
+    if constexpr (detail::ends_in_rounds<S...>) {
+      return get<last>().rounds(before<last>(dims), ranks);
+    } else {
+      return 1;
+    }
   }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const requires detail::ends_in_rounds<S...> {
@@ -245,7 +249,7 @@ class chain : public pipeable {
   template <class In, executor E, class Source>
     requires detail::fuses_picks<In, E, Source, S...>
   void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, output<In>> y) const {
-    auto const own = detail::side_bytes<In>(get<0>(), cx.dims);
+    auto const own = get<0>().template side_bytes<In>(cx.dims);
     auto const rest = at<1>(cx);
     auto const picked = get<0>().make_selected(cx);
     auto const tail = encoded_on<E, output<In>>{y.values, y.side.subspan(detail::own_side<0, In>(stages_, cx.dims))};
@@ -277,7 +281,7 @@ class chain : public pipeable {
     return std::get<I>(stages_);
   }
   template <std::size_t I>
-  static constexpr call at(call id) {
+  static constexpr encoding_id at(encoding_id id) {
     id.stage = static_cast<std::uint8_t>(id.stage + I);
     return id;
   }
@@ -291,12 +295,12 @@ class chain : public pipeable {
     if constexpr (I == 0) {
       return dims;
     } else {
-      return detail::output_shape(get<I - 1>(), before<I - 1>(dims));
+      return get<I - 1>().output_shape(before<I - 1>(dims));
     }
   }
   /// The state of stage I. If the chain uses the rounds of its last stage, the last stage also has exchange state.
   template <class In, std::size_t I, class E>
-  auto make_part(E const& exec, call const& id, shape const& dims) const {
+  auto make_part(E const& exec, encoding_id const& id, shape const& dims) const {
     if constexpr (I == last && detail::ends_in_rounds<S...>) {
       return pith::make_replicated<input<In, I>>(exec, get<I>(), id, dims);
     } else {
@@ -330,13 +334,13 @@ constexpr auto chain_of(std::tuple<S...> stages) {
 
 /// `a | b`: b encodes the values that a emits.
 template <class A, class B>
-  requires std::derived_from<A, pipeable> || std::derived_from<B, pipeable>
+  requires std::derived_from<A, codec_base> || std::derived_from<B, codec_base>
 constexpr auto operator|(A a, B b) {
   if constexpr (composable<A, B>) {
     return detail::chain_of(std::tuple_cat(detail::stages_of(std::move(a)), detail::stages_of(std::move(b))));
   } else if constexpr (!stage<A, float, archetype>) {
     explain_stage<A>();
-  } else if constexpr (!std::derived_from<B, pipeable> || terminal<B>) {
+  } else if constexpr (!std::derived_from<B, codec_base> || traits_of<B>.terminal) {
     explain_stage<B>();
   } else {
     static_assert(

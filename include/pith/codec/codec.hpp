@@ -36,8 +36,8 @@ constexpr std::size_t payload_bytes(C const& c, shape const& dims) {
   if constexpr (requires { c.template payload_bytes<In>(dims); }) {
     return c.template payload_bytes<In>(dims);
   } else {
-    auto const values = value_bytes<output_of<C, In>>(detail::output_shape(c, dims).n);
-    auto const side = detail::side_bytes<In>(c, dims);
+    auto const values = value_bytes<output_of<C, In>>(c.output_shape(dims).n);
+    auto const side = c.template side_bytes<In>(dims);
     return side == 0 ? values : detail::align_up(values, detail::section_alignment) + side;
   }
 }
@@ -66,7 +66,7 @@ void encode_payload(C const& c, context<In, E> const& cx, values_on<E, In const>
     auto const scope = cx.ws.mark();
     c.encode_payload(cx, x, payload, replicated, local);
   } else {
-    auto const n = output_shape(c, cx.dims).n;
+    auto const n = c.output_shape(cx.dims).n;
     auto const y = sections<output_of<C, In>, E, std::byte>(n, payload);
     clear_padding<E>(cx.exec, payload.first(payload.size() - y.side.size()), value_bytes<output_of<C, In>>(n));
     encode<In>(c, cx, x, y, replicated, local);
@@ -96,17 +96,6 @@ concept selects_from = requires(S const& s, context<In, E> const& cx, Source con
   s.write_back(cx, from, s.make_selected(cx), sent);
 };
 
-/// True if the codec can encode from a source for this shape. A chain cannot encode from a source if a tile of a
-/// transform would span two blocks.
-template <class E, class C>
-constexpr bool can_encode_from(C const& c, shape const& dims) {
-  if constexpr (requires { c.template can_encode_from<E>(dims); }) {
-    return c.template can_encode_from<E>(dims);
-  } else {
-    return true;
-  }
-}
-
 template <class In, class Source, class C, class E>
 std::size_t scratch_bytes_from(C const& c, E const& exec, shape const& dims) {
   if constexpr (requires { c.template scratch_bytes_from<In, E, Source>(exec, dims); }) {
@@ -123,7 +112,7 @@ void encode_payload_from(C const& c, context<In, E> const& cx, Source const& fro
   if constexpr (encodes_payload_from<C, In, E, Source>) {
     c.encode_payload_from(cx, from, payload, replicated, local);
   } else {
-    auto const n = output_shape(c, cx.dims).n;
+    auto const n = c.output_shape(cx.dims).n;
     auto const y = sections<output_of<C, In>, E, std::byte>(n, payload);
     clear_padding<E>(cx.exec, payload.first(payload.size() - y.side.size()), value_bytes<output_of<C, In>>(n));
     c.encode_from(cx, from, y);
@@ -137,7 +126,7 @@ void decode_payload(C const& c, context<In, E> const& cx, span_on<E, std::byte c
     auto const scope = cx.ws.mark();
     c.decode_payload(cx, payload, x, replicated);
   } else {
-    auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, cx.dims).n, payload);
+    auto const y = sections<output_of<C, In>, E, std::byte const>(c.output_shape(cx.dims).n, payload);
     decode<In>(c, cx, y, x, replicated);
   }
 }
@@ -174,38 +163,14 @@ void decode_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte const
   if constexpr (sums_payloads<C, In, E>) {
     c.decode_sum_payloads(cx, in, stride, ranks, factor, x, replicated);
   } else {
-    auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, cx.dims).n, in);
+    auto const y = sections<output_of<C, In>, E, std::byte const>(c.output_shape(cx.dims).n, in);
     c.decode_sum(cx, gathered_on<E, output_of<C, In>>{y, stride, ranks}, factor, x);
   }
 }
 
-/// An engine whose decode_sum returns the ranks' majority vote instead of a sum.
-template <class C>
-concept votes = requires {
-  requires C::is_vote;
-};
 /// An engine whose decoded sum can be the input of earlier stages' decoders.
 template <class C, class In, class E>
-concept adds_parts = sums_parts<C, In, E> && !votes<C>;
-
-/// Multiplies the residual in a codec's feedback state by a factor. Call rescale_state after a change of the loss scale
-/// or the learning rate.
-template <class C, class E, class Agreed, class Local>
-void rescale_state(C const& c, E const& exec, double factor, Agreed& replicated, Local& local) {
-  if constexpr (requires { c.rescale(exec, factor, replicated, local); }) c.rescale(exec, factor, replicated, local);
-}
-
-/// True if, for this shape, decoding restores the input exactly. The residual is then zero.
-template <class C>
-constexpr bool is_lossless(C const& c, shape const& dims) {
-  if constexpr (requires {
-                  { c.is_lossless(dims) } -> std::same_as<bool>;
-                }) {
-    return c.is_lossless(dims);
-  } else {
-    return false;
-  }
-}
+concept adds_parts = sums_parts<C, In, E> && !traits_of<C>.votes;
 
 /// True if there is a rate at which the codec is lossy for this shape. A lossy codec needs a residual.
 template <class C>
@@ -215,7 +180,7 @@ constexpr bool may_be_lossy(C const& c, shape const& dims) {
                 }) {
     return c.may_be_lossy(dims);
   } else {
-    return !is_lossless(c, dims);
+    return !c.is_lossless(dims);
   }
 }
 

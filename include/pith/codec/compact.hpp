@@ -24,7 +24,7 @@ std::uint64_t used_values(S const& s, shape const& dims, std::uint64_t count) {
   if constexpr (requires { s.used_values(dims, count); }) {
     return s.used_values(dims, count);
   } else {
-    return std::min(count, output_shape(s, dims).n);
+    return std::min(count, s.output_shape(dims).n);
   }
 }
 template <class In, class S>
@@ -34,7 +34,7 @@ std::size_t used_side_bytes(S const& s, shape const& dims, std::uint64_t count) 
   } else if constexpr (requires { s.used_side_bytes(dims, count); }) {
     return s.used_side_bytes(dims, count);
   } else {
-    return side_bytes<In>(s, dims);
+    return s.template side_bytes<In>(dims);
   }
 }
 
@@ -50,13 +50,13 @@ struct stage_use {
 template <class In, class S, class Read>
 stage_use used_of(S const& s, shape const& dims, [[maybe_unused]] std::size_t side, [[maybe_unused]] std::size_t cut,
                   [[maybe_unused]] Read const& read) {
-  auto const most = output_shape(s, dims).n;
-  if constexpr (variable_rate<S>) {
-    auto const offset = count_offset<In>(s, dims);
+  auto const most = s.output_shape(dims).n;
+  if constexpr (traits_of<S>.is_variable()) {
+    auto const offset = s.template count_offset<In>(dims);
     auto const count = read(side + offset, cut + offset, most);
     return {used_values(s, dims, count), used_side_bytes<In>(s, dims, count)};
   } else {
-    return {most, side_bytes<In>(s, dims)};
+    return {most, s.template side_bytes<In>(dims)};
   }
 }
 
@@ -79,10 +79,10 @@ class used_pieces {
   void add(payload_piece* to, shape const& dims, S const& s, Rest const&... rest) {
     auto const used = used_of<T>(s, dims, side_, cut_, read_);
     *to = {side_, used.side};
-    side_ += align_up(side_bytes<T>(s, dims), section_alignment);
+    side_ += align_up(s.template side_bytes<T>(dims), section_alignment);
     cut_ += used.side;
     if constexpr (sizeof...(Rest) > 0) {
-      add<output_of<S, T>>(to + 1, output_shape(s, dims), rest...);
+      add<output_of<S, T>>(to + 1, s.output_shape(dims), rest...);
     } else {
       to[1] = {0, value_bytes<output_of<S, T>>(used.values)};
     }
@@ -103,8 +103,8 @@ template <class In, class C, class Read>
 auto pieces_of(C const& c, shape const& dims, Read const& read) {
   if constexpr (feeds_back<C>) {
     return pieces_of<accum<In>>(c.codec(), dims, read);
-  } else if constexpr (variable_rate<C> && requires { typename output_of<C, In>; }) {
-    auto const values = align_up(value_bytes<output_of<C, In>>(output_shape(c, dims).n), section_alignment);
+  } else if constexpr (traits_of<C>.is_variable() && requires { typename output_of<C, In>; }) {
+    auto const values = align_up(value_bytes<output_of<C, In>>(c.output_shape(dims).n), section_alignment);
     return std::apply([&](auto const&... s) { return used_pieces<In, Read>(read, values).of(dims, s...); },
                       stages_of(c));
   } else {

@@ -55,7 +55,7 @@ class codec_state {
   /// A pointer into E's memory, to the number of steps so far.
   std::uint64_t* steps() const { return step_.data(); }
   /// The call that identifies this rank's encoding in the current step.
-  call id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0, arrived_.data()}; }
+  encoding_id id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0, arrived_.data()}; }
 
   /// The context of a call in the current step.
   context<In, E> context_on(E const& exec, workspace_on<E>& ws, unsigned ranks = 1) const {
@@ -68,7 +68,7 @@ class codec_state {
   /// Replaces the states of codec `own` with `made`, the states of codec `next` for the same tensor. The step is kept.
   /// If `next` has the same feedback policy as `own`, the feedback state is kept.
   void become(C const& own, C const& next, codec_state made) {
-    detail::fed_back_in(own, replicated_, local_).swap_with(detail::fed_back_in(next, made.replicated_, made.local_));
+    own.fed_back_in(replicated_, local_).swap_with(next.fed_back_in(made.replicated_, made.local_));
     replicated_ = std::move(made.replicated_);
     local_ = std::move(made.local_);
   }
@@ -107,7 +107,7 @@ std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims, un
   if (ranks > 0) {
     most = std::max(most, detail::exchange_scratch_bytes<In>(codec, exec, dims, ranks));
     std::size_t moving = 0;
-    for (unsigned r = 0; r < detail::rounds(codec, dims, ranks); ++r) {
+    for (unsigned r = 0; r < codec.rounds(dims, ranks); ++r) {
       auto const moves = detail::transfer_of<In>(codec, r, dims, ranks);
       auto const piece = detail::padded_bytes(moves);
       auto const out = piece * detail::pieces(moves.how, moves.among.ranks(ranks));
@@ -182,7 +182,7 @@ void compress(E const& exec, C const& codec, span_on<E, std::type_identity_t<In>
   detail::require_size("compress", "x", dims.n, x.size());
   detail::require_room("compress", size, payload.size());
   detail::require_aligned("compress", "payload", payload.data());
-  detail::require_states(codec, state.replicated(), state.local());
+  codec.require_states(state.replicated(), state.local());
   detail::require_scratch<In>("compress", exec, codec, dims, ws);
   state.advance(exec);
   detail::encode_payload<In>(codec, state.context_on(exec, ws), values_on<E, In const>{x.data(), dims.n},
@@ -205,7 +205,7 @@ void decompress(E const& exec, C const& codec, span_on<E, std::byte const> paylo
   detail::require_size("decompress", "x", dims.n, x.size());
   detail::require_room("decompress", size, payload.size());
   detail::require_aligned("decompress", "payload", payload.data());
-  detail::require_states(codec, state.replicated(), state.local());
+  codec.require_states(state.replicated(), state.local());
   detail::require_scratch<In>("decompress", exec, codec, dims, ws);
   detail::decode_payload<In>(codec, state.context_on(exec, ws).from_rank(from), payload.first(size),
                              values_on<E, In>{x.data(), dims.n}, state.replicated());

@@ -1,21 +1,22 @@
 // pith/codec/context.hpp — the arguments that all functions of a codec share.
 #pragma once
 
-#include <pith/core/call.hpp>
+#include <pith/core/draws.hpp>
 #include <pith/core/element.hpp>
 #include <pith/core/executor.hpp>
+#include <pith/core/shape.hpp>
 #include <pith/core/workspace.hpp>
 
 #include <cstdint>
 
 namespace pith::inline v0 {
 
-/// What a codec's functions need besides the data: the executor, the position of the random numbers, the shape of the
+/// What a codec's functions need besides the data: the executor, the id that determines the random numbers, the shape of the
 /// tensor, scratch memory and the number of ranks. `In` is the element type of the codec's input.
 template <class In, executor E>
 struct context {
   E const& exec;
-  call id;
+  encoding_id id;
   shape dims;
   workspace_on<E>& ws;
   unsigned ranks = 1;
@@ -26,9 +27,9 @@ struct context {
     return {exec, id, dims, ws, ranks};
   }
   constexpr context with(shape const& other) const { return {exec, id, other, ws, ranks}; }
-  constexpr context with(call const& other) const { return {exec, other, dims, ws, ranks}; }
-  constexpr context with(call const& other, shape const& part) const { return {exec, other, part, ws, ranks}; }
-  constexpr context with(call const& other, shape const& part, unsigned among) const {
+  constexpr context with(encoding_id const& other) const { return {exec, other, dims, ws, ranks}; }
+  constexpr context with(encoding_id const& other, shape const& part) const { return {exec, other, part, ws, ranks}; }
+  constexpr context with(encoding_id const& other, shape const& part, unsigned among) const {
     return {exec, other, part, ws, among};
   }
   /// The context in which a payload of rank `from` is decoded.

@@ -19,7 +19,7 @@ namespace pith::inline v0 {
 ///   properties  contractive with delta = 1 / (1 + omega)
 ///   reference   Beznosikov, Horvath, Richtarik and Safaryan, On Biased Compression, JMLR 2023
 template <class S>
-class damped : public pipeable {
+class damped : public codec_base {
   static_assert(
       unbiased<S>,
       "pith: damped(s) needs an unbiased stage s (one with omega(shape)); a contractive one needs no damping");
@@ -28,9 +28,8 @@ class damped : public pipeable {
   template <class In>
   using output = output_of<S, In>;
 
-  static constexpr bool is_reproducible = reproducible<S>;
-  static constexpr bool is_variable_rate = variable_rate<S>;
-  static constexpr sum_form sums = sum_form_of<S>();
+  static constexpr codec_traits traits = {
+      .reproducible = reproducible<S>, .sums = traits_of<S>.sums, .rates = traits_of<S>.rates};
 
   explicit constexpr damped(S stage) : stage_(std::move(stage)) {}
 
@@ -38,10 +37,10 @@ class damped : public pipeable {
   double delta(shape const& dims) const { return factor(dims); }
   damped at(double rate) const requires rate_adjustable<S> { return damped(stage_.at(rate)); }
 
-  constexpr shape output_shape(shape const& dims) const { return detail::output_shape(stage_, dims); }
+  constexpr shape output_shape(shape const& dims) const { return stage_.output_shape(dims); }
   template <class In>
   constexpr std::size_t side_bytes(shape const& dims) const {
-    return detail::side_bytes<In>(stage_, dims);
+    return stage_.template side_bytes<In>(dims);
   }
   template <class In, executor E>
   constexpr std::size_t scratch_bytes(E const& exec, shape const& dims) const {
@@ -49,12 +48,12 @@ class damped : public pipeable {
   }
 
   template <class In>
-    requires variable_rate<S>
-  constexpr std::size_t count_offset(shape const& dims) const { return detail::count_offset<In>(stage_, dims); }
+    requires(traits_of<S>.is_variable())
+  constexpr std::size_t count_offset(shape const& dims) const { return stage_.template count_offset<In>(dims); }
 
   template <class In, executor E>
     requires(!detail::stateless<replicated_of<S, In, E>>)
-  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+  auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     return stage_.template make_replicated<In>(exec, id, dims);
   }
   template <class In, executor E>

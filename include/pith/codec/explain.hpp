@@ -8,12 +8,6 @@
 
 namespace pith::inline v0 {
 
-/// A codec that cannot be a stage of a chain.
-template <class C>
-concept terminal = requires {
-  requires std::remove_cvref_t<C>::is_terminal;
-};
-
 /// True if stage B accepts the values that stage A emits.
 template <class A, class B, class In = float, class E = archetype>
 concept composable = stage<A, In, E> && stage<B, output_of<A, In>, E>;
@@ -34,8 +28,8 @@ concept has_name = requires(S const& s) {
 /// Fails to compile if `S` is not a stage. The message names the first requirement that `S` does not meet.
 template <class S, class In = float, class E = archetype>
 constexpr void explain_stage() {
-  static_assert(std::derived_from<S, pipeable>, "pith: a stage must derive from pith::pipeable");
-  static_assert(!terminal<S>,
+  static_assert(std::derived_from<S, codec_base>, "pith: a stage must derive from pith::codec_base");
+  static_assert(!traits_of<S>.terminal,
                 "pith: this codec ends a pipeline: put it around the whole chain, error_feedback(a | b), not "
                 "error_feedback(a) | b");
   static_assert(detail::has_output<S, In>,

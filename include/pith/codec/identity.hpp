@@ -14,15 +14,13 @@ namespace pith::inline v0 {
 ///   errors      in a mean of half values over N ranks, each rank divides its values by 2^k >= N, so that no sum
 ///               overflows. Values below 2^(k - 14) are rounded to multiples of 2^(k - 24)
 ///   properties  unbiased (omega 0), contractive (delta 1), summable, reproducible
-class identity : public pipeable {
+class identity : public codec_base {
  public:
   template <class In>
   using output = In;
 
-  static constexpr bool is_projection = true;
-  static constexpr bool is_isometric = true;
-  static constexpr bool is_reproducible = true;
-  static constexpr sum_form sums = sum_form::encode;
+  static constexpr codec_traits traits = {
+      .projection = true, .isometric = true, .reproducible = true, .sums = sum_form::encode};
 
   std::string name() const { return "identity"; }
   double omega(shape const&) const { return 0; }
@@ -40,6 +38,6 @@ class identity : public pipeable {
   }
 };
 
-static_assert(stage<identity, float, archetype> && projection<identity> && isometric<identity> && summable<identity>);
+static_assert(stage<identity, float, archetype>);
 
 }  // namespace pith::inline v0

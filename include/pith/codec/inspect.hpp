@@ -16,7 +16,7 @@ namespace pith::inline v0 {
 template <class In, class C, executor E>
 std::vector<accum<In>> fed_back(E const& exec, C const& codec, codec_state<In, C, E>& state) {
   auto saved = detail::field_saver<E>(exec);
-  detail::fed_back_in(codec, state.replicated(), state.local()).local_fields(saved);
+  codec.fed_back_in(state.replicated(), state.local()).local_fields(saved);
   auto values = std::vector<accum<In>>(saved.bytes.size() / sizeof(accum<In>));
   if (!values.empty()) std::memcpy(values.data(), saved.bytes.data(), values.size() * sizeof(accum<In>));
   return values;

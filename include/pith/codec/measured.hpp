@@ -67,26 +67,6 @@ C measuring(C const& c, [[maybe_unused]] rate_list const& rates) {
   }
 }
 
-/// Returns the rates at which a codec measures the kept energy. By default, the list is empty.
-template <class C>
-rate_list measured_rates(C const& c) {
-  if constexpr (requires { c.measured_rates(); }) {
-    return c.measured_rates();
-  } else {
-    return {};
-  }
-}
-
-/// Returns a pointer to the measured energies in the executor's memory, or null if the codec cannot measure.
-template <class C, class Local>
-double* energies_in(C const& c, Local& local) {
-  if constexpr (requires { c.energies_in(local); }) {
-    return c.energies_in(local);
-  } else {
-    return nullptr;
-  }
-}
-
 /// An engine that measures the kept energy during encoding, in one pass. If the payload span is empty, the engine
 /// measures without encoding.
 template <class C, class In, class E, class Source>

@@ -30,13 +30,11 @@ namespace pith::inline v0 {
 ///   properties  lossless at rates of at least dense_from, otherwise the properties of C. A tensor's residual is
 ///               allocated at every rate
 template <class C>
-class rated : public pipeable {
+class rated : public codec_base {
   static_assert(rate_adjustable<C>, "pith: rated(c) needs a codec c with a rate: one with at(rate), as top_k(0.01)");
 
  public:
-  static constexpr bool is_reproducible = reproducible<C>;
-  static constexpr bool is_variable_rate = variable_rate<C>;
-  static constexpr rate_form rates = rate_form_of<C>();
+  static constexpr codec_traits traits = {.reproducible = reproducible<C>, .rates = traits_of<C>.rates};
 
   explicit rated(C codec, double dense_from = 1) : codec_(std::move(codec)), dense_from_(dense_from) {
     detail::require(dense_from > 0 && dense_from <= 1, "rated: dense_from must be in (0, 1], got ", dense_from);
@@ -61,7 +59,7 @@ class rated : public pipeable {
   rate_list const& measured_rates() const { return measured_; }
   double* energies_in(auto& local) const { return std::get<1>(local.each).values.data(); }
 
-  bool is_lossless(shape const& dims) const { return is_dense_ || detail::is_lossless(codec_, dims); }
+  bool is_lossless(shape const& dims) const { return is_dense_ || codec_.is_lossless(dims); }
   bool may_be_lossy(shape const& dims) const { return detail::may_be_lossy(codec_, dims); }
   capabilities capabilities_for(shape const& dims) const {
     return is_dense_ ? capabilities_of(identity(), dims) : capabilities_of(codec_, dims);
@@ -69,7 +67,7 @@ class rated : public pipeable {
   sum_form sums_as() const { return is_dense_ ? sum_form::encode : detail::sums(codec_); }
 
   template <class In, executor E>
-  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+  auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     static_assert(!collective<C, In, E>, "pith: rated(c) needs a c without rounds of its own, as top_k(0.01)");
     return pith::make_replicated<In>(exec, codec_, id, dims);
   }
@@ -136,7 +134,7 @@ class rated : public pipeable {
   template <executor E>
   bool can_encode_from(shape const& dims) const {
     auto const can_measure = detail::measures_from<C, float, E, ext::plain_source<float>>;
-    return !is_dense_ && (measured_.empty() || can_measure) && detail::can_encode_from<E>(codec_, dims);
+    return !is_dense_ && (measured_.empty() || can_measure) && codec_.template can_encode_from<E>(dims);
   }
   template <class In, executor E, class Source>
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {

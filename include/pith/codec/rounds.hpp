@@ -111,29 +111,6 @@ concept exchangeable = collective<C, In, E> || codec<C, In, E>;
 
 namespace detail {
 
-template <class C>
-unsigned rounds(C const& c, shape const& dims, unsigned ranks) {
-  if constexpr (requires { c.rounds(dims, ranks); }) {
-    return c.rounds(dims, ranks);
-  } else {
-    return 1;
-  }
-}
-
-/// The number of rounds that may be in flight for one tensor. With two rounds in flight, produce(r) needs only the
-/// result of round r - 2. So the transfer of round r - 1 overlaps with computation. A collective declares this number
-/// as a constant; a codec that wraps another codec declares it as a function.
-template <class C>
-unsigned depth([[maybe_unused]] C const& c) {
-  if constexpr (requires { c.depth(); }) {
-    return c.depth();
-  } else if constexpr (requires { C::depth; }) {
-    return C::depth;
-  } else {
-    return 1;
-  }
-}
-
 /// The form in which a codec's payloads may be summed in flight. Type-erased codecs return the form at run time.
 template <class C>
 constexpr sum_form sums(C const& c) {
@@ -142,13 +119,14 @@ constexpr sum_form sums(C const& c) {
                 }) {
     return c.sums_as();
   } else {
-    return sum_form_of<C>();
+    return traits_of<C>.sums;
   }
 }
 
 /// True if a codec's decoder is affine. Type-erased codecs return this property at run time.
 template <class C>
-concept maybe_affine = affine<C> || requires(C const& c) {
+concept maybe_affine = traits_of<C>
+.affine || requires(C const& c) {
   { c.decodes_affinely() } -> std::same_as<bool>;
 };
 template <class C>
@@ -156,7 +134,7 @@ constexpr bool is_affine([[maybe_unused]] C const& c) {
   if constexpr (requires { c.decodes_affinely(); }) {
     return c.decodes_affinely();
   } else {
-    return affine<C>;
+    return traits_of<C>.affine;
   }
 }
 
@@ -167,7 +145,7 @@ constexpr element_kind value_kind(C const& c) {
                   { c.value_kind() } -> std::same_as<element_kind>;
                 }) {
     return c.value_kind();
-  } else if constexpr (summable<C>) {
+  } else if constexpr (traits_of<C>.is_summable()) {
     return kind_of<output_of<C, In>>();
   } else {
     return element_kind::bytes;
@@ -180,13 +158,13 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
     return c.template round<In>(round, dims, ranks);
   } else {
     if (sums(c) == sum_form::none) return {transport::all_gather, element_kind::bytes, payload_bytes<In>(c, dims)};
-    if constexpr (summable<C>) {
-      if (auto const side = side_bytes<In>(c, dims); side != 0) {
+    if constexpr (traits_of<C>.is_summable()) {
+      if (auto const side = c.template side_bytes<In>(dims); side != 0) {
         throw std::invalid_argument(
             sentence("stage: a summable stage must have no side information, got ", side, " bytes of ", c.name()));
       }
     }
-    return {transport::sum, value_kind<In>(c), output_shape(c, dims).n};
+    return {transport::sum, value_kind<In>(c), c.output_shape(dims).n};
   }
 }
 
@@ -337,7 +315,7 @@ unsigned contributing_round(C const& c, shape const& dims, unsigned ranks) {
   if constexpr (requires { c.contributing_round(ranks); }) {
     return c.contributing_round(ranks);
   } else {
-    return rounds(c, dims, ranks) - 1;
+    return c.rounds(dims, ranks) - 1;
   }
 }
 

@@ -117,7 +117,7 @@ segment make_segment(C const& codec, tensor_place const& at) {
   require(at.tensor < 1u << 24, "make_segments: tensor must be below 2^24, got ", at.tensor);
   auto made = segment{at.dims.n, at.first, at.payload, at.payload, at.tensor, 0};
   if constexpr (batches<C>) {
-    auto const values = value_bytes<output_of<C, In>>(output_shape(codec, at.dims).n);
+    auto const values = value_bytes<output_of<C, In>>(codec.output_shape(at.dims).n);
     auto const side = std::min(payload_bytes<In>(codec, at.dims), align_up(values, section_alignment));
     made.side += side;
     made.padding = static_cast<std::uint32_t>(side - values);

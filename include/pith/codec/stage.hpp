@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/codec/capability.hpp>
+#include <pith/codec/codec_base.hpp>
 #include <pith/codec/context.hpp>
 #include <pith/codec/state.hpp>
 #include <pith/core/element.hpp>
@@ -14,43 +15,17 @@
 
 namespace pith::inline v0 {
 
-/// The base class of all operands of `|`. A user's stage derives from this class, so that argument-dependent lookup
-/// finds `|`.
-struct pipeable {};
-
 /// The type of the values that stage `S` emits for values of `In`.
 template <class S, class In>
 using output_of = typename std::remove_cvref_t<S>::template output<In>;
 
 namespace detail {
 
-/// Defaults for functions that a stage does not declare: unchanged shape, no side information, no scratch memory, no
-/// parameter.
-template <class S>
-constexpr shape output_shape(S const& s, shape const& dims) {
-  if constexpr (requires { s.output_shape(dims); }) {
-    return s.output_shape(dims);
-  } else {
-    return dims;
-  }
-}
-
-template <class In, class S>
-constexpr std::size_t side_bytes(S const& s, shape const& dims) {
-  if constexpr (requires { s.template side_bytes<In>(dims); }) {
-    return s.template side_bytes<In>(dims);
-  } else if constexpr (requires { s.side_bytes(dims); }) {
-    return s.side_bytes(dims);
-  } else {
-    return 0;
-  }
-}
-
 /// The number of scratch bytes. For a variable-rate stage, the number includes space for the count. Decoding reads the
 /// count from the payload and limits it to the capacity.
 template <class In, class S, class E>
 constexpr std::size_t scratch_bytes(S const& s, E const& exec, shape const& dims) {
-  constexpr auto count = variable_rate<S> ? scratch_for<std::uint32_t>(1) : 0;
+  constexpr auto count = traits_of<S>.is_variable() ? scratch_for<std::uint32_t>(1) : 0;
   if constexpr (requires { s.template scratch_bytes<In>(exec, dims); }) {
     return s.template scratch_bytes<In>(exec, dims) + count;
   } else {
@@ -101,7 +76,7 @@ namespace detail {
 
 template <class S, class In, class E>
 concept stage_on =
-    std::derived_from<S, pipeable> && std::copyable<S> && sized<S, In> && encodes<S, In, E> && decodes<S, In, E>;
+    std::derived_from<S, codec_base> && std::copyable<S> && sized<S, In> && encodes<S, In, E> && decodes<S, In, E>;
 
 }  // namespace detail
 
@@ -122,29 +97,20 @@ namespace detail {
 /// Creates the state of a stage for a chain that is exchanged as a whole. Throws if the stage does not accept the
 /// shape.
 template <class In, class S, class E>
-replicated_of<S, In, E> make_replicated_in_chain(E const& exec, S const& s, call const& id, shape const& dims) {
-  if constexpr (keeps_for_exchange<S>) {
-    static_cast<void>(output_shape(s, dims));
+replicated_of<S, In, E> make_replicated_in_chain(E const& exec, S const& s, encoding_id const& id, shape const& dims) {
+  if constexpr (traits_of<S>.keeps_for_exchange) {
+    static_cast<void>(s.output_shape(dims));
     return {};
   } else {
     return pith::make_replicated<In>(exec, s, id, dims);
   }
 }
 
-/// The offset of the count in a variable-rate stage's side information; 0 by default.
-template <class In, class S>
-constexpr std::size_t count_offset(S const& s, shape const& dims) {
-  if constexpr (requires { s.template count_offset<In>(dims); }) {
-    return s.template count_offset<In>(dims);
-  } else {
-    return 0;
-  }
-}
-
 /// Returns `y`, with a pointer to its count if the stage has a variable rate.
 template <class In, class S, class Encoded>
 Encoded counted(S const& s, shape const& dims, Encoded y) {
-  if constexpr (variable_rate<S>) y.values.count = side_as<std::uint32_t>(y.side.subspan(count_offset<In>(s, dims)));
+  if constexpr (traits_of<S>.is_variable())
+    y.values.count = side_as<std::uint32_t>(y.side.subspan(s.template count_offset<In>(dims)));
   return y;
 }
 
@@ -158,7 +124,7 @@ struct clamp_count {
 /// Returns a view of `y` in a received payload, with the count clamped to the capacity.
 template <class In, class S, class E, class Encoded>
 Encoded trusted(S const& s, context<In, E> const& cx, Encoded y) {
-  if constexpr (variable_rate<S>) {
+  if constexpr (traits_of<S>.is_variable()) {
     auto* const count = cx.ws.template take<std::uint32_t>(1).data;
     cx.exec.for_each_index(1, clamp_count{counted<In>(s, cx.dims, y).values.count, count, y.values.capacity});
     y.values.count = count;

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <pith/core/buffer.hpp>
-#include <pith/core/call.hpp>
+#include <pith/core/draws.hpp>
 #include <pith/core/element.hpp>
+#include <pith/core/shape.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -117,14 +118,8 @@ struct states {
 
 inline no_state nothing{};
 
-/// For a codec chosen at run time, throws if the states were made for another codec.
-template <class C>
-void require_states(C const& codec, auto const& replicated, auto const& local) {
-  if constexpr (requires { codec.require_states(replicated, local); }) codec.require_states(replicated, local);
-}
-
 template <class S, class In, class E>
-concept has_replicated = requires(S const& s, E const& exec, call const& id, shape const& dims) {
+concept has_replicated = requires(S const& s, E const& exec, encoding_id const& id, shape const& dims) {
   s.template make_replicated<In>(exec, id, dims);
 };
 template <class S, class In, class E>
@@ -136,7 +131,7 @@ concept has_local = requires(S const& s, E const& exec, shape const& dims) {
 
 /// State that is equal on all ranks, for example a basis. The type is no_state if the stage has no make_replicated.
 template <class In, class S, executor E>
-auto make_replicated(E const& exec, S const& s, call const& id, shape const& dims) {
+auto make_replicated(E const& exec, S const& s, encoding_id const& id, shape const& dims) {
   if constexpr (detail::has_replicated<S, In, E>) {
     return s.template make_replicated<In>(exec, id, dims);
   } else {
@@ -156,7 +151,7 @@ auto make_local(E const& exec, S const& s, shape const& dims) {
 
 template <class S, class In, class E>
 using replicated_of = decltype(make_replicated<In>(std::declval<E const&>(), std::declval<S const&>(),
-                                                   std::declval<call const&>(), shape{}));
+                                                   std::declval<encoding_id const&>(), shape{}));
 template <class S, class In, class E>
 using local_of = decltype(make_local<In>(std::declval<E const&>(), std::declval<S const&>(), shape{}));
 

@@ -21,12 +21,6 @@ struct storage<packed_trits> {
   static constexpr std::uint64_t words(std::uint64_t n) { return n / 5 + (n % 5 != 0); }
 };
 
-/// A stage that emits two-bit symbols with the values -1, 0 and 1.
-template <class S>
-concept ternary = requires {
-  requires std::remove_cvref_t<S>::is_ternary;
-};
-
 namespace detail {
 
 /// Twenty symbols need five bytes at two bits per symbol, but only four bytes as trits.
@@ -87,14 +81,14 @@ struct unpack_trits {
 ///               sum over ranks and the update of a feedback policy take separate passes
 ///   properties  as S
 template <class S>
-class trits : public pipeable {
-  static_assert(ternary<S>, "pith: trits(s) needs a stage s of symbols -1, 0 and 1: terngrad or qsgd<2>");
+class trits : public codec_base {
+  static_assert(traits_of<S>.ternary, "pith: trits(s) needs a stage s of symbols -1, 0 and 1: terngrad or qsgd<2>");
 
  public:
   template <class In>
   using output = packed_trits;
 
-  static constexpr bool is_reproducible = reproducible<S>;
+  static constexpr codec_traits traits = {.reproducible = reproducible<S>};
 
   explicit constexpr trits(S stage) : stage_(std::move(stage)) {}
 
@@ -103,7 +97,7 @@ class trits : public pipeable {
 
   template <class In>
   constexpr std::size_t side_bytes(shape const& dims) const {
-    return detail::side_bytes<In>(stage_, dims);
+    return stage_.template side_bytes<In>(dims);
   }
   template <class In, executor E>
   constexpr std::size_t scratch_bytes(E const& exec, shape const& dims) const {

@@ -247,7 +247,6 @@ class mpi_communicator {
   int threads_ = MPI_THREAD_SINGLE;
 };
 
-static_assert(exchange_communicator<mpi_communicator, archetype> &&
-              has_all_collectives<mpi_communicator, archetype>);
+static_assert(exchange_communicator<mpi_communicator, archetype> && has_all_collectives<mpi_communicator, archetype>);
 
 }  // namespace pith::inline v0

@@ -67,7 +67,7 @@ class sub_communicators {
 template <class In, class Comm, class C>
 sub_communicators<Comm> make_sub_communicators(Comm& comm, C const& codec, shape const& dims) {
   auto made = sub_communicators<Comm>(comm);
-  for (unsigned r = 0; r < detail::rounds(codec, dims, comm.size()); ++r)
+  for (unsigned r = 0; r < codec.rounds(dims, comm.size()); ++r)
     made.add(detail::transfer_of<In>(codec, r, dims, comm.size()).among);
   return made;
 }

@@ -4,7 +4,7 @@
 #include <pith/comm/communicator.hpp>
 #include <pith/comm/detail/arguments.hpp>
 #include <pith/comm/timeout.hpp>
-#include <pith/core/call.hpp>
+#include <pith/core/draws.hpp>
 #include <pith/core/error.hpp>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // pith/core/team.hpp — the team concept: the threads that share a block and its block-local memory.
 #pragma once
 
-#include <pith/core/call.hpp>
 #include <pith/core/detail/runs.hpp>
+#include <pith/core/draws.hpp>
 #include <pith/core/element.hpp>
 
 #include <concepts>

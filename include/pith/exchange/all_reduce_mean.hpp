@@ -48,7 +48,7 @@ constexpr char const* lacking_call(transfer const& moves) {
 /// Throws std::invalid_argument if a round of the codec needs a collective that this communicator lacks.
 template <class In, class Comm, class E, class C>
 void require_served(char const* verb, C const& codec, shape const& dims, unsigned ranks) {
-  for (unsigned round = 0; round < rounds(codec, dims, ranks); ++round) {
+  for (unsigned round = 0; round < codec.rounds(dims, ranks); ++round) {
     auto const* const call = lacking_call<Comm, E>(transfer_of<In>(codec, round, dims, ranks));
     if (call == nullptr) continue;
     throw std::invalid_argument(sentence(verb, ": ", codec.name(), " needs a communicator with ", call));
@@ -58,7 +58,7 @@ void require_served(char const* verb, C const& codec, shape const& dims, unsigne
 /// Throws std::invalid_argument if a round needs a sub-communicator that was not added.
 template <class In, class Comm, class C>
 void require_grouped(C const& codec, shape const& dims, sub_communicators<Comm> const& comms) {
-  for (unsigned round = 0; round < rounds(codec, dims, comms.size()); ++round) {
+  for (unsigned round = 0; round < codec.rounds(dims, comms.size()); ++round) {
     if (comms.has(transfer_of<In>(codec, round, dims, comms.size()).among)) continue;
     throw std::invalid_argument(sentence("all_reduce_mean: ", codec.name(), " exchanges within groups of ranks: pass ",
                                          "make_sub_communicators<In>(comm, codec, dims) as the communicator"));
@@ -153,10 +153,10 @@ void all_reduce_mean(E const& exec, sub_communicators<Comm>& comms, C const& cod
                   state.id().rank, ": pass the communicator's rank to make_state");
   detail::require_served<In, Comm, E>("all_reduce_mean", codec, dims, ranks);
   detail::require_grouped<In>(codec, dims, comms);
-  detail::require_states(codec, state.replicated(), state.local());
+  codec.require_states(state.replicated(), state.local());
   ws.require("all_reduce_mean", "workspace_bytes", workspace_bytes<In>(exec, codec, dims, ranks));
   state.advance(exec);
-  for (unsigned round = 0; round < detail::rounds(codec, dims, ranks); ++round)
+  for (unsigned round = 0; round < codec.rounds(dims, ranks); ++round)
     detail::run_round<In>(exec, comms, codec, round, x, state, ws);
 }
 template <class In, executor E, class Comm, class C>

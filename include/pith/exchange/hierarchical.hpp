@@ -75,7 +75,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
   using base::codec_part, base::wrapped;
 
  public:
-  static constexpr bool is_reproducible = reproducible<Inner> && reproducible<Outer>;
+  static constexpr codec_traits traits = {.reproducible = reproducible<Inner> && reproducible<Outer>};
 
   hierarchical(Inner inner, Outer outer, unsigned ranks_per_node)
       : base("hierarchical", std::move(inner)), outer_(std::move(outer)), places_(ranks_per_node) {
@@ -88,11 +88,11 @@ class hierarchical : public detail::codec_exchange<Inner> {
 
   template <executor E>
   void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
-    detail::rescale_state(outer_, exec, factor, outer_replicated(replicated), outer_local(local));
+    outer_.rescale(exec, factor, outer_replicated(replicated), outer_local(local));
   }
 
   template <class In, executor E>
-  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+  auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     auto made = base::template replicated_with<In>(exec, id, dims,
                                                    pith::make_replicated<In>(exec, outer_, id, largest_part(dims)));
     detail::require(detail::state_bytes(outer_replicated(made)) == 0,
@@ -109,7 +109,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
 
   unsigned rounds(shape const& dims, unsigned ranks) const {
     auto const nodes = grid(ranks).nodes;
-    return 2 + (nodes == 1 ? 0 : detail::rounds(outer_, largest_part(dims), nodes));
+    return 2 + (nodes == 1 ? 0 : outer_.rounds(largest_part(dims), nodes));
   }
   /// The last round that reads the gradient. After this round, the rank's own share is available.
   unsigned contributing_round(unsigned) const { return 0; }
@@ -223,7 +223,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
   /// within the node.
   template <class In, class E>
   context<In, E> crossing(context<In, E> const& cx, detail::node_grid const& over) const {
-    auto between = detail::call_at(cx.id, parts(cx.dims).first(over.place(cx.id.rank)));
+    auto between = detail::id_at(cx.id, parts(cx.dims).first(over.place(cx.id.rank)));
     between.rank = static_cast<std::uint16_t>(over.node(cx.id.rank));
     between.hop += 2;
     return cx.with(between, largest_part(cx.dims), over.nodes);

@@ -129,7 +129,7 @@ class ok_top_k : public detail::sparse_exchange {
   };
 
   template <real In, executor E>
-  bounds<E> make_replicated(E const& exec, call const&, shape const& dims) const {
+  bounds<E> make_replicated(E const& exec, encoding_id const&, shape const& dims) const {
     return {buffer<std::uint32_t, E>(exec, std::max<std::uint64_t>(kept(dims.n), 1))};
   }
   template <real In, executor E>

@@ -108,7 +108,7 @@ class ring : public detail::codec_exchange<C> {
 
  public:
   /// A round can be produced before the previous round is absorbed, since successive rounds belong to different halves.
-  static constexpr unsigned depth = 2;
+  unsigned depth() const { return 2; }
 
   explicit ring(C codec) : base("ring", std::move(codec)) {}
 
@@ -123,7 +123,7 @@ class ring : public detail::codec_exchange<C> {
   };
 
   template <class In, executor E>
-  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+  auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     return base::template replicated_with<In>(exec, id, dims);
   }
   template <class In, executor E>
@@ -274,7 +274,7 @@ class ring : public detail::codec_exchange<C> {
   void encode_sum(context<In, E> const& cx, detail::share_source<In> const& from, values_on<E, In> sum,
                   span_on<E, std::byte> to, auto const& replicated, auto& local) const {
     if constexpr (takes_source<In, E>) {
-      if (detail::can_encode_from<E>(wrapped(), cx.dims))
+      if (wrapped().template can_encode_from<E>(cx.dims))
         return detail::encode_payload_from<In>(wrapped(), cx, from, to, codec_part(replicated), codec_part(local));
     }
     cx.exec.for_each_index(cx.dims.n, detail::take_share<In>{from, sum.data});

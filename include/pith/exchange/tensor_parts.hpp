@@ -4,9 +4,10 @@
 #include <pith/codec/codec.hpp>
 #include <pith/codec/detail/saving.hpp>
 #include <pith/codec/rounds.hpp>
-#include <pith/core/call.hpp>
 #include <pith/core/detail/pack.hpp>
+#include <pith/core/draws.hpp>
 #include <pith/core/error.hpp>
+#include <pith/core/shape.hpp>
 #include <pith/core/workspace.hpp>
 
 #include <algorithm>
@@ -60,15 +61,15 @@ tensor_parts parts_for(std::uint64_t n, unsigned ranks, C const&... codecs) {
 
 namespace detail {
 
-/// The call context of a part that begins at element `first`. The tensor may itself be a part.
-inline call call_at(call id, std::uint64_t first) {
+/// The id of the encoding of a part that begins at element `first`. The tensor may itself be a part.
+inline encoding_id id_at(encoding_id id, std::uint64_t first) {
   id.first += first;
   return id;
 }
-/// The call context for encoding the mean, which is the second encoding of a part.
-inline call mean_call_at(call id, std::uint64_t first) {
+/// The id for encoding the mean, which is the second encoding of a part.
+inline encoding_id mean_id_at(encoding_id id, std::uint64_t first) {
   ++id.hop;
-  return call_at(id, first);
+  return id_at(id, first);
 }
 
 /// The largest payload size over all parts. With bypass, the short part may have the largest payload.
@@ -81,11 +82,11 @@ std::size_t part_bytes(C const& c, tensor_parts const& over) {
 /// The context in which a part is encoded, and the context in which the mean of a part is encoded.
 template <class In, class E>
 context<In, E> part_of(context<In, E> const& cx, tensor_parts const& over, unsigned part) {
-  return cx.with(call_at(cx.id, over.first(part)), over.dims(part));
+  return cx.with(id_at(cx.id, over.first(part)), over.dims(part));
 }
 template <class In, class E>
 context<In, E> mean_part_of(context<In, E> const& cx, tensor_parts const& over, unsigned part) {
-  return cx.with(mean_call_at(cx.id, over.first(part)), over.dims(part));
+  return cx.with(mean_id_at(cx.id, over.first(part)), over.dims(part));
 }
 
 /// Encodes each part of x into the piece of `out` for the part's rank.
@@ -163,7 +164,7 @@ void require_no_state(char const* exchange, C const& codec, auto& state) {
 /// Throws std::invalid_argument if the codec cannot encode the parts, if the parts are for another number of ranks, or
 /// if the state is of another rank.
 template <class C>
-void require_parts(char const* verb, C const& codec, tensor_parts const& over, call const& id, unsigned rank,
+void require_parts(char const* verb, C const& codec, tensor_parts const& over, encoding_id const& id, unsigned rank,
                    unsigned ranks) {
   if (over.size % part_granule(codec) != 0) {
     throw std::invalid_argument(sentence(verb, ": the size of a part must be a multiple of ", part_granule(codec),

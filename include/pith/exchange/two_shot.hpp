@@ -56,7 +56,7 @@ class two_shot : public detail::codec_exchange<First> {
   using base::codec_part, base::wrapped;
 
  public:
-  static constexpr bool is_reproducible = reproducible<First> && reproducible<Second>;
+  static constexpr codec_traits traits = {.reproducible = reproducible<First> && reproducible<Second>};
 
   explicit two_shot(First codec) requires std::same_as<First, Second> : two_shot(codec, codec) {}
   two_shot(First first, Second second)
@@ -68,11 +68,11 @@ class two_shot : public detail::codec_exchange<First> {
 
   template <executor E>
   void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
-    detail::rescale_state(second_, exec, factor, second_replicated(replicated), second_local(local));
+    second_.rescale(exec, factor, second_replicated(replicated), second_local(local));
   }
 
   template <class In, executor E>
-  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+  auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     return base::template replicated_with<In>(exec, id, dims,
                                               pith::make_replicated<In>(exec, second_, id, shape{dims.n}));
   }
@@ -133,7 +133,7 @@ class two_shot : public detail::codec_exchange<First> {
   /// the whole tensor.
   template <class In>
   std::size_t most_bytes(shape const& all) const {
-    auto const dense = detail::is_lossless(second_, {granule()}) ? value_bytes<In>(all.n) : 0;
+    auto const dense = second_.is_lossless({granule()}) ? value_bytes<In>(all.n) : 0;
     return std::max(dense, pith::payload_bytes<In>(second_, all));
   }
   tensor_parts parts(shape const& dims, unsigned ranks) const { return parts_for(dims.n, ranks, wrapped(), second_); }

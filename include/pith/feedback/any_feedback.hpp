@@ -25,7 +25,7 @@ class any_feedback {
   feedback_traits traits() const { return self_->traits(); }
 
   template <std::same_as<In> T>
-  any_state make_replicated(E const& exec, call const& id, shape const& dims) const {
+  any_state make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     return self_->make_replicated(exec, id, dims);
   }
   template <std::same_as<In> T>
@@ -55,7 +55,7 @@ class any_feedback {
     virtual ~base() = default;
     virtual std::string name() const = 0;
     virtual feedback_traits traits() const = 0;
-    virtual any_state make_replicated(E const&, call const&, shape const&) const = 0;
+    virtual any_state make_replicated(E const&, encoding_id const&, shape const&) const = 0;
     virtual any_state make_local(E const&, shape const&) const = 0;
     virtual std::size_t scratch_bytes(E const&, shape const&) const = 0;
     virtual void compensate(context<In, E> const&, values_on<E, In const>, values_on<E, A>, any_state const&) const = 0;
@@ -72,8 +72,8 @@ class any_feedback {
     explicit model(F f) : policy(std::move(f)) {}
 
     std::string name() const override { return policy.name(); }
-    feedback_traits traits() const override { return detail::traits_of(policy); }
-    any_state make_replicated(E const& exec, call const& id, shape const& dims) const override {
+    feedback_traits traits() const override { return detail::feedback_traits_of(policy); }
+    any_state make_replicated(E const& exec, encoding_id const& id, shape const& dims) const override {
       return any_state(pith::make_replicated<In>(exec, policy, id, dims));
     }
     any_state make_local(E const& exec, shape const& dims) const override {

@@ -100,7 +100,7 @@ class ef21 {
   bool changes_gradients() const { return averages(); }
 
   template <real In, executor E>
-  replicated<accum<In>, E> make_replicated(E const& exec, call const&, shape const& dims) const {
+  replicated<accum<In>, E> make_replicated(E const& exec, encoding_id const&, shape const& dims) const {
     return {buffer<accum<In>, E>(exec, dims.n)};
   }
   template <real In, executor E>

@@ -39,7 +39,7 @@ template <class C, class F = residual>
 class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   using base = detail::adaptor<error_feedback<C, F>, C>;
   using base::codec_, base::inside;
-  static_assert(!terminal<C>,
+  static_assert(!traits_of<C>.terminal,
                 "pith: error_feedback(c) needs a stage or a chain of them: write bypass(error_feedback(c), n), not "
                 "error_feedback(bypass(c, n))");
   static_assert(erased_feedback<F> || feedback<F, float, archetype>,
@@ -47,8 +47,10 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
                 "update and rescale(exec, factor, replicated, local)");
 
  public:
-  static constexpr bool is_reproducible = reproducible<C> && reproducible<F>;
-  static constexpr rate_form rates = memoryless<F> ? rate_form_of<C>() : detail::fed_back_rate(rate_form_of<C>());
+  static constexpr codec_traits traits = {
+      .reproducible = reproducible<C> && reproducible<F>,
+      .terminal = true,
+      .rates = memoryless<F> ? traits_of<C>.rates : detail::fed_back_rate(traits_of<C>.rates)};
 
   explicit error_feedback(C codec, F policy = F()) : error_feedback(std::move(codec), std::move(policy), true) {
     static_assert(detail::may_contract<C> || memoryless<F>,
@@ -67,12 +69,12 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   }
   bool is_lossless(shape const& dims) const {
     return encodes_losslessly(dims) && !detail::may_be_lossy(codec_, dims) &&
-           !detail::traits_of(policy_).changes_gradients;
+           !detail::feedback_traits_of(policy_).changes_gradients;
   }
   capabilities capabilities_for(shape const& dims) const requires(erased<C> || erased_feedback<F>) {
     auto of = capabilities();
     auto const inner = capabilities_of(codec_, dims);
-    auto const policy = detail::traits_of(policy_);
+    auto const policy = detail::feedback_traits_of(policy_);
     of.reproducible = inner.reproducible && policy.reproducible;
     of.rates = policy.is_memoryless ? inner.rates : detail::fed_back_rate(inner.rates);
     return of;
@@ -86,12 +88,12 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
 
   template <executor E>
   void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
-    detail::rescale_state(codec_, exec, factor, inside(replicated), inside(local));
+    codec_.rescale(exec, factor, inside(replicated), inside(local));
     policy_.rescale(exec, factor, policy_part(replicated), policy_part(local));
   }
 
   template <class In, executor E>
-  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+  auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     return replicated_states<In, E>{{pith::make_replicated<accum<In>>(exec, codec_, id, dims),
                                      pith::make_replicated<In>(exec, policy_, id, kept(dims))}};
   }
@@ -100,7 +102,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     static_assert(detail::update_moment<F>() != feedback_on::own || reports_own_part<In, E>,
                   "pith: error_feedback(c, own_residual()) needs a c that returns a rank's own part of the mean; write "
                   "mean_residual() or no policy");
-    auto const policy = detail::traits_of(policy_);
+    auto const policy = detail::feedback_traits_of(policy_);
     if constexpr (!reports_own_part<In, E>) {
       detail::require(policy.updates_on != feedback_on::own, "error_feedback: ", policy_.name(),
                       " needs a codec that returns a rank's own part of the mean, got ", codec_.name(),
@@ -155,7 +157,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     detail::narrow<In>(cx.exec, y, x);
   }
 
-  unsigned rounds(shape const& dims, unsigned ranks) const { return detail::rounds(codec_, dims, ranks); }
+  unsigned rounds(shape const& dims, unsigned ranks) const { return codec_.rounds(dims, ranks); }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     return detail::transfer_of<accum<In>>(codec_, r, dims, ranks);
@@ -246,7 +248,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
                                          values_on<E, accum<In>> mean, [[maybe_unused]] auto const& replicated,
                                          [[maybe_unused]] auto& local) const {
     if constexpr (detail::reports_delivered<C, accum<In>, E>) {
-      if (detail::traits_of(policy_).updates_on == feedback_on::mean) return mean;
+      if (detail::feedback_traits_of(policy_).updates_on == feedback_on::mean) return mean;
       auto const sent = cx.ws.template take<accum<In>>(cx.dims.n);
       codec_.arrived(wide(cx), p, values_on<E, accum<In> const>(mean), sent, inside(replicated), inside(local));
       return sent;
@@ -273,7 +275,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   bool is_fused([[maybe_unused]] shape const& dims) const {
     if constexpr (fuses<In, E>) {
       return policy_.has_source() && !is_lossless(dims) && detail::sums(codec_) == sum_form::none &&
-             detail::can_encode_from<E>(codec_, dims);
+             codec_.template can_encode_from<E>(dims);
     } else {
       return false;
     }
@@ -287,7 +289,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
 
   static auto& policy_part(auto& states) { return std::get<1>(states.each); }
 
-  bool encodes_losslessly(shape const& dims) const { return detail::is_lossless(codec_, dims); }
+  bool encodes_losslessly(shape const& dims) const { return codec_.is_lossless(dims); }
   /// The shape of the policy's state. The state has no elements if the codec is lossless.
   shape kept(shape const& dims) const { return is_lossless(dims) ? shape{} : dims; }
 
@@ -306,7 +308,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   /// after the exchange.
   template <class In, class E>
   bool updates_on_own() const {
-    auto const to = detail::traits_of(policy_).updates_on;
+    auto const to = detail::feedback_traits_of(policy_).updates_on;
     if (detail::reports_delivered<C, accum<In>, E>) return false;
     return to == feedback_on::own || (to == feedback_on::first_known && detail::has_contribution<C, accum<In>, E>);
   }

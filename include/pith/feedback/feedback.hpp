@@ -83,7 +83,7 @@ constexpr feedback_on update_moment() {
 }
 
 template <class F>
-feedback_traits traits_of(F const& policy) {
+feedback_traits feedback_traits_of(F const& policy) {
   if constexpr (erased_feedback<F>) {
     return policy.traits();
   } else {

@@ -32,7 +32,8 @@ template <class C, class F = residual>
 class two_sided {
   static_assert(detail::may_contract<C>,
                 "pith: two_sided(c) needs a c that promises to contract: one with delta, omega or error_bound");
-  static_assert(!terminal<C>, "pith: two_sided(c) needs a stage or a chain of them; it already adds feedback");
+  static_assert(!traits_of<C>.terminal,
+                "pith: two_sided(c) needs a stage or a chain of them; it already adds feedback");
 
  public:
   explicit two_sided(C server, F worker = F()) : server_(std::move(server)), worker_(std::move(worker)) {}
@@ -52,14 +53,14 @@ class two_sided {
   }
   /// The traits of the ranks' feedback policy, combined with the traits of the server's part.
   feedback_traits traits() const {
-    auto of = detail::traits_of(worker_);
+    auto of = detail::feedback_traits_of(worker_);
     of.reproducible = of.reproducible && reproducible<C>;
     of.changes_gradients = true;
     return of;
   }
 
   template <real In, executor E>
-  replicated<In, E> make_replicated(E const& exec, call const& id, shape const& dims) const {
+  replicated<In, E> make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     detail::require_contraction("two_sided", server_, dims);
     return {buffer<accum<In>, E>(exec, dims.n), pith::make_replicated<accum<In>>(exec, server_, at_server(id), dims),
             pith::make_local<accum<In>>(exec, server_, dims), pith::make_replicated<In>(exec, worker_, id, dims)};
@@ -100,7 +101,7 @@ class two_sided {
 
  private:
   /// The server's context, with random bits that are equal on all ranks.
-  static call at_server(call id) {
+  static encoding_id at_server(encoding_id id) {
     id.hop = 1;
     return shared(id);
   }

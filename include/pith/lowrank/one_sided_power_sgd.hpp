@@ -77,7 +77,7 @@ class one_sided_power_sgd : public power_sgd {
   }
 
   template <real In, executor E>
-  turns<accum<In>, E> make_replicated(E const& exec, call const& id, shape const& dims) const {
+  turns<accum<In>, E> make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     auto made = turns<accum<In>, E>{power_sgd::make_replicated<In>(exec, id, dims), {}};
     if (is_lossless(dims)) return made;
     made.turn = {exec, 1};
@@ -174,7 +174,7 @@ class one_sided_power_sgd : public power_sgd {
 
   /// Turns a factor into the next step's projection basis.
   template <class E, class A>
-  void make_basis(E const& exec, call const& id, shape const& dims, std::uint64_t rows, A* factor,
+  void make_basis(E const& exec, encoding_id const& id, shape const& dims, std::uint64_t rows, A* factor,
                   workspace_on<E>& ws) const {
     renew(exec, id, dims, rows, factor);
     detail::orthonormalize(exec, factor, rows, rank(dims), ws);
@@ -182,6 +182,6 @@ class one_sided_power_sgd : public power_sgd {
 };
 
 static_assert(stage<one_sided_power_sgd, float, archetype> && collective<one_sided_power_sgd, float, archetype>);
-static_assert(contractive<one_sided_power_sgd> && !summable<one_sided_power_sgd> && !isometric<one_sided_power_sgd>);
+static_assert(contractive<one_sided_power_sgd>);
 
 }  // namespace pith::inline v0

@@ -38,13 +38,12 @@ namespace pith::inline v0 {
 ///               overflows or underflows)
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019. Unlike in that paper, a column that becomes
 ///               zero is replaced by a new random column
-class power_sgd : public pipeable {
+class power_sgd : public codec_base {
  public:
   template <class In>
   using output = accum<In>;
 
-  static constexpr bool is_reproducible = true;
-  static constexpr bool keeps_for_exchange = true;
+  static constexpr codec_traits traits = {.reproducible = true, .keeps_for_exchange = true};
 
   explicit power_sgd(unsigned rank, double min_rate = 2) : rank_(rank), min_rate_(min_rate) {
     detail::require(rank >= 1, "power_sgd: rank must be at least 1, got ", rank);
@@ -79,7 +78,7 @@ class power_sgd : public pipeable {
   }
 
   template <real In, executor E>
-  factors<accum<In>, E> make_replicated(E const& exec, call const& id, shape const& dims) const {
+  factors<accum<In>, E> make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     check(dims);
     if (is_lossless(dims)) return {};
     auto made = factors<accum<In>, E>{{exec, p_size(dims)}, {exec, q_size(dims)}};
@@ -192,7 +191,7 @@ class power_sgd : public pipeable {
   /// Replaces a column of a factor with random numbers if the column is zero, NaN or infinite. Without new numbers,
   /// such a column would never recover.
   template <class E, class A>
-  void renew(E const& exec, call const& id, shape const& dims, std::uint64_t rows, A* factor) const {
+  void renew(E const& exec, encoding_id const& id, shape const& dims, std::uint64_t rows, A* factor) const {
     exec.for_each_block(rank(dims), detail::renew_column<A>{draws(shared(id)), factor, rows, rank(dims)});
   }
 
@@ -212,7 +211,7 @@ class power_sgd : public pipeable {
   }
 
   template <class E, class A>
-  void draw(E const& exec, call const& id, shape const& dims, A* q) const {
+  void draw(E const& exec, encoding_id const& id, shape const& dims, A* q) const {
     auto const body = detail::draw_bell<A>{draws(shared(id)), q, q_size(dims)};
     exec.for_each_block(body.blocks(), body);
   }
@@ -222,6 +221,6 @@ class power_sgd : public pipeable {
 };
 
 static_assert(stage<power_sgd, float, archetype> && collective<power_sgd, float, archetype>);
-static_assert(contractive<power_sgd> && !summable<power_sgd> && !isometric<power_sgd>);
+static_assert(contractive<power_sgd>);
 
 }  // namespace pith::inline v0

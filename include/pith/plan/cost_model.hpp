@@ -117,7 +117,7 @@ exchange_work work_of(E const&, std::vector<tensor_spec> const& tensors, Policy 
     auto const& dims = tensors[i].dims;
     auto const payload = static_cast<double>(payload_bytes<In>(codec, dims));
     work.tensors += 1;
-    for (unsigned r = 0; r < detail::rounds(codec, dims, ranks); ++r) {
+    for (unsigned r = 0; r < codec.rounds(dims, ranks); ++r) {
       auto const moves = detail::transfer_of<In>(codec, r, dims, ranks);
       if (payload > 0) detail::add_elements(work, moves, ranks, static_cast<double>(dims.n) / payload);
       plan.add(i, r, moves, ranks);

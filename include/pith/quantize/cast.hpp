@@ -17,13 +17,12 @@ namespace pith::inline v0 {
 ///   properties  contractive with delta = 1 - 2^-22 (half), 1 - 2^-16 (bfloat16), 1 - 2^-48 (float); summable;
 ///               reproducible
 template <real T>
-class cast : public pipeable {
+class cast : public codec_base {
  public:
   template <class In>
   using output = T;
 
-  static constexpr bool is_reproducible = true;
-  static constexpr sum_form sums = sum_form::decode;
+  static constexpr codec_traits traits = {.reproducible = true, .sums = sum_form::decode};
 
   std::string name() const { return detail::text("cast<", element_name<T>(), ">"); }
   double delta(shape const&) const { return 1 - unit_roundoff() * unit_roundoff(); }
@@ -47,6 +46,6 @@ class cast : public pipeable {
   }
 };
 
-static_assert(stage<cast<half>, float, archetype> && summable<cast<half>> && !unbiased<cast<half>>);
+static_assert(stage<cast<half>, float, archetype> && !unbiased<cast<half>>);
 
 }  // namespace pith::inline v0

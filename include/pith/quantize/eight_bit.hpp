@@ -163,6 +163,6 @@ class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {
 };
 
 static_assert(stage<eight_bit, float, archetype> && contractive<eight_bit> && reproducible<eight_bit>);
-static_assert(!projection<eight_bit> && !unbiased<eight_bit> && !summable<eight_bit>);
+static_assert(!unbiased<eight_bit>);
 
 }  // namespace pith::inline v0

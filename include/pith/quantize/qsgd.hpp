@@ -121,7 +121,7 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
 
  public:
   static constexpr int most_levels = (1 << (Bits - 1)) - 1;
-  static constexpr bool is_ternary = Bits == 2;
+  static constexpr codec_traits traits = {.reproducible = true, .ternary = Bits == 2};
 
   explicit qsgd(int levels = most_levels, std::uint64_t bucket = 128, norm of = norm::l2)
       : scalar_quantizer<detail::qsgd_rule<Bits>>({levels, of}, bucket, "qsgd") {
@@ -144,7 +144,6 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
   }
 };
 
-static_assert(stage<qsgd<8>, float, archetype> && unbiased<qsgd<8>> && !contractive<qsgd<8>> &&
-              !summable<qsgd<8>>);
+static_assert(stage<qsgd<8>, float, archetype> && unbiased<qsgd<8>> && !contractive<qsgd<8>>);
 
 }  // namespace pith::inline v0

@@ -27,7 +27,7 @@ namespace pith::inline v0 {
 ///               memory for one statistic per tile of 16,384 elements and one word per bucket
 ///   on NaN      a bucket that contains NaN or infinity decodes to NaN. Without scales, the rule determines the result
 template <class Rule>
-class scalar_quantizer : public pipeable {
+class scalar_quantizer : public codec_base {
   static_assert(quantizer_rule<Rule, float>,
                 "pith: scalar_quantizer<Rule> needs bits, draws, code and value, and measure, merge and finish unless "
                 "it has no scale: see quantizer_rule");
@@ -38,7 +38,7 @@ class scalar_quantizer : public pipeable {
   template <class In>
   using output = packed<Rule::bits>;
 
-  static constexpr bool is_reproducible = requires { requires Rule::is_reproducible; };
+  static constexpr codec_traits traits = {.reproducible = reproducible<Rule>};
 
   explicit constexpr scalar_quantizer(Rule rule, std::uint64_t bucket, char const* codec = "scalar_quantizer")
       : rule_(rule), bucket_(bucket) {

@@ -45,7 +45,7 @@ struct sign_rule {
 ///               ICLR 2019
 class sign : public scalar_quantizer<detail::sign_rule> {
  public:
-  static constexpr bool is_vote = true;
+  static constexpr codec_traits traits = {.reproducible = true, .votes = true};
 
   explicit constexpr sign(ties even = ties::positive) : scalar_quantizer(detail::sign_rule()), even_(even) {}
 
@@ -65,6 +65,6 @@ class sign : public scalar_quantizer<detail::sign_rule> {
 };
 
 static_assert(stage<sign, float, archetype> && detail::sums_parts<sign, float, archetype>);
-static_assert(!unbiased<sign> && !contractive<sign> && !summable<sign>);
+static_assert(!unbiased<sign> && !contractive<sign>);
 
 }  // namespace pith::inline v0

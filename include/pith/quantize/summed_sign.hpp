@@ -37,7 +37,7 @@ class summed_sign : public sign {
  public:
   using sign::sign;
 
-  static constexpr bool sums_in_chains = true;
+  static constexpr codec_traits traits = {.reproducible = true, .votes = true, .sums_in_chains = true};
 
   std::string name() const { return detail::text("summed_", sign::name()); }
 

@@ -70,14 +70,12 @@ struct scale_levels {
 ///               chain then encodes in both rounds. Unbiased for the clipped gradient. There is no error bound for a
 ///               rank's own x, because another rank may determine the scale
 ///   reference   Wen et al., TernGrad, NeurIPS 2017, section 4 ("scaler sharing")
-class summed_terngrad : public pipeable {
+class summed_terngrad : public codec_base {
  public:
   template <class In>
   using output = packed<2>;
 
-  static constexpr bool is_reproducible = true;
-  static constexpr bool keeps_for_exchange = true;
-  static constexpr bool sums_in_chains = true;
+  static constexpr codec_traits traits = {.reproducible = true, .keeps_for_exchange = true, .sums_in_chains = true};
 
   explicit summed_terngrad(double sigma = 2.5) : alone_(sigma) {}
 
@@ -92,7 +90,7 @@ class summed_terngrad : public pipeable {
   using state = shared_scale<accum<In>, E>;
 
   template <real In, executor E>
-  state<In, E> make_replicated(E const& exec, call const&, shape const&) const {
+  state<In, E> make_replicated(E const& exec, encoding_id const&, shape const&) const {
     return {{exec, 1}};
   }
 

@@ -95,7 +95,7 @@ struct terngrad_rule {
 template <outliers Which = outliers::cut>
 class terngrad : public scalar_quantizer<detail::terngrad_rule> {
  public:
-  static constexpr bool is_ternary = true;
+  static constexpr codec_traits traits = {.reproducible = true, .ternary = true};
 
   explicit terngrad(double sigma = 2.5, std::uint64_t bucket = 0) : scalar_quantizer({sigma}, bucket, "terngrad") {
     detail::require(sigma >= 0 && is_finite(sigma), "terngrad: sigma must be finite and at least 0, got ", sigma);
@@ -110,7 +110,7 @@ class terngrad : public scalar_quantizer<detail::terngrad_rule> {
 template <>
 class terngrad<outliers::kept> : public scalar_quantizer<detail::terngrad_rule> {
  public:
-  static constexpr bool is_ternary = true;
+  static constexpr codec_traits traits = {.reproducible = true, .ternary = true};
 
   explicit terngrad(std::uint64_t bucket = 0) : scalar_quantizer({0}, bucket, "terngrad") {}
 

@@ -29,13 +29,12 @@ namespace pith::inline v0 {
 ///               Neural Networks, MLHPC 2016, in the form of GRACE's adaq. adaq searches thresholds on a sample in up
 ///               to 20 rounds and stops within a quarter of its target. adaq sends NaN if there are no elements of a
 ///               sign
-class adaptive_threshold : public pipeable {
+class adaptive_threshold : public codec_base {
  public:
   template <class In>
   using output = packed<1>;
 
-  static constexpr bool is_reproducible = true;
-  static constexpr bool is_variable_rate = true;
+  static constexpr codec_traits traits = {.reproducible = true, .rates = rate_form::variable};
 
   explicit adaptive_threshold(double density) : density_("adaptive_threshold", density) {}
 
@@ -47,7 +46,10 @@ class adaptive_threshold : public pipeable {
   std::uint64_t capacity(std::uint64_t n) const { return std::min(n, density_.of(n) + 2); }
 
   shape output_shape(shape const& dims) const { return {capacity(dims.n)}; }
-  std::size_t side_bytes(shape const& dims) const { return used_side_bytes(dims, capacity(dims.n)); }
+  template <class In>
+  std::size_t side_bytes(shape const& dims) const {
+    return used_side_bytes(dims, capacity(dims.n));
+  }
   std::size_t used_side_bytes(shape const& dims, std::uint64_t count) const {
     return sizeof(head) + packed_indices().side_bytes(dims.n, std::min(count, capacity(dims.n)));
   }
@@ -120,8 +122,7 @@ class adaptive_threshold : public pipeable {
   detail::density density_;
 };
 
-static_assert(stage<adaptive_threshold, float, archetype> && variable_rate<adaptive_threshold>);
-static_assert(contractive<adaptive_threshold> && rate_adjustable<adaptive_threshold> &&
-              !projection<adaptive_threshold>);
+static_assert(stage<adaptive_threshold, float, archetype>);
+static_assert(contractive<adaptive_threshold> && rate_adjustable<adaptive_threshold>);
 
 }  // namespace pith::inline v0

@@ -66,13 +66,12 @@ struct inceptionn_word {
 ///   reference   Li et al., A Network-Centric Hardware/Algorithm Co-Design to Accelerate Distributed Training of Deep
 ///               Neural Networks, MICRO 2018, with the ranges of GRACE. GRACE states a bound of 2e-10 in place of
 ///               2^-10. GRACE's 8-bit field decodes values below 2^-6 to 2^-7, as `byte_field::reference` does
-class inceptionn : public pipeable {
+class inceptionn : public codec_base {
  public:
   template <class In>
   using output = packed<8>;
 
-  static constexpr bool is_reproducible = true;
-  static constexpr bool is_variable_rate = true;
+  static constexpr codec_traits traits = {.reproducible = true, .rates = rate_form::variable};
 
   explicit inceptionn(byte_field field = byte_field::reference, double capacity = 1)
       : word_{field}, capacity_("inceptionn", capacity, "capacity"), is_full_(capacity == 1) {}
@@ -89,7 +88,10 @@ class inceptionn : public pipeable {
   }
 
   shape output_shape(shape const& dims) const { return {capacity_.of(4 * dims.n)}; }
-  std::size_t side_bytes(shape const& dims) const { return sizeof(std::uint32_t) + value_bytes<packed<2>>(dims.n); }
+  template <class In>
+  std::size_t side_bytes(shape const& dims) const {
+    return sizeof(std::uint32_t) + value_bytes<packed<2>>(dims.n);
+  }
 
   template <real In, executor E>
   void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, packed<8>> y) const {
@@ -129,7 +131,7 @@ class inceptionn : public pipeable {
   bool is_full_;
 };
 
-static_assert(stage<inceptionn, float, archetype> && variable_rate<inceptionn> && absolute<inceptionn>);
-static_assert(!contractive<inceptionn> && !projection<inceptionn> && reproducible<inceptionn>);
+static_assert(stage<inceptionn, float, archetype> && absolute<inceptionn>);
+static_assert(!contractive<inceptionn> && reproducible<inceptionn>);
 
 }  // namespace pith::inline v0

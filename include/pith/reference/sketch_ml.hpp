@@ -54,15 +54,14 @@ struct quantile_edges {
 ///   reference   Jiang, Fu, Yang and Cui, SketchML, SIGMOD 2018, in the form of GRACE's sketch, but with exact
 ///               quantiles instead of a quantile sketch, and without encoding of keys
 template <int Bits>
-class sketch_ml : public pipeable {
+class sketch_ml : public codec_base {
   static_assert(1 <= Bits && Bits <= 8, "pith: sketch_ml<Bits> needs 1 <= Bits <= 8: it has 2^Bits buckets");
 
  public:
   template <class In>
   using output = packed<Bits>;
 
-  static constexpr bool is_projection = true;
-  static constexpr bool is_reproducible = true;
+  static constexpr codec_traits traits = {.projection = true, .reproducible = true};
   static constexpr std::uint32_t buckets = 1u << Bits;
 
   explicit sketch_ml(std::uint64_t sample = std::uint64_t{1} << 20) : sample_(sample) {
@@ -74,7 +73,10 @@ class sketch_ml : public pipeable {
     return sample_ == std::uint64_t{1} << 20 ? text : detail::text(text, "(", sample_, ")");
   }
 
-  std::size_t side_bytes(shape const& dims) const { return dims.n == 0 ? 0 : buckets * sizeof(float); }
+  template <class In>
+  std::size_t side_bytes(shape const& dims) const {
+    return dims.n == 0 ? 0 : buckets * sizeof(float);
+  }
 
   template <real In, executor E>
   std::size_t scratch_bytes(E const&, shape const& dims) const {
@@ -128,7 +130,7 @@ class sketch_ml : public pipeable {
   std::uint64_t sample_;
 };
 
-static_assert(stage<sketch_ml<6>, float, archetype> && projection<sketch_ml<6>> && fixed_rate<sketch_ml<6>>);
+static_assert(stage<sketch_ml<6>, float, archetype>);
 static_assert(!contractive<sketch_ml<6>> && !absolute<sketch_ml<6>> && reproducible<sketch_ml<6>>);
 
 }  // namespace pith::inline v0

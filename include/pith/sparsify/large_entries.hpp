@@ -91,18 +91,20 @@ struct large_entries {
 
 /// A base class for stages that emit `large_entries`. `Self` provides `capacity(dims)` and the bound.
 template <class Self, overflow Policy = overflow::keep>
-class large_entries_stage : public pipeable {
+class large_entries_stage : public codec_base {
  public:
   template <class In>
   using output = In;
 
-  static constexpr bool is_projection = true;
-  static constexpr bool is_reproducible = true;
-  static constexpr bool is_variable_rate = true;
-  static constexpr rate_form rates = Policy == overflow::keep ? rate_form::bounded : rate_form::variable;
+  static constexpr codec_traits traits = {.projection = true,
+                                          .reproducible = true,
+                                          .rates = Policy == overflow::keep ? rate_form::bounded : rate_form::variable};
 
   shape output_shape(shape const& dims) const { return {entries(dims).values()}; }
-  std::size_t side_bytes(shape const& dims) const { return entries(dims).side_bytes(); }
+  template <class In>
+  std::size_t side_bytes(shape const& dims) const {
+    return entries(dims).side_bytes();
+  }
 
   /// The used parts of a payload with `count` values. The unused parts contain zeros.
   std::uint64_t used_values(shape const& dims, std::uint64_t count) const { return entries(dims).used_values(count); }

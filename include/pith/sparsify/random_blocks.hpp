@@ -62,15 +62,13 @@ struct copy_blocks {
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, "random block", but with many small blocks
 ///               instead of one block
 template <scaling Scaling = scaling::none>
-class random_blocks : public pipeable {
+class random_blocks : public codec_base {
  public:
   template <class In>
   using output = In;
 
-  static constexpr bool is_projection = Scaling == scaling::none;
-  static constexpr bool is_isometric = true;
-  static constexpr bool is_reproducible = true;
-  static constexpr sum_form sums = sum_form::encode;
+  static constexpr codec_traits traits = {
+      .projection = Scaling == scaling::none, .isometric = true, .reproducible = true, .sums = sum_form::encode};
 
   explicit random_blocks(double density, std::uint32_t block = 64) : density_("random_blocks", density), block_(block) {
     detail::require(1 <= block && block <= detail::block_room, "random_blocks: block must be in [1, ",
@@ -106,7 +104,7 @@ class random_blocks : public pipeable {
 
  private:
   template <class E, class Copy>
-  void copy(E const& exec, call const& id, shape const& dims, Copy const& one) const {
+  void copy(E const& exec, encoding_id const& id, shape const& dims, Copy const& one) const {
     auto const m = dims.n / block_;
     auto const blocks = detail::copy_blocks<Copy>{{draws(shared(id)), m, density_.of(m)}, block_, one};
     exec.for_each_block(blocks.teams(), blocks);
@@ -118,7 +116,7 @@ class random_blocks : public pipeable {
   std::uint32_t block_;
 };
 
-static_assert(stage<random_blocks<>, float, archetype> && projection<random_blocks<>> && summable<random_blocks<>>);
+static_assert(stage<random_blocks<>, float, archetype>);
 static_assert(unbiased<random_blocks<scaling::unbiased>> && !contractive<random_blocks<scaling::unbiased>> &&
               rate_adjustable<random_blocks<>>);
 

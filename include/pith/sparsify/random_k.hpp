@@ -55,15 +55,15 @@ struct copy_drawn {
 ///   reference   Stich, Cordonnier and Jaggi, Sparsified SGD with Memory, NeurIPS 2018, but with strata instead of a
 ///               permutation
 template <scaling Scaling = scaling::none, drawing Drawing = drawing::shared>
-class random_k : public pipeable {
+class random_k : public codec_base {
  public:
   template <class In>
   using output = In;
 
-  static constexpr bool is_projection = Scaling == scaling::none;
-  static constexpr bool is_isometric = true;
-  static constexpr bool is_reproducible = true;
-  static constexpr sum_form sums = Drawing == drawing::shared ? sum_form::encode : sum_form::none;
+  static constexpr codec_traits traits = {.projection = Scaling == scaling::none,
+                                          .isometric = true,
+                                          .reproducible = true,
+                                          .sums = Drawing == drawing::shared ? sum_form::encode : sum_form::none};
 
   explicit random_k(double density) : density_("random_k", density) {}
 
@@ -98,7 +98,7 @@ class random_k : public pipeable {
 
  private:
   template <class E, class Copy>
-  void copy(E const& exec, call const& id, shape const& dims, Copy const& one) const {
+  void copy(E const& exec, encoding_id const& id, shape const& dims, Copy const& one) const {
     auto const of = detail::strata{draws(Drawing == drawing::shared ? shared(id) : id), dims.n, kept(dims.n)};
     using body = detail::copy_drawn<Copy>;
     exec.for_each_block(detail::blocks_for(of.k, body::items_per_block), body{of, one});
@@ -109,8 +109,7 @@ class random_k : public pipeable {
   detail::density density_;
 };
 
-static_assert(stage<random_k<>, float, archetype> && projection<random_k<>> && summable<random_k<>>);
-static_assert(!summable<random_k<scaling::none, drawing::own>>);
+static_assert(stage<random_k<>, float, archetype>);
 static_assert(unbiased<random_k<scaling::unbiased>> && !contractive<random_k<scaling::unbiased>> &&
               !unbiased<random_k<>>);
 

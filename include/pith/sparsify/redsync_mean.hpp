@@ -136,15 +136,12 @@ struct list_mean {
 ///               |x_i| / 2. For typical tensors, delta is much larger, about the entries' fraction of |x|^2
 ///   reference   Fang, Fu, Yang and Hsieh, RedSync, JPDC 2019 ("quantised sets"). Here the turns do not depend on the
 ///               tensor
-class redsync_mean : public pipeable {
+class redsync_mean : public codec_base {
  public:
   template <class In>
   using output = packed<8>;
 
-  static constexpr bool is_projection = true;
-  static constexpr bool is_reproducible = true;
-  static constexpr bool is_variable_rate = true;
-  static constexpr rate_form rates = rate_form::bounded;
+  static constexpr codec_traits traits = {.projection = true, .reproducible = true, .rates = rate_form::bounded};
 
   explicit redsync_mean(double density) : density_("redsync_mean", density), fraction_(density) {}
 
@@ -257,7 +254,7 @@ class redsync_mean : public pipeable {
   double fraction_;
 };
 
-static_assert(stage<redsync_mean, float, archetype> && projection<redsync_mean> && contractive<redsync_mean>);
-static_assert(variable_rate<redsync_mean> && rate_adjustable<redsync_mean> && !isometric<redsync_mean>);
+static_assert(stage<redsync_mean, float, archetype> && contractive<redsync_mean>);
+static_assert(rate_adjustable<redsync_mean>);
 
 }  // namespace pith::inline v0

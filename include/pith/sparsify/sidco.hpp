@@ -177,7 +177,7 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   }
 };
 
-static_assert(stage<sidco<>, float, archetype> && projection<sidco<>> && contractive<sidco<>>);
-static_assert(variable_rate<sidco<>> && rate_adjustable<sidco<>> && !isometric<sidco<>>);
+static_assert(stage<sidco<>, float, archetype> && contractive<sidco<>>);
+static_assert(rate_adjustable<sidco<>>);
 
 }  // namespace pith::inline v0

@@ -1,7 +1,7 @@
 // pith/sparsify/strata.hpp — random draws of one element from each of k equal strata, for random_k and random_blocks.
 #pragma once
 
-#include <pith/core/call.hpp>
+#include <pith/core/draws.hpp>
 #include <pith/core/element.hpp>
 #include <pith/core/team.hpp>
 

@@ -79,7 +79,7 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
   double fraction_;
 };
 
-static_assert(stage<threshold<>, float, archetype> && projection<threshold<>> && variable_rate<threshold<>>);
-static_assert(absolute<threshold<overflow::dense>> && rate_adjustable<threshold<>> && !isometric<threshold<>>);
+static_assert(stage<threshold<>, float, archetype>);
+static_assert(absolute<threshold<overflow::dense>> && rate_adjustable<threshold<>>);
 
 }  // namespace pith::inline v0

@@ -32,15 +32,13 @@ namespace pith::inline v0 {
 ///               Gradient Compression (Lin et al., ICLR 2018), top_k searches among values above a sampled bound.
 ///               Unlike in that paper, top_k always keeps exactly k entries
 template <index_coder Coder = packed_indices>
-class top_k : public pipeable {
+class top_k : public codec_base {
  public:
   template <class In>
   using output = In;
 
-  static constexpr bool is_projection = true;
-  static constexpr bool is_isometric = true;
-  static constexpr bool is_nestable = !lossy_coder<Coder>;
-  static constexpr bool is_reproducible = true;
+  static constexpr codec_traits traits = {
+      .projection = true, .isometric = true, .reproducible = true, .nestable = !lossy_coder<Coder>};
 
   explicit top_k(double density, Coder coder = {}) : density_("top_k", density), coder_(coder) {}
 
@@ -55,7 +53,10 @@ class top_k : public pipeable {
   }
 
   shape output_shape(shape const& dims) const { return {kept(dims.n)}; }
-  std::size_t side_bytes(shape const& dims) const { return coder_.side_bytes(dims.n, kept(dims.n)); }
+  template <class In>
+  std::size_t side_bytes(shape const& dims) const {
+    return coder_.side_bytes(dims.n, kept(dims.n));
+  }
   template <real In, executor E>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {
     auto const k = kept(dims.n);
@@ -185,7 +186,7 @@ class top_k : public pipeable {
   [[no_unique_address]] Coder coder_;
 };
 
-static_assert(stage<top_k<>, float, archetype> && projection<top_k<>> && isometric<top_k<>> && nestable<top_k<>>);
-static_assert(!unbiased<top_k<>> && !summable<top_k<>> && rate_adjustable<top_k<>>);
+static_assert(stage<top_k<>, float, archetype>);
+static_assert(!unbiased<top_k<>> && rate_adjustable<top_k<>>);
 
 }  // namespace pith::inline v0

@@ -143,15 +143,13 @@ struct restore_block {
 ///   properties  up to rounding: a rotation with omega = 0 and delta = 1, summable. The transform is not an isometry if
 ///               the tile size does not divide n
 template <tile_rule Rule>
-class tile_transform : public pipeable {
+class tile_transform : public codec_base {
  public:
   template <class In>
   using output = In;
 
-  static constexpr bool is_projection = true;
-  static constexpr bool is_rotation = true;
-  static constexpr sum_form sums = sum_form::encode;
-  static constexpr bool is_reproducible = requires { requires Rule::is_reproducible; };
+  static constexpr codec_traits traits = {
+      .projection = true, .rotation = true, .reproducible = reproducible<Rule>, .sums = sum_form::encode};
 
   explicit constexpr tile_transform(Rule rule) : rule_(rule) {}
 
@@ -181,11 +179,11 @@ class tile_transform : public pipeable {
 
   /// The source and the sink that a fused quantizer uses.
   template <real In, class Source>
-  auto transformed(call const& id, shape const& dims, Source const& from) const {
+  auto transformed(encoding_id const& id, shape const& dims, Source const& from) const {
     return detail::transformed_source<Rule, Source, accum<In>>{rule_, from, draws(shared(id)), dims.n};
   }
   template <real In, class Sink>
-  auto restored(call const& id, shape const& dims, Sink const& to, accum<In> factor = 1) const {
+  auto restored(encoding_id const& id, shape const& dims, Sink const& to, accum<In> factor = 1) const {
     return detail::inverse_sink<Rule, Sink, accum<In>>{rule_, to, draws(shared(id)), dims.n, factor};
   }
 

@@ -140,14 +140,14 @@ struct random_words {
 ///               Hyper-Sphere Quantization, 2019. A random choice between the two nearest codewords would be biased
 ///               unless x lies between the two
 template <int Bits>
-class hypersphere_quantizer : public pipeable {
+class hypersphere_quantizer : public codec_base {
   static_assert(2 <= Bits && Bits <= 12, "pith: hypersphere_quantizer<Bits> needs 2 <= Bits <= 12");
 
  public:
   template <class In>
   using output = packed<Bits>;
 
-  static constexpr bool is_reproducible = true;
+  static constexpr codec_traits traits = {.reproducible = true};
 
   explicit hypersphere_quantizer(std::shared_ptr<codebook const> words) : words_(std::move(words)) {
     detail::require(words_ != nullptr, "hypersphere_quantizer: words must not be null");
@@ -174,12 +174,13 @@ class hypersphere_quantizer : public pipeable {
   double omega(shape const&) const { return omega_; }
 
   shape output_shape(shape const& dims) const { return {detail::blocks_for(dims.n, words_->width())}; }
+  template <class In>
   std::size_t side_bytes(shape const& dims) const {
     return static_cast<std::size_t>(output_shape(dims).n) * sizeof(float);
   }
 
   template <real In, executor E>
-  detail::uploaded_words<E> make_replicated(E const& exec, call const&, shape const&) const {
+  detail::uploaded_words<E> make_replicated(E const& exec, encoding_id const&, shape const&) const {
     return {exec, *words_, *duals_};
   }
 

@@ -45,14 +45,13 @@ namespace pith::inline v0 {
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. In that paper,
 ///               each rank subtracts mu / N before it encodes
 template <class Product = ordered_product>
-class pca : public pipeable {
+class pca : public codec_base {
  public:
   template <class In>
   using output = accum<In>;
 
-  static constexpr bool is_affine = true;
-  static constexpr bool is_reproducible = reproducible<Product>;
-  static constexpr sum_form sums = sum_form::decode;
+  static constexpr codec_traits traits = {
+      .affine = true, .reproducible = reproducible<Product>, .sums = sum_form::decode};
 
   explicit pca(std::shared_ptr<pca_basis const> basis, Product product = Product())
       : basis_(std::move(basis)), product_(std::move(product)) {
@@ -93,7 +92,7 @@ class pca : public pipeable {
   };
 
   template <real In, executor E>
-  uploaded<accum<In>, E> make_replicated(E const& exec, call const&, shape const& dims) const {
+  uploaded<accum<In>, E> make_replicated(E const& exec, encoding_id const&, shape const& dims) const {
     using A = accum<In>;
     static_cast<void>(output_shape(dims));
     if (dims.n == 0) return {};
@@ -192,7 +191,7 @@ class pca : public pipeable {
   [[no_unique_address]] Product product_;
 };
 
-static_assert(stage<pca<>, float, archetype> && summable<pca<>> && affine<pca<>> && reproducible<pca<>>);
+static_assert(stage<pca<>, float, archetype> && reproducible<pca<>>);
 static_assert(!contractive<pca<>> && !unbiased<pca<>>);
 
 }  // namespace pith::inline v0

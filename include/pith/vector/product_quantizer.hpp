@@ -151,14 +151,14 @@ struct uploaded_words {
 ///               codebook for all runs, so that a tensor of any size has enough samples. If elements differ in scale,
 ///               use `hadamard` as the previous stage
 template <int Bits>
-class product_quantizer : public pipeable {
+class product_quantizer : public codec_base {
   static_assert(1 <= Bits && Bits <= 12, "pith: product_quantizer<Bits> needs 1 <= Bits <= 12");
 
  public:
   template <class In>
   using output = packed<Bits>;
 
-  static constexpr bool is_reproducible = true;
+  static constexpr codec_traits traits = {.reproducible = true};
 
   explicit product_quantizer(std::shared_ptr<codebook const> words) : words_(std::move(words)) {
     detail::require(words_ != nullptr, "product_quantizer: words must not be null");
@@ -181,14 +181,17 @@ class product_quantizer : public pipeable {
   }
 
   shape output_shape(shape const& dims) const { return {detail::blocks_for(dims.n, words_->width())}; }
-  std::size_t side_bytes(shape const&) const { return sizeof(float); }
+  template <class In>
+  std::size_t side_bytes(shape const&) const {
+    return sizeof(float);
+  }
   template <real In, executor E>
   std::size_t scratch_bytes(E const&, shape const& dims) const {
     return scratch_for<double>(1) + detail::reduce_scratch_bytes<double>(dims.n);
   }
 
   template <real In, executor E>
-  detail::uploaded_words<E> make_replicated(E const& exec, call const&, shape const&) const {
+  detail::uploaded_words<E> make_replicated(E const& exec, encoding_id const&, shape const&) const {
     return {exec, *words_, squares_};
   }
 

@@ -116,15 +116,15 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
   using base::codec_, base::inside;
 
  public:
-  static constexpr bool is_reproducible = reproducible<C>;
-  static constexpr rate_form rates = rate_form_of<C>();
+  static constexpr codec_traits traits = {
+      .reproducible = reproducible<C>, .terminal = true, .rates = traits_of<C>.rates};
 
   template <executor E>
     requires(std::same_as<Space, space_of<E>>)
   checked(C codec, error_flag<E> const& flag) : checked(std::move(codec), flag.data()) {}
 
   std::string name() const { return detail::text("checked(", codec_.name(), ")"); }
-  bool is_lossless(shape const& dims) const { return detail::is_lossless(codec_, dims); }
+  bool is_lossless(shape const& dims) const { return codec_.is_lossless(dims); }
   bool may_be_lossy(shape const& dims) const { return detail::may_be_lossy(codec_, dims); }
   double delta(shape const& dims) const requires contractive<C> { return codec_.delta(dims); }
   double omega(shape const& dims) const requires unbiased<C> { return codec_.omega(dims); }
@@ -132,7 +132,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
   capabilities capabilities_for(shape const& dims) const requires erased<C> { return codec_.capabilities_for(dims); }
 
   template <class In, executor E>
-  auto make_replicated(E const& exec, call const& id, shape const& dims) const {
+  auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
     return detail::states<detail::replicated_part, replicated_of<C, In, E>>{
         {pith::make_replicated<In>(exec, codec_, id, dims)}};
   }
@@ -175,7 +175,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
     spoil(cx.exec, verdict, x);
   }
 
-  unsigned rounds(shape const& dims, unsigned ranks) const { return detail::rounds(codec_, dims, ranks); }
+  unsigned rounds(shape const& dims, unsigned ranks) const { return codec_.rounds(dims, ranks); }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     auto const moves = detail::transfer_of<In>(codec_, r, dims, ranks);
@@ -237,7 +237,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
   /// A digest of the fields on which sender and receiver must agree. The step is not included, since the step is in the
   /// executor's memory.
   template <class In>
-  std::uint32_t identity(call const& id, shape const& dims) const {
+  std::uint32_t identity(encoding_id const& id, shape const& dims) const {
     auto const all =
         (digest() << name_digest_ << element_name<In>() << dims.n << dims.rows << id.seed << id.tensor << id.rank)
             .value();

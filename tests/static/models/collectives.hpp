@@ -7,12 +7,11 @@ namespace models {
 
 /// GradiVeQ: z = U^T x is summed, and U z + (1 - U U^T) mu is decoded: affine, which the decode form allows. The
 /// basis is replicated state, the samples for the next basis are rank-local.
-struct gradiveq : pith::pipeable {
+struct gradiveq : pith::codec_base {
   template <class In>
   using output = pith::accum<In>;
 
-  static constexpr sum_form sums = sum_form::decode;
-  static constexpr bool is_affine = true;
+  static constexpr pith::codec_traits traits = {.affine = true, .sums = pith::sum_form::decode};
 
   template <class A, executor E>
   struct basis {
@@ -23,7 +22,7 @@ struct gradiveq : pith::pipeable {
   std::string name() const;
   shape output_shape(shape const&) const;
   template <real In, executor E>
-  basis<pith::accum<In>, E> make_replicated(E const&, call const&, shape const&) const;
+  basis<pith::accum<In>, E> make_replicated(E const&, encoding_id const&, shape const&) const;
   template <real In, executor E>
   numbers<pith::accum<In>, E> make_local(E const&, shape const&) const;
 
@@ -36,12 +35,11 @@ struct gradiveq : pith::pipeable {
 };
 
 /// Of GradiVeQ, what can be computed by hand: basis (1, 0), mean (0, 5). It runs.
-struct first_of_two : pith::pipeable {
+struct first_of_two : pith::codec_base {
   template <class In>
   using output = float;
 
-  static constexpr sum_form sums = sum_form::decode;
-  static constexpr bool is_affine = true;
+  static constexpr pith::codec_traits traits = {.affine = true, .sums = pith::sum_form::decode};
 
   std::string name() const { return "first_of_two"; }
   shape output_shape(shape const&) const { return {1}; }
@@ -59,7 +57,7 @@ struct first_of_two : pith::pipeable {
 
 /// QSGD with a scale that all share: the maximum, then a sum of whole levels. It runs.
 template <int Bits>
-class shared_scale {
+class shared_scale : public pith::codec_base {
  public:
   template <executor E>
   using state = numbers<float, E>;
@@ -68,7 +66,7 @@ class shared_scale {
   double omega(shape const& dims) const { return static_cast<double>(dims.n) / (4.0 * rule().levels * rule().levels); }
 
   template <real In, executor E>
-  state<E> make_replicated(E const& exec, call const&, shape const&) const {
+  state<E> make_replicated(E const& exec, encoding_id const&, shape const&) const {
     return {{exec, 1}};
   }
 

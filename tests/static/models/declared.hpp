@@ -11,9 +11,9 @@
 
 namespace models {
 
-using pith::call;
 using pith::context;
 using pith::encoded_on;
+using pith::encoding_id;
 using pith::executor;
 using pith::real;
 using pith::shape;
@@ -25,7 +25,7 @@ using pith::values_on;
 using pith::workspace_on;
 
 /// A stage without random numbers and state. Derived classes declare its output and capabilities.
-struct declared : pith::pipeable {
+struct declared : pith::codec_base {
   std::string name() const;
 
   template <real In, class Out, executor E>
@@ -35,7 +35,7 @@ struct declared : pith::pipeable {
 };
 
 /// Draws random numbers when it encodes.
-struct declared_random : pith::pipeable {
+struct declared_random : pith::codec_base {
   std::string name() const;
 
   template <real In, class Out, executor E>

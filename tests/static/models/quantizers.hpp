@@ -67,8 +67,7 @@ struct hadamard : declared_random {
   template <class In>
   using output = In;
 
-  static constexpr bool is_projection = true;
-  static constexpr bool is_rotation = true;
+  static constexpr pith::codec_traits traits = {.projection = true, .rotation = true};
 
   double omega(shape const&) const { return 0; }
   double delta(shape const&) const { return 1; }

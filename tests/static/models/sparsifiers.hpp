@@ -6,15 +6,13 @@
 namespace models {
 
 /// Sends entries above a threshold, at most `most` of them, and their indices: small enough to run on one thread.
-class hard_threshold : public pith::pipeable {
+class hard_threshold : public pith::codec_base {
  public:
   template <class In>
   using output = In;
 
-  static constexpr bool is_projection = true;
-  static constexpr bool is_isometric = true;
-  static constexpr bool is_variable_rate = true;
-  static constexpr bool is_nestable = true;
+  static constexpr pith::codec_traits traits = {
+      .projection = true, .isometric = true, .nestable = true, .rates = pith::rate_form::variable};
 
   explicit hard_threshold(double tau, std::uint64_t most = ~0ull) : tau_(tau), most_(most) {}
 
@@ -23,7 +21,10 @@ class hard_threshold : public pith::pipeable {
   double error_bound(shape const&) const { return tau_; }
 
   shape output_shape(shape const& dims) const { return {std::min(dims.n, most_)}; }
-  std::size_t side_bytes(shape const& dims) const { return 4 + 4 * output_shape(dims).n; }
+  template <class In>
+  std::size_t side_bytes(shape const& dims) const {
+    return 4 + 4 * output_shape(dims).n;
+  }
 
   template <real In, executor E>
   void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, In> y) const {
@@ -81,17 +82,18 @@ struct estimated_threshold : declared {
   template <class In>
   using output = In;
 
-  static constexpr bool is_projection = true;
-  static constexpr bool is_isometric = true;
-  static constexpr bool is_variable_rate = true;
+  static constexpr pith::codec_traits traits = {
+      .projection = true, .isometric = true, .rates = pith::rate_form::variable};
 
   shape output_shape(shape const&) const;
+  template <class In>
   std::size_t side_bytes(shape const&) const;
 };
 
 /// DGC: the threshold of a sample. It may keep nothing, so that it promises no delta.
 struct sampled_threshold : estimated_threshold {
-  static constexpr bool is_nestable = true;
+  static constexpr pith::codec_traits traits = {
+      .projection = true, .isometric = true, .nestable = true, .rates = pith::rate_form::variable};
   sampled_threshold at(double) const;
 };
 
@@ -100,11 +102,11 @@ struct trimmed_top_k : declared {
   template <class In>
   using output = In;
 
-  static constexpr bool is_projection = true;
-  static constexpr bool is_isometric = true;
+  static constexpr pith::codec_traits traits = {.projection = true, .isometric = true};
 
   trimmed_top_k at(double) const;
   shape output_shape(shape const&) const;
+  template <class In>
   std::size_t side_bytes(shape const&) const;
   double delta(shape const&) const;
 };
@@ -126,7 +128,6 @@ struct bloom {
 
 /// DeepReduce, policy P0: the values of all positives are sent, so that there are at least the k largest.
 struct bloom_superset : estimated_threshold {
-  static constexpr bool is_nestable = false;
   bloom_superset at(double) const;
   double delta(shape const&) const;
 };
@@ -137,6 +138,7 @@ struct polynomial : declared {
   using output = float;
 
   shape output_shape(shape const&) const;
+  template <class In>
   std::size_t side_bytes(shape const&) const;
 };
 

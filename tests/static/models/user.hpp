@@ -6,7 +6,7 @@
 namespace models {
 
 /// Limits every entry to [-bound, bound].
-class clip : public pith::pipeable {
+class clip : public pith::codec_base {
  public:
   template <class In>
   using output = In;

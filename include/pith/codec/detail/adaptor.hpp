@@ -17,31 +17,30 @@ namespace pith::inline v0::detail {
 /// measurements and feedback. Self defines with(codec), which returns a Self that wraps `codec`. In the states of Self,
 /// the states of C come first.
 template <class Self, class C>
-class adaptor : public pipeable {
+class adaptor : public codec_base {
  public:
-  static constexpr bool is_terminal = true;
-  static constexpr bool is_variable_rate = variable_rate<C>;
+  static constexpr codec_traits traits = {.terminal = true, .rates = traits_of<C>.rates};
 
-  unsigned depth() const { return detail::depth(codec_); }
+  unsigned depth() const { return codec_.depth(); }
 
   bool has_rate() const { return detail::has_rate(codec_); }
-  bool states_follow_rate() const { return detail::states_follow_rate(codec_); }
+  bool states_follow_rate() const { return codec_.states_follow_rate(); }
   Self at(double rate) const requires rate_adjustable<C> { return self().with(codec_.at(rate)); }
 
   Self measuring(rate_list const& at_rates) const { return self().with(detail::measuring(codec_, at_rates)); }
-  rate_list measured_rates() const { return detail::measured_rates(codec_); }
-  double* energies_in(auto& local) const { return detail::energies_in(codec_, inside(local)); }
+  rate_list measured_rates() const { return codec_.measured_rates(); }
+  double* energies_in(auto& local) const { return codec_.energies_in(inside(local)); }
 
   policy_states fed_back_in(auto& replicated, auto& local) const {
-    return detail::fed_back_in(codec_, inside(replicated), inside(local));
+    return codec_.fed_back_in(inside(replicated), inside(local));
   }
   template <executor E>
   void rescale(E const& exec, double factor, auto& replicated, auto& local) const {
-    rescale_state(codec_, exec, factor, inside(replicated), inside(local));
+    codec_.rescale(exec, factor, inside(replicated), inside(local));
   }
 
   void require_states(auto const& replicated, auto const& local) const {
-    detail::require_states(codec_, inside(replicated), inside(local));
+    codec_.require_states(inside(replicated), inside(local));
   }
 
  protected:

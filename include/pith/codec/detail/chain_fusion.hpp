@@ -11,7 +11,7 @@ namespace pith::inline v0::detail {
 
 /// A transform whose transformed tiles a quantizer can read from block-local memory.
 template <class S, class In>
-concept transforms_tiles = requires(S const& s, call const& id, shape const& dims) {
+concept transforms_tiles = requires(S const& s, encoding_id const& id, shape const& dims) {
   s.template transformed<In>(id, dims, plain_source<In>());
 };
 /// A quantizer that reads a transform's tiles from block-local memory. Transform and quantizer then form one pass.

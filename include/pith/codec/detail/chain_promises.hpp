@@ -17,18 +17,19 @@ constexpr bool all_but_last(std::initializer_list<bool> holds) {
 }
 
 template <class... S>
-inline constexpr bool heads_isometric = all_but_last({isometric<S>...});
+inline constexpr bool heads_isometric = all_but_last({traits_of<S>.isometric...});
 template <class... S>
-inline constexpr bool heads_keep_errors = all_but_last({isometric<S> || rotation<S>...});
+inline constexpr bool heads_keep_errors = all_but_last({traits_of<S>.isometric || traits_of<S>.rotation...});
 /// True if each stage except the last is a rotation, or an isometric projection with a known delta.
 template <class... S>
-inline constexpr bool heads_project = all_but_last({(isometric<S> && projection<S> && contractive<S>) ||
-                                                    rotation<S>...});
+inline constexpr bool heads_project =
+    all_but_last({(traits_of<S>.isometric && traits_of<S>.projection && contractive<S>) || traits_of<S>.rotation...});
 template <class... S>
-inline constexpr bool heads_summable = all_but_last({summable<S>...});
+inline constexpr bool heads_summable = all_but_last({traits_of<S>.is_summable()...});
 /// True if each stage except the last is linear, and equal on all ranks. Such stages can decode a sum.
 template <class... S>
-inline constexpr bool heads_decode_sums = all_but_last({sum_form_of<S>() == sum_form::encode && !affine<S>...});
+inline constexpr bool heads_decode_sums = all_but_last({traits_of<S>.sums == sum_form::encode &&
+                                                        !traits_of<S>.affine...});
 template <class... S>
 using last_of = std::tuple_element_t<sizeof...(S) - 1, std::tuple<S...>>;
 
@@ -40,21 +41,21 @@ constexpr std::size_t last_of_true(std::initializer_list<bool> holds) {
   return last;
 }
 template <class... S>
-inline constexpr std::size_t last_variable = last_of_true({variable_rate<S>...});
+inline constexpr std::size_t last_variable = last_of_true({traits_of<S>.is_variable()...});
 
 template <class... S>
 constexpr rate_form chain_rate_form() {
   auto form = rate_form::fixed;
-  ((form = joined_rate(form, rate_form_of<S>())), ...);
+  ((form = joined_rate(form, traits_of<S>.rates)), ...);
   return form;
 }
 
 template <class... S>
 constexpr sum_form chain_sum_form() {
-  if constexpr (!(summable<S> && ...)) {
+  if constexpr (!(traits_of<S>.is_summable() && ...)) {
     return sum_form::none;
   } else {
-    return ((S::sums == sum_form::decode) || ...) ? sum_form::decode : sum_form::encode;
+    return ((traits_of<S>.sums == sum_form::decode) || ...) ? sum_form::decode : sum_form::encode;
   }
 }
 

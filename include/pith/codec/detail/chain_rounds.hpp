@@ -14,7 +14,8 @@ namespace pith::inline v0::detail {
 /// If all stages but the last are summable, all ranks can decode the mean. The chain can then use the last stage's
 /// rounds.
 template <class... S>
-concept ends_in_rounds = heads_summable<S...> && sums_in_chains<last_of<S...>>;
+concept ends_in_rounds = heads_summable<S...> && traits_of<last_of<S...>>
+.sums_in_chains;
 
 /// The number of scratch bytes that an exchange needs for stage I and all later stages. `In` is the input type of stage
 /// I.
@@ -25,7 +26,7 @@ std::size_t exchange_scratch_from(std::tuple<S...> const& row, E const& exec, sh
     return detail::exchange_scratch_bytes<In>(stage, exec, dims, ranks);
   } else {
     using out = output_of<stage_at<I, S...>, In>;
-    auto const rest = detail::output_shape(stage, dims);
+    auto const rest = stage.output_shape(dims);
     return scratch_for<out>(rest.n) + std::max(detail::scratch_bytes<In>(stage, exec, dims),
                                                exchange_scratch_from<I + 1, out>(row, exec, rest, ranks));
   }
@@ -41,7 +42,7 @@ void encode_heads(std::tuple<S...> const& row, context<In, E> const& cx, values_
     using out = output_of<stage_at<I, S...>, In>;
     auto const& stage = std::get<I>(row);
     auto const scope = cx.ws.mark();
-    auto const rest = detail::output_shape(stage, cx.dims);
+    auto const rest = stage.output_shape(cx.dims);
     auto const mid = cx.ws.template take<out>(rest.n);
     detail::encode<In>(stage, cx, x, encoded_on<E, out>{mid, {}}, detail::part<I>(replicated), detail::part<I>(local));
     encode_heads<I + 1>(row, cx.template next<out>(rest), values_on<E, out const>(mid), replicated, local, last);
@@ -58,7 +59,7 @@ void decode_heads(std::tuple<S...> const& row, context<In, E> const& cx, values_
     using out = output_of<stage_at<I, S...>, In>;
     auto const& stage = std::get<I>(row);
     auto const scope = cx.ws.mark();
-    auto const rest = detail::output_shape(stage, cx.dims);
+    auto const rest = stage.output_shape(cx.dims);
     auto const mid = cx.ws.template take<out>(rest.n);
     decode_heads<I + 1>(row, cx.template next<out>(rest), mid, replicated, last);
     detail::decode<In>(stage, cx, encoded_on<E, out const>{mid, {}}, x, detail::part<I>(replicated));

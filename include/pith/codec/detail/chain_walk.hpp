@@ -16,7 +16,7 @@ namespace pith::inline v0::detail {
 /// type.
 template <std::size_t I, class In, class... S>
 constexpr std::size_t own_side(std::tuple<S...> const& row, shape const& dims) {
-  return align_up(detail::side_bytes<In>(std::get<I>(row), dims), section_alignment);
+  return align_up(std::get<I>(row).template side_bytes<In>(dims), section_alignment);
 }
 
 /// Sizes for stage I and all later stages: the bytes of side information, the offset of the count in the side
@@ -24,19 +24,19 @@ constexpr std::size_t own_side(std::tuple<S...> const& row, shape const& dims) {
 template <std::size_t I, class In, class... S>
 constexpr std::size_t side_from(std::tuple<S...> const& row, shape const& dims) {
   if constexpr (I + 1 == sizeof...(S)) {
-    return detail::side_bytes<In>(std::get<I>(row), dims);
+    return std::get<I>(row).template side_bytes<In>(dims);
   } else {
     return own_side<I, In>(row, dims) +
-           side_from<I + 1, output_of<stage_at<I, S...>, In>>(row, detail::output_shape(std::get<I>(row), dims));
+           side_from<I + 1, output_of<stage_at<I, S...>, In>>(row, std::get<I>(row).output_shape(dims));
   }
 }
 template <std::size_t I, class In, class... S>
 constexpr std::size_t count_from(std::tuple<S...> const& row, shape const& dims) {
   if constexpr (I == last_variable<S...>) {
-    return detail::count_offset<In>(std::get<I>(row), dims);
+    return std::get<I>(row).template count_offset<In>(dims);
   } else {
     return own_side<I, In>(row, dims) +
-           count_from<I + 1, output_of<stage_at<I, S...>, In>>(row, detail::output_shape(std::get<I>(row), dims));
+           count_from<I + 1, output_of<stage_at<I, S...>, In>>(row, std::get<I>(row).output_shape(dims));
   }
 }
 template <std::size_t I, class In, class E, class... S>
@@ -46,7 +46,7 @@ constexpr std::size_t scratch_from(std::tuple<S...> const& row, E const& exec, s
     return own;
   } else {
     using out = output_of<stage_at<I, S...>, In>;
-    auto const rest = detail::output_shape(std::get<I>(row), dims);
+    auto const rest = std::get<I>(row).output_shape(dims);
     return scratch_for<out>(rest.n) + std::max(own, scratch_from<I + 1, out>(row, exec, rest));
   }
 }
@@ -61,9 +61,9 @@ void encode_stages(std::tuple<S...> const& row, context<In, E> const& cx, values
   } else {
     using out = output_of<stage_at<I, S...>, In>;
     auto const scope = cx.ws.mark();
-    auto const rest = detail::output_shape(stage, cx.dims);
+    auto const rest = stage.output_shape(cx.dims);
     auto const mid = cx.ws.template take<out>(rest.n);
-    auto const own = detail::side_bytes<In>(stage, cx.dims);
+    auto const own = stage.template side_bytes<In>(cx.dims);
     auto const to = detail::counted<In>(stage, cx.dims, encoded_on<E, out>{mid, y.side.first(own)});
     detail::encode<In>(stage, cx, x, to, detail::part<I>(replicated), detail::part<I>(local));
     detail::clear_padding<E>(cx.exec, y.side.first(own_side<I, In>(row, cx.dims)), own);
@@ -80,11 +80,11 @@ void decode_stages(std::tuple<S...> const& row, context<In, E> const& cx, Y y, v
   } else {
     using out = output_of<stage_at<I, S...>, In>;
     auto const scope = cx.ws.mark();
-    auto const rest = detail::output_shape(stage, cx.dims);
+    auto const rest = stage.output_shape(cx.dims);
     auto const mid = cx.ws.template take<out>(rest.n);
     decode_stages<I + 1>(row, cx.template next<out>(rest), Y{y.values, y.side.subspan(own_side<I, In>(row, cx.dims))},
                          mid, replicated);
-    detail::decode<In>(stage, cx, encoded_on<E, out const>{mid, y.side.first(detail::side_bytes<In>(stage, cx.dims))},
+    detail::decode<In>(stage, cx, encoded_on<E, out const>{mid, y.side.first(stage.template side_bytes<In>(cx.dims))},
                        x, detail::part<I>(replicated));
   }
 }

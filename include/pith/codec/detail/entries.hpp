@@ -68,7 +68,7 @@ void decode_entries(C const& c, context<In, E> const& cx, span_on<E, std::byte c
   if constexpr (holds_entries<C, In, E>) {
     c.decode_payload_entries(cx, payload, to, replicated);
   } else {
-    auto const y = sections<output_of<C, In>, E, std::byte const>(output_shape(c, cx.dims).n, payload);
+    auto const y = sections<output_of<C, In>, E, std::byte const>(c.output_shape(cx.dims).n, payload);
     c.decode_entries(cx, y, to);
   }
 }

@@ -64,14 +64,4 @@ class policy_states {
   void (*show_)(void* state, field_visitor&) = nullptr;
 };
 
-/// Returns references to the feedback state, which is part of the states of a codec.
-template <class C, class Agreed, class Local>
-policy_states fed_back_in(C const& c, Agreed& replicated, Local& local) {
-  if constexpr (requires { c.fed_back_in(replicated, local); }) {
-    return c.fed_back_in(replicated, local);
-  } else {
-    return {};
-  }
-}
-
 }  // namespace pith::inline v0::detail

@@ -15,9 +15,9 @@ namespace pith::inline v0::detail {
 /// Outside an exchange, behaves like the stateless codec C. In an exchange, the derived class has further states, which
 /// follow the states of C.
 template <class C>
-class codec_exchange : public pipeable {
+class codec_exchange : public codec_base {
  public:
-  static constexpr bool is_reproducible = reproducible<C>;
+  static constexpr codec_traits traits = {.reproducible = reproducible<C>};
 
   double omega(shape const& dims) const requires unbiased<C> { return codec_.omega(dims); }
   double delta(shape const& dims) const requires contractive<C> { return codec_.delta(dims); }
@@ -52,7 +52,7 @@ class codec_exchange : public pipeable {
 
   /// Makes the states. The states of C come first. Throws std::invalid_argument if C has state.
   template <class In, class E, class... Others>
-  auto replicated_with(E const& exec, call const& id, shape const& dims, Others... others) const {
+  auto replicated_with(E const& exec, encoding_id const& id, shape const& dims, Others... others) const {
     return stateless(states<replicated_part, replicated_of<C, In, E>, Others...>{
         {pith::make_replicated<In>(exec, codec_, id, dims), std::move(others)...}});
   }

@@ -62,8 +62,8 @@ class exchanged_tensors {
   /// The number of elements in all tensors together.
   std::uint64_t size() const { return size_; }
 
-  unsigned rounds(std::size_t tensor) const { return detail::rounds(codecs_[tensor], specs_[tensor].dims, ranks_); }
-  unsigned depth(std::size_t tensor) const { return detail::depth(codecs_[tensor]); }
+  unsigned rounds(std::size_t tensor) const { return codecs_[tensor].rounds(specs_[tensor].dims, ranks_); }
+  unsigned depth(std::size_t tensor) const { return codecs_[tensor].depth(); }
   /// The transfer of a tensor in a round, with the tensor's capacity in the current step.
   transfer moves(std::size_t tensor, unsigned round) const {
     return transfer_of<In>(codecs_[tensor], round, dims(tensor), ranks_);

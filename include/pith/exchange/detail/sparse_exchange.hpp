@@ -15,9 +15,9 @@ namespace pith::inline v0::detail {
 
 /// Outside an exchange, behaves like the codec `top_k`. The codec ignores the states that the derived class has in an
 /// exchange.
-class sparse_exchange : public pipeable {
+class sparse_exchange : public codec_base {
  public:
-  static constexpr bool is_reproducible = true;
+  static constexpr codec_traits traits = {.reproducible = true};
 
   std::string name() const { return text(word_, "(", density_.text(), ")"); }
   std::uint64_t kept(std::uint64_t n) const { return density_.of(n); }

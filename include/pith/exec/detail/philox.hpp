@@ -1,7 +1,7 @@
 // pith/exec/detail/philox.hpp — vectorised Philox4x32-10 for many blocks at once.
 #pragma once
 
-#include <pith/core/call.hpp>
+#include <pith/core/random.hpp>
 #include <pith/exec/isa.hpp>
 
 #include <cstdint>

@@ -18,7 +18,7 @@ concept may_contract = contractive<C> || unbiased<C> || absolute<C> || erased<C>
 template <class C>
 void require_contraction(char const* who, C const& codec, shape const& dims, char const* or_else = "") {
   auto const is = capabilities_of(codec, dims);
-  if (dims.n == 0 || is.error_bound || is_lossless(codec, dims)) return;
+  if (dims.n == 0 || is.error_bound || codec.is_lossless(dims)) return;
   auto const delta = is.contraction();
   if (delta && *delta > 0) return;
   throw std::invalid_argument(sentence(who, ": ", codec.name(), " must have delta above 0 at n = ", dims.n, ", got ",

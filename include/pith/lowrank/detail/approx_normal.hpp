@@ -1,8 +1,8 @@
 // pith/lowrank/detail/approx_normal.hpp — approximately normal random numbers, and thin matrices that contain them.
 #pragma once
 
-#include <pith/core/call.hpp>
 #include <pith/core/detail/summation.hpp>
+#include <pith/core/draws.hpp>
 #include <pith/core/element.hpp>
 
 #include <cstdint>

@@ -49,7 +49,7 @@ auto with_terngrad(syntax::term const& t, F const& f) {
 template <class F>
 auto with_trits(syntax::term const& t, F const& f) {
   auto const wrapped = [&]<class S>(S const& stage) -> decltype(f(identity())) {
-    if constexpr (ternary<S>) {
+    if constexpr (traits_of<S>.ternary) {
       return f(trits(stage));
     } else {
       throw std::logic_error(sentence("parse: s of trits(s) must be ternary, got ", stage.name()));

@@ -1,8 +1,8 @@
 // pith/quantize/detail/code_block.hpp — the encoding of a block to symbols and scales.
 #pragma once
 
-#include <pith/core/call.hpp>
 #include <pith/core/detail/pack.hpp>
+#include <pith/core/draws.hpp>
 #include <pith/core/team.hpp>
 #include <pith/quantize/detail/bucket_blocks.hpp>
 #include <pith/quantize/quantizer_rule.hpp>

@@ -54,7 +54,7 @@ struct member_lanes {
 
 /// Returns one zeroed counter per bucket. If one counter is enough, returns the call's own counter.
 template <executor E>
-std::uint32_t* arrival_words(E const& exec, call const& id, std::uint64_t buckets, workspace_on<E>& ws) {
+std::uint32_t* arrival_words(E const& exec, encoding_id const& id, std::uint64_t buckets, workspace_on<E>& ws) {
   if (buckets == 1 && id.arrived != nullptr) return id.arrived;
   auto* const words = ws.template take<std::uint32_t>(buckets).data;
   exec.fill(words, std::byte{}, value_bytes<std::uint32_t>(buckets));

@@ -19,7 +19,7 @@ void write_signs(E const& exec, std::uint64_t n, In const* x, std::uint8_t* byte
   auto const over = blocks_of(n, 0, span);
   auto const to = quantized<sign_rule, accum<In>>{{}, over, bytes, nullptr};
   using body = quantize_part<sign_rule, plain_source<In>, accum<In>, span>;
-  exec.for_each_block(over.count(), body{to, {x}, draws(call())});
+  exec.for_each_block(over.count(), body{to, {x}, draws(encoding_id())});
 }
 
 /// The number of tiles of all rows.
@@ -36,7 +36,7 @@ void measure_rows(context<In, E> const& cx, In const* x, one_bit_rule::sums* par
   auto const out = quantized<one_bit_means, A>{{}, over, nullptr, to};
   using tiles = measure_tiles<one_bit_means, plain_source<In>, A, E::items_per_block>;
   cx.exec.for_each_block(row_parts(cx.dims),
-                         tiles{out, {x}, partial, arrival_words(cx.exec, call(), over.buckets(), cx.ws)});
+                         tiles{out, {x}, partial, arrival_words(cx.exec, encoding_id(), over.buckets(), cx.ws)});
 }
 
 inline constexpr std::uint32_t strip_rows = 256, strip_columns = 512;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <pith/codec/segments.hpp>
-#include <pith/core/call.hpp>
+#include <pith/core/draws.hpp>
 #include <pith/ext/source.hpp>
 #include <pith/quantize/detail/decode_block.hpp>
 #include <pith/quantize/detail/large_buckets.hpp>
@@ -20,7 +20,7 @@ struct segments_to_quantize {
 
   Rule rule;
   std::uint64_t bucket;
-  call id;
+  encoding_id id;
   In const* x;
   std::byte* payloads;
   statistic_of<Rule, A>* partial;
@@ -99,7 +99,7 @@ struct quantizer_batch {
   }
 
   template <class In, class E>
-  void encode(E const& exec, call const& id, segment_table<E> const& table, In const* x, std::byte* payloads,
+  void encode(E const& exec, encoding_id const& id, segment_table<E> const& table, In const* x, std::byte* payloads,
               workspace_on<E>& ws) const {
     using A = accum<In>;
     using source = plain_source<In>;

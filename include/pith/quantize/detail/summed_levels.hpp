@@ -2,8 +2,8 @@
 #pragma once
 
 #include <pith/codec/rounds.hpp>
-#include <pith/core/call.hpp>
 #include <pith/core/detail/pack.hpp>
+#include <pith/core/draws.hpp>
 #include <pith/core/team.hpp>
 #include <pith/quantize/quantizer_rule.hpp>
 

@@ -1,44 +1,18 @@
-// pith/core/call.hpp — tensor shapes, and the inputs of each random number: seed, step, tensor, rank, hop, stage.
+// pith/core/draws.hpp — the inputs of each random number: seed, step, tensor, rank, hop, stage.
 #pragma once
 
-#include <pith/core/error.hpp>
 #include <pith/core/random.hpp>
 
 #include <cstdint>
-#include <stdexcept>
 
 namespace pith::inline v0 {
-
-/// The shape of a tensor with `n` elements. A matrix has `rows` rows of `n / rows` elements in row-major order. A stage
-/// whose rate_form is `bounded` emits at most `capacity` values. A smaller capacity makes the payload smaller, without
-/// a change of the codec.
-struct shape {
-  std::uint64_t n = 0;
-  std::uint64_t rows = 1;
-  std::uint64_t capacity = ~std::uint64_t{0};
-
-  constexpr std::uint64_t columns() const { return rows == 0 ? 0 : n / rows; }
-  friend constexpr bool operator==(shape const&, shape const&) = default;
-};
-
-constexpr shape vector(std::uint64_t n) { return {n}; }
-
-/// The shape of a matrix in row-major order. For a convolution, each row is an output channel; for an embedding, each
-/// row is a token. Throws std::invalid_argument if rows x columns is 2^64 or more.
-constexpr shape matrix(std::uint64_t rows, std::uint64_t columns) {
-  if (columns > 0 && rows > ~std::uint64_t{0} / columns) {
-    throw std::invalid_argument(
-        detail::sentence("matrix: rows x columns must be below 2^64, got ", rows, " x ", columns));
-  }
-  return {rows * columns, rows};
-}
 
 /// The value of `rank` in calls whose random numbers must be equal on all ranks.
 inline constexpr std::uint16_t shared_rank = 0xffff;
 
 /// Identifies one encoding. Each random number is a pure function of these fields, so it does not depend on the
 /// executor, thread count or grid.
-struct call {
+struct encoding_id {
   std::uint64_t const* step = nullptr;  ///< in the executor's memory, so that a replayed graph reads the current step
   std::uint64_t seed = 0;
   std::uint64_t first = 0;   ///< offset of the first element within its tensor; a multiple of 8
@@ -52,12 +26,12 @@ struct call {
   std::uint32_t* arrived = nullptr;
 };
 
-constexpr call shared(call id) {
+constexpr encoding_id shared(encoding_id id) {
   id.rank = shared_rank;
   return id;
 }
 
-constexpr call next_stage(call id) {
+constexpr encoding_id next_stage(encoding_id id) {
   ++id.stage;
   return id;
 }
@@ -66,7 +40,7 @@ constexpr call next_stage(call id) {
 /// tensor, 40 for the step, 16 for the rank, 3 for the hop and 5 for the stage.
 class draws {
  public:
-  PITH_HD explicit constexpr draws(call const& id)
+  PITH_HD explicit constexpr draws(encoding_id const& id)
       : step_(id.step),
         first_block_(id.first / 8),
         key_{{static_cast<std::uint32_t>(id.seed), static_cast<std::uint32_t>(id.seed >> 32)}},

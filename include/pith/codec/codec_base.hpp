@@ -1,0 +1,74 @@
+// pith/codec/codec_base.hpp — the base class of codecs: every optional member with its default.
+#pragma once
+
+#include <pith/codec/capability.hpp>
+#include <pith/codec/detail/fed_back.hpp>
+#include <pith/codec/measured.hpp>
+#include <pith/core/executor.hpp>
+#include <pith/core/shape.hpp>
+
+#include <cstddef>
+
+namespace pith::inline v0 {
+
+/// The optional members of a codec and their defaults. A codec derives from codec_base and hides the members that it
+/// changes. Argument-dependent lookup finds `|` through this class.
+///
+/// The other members of a stage are listed at the concept `stage`, those of a collective at the concept `collective`. A
+/// codec without randomness, state and rate needs no member of this class.
+class codec_base {
+ public:
+  /// The properties that hold for every shape.
+  static constexpr codec_traits traits = {};
+
+  /// The shape of the emitted values, whose n is the maximum number of values. Throws std::invalid_argument if the codec
+  /// does not accept the shape.
+  constexpr shape output_shape(shape const& dims) const { return dims; }
+  /// The size of the side information for elements of type `In`.
+  template <class In>
+  constexpr std::size_t side_bytes(shape const&) const {
+    return 0;
+  }
+  /// The size of the scratch memory that `encode` and `decode` take from the workspace.
+  template <class In, executor E>
+  constexpr std::size_t scratch_bytes(E const&, shape const&) const {
+    return 0;
+  }
+  /// The offset of the count in the side information of a codec with a variable rate.
+  template <class In>
+  constexpr std::size_t count_offset(shape const&) const {
+    return 0;
+  }
+
+  /// True if, for this shape, decoding restores the input exactly. The residual is then zero.
+  constexpr bool is_lossless(shape const&) const { return false; }
+  /// True if the sizes of states depend on the rate. Such a state cannot be reused at another rate.
+  constexpr bool states_follow_rate() const { return false; }
+
+  /// Throws std::invalid_argument if the states were made for another codec.
+  void require_states(auto const&, auto const&) const {}
+  /// References to the feedback state, which is part of the states.
+  detail::policy_states fed_back_in(auto&, auto&) const { return {}; }
+  /// Multiplies the residual in the feedback state by a factor, after a change of the loss scale or the learning rate.
+  template <executor E>
+  void rescale(E const&, double, auto&, auto&) const {}
+
+  /// The rates at which the codec measures the kept energy.
+  rate_list measured_rates() const { return {}; }
+  /// A pointer to the measured energies in the executor's memory; null if the codec cannot measure.
+  double* energies_in(auto&) const { return nullptr; }
+
+  /// The number of rounds of an exchange over `ranks` ranks.
+  unsigned rounds(shape const&, unsigned) const { return 1; }
+  /// The number of rounds that may be in flight for one tensor. With two rounds in flight, produce(r) needs only the
+  /// result of round r - 2, so that the transfer of round r - 1 overlaps with computation.
+  unsigned depth() const { return 1; }
+  /// True if the codec can encode from a source for this shape. A chain cannot encode from a source if a tile of a
+  /// transform would span two blocks.
+  template <executor E>
+  constexpr bool can_encode_from(shape const&) const {
+    return true;
+  }
+};
+
+}  // namespace pith::inline v0

@@ -1,0 +1,35 @@
+// pith/core/shape.hpp — tensor shapes.
+#pragma once
+
+#include <pith/core/error.hpp>
+
+#include <cstdint>
+#include <stdexcept>
+
+namespace pith::inline v0 {
+
+/// The shape of a tensor with `n` elements. A matrix has `rows` rows of `n / rows` elements in row-major order. A stage
+/// whose rate_form is `bounded` emits at most `capacity` values. A smaller capacity makes the payload smaller, without
+/// a change of the codec.
+struct shape {
+  std::uint64_t n = 0;
+  std::uint64_t rows = 1;
+  std::uint64_t capacity = ~std::uint64_t{0};
+
+  constexpr std::uint64_t columns() const { return rows == 0 ? 0 : n / rows; }
+  friend constexpr bool operator==(shape const&, shape const&) = default;
+};
+
+constexpr shape vector(std::uint64_t n) { return {n}; }
+
+/// The shape of a matrix in row-major order. For a convolution, each row is an output channel; for an embedding, each
+/// row is a token. Throws std::invalid_argument if rows x columns is 2^64 or more.
+constexpr shape matrix(std::uint64_t rows, std::uint64_t columns) {
+  if (columns > 0 && rows > ~std::uint64_t{0} / columns) {
+    throw std::invalid_argument(
+        detail::sentence("matrix: rows x columns must be below 2^64, got ", rows, " x ", columns));
+  }
+  return {rows * columns, rows};
+}
+
+}  // namespace pith::inline v0
