@@ -18,7 +18,7 @@ STEP = [
 ]
 # Folders of include/pith: a row includes only itself and rows below.
 FOLDERS = [
-    [("parse", "codecs from text"), ("control", "rates that change"), ("plan", "predicted and measured times")],
+    [("registry", "codecs from text"), ("control", "rates that change"), ("plan", "predicted and measured times")],
     [("exchange", "gradient_exchange, two_shot, ring, hierarchical, reshard, ...")],
     [("comm", "communicators"), ("wire", "frames, verified payloads")],
     [("quantize   sparsify   transform   lowrank   vector   coding   feedback   reference", "methods: one header each")],

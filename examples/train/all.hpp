@@ -1,8 +1,8 @@
 // examples/train/all.hpp — every method of the library, with a learning rate and a momentum for each.
 #pragma once
 
-#include "codecs.hpp"
 #include "comparison.hpp"
+#include "listed.hpp"
 #include "methods.hpp"
 
 #include <range/v3/algorithm/contains.hpp>
@@ -17,7 +17,7 @@ namespace train {
 /// GRACE's methods, then the other codecs of --list.
 inline std::vector<method> all_methods() {
   std::vector<method> all(std::begin(methods), std::end(methods));
-  for (auto const& word : codec_words) {
+  for (auto const& word : codec_words()) {
     if (!ranges::contains(all, std::string_view(word.example), &method::codec))
       all.push_back({word.example, word.example, "", word.rate, word.momentum});
   }

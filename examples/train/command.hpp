@@ -4,6 +4,7 @@
 #include "all.hpp"
 #include "check.hpp"
 #include "decisions.hpp"
+#include "listed.hpp"
 #include "load.hpp"
 #include "options.hpp"
 #include "plot.hpp"
@@ -21,7 +22,7 @@ namespace train {
 
 inline int print_list(std::FILE* out) {
   fmt::print(out, "Codecs, by examples:\n\n");
-  for (auto const& word : codec_words) fmt::print(out, "{:42}  {}\n", word.example, word.meaning);
+  for (auto const& word : codec_words()) fmt::print(out, "{:42}  {}\n", word.example, word.meaning);
   fmt::print(out, "\n{}\nGRACE's methods, with the memories that it gives them:\n\n", not_by_text);
   for (auto const& m : methods) fmt::print(out, "{:42}  {}\n", m.codec, m.name);
   return 0;

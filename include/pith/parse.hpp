@@ -7,12 +7,14 @@
 #include <pith/exchange/ok_top_k.hpp>
 #include <pith/exchange/ring.hpp>
 #include <pith/exchange/two_shot.hpp>
-#include <pith/parse/detail/policies.hpp>
-#include <pith/parse/detail/stages.hpp>
 #include <pith/pith.hpp>
+#include <pith/registry/policies.hpp>
+#include <pith/registry/stages.hpp>
 
 #include <stdexcept>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace pith::inline v0 {
 
@@ -20,6 +22,28 @@ namespace detail {
 
 template <class In, class E>
 any_codec<In, E> codec_from(syntax::pipeline const& p);
+
+template <class T, class E>
+any_chain<T, E> chain_from(syntax::pipeline const& p) {
+  auto stages = std::vector<any_stage<T, E>>();
+  for (auto const& t : p.terms)
+    stages.push_back(with_stage(t, [](auto const& stage) { return any_stage<T, E>(stage); }));
+  return any_chain<T, E>(std::move(stages));
+}
+
+/// Calls f with the codec that a pipeline of terms describes, for values of T. A collective is not type-erased, so that
+/// its rounds are used.
+template <class T, class E, class F>
+made_by<F> with_chain(syntax::pipeline const& p, F const& f) {
+  if (p.terms.size() > 1) return f(chain_from<T, E>(p));
+  return with_stage(p.only(), [&]<class S>(S const& stage) -> made_by<F> {
+    if constexpr (collective<S, T, E>) {
+      return f(stage);
+    } else {
+      return f(chain_from<T, E>(p));
+    }
+  });
+}
 
 /// Parses rated(chain) or rated(chain,dense_from). A final argument `dense` sets the rate to 1.
 template <class T, class E>
@@ -70,8 +94,8 @@ any_codec<In, E> feedback_from(syntax::term const& t) {
   t.takes(1, loose ? 3 : 2);
   if (t.arguments.size() == (loose ? 2u : 1u)) return with_feedback<In, E>(t.arguments[0], residual(), loose);
   auto const& policy = t.arguments[1].only();
-  if (auto const keeps = residual_from<residual>(policy, "residual")) {
-    return with_feedback<In, E>(t.arguments[0], *keeps, loose);
+  if (policy.is_plain("residual", 0, 2)) {
+    return with_feedback<In, E>(t.arguments[0], residual_from<residual>(policy), loose);
   }
   return with_feedback<In, E>(t.arguments[0], policy_from<In, E>(policy), loose);
 }

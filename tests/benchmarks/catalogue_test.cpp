@@ -52,9 +52,9 @@ TEST_CASE("each row is a codec by the name that it gives itself") {
 
 TEST_CASE("each stage that parse names has a row") {
   auto const rows = words_of_rows();
-  for (auto const form : pith::detail::stage_forms) {
-    CAPTURE(form);
-    CHECK(rows.contains(word_of(std::string(form))));
+  for (auto const& method : pith::stage_listings) {
+    CAPTURE(method.form);
+    CHECK(rows.contains(word_of(std::string(method.form))));
   }
 }
 

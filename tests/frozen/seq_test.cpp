@@ -31,10 +31,10 @@ std::vector<std::string> words_of_rows() {
   return all;
 }
 
-template <class Forms>
-void check_all_in(std::vector<std::string> const& words, Forms const& forms) {
-  for (auto const form : forms) {
-    auto const word = std::string(pith::detail::name_of(form));
+template <class Methods>
+void check_all_in(std::vector<std::string> const& words, Methods const& methods) {
+  for (auto const& method : methods) {
+    auto const word = std::string(method.name());
     CAPTURE(word);
     CHECK(std::find(words.begin(), words.end(), words_of(word).front()) != words.end());
   }
@@ -44,9 +44,9 @@ void check_all_in(std::vector<std::string> const& words, Forms const& forms) {
 
 TEST_CASE("every word that parse reads is in a row") {
   auto const words = words_of_rows();
-  check_all_in(words, pith::detail::stage_forms);
-  check_all_in(words, pith::detail::whole_forms);
-  check_all_in(words, pith::detail::policy_forms);
+  check_all_in(words, pith::stage_listings);
+  check_all_in(words, pith::exchange_listings);
+  check_all_in(words, pith::policy_listings);
 }
 
 TEST_CASE("floats become the bytes of their rows on seq") { frozen::check<float>(pith::seq, "small"); }

@@ -5,6 +5,8 @@
 #include <pith/vector/hypersphere_quantizer.hpp>
 #include <pith/vector/pca.hpp>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string_view>
 
@@ -90,7 +92,8 @@ constexpr target targets[] = {{"identity", {13}},
                               {"bypass(ef(scaled_sign),64)", {65}},
                               {"identity", {0}},
                               {"identity", {5000}},
-                              {"top_k(0.1)|qsgd<8>", {0}}};
+                              {"top_k(0.1)|qsgd<8>", {0}},
+                              {"rated(top_k(0.25)|qsgd<4>)", {45}}};
 
 using openers = std::vector<std::unique_ptr<fuzz::opener>>;
 
@@ -130,7 +133,20 @@ void add_others(openers& to) {
   add<float>(to, pith::checked(pith::parse<float>("top_k(0.01)"), flag), {1500});
 }
 
+/// Ends the program if the registry has a method that no target names.
+template <class Methods>
+void require_targets(Methods const& methods) {
+  for (auto const& method : methods) {
+    auto const names = [&](target const& t) {
+      return std::string_view(t.codec).find(method.name()) != std::string_view::npos;
+    };
+    fuzz::require(std::any_of(std::begin(targets), std::end(targets), names), "a method of the registry has no target");
+  }
+}
+
 openers make_openers() {
+  require_targets(pith::stage_listings);
+  require_targets(pith::exchange_listings);
   auto made = openers();
   add_others(made);
   add_parsed<float>(made);

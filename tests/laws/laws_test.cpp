@@ -15,6 +15,7 @@
 #include <pith/quantize/scaled_sign.hpp>
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
+#include <pith/registry/stages.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
 #include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/random_k.hpp>
@@ -70,6 +71,17 @@ bool blames(laws::report const& found, std::string const& what) {
 }
 
 }  // namespace
+
+TEST_CASE("every stage that a text names") {
+  // Random bits are cut off at 2^-16 of a unit of at most |x|, for some hundred elements that share it.
+  auto const how = laws::options{.bias = 1.5 * 0x1p-16 * std::sqrt(1000.0)};
+  for (auto const& method : pith::stage_listings) {
+    for (std::size_t i = 0; i < method.examples(); ++i) {
+      auto const text = pith::syntax::reader::read(method.texts[i]);
+      pith::detail::with_stage(text.only(), [&](auto const& stage) { return lawful(stage, how), true; });
+    }
+  }
+}
 
 TEST_CASE("identity") { lawful(pith::identity()); }
 
@@ -266,8 +278,7 @@ struct nesting_random_k : pith::random_k<> {
 };
 struct summed_top_k : pith::top_k<> {
   using top_k::top_k;
-  static constexpr pith::codec_traits traits = {
-      .projection = true, .isometric = true, .sums = pith::sum_form::encode};
+  static constexpr pith::codec_traits traits = {.projection = true, .isometric = true, .sums = pith::sum_form::encode};
 };
 struct exact_half : pith::cast<pith::half> {
   double error_bound(pith::shape const&) const { return 1e-4; }

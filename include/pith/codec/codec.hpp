@@ -14,9 +14,10 @@ namespace detail {
 inline constexpr std::size_t section_alignment = 8;  ///< a payload's sections are values and side information
 
 template <class C, class In, class E>
-concept has_payload = requires(C const& c, context<In, E> const& cx, values_on<E, In const> x, values_on<E, In> to,
-                               span_on<E, std::byte> out, span_on<E, std::byte const> payload,
-                               replicated_of<C, In, E> const& replicated, local_of<C, In, E>& local) {
+concept has_payload = std::derived_from<C, codec_base> &&
+    requires(C const& c, context<In, E> const& cx, values_on<E, In const> x, values_on<E, In> to,
+             span_on<E, std::byte> out, span_on<E, std::byte const> payload, replicated_of<C, In, E> const& replicated,
+             local_of<C, In, E>& local) {
   { c.name() } -> std::convertible_to<std::string>;
   { c.template payload_bytes<In>(cx.dims) } -> std::same_as<std::size_t>;
   { c.encode_payload(cx, x, out, replicated, local) } -> std::same_as<void>;

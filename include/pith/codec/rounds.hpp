@@ -94,9 +94,10 @@ using received_on = received<space_of<E>>;
 /// rank absorbs the data that it received. `x` contains the gradient until the last absorb, which writes the mean over
 /// the ranks to `x`.
 template <class C, class In, class E>
-concept collective = requires(C const& c, context<In, E> const& cx, unsigned round, values_on<E, In const> g,
-                              values_on<E, In> x, span_on<E, std::byte> out, received_on<E> in,
-                              replicated_of<C, In, E>& replicated, local_of<C, In, E>& local) {
+concept collective = std::derived_from<C, codec_base> &&
+    requires(C const& c, context<In, E> const& cx, unsigned round, values_on<E, In const> g, values_on<E, In> x,
+             span_on<E, std::byte> out, received_on<E> in, replicated_of<C, In, E>& replicated,
+             local_of<C, In, E>& local) {
   { c.rounds(cx.dims, cx.ranks) } -> std::same_as<unsigned>;
   { c.template round<In>(round, cx.dims, cx.ranks) } -> std::same_as<transfer>;
   { c.template exchange_scratch_bytes<In>(cx.exec, cx.dims, cx.ranks) } -> std::same_as<std::size_t>;

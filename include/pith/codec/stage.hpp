@@ -65,10 +65,11 @@ concept sized = requires(S const& s) {
   { s.name() } -> std::convertible_to<std::string>;
 };
 
-/// S encodes values of type `In`. The result is values of type `output_of<S, In>`, and side information.
+/// S encodes values of type `In`. The result consists of values of type `output_of<S, In>` and of side information.
 template <class S, class In, class E>
 concept encodes = detail::encodes_alone<S, In, E> || detail::encodes_with_states<S, In, E>;
-/// S decodes values of type `output_of<S, In>` and side information. The result is values of type `In`.
+/// S decodes the result of `encode`, which consists of values of type `output_of<S, In>` and of side information, to
+/// values of type `In`.
 template <class S, class In, class E>
 concept decodes = detail::decodes_alone<S, In, E> || detail::decodes_with_state<S, In, E>;
 

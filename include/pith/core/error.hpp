@@ -39,8 +39,8 @@ PITH_SELDOM std::string numeral(N value, Format... format) {
 inline std::string shortest(double value) { return numeral(value); }
 inline std::string hexadecimal(std::uint64_t value) { return numeral(value, 16); }
 
-/// Converts a value to text as a stream does, but with all digits of a number. <sstream> is not included, because it
-/// has more lines than all headers of a codec.
+/// Converts a value to text. A number is converted to the shortest decimal representation that parses to the same
+/// number. <sstream> is not included, because it has more lines than all headers of a codec together.
 inline std::string_view written(std::string_view words) { return words; }
 inline std::string_view written(char const& letter) { return {&letter, 1}; }
 template <class N>

@@ -166,7 +166,8 @@ void all_reduce_mean(E const& exec, Comm& comm, C const& codec, span_on<E, std::
   all_reduce_mean<In>(exec, comms, codec, gradient, state, ws);
 }
 
-/// The overload for wrong arguments. This overload does not compile, and the compiler's error names the reason.
+/// The overload for wrong arguments. A call of this overload fails to compile, by design, with an error that names the
+/// reason.
 template <executor E, class Comm, class C, class X, class S>
   requires(!detail::writable_by<X, S, C, E>)
 void all_reduce_mean(E const&, Comm&, C const&, X&&, S&, workspace_on<E>&) { detail::explain_arguments<X, S, C, E>(); }

@@ -25,7 +25,7 @@ struct node_grid {
   unsigned nodes, places;
 
   constexpr subgroup inside() const { return {places, 1}; }
-  /// Converts a subgroup of nodes to the subgroup of those ranks that have the same place in these nodes.
+  /// Converts a subgroup of nodes to a subgroup with one rank from each of these nodes. These ranks have equal places.
   constexpr subgroup across(subgroup const& of_nodes) const {
     return {of_nodes.ranks(nodes), of_nodes.stride * places};
   }
@@ -51,9 +51,9 @@ struct place_state {
 }  // namespace detail
 
 /// Exchanges a tensor on two levels, for clusters with faster links within a node. First, each rank sums one part of
-/// the tensor over its node. `Inner` encodes the parts for the transfer within the node. Then all ranks with the same
-/// place in their nodes exchange their part, which `Outer` encodes. Finally, the ranks of a node gather all parts,
-/// which `Inner` has encoded again. So the tensor crosses the network once per node.
+/// the tensor over its node. `Inner` encodes the parts for the transfer within the node. Then the ranks that have
+/// summed the same part in different nodes exchange this part, which `Outer` encodes. Finally, the ranks of a node
+/// gather all parts, which `Inner` has encoded again. So the tensor crosses the network once per node.
 ///
 ///   requires    an Inner without state and an Outer without replicated state (std::invalid_argument). The number of
 ///               ranks is a multiple of ranks_per_node, and the ranks of a node are consecutive. A communicator that

@@ -72,9 +72,9 @@ std::size_t select_scratch_bytes(std::uint64_t n, std::uint64_t k) {
 }
 
 /// Selects the k values of largest magnitude among the n values from(0) .. from(n - 1). Writes these values and their
-/// indices in ascending order of indices. Ties go to the smaller index. NaN counts as larger than infinity. A source
-/// with residual write-back stores every finite value as its residual. `to.old` receives the previous residuals of the
-/// selected entries.
+/// indices in ascending order of indices. Ties go to the smaller index. NaN counts as larger than infinity. If the
+/// source has residual write-back, each finite from(i) becomes the residual of element i, and `to.old` receives the
+/// previous residuals of the selected entries.
 ///
 ///   complexity  about one pass if k is small compared with n, else five passes (eight for double); a fixed sequence of
 ///               kernels; the host does not wait

@@ -26,7 +26,7 @@ concept tile_rule = requires(R const& r, draws const& random, lone_thread const&
 
 namespace detail {
 
-/// A source that transforms the values of another source, padded with zeros after `n` elements.
+/// A source that transforms the `n` values of another source. Zeros follow these values up to the end of the last tile.
 template <class Rule, class Source, class A>
 struct transformed_source {
   static constexpr bool keeps = Source::keeps;

@@ -112,8 +112,8 @@ class bucket_rounds {
     return at.gathered.view().subspan(g.gathered, g.bytes * arrivals(g.how, g.ranks));
   }
 
-  /// Produces the payload of a tensor. If a transfer has several pieces, the pieces of the tensor are `g.bytes` bytes
-  /// apart in the group's buffer.
+  /// Produces the payload of a tensor. If `g.pieces` > 1, the payload is divided into `g.pieces` pieces, which begin
+  /// `g.bytes` bytes apart in the group's buffer.
   static void produce(E const& exec, tensors& all, unsigned round, group const& g, slot const& s,
                       span_on<E, std::byte> to, workspace_on<E>& ws) {
     if (g.pieces == 1) return all.produce(exec, s.tensor, round, to.subspan(s.offset, s.bytes), ws);

@@ -10,7 +10,7 @@
 namespace pith::inline v0::detail {
 
 /// The pairs of one list that lie in a region, and an array of sums for the whole tensor. The array is accessed only at
-/// the indices of the pairs. The indices of a list must be distinct.
+/// the indices of the pairs. The indices in a list must be distinct.
 template <class In>
 struct listed_sums {
   regions over;

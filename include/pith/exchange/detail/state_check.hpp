@@ -36,7 +36,7 @@ std::uint64_t digest_of(E const& exec, auto& state) {
   return d.seen.value();
 }
 
-/// The step counter of a tensor's state, and digests of its codec and its replicated state.
+/// The step counter of a tensor's state, and digests of the tensor's codec and of the tensor's replicated state.
 struct state_digest {
   std::uint64_t steps = 0, codec = 0, replicated = 0;
   friend bool operator==(state_digest const&, state_digest const&) = default;

@@ -1,6 +1,7 @@
 // pith/sparsify/detail/density.hpp — the number of entries that a sparsifier keeps, computed from the density.
 #pragma once
 
+#include <pith/core/call.hpp>
 #include <pith/core/error.hpp>
 
 #include <cstdint>

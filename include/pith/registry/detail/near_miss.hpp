@@ -1,7 +1,8 @@
-// pith/parse/detail/near_miss.hpp — proposals for misspelt names.
+// pith/registry/detail/near_miss.hpp — proposals for misspelt names.
 #pragma once
 
 #include <pith/core/error.hpp>
+#include <pith/registry/method.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -38,7 +39,9 @@ inline std::size_t edits(std::string_view from, std::string_view to) {
   return row.back();
 }
 
-/// Returns the name at the beginning of a text such as "qsgd<Bits>" or "ef(c)".
+constexpr std::string_view form_of(std::string_view form) { return form; }
+constexpr std::string_view form_of(listing const& method) { return method.form; }
+/// Returns the name at the beginning of a form such as "qsgd<Bits>" or "ef(c)".
 constexpr std::string_view name_of(std::string_view form) { return form.substr(0, form.find_first_of("<(|")); }
 
 /// Returns, for example, "; did you mean top_k?" with the listed name that needs the fewest edits. If the number of
@@ -54,7 +57,7 @@ std::string proposal(std::string_view word, Forms const&... lists) {
     if (name != word && 3 * count <= plain.size() && count < fewest) best = name, fewest = count;
   };
   auto const consider_all = [&](auto const& forms) {
-    for (std::string_view const form : forms) consider(name_of(form));
+    for (auto const& form : forms) consider(name_of(form_of(form)));
   };
   (consider_all(lists), ...);
   return best.empty() ? "." : text("; did you mean ", best, "?");
@@ -65,8 +68,8 @@ template <class Forms>
 std::string listed(Forms const& forms) {
   auto all = std::string();
   auto left = std::size(forms);
-  for (std::string_view const form : forms) {
-    all += form;
+  for (auto const& form : forms) {
+    all += form_of(form);
     if (--left > 0) all += left == 1 ? " and " : ", ";
   }
   return all;

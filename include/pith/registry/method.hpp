@@ -1,0 +1,61 @@
+// pith/registry/method.hpp — a line of the registry: a method's form in a text, its meaning, examples and constructor.
+#pragma once
+
+#include <pith/codec/syntax.hpp>
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <tuple>
+
+namespace pith::inline v0 {
+
+/// The description of a method that a text can name. All members are string literals, so data() ends with a null
+/// character.
+struct listing {
+  static constexpr std::size_t most_examples = 10;
+
+  std::string_view form;     ///< the name, with <...> or (...) if the method always has these
+  std::string_view meaning;  ///< one phrase
+  /// Texts that construct every variant of the method. The first text is the usual one.
+  std::array<std::string_view, most_examples> texts = {};
+
+  constexpr std::string_view name() const { return form.substr(0, form.find_first_of("<(")); }
+  constexpr std::size_t examples() const {
+    std::size_t count = 0;
+    while (count < most_examples && !texts[count].empty()) ++count;
+    return count;
+  }
+};
+
+/// A line of the registry. `make` constructs the method from a term with `least` to `most` arguments.
+template <class Make>
+struct method : listing {
+  std::size_t least, most;
+  Make make;
+
+  constexpr method(std::string_view form_text, std::size_t least_arguments, std::size_t most_arguments,
+                   std::string_view phrase, std::array<std::string_view, most_examples> codecs, Make how)
+      : listing{form_text, phrase, codecs}, least(least_arguments), most(most_arguments), make(how) {}
+
+  /// Returns whether the term names this method. Throws if the term has a wrong <angle> or number of arguments.
+  bool is_named_by(syntax::term const& t) const {
+    auto const at = form.find('<');
+    if (at == std::string_view::npos) return t.is_plain(name(), least, most);
+    auto const angle = form.substr(at + 1, form.find('>') - at - 1);
+    if (t.name != name() || (angle != "Bits" && angle != t.angle)) return false;
+    t.takes(least, most);
+    return true;
+  }
+};
+
+namespace detail {
+
+/// The descriptions of a tuple of methods.
+template <class... M>
+constexpr std::array<listing, sizeof...(M)> listings_of(std::tuple<M...> const& methods) {
+  return std::apply([](auto const&... m) { return std::array<listing, sizeof...(M)>{m...}; }, methods);
+}
+
+}  // namespace detail
+}  // namespace pith::inline v0

@@ -1,0 +1,261 @@
+// pith/registry/stages.hpp — the stages that a text can name, one line per stage.
+#pragma once
+
+#include <pith/codec/damped.hpp>
+#include <pith/codec/identity.hpp>
+#include <pith/coding/trits.hpp>
+#include <pith/lowrank/one_sided_power_sgd.hpp>
+#include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/cast.hpp>
+#include <pith/quantize/eight_bit.hpp>
+#include <pith/quantize/natural.hpp>
+#include <pith/quantize/one_bit.hpp>
+#include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/scaled_sign.hpp>
+#include <pith/quantize/sign.hpp>
+#include <pith/quantize/summed_sign.hpp>
+#include <pith/quantize/summed_terngrad.hpp>
+#include <pith/quantize/terngrad.hpp>
+#include <pith/registry/detail/near_miss.hpp>
+#include <pith/registry/exchanges.hpp>
+#include <pith/registry/method.hpp>
+#include <pith/sparsify/gaussian_k.hpp>
+#include <pith/sparsify/random_blocks.hpp>
+#include <pith/sparsify/random_k.hpp>
+#include <pith/sparsify/redsync.hpp>
+#include <pith/sparsify/redsync_mean.hpp>
+#include <pith/sparsify/sidco.hpp>
+#include <pith/sparsify/threshold.hpp>
+#include <pith/sparsify/top_k.hpp>
+#include <pith/transform/hadamard.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+template <class F>
+using made_by = decltype(std::declval<F const&>()(identity()));
+
+/// Calls f with the stage that a term names, which must not be damped.
+template <class F>
+made_by<F> with_undamped_stage(syntax::term const& t, F const& f);
+
+/// Calls f with qsgd<Bits>, where Bits is the number in the text.
+template <class F, int... Bits>
+made_by<F> with_qsgd(syntax::term const& t, F const& f, std::integer_sequence<int, Bits...>) {
+  auto const bits = t.angle_count();
+  auto const bucket = t.count(1, 128);
+  auto const of = t.is_second(2, "l2", "max") ? norm::max : norm::l2;
+  auto made = std::optional<made_by<F>>();
+  auto const match = [&]<int B>(std::integral_constant<int, B>) {
+    if (bits == B) made = f(qsgd<B>(t.count<int>(0, qsgd<B>::most_levels), bucket, of));
+  };
+  (match(std::integral_constant<int, Bits + 2>()), ...);
+  require(made.has_value(), "parse: Bits of qsgd<Bits> must be in [2, 10], got \"", t.text, "\"");
+  return *std::move(made);
+}
+
+template <class F>
+made_by<F> with_terngrad(syntax::term const& t, F const& f) {
+  auto const sigma = t.has(0) ? t.number(0) : 2.5;
+  auto const bucket = t.count(1, 0);
+  return sigma == 0 ? f(terngrad<outliers::kept>(bucket)) : f(terngrad<>(sigma, bucket));
+}
+
+/// Calls f with trits(s), where s is the ternary stage that the term names.
+template <class F>
+made_by<F> with_trits(syntax::term const& t, F const& f) {
+  auto const wrapped = [&]<class S>(S const& stage) -> made_by<F> {
+    if constexpr (traits_of<S>.ternary) {
+      return f(trits(stage));
+    } else {
+      throw std::logic_error(sentence("parse: s of trits(s) must be ternary, got ", stage.name()));
+    }
+  };
+  if (t.is_plain("terngrad", 0, 2)) return with_terngrad(t, wrapped);
+  require(t.name == "qsgd" && t.angle == "2", "parse: s of trits(s) must be terngrad or qsgd<2>, got \"", t.text, "\"");
+  t.takes(0, 3);
+  return with_qsgd(t, wrapped, std::integer_sequence<int, 0>());
+}
+
+template <class F>
+made_by<F> with_natural(syntax::term const& t, F const& f) {
+  require(t.angle == "8" || t.angle == "9", "parse: Bits of natural<Bits> must be 8 or 9, got \"", t.text, "\"");
+  return t.angle == "8" ? f(natural<8>()) : f(natural<9>());
+}
+
+template <class F>
+made_by<F> with_one_bit(syntax::term const& t, F const& f) {
+  if (t.has(0) && t.arguments[0].text == "row") return f(one_bit<axis::row>());
+  if (t.has(0) && t.arguments[0].text == "column") return f(one_bit<axis::column>());
+  return f(one_bit<>(t.count(0, 0)));
+}
+
+inline ties ties_in(syntax::term const& t) { return t.is_second(0, "positive", "zero") ? ties::zero : ties::positive; }
+
+template <class F>
+made_by<F> with_threshold(syntax::term const& t, F const& f) {
+  auto const tau = t.number(0), capacity = t.has(1) ? t.number(1) : 1;
+  return t.is_second(2, "keep", "dense") ? f(threshold<overflow::dense>(tau, capacity)) : f(threshold(tau, capacity));
+}
+
+template <class F>
+made_by<F> with_sidco(syntax::term const& t, F const& f) {
+  auto const density = t.number(0);
+  auto const stages = t.count<unsigned>(2, 0);
+  if (t.has(1) && t.arguments[1].text == "gamma") return f(sidco<magnitudes::gamma>(density, stages));
+  return t.is_second(1, "exponential", "pareto", ", gamma") ? f(sidco<magnitudes::pareto>(density, stages))
+                                                            : f(sidco<>(density, stages));
+}
+
+template <scaling Scaling, class F>
+made_by<F> with_random_k(syntax::term const& t, F const& f) {
+  if (t.is_second(2, "shared", "own")) return f(random_k<Scaling, drawing::own>(t.number(0)));
+  return f(random_k<Scaling>(t.number(0)));
+}
+
+template <class S>
+S low_rank(syntax::term const& t) {
+  auto const rank = t.count<unsigned>(0);
+  return t.has(1) ? S(rank, t.number(1)) : S(rank);
+}
+
+template <class F>
+made_by<F> with_damped(syntax::term const& t, F const& f) {
+  return with_undamped_stage(t.arguments[0].only(), [&]<class S>(S const& stage) -> made_by<F> {
+    if constexpr (unbiased<S>) {
+      return f(damped(stage));
+    } else {
+      throw std::invalid_argument(sentence("parse: s of damped(s) must be unbiased, got ", stage.name()));
+    }
+  });
+}
+
+}  // namespace detail
+
+/// The stages, in the order of the documentation.
+inline constexpr auto stage_methods = std::tuple(
+    method("identity", 0, 0, "every element uncompressed", {"identity"},
+           [](auto const&, auto const& f) { return f(identity()); }),
+    method("cast<half>", 0, 0, "every element in 16 bits", {"cast<half>"},
+           [](auto const&, auto const& f) { return f(cast<half>()); }),
+    method("cast<bfloat16>", 0, 0, "every element in 16 bits, with the exponents of float", {"cast<bfloat16>"},
+           [](auto const&, auto const& f) { return f(cast<bfloat16>()); }),
+    method("scaled_sign", 0, 1, "signs, and the mean magnitude of the tensor; scaled_sign(n): of each bucket of n",
+           {"scaled_sign", "scaled_sign(8)"}, [](auto const& t, auto const& f) { return f(scaled_sign(t.count(0, 0))); }),
+    method("one_bit", 0, 1,
+           "signs, and a mean for each sign; one_bit(n), one_bit(row), one_bit(column): of buckets, rows, columns",
+           {"one_bit", "one_bit(8)", "one_bit(row)", "one_bit(column)"},
+           [](auto const& t, auto const& f) { return detail::with_one_bit(t, f); }),
+    method("sign", 0, 1, "signs; ranks receive the majority's sign; sign(zero): 0 in a tie", {"sign", "sign(zero)"},
+           [](auto const& t, auto const& f) { return f(sign(detail::ties_in(t))); }),
+    method("summed_sign", 0, 1, "the same as a sum of bytes", {"summed_sign", "summed_sign(zero)"},
+           [](auto const& t, auto const& f) { return f(summed_sign(detail::ties_in(t))); }),
+    method("terngrad", 0, 2, "-1, 0 and 1 times the largest; terngrad(sigma, bucket): clipped at sigma deviations, 0: "
+           "unclipped", {"terngrad", "terngrad(0)", "terngrad(0,8)", "terngrad(2.5,64)"},
+           [](auto const& t, auto const& f) { return detail::with_terngrad(t, f); }),
+    method("qsgd<Bits>", 0, 3, "random rounding to 2 to 10 bits, in buckets of 128; qsgd<4>(levels, bucket, l2 or max)",
+           {"qsgd<4>", "qsgd<2>", "qsgd<3>", "qsgd<5>(15,0)", "qsgd<6>", "qsgd<7>", "qsgd<8>", "qsgd<9>", "qsgd<10>",
+            "qsgd<4>(3,64,max)"},
+           [](auto const& t, auto const& f) {
+             return detail::with_qsgd(t, f, std::make_integer_sequence<int, 9>());
+           }),
+    method("summed_terngrad", 0, 1, "times the largest of all ranks, as a sum of bytes", {"summed_terngrad"},
+           [](auto const& t, auto const& f) { return f(summed_terngrad(t.has(0) ? t.number(0) : 2.5)); }),
+    method("trits(stage)", 1, 1, "five ternary symbols per byte; also trits(qsgd<2>)",
+           {"trits(terngrad(0))", "trits(terngrad)", "trits(qsgd<2>)"},
+           [](auto const& t, auto const& f) { return detail::with_trits(t.arguments[0].only(), f); }),
+    method("natural<Bits>", 0, 0, "random rounding to powers of two; natural<9>: all exponents",
+           {"natural<8>", "natural<9>"}, [](auto const& t, auto const& f) { return detail::with_natural(t, f); }),
+    method("eight_bit", 0, 2, "128 points of six decades; eight_bit(bucket, nearest or floor)",
+           {"eight_bit", "eight_bit(8,floor)"},
+           [](auto const& t, auto const& f) {
+             return f(eight_bit(t.count(0, 0), t.is_second(1, "nearest", "floor") ? snap::floor : snap::nearest));
+           }),
+    method("top_k", 1, 1, "the 1 % of largest magnitude", {"top_k(0.01)", "top_k(0.25)"},
+           [](auto const& t, auto const& f) { return f(top_k(t.number(0))); }),
+    method("threshold", 1, 3, "magnitudes from 0.01 on; threshold(tau, capacity, keep or dense): up to a share, then "
+           "keep the rest or send all", {"threshold(0.01)", "threshold(0.5,0.3)", "threshold(0.5,0.3,dense)"},
+           [](auto const& t, auto const& f) { return detail::with_threshold(t, f); }),
+    method("redsync", 1, 1, "1 % to 2 % of largest magnitude, by a search for the threshold", {"redsync(0.01)"},
+           [](auto const& t, auto const& f) { return f(redsync(t.number(0))); }),
+    method("redsync_mean", 1, 1, "the same for alternating signs, as their mean", {"redsync_mean(0.01)"},
+           [](auto const& t, auto const& f) { return f(redsync_mean(t.number(0))); }),
+    method("sidco", 1, 3, "about 1 %, by a fit of the tail; sidco(density, exponential, pareto or gamma, stages)",
+           {"sidco(0.01)", "sidco(0.02,exponential,3)", "sidco(0.1,pareto)", "sidco(0.2,gamma,2)"},
+           [](auto const& t, auto const& f) { return detail::with_sidco(t, f); }),
+    method("gaussian_k", 1, 2, "about 1 %, by mean and deviation; gaussian_k(density, coarse or fine)",
+           {"gaussian_k(0.01)", "gaussian_k(0.1,fine)"},
+           [](auto const& t, auto const& f) {
+             auto const is_fine = t.is_second(1, "coarse", "fine");
+             return f(gaussian_k(t.number(0), is_fine ? correction::fine : correction::coarse));
+           }),
+    method("random_k", 1, 3, "a random 10 %, the same on all ranks; random_k(0.1, none or unbiased, shared or own)",
+           {"random_k(0.1)", "random_k(0.1,unbiased)", "random_k(0.1,none,own)", "random_k(0.1,unbiased,own)"},
+           [](auto const& t, auto const& f) {
+             return t.is_second(1, "none", "unbiased") ? detail::with_random_k<scaling::unbiased>(t, f)
+                                                       : detail::with_random_k<scaling::none>(t, f);
+           }),
+    method("random_blocks", 1, 3, "runs of 16; random_blocks(0.1, 16, none or unbiased)",
+           {"random_blocks(0.1,16)", "random_blocks(0.1,16,unbiased)"},
+           [](auto const& t, auto const& f) {
+             auto const density = t.number(0);
+             auto const block = t.template count<std::uint32_t>(1, 64);
+             return t.is_second(2, "none", "unbiased") ? f(random_blocks<scaling::unbiased>(density, block))
+                                                       : f(random_blocks<scaling::none>(density, block));
+           }),
+    method("hadamard", 0, 1, "a rotation, for use before a quantizer; hadamard(tile)", {"hadamard", "hadamard(64)"},
+           [](auto const& t, auto const& f) { return f(hadamard(t.template count<std::uint32_t>(0, 256))); }),
+    method("power_sgd", 1, 2, "a product of two thin matrices of rank 2; power_sgd(rank, min_rate)",
+           {"power_sgd(2)", "power_sgd(1,4)"},
+           [](auto const& t, auto const& f) { return f(detail::low_rank<power_sgd>(t)); }),
+    method("one_sided_power_sgd", 1, 2, "the same in one sum, of one matrix", {"one_sided_power_sgd(2)"},
+           [](auto const& t, auto const& f) { return f(detail::low_rank<one_sided_power_sgd>(t)); }),
+    method("damped(stage)", 1, 1, "an unbiased codec, scaled so that it contracts",
+           {"damped(qsgd<4>)", "damped(natural<9>)", "damped(trits(terngrad(0,8)))", "damped(random_k(0.1,unbiased))"},
+           [](auto const& t, auto const& f) { return detail::with_damped(t, f); }));
+
+/// The descriptions of all stages.
+inline constexpr auto stage_listings = detail::listings_of(stage_methods);
+
+namespace detail {
+
+[[noreturn]] PITH_SELDOM inline void throw_no_stage(syntax::term const& t) {
+  throw std::invalid_argument(sentence(
+      "parse: \"", t.text, "\" is not a stage", proposal(t.name, stage_listings, exchange_listings), " Stages are ",
+      listed(stage_listings), ". These wrap a whole chain or stand alone: ", listed(exchange_listings)));
+}
+
+/// `Until` is the number of stages that are considered. The last stage is damped(stage).
+template <std::size_t Until, std::size_t I, class F>
+made_by<F> with_stage_from(syntax::term const& t, F const& f) {
+  if constexpr (I == Until) {
+    throw_no_stage(t);
+  } else {
+    auto const& one = std::get<I>(stage_methods);
+    return one.is_named_by(t) ? one.make(t, f) : with_stage_from<Until, I + 1>(t, f);
+  }
+}
+
+template <class F>
+made_by<F> with_undamped_stage(syntax::term const& t, F const& f) {
+  static_assert(stage_listings.back().name() == "damped");
+  return with_stage_from<stage_listings.size() - 1, 0>(t, f);
+}
+
+/// Calls f with the stage that a term names.
+template <class F>
+made_by<F> with_stage(syntax::term const& t, F const& f) {
+  return with_stage_from<stage_listings.size(), 0>(t, f);
+}
+
+}  // namespace detail
+}  // namespace pith::inline v0
