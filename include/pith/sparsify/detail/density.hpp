@@ -1,7 +1,7 @@
 // pith/sparsify/detail/density.hpp — the number of entries that a sparsifier keeps, computed from the density.
 #pragma once
 
-#include <pith/core/call.hpp>
+#include <pith/core/detail/float_environment.hpp>
 #include <pith/core/error.hpp>
 
 #include <cstdint>
@@ -16,10 +16,14 @@ class density {
     require(fraction > 0 && fraction <= 1, method, ": ", what, " must be in (0, 1], got ", fraction);
   }
 
-  /// The number of kept entries: max(1, floor(density n)), or 0 for an empty tensor.
+  /// The number of kept entries: max(1, floor(density n)), or 0 for an empty tensor. The product is rounded to nearest
+  /// even if the caller has set another rounding mode. `volatile` keeps it between the changes of the mode.
   std::uint64_t of(std::uint64_t n) const {
     require(n <= 0xffffffffu, method_, ": a tensor must have at most 2^32 - 1 elements, got ", n, ": split the tensor");
-    auto const k = static_cast<std::uint64_t>(fraction_ * static_cast<double>(n));
+    auto const environment = default_float_environment();
+    double volatile const fraction = fraction_;
+    double volatile const product = fraction * static_cast<double>(n);
+    auto const k = static_cast<std::uint64_t>(product);
     return n == 0 ? 0 : k == 0 ? 1 : k;
   }
 
