@@ -14,8 +14,7 @@ namespace pith::inline v0 {
 /// The optional members of a codec and their defaults. A codec derives from codec_base and hides the members that it
 /// changes. Argument-dependent lookup finds `|` through this class.
 ///
-/// The other members of a stage are listed at the concept `stage`, those of a collective at the concept `collective`. A
-/// codec without randomness, state and rate needs no member of this class.
+/// The other members of a stage are listed at the concept `stage`, those of a collective at the concept `collective`.
 class codec_base {
  public:
   /// The properties that hold for every shape.

@@ -11,8 +11,8 @@
 
 namespace pith::inline v0 {
 
-/// What a codec's functions need besides the data: the executor, the id that determines the random numbers, the shape of the
-/// tensor, scratch memory and the number of ranks. `In` is the element type of the codec's input.
+/// The arguments of a codec's functions besides the data: the executor, the id that determines the random numbers, the
+/// shape of the tensor, scratch memory and the number of ranks. `In` is the element type of the codec's input.
 template <class In, executor E>
 struct context {
   E const& exec;

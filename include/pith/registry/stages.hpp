@@ -150,14 +150,16 @@ inline constexpr auto stage_methods = std::tuple(
     method("cast<bfloat16>", 0, 0, "every element in 16 bits, with the exponents of float", {"cast<bfloat16>"},
            [](auto const&, auto const& f) { return f(cast<bfloat16>()); }),
     method("scaled_sign", 0, 1, "signs, and the mean magnitude of the tensor; scaled_sign(n): of each bucket of n",
-           {"scaled_sign", "scaled_sign(8)"}, [](auto const& t, auto const& f) { return f(scaled_sign(t.count(0, 0))); }),
+           {"scaled_sign", "scaled_sign(8)"},
+           [](auto const& t, auto const& f) { return f(scaled_sign(t.count(0, 0))); }),
     method("one_bit", 0, 1,
            "signs, and a mean for each sign; one_bit(n), one_bit(row), one_bit(column): of buckets, rows, columns",
            {"one_bit", "one_bit(8)", "one_bit(row)", "one_bit(column)"},
            [](auto const& t, auto const& f) { return detail::with_one_bit(t, f); }),
     method("sign", 0, 1, "signs; ranks receive the majority's sign; sign(zero): 0 in a tie", {"sign", "sign(zero)"},
            [](auto const& t, auto const& f) { return f(sign(detail::ties_in(t))); }),
-    method("summed_sign", 0, 1, "the same as a sum of bytes", {"summed_sign", "summed_sign(zero)"},
+    method("summed_sign", 0, 1, "signs, and their sum over all ranks in one byte per element",
+           {"summed_sign", "summed_sign(zero)"},
            [](auto const& t, auto const& f) { return f(summed_sign(detail::ties_in(t))); }),
     method("terngrad", 0, 2, "-1, 0 and 1 times the largest; terngrad(sigma, bucket): clipped at sigma deviations, 0: "
            "unclipped", {"terngrad", "terngrad(0)", "terngrad(0,8)", "terngrad(2.5,64)"},
@@ -168,7 +170,7 @@ inline constexpr auto stage_methods = std::tuple(
            [](auto const& t, auto const& f) {
              return detail::with_qsgd(t, f, std::make_integer_sequence<int, 9>());
            }),
-    method("summed_terngrad", 0, 1, "times the largest of all ranks, as a sum of bytes", {"summed_terngrad"},
+    method("summed_terngrad", 0, 1, "-1, 0 and 1 times the largest of all ranks, summed in bytes", {"summed_terngrad"},
            [](auto const& t, auto const& f) { return f(summed_terngrad(t.has(0) ? t.number(0) : 2.5)); }),
     method("trits(stage)", 1, 1, "five ternary symbols per byte; also trits(qsgd<2>)",
            {"trits(terngrad(0))", "trits(terngrad)", "trits(qsgd<2>)"},
@@ -187,7 +189,8 @@ inline constexpr auto stage_methods = std::tuple(
            [](auto const& t, auto const& f) { return detail::with_threshold(t, f); }),
     method("redsync", 1, 1, "1 % to 2 % of largest magnitude, by a search for the threshold", {"redsync(0.01)"},
            [](auto const& t, auto const& f) { return f(redsync(t.number(0))); }),
-    method("redsync_mean", 1, 1, "the same for alternating signs, as their mean", {"redsync_mean(0.01)"},
+    method("redsync_mean", 1, 1, "as redsync, the largest of one sign in turn, all sent as their mean",
+           {"redsync_mean(0.01)"},
            [](auto const& t, auto const& f) { return f(redsync_mean(t.number(0))); }),
     method("sidco", 1, 3, "about 1 %, by a fit of the tail; sidco(density, exponential, pareto or gamma, stages)",
            {"sidco(0.01)", "sidco(0.02,exponential,3)", "sidco(0.1,pareto)", "sidco(0.2,gamma,2)"},
@@ -204,7 +207,7 @@ inline constexpr auto stage_methods = std::tuple(
              return t.is_second(1, "none", "unbiased") ? detail::with_random_k<scaling::unbiased>(t, f)
                                                        : detail::with_random_k<scaling::none>(t, f);
            }),
-    method("random_blocks", 1, 3, "runs of 16; random_blocks(0.1, 16, none or unbiased)",
+    method("random_blocks", 1, 3, "random runs of 16, the same on all ranks; random_blocks(0.1, 16, none or unbiased)",
            {"random_blocks(0.1,16)", "random_blocks(0.1,16,unbiased)"},
            [](auto const& t, auto const& f) {
              auto const density = t.number(0);
@@ -217,7 +220,8 @@ inline constexpr auto stage_methods = std::tuple(
     method("power_sgd", 1, 2, "a product of two thin matrices of rank 2; power_sgd(rank, min_rate)",
            {"power_sgd(2)", "power_sgd(1,4)"},
            [](auto const& t, auto const& f) { return f(detail::low_rank<power_sgd>(t)); }),
-    method("one_sided_power_sgd", 1, 2, "the same in one sum, of one matrix", {"one_sided_power_sgd(2)"},
+    method("one_sided_power_sgd", 1, 2, "as power_sgd, with one sum per step instead of two",
+           {"one_sided_power_sgd(2)"},
            [](auto const& t, auto const& f) { return f(detail::low_rank<one_sided_power_sgd>(t)); }),
     method("damped(stage)", 1, 1, "an unbiased codec, scaled so that it contracts",
            {"damped(qsgd<4>)", "damped(natural<9>)", "damped(trits(terngrad(0,8)))", "damped(random_k(0.1,unbiased))"},
