@@ -28,7 +28,7 @@ struct host_team : lone_thread {
   PITH_CALLS_HOST
   PITH_HD void random(draws const& from, std::uint64_t first, std::uint32_t octets, std::uint16_t* to) const {
     std::uint32_t done = 0;
-#if PITH_ISA_DISPATCH
+#if PITH_VECTOR_LOOPS
     if constexpr (Level == isa::avx512) {
       for (; done + 16 <= octets && from.in_one_word(first + done, 16); done += 16) {
         philox_16_avx512(from.counter(first + done), from.key(), to + 8 * done);
@@ -46,7 +46,7 @@ struct host_team : lone_thread {
   template <std::floating_point A, class Count>
   PITH_HD void negatives(A const* x, Count n, std::uint8_t* bytes) const {
     std::uint32_t done = 0;
-#if PITH_ISA_DISPATCH
+#if PITH_VECTOR_LOOPS
     if constexpr (Level == isa::avx512) {
       done = negatives_avx512(x, n, bytes);
     } else if constexpr (Level == isa::avx2) {
@@ -59,7 +59,7 @@ struct host_team : lone_thread {
   PITH_CALLS_HOST
   template <std::floating_point A, class Count>
   PITH_HD std::uint32_t at_least(A const* x, Count n, bits_of<A> least, std::uint32_t* to) const {
-#if PITH_ISA_DISPATCH
+#if PITH_VECTOR_LOOPS
     if constexpr (Level == isa::avx512) {
       return at_least_avx512(x, n, least, to);
     } else if constexpr (Level == isa::avx2) {
@@ -107,10 +107,14 @@ template <class Body>
 void run_blocks([[maybe_unused]] isa level, Body const& body, std::uint64_t first, std::uint64_t last) {
   auto const environment = default_float_environment();
 #if PITH_ISA_DISPATCH
-  if (level == isa::avx512) return run_blocks_avx512(body, first, last);
-  if (level == isa::avx2) return run_blocks_avx2(body, first, last);
+  if constexpr (least_isa < isa::avx512) {
+    if (level == isa::avx512) return run_blocks_avx512(body, first, last);
+  }
+  if constexpr (least_isa < isa::avx2) {
+    if (level == isa::avx2) return run_blocks_avx2(body, first, last);
+  }
 #endif
-  run_blocks_on<isa::baseline>(body, first, last);
+  run_blocks_on<least_isa>(body, first, last);
 }
 
 /// A block body that calls f(i) for a block of indices. With this body, `run_blocks` can also execute `for_each_index`.

@@ -3,11 +3,35 @@
 
 #include <pith/core/error.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
-/// In an unoptimised build, vector instructions do not make loops faster.
-#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(PITH_NO_ISA_DISPATCH)
+/// The instruction set that the translation unit's flags enable.
+#if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define PITH_ISA_OF_FLAGS avx512
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__BMI2__)
+#define PITH_ISA_OF_FLAGS avx2
+#else
+#define PITH_ISA_OF_FLAGS baseline
+#endif
+
+/// Whether several instruction sets are compiled, and whether loops with intrinsics are. In an unoptimised build, vector
+/// instructions do not make loops faster.
+#if !defined(__x86_64__) || !defined(__OPTIMIZE__)
+#define PITH_ISA_DISPATCH 0
+#define PITH_VECTOR_LOOPS 0
+#elif !defined(PITH_NO_ISA_DISPATCH)
 #define PITH_ISA_DISPATCH 1
+#define PITH_VECTOR_LOOPS 1
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__BMI2__)
+#define PITH_ISA_DISPATCH 0
+#define PITH_VECTOR_LOOPS 1
+#else
+#define PITH_ISA_DISPATCH 0
+#define PITH_VECTOR_LOOPS 0
+#endif
+
+#if PITH_VECTOR_LOOPS
 #define PITH_TARGET_AVX2 __attribute__((target("avx2,fma,bmi,bmi2,lzcnt,popcnt")))
 #define PITH_AVX512_FEATURES "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,lzcnt,popcnt"
 #if defined(__clang__)
@@ -15,24 +39,17 @@
 #else
 #define PITH_TARGET_AVX512 __attribute__((target(PITH_AVX512_FEATURES ",prefer-vector-width=512")))
 #endif
-#else
-#define PITH_ISA_DISPATCH 0
 #endif
 
 /// The name of an inline namespace. The name lists the instruction sets that the translation unit's flags enable. So
 /// translation units with different flags define different functions. If two functions had the same name, the linker
 /// would keep only one, possibly one that the CPU cannot run.
-#if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
-#define PITH_ISA_NAMESPACE_IF(dispatch) compiled_for_avx512_##dispatch
-#elif defined(__AVX2__) && defined(__FMA__)
-#define PITH_ISA_NAMESPACE_IF(dispatch) compiled_for_avx2_##dispatch
-#else
-#define PITH_ISA_NAMESPACE_IF(dispatch) compiled_for_baseline_##dispatch
-#endif
+#define PITH_ISA_NAMESPACE_OF(flags, dispatch) compiled_for_##flags##_##dispatch
+#define PITH_ISA_NAMESPACE_IF(flags, dispatch) PITH_ISA_NAMESPACE_OF(flags, dispatch)
 #if PITH_ISA_DISPATCH
-#define PITH_ISA_NAMESPACE PITH_ISA_NAMESPACE_IF(and_more)
+#define PITH_ISA_NAMESPACE PITH_ISA_NAMESPACE_IF(PITH_ISA_OF_FLAGS, and_more)
 #else
-#define PITH_ISA_NAMESPACE PITH_ISA_NAMESPACE_IF(alone)
+#define PITH_ISA_NAMESPACE PITH_ISA_NAMESPACE_IF(PITH_ISA_OF_FLAGS, alone)
 #endif
 
 namespace pith::inline v0 {
@@ -47,6 +64,9 @@ constexpr char const* isa_name(isa level) {
 
 inline namespace PITH_ISA_NAMESPACE {
 
+/// The instruction set that this translation unit's flags enable. No host loop is compiled for a smaller one.
+inline constexpr isa least_isa = PITH_VECTOR_LOOPS ? isa::PITH_ISA_OF_FLAGS : isa::baseline;
+
 /// The best instruction set that this CPU supports and this translation unit contains.
 inline isa best_isa() {
 #if PITH_ISA_DISPATCH
@@ -56,11 +76,11 @@ inline isa best_isa() {
         __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
     auto const has_avx512 = has_avx2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                             __builtin_cpu_supports("avx512vl");
-    return has_avx512 ? isa::avx512 : has_avx2 ? isa::avx2 : isa::baseline;
+    return std::max(least_isa, has_avx512 ? isa::avx512 : has_avx2 ? isa::avx2 : isa::baseline);
   }();
   return best;
 #else
-  return isa::baseline;
+  return least_isa;
 #endif
 }
 

@@ -111,7 +111,7 @@ class par_executor : public detail::host_memory {
   explicit par_executor(R& runner, isa level = isa::avx512)
       : runner_(std::addressof(runner)), threads_(detail::threads_of(runner)), most_(level) {}
 
-  isa level() const { return std::min(most_, best_isa()); }
+  isa level() const { return std::clamp(most_, least_isa, best_isa()); }
 
   template <class F>
   void for_each_index(std::uint64_t n, F const& f) const {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#if PITH_ISA_DISPATCH
+#if PITH_VECTOR_LOOPS
 #include <immintrin.h>
 
 /// Compresses indices in a register, then stores a whole vector. On some CPUs, instructions that compress directly into

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#if PITH_ISA_DISPATCH
+#if PITH_VECTOR_LOOPS
 #include <immintrin.h>
 
 /// Sets bit i of `bytes` to x[i] < 0 for the elements that fill whole vectors. Returns the number of these elements.

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#if PITH_ISA_DISPATCH
+#if PITH_VECTOR_LOOPS
 #include <immintrin.h>
 
 /// Each word occupies a 64-bit lane. The vector multiplication ignores the upper half of a lane. So one Philox round
