@@ -49,6 +49,12 @@ std::vector<double> values_of(unsigned rank, std::size_t n) {
 }
 constexpr double most_value = 12.5;
 
+std::vector<double> bytes_of(unsigned rank, std::size_t n) {
+  auto x = values_of(rank, n);
+  for (auto& value : x) value = 4 * (value + most_value);  // whole, from 0 to 100
+  return x;
+}
+
 /// What rounding to an element adds to a number at most, relative to it; half is rounded from float.
 double roundoff(std::string const& element) {
   if (element == "double") return std::ldexp(1, -53);
@@ -77,7 +83,7 @@ job job_of(unsigned ranks, std::vector<saved_field> const& fields) {
   for (unsigned r = 0; r < ranks; ++r) {
     auto own = fields;
     for (auto& f : own)
-      if (f.values.empty()) f.values = values_of(r, f.count);
+      if (f.values.empty()) f.values = f.element == "byte" ? bytes_of(r, f.count) : values_of(r, f.count);
     states.push_back(write_state(r, ranks, own));
   }
   return states;

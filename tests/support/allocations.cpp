@@ -21,6 +21,11 @@ void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_a
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return counted(bytes, static_cast<std::size_t>(alignment));
 }
+void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept try {
+  return operator new(bytes);
+} catch (std::bad_alloc const&) {
+  return nullptr;
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
