@@ -1,33 +1,15 @@
 // examples/train/codec_of.hpp — a codec from its text: texts of parse, and the methods of pith/reference.
 #pragma once
 
-#include <pith/feedback/error_feedback.hpp>
-#include <pith/parse.hpp>
-#include <pith/reference/adaptive_threshold.hpp>
-#include <pith/reference/inceptionn.hpp>
-#include <pith/reference/sketch_ml.hpp>
+#include <pith/codec/any_codec.hpp>
+#include <pith/exec/seq.hpp>
 
-#include <optional>
 #include <string_view>
 
 namespace train {
 
 using any_codec = pith::any_codec<float, pith::seq_executor>;
 
-/// The codecs that parse does not include, each at its listed setting, by name().
-inline std::optional<any_codec> reference_codec(std::string_view name) {
-  for (auto const& codec :
-       {any_codec(pith::inceptionn()), any_codec(pith::inceptionn(pith::byte_field::repaired)),
-        any_codec(pith::adaptive_threshold(0.01)), any_codec(pith::error_feedback(pith::adaptive_threshold(0.01))),
-        any_codec(pith::sketch_ml<6>()), any_codec(pith::error_feedback(pith::sketch_ml<6>(), pith::unverified))}) {
-    if (codec.name() == name) return codec;
-  }
-  return std::nullopt;
-}
-
-inline any_codec codec_of(std::string_view text) {
-  auto const method = reference_codec(text);
-  return method ? *method : pith::parse<float>(text);
-}
+any_codec codec_of(std::string_view text);
 
 }  // namespace train

@@ -3,17 +3,14 @@
 
 #include "random.hpp"
 
-#include <Eigen/Core>
-
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <span>
 #include <stdexcept>
 #include <vector>
 
 namespace train {
-
-using matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 /// The shape of one image. Pixels follow each other row by row, the channels of a pixel stand together.
 struct image_shape {
@@ -23,9 +20,9 @@ struct image_shape {
   bool operator==(image_shape const&) const = default;
 };
 
-/// Labelled images, one per row, with values in [0, 1]; labels are in [0, classes).
+/// Labelled images, one after the other, with values in [0, 1]; labels are in [0, classes).
 struct dataset {
-  matrix images;
+  std::vector<float> images;
   std::vector<int> labels;
   image_shape shape;
   int classes;
@@ -44,10 +41,11 @@ struct split {
 
 /// The images of `data` at the places `rows`.
 inline dataset subset(dataset const& data, std::span<std::size_t const> rows) {
-  dataset chosen{matrix(rows.size(), data.shape.size()), {}, data.shape, data.classes};
+  dataset chosen{{}, {}, data.shape, data.classes};
+  chosen.images.reserve(rows.size() * data.shape.size());
   chosen.labels.reserve(rows.size());
-  for (Eigen::Index i = 0; std::size_t row : rows) {
-    chosen.images.row(i++) = data.images.row(static_cast<Eigen::Index>(row));
+  for (std::size_t row : rows) {
+    std::ranges::copy(data.pixels(row, 1), std::back_inserter(chosen.images));
     chosen.labels.push_back(data.labels[row]);
   }
   return chosen;

@@ -23,15 +23,6 @@ struct tensor {
 using input = std::span<float const>;
 using output = std::span<float>;
 
-/// `x` as rows of `columns` values.
-inline Eigen::Map<matrix const> rows_of(input x, std::size_t columns) {
-  return {x.data(), static_cast<Eigen::Index>(x.size() / columns), static_cast<Eigen::Index>(columns)};
-}
-
-inline Eigen::Map<matrix> rows_of(output x, std::size_t columns) {
-  return {x.data(), static_cast<Eigen::Index>(x.size() / columns), static_cast<Eigen::Index>(columns)};
-}
-
 /// A function y = f(x, w) of whole minibatches: x and y hold the images one after the other, w the layer's parameters.
 /// `backward_...` take dy, the gradient of the loss with respect to y, and overwrite those with respect to w and x.
 class layer {
@@ -57,23 +48,9 @@ class dense final : public layer {
 
   std::size_t output_size(std::size_t n) const override { return n / inputs_ * outputs_; }
 
-  void forward(input x, input w, output y) const override {
-    auto rows = rows_of(y, outputs_);
-    rows.noalias() = rows_of(x, inputs_) * rows_of(weight(w), inputs_).transpose();
-    rows.rowwise() += rows_of(bias(w), outputs_).row(0);
-  }
-
-  void backward_weights(input x, input dy, output dw) const override {
-    rows_of(weight(dw), inputs_).noalias() = rows_of(dy, outputs_).transpose() * rows_of(x, inputs_);
-    auto const sum = bias(dw);  // by loops, as the order of the sums in Eigen's colwise().sum() depends on addresses
-    std::fill(sum.begin(), sum.end(), 0.0f);
-    for (std::size_t row = 0; row < dy.size(); row += outputs_)
-      for (std::size_t i = 0; i < outputs_; ++i) sum[i] += dy[row + i];
-  }
-
-  void backward_input(input, input dy, input w, output dx) const override {
-    rows_of(dx, inputs_).noalias() = rows_of(dy, outputs_) * rows_of(weight(w), inputs_);
-  }
+  void forward(input x, input w, output y) const override;
+  void backward_weights(input x, input dy, output dw) const override;
+  void backward_input(input y, input dy, input w, output dx) const override;
 
  private:
   template <class T>
@@ -93,10 +70,12 @@ class dense final : public layer {
 /// y = max(x, 0).
 class relu final : public layer {
  public:
-  void forward(input x, input, output y) const override { rows_of(y, y.size()) = rows_of(x, x.size()).cwiseMax(0.0f); }
+  void forward(input x, input, output y) const override {
+    std::ranges::transform(x, y.begin(), [](float a) { return std::max(a, 0.0f); });
+  }
 
   void backward_input(input y, input dy, input, output dx) const override {
-    rows_of(dx, dx.size()) = (rows_of(y, y.size()).array() > 0).select(rows_of(dy, dy.size()), 0.0f);
+    std::ranges::transform(y, dy, dx.begin(), [](float a, float b) { return a > 0 ? b : 0.0f; });
   }
 };
 

@@ -45,11 +45,11 @@ inline bytes read_bytes(path const& name) {
   return content;
 }
 
-/// Images of one byte per value, one per row; `white` becomes 1.
-inline matrix scaled(bytes const& values, std::size_t images, float white) {
-  using byte_matrix = Eigen::Matrix<unsigned char, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  auto const rows = static_cast<Eigen::Index>(images), n = static_cast<Eigen::Index>(values.size());
-  return Eigen::Map<byte_matrix const>(values.data(), rows, n / rows).cast<float>() / white;
+/// Images of one byte per value; `white` becomes 1.
+inline std::vector<float> scaled(bytes const& values, float white) {
+  std::vector<float> pixels(values.size());
+  std::ranges::transform(values, pixels.begin(), [&](unsigned char x) { return static_cast<float>(x) / white; });
+  return pixels;
 }
 
 // ---- digits: for each image of 8 x 8 a line of 64 values in [0, 16] and the label -----------------------------------
@@ -90,7 +90,7 @@ inline dataset load_digits(path const& name) {
     digits.labels.push_back(row.back());
   }
   if (values.empty()) fail(name, "lines of 65 integers", "none");
-  digits.images = scaled(values, digits.size(), 16);
+  digits.images = scaled(values, 16);
   return digits;
 }
 
@@ -141,7 +141,7 @@ inline dataset load_idx(path const& directory, std::string const& part) {
   if (labels.sizes[0] != n)
     fail(directory, std::to_string(n) + " labels of " + part + " images", std::to_string(labels.sizes[0]));
   auto const classes = 1 + *std::max_element(labels.values.begin(), labels.values.end());
-  return {scaled(images.values, n, 255),
+  return {scaled(images.values, 255),
           {labels.values.begin(), labels.values.end()},
           {images.sizes[1], images.sizes[2], 1},
           classes};
@@ -174,7 +174,7 @@ inline dataset read_cifar(std::vector<path> const& files) {
   dataset data{{}, {}, {32, 32, 3}, 10};
   bytes values;
   for (auto const& file : files) append_cifar(data, values, file);
-  data.images = scaled(values, data.size(), 255);
+  data.images = scaled(values, 255);
   return data;
 }
 

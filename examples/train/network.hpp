@@ -42,6 +42,11 @@ inline float mean_cross_entropy(input logits, std::span<int const> labels, outpu
   return static_cast<float>(sum) * scale;
 }
 
+/// The place of the largest logit.
+inline int most_probable(input logits) {
+  return static_cast<int>(std::ranges::max_element(logits) - logits.begin());
+}
+
 /// Layers in sequence. The parameters belong to the caller, as one vector that holds the tensors one after the other.
 /// Keeps buffers between calls, so each thread needs its own copy. The same arguments give the same bits at any
 /// address.
@@ -86,10 +91,10 @@ class network {
   /// The most probable class of each of the images.
   std::vector<int> predict(input images, std::size_t n, input parameters) {
     forward(images, parameters);
-    auto const logits = rows_of(input(y_.back()), y_.back().size() / n);
-    std::vector<int> classes(n);
-    for (std::size_t i = 0; i < n; ++i) logits.row(static_cast<Eigen::Index>(i)).maxCoeff(&classes[i]);
-    return classes;
+    auto const logits = input(y_.back());
+    std::vector<int> found(n);
+    for (std::size_t i = 0; i < n; ++i) found[i] = most_probable(logits.subspan(i * (logits.size() / n), logits.size() / n));
+    return found;
   }
 
  private:

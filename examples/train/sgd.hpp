@@ -4,6 +4,7 @@
 #include "dataset.hpp"
 #include "random.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -32,10 +33,8 @@ class sgd {
 
 /// The images of one rank in one step.
 struct minibatch {
-  matrix images;
+  std::vector<float> pixels;
   std::vector<int> labels;
-
-  std::span<float const> pixels() const { return {images.data(), static_cast<std::size_t>(images.size())}; }
 };
 
 /// Distributes the images over the ranks. All ranks of a seed share one order of the images, which changes every epoch.
@@ -47,7 +46,7 @@ class sampler {
       : data_(&data), rank_(rank), ranks_(ranks), seed_(seed) {
     if (rank >= ranks || images == 0 || images > data.size() / ranks)
       throw std::invalid_argument("train::sampler: needs rank < ranks and 0 < ranks * images <= data.size()");
-    batch_.images.resize(static_cast<Eigen::Index>(images), data.images.cols());
+    batch_.pixels.resize(images * data.shape.size());
     batch_.labels.resize(images);
   }
 
@@ -58,9 +57,10 @@ class sampler {
     shuffle(step / steps_per_epoch());
     auto const n = batch_.labels.size();
     auto const first = (step % steps_per_epoch() * ranks_ + rank_) * n;
+    auto to = batch_.pixels.begin();
     for (std::size_t i = 0; i < n; ++i) {
       auto const from = order_[first + i];
-      batch_.images.row(static_cast<Eigen::Index>(i)) = data_->images.row(static_cast<Eigen::Index>(from));
+      to = std::ranges::copy(data_->pixels(from, 1), to).out;
       batch_.labels[i] = data_->labels[from];
     }
     return batch_;

@@ -19,8 +19,8 @@ inline constexpr std::size_t folds = 5;
 
 /// The images of both, those of `b` last.
 inline dataset joined(dataset const& a, dataset const& b) {
-  dataset all{matrix(a.images.rows() + b.images.rows(), a.images.cols()), a.labels, a.shape, a.classes};
-  all.images << a.images, b.images;
+  auto all = a;
+  all.images.insert(all.images.end(), b.images.begin(), b.images.end());
   all.labels.insert(all.labels.end(), b.labels.begin(), b.labels.end());
   return all;
 }

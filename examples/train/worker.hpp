@@ -64,7 +64,7 @@ class worker {
   phases step() {
     auto const& batch = sampler_.at(step_++);
     stopwatch watch;
-    net_.gradient(batch.pixels(), batch.labels, parameters_, gradient_);
+    net_.gradient(batch.pixels, batch.labels, parameters_, gradient_);
     auto const compute = watch.lap();
     auto spent = exchange_->all_reduce_mean(gradient_);
     descent_.step(parameters_, gradient_);

@@ -107,9 +107,9 @@ TEST_CASE("digits has 1797 images of ten classes") {
   std::vector<int> counts(10);
   for (auto label : digits.labels) ++counts[static_cast<std::size_t>(label)];
   CHECK(counts == std::vector{178, 182, 177, 183, 181, 182, 181, 179, 174, 180});
-  CHECK(digits.images.minCoeff() == 0.0f);
-  CHECK(digits.images.maxCoeff() == 1.0f);
-  CHECK(digits.images(0, 2) == 5.0f / 16.0f);
+  CHECK(std::ranges::min(digits.images) == 0.0f);
+  CHECK(std::ranges::max(digits.images) == 1.0f);
+  CHECK(digits.images[2] == 5.0f / 16.0f);
   CHECK(digits.labels[0] == 0);
 }
 
@@ -121,9 +121,9 @@ TEST_CASE("a fifth of the digits is for the test") {
 
 TEST_CASE("each image is in the test of one fold") {
   constexpr std::size_t n = 13, folds = 5;
-  train::dataset all{train::matrix(n, 1), std::vector<int>(n), {1, 1, 1}, n};
+  train::dataset all{std::vector<float>(n), std::vector<int>(n), {1, 1, 1}, n};
   std::iota(all.labels.begin(), all.labels.end(), 0);
-  for (Eigen::Index i = 0; i < all.images.rows(); ++i) all.images(i, 0) = static_cast<float>(i);
+  std::iota(all.images.begin(), all.images.end(), 0.0f);
   std::multiset<int> tested;
   for (std::size_t i = 0; i < folds; ++i) {
     auto const part = train::fold(all, i, folds);
@@ -131,7 +131,7 @@ TEST_CASE("each image is in the test of one fold") {
     std::multiset<int> labels(part.train.labels.begin(), part.train.labels.end());
     labels.insert(part.test.labels.begin(), part.test.labels.end());
     CHECK(labels == std::multiset<int>(all.labels.begin(), all.labels.end()));
-    CHECK(part.test.images(0, 0) == static_cast<float>(part.test.labels[0]));
+    CHECK(part.test.images[0] == static_cast<float>(part.test.labels[0]));
     tested.insert(part.test.labels.begin(), part.test.labels.end());
   }
   CHECK(tested == std::multiset<int>(all.labels.begin(), all.labels.end()));
@@ -153,9 +153,9 @@ TEST_CASE("IDX files give the images that were written") {
   CHECK(test.classes == 3);
   CHECK(training.labels == std::vector{1, 0});
   CHECK(test.labels == std::vector{2});
-  for (Eigen::Index i = 0; i < 6; ++i) {
-    CHECK(training.images(0, i) == static_cast<float>(51 * i) / 255.0f);
-    CHECK(training.images(1, i) == static_cast<float>(51 * (5 - i)) / 255.0f);
+  for (std::size_t i = 0; i < 6; ++i) {
+    CHECK(training.images[i] == static_cast<float>(51 * i) / 255.0f);
+    CHECK(training.images[6 + i] == static_cast<float>(51 * (5 - i)) / 255.0f);
   }
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("IDX files may be packed by gzip") {
   write_small_idx(directory);
   fs::remove(directory.path() / "train-images-idx3-ubyte");
   directory.write_gz("train-images-idx3-ubyte.gz", idx({2, 2, 3}, bytes(12, 255)));
-  CHECK(train::load(directory.path()).train.images.minCoeff() == 1.0f);
+  CHECK(std::ranges::min(train::load(directory.path()).train.images) == 1.0f);
 }
 
 TEST_CASE("broken IDX files are refused") {
@@ -222,9 +222,10 @@ TEST_CASE("CIFAR-10 files give interleaved channels") {
   CHECK(training.shape == train::image_shape{32, 32, 3});
   CHECK(training.labels == std::vector{3, 3, 7});
   CHECK(test.labels == std::vector{9});
-  CHECK(training.images(2, 0) == 0.0f);
-  for (Eigen::Index channel = 0; channel < 3; ++channel)
-    CHECK(training.images(2, 3 * 40 + channel) == static_cast<float>(40 * (channel + 1)) / 255.0f);
+  auto const third = training.pixels(2, 1);
+  CHECK(third[0] == 0.0f);
+  for (std::size_t channel = 0; channel < 3; ++channel)
+    CHECK(third[3 * 40 + channel] == static_cast<float>(40 * (channel + 1)) / 255.0f);
 }
 
 TEST_CASE("broken CIFAR-10 files are refused") {

@@ -208,7 +208,7 @@ TEST_CASE("initial weights have variance 2 over inputs and biases are zero") {
 TEST_CASE("accuracy counts what predict gets right") {
   problem p(train::mlp({3, 4, 2}, 3, 7), mlp, {3, 4, 2});
   auto const found = p.net.predict(p.images, 3, p.w);
-  train::dataset data{train::rows_of(std::span<float const>(p.images), 24), found, {3, 4, 2}, 3};
+  train::dataset data{p.images, found, {3, 4, 2}, 3};
   CHECK(train::accuracy(p.net, data, p.w) == 1.0);
   data.labels[1] = (found[1] + 1) % 3;
   CHECK(train::accuracy(p.net, data, p.w) == doctest::Approx(2.0 / 3));

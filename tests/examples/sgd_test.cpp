@@ -24,9 +24,10 @@ train::split digits() {
 
 /// n images of one pixel, whose labels and values are their places.
 train::dataset numbered(int n) {
-  train::dataset data{train::matrix(n, 1), std::vector<int>(static_cast<std::size_t>(n)), {1, 1, 1}, n};
+  auto const size = static_cast<std::size_t>(n);
+  train::dataset data{std::vector<float>(size), std::vector<int>(size), {1, 1, 1}, n};
   std::iota(data.labels.begin(), data.labels.end(), 0);
-  for (int i = 0; i < n; ++i) data.images(i, 0) = static_cast<float>(i);
+  std::iota(data.images.begin(), data.images.end(), 0.0f);
   return data;
 }
 
@@ -41,7 +42,7 @@ class four_ranks {
     std::vector<float> mean(w.size());
     for (auto& sampler : samplers_) {
       auto const& batch = sampler.at(step);
-      net_.gradient(batch.pixels(), batch.labels, w, gradient_);
+      net_.gradient(batch.pixels, batch.labels, w, gradient_);
       for (std::size_t i = 0; i < w.size(); ++i) mean[i] += gradient_[i] / 4;
     }
     return mean;
@@ -82,7 +83,7 @@ TEST_CASE("ranks share no image in an epoch") {
   for (std::size_t step = 0; step < 4; ++step)
     for (auto& sampler : samplers) {
       auto const& batch = sampler.at(step);
-      CHECK(batch.pixels()[1] == static_cast<float>(batch.labels[1]));
+      CHECK(batch.pixels[1] == static_cast<float>(batch.labels[1]));
       epochs[step / 2].insert(batch.labels.begin(), batch.labels.end());
       order.insert(order.end(), batch.labels.begin(), batch.labels.end());
     }
@@ -114,7 +115,7 @@ TEST_CASE("the mean of the ranks gradients is the gradient of all their images")
   auto const mean = four_ranks(data, net).mean_gradient(0, w);
   train::sampler all(data, 0, 1, 32, 1);
   std::vector<float> gradient(net.size());
-  net.gradient(all.at(0).pixels(), all.at(0).labels, w, gradient);
+  net.gradient(all.at(0).pixels, all.at(0).labels, w, gradient);
   float largest = 0, error = 0;
   for (std::size_t i = 0; i < w.size(); ++i) {
     largest = std::max(largest, std::abs(gradient[i]));
