@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../examples/nearest4.hpp"
-#include "../examples/train/codec_of.hpp"
+#include "../examples/train/reference_codecs.hpp"
 #include "values.hpp"
 #include "yardstick.hpp"
 

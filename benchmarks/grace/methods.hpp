@@ -1,6 +1,7 @@
 // benchmarks/grace/methods.hpp — the evaluated methods and their codecs.
 #pragma once
 
+#include "../../examples/train/codec_of.hpp"
 #include "../../examples/train/methods.hpp"
 #include "../subject.hpp"
 

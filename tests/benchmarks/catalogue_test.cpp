@@ -1,7 +1,7 @@
 // tests/benchmarks/catalogue_test.cpp — the catalogue has a row for every method that text can say.
 #include "../../benchmarks/catalogue.hpp"
 #include "../../benchmarks/page.hpp"
-#include "../../examples/train/codec_of.hpp"
+#include "../../examples/train/reference_codecs.hpp"
 #include "support/parsed.hpp"
 
 #include <doctest/doctest.h>

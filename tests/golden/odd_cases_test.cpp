@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "../../examples/train/codec_of.hpp"
+#include "../../examples/train/reference_codecs.hpp"
 #include "support/parsed.hpp"
 #include "support/roundtrip.hpp"
 
@@ -16,13 +16,17 @@ using namespace support;
 namespace {
 
 using train::any_codec;
-using train::codec_of;
 using values = std::vector<double>;
 
 constexpr double nan_ = not_a_number, x = 0.7f;
 
 values const alone = {x}, equal = values(8, 0.5), zeros = values(8), ties = {2, -2, 2, -2, 2, -2, 2, -2},
              odd = {nan_, 1, -2, infinity}, all_nan = values(4, nan_);
+
+any_codec codec_of(std::string const& text) {
+  auto const method = train::reference_codec(text);
+  return method ? *method : pith::parse<float>(text);
+}
 
 /// The decoded tensor of each input, up to a relative `tolerance`. Draws are fixed by the seed.
 struct expectation {
