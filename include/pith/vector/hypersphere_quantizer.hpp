@@ -1,7 +1,8 @@
 // pith/vector/hypersphere_quantizer.hpp — unbiased vector quantization to random codewords with a length.
 #pragma once
 
-#include <pith/vector/product_quantizer.hpp>
+#include <pith/core/draws.hpp>
+#include <pith/vector/detail/codewords.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -140,16 +141,13 @@ struct random_words {
 ///               Hyper-Sphere Quantization, 2019. A random choice between the two nearest codewords would be biased
 ///               unless x lies between the two
 template <int Bits>
-class hypersphere_quantizer : public codec_base {
+class hypersphere_quantizer : public detail::codeword_stage<Bits, true> {
   static_assert(2 <= Bits && Bits <= 12, "pith: hypersphere_quantizer<Bits> needs 2 <= Bits <= 12");
+  using detail::codeword_stage<Bits, true>::words_;
 
  public:
-  template <class In>
-  using output = packed<Bits>;
-
-  static constexpr codec_traits traits = {.reproducible = true};
-
-  explicit hypersphere_quantizer(std::shared_ptr<codebook const> words) : words_(std::move(words)) {
+  explicit hypersphere_quantizer(std::shared_ptr<codebook const> words)
+      : detail::codeword_stage<Bits, true>(std::move(words)) {
     detail::require(words_ != nullptr, "hypersphere_quantizer: words must not be null");
     detail::require(words_->size() == std::uint64_t{1} << (Bits - 1), "hypersphere_quantizer<", Bits,
                     ">: the codebook must have ", 1 << (Bits - 1), " words, got ", words_->size());
@@ -167,16 +165,12 @@ class hypersphere_quantizer : public codec_base {
   explicit hypersphere_quantizer(codebook words)
       : hypersphere_quantizer(std::make_shared<codebook const>(std::move(words))) {}
 
-  std::string name() const {
-    return detail::text("hypersphere_quantizer<", Bits, ">(", words_->width(), ",",
-                        detail::hexadecimal(words_->digest()), ")");
-  }
+  std::string name() const { return this->name_of("hypersphere_quantizer"); }
   double omega(shape const&) const { return omega_; }
 
-  shape output_shape(shape const& dims) const { return {detail::blocks_for(dims.n, words_->width())}; }
   template <class In>
   std::size_t side_bytes(shape const& dims) const {
-    return static_cast<std::size_t>(output_shape(dims).n) * sizeof(float);
+    return static_cast<std::size_t>(this->output_shape(dims).n) * sizeof(float);
   }
 
   template <real In, executor E>
@@ -188,20 +182,12 @@ class hypersphere_quantizer : public codec_base {
   void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, packed<Bits>> y,
               detail::uploaded_words<E> const& replicated, no_state&) const {
     using namespace detail;
-    auto const runs = output_shape(cx.dims).n;
+    auto const runs = this->output_shape(cx.dims).n;
     auto const of = replicated.view();
     auto const duals = words_in_memory{of.numbers, nullptr, of.width, of.size};
     cx.exec.for_each_index(octets(runs),
                            random_words<In, Bits>{padded_floats<In>{x.data, cx.dims.n}, duals, draws(cx.id),
                                                   side_as<float>(y.side), y.values.data, runs});
-  }
-  template <real In, executor E>
-  void decode(context<In, E> const& cx, encoded_on<E, packed<Bits> const> y, values_on<E, In> x,
-              detail::uploaded_words<E> const& replicated) const {
-    auto const runs = output_shape(cx.dims).n;
-    auto const body = detail::expand_words<In, Bits, true>{y.values.data, replicated.view(), side_as<float>(y.side),
-                                                           runs,          cx.dims.n,         x.data};
-    cx.exec.for_each_index(detail::octets(runs), body);
   }
 
  private:
@@ -213,7 +199,6 @@ class hypersphere_quantizer : public codec_base {
                     std::sqrt(square));
   }
 
-  std::shared_ptr<codebook const> words_;
   std::shared_ptr<std::vector<float> const> duals_;
   double omega_ = 0;
 };

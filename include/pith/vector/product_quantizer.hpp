@@ -3,11 +3,9 @@
 
 #include <pith/codec/capability.hpp>
 #include <pith/codec/stage.hpp>
-#include <pith/core/buffer.hpp>
 #include <pith/core/detail/pack.hpp>
 #include <pith/core/detail/summation.hpp>
-#include <pith/ext/source.hpp>
-#include <pith/vector/codebook.hpp>
+#include <pith/vector/detail/codewords.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -19,23 +17,6 @@
 namespace pith::inline v0 {
 
 namespace detail {
-
-/// Codewords in an executor's memory, with one additional number per codeword.
-struct words_in_memory {
-  float const* words;
-  float const* numbers;
-  std::uint32_t width, size;
-};
-
-/// Returns element i as a float, or zero beyond the tensor's end.
-template <class In>
-struct padded_floats {
-  In const* x;
-  std::uint64_t n;
-  PITH_HD double operator()(std::uint64_t i) const {
-    return i < n ? static_cast<double>(static_cast<float>(element_cast<accum<In>>(x[i]))) : 0;
-  }
-};
 
 template <class In>
 struct float_square {
@@ -85,53 +66,6 @@ struct nearest_words {
   }
 };
 
-/// Decodes each of eight symbols to its codeword, multiplied by a scale. If `Signed` is true, each symbol has its own
-/// scale. Otherwise all symbols share one scale.
-template <class In, int Bits, bool Signed>
-struct expand_words {
-  std::uint8_t const* bytes;
-  words_in_memory of;
-  float const* scale;
-  std::uint64_t count, n;
-  In* x;
-
-  PITH_HD void operator()(std::uint64_t g) const {
-    std::uint32_t symbols[octet];
-    unpack(bytes + g * Bits, octet_size(g, count), Bits, symbols);
-    for (std::uint64_t i = 0; i < octet_size(g, count); ++i) put(g * octet + i, symbols[i]);
-  }
-
- private:
-  PITH_HD void put(std::uint64_t run, std::uint32_t symbol) const {
-    auto const is_below = Signed && symbol >> (Bits - 1) != 0;
-    auto const word = Signed ? symbol & ((1u << (Bits - 1)) - 1) : symbol;
-    auto const own = static_cast<double>(scale[Signed ? run : 0]), factor = is_below ? -own : own;
-    for (std::uint32_t k = 0; k < of.width && run * of.width + k < n; ++k) {
-      auto const value = factor * static_cast<double>(of.words[word * of.width + k]);
-      x[run * of.width + k] = element_cast<In>(static_cast<accum<In>>(value));
-    }
-  }
-};
-
-/// A state that holds a codebook in an executor's memory. The state is a copy of the codec's codebook and is not saved.
-template <executor E>
-struct uploaded_words {
-  buffer<float, E> words, numbers;
-  std::uint32_t width;
-
-  uploaded_words(E const& exec, codebook const& from, std::vector<float> const& other)
-      : words(exec, from.words().size()), numbers(exec, other.size()), width(static_cast<std::uint32_t>(from.width())) {
-    exec.upload(words.data(), from.words().data(), words.size_bytes());
-    exec.upload(numbers.data(), other.data(), numbers.size_bytes());
-    exec.wait();
-  }
-  void fields(field_visitor&) {}
-
-  words_in_memory view() const {
-    return {words.data(), numbers.data(), width, static_cast<std::uint32_t>(words.size() / width)};
-  }
-};
-
 }  // namespace detail
 
 /// Divides a tensor by its root mean square s and splits it into runs of w elements. For each run, sends the index of
@@ -151,16 +85,13 @@ struct uploaded_words {
 ///               codebook for all runs, so that a tensor of any size has enough samples. If elements differ in scale,
 ///               use `hadamard` as the previous stage
 template <int Bits>
-class product_quantizer : public codec_base {
+class product_quantizer : public detail::codeword_stage<Bits, false> {
   static_assert(1 <= Bits && Bits <= 12, "pith: product_quantizer<Bits> needs 1 <= Bits <= 12");
+  using detail::codeword_stage<Bits, false>::words_;
 
  public:
-  template <class In>
-  using output = packed<Bits>;
-
-  static constexpr codec_traits traits = {.reproducible = true};
-
-  explicit product_quantizer(std::shared_ptr<codebook const> words) : words_(std::move(words)) {
+  explicit product_quantizer(std::shared_ptr<codebook const> words)
+      : detail::codeword_stage<Bits, false>(std::move(words)) {
     detail::require(words_ != nullptr, "product_quantizer: words must not be null");
     detail::require(words_->size() == std::uint64_t{1} << Bits, "product_quantizer<", Bits,
                     ">: the codebook must have ", 1 << Bits, " words, got ", words_->size());
@@ -175,12 +106,8 @@ class product_quantizer : public codec_base {
   }
   explicit product_quantizer(codebook words) : product_quantizer(std::make_shared<codebook const>(std::move(words))) {}
 
-  std::string name() const {
-    return detail::text("product_quantizer<", Bits, ">(", words_->width(), ",", detail::hexadecimal(words_->digest()),
-                        ")");
-  }
+  std::string name() const { return this->name_of("product_quantizer"); }
 
-  shape output_shape(shape const& dims) const { return {detail::blocks_for(dims.n, words_->width())}; }
   template <class In>
   std::size_t side_bytes(shape const&) const {
     return sizeof(float);
@@ -202,22 +129,13 @@ class product_quantizer : public codec_base {
     auto* const sum = cx.ws.template take<double>(1).data;
     auto* const scale = side_as<float>(y.side);
     auto const from = padded_floats<In>{x.data, cx.dims.n};
-    auto const runs = output_shape(cx.dims).n;
+    auto const runs = this->output_shape(cx.dims).n;
     reduce_into(cx.exec, sum, cx.dims.n, float_square<In>{from}, plus(), 0.0, cx.ws);
     cx.exec.for_each_index(1, root_mean_square{sum, scale, cx.dims.n == 0 ? 1 : cx.dims.n});
     cx.exec.for_each_index(octets(runs), nearest_words<In, Bits>{from, replicated.view(), scale, y.values.data, runs});
   }
-  template <real In, executor E>
-  void decode(context<In, E> const& cx, encoded_on<E, packed<Bits> const> y, values_on<E, In> x,
-              detail::uploaded_words<E> const& replicated) const {
-    auto const runs = output_shape(cx.dims).n;
-    auto const body = detail::expand_words<In, Bits, false>{y.values.data, replicated.view(), side_as<float>(y.side),
-                                                            runs,          cx.dims.n,         x.data};
-    cx.exec.for_each_index(detail::octets(runs), body);
-  }
 
  private:
-  std::shared_ptr<codebook const> words_;
   std::vector<float> squares_;
 };
 
