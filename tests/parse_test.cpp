@@ -321,7 +321,7 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("damped(top_k(0.1))", "s of damped(s) must be unbiased, got top_k(0.1)");
   refuses("qsgd<8>|top_k(0.1)",
           "the stage before top_k(0.1) must emit float, got qsgd<8>: put sparsifiers before quantizers");
-  refuses("ef(bypass(top_k(0.1),9))", "These wrap a whole chain or stand alone: ef(c), rated(c), bypass(c,n)");
+  refuses("ef(bypass(top_k(0.1),9))", "These wrap a whole chain or stand alone: ef(c), bypass(c,n), rated(c)");
   refuses("top_k(0.1)|rated(qsgd<8>)", "\"rated(qsgd<8>)\" is not a stage");
   refuses("rated(qsgd<8>)",
           "c of rated(c) must have exactly one stage with an adjustable rate, got \"rated(qsgd<8>)\"");

@@ -5,6 +5,9 @@
 
 #include <pith/parse.hpp>
 
+extern template pith::any_chain<float, pith::seq_executor>
+pith::parser<float, pith::seq_executor, pith::all_methods>::chain(pith::syntax::pipeline const&);
+
 namespace train {
 
 any_codec codec_of(std::string_view text) {

@@ -1,5 +1,5 @@
-// examples/train/dense.cpp — the products of a dense layer, by Eigen. Compiled for the processor's basic instructions, so that
-// all machines compute the same losses.
+// examples/train/dense.cpp — the products of a dense layer, by Eigen. It is compiled for the processor's basic
+// instructions, so that all machines compute the same losses.
 #include "layers.hpp"
 
 #include <Eigen/Core>

@@ -43,9 +43,7 @@ inline float mean_cross_entropy(input logits, std::span<int const> labels, outpu
 }
 
 /// The place of the largest logit.
-inline int most_probable(input logits) {
-  return static_cast<int>(std::ranges::max_element(logits) - logits.begin());
-}
+inline int most_probable(input logits) { return static_cast<int>(std::ranges::max_element(logits) - logits.begin()); }
 
 /// Layers in sequence. The parameters belong to the caller, as one vector that holds the tensors one after the other.
 /// Keeps buffers between calls, so each thread needs its own copy. The same arguments give the same bits at any
@@ -93,7 +91,8 @@ class network {
     forward(images, parameters);
     auto const logits = input(y_.back());
     std::vector<int> found(n);
-    for (std::size_t i = 0; i < n; ++i) found[i] = most_probable(logits.subspan(i * (logits.size() / n), logits.size() / n));
+    for (std::size_t i = 0; i < n; ++i)
+      found[i] = most_probable(logits.subspan(i * (logits.size() / n), logits.size() / n));
     return found;
   }
 

@@ -5,6 +5,7 @@
 #include <pith/registry/policies.hpp>
 #include <pith/registry/stages.hpp>
 #include <pith/vector/hypersphere_quantizer.hpp>
+#include <pith/vector/product_quantizer.hpp>
 
 #include <algorithm>
 #include <cstdio>

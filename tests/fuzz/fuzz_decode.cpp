@@ -4,6 +4,7 @@
 #include <pith/reference/sketch_ml.hpp>
 #include <pith/vector/hypersphere_quantizer.hpp>
 #include <pith/vector/pca.hpp>
+#include <pith/vector/product_quantizer.hpp>
 
 #include <algorithm>
 #include <iterator>

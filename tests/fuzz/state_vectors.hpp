@@ -6,6 +6,7 @@
 #include <pith/exec/seq.hpp>
 #include <pith/vector/hypersphere_quantizer.hpp>
 #include <pith/vector/pca.hpp>
+#include <pith/vector/product_quantizer.hpp>
 
 #include <optional>
 #include <stdexcept>

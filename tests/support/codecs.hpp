@@ -21,6 +21,7 @@
 #include <pith/sparsify/top_k.hpp>
 #include <pith/transform/hadamard.hpp>
 #include <pith/vector/hypersphere_quantizer.hpp>
+#include <pith/vector/product_quantizer.hpp>
 
 namespace support {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 
 // For narrow elements too, the chain inside error feedback is one of floats.
-extern template pith::any_chain<float, pith::seq_executor> pith::detail::chain_from<float, pith::seq_executor>(
-    pith::syntax::pipeline const&);
+extern template pith::any_chain<float, pith::seq_executor>
+pith::parser<float, pith::seq_executor, pith::all_methods>::chain(pith::syntax::pipeline const&);
 extern template pith::any_codec<float, pith::seq_executor> pith::parse<float, pith::seq_executor>(std::string_view);
 extern template pith::any_codec<double, pith::seq_executor> pith::parse<double, pith::seq_executor>(std::string_view);
 extern template pith::any_codec<pith::half, pith::seq_executor> pith::parse<pith::half, pith::seq_executor>(

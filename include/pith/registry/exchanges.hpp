@@ -1,31 +1,63 @@
-// pith/registry/exchanges.hpp — the texts of codecs that wrap a chain or have their own exchange.
+// pith/registry/exchanges.hpp — the codecs with an exchange of their own that a text can name, one line per codec.
 #pragma once
 
-#include <pith/registry/method.hpp>
+#include <pith/codec/rated.hpp>
+#include <pith/exchange/g_top_k.hpp>
+#include <pith/exchange/hierarchical.hpp>
+#include <pith/exchange/ok_top_k.hpp>
+#include <pith/exchange/ring.hpp>
+#include <pith/exchange/two_shot.hpp>
+#include <pith/registry/parser.hpp>
 
-#include <array>
+#include <tuple>
 
 namespace pith::inline v0 {
 
-/// The descriptions of codecs that are no stages. `parse` constructs these codecs.
-inline constexpr auto exchange_listings = std::array{
-    listing{"ef(c)",
-            "error feedback: adds the residual to the next gradient",
-            {"ef(scaled_sign)", "ef(top_k(0.2)|qsgd<8>)", "ef(qsgd<4>,residual(0.9,1))", "ef(sign,unverified)"}},
-    listing{"rated(c)",
-            "a codec with an adjustable rate; rated(c, dense_from): dense from that rate on",
-            {"rated(top_k(0.2))", "ef(rated(top_k(0.2)|qsgd<8>,0.5))", "rated(random_k(0.2),dense)"}},
-    listing{"bypass(c,n)",
-            "tensors of fewer than 1,024 elements uncompressed; bypass(c, n): of fewer than n",
-            {"bypass(top_k(0.01),1024)", "bypass(ef(scaled_sign),64)"}},
-    listing{"two_shot(c)",
-            "each rank adds up a part of the tensor; two_shot(a, b): b for the mean",
-            {"two_shot(qsgd<8>)", "two_shot(scaled_sign,ef(scaled_sign))"}},
-    listing{"ring(c)", "segments are added up along a ring", {"ring(qsgd<8>)"}},
-    listing{"hierarchical(c,d,ranks)",
-            "c within a node of some ranks, d between nodes",
-            {"hierarchical(qsgd<8>,ef(top_k(0.2)),2)"}},
-    listing{"ok_top_k(density)", "the largest 1 % of the sums of each rank's largest 1 %", {"ok_top_k(0.01)"}},
-    listing{"g_top_k(density)", "pairs of ranks merge their largest 1 %, until all have the same", {"g_top_k(0.01)"}}};
+namespace detail {
+
+/// Parses rated(chain) or rated(chain,dense_from). A final argument `dense` sets the rate to 1.
+template <class Parser>
+auto rated_from(syntax::term const& t, Parser) {
+  auto const is_dense = t.arguments.size() > 1 && t.arguments.back().text == "dense";
+  t.takes(1, is_dense ? 3 : 2);
+  auto const chain = Parser::chain(t.arguments[0]);
+  require(chain.has_rate(), "parse: c of rated(c) must have exactly one stage with an adjustable rate, got \"", t.text,
+          "\"");
+  auto const made = t.arguments.size() == (is_dense ? 3u : 2u) ? rated(chain, t.number(1)) : rated(chain);
+  return is_dense ? made.at(1) : made;
+}
+
+template <class Parser>
+auto two_shot_from(syntax::term const& t, Parser) {
+  return two_shot(Parser::chain(t.arguments[0]), Parser::codec(t.arguments[t.has(1) ? 1 : 0]));
+}
+
+template <class Parser>
+auto hierarchical_from(syntax::term const& t, Parser) {
+  return hierarchical(Parser::chain(t.arguments[0]), Parser::codec(t.arguments[1]), t.count<unsigned>(2));
+}
+
+}  // namespace detail
+
+/// The codecs with an exchange of their own. Error feedback can wrap them. `make` also receives the `parser`.
+inline constexpr auto exchange_methods = std::tuple(
+    method("rated(c)", 1, 3, "a codec with an adjustable rate; rated(c, dense_from): dense from that rate on",
+           {"rated(top_k(0.2))", "ef(rated(top_k(0.2)|qsgd<8>,0.5))", "rated(random_k(0.2),dense)"},
+           [](auto const& t, auto parser, auto const& f) { return f(detail::rated_from(t, parser)); }),
+    method("two_shot(c)", 1, 2, "each rank adds up a part of the tensor; two_shot(a, b): b for the mean",
+           {"two_shot(qsgd<8>)", "two_shot(scaled_sign,ef(scaled_sign))"},
+           [](auto const& t, auto parser, auto const& f) { return f(detail::two_shot_from(t, parser)); }),
+    method("ring(c)", 1, 1, "segments are added up along a ring", {"ring(qsgd<8>)"},
+           [](auto const& t, auto parser, auto const& f) { return f(ring(parser.chain(t.arguments[0]))); }),
+    method("hierarchical(c,d,ranks)", 3, 3, "c within a node of some ranks, d between nodes",
+           {"hierarchical(qsgd<8>,ef(top_k(0.2)),2)"},
+           [](auto const& t, auto parser, auto const& f) { return f(detail::hierarchical_from(t, parser)); }),
+    method("ok_top_k(density)", 1, 1, "the largest 1 % of the sums of each rank's largest 1 %", {"ok_top_k(0.01)"},
+           [](auto const& t, auto, auto const& f) { return f(ok_top_k(t.number(0))); }),
+    method("g_top_k(density)", 1, 1, "pairs of ranks merge their largest 1 %, until all have the same",
+           {"g_top_k(0.01)"}, [](auto const& t, auto, auto const& f) { return f(g_top_k(t.number(0))); }));
+
+/// The descriptions of the codecs that are no stages.
+inline constexpr auto exchange_listings = detail::with_wrappers(detail::listings_of(exchange_methods));
 
 }  // namespace pith::inline v0

@@ -51,6 +51,18 @@ struct method : listing {
 
 namespace detail {
 
+/// Calls f with the method that a term names, among the first `Until` methods. Calls otherwise() if no method has that
+/// name.
+template <class R, std::size_t Until, std::size_t I = 0, class Methods, class F, class G>
+R with_method(Methods const& methods, syntax::term const& t, F const& f, G const& otherwise) {
+  if constexpr (I == Until) {
+    return otherwise();
+  } else {
+    auto const& one = std::get<I>(methods);
+    return one.is_named_by(t) ? f(one) : with_method<R, Until, I + 1>(methods, t, f, otherwise);
+  }
+}
+
 /// The descriptions of a tuple of methods.
 template <class... M>
 constexpr std::array<listing, sizeof...(M)> listings_of(std::tuple<M...> const& methods) {

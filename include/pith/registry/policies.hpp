@@ -1,8 +1,6 @@
 // pith/registry/policies.hpp — the feedback policies that a text can name, one line per policy.
 #pragma once
 
-#include <pith/codec/any_chain.hpp>
-#include <pith/feedback/any_feedback.hpp>
 #include <pith/feedback/ef21.hpp>
 #include <pith/feedback/ef_sign.hpp>
 #include <pith/feedback/mean_residual.hpp>
@@ -11,37 +9,14 @@
 #include <pith/feedback/own_residual.hpp>
 #include <pith/feedback/signum_momentum.hpp>
 #include <pith/feedback/two_sided.hpp>
-#include <pith/registry/detail/near_miss.hpp>
-#include <pith/registry/method.hpp>
+#include <pith/registry/parser.hpp>
 
 #include <cstddef>
-#include <stdexcept>
-#include <string_view>
 #include <tuple>
 
 namespace pith::inline v0 {
 
 namespace detail {
-
-template <class T, class E>
-any_chain<T, E> chain_from(syntax::pipeline const& p);
-template <class In, class E>
-any_feedback<In, E> policy_from(syntax::term const& t);
-
-/// The element type and the executor for which a policy is constructed.
-template <class In, class E>
-struct policy_types {
-  static any_feedback<In, E> policy(syntax::term const& t) { return policy_from<In, E>(t); }
-  static any_chain<accum<In>, E> chain(syntax::pipeline const& p) { return chain_from<accum<In>, E>(p); }
-};
-
-/// Constructs F() or F(beta, gamma), where F is residual or a class derived from it.
-template <class F>
-F residual_from(syntax::term const& t) {
-  if (!t.has(0)) return F();
-  t.takes(2, 2);
-  return F(t.number(0), t.number(1));
-}
 
 inline clipping clipping_from(syntax::term const& t) {
   if (t.is_plain("clip_norm", 1, 1)) return clipping::norm(t.number(0));
@@ -67,18 +42,18 @@ inline momentum_correction momentum_from(syntax::term const& t) {
   return momentum_correction(t.has(0) ? t.number(0) : 0.9, options);
 }
 
-template <class In, class E>
-any_feedback<In, E> two_sided_from(syntax::term const& t, policy_types<In, E> types) {
-  auto const server = types.chain(t.arguments[0]);
+template <class Parser>
+typename Parser::feedback two_sided_from(syntax::term const& t, Parser) {
+  auto const server = Parser::sums::chain(t.arguments[0]);
   if (!t.has(1)) return two_sided(server);
   auto const& worker = t.arguments[1].only();
   if (worker.is_plain("residual", 0, 2)) return two_sided(server, residual_from<residual>(worker));
-  return two_sided(server, types.policy(worker));
+  return two_sided(server, Parser::policy(worker));
 }
 
 }  // namespace detail
 
-/// The feedback policies. The texts are those of whole codecs. `make` also receives the element type and the executor.
+/// The feedback policies. The texts are those of whole codecs. `make` also receives the `parser`.
 inline constexpr auto policy_methods = std::tuple(
     method("residual", 0, 2, "the compression error of a step is added to the next gradient; residual(beta, gamma)",
            {"ef(qsgd<4>,residual(0.9,1))"},
@@ -105,31 +80,9 @@ inline constexpr auto policy_methods = std::tuple(
            [](auto const& t, auto) { return ef21(t.has(0) ? t.number(0) : 1); }),
     method("two_sided(c,policy)", 1, 2, "also compresses the mean, with feedback",
            {"ef(scaled_sign,two_sided(scaled_sign))", "ef(scaled_sign,two_sided(scaled_sign,ef21))"},
-           [](auto const& t, auto types) { return detail::two_sided_from(t, types); }));
+           [](auto const& t, auto parser) { return detail::two_sided_from(t, parser); }));
 
 /// The descriptions of all feedback policies.
 inline constexpr auto policy_listings = detail::listings_of(policy_methods);
 
-namespace detail {
-
-inline constexpr std::string_view loose_forms[] = {"unverified"};
-
-template <class In, class E, std::size_t I = 0>
-any_feedback<In, E> policy_among(syntax::term const& t) {
-  if constexpr (I == policy_listings.size()) {
-    throw std::invalid_argument(sentence(
-        "parse: \"", t.text, "\" is not a feedback policy", proposal(t.name, policy_listings, loose_forms),
-        " ef takes (codec), (codec,policy) and (codec,policy,unverified); policies are ", listed(policy_listings)));
-  } else {
-    auto const& one = std::get<I>(policy_methods);
-    return one.is_named_by(t) ? any_feedback<In, E>(one.make(t, policy_types<In, E>())) : policy_among<In, E, I + 1>(t);
-  }
-}
-
-template <class In, class E>
-any_feedback<In, E> policy_from(syntax::term const& t) {
-  return policy_among<In, E>(t);
-}
-
-}  // namespace detail
 }  // namespace pith::inline v0

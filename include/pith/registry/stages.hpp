@@ -16,8 +16,7 @@
 #include <pith/quantize/summed_sign.hpp>
 #include <pith/quantize/summed_terngrad.hpp>
 #include <pith/quantize/terngrad.hpp>
-#include <pith/registry/detail/near_miss.hpp>
-#include <pith/registry/exchanges.hpp>
+#include <pith/registry/detail/stage_lookup.hpp>
 #include <pith/registry/method.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
 #include <pith/sparsify/random_blocks.hpp>
@@ -40,9 +39,6 @@
 namespace pith::inline v0 {
 
 namespace detail {
-
-template <class F>
-using made_by = decltype(std::declval<F const&>()(identity()));
 
 /// Calls f with the stage that a term names, which must not be damped.
 template <class F>
@@ -232,33 +228,16 @@ inline constexpr auto stage_listings = detail::listings_of(stage_methods);
 
 namespace detail {
 
-[[noreturn]] PITH_SELDOM inline void throw_no_stage(syntax::term const& t) {
-  throw std::invalid_argument(sentence(
-      "parse: \"", t.text, "\" is not a stage", proposal(t.name, stage_listings, exchange_listings), " Stages are ",
-      listed(stage_listings), ". These wrap a whole chain or stand alone: ", listed(exchange_listings)));
-}
-
-/// `Until` is the number of stages that are considered. The last stage is damped(stage).
-template <std::size_t Until, std::size_t I, class F>
-made_by<F> with_stage_from(syntax::term const& t, F const& f) {
-  if constexpr (I == Until) {
-    throw_no_stage(t);
-  } else {
-    auto const& one = std::get<I>(stage_methods);
-    return one.is_named_by(t) ? one.make(t, f) : with_stage_from<Until, I + 1>(t, f);
-  }
-}
-
 template <class F>
 made_by<F> with_undamped_stage(syntax::term const& t, F const& f) {
   static_assert(stage_listings.back().name() == "damped");
-  return with_stage_from<stage_listings.size() - 1, 0>(t, f);
+  return with_stage_among<stage_listings.size() - 1>(stage_methods, t, f, stage_listings, wrapper_listings);
 }
 
 /// Calls f with the stage that a term names.
 template <class F>
 made_by<F> with_stage(syntax::term const& t, F const& f) {
-  return with_stage_from<stage_listings.size(), 0>(t, f);
+  return with_stage_among<stage_listings.size()>(stage_methods, t, f, stage_listings, wrapper_listings);
 }
 
 }  // namespace detail
