@@ -25,7 +25,7 @@ FORMS_OF_OTHER_NAMES = {"error_feedback": "ef"}
 
 def main():
     root = pathlib.Path(sys.argv[1]) / "pith"
-    registry = "".join(p.read_text() for p in sorted((root / "registry").glob("*.hpp")))
+    registry = "".join(p.read_text() for p in sorted((root / "registry").rglob("*.hpp")))
     named = set(re.findall(r'(?:method\(|listing\{)\s*"(\w+)', registry))
     failed = False
     for folder in FOLDERS:
