@@ -23,6 +23,8 @@ inline constexpr method catalogue[] = {
     {"EF-signSGD", "scaled_sign", "quantization", "its own"},
     {"8-bit", "eight_bit", "quantization", "yes"},
     {"8-bit, floor", "eight_bit(0,floor)", "quantization", "yes"},
+    {"block integers, 8 bits", "block_int<8>", "quantization", ""},
+    {"block integers, 4 bits", "block_int<4>(32)", "quantization", ""},
     {"natural", "natural<8>", "quantization", "yes"},
     {"natural, exact", "natural<9>", "quantization", ""},
     {"TernGrad", "terngrad", "quantization", "no"},

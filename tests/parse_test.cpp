@@ -96,6 +96,9 @@ TEST_CASE("the name of what was parsed is its text, and can be parsed again") {
                            "eight_bit",
                            "eight_bit(128)",
                            "eight_bit(0,floor)",
+                           "block_int<8>",
+                           "block_int<4>(32)",
+                           "block_int<2>(0)",
                            "hadamard",
                            "hadamard(64)",
                            "hadamard|qsgd<4>",
@@ -286,6 +289,7 @@ TEST_CASE("wrong text says what stands where what was expected") {
   refuses("qsgd<8", "expected > at column 7");
   refuses("zip", "\"zip\" is not a stage. Stages are identity");
   refuses("qsgd<1>", "Bits of qsgd<Bits> must be in [2, 10], got \"qsgd<1>\"");
+  refuses("block_int<9>", "Bits of block_int<Bits> must be in [2, 8], got \"block_int<9>\"");
   refuses("natural", "Bits of natural<Bits> must be 8 or 9, got \"natural\"");
   refuses("natural<7>", "Bits of natural<Bits> must be 8 or 9, got \"natural<7>\"");
   refuses("one_bit(diagonal)", "expected a whole number in \"one_bit(diagonal)\", got \"diagonal\"");

@@ -11,6 +11,7 @@
 #include <pith/coding/trits.hpp>
 #include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/block_int.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/natural.hpp>

@@ -1,5 +1,6 @@
 // tests/compile_fail/stages.cpp — what is no stage, and stages that do not fit.
 #include <pith/pith.hpp>
+#include <pith/quantize/block_int.hpp>
 
 namespace sample {
 
@@ -114,6 +115,9 @@ int main() {
 #elif defined(TOO_FEW_BITS)
   // expected-error {{pith: qsgd<Bits> needs 2 <= Bits <= 10: a sign and at least one level}}
   pith::qsgd<1>();
+#elif defined(TOO_FEW_LEVELS)
+  // expected-error {{pith: block_int<Bits> needs 2 <= Bits <= 8: a sign and at least one level}}
+  pith::block_int<1>();
 #elif defined(TOO_MANY_BITS)
   // expected-error {{pith: packed<Bits> needs 1 <= Bits <= 16}}
   pith::value_view<pith::packed<17>>();

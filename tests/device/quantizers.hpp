@@ -5,6 +5,7 @@
 #include <pith/codec/identity.hpp>
 #include <pith/coding/trits.hpp>
 #include <pith/feedback/error_feedback.hpp>
+#include <pith/quantize/block_int.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/natural.hpp>
@@ -23,6 +24,8 @@ void quantizers(F& f) {
     f.execute(pith::cast<pith::bfloat16>(), {n});
     f.execute(pith::natural<8>(), {n});
     f.execute(pith::natural<9>(), {n});
+    f.execute(pith::block_int<8>(), {n});
+    f.execute(pith::block_int<3>(20'000), {n});
     f.execute(pith::eight_bit(), {n});
     f.execute(pith::eight_bit(128, pith::snap::floor), {n});
     f.execute(pith::qsgd<8>(127, 128, pith::norm::max), {n});

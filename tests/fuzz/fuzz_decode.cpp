@@ -112,6 +112,18 @@ void add_parsed(openers& to) {
   }
 }
 
+/// The stages of the registry that no target has.
+template <class T>
+void add_registered(openers& to) {
+  for (auto const& method : pith::stage_listings) {
+    for (std::size_t i = 0; i < method.examples(); ++i) {
+      auto const is_same = [&](target const& t) { return t.codec == method.texts[i]; };
+      if (std::none_of(std::begin(targets), std::end(targets), is_same))
+        add<T>(to, pith::parse<T>(method.texts[i]), {43});
+    }
+  }
+}
+
 /// Those whose bases and codebooks were learnt, in slices that end short and in the order of a convolution.
 template <class T>
 void add_learnt(openers& to) {
@@ -134,10 +146,9 @@ void add_others(openers& to) {
   add<float>(to, pith::checked(pith::parse<float>("top_k(0.01)"), flag), {1500});
 }
 
-/// Ends the program if the registry has a method that no target names.
-template <class Methods>
-void require_targets(Methods const& methods) {
-  for (auto const& method : methods) {
+/// Ends the program if the registry has an exchange that no target names.
+void require_targets() {
+  for (auto const& method : pith::exchange_listings) {
     auto const names = [&](target const& t) {
       return std::string_view(t.codec).find(method.name()) != std::string_view::npos;
     };
@@ -146,14 +157,17 @@ void require_targets(Methods const& methods) {
 }
 
 openers make_openers() {
-  require_targets(pith::stage_listings);
-  require_targets(pith::exchange_listings);
+  require_targets();
   auto made = openers();
   add_others(made);
   add_parsed<float>(made);
+  add_registered<float>(made);
   add_parsed<double>(made);
+  add_registered<double>(made);
   add_parsed<pith::half>(made);
+  add_registered<pith::half>(made);
   add_parsed<pith::bfloat16>(made);
+  add_registered<pith::bfloat16>(made);
   add_learnt<float>(made);
   add_learnt<double>(made);
   add_learnt<pith::bfloat16>(made);

@@ -4,6 +4,7 @@
 #include <pith/codec/chain.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/block_int.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/natural.hpp>
@@ -33,6 +34,8 @@ void with_quantizers(std::uint64_t n, F const& f) {
   f(pith::scaled_sign(1000), pith::shape{n});
   f(pith::eight_bit(), pith::shape{n});
   f(pith::eight_bit(128, pith::snap::floor), pith::shape{n});
+  f(pith::block_int<8>(), pith::shape{n});
+  f(pith::block_int<3>(40000), pith::shape{n});
   f(pith::qsgd<8>(), pith::shape{n});
   f(pith::qsgd<4>(5, 24), pith::shape{n});
   f(pith::qsgd<3>(3, 40000, pith::norm::max), pith::shape{n});

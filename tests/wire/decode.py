@@ -114,6 +114,7 @@ class Stage:
         self.word = self.name.partition("<")[0]
         self.n, self.rows, self.kind, self.head, self.place = n, rows, kind, head, place
         self.out_n, self.out_rows, self.out_kind, self.bits, self.side = n, rows, kind, 0, 0
+        self.scale_kind = 4 if self.word == "block_int" else accum(kind)
         if self.word == "cast":
             self.out_kind = {"cast<half>": 3, "cast<bfloat16>": 4}[self.name]
         elif self.name == "one_bit":
@@ -123,6 +124,8 @@ class Stage:
             self.quantizer(self.angle(1), 0, 0)
         elif self.word in ("scaled_sign", "eight_bit"):
             self.quantizer(8 if self.name == "eight_bit" else 1, int(self.arg(0, 0)))
+        elif self.word == "block_int":
+            self.quantizer(self.angle(8), int(self.arg(0, 128)))
         elif self.word in ("terngrad", "summed_terngrad", "qsgd"):
             self.quantizer(self.angle(2), int(self.arg(1, 128 if self.word == "qsgd" else 0)))
         elif self.name in ("top_k", "random_k", "random_blocks"):
@@ -156,7 +159,7 @@ class Stage:
 
     def quantizer(self, bits, bucket, scales=1):
         self.bits, self.bucket, self.scales = bits, bucket or max(self.n, 1), scales
-        self.side = -(-self.n // self.bucket) * scales * KINDS[accum(self.kind)][1]
+        self.side = -(-self.n // self.bucket) * scales * KINDS[self.scale_kind][1]
 
     def sparsifier(self, density, block=1):
         self.blocks = self.n // block
@@ -188,7 +191,7 @@ class Stage:
             count = min(int.from_bytes(side[4:8], "little"), self.room)
             return self.scatter(self.indices(bytes(values), count), read(wide, side[8:], 1) * count)
         if self.bits:
-            scales, m = read(wide, side, len(side) // KINDS[wide][1]), self.scales
+            scales, m = read(self.scale_kind, side, len(side) // KINDS[self.scale_kind][1]), self.scales
             groups = [i % (self.n // self.rows) if self.args == ["column"] else i // self.bucket for i in range(self.n)]
             return [rounded(wide, self.meaning(s, scales[m * g : m * g + m])) for s, g in zip(values, groups)]
         if self.name == "top_k":

@@ -115,6 +115,7 @@ int main(int count, char** arguments) {
                         {"natural8", "natural<8>", {27}},
                         {"natural9", "natural<9>", {21}},
                         {"eight_bit", "eight_bit", {50}},
+                        {"block_int8", "block_int<8>", {261}},
                         {"random_blocks", "random_blocks(0.3,4)", {50}, 2},
                         {"random_k_own", "random_k(0.2,none,own)", {37}, 2},
                         {"damped_natural", "damped(natural<8>)", {13}},
@@ -139,6 +140,7 @@ int main(int count, char** arguments) {
                          {"one_bit_column_double", "one_bit(column)", {35, 5}},
                          {"natural8_double", "natural<8>", {15}},
                          {"eight_bit_floor_double", "eight_bit(8,floor)", {21}},
+                         {"block_int4_double", "block_int<4>(32)", {77}},
                          {"sign_zero_double", "sign(zero)", {10}},
                          {"gaussian_k_fine_double", "gaussian_k(0.1,fine)", {50}},
                          {"redsync_mean_double", "redsync_mean(0.1)", {30}}});
@@ -148,6 +150,7 @@ int main(int count, char** arguments) {
                              {"chain_threshold_hadamard_half", "threshold(1,0.5)|hadamard(64)|qsgd<6>", {31}},
                              {"power_sgd2_half", "power_sgd(2)", {180, 12}},
                              {"ef_half", "ef(top_k(0.2)|qsgd<4>)", {61}, 3},
+                             {"block_int2_half", "block_int<2>(8)", {29}},
                              {"natural9_half", "natural<9>", {17}},
                              {"terngrad_half", "terngrad(2,16)", {33}},
                              {"redsync_half", "ef(redsync(0.1))", {50}, 2},
@@ -159,6 +162,7 @@ int main(int count, char** arguments) {
                                  {"damped_bfloat16", "damped(random_k(0.4,unbiased))", {11}},
                                  {"ef_bfloat16", "ef(qsgd<7>,residual(0.9,1))", {23}, 2},
                                  {"eight_bit_bfloat16", "eight_bit(16)", {23}},
+                                 {"block_int6_bfloat16", "block_int<6>(0)", {19}},
                                  {"summed_sign_bfloat16", "summed_sign", {11}},
                                  {"damped_terngrad_bfloat16", "damped(trits(terngrad(0)))", {20}},
                                  {"damped_random_blocks_bfloat16", "damped(random_blocks(0.4,2,unbiased))", {27}}});

@@ -71,7 +71,7 @@ struct stage {
   int kind;
   std::uint64_t n, rows, place;
   std::uint64_t out_n = n, out_rows = rows, side = 0, bucket = 1, scales = 0, rank = 0, room = 0, tile = 0, block = 1;
-  int out_kind = kind;
+  int out_kind = kind, scale_kind = wide(kind);
   unsigned bits = 0;
   bool damped = false, trits = false, by_column = false, exact = false, dense = false;
 
@@ -88,6 +88,7 @@ struct stage {
     if (is("natural<")) quantizer(bits_of_name(), 0, 0);
     if (t.name == "eight_bit") quantizer(8, 1, t.whole(0, 0));
     if (is("qsgd<")) quantizer(bits_of_name(), 1, t.whole(1, 128));
+    if (is("block_int<")) scale_kind = 4, quantizer(bits_of_name(), 1, t.whole(0, 128));
     if (t.name == "top_k" || t.name == "random_k" || t.name == "random_blocks") sparsifier();
     if (t.name == "threshold") counted(kept(n, t.arguments.size() > 1 ? std::stod(t.arguments[1]) : 1));
     if (t.name == "redsync" || t.name == "sidco" || t.name == "gaussian_k") counted(estimated());
@@ -104,7 +105,7 @@ struct stage {
     bits = b;
     scales = scales_of_one;
     bucket = in_bucket == 0 ? std::max<std::uint64_t>(n, 1) : in_bucket;
-    side = (n + bucket - 1) / bucket * scales * size_of(wide(kind));
+    side = (n + bucket - 1) / bucket * scales * size_of(scale_kind);
   }
   void means() {
     auto const axis = t.arguments.empty() ? "" : t.arguments[0];
@@ -197,7 +198,7 @@ struct stage {
   std::vector<double> quantized(frame const& f, std::vector<double> x, std::size_t at) const {
     for (std::uint64_t i = 0; i < n; ++i) {
       auto const group = by_column ? i % (n / rows) : i / bucket;
-      auto const own = elements(wide(kind), f.payload, at + group * scales * size_of(wide(kind)), scales);
+      auto const own = elements(scale_kind, f.payload, at + group * scales * size_of(scale_kind), scales);
       x[i] = rounded(wide(kind), meaning(static_cast<std::uint64_t>(x[i]), own));
     }
     return x;

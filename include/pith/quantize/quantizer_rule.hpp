@@ -42,8 +42,8 @@ struct rule_types<R, A> {
 ///     statistic measure(A x)                            the contribution of x to its bucket's statistic, which is one
 ///                                                       or a few doubles
 ///     statistic merge(statistic, statistic)             merges two statistics; for magnitudes, merge is larger_or_nan
-///     scale     finish(statistic, uint64 count, A{})    the scale, which is one or a few values of A; NaN if it
-///                                                       would be infinite
+///     scale     finish(statistic, uint64 count, A{})    the scale, which is one or a few values of A or of a narrower
+///                                                       type; NaN if it would be infinite
 ///     uint32    code(A x, scale, uint16 random)         the symbol, in [0, 2^bits)
 ///     A         value(uint32 symbol, scale)             the decoded value; NaN for a NaN scale
 ///

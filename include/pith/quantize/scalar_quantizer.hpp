@@ -18,7 +18,7 @@ namespace pith::inline v0 {
 /// bits, sums over ranks, and one-pass error feedback.
 ///
 ///   emits       n symbols of Rule::bits bits; side information: one scale per bucket, or none for a rule without
-///               scales. A scale consists of floats, or of doubles if elements are double
+///               scales. A scale has the type that Rule::finish returns
 ///   requires    a bucket size of 0 (the whole tensor) or a multiple of 8 (std::invalid_argument)
 ///   state       none
 ///   properties  reproducible if the rule is reproducible. A rule is reproducible if it adds no products that a fused

@@ -6,6 +6,7 @@
 #include <pith/coding/trits.hpp>
 #include <pith/lowrank/one_sided_power_sgd.hpp>
 #include <pith/lowrank/power_sgd.hpp>
+#include <pith/quantize/block_int.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/eight_bit.hpp>
 #include <pith/quantize/natural.hpp>
@@ -44,19 +45,30 @@ namespace detail {
 template <class F>
 made_by<F> with_undamped_stage(syntax::term const& t, F const& f);
 
-/// Calls f with qsgd<Bits>, where Bits is the number in the text.
-template <class F, int... Bits>
-made_by<F> with_qsgd(syntax::term const& t, F const& f, std::integer_sequence<int, Bits...>) {
+/// Calls f with the number in <Bits> as a constant. The number must be Least + o for one of the Offsets o.
+template <int Least, class F, int... Offsets>
+auto with_bits(syntax::term const& t, F const& f, std::integer_sequence<int, Offsets...>) {
+  constexpr int most = Least + static_cast<int>(sizeof...(Offsets)) - 1;
   auto const bits = t.angle_count();
+  auto made = std::optional<decltype(f(std::integral_constant<int, Least>()))>();
+  auto const match = [&](auto constant) {
+    if (bits == constant()) made = f(constant);
+  };
+  (match(std::integral_constant<int, Least + Offsets>()), ...);
+  require(made.has_value(), "parse: Bits of ", t.name, "<Bits> must be in [", Least, ", ", most, "], got \"", t.text,
+          "\"");
+  return *std::move(made);
+}
+
+/// Calls f with qsgd<Bits>, where Bits is in [2, Most].
+template <int Most, class F>
+made_by<F> with_qsgd(syntax::term const& t, F const& f) {
   auto const bucket = t.count(1, 128);
   auto const of = t.is_second(2, "l2", "max") ? norm::max : norm::l2;
-  auto made = std::optional<made_by<F>>();
-  auto const match = [&]<int B>(std::integral_constant<int, B>) {
-    if (bits == B) made = f(qsgd<B>(t.count<int>(0, qsgd<B>::most_levels), bucket, of));
+  auto const of_bits = [&](auto bits) {
+    return f(qsgd<bits()>(t.count<int>(0, qsgd<bits()>::most_levels), bucket, of));
   };
-  (match(std::integral_constant<int, Bits + 2>()), ...);
-  require(made.has_value(), "parse: Bits of qsgd<Bits> must be in [2, 10], got \"", t.text, "\"");
-  return *std::move(made);
+  return with_bits<2>(t, of_bits, std::make_integer_sequence<int, Most - 1>());
 }
 
 template <class F>
@@ -79,7 +91,7 @@ made_by<F> with_trits(syntax::term const& t, F const& f) {
   if (t.is_plain("terngrad", 0, 2)) return with_terngrad(t, wrapped);
   require(t.name == "qsgd" && t.angle == "2", "parse: s of trits(s) must be terngrad or qsgd<2>, got \"", t.text, "\"");
   t.takes(0, 3);
-  return with_qsgd(t, wrapped, std::integer_sequence<int, 0>());
+  return with_qsgd<2>(t, wrapped);
 }
 
 template <class F>
@@ -163,9 +175,7 @@ inline constexpr auto stage_methods = std::tuple(
     method("qsgd<Bits>", 0, 3, "random rounding to 2 to 10 bits, in buckets of 128; qsgd<4>(levels, bucket, l2 or max)",
            {"qsgd<4>", "qsgd<2>", "qsgd<3>", "qsgd<5>(15,0)", "qsgd<6>", "qsgd<7>", "qsgd<8>", "qsgd<9>", "qsgd<10>",
             "qsgd<4>(3,64,max)"},
-           [](auto const& t, auto const& f) {
-             return detail::with_qsgd(t, f, std::make_integer_sequence<int, 9>());
-           }),
+           [](auto const& t, auto const& f) { return detail::with_qsgd<10>(t, f); }),
     method("summed_terngrad", 0, 1, "-1, 0 and 1 times the largest of all ranks, summed in bytes", {"summed_terngrad"},
            [](auto const& t, auto const& f) { return f(summed_terngrad(t.has(0) ? t.number(0) : 2.5)); }),
     method("trits(stage)", 1, 1, "five ternary symbols per byte; also trits(qsgd<2>)",
@@ -177,6 +187,14 @@ inline constexpr auto stage_methods = std::tuple(
            {"eight_bit", "eight_bit(8,floor)"},
            [](auto const& t, auto const& f) {
              return f(eight_bit(t.count(0, 0), t.is_second(1, "nearest", "floor") ? snap::floor : snap::nearest));
+           }),
+    method("block_int<Bits>", 0, 1,
+           "the nearest of 2^Bits - 1 multiples of a scale, 2 to 8 bits, in buckets of 128; block_int<8>(bucket)",
+           {"block_int<8>", "block_int<2>(8)", "block_int<3>", "block_int<4>(32)", "block_int<5>", "block_int<6>(0)",
+            "block_int<7>"},
+           [](auto const& t, auto const& f) {
+             auto const of_bits = [&](auto bits) { return f(block_int<bits()>(t.count(0, 128))); };
+             return detail::with_bits<2>(t, of_bits, std::make_integer_sequence<int, 7>());
            }),
     method("top_k", 1, 1, "the 1 % of largest magnitude", {"top_k(0.01)", "top_k(0.25)"},
            [](auto const& t, auto const& f) { return f(top_k(t.number(0))); }),

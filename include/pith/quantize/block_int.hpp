@@ -1,0 +1,103 @@
+// pith/quantize/block_int.hpp — integers of a few bits with one scale per bucket, rounded to nearest.
+#pragma once
+
+#include <pith/quantize/qsgd.hpp>
+#include <pith/quantize/scalar_quantizer.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace pith::inline v0 {
+
+namespace detail {
+
+/// A scale as it is stored. A is the type in which elements are computed.
+template <class A>
+struct narrow_scale {
+  bfloat16 value;
+};
+
+/// The scale is the largest magnitude divided by the number of levels. A symbol is an integer in two's complement, by
+/// which the decoder multiplies the scale.
+template <int Bits>
+struct block_int_rule {
+  static constexpr int bits = Bits;
+  static constexpr bool draws = false;
+  static constexpr bool is_reproducible = true;
+  static constexpr std::int32_t levels = (1 << (Bits - 1)) - 1;
+
+  template <class A>
+  PITH_HD double measure(A x) const {
+    return magnitude(static_cast<double>(x));
+  }
+  PITH_HD double merge(double a, double b) const { return larger{}(a, b); }
+
+  /// The scale is rounded up, so |x| / scale is at most `levels`.
+  template <class A>
+  PITH_HD narrow_scale<A> finish(double largest, std::uint64_t, A) const {
+    return {bfloat16(finite_or_nan(round_up<8, float>(largest / levels)))};
+  }
+  template <class A>
+  PITH_HD A refine(narrow_scale<A> scale) const {
+    return static_cast<A>(static_cast<float>(scale.value));
+  }
+
+  /// The sum with `magic` has no fractional bits. So the addition rounds |x| / scale to the nearest integer, ties to
+  /// even.
+  template <class A>
+  PITH_HD std::uint32_t code(A x, A scale, std::uint16_t) const {
+    constexpr auto most = static_cast<A>(levels);
+    constexpr auto magic = sizeof(A) == 8 ? static_cast<A>(0x1.8p52) : static_cast<A>(0x1.8p23f);
+    auto const size = scale > 0 ? at_most(magnitude(x) / scale, most) : A{0};
+    auto const level = static_cast<std::int32_t>((size + magic) - magic);
+    auto const sign = -sign_bit(x);
+    return static_cast<std::uint32_t>((level ^ sign) - sign) & ((1u << Bits) - 1);
+  }
+  /// Symbol and scale together have at most 15 significant bits, so the product is exact.
+  template <class A>
+  PITH_HD A value(std::uint32_t symbol, narrow_scale<A> scale) const {
+    auto const level = static_cast<std::int32_t>(symbol << (32 - Bits)) >> (32 - Bits);
+    return static_cast<A>(level) * refine(scale);
+  }
+};
+
+}  // namespace detail
+
+/// Rounds each element to the nearest multiple of the scale of its bucket, ties to even multiples. The scale is the
+/// largest magnitude in the bucket divided by L = 2^(Bits-1) - 1.
+///
+///   emits       n symbols of Bits bits, in two's complement; side information: one bfloat16 scale per bucket, rounded
+///               up to 8 significant bits
+///   requires    a bucket size of 0 (the whole tensor) or a multiple of 8; the default is 128
+///   complexity  one division per element
+///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or if its scale exceeds the largest bfloat16.
+///               Values within 1 % of the largest finite half or float may decode to infinity
+///   properties  contractive. For g elements per bucket and q = ((1 + 2^-7) / (2 L))^2, 1 - delta is
+///               g q / (1 + (g - 1) q). The worst bucket has one element of the largest magnitude and g - 1 elements of
+///               half a scale. delta assumes that scales are at least 2^-126. For use with error feedback, or as the
+///               codec of two_shot
+///   reference   Dettmers, Lewis, Shleifer and Zettlemoyer, 8-bit Optimizers via Block-wise Quantization, ICLR 2022,
+///               but with equidistant points
+template <int Bits>
+class block_int : public scalar_quantizer<detail::block_int_rule<Bits>> {
+  static_assert(2 <= Bits && Bits <= 8, "pith: block_int<Bits> needs 2 <= Bits <= 8: a sign and at least one level");
+
+ public:
+  static constexpr codec_traits traits = {.reproducible = true};
+
+  explicit constexpr block_int(std::uint64_t bucket = 128)
+      : scalar_quantizer<detail::block_int_rule<Bits>>({}, bucket, "block_int") {}
+
+  std::string name() const {
+    return detail::text("block_int<", Bits, this->bucket() == 128 ? ">" : detail::text(">(", this->bucket(), ")"));
+  }
+  double delta(shape const& dims) const {
+    auto const others = static_cast<double>(this->bucket_of(dims.n)) - 1;
+    auto const half = (1 + 0x1p-7) / (2 * detail::block_int_rule<Bits>::levels);
+    return dims.n == 0 ? 1 : 1 - (others + 1) * half * half / (1 + others * half * half);
+  }
+};
+
+static_assert(stage<block_int<8>, float, archetype> && contractive<block_int<4>> && !unbiased<block_int<8>>);
+
+}  // namespace pith::inline v0
