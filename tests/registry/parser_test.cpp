@@ -28,7 +28,7 @@ struct few_methods {
                  method("qsgd<8>", 0, 0, "random rounding to 8 bits", {"qsgd<8>"},
                         [](auto const&, auto const& f) { return f(pith::qsgd<8>()); }));
   static constexpr auto exchanges =
-      std::tuple(method("both(c)", 1, 1, "a chain and nearest4", {"both(top_k(0.1))"},
+      std::tuple(method("both(c)", 1, 1, "a chain by another name", {"both(top_k(0.1))"},
                         [](auto const& t, auto parser, auto const& f) { return f(parser.chain(t.arguments[0])); }));
   static constexpr auto policies =
       std::tuple(method("own_residual", 0, 0, "the residual against a rank's own payload",
