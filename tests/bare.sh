@@ -45,6 +45,8 @@ make_base() {
   rm -rf --one-file-system "$dir/base"
   debootstrap --variant=minbase bookworm "$dir/base" "$(mirror)" >"$dir/debootstrap.log"
   cp /etc/apt/apt.conf.d/* "$dir/base/etc/apt/apt.conf.d/"
+  # Debian's installer writes this file, debootstrap does not. Without it each start of MPI waits 10 s for a name server.
+  echo "127.0.0.1 localhost $(uname -n)" >"$dir/base/etc/hosts"
   touch "$dir/base/made"
 }
 
