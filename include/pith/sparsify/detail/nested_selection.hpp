@@ -35,9 +35,13 @@ struct measuring_source {
     auto const term = square_of<A>{p};
     auto* const sums = rows + first / square_row;
     std::uint32_t whole = count / square_row, rest = count % square_row;
-    team.for_each(whole, [=](std::uint32_t row) {
-      sums[row] = merge_row<double>(constant<square_row>(), term, row * square_row, plus());
-    });
+    if constexpr (Team::by_octets) {
+      team.merge_rows(sums, 1, whole, constant<square_row>(), term, plus());
+    } else {
+      team.for_each(whole, [=](std::uint32_t row) {
+        sums[row] = merge_row<double>(constant<square_row>(), term, row * square_row, plus());
+      });
+    }
     if (rest == 0) return p;
     team.for_each(1u, [=](std::uint32_t) {
       double sum = 0;
