@@ -1,7 +1,9 @@
 // benchmarks/subject.hpp — a codec with its buffers and state, and its minimal memory traffic.
 #pragma once
 
-#include "../examples/nearest4.hpp"
+#include "../examples/own/chunk_max.hpp"
+#include "../examples/own/haar.hpp"
+#include "../examples/own/nearest4.hpp"
 #include "../examples/train/reference_codecs.hpp"
 #include "values.hpp"
 #include "yardstick.hpp"
@@ -25,6 +27,9 @@ inline constexpr char const* default_codecs[] = {"sign",
                                                  "ef(qsgd<8>)",
                                                  "nearest4",
                                                  "ef(nearest4)",
+                                                 "chunk_max",
+                                                 "ef(chunk_max)",
+                                                 "haar|qsgd<4>",
                                                  "hadamard|qsgd<4>",
                                                  "top_k(0.01)",
                                                  "ef(top_k(0.01))",
@@ -36,11 +41,14 @@ inline constexpr char const* default_codecs[] = {"sign",
                                                  "top_k(0.01)|qsgd<8>",
                                                  "ef(top_k(0.01)|qsgd<8>)"};
 
-/// The codec of a text. Besides texts of parse it supports nearest4 and the methods of pith/reference.
+/// The codec of a text. Besides texts of parse it supports the stages of examples/own and the methods of pith/reference.
 template <pith::real In, pith::executor E>
 pith::any_codec<In, E> codec_of(std::string const& text) {
   if (text == "nearest4") return nearest4();
   if (text == "ef(nearest4)") return pith::error_feedback(nearest4());
+  if (text == "chunk_max") return chunk_max();
+  if (text == "ef(chunk_max)") return pith::error_feedback(chunk_max());
+  if (text == "haar|qsgd<4>") return haar() | pith::qsgd<4>();
   if (text == "hadamard|qsgd<4>") return pith::hadamard() | pith::qsgd<4>();
   if constexpr (std::same_as<In, float> && std::same_as<E, pith::seq_executor>) {
     if (auto const method = train::reference_codec(text)) return *method;

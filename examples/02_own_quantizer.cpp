@@ -3,12 +3,12 @@
 //   ef(top_k(0.25)|nearest4) makes 4096 bytes 456
 //   relative error 0.529 in one step
 //
-// nearest4.hpp is the complete quantizer. The library adds buckets, packing, encoding and decoding, element types,
+// own/nearest4.hpp is the complete quantizer. The library adds buckets, packing, encoding and decoding, element types,
 // vector instructions, composition, error feedback, and sums over ranks in one pass. codec_bench measures it like a
 // built-in one.
 #include <pith/pith.hpp>
 
-#include "nearest4.hpp"
+#include "own/nearest4.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -7,6 +7,8 @@
 
 #include <comm/conformance.hpp>
 
+#include "../examples/own/barrier_communicator.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -34,6 +36,24 @@ TEST_CASE("threads conform for 1 to 8 ranks") {
       ++ran;
     });
     CHECK(ran == ranks);
+  }
+}
+
+TEST_CASE("a user's communicator conforms as far as an exchange needs") {
+  for (unsigned ranks = 1; ranks <= 4; ++ranks) {
+    auto place = meeting_place(ranks);
+    pith::run_ranks(ranks, [&](pith::thread_communicator const& rank) {
+      auto comm = barrier_communicator(place, rank.rank());
+      for (std::size_t n : {0u, 1u, 1001u}) {
+        conformance::gathers(pith::seq, comm, n);
+        conformance::reduces<float>(pith::seq, comm, n);
+        conformance::reduces<double>(pith::seq, comm, n);
+        conformance::reduces<pith::half>(pith::seq, comm, n);
+        conformance::reduces<pith::bfloat16>(pith::seq, comm, n);
+        conformance::reduces<std::int32_t>(pith::seq, comm, n);
+        conformance::reduces<std::int8_t>(pith::seq, comm, n);
+      }
+    });
   }
 }
 

@@ -12,6 +12,8 @@
 #include <pith/sparsify/top_k.hpp>
 #include <pith/transform/hadamard.hpp>
 
+#include "../examples/own/haar.hpp"
+
 #include <cstdint>
 
 namespace device {
@@ -21,6 +23,7 @@ void chains(F& f) {
   for (std::uint64_t const n : {1u, 2047u, 20'011u}) {
     f.execute_inexact(pith::hadamard() | pith::qsgd<8>(), {n});
     f.execute(pith::hadamard() | pith::scaled_sign(), {n});
+    f.execute(haar() | pith::scaled_sign(), {n});
     f.execute(pith::random_k(0.5) | pith::qsgd<4>(7, 128, pith::norm::max), {n});
     f.execute(pith::error_feedback(pith::top_k(0.1) | pith::qsgd<8>(127, 128, pith::norm::max)), {n});
     f.execute(pith::damped(pith::qsgd<4>(7, 128, pith::norm::max)), {n});

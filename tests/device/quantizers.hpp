@@ -11,6 +11,8 @@
 #include <pith/quantize/natural.hpp>
 #include <pith/quantize/qsgd.hpp>
 
+#include "../examples/own/nearest4.hpp"
+
 #include <cstdint>
 
 namespace device {
@@ -32,6 +34,7 @@ void quantizers(F& f) {
     f.execute(pith::qsgd<3>(3, 20'000, pith::norm::max), {n});
     f.execute_inexact(pith::qsgd<4>(5, 24), {n});
     f.execute_inexact(pith::error_feedback(pith::qsgd<8>()), {n});
+    f.execute_inexact(pith::error_feedback(nearest4()), {n});
   }
 }
 

@@ -6,6 +6,8 @@
 #include <pith/sparsify/threshold.hpp>
 #include <pith/sparsify/top_k.hpp>
 
+#include "../examples/own/chunk_max.hpp"
+
 #include <cstdint>
 
 namespace device {
@@ -19,6 +21,8 @@ void selections(F& f) {
     f.execute(pith::threshold(1.5, 0.25), {n});
     f.execute(pith::threshold<pith::overflow::dense>(1.5, 0.1), {n});
     f.execute(pith::error_feedback(pith::top_k(0.1)), {n});
+    f.execute(chunk_max(), {n});
+    f.execute(pith::error_feedback(chunk_max()), {n});
   }
   f.execute(pith::top_k(0.01), {70'001});
 }

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include "../examples/own/chunk_max.hpp"
+#include "../examples/own/nearest4.hpp"
 #include "support/roundtrip.hpp"
 
 #include <cmath>
@@ -131,6 +133,15 @@ TEST_CASE("a quantizer of large buckets keeps it in its last pass") {
   agrees<float>(pith::scaled_sign(1024));
   agrees<double>(pith::scaled_sign());
   agrees<pith::half>(pith::scaled_sign());
+}
+
+TEST_CASE("so do a user's quantizer and sparsifier") {
+  agrees<float>(nearest4());
+  agrees<float>(chunk_max());
+  agrees<double>(chunk_max());
+  agrees<pith::half>(chunk_max());
+  agrees<float>(chunk_max() | nearest4());
+  static_assert(pith::detail::fuses_feedback<chunk_max, pith::residual, float, pith::seq_executor>);
 }
 
 TEST_CASE("a quantizer without scales keeps it in its one pass") {

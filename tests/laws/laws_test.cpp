@@ -1,5 +1,8 @@
 // tests/laws/laws_test.cpp — every codec keeps what it claims, and one that lies is caught.
 #include "laws/laws.hpp"
+#include "../examples/own/chunk_max.hpp"
+#include "../examples/own/haar.hpp"
+#include "../examples/own/nearest4.hpp"
 
 #include <pith/codec/chain.hpp>
 #include <pith/codec/damped.hpp>
@@ -81,6 +84,13 @@ TEST_CASE("every stage that a text names") {
       pith::detail::with_stage(text.only(), [&](auto const& stage) { return lawful(stage, how), true; });
     }
   }
+}
+
+TEST_CASE("a user's stages") {
+  lawful(nearest4());
+  lawful(chunk_max());
+  lawful(haar());
+  lawful(haar() | chunk_max());
 }
 
 TEST_CASE("identity") { lawful(pith::identity()); }

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "../examples/nearest4.hpp"
+#include "../examples/own/nearest4.hpp"
 #include "support/executed.hpp"
 
 using pith::method;

@@ -11,7 +11,7 @@ import sys
 FOLDERS = ["quantize", "sparsify", "transform", "lowrank", "vector", "coding", "feedback"]
 PARTS = {
     "quantize": {"majority", "quantizer_rule", "scalar_quantizer"},
-    "sparsify": {"large_entries", "select", "strata", "threshold_estimator"},
+    "sparsify": {"large_entries", "select", "sparsifier", "strata", "threshold_estimator"},
     "transform": {"tile_transform"},
     "coding": {"packed_indices"},
     "feedback": {"any_feedback", "clipping", "feedback"},

@@ -10,6 +10,8 @@
 #include <pith/feedback/two_sided.hpp>
 #include <pith/quantize/scaled_sign.hpp>
 
+#include "../examples/own/clamped_residual.hpp"
+
 namespace support {
 
 /// Calls f(codec) with each feedback policy around signs. Norms are those of floats, whose squares are exact.
@@ -23,6 +25,7 @@ void with_policies(F const& f) {
   f(error_feedback(scaled_sign(), pith::momentum_correction(0.9, {.nesterov = true, .clip = clipping::norm(1)})));
   f(error_feedback(scaled_sign(), pith::ef21(0.1)));
   f(error_feedback(scaled_sign(), pith::two_sided(scaled_sign(1000))));
+  f(error_feedback(scaled_sign(), clamped_residual{0.5}));
 }
 
 }  // namespace support

@@ -11,6 +11,18 @@ namespace pith::inline v0 {
 
 enum class reduction : std::uint8_t { sum, max };
 
+/// Returns the sum or the maximum of two elements. Elements of half and bfloat16 are added as floats, and the sum is
+/// rounded.
+template <class T>
+T reduced(T a, T b, reduction how) {
+  if constexpr (real<T>) {
+    auto const x = element_cast<accum<T>>(a), y = element_cast<accum<T>>(b);
+    return element_cast<T>(how == reduction::sum ? x + y : x > y ? x : y);
+  } else {
+    return static_cast<T>(how == reduction::sum ? a + b : a > b ? a : b);
+  }
+}
+
 /// The result of an asynchronous call. On the CPU, `wait()` blocks the host; on CUDA, `wait()` makes the stream wait.
 /// `test()` returns whether `wait()` would return at once, and lets the transport make progress. The spans that a call
 /// receives must outlive the request that the call returns.

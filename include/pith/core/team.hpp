@@ -10,7 +10,8 @@
 
 namespace pith::inline v0 {
 
-namespace detail {
+/// The names that codecs of other libraries use. docs/design.md states how stable these names are.
+namespace ext {
 
 /// A count known at compile time, so that a loop with this count needs no remainder loop. Replaces
 /// std::integral_constant, which needs a compiler flag in device code.
@@ -34,6 +35,19 @@ PITH_HD constexpr std::uint32_t block_size(std::uint64_t n, std::uint64_t first,
   return n - first < span ? static_cast<std::uint32_t>(n - first) : span;
 }
 
+/// The bit pattern of |x| as an integer. The integers have the same order as the magnitudes: infinity is above every
+/// finite number, and NaN is above infinity.
+template <std::floating_point A>
+PITH_HD inline detail::bits_of<A> magnitude_bits(A x) {
+  return detail::bits_as<detail::bits_of<A>>(x) << 1 >> 1;
+}
+
+}  // namespace ext
+
+namespace detail {
+
+using namespace ext;
+
 struct no_work {
   PITH_HD void operator()(std::uint32_t) const {}
   template <class Run>
@@ -48,13 +62,6 @@ struct none_kept {
   PITH_HD bool operator()(std::uint32_t) const { return false; }
   PITH_HD void operator()(std::uint32_t, std::uint32_t) const {}
 };
-
-/// The bit pattern of |x| as an integer. The integers have the same order as the magnitudes: infinity is above every
-/// finite number, and NaN is above infinity.
-template <std::floating_point A>
-PITH_HD inline bits_of<A> magnitude_bits(A x) {
-  return bits_as<bits_of<A>>(x) << 1 >> 1;
-}
 
 /// Returns a byte in which bit i is x[i] < 0, for i < count <= 8.
 template <class Values>
@@ -72,7 +79,7 @@ inline constexpr std::uint32_t kept_slack = 16;
 /// A team consists of the threads that run a block body: one thread on a host, hundreds on a device. All threads of a
 /// team call the same functions in the same order. After each call, every thread sees all writes of the call.
 ///
-///   for_each(n, f)               calls f(i) for i < n, in any order; n is an integer or a detail::constant
+///   for_each(n, f)               calls f(i) for i < n, in any order; n is an integer or an ext::constant
 ///   for_each_in(n, width, row)   calls row(i / width)(i) for i < n; row(j) reads the data of row j once, for all its
 ///                                elements
 ///   for_each_run(n, well, f)     calls f(i, run) for runs of neighbouring elements that together cover n elements;
@@ -84,7 +91,7 @@ inline constexpr std::uint32_t kept_slack = 16;
 ///                                access block-local memory in each operation. Such a team also has the function
 ///   merge_rows(lanes, stride, rows, width, f, merge)
 ///                                sets lanes[stride r], for each r < rows, to the merge of f(r width + i) over i <
-///                                width. The upper half is merged into the lower half. `width` is a detail::constant
+///                                width. The upper half is merged into the lower half. `width` is an ext::constant
 ///   random(from, first, g, to)   sets to[8 j + lane] = from(first + j).lane(lane) for j < g
 ///   count(n, keep)               returns the number of indices i < n for which keep(i) is true
 ///   compact(n, keep, emit)       calls emit(i, place) for each i < n for which keep(i) is true. Places count from 0 in

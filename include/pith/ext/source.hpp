@@ -6,8 +6,6 @@
 
 #include <cstdint>
 
-/// Sources, sinks and stages are extension points, from which other libraries build codecs. docs/design.md states how
-/// stable the extension points are.
 namespace pith::inline v0::ext {
 
 /// Prefetches 4 KiB ahead, farther than a CPU prefetches on its own. The address may be past the tensor's end, because
@@ -205,7 +203,3 @@ struct unsent_and_sent_sink {
 };
 
 }  // namespace pith::inline v0::ext
-
-namespace pith::inline v0::detail {
-using namespace ext;
-}

@@ -93,10 +93,15 @@ feedback_traits feedback_traits_of(F const& policy) {
   }
 }
 
+}  // namespace detail
+
+namespace ext {
+
+/// Multiplies all values of a buffer by a factor.
 template <class A, executor E>
 void rescale_buffer(E const& exec, double factor, buffer<A, E> const& kept) {
-  exec.for_each_index(kept.size(), scale<A, A>{kept.data(), kept.data(), static_cast<A>(factor)});
+  exec.for_each_index(kept.size(), detail::scale<A, A>{kept.data(), kept.data(), static_cast<A>(factor)});
 }
 
-}  // namespace detail
+}  // namespace ext
 }  // namespace pith::inline v0

@@ -5,11 +5,10 @@
 #include <pith/codec/codec.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/codec/stage.hpp>
-#include <pith/coding/packed_indices.hpp>
 #include <pith/sparsify/detail/density.hpp>
 #include <pith/sparsify/detail/nested_selection.hpp>
-#include <pith/sparsify/detail/scatter.hpp>
 #include <pith/sparsify/select.hpp>
+#include <pith/sparsify/sparsifier.hpp>
 
 #include <algorithm>
 #include <array>
@@ -32,82 +31,33 @@ namespace pith::inline v0 {
 ///               Gradient Compression (Lin et al., ICLR 2018), top_k searches among values above a sampled bound.
 ///               Unlike in that paper, top_k always keeps exactly k entries
 template <index_coder Coder = packed_indices>
-class top_k : public codec_base {
- public:
-  template <class In>
-  using output = In;
+class top_k : public sparsifier<top_k<Coder>, Coder> {
+  using base = sparsifier<top_k<Coder>, Coder>;
+  using base::coder;
 
+ public:
   static constexpr codec_traits traits = {
       .projection = true, .isometric = true, .reproducible = true, .nestable = !lossy_coder<Coder>};
 
-  explicit top_k(double density, Coder coder = {}) : density_("top_k", density), coder_(coder) {}
+  explicit top_k(double density, Coder coder = {}) : base(coder), density_("top_k", density) {}
 
   std::string name() const {
-    auto const coder = std::same_as<Coder, packed_indices> ? "" : detail::text(",", coder_.name());
-    return detail::text("top_k(", density_.text(), coder, ")");
+    auto const how = std::same_as<Coder, packed_indices> ? "" : detail::text(",", coder().name());
+    return detail::text("top_k(", density_.text(), how, ")");
   }
-  top_k at(double density) const { return top_k(density, coder_); }
+  top_k at(double density) const { return top_k(density, coder()); }
   std::uint64_t kept(std::uint64_t n) const { return density_.of(n); }
   double delta(shape const& dims) const requires(!lossy_coder<Coder>) {
     return dims.n == 0 ? 1 : static_cast<double>(kept(dims.n)) / static_cast<double>(dims.n);
   }
 
-  shape output_shape(shape const& dims) const { return {kept(dims.n)}; }
-  template <class In>
-  std::size_t side_bytes(shape const& dims) const {
-    return coder_.side_bytes(dims.n, kept(dims.n));
-  }
-  template <real In, executor E>
-  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
-    auto const k = kept(dims.n);
-    auto const selecting = ext::select_scratch_bytes<ext::plain_source<In>>(dims.n, k);
-    return scratch_for<std::uint32_t>(k) + std::max(selecting, coder_.scratch_bytes(exec, dims.n, k));
-  }
-
-  template <real In, executor E>
-  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, In> y) const {
-    auto const k = kept(cx.dims.n);
-    auto* const indices = cx.ws.template take<std::uint32_t>(k).data;
-    auto const to = ext::selected_entries<In>{indices, y.values.data};
-    ext::select_largest(cx.exec, ext::plain_source<In>{x.data}, cx.dims.n, k, to, cx.ws);
-    coder_.encode(cx.exec, cx.dims.n, k, indices, y.side, cx.ws);
-    if constexpr (lossy_coder<Coder>) cx.exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
-  }
-  template <std::floating_point In, executor E, ext::keeping_source Source>
-    requires(!lossy_coder<Coder>)
-  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, In> y) const {
-    auto picked = make_selected(cx);
-    picked.values = y.values.data;
-    select_from(cx, from, picked, y.side);
-    write_back(cx, from, picked, y.values.data);
-  }
-  template <std::floating_point In, executor E, ext::keeping_source Source>
-  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
-    auto const k = kept(dims.n);
-    return scratch_for<std::uint32_t>(k) + 2 * scratch_for<In>(k) +
-           std::max(ext::select_scratch_bytes<Source>(dims.n, k), coder_.scratch_bytes(exec, dims.n, k));
-  }
-
-  /// Functions for a chain whose next stage encodes the selected entries. `make_selected` allocates memory.
-  /// `select_from` writes the indices to the side information. `write_back` passes the decoded values to the source.
-  template <std::floating_point In, executor E>
-  ext::selected_entries<In> make_selected(context<In, E> const& cx) const {
-    auto const k = kept(cx.dims.n);
-    auto* const indices = cx.ws.template take<std::uint32_t>(k).data;
-    auto* const values = cx.ws.template take<In>(k).data;
-    return {indices, values, cx.ws.template take<In>(k).data};
-  }
-  template <std::floating_point In, executor E, ext::keeping_source Source>
-    requires(!lossy_coder<Coder>)
-  void select_from(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& to,
-                   span_on<E, std::byte> side) const {
+  template <class In, executor E, class Source>
+  void select(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& to) const {
     ext::select_largest(cx.exec, from, cx.dims.n, kept(cx.dims.n), to, cx.ws);
-    coder_.encode(cx.exec, cx.dims.n, kept(cx.dims.n), to.indices, side, cx.ws);
   }
-  template <std::floating_point In, executor E, ext::keeping_source Source>
-  void write_back(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& of,
-                  In const* sent) const {
-    cx.exec.for_each_index(kept(cx.dims.n), ext::write_back_selected<Source, In>{from, of, sent});
+  template <class Source>
+  std::size_t select_scratch_bytes(std::uint64_t n) const {
+    return ext::select_scratch_bytes<Source>(n, kept(n));
   }
 
   /// Writes |x|^2, and the energy that each rate keeps, to `energies`. Each selection is made among the entries of the
@@ -126,7 +76,7 @@ class top_k : public codec_base {
       auto const y = detail::sections<In, E, std::byte>(level.k, payload);
       detail::clear_padding<E>(cx.exec, payload.first(payload.size() - y.side.size()), value_bytes<In>(level.k));
       cx.exec.copy(y.values.data, picks.values, value_bytes<In>(level.k));
-      coder_.encode(cx.exec, cx.dims.n, level.k, picks.indices, y.side, cx.ws);
+      coder().encode(cx.exec, cx.dims.n, level.k, picks.indices, y.side, cx.ws);
       picked.write_back(picks.values);
     }
     picked.sum_all(energies);
@@ -137,27 +87,9 @@ class top_k : public codec_base {
     std::size_t stays = picked::own_bytes(dims.n), most = 0;
     for (auto const& level : levels(dims, rates, sends)) {
       stays += picked::kept_bytes(level.k);
-      most = std::max({most, picked::scratch_bytes(dims.n, level.k), coder_.scratch_bytes(exec, dims.n, level.k)});
+      most = std::max({most, picked::scratch_bytes(dims.n, level.k), coder().scratch_bytes(exec, dims.n, level.k)});
     }
     return stays + most;
-  }
-
-  template <real In, executor E>
-  void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x) const {
-    auto const k = kept(cx.dims.n);
-    auto* const indices = cx.ws.template take<std::uint32_t>(k).data;
-    coder_.decode(cx.exec, cx.dims.n, k, y.side, indices, cx.ws);
-    cx.exec.fill(x.data, std::byte{}, value_bytes<In>(cx.dims.n));
-    cx.exec.for_each_index(k, detail::scatter_at<In>{y.values.data, indices, x.data});
-  }
-
-  std::uint64_t most_entries(shape const& dims) const requires(!lossy_coder<Coder>) { return kept(dims.n); }
-  template <real In, executor E>
-    requires(!lossy_coder<Coder>)
-  void decode_entries(context<In, E> const& cx, encoded_on<E, In const> y, ext::selected_entries<In> const& to) const {
-    auto const k = kept(cx.dims.n);
-    coder_.decode(cx.exec, cx.dims.n, k, y.side, to.indices, cx.ws);
-    cx.exec.copy(to.values, y.values.data, value_bytes<In>(k));
   }
 
  private:
@@ -183,7 +115,6 @@ class top_k : public codec_base {
   }
 
   detail::density density_;
-  [[no_unique_address]] Coder coder_;
 };
 
 static_assert(stage<top_k<>, float, archetype>);

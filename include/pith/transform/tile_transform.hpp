@@ -15,7 +15,7 @@ namespace pith::inline v0 {
 ///
 ///     tile                                        the number of elements in a tile, a power of two, at most 512
 ///     forward(team, draws, first, count, A* p)    transforms `count` elements (whole tiles) from element `first` on;
-///                                                 count is an integer or a detail::constant
+///                                                 count is an integer or an ext::constant
 ///     inverse(team, draws, first, count, A* p)    applies the inverse, which is the transpose
 template <class R>
 concept tile_rule = requires(R const& r, draws const& random, lone_thread const& team, std::uint64_t first, float* p) {

@@ -26,10 +26,7 @@ template <class T, reduction How>
 void reduce_narrow(void* in, void* inout, int* length, MPI_Datatype*) {
   auto const* const a = static_cast<T const*>(in);
   auto* const b = static_cast<T*>(inout);
-  for (int i = 0; i < *length; ++i) {
-    auto const x = static_cast<float>(a[i]), y = static_cast<float>(b[i]);
-    b[i] = T(How == reduction::sum ? x + y : (x > y ? x : y));
-  }
+  for (int i = 0; i < *length; ++i) b[i] = reduced(a[i], b[i], How);
 }
 
 /// The operation is made once and never freed, since abandoned calls may still use it.

@@ -9,6 +9,11 @@
 
 namespace pith::inline v0::detail {
 
+/// Throws if an index of n elements needs more than 32 bits.
+inline void require_indexable(char const* method, std::uint64_t n) {
+  require(n <= 0xffffffffu, method, ": a tensor must have at most 2^32 - 1 elements, got ", n, ": split the tensor");
+}
+
 /// The fraction of elements that a sparsifier keeps.
 class density {
  public:
@@ -19,7 +24,7 @@ class density {
   /// The number of kept entries: max(1, floor(density n)), or 0 for an empty tensor. The product is rounded to nearest
   /// even if the caller has set another rounding mode. `volatile` keeps it between the changes of the mode.
   std::uint64_t of(std::uint64_t n) const {
-    require(n <= 0xffffffffu, method_, ": a tensor must have at most 2^32 - 1 elements, got ", n, ": split the tensor");
+    require_indexable(method_, n);
     auto const environment = default_float_environment();
     double volatile const fraction = fraction_;
     double volatile const product = fraction * static_cast<double>(n);

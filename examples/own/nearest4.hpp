@@ -1,4 +1,4 @@
-// examples/nearest4.hpp — a quantizer to the nearest of 15 multiples of a bucket's largest magnitude / 7.
+// examples/own/nearest4.hpp — a quantizer to the nearest of 15 multiples of a bucket's largest magnitude / 7.
 #pragma once
 
 #include <pith/quantize/scalar_quantizer.hpp>

@@ -1,0 +1,144 @@
+// pith/sparsify/sparsifier.hpp — the engine of sparsifiers that keep a fixed number of entries.
+#pragma once
+
+#include <pith/codec/codec.hpp>
+#include <pith/codec/stage.hpp>
+#include <pith/coding/packed_indices.hpp>
+#include <pith/sparsify/detail/density.hpp>
+#include <pith/sparsify/detail/scatter.hpp>
+#include <pith/sparsify/select.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace pith::inline v0 {
+
+/// A base class of sparsifiers. A sparsifier `Self` keeps kept(n) entries. The other elements become zero. `Self` has
+/// these functions:
+///
+///     uint64  kept(uint64 n)                                  the number of entries; at most n
+///     void    select(context<In, E>, source, ext::selected_entries<In> to)
+///                                                             writes the indices in ascending order, and the values
+///     size_t  select_scratch_bytes<Source>(uint64 n)          the scratch memory of `select`; by default 0
+///
+/// The source has the interface of ext/source.hpp. If the source has residual write-back, `select` also calls `leave`
+/// for every element, and first writes kept(i) of each selected element i to `to.old`. So error_feedback needs no pass
+/// of its own.
+///
+///   emits       kept(n) values of In in ascending order of indices; side information: the indices, which the index
+///               coder writes
+///   requires    n < 2^32 (std::invalid_argument)
+///   complexity  that of `select`, and a few operations per kept entry
+///   properties  a projection and isometric. Reproducible if `select` is; otherwise `Self` hides `traits`
+template <class Self, index_coder Coder = packed_indices>
+class sparsifier : public codec_base {
+ public:
+  template <class In>
+  using output = In;
+
+  static constexpr codec_traits traits = {.projection = true, .isometric = true, .reproducible = true};
+
+  explicit sparsifier(Coder coder = {}) : coder_(coder) {}
+
+  Coder const& coder() const { return coder_; }
+
+  shape output_shape(shape const& dims) const { return {kept_of(dims)}; }
+  template <class In>
+  std::size_t side_bytes(shape const& dims) const {
+    return coder_.side_bytes(dims.n, kept_of(dims));
+  }
+  template <class Source>
+  std::size_t select_scratch_bytes(std::uint64_t) const {
+    return 0;
+  }
+  template <real In, executor E>
+  std::size_t scratch_bytes(E const& exec, shape const& dims) const {
+    return scratch_for<std::uint32_t>(kept_of(dims)) + working_bytes<ext::plain_source<In>>(exec, dims);
+  }
+
+  template <real In, executor E>
+  void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, In> y) const {
+    auto const k = kept_of(cx.dims);
+    auto* const indices = cx.ws.template take<std::uint32_t>(k).data;
+    select_coded(cx, ext::plain_source<In>{x.data}, ext::selected_entries<In>{indices, y.values.data}, y.side);
+    if constexpr (lossy_coder<Coder>) cx.exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
+  }
+  template <std::floating_point In, executor E, ext::keeping_source Source>
+    requires(!lossy_coder<Coder>)
+  void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, In> y) const {
+    auto picked = make_selected(cx);
+    picked.values = y.values.data;
+    select_from(cx, from, picked, y.side);
+    write_back(cx, from, picked, y.values.data);
+  }
+  template <std::floating_point In, executor E, ext::keeping_source Source>
+  std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
+    auto const k = kept_of(dims);
+    return scratch_for<std::uint32_t>(k) + 2 * scratch_for<In>(k) + working_bytes<Source>(exec, dims);
+  }
+
+  /// Functions for a chain whose next stage encodes the selected entries. `make_selected` allocates memory.
+  /// `select_from` writes the indices to the side information. `write_back` passes the decoded values to the source.
+  template <std::floating_point In, executor E>
+  ext::selected_entries<In> make_selected(context<In, E> const& cx) const {
+    auto const k = kept_of(cx.dims);
+    auto* const indices = cx.ws.template take<std::uint32_t>(k).data;
+    auto* const values = cx.ws.template take<In>(k).data;
+    return {indices, values, cx.ws.template take<In>(k).data};
+  }
+  template <std::floating_point In, executor E, ext::keeping_source Source>
+    requires(!lossy_coder<Coder>)
+  void select_from(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& to,
+                   span_on<E, std::byte> side) const {
+    select_coded(cx, from, to, side);
+  }
+  template <std::floating_point In, executor E, ext::keeping_source Source>
+  void write_back(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& of,
+                  In const* sent) const {
+    cx.exec.for_each_index(kept_of(cx.dims), ext::write_back_selected<Source, In>{from, of, sent});
+  }
+
+  template <real In, executor E>
+  void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x) const {
+    auto const k = kept_of(cx.dims);
+    auto* const indices = cx.ws.template take<std::uint32_t>(k).data;
+    coder_.decode(cx.exec, cx.dims.n, k, y.side, indices, cx.ws);
+    cx.exec.fill(x.data, std::byte{}, value_bytes<In>(cx.dims.n));
+    cx.exec.for_each_index(k, detail::scatter_at<In>{y.values.data, indices, x.data});
+  }
+
+  std::uint64_t most_entries(shape const& dims) const requires(!lossy_coder<Coder>) { return kept_of(dims); }
+  template <real In, executor E>
+    requires(!lossy_coder<Coder>)
+  void decode_entries(context<In, E> const& cx, encoded_on<E, In const> y, ext::selected_entries<In> const& to) const {
+    auto const k = kept_of(cx.dims);
+    coder_.decode(cx.exec, cx.dims.n, k, y.side, to.indices, cx.ws);
+    cx.exec.copy(to.values, y.values.data, value_bytes<In>(k));
+  }
+
+ private:
+  Self const& self() const { return static_cast<Self const&>(*this); }
+
+  std::uint64_t kept_of(shape const& dims) const {
+    auto const k = self().kept(dims.n);
+    detail::require_indexable("sparsifier", dims.n);
+    return k;
+  }
+  /// The scratch memory of the selection, or of the index coder.
+  template <class Source, class E>
+  std::size_t working_bytes(E const& exec, shape const& dims) const {
+    return std::max(self().template select_scratch_bytes<Source>(dims.n),
+                    coder_.scratch_bytes(exec, dims.n, kept_of(dims)));
+  }
+
+  template <class In, class E, class Source>
+  void select_coded(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& to,
+                    span_on<E, std::byte> side) const {
+    self().select(cx, from, to);
+    coder_.encode(cx.exec, cx.dims.n, kept_of(cx.dims), to.indices, side, cx.ws);
+  }
+
+  [[no_unique_address]] Coder coder_;
+};
+
+}  // namespace pith::inline v0
