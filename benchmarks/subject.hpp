@@ -93,8 +93,8 @@ class subject {
   void decode_sum(std::size_t set, pith::span_on<E, In> x) {
     auto ws = pith::workspace_on<E>(scratch_.view());
     auto& state = states_[set];
-    codec_.absorb(exec_, state.id(), dims_, summed_ranks, 0, {gathered_[set], stride()}, {x.data(), x.size()},
-                  state.replicated(), state.local(), ws);
+    codec_.absorb(state.context_on(exec_, ws, summed_ranks), 0, {gathered_[set], stride()}, {x.data(), x.size()},
+                  state.replicated(), state.local());
     exec_.wait();
   }
   void decode(std::size_t set, pith::span_on<E, In> x) {
