@@ -28,7 +28,7 @@ run_part() {
   case $1 in
     static) configure host && check static ;;
     host | clang | asan | tsan | asan-all | tsan-all) run_preset "$1" ;;
-    fuzz) say fuzz && tests/fuzz/run.sh --seconds 20 ;;
+    fuzz) say fuzz && tests/fuzz/run.sh --seconds 10 ;;
     fuzz-all) say fuzz-all && tests/fuzz/run.sh --build build/fuzz-all --runs 10000000 ;;
     host-all) configure host && build_long && check long ;;
     device) configure clang && build_device && check_device ;;
