@@ -3,9 +3,7 @@
 
 #include <pith/sparsify/sparsifier.hpp>
 
-#include <algorithm>
-
-/// A block of 32 chunks.
+/// A block of 32 chunks. Both inner loops are reductions without a branch, so that compilers vectorise them.
 template <class In, class Source>
 struct pick_largest {
   static constexpr std::uint32_t chunk = 64, span = 2048;
@@ -23,8 +21,14 @@ struct pick_largest {
     auto const own = *this;
     team.for_each(static_cast<std::uint32_t>(pith::ext::blocks_for(count, chunk)), [=](std::uint32_t c) {
       auto const size = [=](std::uint32_t i) { return pith::ext::magnitude_bits(p[i]); };
-      auto best = c * chunk;
-      for (auto i = best + 1; i < count && i < (c + 1) * chunk; ++i) best = size(i) > size(best) ? i : best;
+      auto const begin = c * chunk, end = begin + pith::ext::block_size(count, begin, chunk);
+      auto most = size(begin);
+      auto best = end;
+      for (auto i = begin; i < end; ++i) most = size(i) > most ? size(i) : most;
+      for (auto i = begin; i < end; ++i) {
+        auto const found = size(i) == most ? i : end;
+        best = found < best ? found : best;
+      }
       own.keep(first / chunk + c, first + best, p[best]);
     });
     if constexpr (Source::keeps) from.leave(team, first, count, p);
@@ -36,18 +40,14 @@ struct pick_largest {
   }
 };
 
-class chunk_max : public pith::sparsifier<chunk_max> {
- public:
+struct chunk_max : pith::sparsifier<chunk_max> {
   std::string name() const { return "chunk_max"; }
   std::uint64_t kept(std::uint64_t n) const { return pith::ext::blocks_for(n, 64); }
-  double delta(pith::shape const& dims) const {
-    return 1 / static_cast<double>(std::clamp<std::uint64_t>(dims.n, 1, 64));
-  }
+  double delta(pith::shape const&) const { return 1.0 / 64; }
 
   template <class In, pith::executor E, class Source>
   void select(pith::context<In, E> const& cx, Source const& from, pith::ext::selected_entries<In> const& to) const {
-    auto const body = pick_largest<In, Source>{from, cx.dims.n, to};
-    cx.exec.for_each_block(pith::ext::blocks_for(cx.dims.n, body.span), body);
+    cx.exec.for_each_block(pith::ext::blocks_for(cx.dims.n, 2048), pick_largest<In, Source>{from, cx.dims.n, to});
   }
 };
 static_assert(pith::stage<chunk_max, float, pith::archetype> && pith::contractive<chunk_max>);

@@ -39,7 +39,7 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
   static constexpr codec_traits traits = {
       .projection = true, .isometric = true, .reproducible = true, .nestable = !lossy_coder<Coder>};
 
-  explicit top_k(double density, Coder coder = {}) : base(coder), density_("top_k", density) {}
+  explicit top_k(double density, Coder index = {}) : base(index), density_("top_k", density) {}
 
   std::string name() const {
     auto const how = std::same_as<Coder, packed_indices> ? "" : detail::text(",", coder().name());
