@@ -2,6 +2,9 @@
 """Prints random sentences of the pages and of the comments of include/, for a reader who counts those that are unclear.
 
     sample.py SEED [PAGES [COMMENTS]]    60 sentences of pages, then 40 of comments; equal seeds print equal samples
+
+A reader of a page has read the heading and the paragraph up to a sentence, and a reader of a comment sees the declaration
+below it. So these are printed above each sentence.
 """
 import pathlib
 import random
@@ -13,17 +16,32 @@ import prose
 SHORTEST = 6  # words
 
 
-def sentences(text):
+def sentences(text, place):
+    """Each sentence of a paragraph with its place and the sentences before it."""
     plain = re.sub(r"\s+", " ", text).strip(" -")
-    return [s for s in re.split(r"(?<=[.:])\s+(?=[A-Z`\[*])", plain) if len(s.split()) >= SHORTEST]
+    parts = re.split(r"(?<=[.:])\s+(?=[A-Z`\[*])", plain)
+    return [(place, " ".join(parts[:i]), s) for i, s in enumerate(parts) if len(s.split()) >= SHORTEST]
 
 
 def of_page(path):
     """The sentences of a page, without headings, tables and code."""
     lines = path.read_text().splitlines()
-    kept = ["" if kind == "|" or line.lstrip().startswith(("#", "|")) else line
-            for line, kind in zip(lines, prose.of_page(lines))]
-    return [s for paragraph in re.split(r"\n\s*\n|\n(?=- |\d+\. )", "\n".join(kept)) for s in sentences(paragraph)]
+    found, paragraph, heading = [], [], ""
+
+    def end():
+        found.extend(sentences("\n".join(paragraph), f"{path.name}: {heading}"))
+        paragraph.clear()
+
+    for line, kind in zip(lines, prose.of_page(lines)):
+        is_prose = kind != "|" and line.strip() and not line.lstrip().startswith(("#", "|"))
+        if not is_prose or re.match(r"- |\d+\. ", line):
+            end()
+        if line.startswith("#"):
+            heading = line.strip("# ")
+        elif is_prose:
+            paragraph.append(line)
+    end()
+    return found
 
 
 def of_header(path):
@@ -33,8 +51,8 @@ def of_header(path):
         comment = re.match(r"\s*///\s?(?!<)(.*)", line)
         if comment and not re.match(r"\s{2,}\w", comment[1]):
             block.append(comment[1])
-        elif block:
-            found += sentences(" ".join(block))
+        elif block and not comment and not line.lstrip().startswith("template"):
+            found += sentences(" ".join(block), f"{path.relative_to(prose.ROOT / 'include')}: {line.strip()}")
             block = []
     return found
 
@@ -45,12 +63,12 @@ def main():
     seed, pages, comments = (int(n) for n in [*sys.argv[1:], 60, 40][:3])
     root = prose.ROOT
     texts = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md"))]
-    of_texts = [(p.name, s) for p in texts if p.name != "errors.md" for s in of_page(p)]
+    of_texts = [s for p in texts if p.name != "errors.md" for s in of_page(p)]
     headers = sorted(p for p in (root / "include").rglob("*") if p.suffix in (".hpp", ".cuh"))
-    of_headers = [(str(p.relative_to(root / "include")), s) for p in headers for s in of_header(p)]
+    of_headers = [s for p in headers for s in of_header(p)]
     chosen = random.Random(seed)
-    for number, (name, sentence) in enumerate(chosen.sample(of_texts, pages) + chosen.sample(of_headers, comments), 1):
-        print(f"{number}. [{name}] {sentence}")
+    for number, (place, before, sentence) in enumerate(chosen.sample(of_texts, pages) + chosen.sample(of_headers, comments), 1):
+        print(f"\n{number}. [{place}]\n   {before}\n   >> {sentence}")
 
 
 if __name__ == "__main__":

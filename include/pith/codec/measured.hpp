@@ -67,8 +67,8 @@ C measuring(C const& c, [[maybe_unused]] rate_list const& rates) {
   }
 }
 
-/// An engine that measures the kept energy during encoding, in one pass. If the payload span is empty, the engine
-/// measures without encoding.
+/// A codec that measures the kept energy in the pass that encodes. If the payload span is empty, the codec measures
+/// without encoding.
 template <class C, class In, class E, class Source>
 concept measures_from = requires(C const& c, context<In, E> const& cx, Source const& from, rate_list const& rates,
                                  span_on<E, std::byte> payload, double* energies) {

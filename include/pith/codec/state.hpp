@@ -28,7 +28,8 @@ enum class field_kind : std::uint8_t {
 };
 
 /// The description of a field: its kind, element type and number of elements. Ranks r with equal r % places hold the
-/// same elements of the tensor. Parts begin at multiples of `granule`.
+/// same elements of the tensor. For a field of kind `part`, the first element of each rank's part is at a multiple of
+/// `granule`.
 struct field_form {
   field_kind kind = field_kind::replicated;
   std::string_view element;

@@ -20,7 +20,8 @@ struct accordion_options {
   bool is_of_model = false;    ///< true: one decision for all tensors, by their common norm
   double fall = 0.5;           ///< smallest relative fall of the learning rate that makes all regimes critical
 
-  /// The options of Accordion in the GraVAC paper: one smoothed norm, compared in each step.
+  /// The options with which the GraVAC paper runs Accordion: one norm for the whole model, as a moving average, which each
+  /// step compares with that of the previous step.
   static accordion_options each_step() {
     return {.high_rate = 0.01, .low_rate = 0.001, .change = 0.2, .interval = 1, .smoothing = 0.02, .is_of_model = true};
   }

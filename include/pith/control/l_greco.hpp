@@ -152,8 +152,8 @@ class l_greco {
     return *found;
   }
 
-  /// All errors are rounded up to whole bins. The budget is the sum of the reference rate's rounded errors. So the
-  /// reference rate always fits, and the budget may exceed `bins`. A choice whose error alone exceeds the allowed total
+  /// All errors are rounded up to whole bins. The budget is the sum of the reference rate's rounded errors, so that the
+  /// reference rate always fits. Because of the rounding, the budget may exceed `bins`. A choice whose error alone exceeds the allowed total
   /// error never fits.
   void choose() {
     double allowed = 0;

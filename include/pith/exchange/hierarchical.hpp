@@ -205,7 +205,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
   /// The shape that Outer receives, which is equal on all ranks.
   shape largest_part(shape const& dims) const { return parts(dims).dims(0); }
 
-  /// In the exchange within a node, call::rank is the rank's place. Gradients are encoded with a different seed in each
+  /// In the exchange within a node, encoding_id::rank is the rank's index in its node. Gradients are encoded with a different seed in each
   /// node. Means are encoded with the same seed in all nodes, since the payloads of the means must be equal.
   template <class In, class E>
   static context<In, E> gathering(context<In, E> const& cx, detail::node_grid const& over) {
@@ -219,7 +219,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
     id.seed += std::uint64_t{over.node(id.rank)} << 32;
     return gathering(cx.with(id), over);
   }
-  /// In the exchange between nodes, call::rank is the number of the node, and call::hop starts after the two hops
+  /// In the exchange between nodes, encoding_id::rank is the number of the node, and encoding_id::hop starts after the two hops
   /// within the node.
   template <class In, class E>
   context<In, E> crossing(context<In, E> const& cx, detail::node_grid const& over) const {

@@ -42,8 +42,8 @@ struct block_int_rule {
     return static_cast<A>(static_cast<float>(scale.value));
   }
 
-  /// The sum with `magic` has no fractional bits. So the addition rounds |x| / scale to the nearest integer, ties to
-  /// even.
+  /// Adding `magic` rounds |x| / scale to the nearest integer, ties to even. `magic` is so large that the sum has no
+  /// fractional bits.
   template <class A>
   PITH_HD std::uint32_t code(A x, A scale, std::uint16_t) const {
     constexpr auto most = static_cast<A>(levels);

@@ -56,8 +56,8 @@ struct rule_types<R, A> {
 ///                                                       vector instructions can then measure a large bucket
 ///     bool      is_sign                                 true if `code` is x < 0; symbols are then packed directly
 ///
-/// A rule may omit measure, merge and finish together. Such a rule has no scale and no side information. `code` and
-/// `value` then receive an unscaled<A> as the scale.
+/// A rule has either all of the functions `measure`, `merge` and `finish`, or none. Without these functions, there is no
+/// scale and no side information. `code` and `value` then receive an unscaled<A> as the scale.
 template <class R, class A>
 using statistic_of = typename detail::rule_types<R, A>::statistic;
 template <class R, class A>

@@ -112,8 +112,8 @@ class scalar_quantizer : public codec_base {
     decode_parts<In>(cx.exec, cx.dims, {in.values.data, side_as<scale<In>>(in.side), in.stride, in.ranks}, to);
   }
 
-  /// The granule g, or 0 if none exists. For any a and b, the payload of x[a g, b g) consists of two slices of the
-  /// whole tensor's payload: one of values, one of scales.
+  /// Returns a number g, such that a tensor can be split at multiples of g: for any a and b, the payload of x[a g, b g)
+  /// consists of two slices of the whole tensor's payload, one of values and one of scales. Returns 0 if no g exists.
   constexpr std::uint64_t granule() const { return has_scale<float> ? bucket_ : detail::octet; }
 
   constexpr detail::quantizer_batch<Rule> batch() const { return {rule_, bucket_}; }

@@ -133,7 +133,7 @@ struct list_mean {
 ///   on NaN      NaN and infinity are kept, and the mean becomes NaN
 ///   properties  a projection with a variable rate, which shape::capacity bounds; contractive with delta = 1 / (4 n (2
 ///               k - 1)), because the kept energy is (sum of m entries)^2 / m, and the largest entry is at least max
-///               |x_i| / 2. For typical tensors, delta is much larger, about the entries' fraction of |x|^2
+///               |x_i| / 2. For typical tensors, 1 - |error|^2 / |x|^2 is much larger than delta
 ///   reference   Fang, Fu, Yang and Hsieh, RedSync, JPDC 2019 ("quantised sets"). Here the turns do not depend on the
 ///               tensor
 class redsync_mean : public codec_base {

@@ -51,8 +51,8 @@ class slice_order {
     return i % filters_ * (depth_ * window_) + row(i / filters_);
   }
 
-  /// Calls f(i, place) for i < count, where place is the tensor index of element first + i. Needs only one division per
-  /// row of filters.
+  /// Calls f(i, place) for i < count, where place is the tensor index of element first + i. Divides only once for each
+  /// run of `filters_` elements.
   template <class Team, class F>
   PITH_HD void walk(Team const& team, std::uint64_t first, std::uint32_t count, F const& f) const {
     if (filters_ == 0) return team.for_each(count, [=](std::uint32_t i) { f(i, first + i); });

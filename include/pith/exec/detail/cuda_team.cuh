@@ -31,8 +31,8 @@ __device__ inline bool arrives_last(std::uint32_t* arrived, std::uint32_t all) {
 }
 #endif
 
-/// The team of a kernel's block. Each thread computes one Philox block. Bodies also compile for hosts. So these
-/// functions exist on a host, where they do nothing and are never called.
+/// The team of a kernel's block. Each thread computes one Philox block. Bodies also compile for hosts. So the members
+/// of this class are declared on a host, where they are empty and never called.
 struct cuda_team {
   static constexpr std::uint32_t threads = 256;
   /// The shared memory that the team's functions may use in addition to the body's shared memory.
