@@ -15,6 +15,7 @@ struct meeting_place {
   std::barrier<> all_here;
 };
 
+/// A rank that throws leaves the other ranks waiting. pith::thread_communicator has a timeout.
 class barrier_communicator {
  public:
   barrier_communicator(meeting_place& place, unsigned rank) : place_(place), rank_(rank) {}

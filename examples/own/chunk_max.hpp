@@ -6,8 +6,8 @@
 /// A block of 32 chunks. Both inner loops are reductions without a branch, so that compilers vectorise them.
 template <class In, class Source>
 struct pick_largest {
-  static constexpr std::uint32_t chunk = 64, span = 2048;
-  using memory = pith::ext::fast_array<pith::accum<In>, span>;
+  static constexpr std::uint32_t chunk = 64, items_per_block = 2048;
+  using memory = pith::ext::fast_array<pith::accum<In>, items_per_block>;
 
   Source from;
   std::uint64_t n;
@@ -15,8 +15,8 @@ struct pick_largest {
 
   template <pith::team Team>
   PITH_HD void operator()(Team const& team, memory& fast, std::uint64_t block) const {
-    auto const first = block * span;
-    auto const count = pith::ext::block_size(n, first, span);
+    auto const first = block * items_per_block;
+    auto const count = pith::ext::block_size(n, first, items_per_block);
     auto const* const p = from.load(team, first, count, fast.data());
     auto const own = *this;
     team.for_each(static_cast<std::uint32_t>(pith::ext::blocks_for(count, chunk)), [=](std::uint32_t c) {
@@ -29,14 +29,12 @@ struct pick_largest {
         auto const found = size(i) == most ? i : end;
         best = found < best ? found : best;
       }
-      own.keep(first / chunk + c, first + best, p[best]);
+      auto const j = first / chunk + c;
+      own.to.indices[j] = static_cast<std::uint32_t>(first + best);
+      own.to.values[j] = pith::element_cast<In>(p[best]);
+      if constexpr (Source::keeps) own.to.old[j] = own.from.kept(first + best);
     });
     if constexpr (Source::keeps) from.leave(team, first, count, p);
-  }
-  PITH_HD void keep(std::uint64_t j, std::uint64_t i, pith::accum<In> value) const {
-    to.indices[j] = static_cast<std::uint32_t>(i);
-    to.values[j] = pith::element_cast<In>(value);
-    if constexpr (Source::keeps) to.old[j] = from.kept(i);
   }
 };
 
@@ -47,7 +45,8 @@ struct chunk_max : pith::sparsifier<chunk_max> {
 
   template <class In, pith::executor E, class Source>
   void select(pith::context<In, E> const& cx, Source const& from, pith::ext::selected_entries<In> const& to) const {
-    cx.exec.for_each_block(pith::ext::blocks_for(cx.dims.n, 2048), pick_largest<In, Source>{from, cx.dims.n, to});
+    auto const body = pick_largest<In, Source>{from, cx.dims.n, to};
+    cx.exec.for_each_block(pith::ext::blocks_for(cx.dims.n, body.items_per_block), body);
   }
 };
 static_assert(pith::stage<chunk_max, float, pith::archetype> && pith::contractive<chunk_max>);

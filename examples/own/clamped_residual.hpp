@@ -1,15 +1,10 @@
 // examples/own/clamped_residual.hpp — error feedback with a limit on the magnitude of the residual.
 #pragma once
 
-#include <pith/feedback/feedback.hpp>
+#include <pith/feedback/residual.hpp>
 
-template <class In, class A>
-struct add_residual {
-  In const* g;
-  A const* residual;
-  A* p;
-  PITH_HD void operator()(std::uint64_t i) const { p[i] = residual[i] + pith::element_cast<A>(g[i]); }
-};
+#include <stdexcept>
+
 template <class A>
 struct keep_clamped {
   A const *p, *sent;
@@ -20,11 +15,15 @@ struct keep_clamped {
   }
 };
 
-struct clamped_residual {
+/// The sum of the payloads plus the residual is not the sum of the gradients, because a limited residual loses a part.
+class clamped_residual {
+ public:
   static constexpr bool is_reproducible = true;
-  double most;
 
-  std::string name() const { return "clamped_residual(" + std::to_string(most) + ")"; }
+  explicit clamped_residual(double most) : most_(most) {
+    if (!(most > 0)) throw std::invalid_argument("clamped_residual: most must be above 0");
+  }
+  std::string name() const { return "clamped_residual(" + pith::ext::shortest(most_) + ")"; }
 
   template <class A, pith::executor E>
   struct local {
@@ -38,15 +37,18 @@ struct clamped_residual {
 
   template <class In, pith::executor E, class A>
   void compensate(pith::context<In, E> const& cx, auto g, auto p, local<A, E> const& mine) const {
-    cx.exec.for_each_index(cx.dims.n, add_residual<In, A>{g.data, mine.residual.data(), p.data});
+    cx.exec.for_each_index(cx.dims.n, pith::ext::add_residual<In>{g.data, mine.residual.data(), p.data});
   }
   template <class In, pith::executor E, class A>
   void update(pith::context<In, E> const& cx, auto p, auto sent, local<A, E>& mine) const {
-    auto const keep = keep_clamped<A>{p.data, sent.data, mine.residual.data(), static_cast<A>(most)};
+    auto const keep = keep_clamped<A>{p.data, sent.data, mine.residual.data(), static_cast<A>(most_)};
     cx.exec.for_each_index(cx.dims.n, keep);
   }
   void rescale(auto const& exec, double factor, pith::no_state&, auto& mine) const {
     pith::ext::rescale_buffer(exec, factor, mine.residual);
   }
+
+ private:
+  double most_;
 };
 static_assert(pith::feedback<clamped_residual, float, pith::archetype>);

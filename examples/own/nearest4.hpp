@@ -4,7 +4,6 @@
 #include <pith/quantize/scalar_quantizer.hpp>
 
 #include <algorithm>
-#include <cmath>
 
 struct nearest4_rule {
   static constexpr int bits = 4;
@@ -18,7 +17,7 @@ struct nearest4_rule {
   }
   template <class A>
   PITH_HD A refine(A unit) const {
-    return unit > 0 ? 1 / unit : A{0};
+    return pith::is_finite(1 / unit) ? 1 / unit : A{0};
   }
   template <class A>
   PITH_HD std::uint32_t code(A x, A inverse, std::uint16_t) const {

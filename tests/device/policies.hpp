@@ -31,7 +31,7 @@ void policies(F& f) {
     f.exchange(error_feedback(scaled_sign(), pith::momentum_correction(0.9, {.masks = false})), {n});
     f.exchange(error_feedback(scaled_sign(), pith::ef21(0.1)), {n});
     f.exchange(error_feedback(scaled_sign(), pith::two_sided(scaled_sign(1000))), {n});
-    f.exchange(error_feedback(scaled_sign(), clamped_residual{0.5}), {n});
+    f.exchange(error_feedback(scaled_sign(), clamped_residual(0.5)), {n});
   }
 }
 

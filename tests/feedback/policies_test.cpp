@@ -198,8 +198,8 @@ TEST_CASE("the residual of a codec that knows its part is its own") {
 }
 
 TEST_CASE("a user's policy limits its residual, and without a limit it is the library's") {
-  auto limited = feeds(pith::top_k(0.1), clamped_residual{0.5}, {100});
-  auto unlimited = feeds(pith::top_k(0.1), clamped_residual{1e30}, {100});
+  auto limited = feeds(pith::top_k(0.1), clamped_residual(0.5), {100});
+  auto unlimited = feeds(pith::top_k(0.1), clamped_residual(1e30), {100});
   auto usual = feeds(pith::top_k(0.1), pith::residual(), {100});
   for (unsigned step = 0; step < 3; ++step) {
     auto const g = narrow<float>(normal_vector(100, step));
@@ -221,7 +221,7 @@ TEST_CASE("every state can be saved and goes on where it was") {
   can_be_saved(pith::top_k(0.1), pith::momentum_correction(0.9, {.nesterov = true}));
   can_be_saved(pith::top_k(0.1), pith::ef21(0.5));
   can_be_saved(pith::top_k(0.1), pith::two_sided(pith::power_sgd(1)));
-  can_be_saved(pith::top_k(0.1), clamped_residual{0.5});
+  can_be_saved(pith::top_k(0.1), clamped_residual(0.5));
 }
 
 TEST_CASE("an exchange has the bytes of seq on threads") {

@@ -25,7 +25,7 @@ void with_policies(F const& f) {
   f(error_feedback(scaled_sign(), pith::momentum_correction(0.9, {.nesterov = true, .clip = clipping::norm(1)})));
   f(error_feedback(scaled_sign(), pith::ef21(0.1)));
   f(error_feedback(scaled_sign(), pith::two_sided(scaled_sign(1000))));
-  f(error_feedback(scaled_sign(), clamped_residual{0.5}));
+  f(error_feedback(scaled_sign(), clamped_residual(0.5)));
 }
 
 }  // namespace support

@@ -68,4 +68,8 @@ void require(bool holds, Parts const&... parts) {
 }
 
 }  // namespace detail
+
+namespace ext {
+using detail::shortest;
+}
 }  // namespace pith::inline v0

@@ -12,6 +12,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
+/// Sets p to the gradient plus the residual.
 template <class In>
 struct add_residual {
   In const* g;
@@ -34,6 +35,10 @@ struct keep_unsent {
 };
 
 }  // namespace detail
+
+namespace ext {
+using detail::add_residual;
+}
 
 /// Encodes p = e + gamma g and keeps e = beta (p - sent). Initially e = 0. With beta = gamma = 1, the sum of the sent
 /// values plus e equals the sum of the gradients.

@@ -38,7 +38,8 @@ class sparsifier : public codec_base {
 
   static constexpr codec_traits traits = {.projection = true, .isometric = true, .reproducible = true};
 
-  explicit sparsifier(Coder coder = {}) : coder_(coder) {}
+  sparsifier() = default;
+  explicit sparsifier(Coder coder) : coder_(coder) {}
 
   Coder const& coder() const { return coder_; }
 
@@ -138,7 +139,7 @@ class sparsifier : public codec_base {
     coder_.encode(cx.exec, cx.dims.n, kept_of(cx.dims), to.indices, side, cx.ws);
   }
 
-  [[no_unique_address]] Coder coder_;
+  [[no_unique_address]] Coder coder_ = {};
 };
 
 }  // namespace pith::inline v0
