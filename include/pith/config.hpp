@@ -35,8 +35,8 @@
 #define PITH_SELDOM __attribute__((noinline))
 #endif
 
-/// This macro stands before a short loop of constant length. Without the macro, g++ unrolls the loop, vectorises it
-/// afterwards, and branches at each merge.
+/// Stands before a short loop of constant length. Without the macro, g++ unrolls the loop before it vectorises it, and
+/// compiles a conditional expression in the loop to a branch.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define PITH_ROLLED _Pragma("GCC unroll 1")
 #else

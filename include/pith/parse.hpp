@@ -25,9 +25,9 @@ struct all_methods {
 ///
 ///   errors      std::invalid_argument; the message contains the expected syntax and the text found instead
 ///   properties  payloads equal those of the typed codec with the same name; parse accepts the result of
-///               any_codec::name(). A chain built at run time has one element type, so no stage can follow a cast. If
-///               all stages of a chain are summable, an all-reduce sums the payloads. Otherwise an all-gather sends the
-///               payloads
+///               any_codec::name(). In a chain built at run time, all stages but the last emit values of `In`, so no
+///               stage can follow a cast. If all stages of a chain are summable, an all-reduce sums the payloads.
+///               Otherwise an all-gather sends the payloads
 template <real In, executor E = seq_executor>
 any_codec<In, E> parse(std::string_view text) {
   return parse<In, E>(text, all_methods());

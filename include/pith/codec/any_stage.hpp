@@ -117,7 +117,7 @@ class any_stage {
   bool selects_from() const { return self_->selects_from(); }
   /// True if the stage is an engine that sums the ranks' values.
   bool sums_parts() const { return self_->sums_parts(); }
-  /// True if the stage is an engine whose sum earlier stages can decode.
+  /// True if the stage sums the ranks' values, and earlier stages of a chain can decode the sum.
   bool adds_parts() const { return self_->adds_parts(); }
   std::size_t scratch_bytes_from(E const& exec, shape const& dims) const {
     return self_->scratch_bytes_from(exec, dims);
@@ -228,7 +228,8 @@ class any_stage {
       detail::decode<In>(stage, cx, y, x, a.as<replicated>());
     }
 
-    // Callers check `fuses`, `selects` and `sums` before they call the functions that these constants name.
+    // Callers call encode_from only if `fuses`, select_from and write_back only if `selects`, and decode_sum only if
+    // `sums`.
     static constexpr bool fuses = detail::encodes_from<S, In, E, source>;
     static constexpr bool selects = detail::selects_from<S, In, E, source>;
     static constexpr bool sums = detail::sums_parts<S, In, E>;

@@ -9,7 +9,8 @@
 
 namespace pith::inline v0 {
 
-/// The form in which payloads may be summed in flight. x_i is the input of rank i, and N is the number of ranks.
+/// The form in which payloads may be summed in flight, that is, by the transport. C encodes, D decodes, x_i is the
+/// input of rank i, and N is the number of ranks.
 enum class sum_form {
   none,    ///< not summable
   encode,  ///< C(mean x_i) = mean C(x_i). The sum is decoded, then divided by N
@@ -32,10 +33,11 @@ struct codec_traits {
   bool projection = false;
   /// |D(y) - D(z)| = |y - z|. Decoding with D does not change the norm of later stages' errors.
   bool isometric = false;
-  /// |C(x)| = |x|, D(C(x)) = x and |D(y) - D(z)| <= |y - z|. Decoding with D does not increase the norm of later stages'
-  /// errors. D need not be isometric, because C may add padding, which D removes.
+  /// |C(x)| = |x|, D(C(x)) = x and |D(y) - D(z)| <= |y - z|. Decoding with D does not increase the norm of later
+  /// stages' errors. D need not be isometric, because C may add padding, which D removes.
   bool rotation = false;
-  /// D(y) = A y + D(0). If D is affine, a codec decodes twice, not once, to compute a rank's own share of D(sum).
+  /// D(y) = A y + D(0), and D(0) may differ from 0. In an all-reduce of payloads z_i, rank i's own share of the decoded
+  /// sum is then N (D(z_i) - D(0)) + D(0), which takes two decodings.
   bool affine = false;
   /// Payloads and states are bitwise equal on all executors, instruction sets and compilers.
   bool reproducible = false;
@@ -45,10 +47,10 @@ struct codec_traits {
   bool votes = false;
   /// The values are ternary symbols of two bits.
   bool ternary = false;
-  /// No other stage can follow in a chain.
+  /// No stage can follow this codec in a chain.
   bool terminal = false;
-  /// The codec's state is used only if the codec is exchanged outside a chain. `encode` and `decode` do not use the
-  /// state, so a stage of a chain has no state.
+  /// Only the codec's rounds (`produce` and `absorb`) use its replicated state; `encode` and `decode` do not. In a
+  /// chain that does not use these rounds, the state is empty.
   bool keeps_for_exchange = false;
   /// A collective that may be the last stage of a chain whose other stages are summable. The chain then uses the rounds
   /// of this collective. The collective reads x only in produce, and can return a rank's own share.
@@ -102,7 +104,8 @@ concept absolute = requires(S const& s, shape const& dims) {
 
 namespace detail {
 
-/// The rate form of a | b. A capacity can limit only one stage.
+/// The rate form of a | b. If both rates are variable, the result is `variable`, because a capacity can limit only one
+/// stage.
 constexpr rate_form joined_rate(rate_form a, rate_form b) {
   if (a == rate_form::fixed) return b;
   return b == rate_form::fixed ? a : rate_form::variable;
@@ -160,8 +163,8 @@ struct capabilities : codec_traits {
 
 namespace detail {
 
-/// The delta of a | b, where a is an isometric projection. If b is not contractive, the worst x lies in the subspace of
-/// the projection.
+/// The delta of a chain of two stages with deltas a and b, where the first stage is an isometric projection or a
+/// rotation. If b is negative, the result is b, because the first stage causes no error for the worst x.
 constexpr double joined_delta(double a, double b) { return b < 0 ? b : a * b; }
 
 }  // namespace detail

@@ -183,7 +183,8 @@ class chain : public codec_base {
     get<0>().decode_entries(cx, encoded_on<E, values const>{mid, y.side.first(own)}, to);
   }
 
-  /// The chain uses the rounds of its last stage. The other stages are summable, and encode again in each round.
+  /// The number of rounds. If the chain uses the rounds of its last stage, the other stages are summable, and encode
+  /// again in each round.
   unsigned rounds(shape const& dims, unsigned ranks) const {
     if constexpr (detail::ends_in_rounds<S...>) {
       return get<last>().rounds(before<last>(dims), ranks);
@@ -298,7 +299,8 @@ class chain : public codec_base {
       return get<I - 1>().output_shape(before<I - 1>(dims));
     }
   }
-  /// The state of stage I. If the chain uses the rounds of its last stage, the last stage also has exchange state.
+  /// The replicated state of stage I. If the chain uses the rounds of its last stage, this state includes the state
+  /// that only the last stage's rounds use (keeps_for_exchange).
   template <class In, std::size_t I, class E>
   auto make_part(E const& exec, encoding_id const& id, shape const& dims) const {
     if constexpr (I == last && detail::ends_in_rounds<S...>) {

@@ -11,7 +11,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-inline constexpr std::size_t section_alignment = 8;  ///< a payload's sections are values and side information
+inline constexpr std::size_t section_alignment = 8;  ///< in bytes; the sections are the values and the side information
 
 template <class C, class In, class E>
 concept has_payload = std::derived_from<C, codec_base> &&
@@ -26,8 +26,8 @@ concept has_payload = std::derived_from<C, codec_base> &&
 
 }  // namespace detail
 
-/// The payload size, encoding and decoding of codecs and stages. The payload of a stage is its values, followed by its
-/// side information.
+/// A codec is a stage, or a class with the members payload_bytes, encode_payload and decode_payload. The payload of a
+/// stage is its values, followed by its side information.
 template <class C, class In, class E>
 concept codec = (executor<E> && (stage<C, In, E> || detail::has_payload<std::remove_cvref_t<C>, In, E>));
 
@@ -74,8 +74,8 @@ void encode_payload(C const& c, context<In, E> const& cx, values_on<E, In const>
   }
 }
 
-/// An engine that reads its input from a source, and passes the decoded values back to the source. An any_chain encodes
-/// its whole payload from the source (encodes_payload_from).
+/// A stage that reads its input from a source, and passes the decoded values back to the source. A codec that is no
+/// stage, such as any_chain, writes a whole payload instead of values and side information (encodes_payload_from).
 template <class C, class In, class E, class Source>
 concept encodes_from = requires(C const& c, context<In, E> const& cx, Source const& from,
                                 encoded_on<E, output_of<C, In>> y) {
@@ -132,8 +132,9 @@ void decode_payload(C const& c, context<In, E> const& cx, span_on<E, std::byte c
   }
 }
 
-/// An engine that sums the values of all ranks in one pass. A chain can sum the values of all ranks if its last stage
-/// can, and if its other stages are linear and equal on all ranks. An any_chain sums payloads instead (sums_payloads).
+/// A stage that decodes and sums the outputs of all ranks in one pass. A chain satisfies the concept if its last stage
+/// does, and if its other stages are linear and equal on all ranks. A codec that is no stage, such as any_chain, reads
+/// whole payloads instead (sums_payloads).
 template <class C, class In, class E>
 concept sums_parts = requires(C const& c, context<In, E> const& cx, gathered_on<E, output_of<C, In>> in,
                               accum<In> factor, values_on<E, In> x) {
@@ -146,7 +147,7 @@ concept sums_payloads = requires(C const& c, context<In, E> const& cx, span_on<E
   { c.decode_sum_payloads(cx, in, std::size_t{}, 1u, factor, x, replicated) } -> std::same_as<void>;
 };
 
-/// True if decode_sum may be called for this codec and shape.
+/// True if decode_sum may be called for this codec.
 template <class In, class E, class C>
 bool has_decode_sum(C const& c) {
   if constexpr (sums_payloads<C, In, E>) {
@@ -169,7 +170,7 @@ void decode_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte const
   }
 }
 
-/// An engine whose decoded sum can be the input of earlier stages' decoders.
+/// A stage whose decode_sum returns a sum, not a majority vote. The earlier stages of a chain can decode a sum.
 template <class C, class In, class E>
 concept adds_parts = sums_parts<C, In, E> && !traits_of<C>.votes;
 

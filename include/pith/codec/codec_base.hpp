@@ -20,8 +20,8 @@ class codec_base {
   /// The properties that hold for every shape.
   static constexpr codec_traits traits = {};
 
-  /// The shape of the emitted values, whose n is the maximum number of values. Throws std::invalid_argument if the codec
-  /// does not accept the shape.
+  /// The shape of the emitted values. Its n is the maximum number of emitted values. Throws std::invalid_argument if
+  /// the codec does not accept the shape.
   constexpr shape output_shape(shape const& dims) const { return dims; }
   /// The size of the side information for elements of type `In`.
   template <class In>
@@ -33,7 +33,8 @@ class codec_base {
   constexpr std::size_t scratch_bytes(E const&, shape const&) const {
     return 0;
   }
-  /// The offset of the count in the side information of a codec with a variable rate.
+  /// The byte offset of the count in the side information of a codec with a variable rate. The count is the number of
+  /// emitted values.
   template <class In>
   constexpr std::size_t count_offset(shape const&) const {
     return 0;
@@ -46,13 +47,13 @@ class codec_base {
 
   /// Throws std::invalid_argument if the states were made for another codec.
   void require_states(auto const&, auto const&) const {}
-  /// References to the feedback state, which is part of the states.
+  /// References to those parts of the two states that belong to the feedback policy.
   detail::policy_states fed_back_in(auto&, auto&) const { return {}; }
   /// Multiplies the residual in the feedback state by a factor, after a change of the loss scale or the learning rate.
   template <executor E>
   void rescale(E const&, double, auto&, auto&) const {}
 
-  /// The rates at which the codec measures the kept energy.
+  /// The rates at which the codec measures the kept energy, which is |x|^2 - |x - D(C(x))|^2.
   rate_list measured_rates() const { return {}; }
   /// A pointer to the measured energies in the executor's memory; null if the codec cannot measure.
   double* energies_in(auto&) const { return nullptr; }
@@ -62,8 +63,8 @@ class codec_base {
   /// The number of rounds that may be in flight for one tensor. With two rounds in flight, produce(r) needs only the
   /// result of round r - 2, so that the transfer of round r - 1 overlaps with computation.
   unsigned depth() const { return 1; }
-  /// True if the codec can encode from a source for this shape. A chain cannot encode from a source if a tile of a
-  /// transform would span two blocks.
+  /// True if, for this shape, the codec can read its input from a source (ext/source.hpp) instead of a tensor. A chain
+  /// cannot encode from a source if a tile of a transform would span two blocks.
   template <executor E>
   constexpr bool can_encode_from(shape const&) const {
     return true;

@@ -38,7 +38,7 @@ std::size_t used_side_bytes(S const& s, shape const& dims, std::uint64_t count) 
   }
 }
 
-/// The number of values that a stage uses, and the number of bytes of side information that the stage uses.
+/// The number of used values in a stage's output, and the number of used bytes of its side information.
 struct stage_use {
   std::uint64_t values;
   std::size_t side;
@@ -171,8 +171,9 @@ class used_counter final : public piece_visitor {
 }  // namespace detail
 
 /// Returns the number of used bytes of a payload. If the codec has a variable rate, this number may be less than
-/// payload_bytes. compact keeps exactly the used bytes. For a type-erased codec, all bytes of the payload are used
-/// bytes. `used_bytes`, `compact` and `expand` wait for the payload, so a graph cannot capture these functions.
+/// payload_bytes. `compact` keeps exactly the used bytes. But for a type-erased codec, and for the codecs bypass, rated
+/// and checked, `compact` and `expand` copy all payload_bytes bytes. `used_bytes`, `compact` and `expand` wait for the
+/// payload, so a graph cannot capture these functions.
 template <real In, executor E, class C>
 std::size_t used_bytes(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
   auto const size = payload_bytes<In>(codec, dims);

@@ -54,7 +54,7 @@ class codec_state {
 
   /// A pointer into E's memory, to the number of steps so far.
   std::uint64_t* steps() const { return step_.data(); }
-  /// The call that identifies this rank's encoding in the current step.
+  /// The id of this rank's encoding in the current step.
   encoding_id id() const { return {step_.data(), whose_.seed, 0, whose_.tensor, whose_.rank, 0, 0, arrived_.data()}; }
 
   /// The context of a call in the current step.
@@ -143,7 +143,7 @@ inline constexpr bool is_state_for = false;
 template <class In, class C, class E>
 inline constexpr bool is_state_for<codec_state<In, C, E>, C, E> = true;
 
-/// True if codec C on E accepts a gradient of type X, to read or to write, together with a state of type S.
+/// True if codec C on E can read, or write, a gradient of type X with a state of type S.
 template <class X, class S, class C, class E>
 concept readable_by = is_state_for<S, C, E> && std::convertible_to<X, span_on<E, typename S::element const>>;
 template <class X, class S, class C, class E>

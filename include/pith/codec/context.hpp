@@ -21,7 +21,7 @@ struct context {
   workspace_on<E>& ws;
   unsigned ranks = 1;
 
-  /// The same context for other elements, or for a part of the tensor.
+  /// The same context with another element type, id, shape or number of ranks.
   template <class Other>
   constexpr context<Other, E> of() const {
     return {exec, id, dims, ws, ranks};

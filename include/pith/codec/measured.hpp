@@ -45,8 +45,8 @@ class rate_list {
 
 namespace detail {
 
-/// The measurements of the last encoding: |p|^2, then |p|^2 - |p - D(C(p))|^2 for each rate. Measurements are
-/// rank-local and are not saved with the state.
+/// The measurements of the last encoding, where p is the codec's input: |p|^2, then |p|^2 - |p - D(C(p))|^2 for each
+/// rate. Measurements are rank-local and are not saved with the state.
 template <executor E>
 struct energies {
   static constexpr std::size_t size = 1 + rate_list::most;

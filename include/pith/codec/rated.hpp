@@ -129,8 +129,8 @@ class rated : public codec_base {
     detail::decode_payload<In>(codec_, cx, payload, x, replicated);
   }
 
-  /// True if the step is not dense, and C's engine encodes in one pass. If rates for measurement are set, this pass
-  /// must also measure the kept energy.
+  /// True if the step is not dense, and C can encode from a source. If rates for measurement are set, C must also
+  /// measure the kept energy in the same pass.
   template <executor E>
   bool can_encode_from(shape const& dims) const {
     auto const can_measure = detail::measures_from<C, float, E, ext::plain_source<float>>;
@@ -155,7 +155,7 @@ class rated : public codec_base {
     detail::encode_payload_from<In>(codec_, cx, from, payload, replicated, only(local));
   }
 
-  /// C's engine must not sum the payloads of dense steps.
+  /// False in dense steps, because C cannot decode their payloads.
   bool sums_payloads() const {
     if constexpr (requires { codec_.sums_payloads(); }) {
       return !is_dense_ && codec_.sums_payloads();

@@ -112,7 +112,7 @@ concept exchangeable = collective<C, In, E> || codec<C, In, E>;
 
 namespace detail {
 
-/// The form in which a codec's payloads may be summed in flight. Type-erased codecs return the form at run time.
+/// The form in which the transport may sum a codec's payloads. Type-erased codecs return the form at run time.
 template <class C>
 constexpr sum_form sums(C const& c) {
   if constexpr (requires {
@@ -124,7 +124,7 @@ constexpr sum_form sums(C const& c) {
   }
 }
 
-/// True if a codec's decoder is affine. Type-erased codecs return this property at run time.
+/// True if a codec's decoder is or may be affine. For a type-erased codec, is_affine returns this property at run time.
 template <class C>
 concept maybe_affine = traits_of<C>
 .affine || requires(C const& c) {
@@ -169,9 +169,9 @@ transfer transfer_of(C const& c, unsigned round, shape const& dims, unsigned ran
   }
 }
 
-/// The number by which gradients are divided before a sum in flight. The divisor is the number of ranks if the sum is
-/// decoded as a mean. For half values, the divisor is a power of two, because a sum might overflow even if the mean
-/// does not.
+/// The number by which each rank divides its gradient before the transport sums the payloads. For sum_form::decode,
+/// this number is the number of ranks. Otherwise, half values are divided by a power of two, because a sum might
+/// overflow even if the mean does not.
 template <class In, class C>
 unsigned sum_divisor(C const& c, shape const& dims, unsigned ranks) {
   auto const form = sums(c);
@@ -233,9 +233,10 @@ values_on<E, In const> scaled(E const& exec, values_on<E, In const> x, double fa
   return y;
 }
 
-/// Computes the mean of all ranks' decoded payloads, which are added in rank order. An engine computes the mean in one
-/// pass, or entry by entry. Both methods give the same result, except for the sign of zeros. In a chain whose last
-/// stage is an engine, the other stages decode the mean. With one rank, the mean is the decoded payload.
+/// Computes the mean of all ranks' decoded payloads, which are added in rank order. decode_sum adds all payloads in one
+/// pass, and decode_entry_sum adds them entry by entry. Both give the same result as decoding one payload at a time,
+/// except for the sign of zeros. In a chain, decode_sum adds the outputs of the last stage, and the other stages decode
+/// the mean. With one rank, the mean is the decoded payload.
 template <class In, class C, class E, class Agreed>
 void decode_mean(C const& c, context<In, E> const& cx, received_on<E> in, values_on<E, In> x,
                  Agreed const& replicated) {
@@ -300,8 +301,9 @@ void absorb(C const& c, context<In, E> const& cx, [[maybe_unused]] unsigned roun
   }
 }
 
-/// True if a rank's own share is available after the rank has produced its buffer for the last round. If not, the mean
-/// is used in place of the share.
+/// True if a rank can compute its own share from the buffer that it produced. The mean of all ranks' own shares is the
+/// decoded mean. If the rank cannot, error feedback uses the result of `arrived`, or the mean, in place of the own
+/// share.
 template <class C, class In, class E>
 concept has_contribution =
     !collective<C, In, E> || requires(C const& c, context<In, E> const& cx, span_on<E, std::byte const> produced,
@@ -328,7 +330,8 @@ concept reports_contribution = has_contribution<C, In, E> ||
   c.own_contribution(cx, produced, sent, replicated);
 };
 
-/// True if, after the last round, the codec can compute the part of p that this rank contributed to the mean.
+/// True if, after the last round, the codec can compute the part of the compensated gradient p that this rank
+/// contributed to the mean.
 template <class C, class In, class E>
 concept reports_delivered = collective<C, In, E> &&
     requires(C const& c, context<In, E> const& cx, values_on<E, In const> p, values_on<E, In const> mean,
@@ -336,7 +339,7 @@ concept reports_delivered = collective<C, In, E> &&
   c.arrived(cx, p, mean, sent, replicated, local);
 };
 
-/// The additional scratch bytes that `own_contribution` needs if D is affine. These bytes hold an all-zero payload and
+/// The additional scratch bytes that `contribution` needs if D is affine. These bytes hold an all-zero payload and
 /// D(0).
 template <class In, class C>
 std::size_t contribution_scratch_bytes([[maybe_unused]] C const& c, [[maybe_unused]] shape const& dims) {

@@ -109,7 +109,7 @@ std::vector<std::uint64_t> blocks_before(C const& codec, std::vector<tensor_plac
   return before;
 }
 
-/// The sections of a tensor's payload. A codec without a batch engine computes the sections itself.
+/// Returns the segment of a tensor. If the codec has no batch engine, `side` and `padding` are not used.
 template <class In, class C>
 segment make_segment(C const& codec, tensor_place const& at) {
   require(at.payload % section_alignment == 0, "make_segments: the offset of a payload must be a multiple of ",

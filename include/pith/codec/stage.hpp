@@ -21,8 +21,8 @@ using output_of = typename std::remove_cvref_t<S>::template output<In>;
 
 namespace detail {
 
-/// The number of scratch bytes. For a variable-rate stage, the number includes space for the count. Decoding reads the
-/// count from the payload and limits it to the capacity.
+/// The number of scratch bytes. For a variable-rate stage, the number includes space for a copy of the count, which is
+/// the number of emitted values. Decoding limits this copy to the capacity.
 template <class In, class S, class E>
 constexpr std::size_t scratch_bytes(S const& s, E const& exec, shape const& dims) {
   constexpr auto count = traits_of<S>.is_variable() ? scratch_for<std::uint32_t>(1) : 0;
@@ -87,16 +87,16 @@ concept stage_on =
 ///     encode(context<In, E> const&, value_view<In const>, encoded<Out>[, replicated const&, local&])
 ///     decode(context<In, E> const&, encoded<Out const>, value_view<In>[, replicated const&])
 ///
-/// A stateless stage omits the states. A variable-rate stage writes
-/// *y.values.count, which is the first 4 bytes of its side information. A variable-rate stage also writes zeros to the
-/// unused slots after its values. The count that `decode` receives is at most the capacity, even for a corrupt payload.
+/// A stateless stage omits the states. A variable-rate stage writes the number of its values to *y.values.count, which
+/// is the first 4 bytes of its side information. A variable-rate stage also writes zeros to the unused slots after its
+/// values. The count that `decode` receives is at most the capacity, even for a corrupt payload.
 template <class S, class In, class E>
 concept stage = executor<E> && detail::stage_on<std::remove_cvref_t<S>, In, E>;
 
 namespace detail {
 
-/// Creates the state of a stage for a chain that is exchanged as a whole. Throws if the stage does not accept the
-/// shape.
+/// Creates the replicated state of a stage in a chain. Throws if the stage does not accept the shape. The state is
+/// empty if only the stage's own rounds use it (keeps_for_exchange).
 template <class In, class S, class E>
 replicated_of<S, In, E> make_replicated_in_chain(E const& exec, S const& s, encoding_id const& id, shape const& dims) {
   if constexpr (traits_of<S>.keeps_for_exchange) {

@@ -21,7 +21,7 @@ enum class field_kind : std::uint8_t {
   replicated,  ///< equal on all ranks
   mean,        ///< equal on all ranks; the mean of all ranks' `estimate` fields
   share,       ///< rank-local; only the mean over the ranks matters, for example for a residual or a momentum
-  estimate,    ///< as share, but another field, of kind `mean`, stores the mean
+  estimate,    ///< as share; a field of kind `mean` holds the mean of these fields over the ranks
   part,        ///< rank-local; belongs to the part of the tensor that the rank sums
   learned,     ///< rank-local, but a valid initial state for any rank, for example gradient statistics
   fixed,       ///< rank-local; has no meaning for a different number of ranks
@@ -55,9 +55,10 @@ class field_visitor {
 
   /// Visits a rank-local state.
   void local(auto& state) { inside(state, true, places_, part_, granule_); }
-  /// Visits a state whose elements depend on the place of rank r. The place is r % places.
+  /// Visits a state that holds only some elements of the tensor. Ranks r with equal r % places hold the same elements.
   void of_place(auto& state, unsigned places) { inside(state, is_local_, places_ * places, part_, granule_); }
-  /// Visits a codec's state for a tensor with n elements. Each rank holds only its own part of the state.
+  /// Visits the state of a codec that encodes only this rank's part of a tensor with n elements. Parts begin at
+  /// multiples of `granule`.
   void of_part(auto& state, std::uint64_t n, std::uint64_t granule) { inside(state, is_local_, places_, n, granule); }
 
   virtual void describe(field_form const&) {}

@@ -201,8 +201,8 @@ class mpi_communicator {
     exec.wait();
     return {link_, call};
   }
-  /// Begins a call in which all ranks must pass the same size. The ranks agree if the maximum of `size` over the ranks
-  /// and the maximum of `-size` both equal this rank's values.
+  /// Begins a call in which all ranks must pass the same size. The sizes are equal if this rank's `size` is the maximum
+  /// of `size` over the ranks, and this rank's `-size` is the maximum of `-size`.
   template <class E>
   mpi_request begin(E const& exec, char const* call, std::size_t size) {
     auto request = begin(exec, call);

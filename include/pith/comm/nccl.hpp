@@ -53,13 +53,14 @@ concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& 
 ///   requires    the communicator's device is the current device; one thread at a time
 ///   state       one stream. The communicators that split() returns share this stream, since all ranks must run the
 ///               calls of their communicators in the same order. Separately built communicators that are used together
-///               must share a stream of the caller. This stream must outlive the communicators. If the shared stream is
-///               the executor's own, transfers overlap no work
+///               must share a stream, which the caller passes to their constructors. This stream must outlive the
+///               communicators. If the shared stream is the executor's own, transfers overlap no work
 ///   complexity  no call waits for the device or allocates device memory; split() waits for the other ranks. A graph
 ///               can capture a call if wait(), and not test(), is called on the call's request before the capture ends.
 ///               A gradient_exchange waits for a round when the next round starts. So backward on the same stream
-///               overlaps one tensor bucket. Backward on another stream overlaps all tensor buckets. The caller then
-///               needs events that make the exchange's stream wait for the gradients
+///               overlaps the transfers of one tensor bucket. Backward on another stream overlaps the transfers of all
+///               tensor buckets. In this second case, the caller needs events that make the exchange's stream wait for
+///               the gradients
 ///   errors      communication_error for an error of the call, or for an asynchronous NCCL error since the last call.
 ///               Only synchronize() detects a lost rank, by its timeout
 ///   owns        the NCCL communicator if split() made that communicator. An NCCL communicator that the caller passed

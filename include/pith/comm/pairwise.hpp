@@ -84,9 +84,9 @@ class pairwise {
   }
 
   unsigned rounds() const { return size() - (size() % 2 == 0); }
-  /// Ranks i and j swap in round (i + j) mod rounds(). In each round this rule leaves one rank without a partner. With
-  /// an even number of ranks, the remaining rank swaps with the last rank. With an odd number of ranks, the remaining
-  /// rank swaps with itself.
+  /// Ranks i and j below rounds() swap in round (i + j) mod rounds(). In each round, this rule leaves one of these
+  /// ranks without a partner. With an even number of ranks, that rank swaps with the last rank. With an odd number of
+  /// ranks, that rank is idle, and partner() returns the rank itself.
   unsigned partner(unsigned round) const {
     auto const all = rounds();
     if (rank() == all) return static_cast<unsigned>(std::uint64_t{round} * (size() / 2) % all);

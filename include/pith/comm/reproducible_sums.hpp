@@ -46,9 +46,9 @@ struct reduce_pieces {
 }  // namespace detail
 
 /// Adapts a `Comm` so that its reductions are reproducible. The constructor takes the same parameters as that of
-/// `Comm`. Each rank adds one part of the tensor, in rank order, and sends the sum to all ranks. So the result is
-/// bitwise independent of the transport, its version, its settings, and an element's position in the tensor. The result
-/// is bitwise equal to that of `thread_communicator`.
+/// `Comm`. Each rank adds all ranks' values of one part of the tensor, in rank order. Then it sends the sums to all
+/// ranks. So the result is bitwise independent of the transport, its version, its settings, and an element's position
+/// in the tensor. The result is bitwise equal to that of `thread_communicator`.
 ///
 ///   auto comm = pith::reproducible_sums<pith::mpi_communicator>(MPI_COMM_WORLD);
 ///
@@ -56,8 +56,9 @@ struct reduce_pieces {
 ///               end before the destructor
 ///   state       two copies of each tensor with a pending reduction
 ///   complexity  each of the N ranks sends and receives 2 (N - 1) / N times the bytes of the tensor, and copies the
-///               tensor three times. all_reduce waits until this rank has added its part, so all ranks must call their
-///               communicators in the same order. Memory is reused, so repeated equal calls allocate only once
+///               tensor three times. all_reduce waits until this rank has added its part, so all ranks must make the
+///               calls of all their communicators in the same order. Memory is reused, so repeated equal calls allocate
+///               only once
 ///   errors      the errors of Comm. The memory of a failed call is kept until the program ends
 ///   owns        the Comm
 template <class Comm>

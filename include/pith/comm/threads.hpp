@@ -25,8 +25,8 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A barrier that breaks when a rank leaves it or arrives later than the timeout. Every rank that waits at a broken
-/// barrier, or arrives later, throws.
+/// A barrier that breaks if a rank leaves the group, or does not arrive within the timeout. Then every rank that waits
+/// at the barrier throws, and every rank that arrives afterwards throws too.
 class leavable_barrier {
  public:
   leavable_barrier(unsigned ranks, timeout_duration timeout) : timeout_(timeout), is_here_(ranks) {

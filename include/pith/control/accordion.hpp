@@ -15,23 +15,24 @@ struct accordion_options {
   double high_rate = 0.99;     ///< rate in critical regimes
   double low_rate = 0.1;       ///< rate in all other regimes
   double change = 0.5;         ///< smallest relative change of a norm that makes a regime critical
-  std::uint64_t interval = 1;  ///< steps between two comparisons, such as those of ten epochs
-  double smoothing = 0;        ///< 0: norm over an interval; else moving average with this weight for the last step
+  std::uint64_t interval = 1;  ///< steps between two comparisons; the steps of ten epochs in the paper
+  double smoothing = 0;        ///< 0: norm over an interval; else moving average, in which a new step has this weight
   bool is_of_model = false;    ///< true: one decision for all tensors, by their common norm
   double fall = 0.5;           ///< smallest relative fall of the learning rate that makes all regimes critical
 
-  /// The options with which the GraVAC paper runs Accordion: one norm for the whole model, as a moving average, which each
-  /// step compares with that of the previous step.
+  /// The options with which the GraVAC paper runs Accordion. There is one norm for the whole model. The norm is a
+  /// moving average, and each step compares it with the norm of the previous step.
   static accordion_options each_step() {
     return {.high_rate = 0.01, .low_rate = 0.001, .change = 0.2, .interval = 1, .smoothing = 0.02, .is_of_model = true};
   }
 };
 
 /// After each interval of steps, the controller compares each tensor's norm with the norm of the previous comparison,
-/// `last`. The norm is sqrt(mean of |g|^2 over steps and ranks). If |norm - last| >= change x last, or last = 0, the
-/// tensor is in a critical regime and gets the high rate. All tensors also get the high rate in the first interval.
-/// After a large fall of the learning rate, all tensors get the high rate until the next comparison. Smaller falls have
-/// no effect, since many schedules lower the learning rate a little in every step.
+/// `last`. The norm is the square root of |g|^2, summed over the ranks and averaged over the interval's steps. The
+/// tensor is in a critical regime and gets the high rate if |norm - last| >= change x last, or if last = 0. All tensors
+/// also get the high rate in the first interval. If the learning rate falls by the fraction `fall` or more, all tensors
+/// get the high rate until the next comparison. Smaller falls have no effect, since many schedules lower the learning
+/// rate a little in every step.
 ///
 ///   state       four 8-byte values per tensor; saved
 ///   on NaN      a step with a NaN or infinite |g|^2 is left out of the norms, and the next step is dense
@@ -121,7 +122,7 @@ class accordion {
 
   accordion_options options_;
   std::vector<regime> regimes_;
-  double learning_rate_ = 0;  ///< the highest learning rate since the last large fall
+  double learning_rate_ = 0;  ///< the highest learning rate since the last fall by the fraction `fall`
   std::uint64_t steps_ = 0;
   bool is_blind_ = false;
 };

@@ -29,9 +29,9 @@ struct collect_numbers {
   PITH_HD void operator()(std::uint64_t i) const { to[i] = *from[i]; }
 };
 
-/// The measurements of a step, as one array of doubles: |g|^2 of each tensor, the energies of the measured tensors, and
-/// the seconds of each rank. After an all-reduce, the array is equal on all ranks. A value that is NaN on one rank is
-/// then NaN on all ranks.
+/// The measurements of a step, as one array of doubles: |g|^2 of each tensor, the energies that the codecs measured,
+/// and the duration of the step on each rank in seconds. After an all-reduce, the array is equal on all ranks. A value
+/// that is NaN on one rank is then NaN on all ranks.
 template <executor E>
 class step_board {
  public:
@@ -104,8 +104,9 @@ class step_board {
 ///   complexity  an all-reduce of up to ten doubles per tensor after each step; one call of gradient_exchange::change
 ///               when rates change. A step with unchanged rates allocates nothing, unless the controller allocates
 ///   errors      agreement_error on all ranks if the controllers' names differ between ranks; std::invalid_argument for
-///               a wrong state. A step that throws has failed, as in gradient_exchange
-///   owns        the gradient_exchange and the controller. The communicator and options.trace must outlive this object
+///               a wrong state. After a step that throws, the rules for a failed step of gradient_exchange apply
+///   owns        the gradient_exchange and the controller. The communicator and options.trace must outlive the
+///               adaptive_exchange
 template <real In, executor E, class Comm, rate_controller R>
 class adaptive_exchange {
  public:
@@ -141,7 +142,8 @@ class adaptive_exchange {
   std::vector<codec_type> const& codecs() const { return exchange_.codecs(); }
   std::uint64_t size() const { return exchange_.size(); }
 
-  /// The report of the last complete step. The next `begin()` updates the report.
+  /// The last report that the controller received. The controller receives the report of a step in the next `begin()`
+  /// or `export_state()`.
   step_report const& last_report() const { return report_; }
   /// The number of steps that have begun.
   std::uint64_t steps() const { return step_; }
@@ -191,8 +193,9 @@ class adaptive_exchange {
   void rescale(double factor) { exchange_.rescale(factor); }
   void fit_buckets() { exchange_.fit_buckets(); }
 
-  /// All ranks call `export_state`, since `export_state` first applies the rates of the next step, for which the ranks
-  /// communicate. After a step that threw, or if `steps_back` > 0, `export_state` does not communicate.
+  /// Serialises the state of this rank, as gradient_exchange::export_state does. All ranks must call `export_state`: it
+  /// first applies the rates of the next step, and the ranks communicate to do so. After a step that threw, or if
+  /// `steps_back` > 0, `export_state` does not communicate.
   std::vector<std::byte> export_state(unsigned steps_back = 0) {
     if (steps_back > 0 || is_begun_) return export_moment(steps_back);
     exchange_.require_idle("export_state");
@@ -356,7 +359,7 @@ class adaptive_exchange {
     choices_ = std::move(next);
     place();
   }
-  /// Sets the addresses of the energies, and the rates for which there are reports.
+  /// Lists the addresses of the measured energies, and one report for each measured rate of each tensor.
   void place() {
     auto places = std::vector<double const*>();
     reports_.clear();

@@ -12,7 +12,7 @@
 
 namespace pith::inline v0 {
 
-/// A rate that applies in step `first` and in later steps.
+/// A rate that applies from step `first` until the next entry of the schedule begins.
 struct scheduled_rate {
   std::uint64_t first;
   double rate;

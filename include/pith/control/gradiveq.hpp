@@ -1,4 +1,4 @@
-// pith/control/gradiveq.hpp — GradiVeQ's schedule: the gradients of convolutions are sampled and compressed by turns.
+// pith/control/gradiveq.hpp — GradiVeQ's schedule, which samples and compresses convolution gradients in turn.
 #pragma once
 
 #include <pith/codec/identity.hpp>
@@ -46,7 +46,7 @@ struct gradiveq_options {
   sampled which = sampled::all_slices;  ///< which slices of a tensor are sampled
   bool feedback = false;                ///< true: error feedback, whose residual is kept across phases
   double worse = 2;                     ///< a rank votes for new samples if its loss > worse x (mean of first losses)
-  std::uint64_t first_losses = 20;      ///< number of losses that are averaged at the start of a phase
+  std::uint64_t first_losses = 20;      ///< number of losses averaged at the start of a compressed phase
   std::uint64_t loss_every = 1;         ///< steps between two measurements of the loss
 };
 
@@ -147,8 +147,8 @@ class gradiveq {
   /// Whether `before()` measures the loss in this step. In other steps the caller may omit `before()`.
   bool looks() const { return phase_ == gradiveq_phase::compressed && steps_ % options_.loss_every == 0; }
 
-  /// Reads this rank's own gradients, all tensors one after another. Call `before()` before any gradient of the step is
-  /// exchanged.
+  /// Reads this rank's own gradients. `gradients` contains all tensors, one after another. Call `before()` before any
+  /// gradient of the step is exchanged.
   void before(span_on<E, In const> gradients) {
     require_all(gradients);
     if (!looks()) return;

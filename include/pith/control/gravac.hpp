@@ -55,8 +55,8 @@ class factor_ladder {
   std::vector<double> rungs_;
 };
 
-/// The average of gains over steps: the quotient of averaged energies or, as in the paper, the average of the steps'
-/// quotients.
+/// The method that averages the gains of several steps. A gain is a quotient of two energies. `of_energies` divides the
+/// averages of these energies. `of_quotients` averages the quotients of the steps, as in the paper.
 enum class gain_average : std::uint8_t { of_energies, of_quotients };
 
 struct gravac_options {
@@ -66,9 +66,9 @@ struct gravac_options {
   std::uint32_t window = 500;  ///< steps between two moves on the ladder
   double smoothing = 0.04;     ///< weight of a new value in an average; the paper uses smoothing_for(ranks)
   gain_average average = gain_average::of_energies;
-  std::uint32_t samples = 10;       ///< least number of values in a compared throughput's average, at most `window`
-  std::uint32_t fresh_windows = 8;  ///< largest age, in windows, of a compared throughput
-  double regime = 2;                ///< a change of the learning rate by this factor starts a new regime
+  std::uint32_t samples = 10;       ///< steps to average before a throughput is compared, at most `window`
+  std::uint32_t fresh_windows = 8;  ///< age in windows above which a throughput is not compared
+  double regime = 2;                ///< a change of the learning rate by this factor restarts the search
 
   /// The smoothing that the paper uses: min(1, ranks / 100).
   static double smoothing_for(unsigned ranks) { return std::min(1.0, ranks / 100.0); }
@@ -77,8 +77,9 @@ struct gravac_options {
 /// Measures the gains of two factors, a lower and a higher one. The gain of a factor is the share of |p|^2 that
 /// compression by this factor keeps. Each step uses the higher factor, or the lower factor if only the lower factor's
 /// gain reaches `least_gain`. If both gains are smaller than `least_gain`, the step is dense. If both gains are equal
-/// after a window, the lower factor is set to the higher factor. After each window, the higher factor moves up the
-/// ladder, until the throughput (gain / seconds) no longer grows.
+/// up to `saturation` after a window, the lower factor is set to the higher factor. After each window, the higher
+/// factor moves up the ladder. The search ends when the two highest throughputs (gain / seconds) are equal up to
+/// `saturation`.
 ///
 ///   requires    tensors whose codec measures, as error_feedback(rated(top_k(...))) does. All tensors get the same rate
 ///   state       averages for each of at most 24 factors, about 1.2 kB; saved
@@ -125,7 +126,7 @@ class gravac {
     return rates;
   }
 
-  /// Restarts the search at the first factor, without known gains. So the next step is dense.
+  /// Restarts the search at the first factor and clears all averages. The next step is dense, since no gain is known.
   void reopen() {
     state_.rungs = {};
     state_.sent = dense;
@@ -190,7 +191,7 @@ class gravac {
   }
 
   /// Returns whether the energies are finite, and updates the gains only in that case. A factor without a report keeps
-  /// its gain. After a restart of the search, there is no report.
+  /// its gain. After the search restarts, the step that was measured may have no reports for the new factors.
   bool note_gains(step_report const& seen) {
     auto const low = sum_at(seen, options_.ladder.rate(state_.low));
     auto const high = sum_at(seen, options_.ladder.rate(state_.high));
@@ -230,8 +231,8 @@ class gravac {
     ++of.samples;
     of.last = state_.step;
   }
-  /// Compares the learning rate with the one at the start of the regime. Many schedules change the learning rate a
-  /// little in every step.
+  /// Restarts the search if the learning rate has changed by the factor `regime` since the first step or the last such
+  /// restart. Smaller changes have no effect, since many schedules change the learning rate a little in every step.
   void note_learning_rate(double rate) {
     auto const begun = state_.learning_rate;
     if (begun != 0 && rate < begun * options_.regime && rate > begun / options_.regime) return;

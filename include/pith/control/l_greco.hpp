@@ -17,7 +17,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The cost of one choice: an error, as a number of bins, and a number of bytes.
+/// The cost of one choice: its error in bins, which are the units of error, and its number of bytes.
 struct knapsack_choice {
   std::uint32_t bins;
   std::uint64_t bytes;
@@ -56,15 +56,16 @@ inline std::vector<std::uint32_t> cheapest_choices(std::vector<std::vector<knaps
 
 struct l_greco_options {
   rate_list rates = {0.001, 0.003, 0.01, 0.03, 0.1};  ///< the rates to choose from
-  double reference = 0.01;                            ///< the rate whose total error is the limit
+  double reference = 0.01;                            ///< the limit is the total error at this rate
   std::uint64_t interval = 500;                       ///< steps between two choices
-  std::uint32_t bins = 10'000;                        ///< errors are rounded up to limit / bins
+  std::uint32_t bins = 10'000;                        ///< errors are rounded up to multiples of limit / bins
 };
 
-/// After each interval, chooses a rate for each tensor so that the ranks send the fewest bytes. The total error is the
-/// sum of |p - D(C(p))|^2 over all tensors. The total error of the reference rate is the limit. Since errors are
-/// rounded to bins, the total error may exceed the limit by the fraction tensors / bins. Before the first choice, all
-/// tensors have the reference rate.
+/// After each interval, chooses a rate for each tensor. The ranks then send the fewest bytes for which the total error
+/// is within a limit. The total error is the sum of |p - D(C(p))|^2 over all tensors and over the steps of the
+/// interval. The limit is the total error with the reference rate for all tensors. Errors are rounded up to multiples
+/// of limit / bins, so the total error may exceed the limit by the fraction tensors / bins. Before the first choice,
+/// all tensors have the reference rate.
 ///
 ///   requires    tensors whose codec measures; `reference` is one of the rates (std::invalid_argument)
 ///   state       each tensor's errors over an interval, and the chosen rates; saved
@@ -140,8 +141,8 @@ class l_greco {
     }
   }
 
-  /// Finds the entry of a report. The search starts after the last entry found, since reports have the same order in
-  /// each step.
+  /// Returns the trial for the tensor and the rate of a report. The search starts after the trial that was found last,
+  /// since reports have the same order in each step.
   trial& trial_of(rate_report const& r) {
     auto const is_it = [&](trial const& t) { return t.tensor == r.tensor && t.rate == r.rate; };
     next_ = next_ < trials_.size() ? next_ : 0;
@@ -153,8 +154,8 @@ class l_greco {
   }
 
   /// All errors are rounded up to whole bins. The budget is the sum of the reference rate's rounded errors, so that the
-  /// reference rate always fits. Because of the rounding, the budget may exceed `bins`. A choice whose error alone exceeds the allowed total
-  /// error never fits.
+  /// reference rate always fits. Because of the rounding, the budget may exceed `bins`. A choice whose error alone
+  /// exceeds the allowed total error never fits.
   void choose() {
     double allowed = 0;
     for (auto const& t : trials_) allowed += t.rate == options_.reference ? t.lost : 0;
@@ -185,7 +186,7 @@ class l_greco {
   l_greco_options options_;
   std::vector<trial> trials_;  ///< grouped by tensor
   std::uint64_t steps_ = 0;
-  std::size_t next_ = 0;  ///< where the search for the next report's entry starts
+  std::size_t next_ = 0;  ///< where the search for the next report's trial starts
   bool is_blind_ = false;
 };
 

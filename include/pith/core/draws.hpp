@@ -21,8 +21,8 @@ struct encoding_id {
   std::uint8_t hop = 0;      ///< the hop of a multi-hop exchange, 3 bits
   std::uint8_t stage = 0;    ///< the stage's position in its chain, 5 bits
 
-  /// A pointer to the word that team::is_last uses. The word is 0 between kernels. The pointer is null if the call does
-  /// not come from a state. Random numbers do not depend on this word.
+  /// A pointer to the word that team::is_last uses. The word is 0 between kernels. The pointer is null if the id was
+  /// not made by a codec_state. Random numbers do not depend on this word.
   std::uint32_t* arrived = nullptr;
 };
 
@@ -36,8 +36,8 @@ constexpr encoding_id next_stage(encoding_id id) {
   return id;
 }
 
-/// The random numbers of one call. The Philox key is the seed. The counter has 40 bits for the block, 24 for the
-/// tensor, 40 for the step, 16 for the rank, 3 for the hop and 5 for the stage.
+/// The random numbers of one encoding. The Philox key is the seed. The counter has 40 bits for the random block, 24 for
+/// the tensor, 40 for the step, 16 for the rank, 3 for the hop and 5 for the stage.
 class draws {
  public:
   PITH_HD explicit constexpr draws(encoding_id const& id)

@@ -122,8 +122,8 @@ namespace detail {
 template <class A>
 using bits_of = std::conditional_t<sizeof(A) == 8, std::uint64_t, std::uint32_t>;
 
-/// The only NaN that payloads contain. The bit pattern of a computed NaN depends on the processor. `written_nan` is a
-/// constant, so that device code can use it.
+/// The only NaN that payloads contain, because the bit pattern of a computed NaN depends on the processor.
+/// `written_nan` is a constant, so that device code can use it.
 template <std::floating_point A>
 inline constexpr A written_nan = std::numeric_limits<A>::quiet_NaN();
 
@@ -162,8 +162,8 @@ PITH_HD constexpr A larger_or_nan(A a, A b) {
   return a != a ? a : most;
 }
 
-/// Returns the scale, or NaN if the scale is not finite. A decoder cannot restore a bucket from an infinite scale, so
-/// it decodes the whole bucket as NaN.
+/// Returns the scale `value`, or NaN if it is not finite. A decoder cannot restore a bucket from an infinite scale; a
+/// bucket with the scale NaN is decoded as NaN.
 template <class A>
 PITH_HD inline A finite_or_nan(A value) {
   return is_finite(value) ? value : A{detail::written_nan<A>};

@@ -12,8 +12,8 @@
 
 namespace pith::inline v0 {
 
-/// The workspace bytes that `all_gather` needs: the payloads of all parts, one further payload, and the codec's scratch
-/// for a part.
+/// The workspace bytes that `all_gather` needs: the received payloads of all parts, the payload of this rank's part,
+/// and the codec's scratch for a part.
 template <class In, class C, executor E>
 std::size_t all_gather_bytes(E const& exec, C const& codec, tensor_parts const& over, unsigned ranks) {
   auto const part = detail::part_bytes<In>(codec, over);

@@ -131,13 +131,14 @@ void run_round(E const& exec, sub_communicators<Comm>& comms, C const& codec, un
 }  // namespace detail
 
 /// Replaces `gradient` by the decoded mean of all ranks' gradients. All ranks call `all_reduce_mean` with the same
-/// codec, shape and seed. Unlike gradient_exchange, this function does not check that codec, shape and seed are equal.
+/// codec, shape and seed. Unlike gradient_exchange, this function does not check that codec, shape and seed are equal
+/// on all ranks.
 ///
 ///   requires    ws of workspace_bytes<In>(exec, codec, dims, comm.size()) bytes. A codec with transfers within
 ///               subgroups, such as hierarchical, needs sub-communicators, which make_sub_communicators<In>(comm,
 ///               codec, dims) creates. Pass the sub-communicators instead of comm
-///   complexity  a summable codec needs one all-reduce, a collective needs its own rounds, and any other codec needs
-///               one all-gather. The function itself does not allocate
+///   complexity  a summable codec needs one all-reduce, a collective codec needs its own rounds, and any other codec
+///               needs one all-gather. The function itself does not allocate
 ///   errors      if all_reduce_mean throws std::invalid_argument, the state is unchanged. After an error of the
 ///               communicator, gradient and state hold unspecified values
 template <class In, executor E, class Comm, class C>

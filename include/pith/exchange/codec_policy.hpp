@@ -40,8 +40,8 @@ class matrices {
  public:
   explicit matrices(C codec) : codec_(std::move(codec)) {}
 
-  /// Converts to the codec of one tensor, for any element type and executor that C supports. The object holds a
-  /// reference to the policy.
+  /// The policy's result for one tensor. A `choice` converts to any_codec<In, E> for any element type and executor that
+  /// C supports. A `choice` refers to the policy's codec.
   struct choice {
     template <real In, executor E>
     operator any_codec<In, E>() const {

@@ -13,8 +13,9 @@ namespace pith::inline v0 {
 /// The times at which the ranks check that their settings are equal.
 enum class verify : std::uint8_t {
   when_built,  ///< once, in the constructor; compares tensors, codecs and options
-  each_step,   ///< for debugging, also in each step; compares codecs and replicated states. Each check reads all
-               ///< replicated states, and costs two all-gathers, of 24 and of 8 bytes
+  each_step,   ///< in the constructor and, for debugging, in each step. The check in a step compares step counters,
+               ///< codecs and replicated states. It reads all replicated states, and costs two all-gathers, of 24 and
+               ///< of 8 bytes
 };
 
 /// The options of a gradient_exchange. All options except `trace` and `is_recoverable` must be equal on all ranks.
@@ -31,9 +32,9 @@ struct exchange_options {
   bool is_weighted = false;
   verify when = verify::when_built;
   exchange_trace* trace = nullptr;  ///< an optional trace, which must outlive the exchange
-  /// If true, `export_state` can be called after a failed step, and can return the state of one step earlier. The
-  /// exchange then keeps two copies of all states in memory, and copies all states in each step. A graph must not
-  /// replay such steps.
+  /// If true, `export_state` can be called after a failed step, and can also return the state before the last complete
+  /// step. The exchange then keeps two copies of all states in memory, and copies all states in each step. A CUDA graph
+  /// must not replay the steps of such an exchange.
   bool is_recoverable = false;
 };
 

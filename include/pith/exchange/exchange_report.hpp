@@ -12,8 +12,8 @@
 
 namespace pith::inline v0 {
 
-/// A measured |x|^2 of a tensor, and the part of |x|^2 that compression loses or keeps. share() is NaN without a
-/// measurement, and is `of_zeros` if x = 0.
+/// A measured |x|^2 of a tensor, and the part of |x|^2 that compression loses or keeps. share() returns part / |x|^2.
+/// Without a measurement, share() returns NaN. If x = 0, share() returns `of_zeros`.
 struct measured_energy {
   double all = std::numeric_limits<double>::quiet_NaN(), part = 0;
 
@@ -45,8 +45,9 @@ struct tensor_report {
 /// The reports of all tensors, and their total.
 ///
 ///   wire_bytes   a rank that passes b bytes to a collective of N ranks sends b (N - 1) in an all-gather, 2 b (N - 1) /
-///                N in an all-reduce, b (N - 1) / N in an all-to-all, and b in a swap or shift. Headers of the
-///                transport, ranks without a partner in a swap, weights, and the checks of each step are not counted
+///                N in an all-reduce, b (N - 1) / N in an all-to-all, and b in a swap or shift. A swap counts as b
+///                bytes also for a rank without a partner. Headers of the transport, weights, and the checks of each
+///                step are not counted
 ///   seconds      transfers overlap the backward pass and encoding, so the sum of all seconds is not the duration of a
 ///                step
 struct exchange_report {

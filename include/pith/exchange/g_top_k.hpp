@@ -17,9 +17,10 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The schedule of merges. The ranks below `inner`, the largest power of two, swap entries over distances 1, 2, 4, ...
-/// In a first round, each rank numbered `inner` or above "folds in": it sends its entries to a rank below `inner`. In a
-/// last round, the ranks that folded in receive the result.
+/// The schedule of merges. Let `inner` be the largest power of two that is at most `ranks`. The ranks below `inner`
+/// swap entries with the ranks at the distances 1, 2, 4, ... If `inner` is below `ranks`, there are two further rounds.
+/// In the first round, each rank numbered `inner` or above "folds in": it sends its entries to a rank below `inner`. In
+/// the last round, the ranks that folded in receive the result.
 struct merge_rounds {
   unsigned ranks, inner;  ///< inner: the largest power of two, at most `ranks`
   bool folds;
@@ -30,8 +31,8 @@ struct merge_rounds {
     auto const swaps = static_cast<unsigned>(std::bit_width(inner)) - 1;
     return std::max(1u, swaps + (folds ? 2 : 0));
   }
-  /// Whether the ranks numbered `inner` and above fold in during this round, and whether these ranks receive the result
-  /// during this round.
+  /// `is_fold` returns whether the ranks numbered `inner` and above fold in during this round. `is_told` returns
+  /// whether these ranks receive the result during this round.
   bool is_fold(unsigned round) const { return folds && round == 0; }
   bool is_told(unsigned round) const { return folds && round + 1 == count(); }
   std::uint32_t distance(unsigned round) const {
@@ -95,9 +96,10 @@ struct copy_indices {
 }  // namespace detail
 
 /// Exchanges the k entries of largest magnitude of each rank, where k = max(1, floor(density n)). In log2(N) rounds,
-/// pairs of ranks sum their entries and keep the k largest sums. So all ranks receive the same k sums, divided by N. If
-/// N is not a power of two, each rank beyond the largest power of two first sends its entries to another rank. In a
-/// last round, these ranks receive the result.
+/// pairs of ranks sum their entries and keep the k largest sums. After these rounds, all ranks have the same k sums.
+/// The result is these sums, divided by N. If N is not a power of two, let P be the largest power of two below N. Each
+/// rank numbered P or above first sends its entries to a rank below P. In a last round, the ranks numbered P or above
+/// receive the result.
 ///
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^31; a communicator with send_recv
 ///   state       k pairs and 2 k indices between the rounds; not saved
@@ -119,8 +121,9 @@ class g_top_k : public detail::sparse_exchange {
   g_top_k at(double density) const { return g_top_k(density); }
   bool states_follow_rate() const { return true; }
 
-  /// State that is kept between the rounds but is not saved. `sent` lists the indices of the rank's own entries that
-  /// all merges so far have kept. The list ends with the kept indices of the rank that folded in.
+  /// State that is kept between the rounds but is not saved. The first k indices in `sent` are those of this rank's own
+  /// entries. The last k indices are those of the rank that folded into this rank. If a merge did not keep an entry,
+  /// its index is `no_index`.
   template <executor E>
   struct between {
     buffer<std::byte, E> held;

@@ -38,23 +38,24 @@ namespace pith::inline v0 {
 ///   exchange.all_reduce_mean(gradients);   // begin, ready and wait in one call
 ///   exchange.change(codecs);     // between steps: sets other codecs or rates
 ///
-///   requires    equal tensors, codecs and options on all ranks; a gradient's memory belongs to the exchange from
-///               ready() until wait() returns, or, if the step fails, until the exchange is destroyed. Only one thread
-///               at a time may use the exchange. On a host, the first ready() starts a thread that runs the exchange,
-///               so the communicator must accept calls from that thread. With MPI, such calls need MPI_THREAD_MULTIPLE,
-///               or MPI_THREAD_SERIALIZED if no other thread calls MPI during a step. On a device, ready() and wait()
-///               only enqueue work, so gradients must be written and means must be read in the order of the executor's
-///               stream
+///   requires    equal tensors, codecs and options on all ranks. From ready() until wait() returns, only the exchange
+///               may access the gradient's memory. After a failed step, only the exchange may access this memory until
+///               the exchange is destroyed. Only one thread at a time may use the exchange. On a host, the first
+///               ready() starts a thread that runs the exchange, so the communicator must accept calls from that
+///               thread. With MPI, such calls need MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if no other thread
+///               calls MPI during a step. On a device, ready() and wait() only enqueue work, so gradients must be
+///               written and means must be read in the order of the executor's stream
 ///   state       the codecs' states; export_state saves them, import_state restores them
 ///   complexity  holds two buffers for the payloads of the largest tensor bucket, and two buffers for the payloads of
 ///               all ranks (four with gather::exact). The constructor, change() and fit_buckets() allocate; a step does
 ///               not. The number of transfers does not depend on the number of tensors in a bucket. With power_sgd, for
-///               example, a bucket needs one all-reduce for all P and all uncompressed tensors, and one all-reduce for
-///               all Q
-///   errors      the constructor throws agreement_error on all ranks if tensors, codecs or options differ, or if a rank
-///               could not build its exchange. After a step that threw, the gradients hold unspecified values, and the
-///               states may be of different steps. No step can then begin before import_state(). Memory that the
-///               transport may still use is kept until the program ends
+///               example, a bucket needs one all-reduce for all factors P and all uncompressed tensors, and one
+///               all-reduce for all factors Q
+///   errors      the constructor throws agreement_error on all ranks if tensors, codecs or options differ. If a rank
+///               could not build its exchange, that rank throws its own error, and the other ranks throw
+///               agreement_error. After a step that threw, the gradients hold unspecified values, and the states of
+///               different tensors or ranks may be of different steps. No step can then begin before import_state().
+///               Memory that the transport may still use is kept until the program ends
 ///   owns        the codecs and states. The communicator and options.trace must outlive this object
 template <real In, executor E, class Comm>
 class gradient_exchange {
@@ -188,8 +189,9 @@ class gradient_exchange {
   }
 
   /// Gives up a step that this rank cannot complete, for instance after the backward pass threw. `abandon()` waits for
-  /// this rank's pending transfers. On this rank, the step has then failed as if `wait()` had thrown. On the other
-  /// ranks, the step fails when the communicator's timeout expires.
+  /// this rank's pending transfers. If a round has begun, the step has then failed on this rank as if `wait()` had
+  /// thrown. Otherwise, this rank has skipped the step. On the other ranks, the step fails when the communicator's
+  /// timeout expires.
   void abandon() {
     if (phase_ != phase::ready) return;
     try {
@@ -213,26 +215,27 @@ class gradient_exchange {
   /// old and the new codec have the same feedback policy, and is lost otherwise.
   ///
   ///   complexity  two small all-gathers and a new plan. Allocates the new states, and larger buffers if needed
-  ///   errors      agreement_error on all ranks if codecs differ between ranks, or if a codec does not fit. After this
-  ///               error, the exchange keeps the old codecs
+  ///   errors      agreement_error on all ranks if codecs differ between ranks. If a codec does not fit its tensor,
+  ///               each rank that passed this codec throws std::invalid_argument, and the other ranks throw
+  ///               agreement_error. After an error, the exchange keeps the old codecs
   void change(std::vector<codec_type> codecs) {
     require_idle("change");
     change_to(std::move(codecs));
   }
-  /// Sets the codecs without a check between ranks, for a rank that has lost contact with the other ranks. The rank can
-  /// then call export_state(), but cannot begin a step.
+  /// Sets the codecs without a check between ranks, for a rank that has lost contact with the other ranks. The rank may
+  /// then call export_state(), but must not begin a step.
   void change_alone(std::vector<codec_type> codecs) {
     require_idle("change_alone");
     engine_->pipeline.apply(engine_->pipeline.prepare(std::move(codecs)));
   }
 
   /// Forms new tensor buckets from measurements of the last step: the time at which each gradient was ready, and the
-  /// duration of each bucket's transfers. The new order is the order in which gradients become ready on the slowest
-  /// rank. Within the limits of `bucket_bytes`, the new buckets let the last transfer end as early as possible. If the
-  /// communicator's sums do not depend on message size, the means stay bitwise equal. All ranks call fit_buckets()
-  /// between steps, after one or two measured steps. In a measured step, `begin()` was called before the backward pass,
-  /// and `ready()` was called during the backward pass. On a device, the measured times are those at which the host
-  /// enqueues the work.
+  /// duration of each bucket's transfers. The tensors are ordered by the time at which their gradients became ready on
+  /// the slowest rank. Within the limits of `bucket_bytes`, the new buckets let the last transfer end as early as
+  /// possible. If the communicator's order of additions does not depend on the message size, the old and the new
+  /// buckets give bitwise equal means. All ranks call fit_buckets() between steps, for example after the second step.
+  /// In the last step before this call, `begin()` must have been called before the backward pass, and `ready()` during
+  /// the backward pass. On a device, the measured times are those at which the host enqueues the work.
   ///
   ///   complexity  three small all-gathers and a new plan. Allocates if a bucket has grown
   ///   errors      agreement_error on all ranks if messages were damaged. After this error, the exchange keeps the old
@@ -261,9 +264,9 @@ class gradient_exchange {
     all.wait_seconds = wait_seconds_;
     return all;
   }
-  /// For `report()`, measures the error |g - C(g)| / |g| of each codec on this rank's gradients, all tensors one after
-  /// another. Each measurement starts with a new state, so there is no residual, and `power_sgd` has no warm start.
-  /// Gradients and states of the exchange do not change. Call measure_errors() between steps.
+  /// For `report()`, measures the error |g - C(g)| / |g| of each codec on this rank's gradients. `gradients` contains
+  /// all tensors one after another. Each measurement starts with a new state, so there is no residual, and `power_sgd`
+  /// has no warm start. Gradients and states of the exchange do not change. Call measure_errors() between steps.
   ///
   ///   complexity  encodes and decodes all tensors once more, one by one; allocates and waits for the executor
   void measure_errors(span_on<E, In const> gradients) {
@@ -291,8 +294,9 @@ class gradient_exchange {
 
   /// Serialises all states of this rank, with a description and a checksum, in the format of docs/state_format.md. With
   /// exchange_options::is_recoverable, export_state() can also be called after a failed step. The function then returns
-  /// the state after the last complete step. With `steps_back = 1`, export_state() returns the state of one step
-  /// earlier. One step suffices, since ranks that fail together end at most one step apart.
+  /// the state after the last complete step. With `steps_back = 1`, export_state() returns the state before the last
+  /// complete step. One step back suffices, since after a failure the numbers of steps that two ranks have completed
+  /// differ by at most one.
   std::vector<std::byte> export_state(unsigned steps_back = 0) const {
     require_between_steps("export_state");
     if (steps_back > 0 || phase_ == phase::failed) return export_copy(steps_back);
@@ -302,8 +306,9 @@ class gradient_exchange {
   }
 
   /// Restores a state that was returned by `export_state` of an equal exchange. All ranks call import_state(). The
-  /// gather mode, buckets, executor and minor version may differ. For a different number of ranks, first convert the
-  /// states with reshard(). With gather::predicted, the next step sends payloads at full capacity.
+  /// gather mode, the buckets, the executor and the library's minor version may differ. For a different number of
+  /// ranks, first convert the states with reshard(). With gather::predicted, the next step sends payloads at full
+  /// capacity.
   ///
   ///   errors      std::invalid_argument, before any change, if the bytes are not a state or are damaged, or if the
   ///               state is of another rank, number of ranks, seed, element type, tensor or codec
@@ -323,8 +328,8 @@ class gradient_exchange {
     change_to(std::move(codecs));
     import_state(bytes);
   }
-  /// Throws if import_state(bytes, codecs) would throw. Changes nothing. Returns the values of the states, the part of
-  /// `bytes` after the description.
+  /// Throws if import_state(bytes, codecs) would throw. Changes nothing. Returns the values of the states, which follow
+  /// the description in `bytes`.
   span<std::byte const> require_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs) const {
     require_between_steps("import_state");
     detail::require_size(importing, "codecs", tensors().size(), codecs.size(), " entries");

@@ -50,10 +50,11 @@ struct place_state {
 
 }  // namespace detail
 
-/// Exchanges a tensor on two levels, for clusters with faster links within a node. First, each rank sums one part of
-/// the tensor over its node. `Inner` encodes the parts for the transfer within the node. Then the ranks that have
-/// summed the same part in different nodes exchange this part, which `Outer` encodes. Finally, the ranks of a node
-/// gather all parts, which `Inner` has encoded again. So the tensor crosses the network once per node.
+/// Exchanges a tensor on two levels, for clusters in which links within a node are faster than links between nodes.
+/// First, each rank sums one part of the tensor over its node. `Inner` encodes the parts for the transfer within the
+/// node. Then the ranks that have summed the same part in different nodes exchange this part, which `Outer` encodes.
+/// Finally, the ranks of a node gather all parts, which `Inner` has encoded again. So the tensor crosses the network
+/// once per node.
 ///
 ///   requires    an Inner without state and an Outer without replicated state (std::invalid_argument). The number of
 ///               ranks is a multiple of ranks_per_node, and the ranks of a node are consecutive. A communicator that
@@ -65,8 +66,8 @@ struct place_state {
 ///   errors      two compression errors of Inner and one of Outer. With feedback, Outer keeps its compression error for
 ///               the next step. With a single node, Outer is not used. With one rank per node, Inner is replaced by
 ///               identity
-///   properties  outside an exchange, hierarchical behaves as the codec Inner. error_feedback(hierarchical) feeds back
-///               the rank's own error of Inner
+///   properties  outside an exchange, hierarchical behaves as the codec Inner. The residual of
+///               error_feedback(hierarchical) is the rank's own compression error of Inner
 ///   reference   sums within nodes and then between nodes: Cho, Finkler, Kung and Hunter, BlueConnect, MLSys 2019.
 ///               Quantization on both levels: Wang et al., ZeRO++, 2023
 template <class Inner, class Outer>
@@ -111,7 +112,8 @@ class hierarchical : public detail::codec_exchange<Inner> {
     auto const nodes = grid(ranks).nodes;
     return 2 + (nodes == 1 ? 0 : outer_.rounds(largest_part(dims), nodes));
   }
-  /// The last round that reads the gradient. After this round, the rank's own share is available.
+  /// The last round that reads the gradient. After this round, contribution() can decode the payloads that this rank
+  /// encoded.
   unsigned contributing_round(unsigned) const { return 0; }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
@@ -205,8 +207,9 @@ class hierarchical : public detail::codec_exchange<Inner> {
   /// The shape that Outer receives, which is equal on all ranks.
   shape largest_part(shape const& dims) const { return parts(dims).dims(0); }
 
-  /// In the exchange within a node, encoding_id::rank is the rank's index in its node. Gradients are encoded with a different seed in each
-  /// node. Means are encoded with the same seed in all nodes, since the payloads of the means must be equal.
+  /// `gathering` and `scattering` return contexts for the exchange within a node, in which encoding_id::rank is the
+  /// rank's index in its node. `scattering` is for gradients, which each node encodes with a different seed.
+  /// `gathering` is for means, which all nodes encode with the same seed, since their payloads must be equal.
   template <class In, class E>
   static context<In, E> gathering(context<In, E> const& cx, detail::node_grid const& over) {
     auto id = cx.id;
@@ -219,8 +222,8 @@ class hierarchical : public detail::codec_exchange<Inner> {
     id.seed += std::uint64_t{over.node(id.rank)} << 32;
     return gathering(cx.with(id), over);
   }
-  /// In the exchange between nodes, encoding_id::rank is the number of the node, and encoding_id::hop starts after the two hops
-  /// within the node.
+  /// Returns the context for the exchange between nodes. In this context, encoding_id::rank is the number of the node,
+  /// and encoding_id::hop starts after the two hops within the node.
   template <class In, class E>
   context<In, E> crossing(context<In, E> const& cx, detail::node_grid const& over) const {
     auto between = detail::id_at(cx.id, parts(cx.dims).first(over.place(cx.id.rank)));

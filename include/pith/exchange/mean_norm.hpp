@@ -82,9 +82,9 @@ void clip_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, works
   exec.for_each_index(gradient.size(), detail::scale_by<In, In>{gradient.data(), gradient.data(), norms});
 }
 
-/// Clamps each element to [-norm, norm], where norm = sqrt(mean over the ranks of |gradient|^2), as GRACE does. An
-/// element never exceeds the norm of its own rank's gradient. So clamping seldom changes gradients that are similar on
-/// all ranks, and it never changes the gradient of a single rank.
+/// Clamps each element to [-norm, norm], where norm = sqrt(mean over the ranks of |gradient|^2), as GRACE does. The
+/// magnitude of an element is at most the norm of its own rank's gradient. If this norm is similar on all ranks, the
+/// bound is close to it, so clamping seldom changes an element. With a single rank, clamping changes nothing.
 template <real In, executor E, class Comm>
 void clamp_to_mean_norm(E const& exec, Comm& comm, span_on<E, In> gradient, workspace_on<E>& ws) {
   ws.require("clamp_to_mean_norm", "mean_norm_bytes", mean_norm_bytes(gradient.size()));

@@ -17,8 +17,9 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The numbers of index-value pairs in each round. Each rank selects k pairs. Each of `regions` owners receives up to
-/// `sent` pairs from every rank, and sends `kept` pairs to all ranks.
+/// The numbers of index-value pairs in each round. The tensor is divided into `regions` regions, and one rank owns each
+/// region. Each rank selects k pairs. An owner receives up to `sent` pairs from every rank, and sends `kept` pairs to
+/// all ranks.
 struct ok_top_k_sizes {
   std::uint64_t n, k, regions, sent, kept;
 
@@ -101,9 +102,9 @@ struct collect_pairs {
 ///               and 2 k entries. Needs scratch of n elements of accum<In>, but accesses only the elements of received
 ///               entries
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than all other values
-///   errors      the result may differ from the k largest exact sums. If a rank has more entries for an owner than the
-///               owner's capacity, some entries are missing from the sum and are sent in a later step. An owner sends
-///               only 2 ceil(k / N) sums of its region
+///   errors      the result may differ from the k largest exact sums. If a rank has more than ceil(k / N) entries for
+///               an owner, some entries are missing from the sum and are sent in a later step. An owner sends only 2
+///               ceil(k / N) sums of its region
 ///   properties  outside an exchange, ok_top_k behaves as the codec top_k. In error_feedback, a rank's entry counts as
 ///               sent if its sum is in the result. So N x mean + the sum of all residuals = the sum of all gradients
 ///   reference   Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. The paper

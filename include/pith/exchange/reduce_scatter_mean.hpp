@@ -24,8 +24,8 @@ std::size_t reduce_scatter_bytes(E const& exec, C const& codec, tensor_parts con
 /// of `two_shot`. All ranks call `reduce_scatter_mean` with the same codec, parts and seed.
 ///
 ///   requires    parts that begin at the codec's buckets (parts_for); a codec without state (std::invalid_argument); a
-///               `state` that was made for the whole tensor and counts the steps; ws of reduce_scatter_bytes<In>(exec,
-///               codec, over, comm.size()) bytes
+///               `state` that was made for the whole tensor, and that provides the step counter; ws of
+///               reduce_scatter_bytes<In>(exec, codec, over, comm.size()) bytes
 ///   complexity  one all-to-all, in which each of N ranks sends (N - 1) / N of a tensor's payload; encodes n elements
 ///               and decodes n
 template <class In, executor E, class Comm, class C>

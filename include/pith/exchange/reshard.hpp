@@ -25,7 +25,8 @@ inline void copy_field(std::byte* to, std::byte const* from, std::size_t size) {
   if (size > 0) std::memcpy(to, from, size);
 }
 
-/// A field of an old rank, and the weight of this field in a new rank's field.
+/// A field in the state of an old rank, which is a rank of the job that saved the states. A new rank's field is the sum
+/// of weight x field over some old ranks.
 struct weighted_field {
   std::byte const* bytes;
   double weight;
@@ -45,8 +46,8 @@ inline std::vector<weighted_field> overlapping(std::vector<std::byte const*> con
   return shares;
 }
 
-/// Sets `to` to the sum of weight x field, which is computed in double precision. Products are stored before they are
-/// added, so that no compiler fuses a product with a sum. So all compilers give bitwise equal results.
+/// Sets `to` to the sum of weight x field, in double precision. Each product is stored before it is added, so that no
+/// compiler forms a fused multiply-add. Therefore all compilers give bitwise equal results.
 template <class T>
 void add_weighted(std::vector<weighted_field> const& from, std::uint64_t count, std::byte* to) {
   auto sums = std::vector<double>(count), products = sums;
@@ -110,7 +111,8 @@ class resharding {
               places, ", got none of ", field.tensor);
   }
 
-  /// The fields of all old ranks that have the given place in their nodes.
+  /// The fields of all old ranks r with r % places == place. A node has `places` ranks, and `place` is the index of a
+  /// rank in its node.
   std::vector<std::byte const*> at_place(unsigned place, rank_field const& field) const {
     auto found = std::vector<std::byte const*>();
     for (std::size_t i = 0; i < old_.size(); ++i)
@@ -134,7 +136,8 @@ class resharding {
     }
   }
 
-  /// Computes the mean over the given ranks if the states of some ranks are missing.
+  /// Copies the field. If the states of some old ranks are missing, computes the mean of the remaining ranks'
+  /// `estimate` fields instead.
   void fill_mean(rank_field const& field, std::byte* to) const {
     auto const estimate = std::ranges::find_if(old_.fields(), [&](rank_field const& other) {
       return other.form.kind == field_kind::estimate && other.tensor.data() == field.tensor.data() &&
@@ -144,7 +147,8 @@ class resharding {
     mix_fields(field, detail::overlapping(at_place(0, *estimate), 0, 1), to);
   }
 
-  /// Elements keep their index in the tensor. The elements of a rank whose state is missing become zero.
+  /// Copies each element of the new rank's part from the old rank whose part contained this element. If that rank's
+  /// state is missing, the element becomes zero.
   void fill_part(rank_field const& field, unsigned rank, std::byte* to) const {
     auto const [kind, element, n, places, granule] = field.form;
     auto const before = parts(field, std::max(1u, old_.ranks() / places)), after = parts(field, ranks_ / places);
@@ -167,7 +171,7 @@ class resharding {
   unsigned ranks_;
 };
 
-/// New ranks `first` .. `end` - 1 of `ranks`.
+/// The new job has `ranks` ranks. The states of the ranks `first` .. `end` - 1 are computed.
 struct new_ranks {
   unsigned ranks, first, end;
 };
@@ -223,15 +227,16 @@ inline std::vector<std::vector<std::byte>> reshard(std::vector<std::vector<std::
 ///   requires    states in rank order, which were saved after the same step. A number of ranks that the codecs allow;
 ///               hierarchical needs a multiple of ranks_per_node. Equal codecs, tensors, seed and element type in the
 ///               new job
-///   state       preserves replicated state, the mean of rank-local state over the ranks, and each element of a rank's
-///               part. The rank-local state of a lost rank is lost; see docs/composing.md
+///   state       preserves replicated state, and the mean of rank-local state over the ranks. Fields of kind `part`,
+///               which hold different elements of a tensor on each rank, keep all elements. The rank-local state of a
+///               lost rank is lost; see docs/composing.md
 ///   complexity  reads all states, and allocates and writes `ranks` states of the same size
 ///   errors      std::invalid_argument if bytes are not a state or are damaged, if states are of different jobs or
 ///               steps, or if the state of a codec cannot be converted to this number of ranks
 inline std::vector<std::vector<std::byte>> reshard(std::vector<std::vector<std::byte>> const& states, unsigned ranks) {
   return detail::reshard(states, {ranks, 0, ranks});
 }
-/// Converts the state of one new rank only, for jobs in which each process converts its own state.
+/// Returns the state of one new rank, so that each process of the new job can convert only its own state.
 inline std::vector<std::byte> reshard(std::vector<std::vector<std::byte>> const& states, unsigned ranks,
                                       unsigned rank) {
   return detail::reshard(states, {ranks, rank, rank + 1})[0];

@@ -55,9 +55,10 @@ struct take_share {
   PITH_HD void operator()(std::uint64_t i) const { to[i] = element_cast<In>(from(i)); }
 };
 
-/// The schedule of the ring. Two halves of the tensor take turns, one hop each. In hop h of a half, each rank sends
-/// segment (rank - h) mod ranks. In the first N hops, a rank adds its own share to a segment before it sends the
-/// segment. In later hops, a rank forwards the received payload.
+/// The schedule of the ring. The tensor has two halves, and each half has `ranks` segments. Segment s of half b is part
+/// 2 s + b of the tensor. The halves take turns, one hop each. In hop h of a half, each rank sends segment (rank - h)
+/// mod ranks. In the first `ranks` hops, a rank adds its own gradient / ranks to a segment before it sends the segment.
+/// In later hops, a rank forwards the received payload.
 struct ring_hops {
   unsigned ranks;
 
@@ -70,13 +71,13 @@ struct ring_hops {
   /// Whether the segment that a rank receives in this round is a partial mean.
   bool receives_partial(unsigned round) const { return hop(round) + 1 < ranks; }
 
-  /// The part that a rank sends in this round. The parts of the tensor belong to the two halves alternately.
+  /// The part that a rank sends in this round. Even parts belong to one half, and odd parts to the other half.
   unsigned sent(unsigned round, unsigned rank) const {
     return 2 * ((rank + 2 * ranks - hop(round)) % ranks) + round % 2;
   }
   unsigned received(unsigned round, unsigned rank) const { return sent(round, before(rank)); }
   unsigned before(unsigned rank) const { return (rank + ranks - 1) % ranks; }
-  /// The rank that is the last to add its share to a part.
+  /// The rank that is the last to add its gradient to a part.
   unsigned completer(unsigned part) const { return before(part / 2); }
   /// Whether a rank is the first rank to send a part.
   static bool begins(unsigned part, unsigned rank) { return part / 2 == rank; }
@@ -84,21 +85,22 @@ struct ring_hops {
 
 }  // namespace detail
 
-/// Exchanges a tensor around a ring of N ranks. Each rank decodes a segment from its predecessor, adds its own share
-/// and encodes the sum for its successor. After N encodings the segment is the mean, and the ranks forward the mean's
-/// payload unchanged. So each link carries 2 (N - 1) / N times the payload of the tensor, and a rank has only two
-/// neighbours. The two halves of the tensor take turns: one half is decoded, added and encoded during the transfer of
-/// the other half.
+/// Exchanges a tensor around a ring of N ranks. Each rank decodes a segment from its predecessor, adds 1 / N of its own
+/// gradient and encodes the sum for its successor. After N encodings the segment is the mean, and the ranks forward the
+/// mean's payload unchanged. Each link carries 2 (N - 1) / N times the payload of the tensor. A rank communicates with
+/// only two ranks. The two halves of the tensor take turns: one half is decoded, added and encoded during the transfer
+/// of the other half.
 ///
 ///   requires    a C without state (std::invalid_argument); a communicator with send_recv. Segments begin at the
-///               buckets of C and have at least 512 elements, so a smaller tensor has one segment. A segment counts as
-///               a separate tensor for the k of a sparsifier, for a bucket size of 0, and for codecs of matrices
+///               buckets of C and have at least 512 elements, so a smaller tensor has one segment. Each segment is
+///               encoded as a separate vector. So a sparsifier computes k from the size of the segment, and a bucket
+///               size of 0 means one bucket per segment
 ///   state       three payloads, which are kept between the rounds; not saved
 ///   complexity  encodes n elements and decodes 2 n, with 4 (N - 1) shifts; needs the scratch of C and space for one
 ///               segment
-///   errors      each segment is encoded N times, once per partial mean. So a mean has N compression errors
-///   properties  outside an exchange, ring behaves as the codec C. In error_feedback, a rank's own share is the sums
-///               that it encoded minus the sums that it received
+///   errors      each segment is encoded N times, once per partial mean. So the mean contains N compression errors
+///   properties  outside an exchange, ring behaves as the codec C. In error_feedback(ring), the residual is p - N d,
+///               where d is the decoded sum that this rank encoded minus the decoded partial mean that it received
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. The paper adds
 ///               encoded segments around a ring. Here the payloads of C need not be summable
 template <class C>
@@ -214,8 +216,8 @@ class ring : public detail::codec_exchange<C> {
   std::size_t part_bytes(tensor_parts const& over) const {
     return detail::align_up(pith::payload_bytes<In>(wrapped(), over.dims(0)), detail::section_alignment);
   }
-  /// The total size of the parts' payloads, for the number of ranks that makes it largest. Parts do not become smaller
-  /// than the granule.
+  /// The largest total size of the parts' payloads over all numbers of ranks. Parts cannot be smaller than `granule()`,
+  /// so the loop ends at parts of that size.
   template <class In>
   std::size_t most_bytes(std::uint64_t n) const {
     std::size_t most = 0;
@@ -246,8 +248,8 @@ class ring : public detail::codec_exchange<C> {
     detail::decode_payload(wrapped(), detail::part_of(cx, over, part), payload, x, codec_part(replicated));
   }
 
-  /// Adds this rank's share to the received partial mean of a part, and encodes the sum. The first rank of a part
-  /// encodes its share alone.
+  /// Adds 1 / N of this rank's gradient to the received partial mean of a part, and encodes the sum. The first rank
+  /// that sends a part encodes only 1 / N of its gradient.
   template <class In, class E>
   void add_own(context<In, E> const& cx, tensor_parts const& over, unsigned part, values_on<E, In const> x,
                auto const& replicated, auto& local) const {

@@ -18,8 +18,8 @@
 
 namespace pith::inline v0 {
 
-/// The division of a tensor of n elements into equal parts, one per rank. Parts begin at multiples of the granule, and
-/// the last parts may be short or empty.
+/// The division of a tensor of n elements into parts, one per rank. Part r begins at element r x size, where `size` is
+/// the smallest multiple of `granule` that is at least n / ranks. The last parts may be short or empty.
 struct tensor_parts {
   std::uint64_t n, size;
 
@@ -29,21 +29,22 @@ struct tensor_parts {
   constexpr std::uint64_t first(unsigned rank) const { return std::min(n, rank * size); }
   constexpr shape dims(unsigned rank) const { return {std::min(size, n - first(rank))}; }
   constexpr shape largest() const { return {size}; }
-  /// The shape of the short part, which is neither of full size nor empty.
+  /// The shape of the part that has fewer than `size` elements but is not empty. If there is no such part, the shape
+  /// has 0 elements.
   constexpr shape remainder() const { return {size == 0 ? 0 : n % size}; }
 };
 
 namespace detail {
 
-/// The granule of parts for a codec. Parts begin at quantizer buckets, and at multiples of 8 elements, since 8 elements
-/// share a block of random bits.
+/// For a codec, each part must begin at a multiple of this number of elements. Parts then begin at quantizer buckets,
+/// and at multiples of 8 elements, since 8 elements share a block of random bits.
 template <class C>
 std::uint64_t part_granule(C const& c) {
   if constexpr (requires { c.granule(); }) return std::max<std::uint64_t>(c.granule(), octet);
   return octet;
 }
 
-/// A granule of parts that is suitable for all given codecs.
+/// The least common multiple of the codecs' granules.
 template <class... C>
 std::uint64_t granule_for(C const&... codecs) {
   auto granule = octet;
@@ -61,7 +62,8 @@ tensor_parts parts_for(std::uint64_t n, unsigned ranks, C const&... codecs) {
 
 namespace detail {
 
-/// The id of the encoding of a part that begins at element `first`. The tensor may itself be a part.
+/// The id of the encoding of a part that begins at element `first` of the tensor with this id. That tensor may itself
+/// be a part of a larger tensor.
 inline encoding_id id_at(encoding_id id, std::uint64_t first) {
   id.first += first;
   return id;
@@ -72,14 +74,16 @@ inline encoding_id mean_id_at(encoding_id id, std::uint64_t first) {
   return id_at(id, first);
 }
 
-/// The largest payload size over all parts. With bypass, the short part may have the largest payload.
+/// The largest payload size over all parts. `bypass` does not compress short tensors, so the short part may have the
+/// largest payload.
 template <class In, class C>
 std::size_t part_bytes(C const& c, tensor_parts const& over) {
   auto const most = std::max(pith::payload_bytes<In>(c, over.largest()), pith::payload_bytes<In>(c, over.remainder()));
   return align_up(most, section_alignment);
 }
 
-/// The context in which a part is encoded, and the context in which the mean of a part is encoded.
+/// `part_of` returns the context in which a part is encoded. `mean_part_of` returns the context in which the mean of a
+/// part is encoded.
 template <class In, class E>
 context<In, E> part_of(context<In, E> const& cx, tensor_parts const& over, unsigned part) {
   return cx.with(id_at(cx.id, over.first(part)), over.dims(part));

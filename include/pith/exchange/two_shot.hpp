@@ -40,14 +40,14 @@ struct part_state {
 /// the payload.
 ///
 ///   requires    a First without state (std::invalid_argument); a communicator that has_all_to_all. Parts begin at the
-///               codecs' buckets. A part counts as a separate tensor for the k of a sparsifier, for a bucket size of 0,
-///               and for codecs of matrices
+///               codecs' buckets. Each part is encoded as a separate vector. So a sparsifier computes k from the size
+///               of the part, and a bucket size of 0 means one bucket per part
 ///   state       the state of Second, and a payload of Second
 ///   complexity  encodes n + n / N elements and decodes 2 n; two transfers; scratch for a part
-///   errors      the mean is compressed once more, by Second. With feedback, Second keeps the error of that encoding
-///               for the next step
-///   properties  outside an exchange, two_shot behaves as the codec First. error_feedback(two_shot) feeds back the
-///               rank's own error of First
+///   errors      the mean is compressed once more, by Second. If Second is an error_feedback, Second adds the error of
+///               that encoding to the mean of the next step
+///   properties  outside an exchange, two_shot behaves as the codec First. The residual of error_feedback(two_shot) is
+///               the rank's own compression error of First
 ///   reference   quantization before and after the sum: Alistarh et al., QSGD, NeurIPS 2017. Feedback for both
 ///               encodings: Tang et al., DoubleSqueeze, ICML 2019
 template <class First, class Second = First>
@@ -85,7 +85,8 @@ class two_shot : public detail::codec_exchange<First> {
   }
 
   unsigned rounds(shape const&, unsigned) const { return 2; }
-  /// The last round that reads the gradient. After this round, the rank's own share is available.
+  /// The last round that reads the gradient. After this round, contribution() can decode the payloads that this rank
+  /// encoded.
   unsigned contributing_round(unsigned) const { return 0; }
   template <class In>
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
@@ -129,8 +130,8 @@ class two_shot : public detail::codec_exchange<First> {
   static auto& payload(auto& states) { return std::get<2>(states.each).bytes; }
 
   std::uint64_t granule() const { return detail::granule_for(wrapped(), second_); }
-  /// The largest payload size of a part. If Second is lossless for small tensors, a part may need a larger payload than
-  /// the whole tensor.
+  /// The largest payload size of a part. Second may be lossless for small tensors. The payload of a small part may then
+  /// be larger than the payload of the whole tensor.
   template <class In>
   std::size_t most_bytes(shape const& all) const {
     auto const dense = second_.is_lossless({granule()}) ? value_bytes<In>(all.n) : 0;

@@ -15,8 +15,9 @@
 #define PITH_ISA_OF_FLAGS baseline
 #endif
 
-/// Whether several instruction sets are compiled, and whether loops with intrinsics are. In an unoptimised build, vector
-/// instructions do not make loops faster.
+/// PITH_ISA_DISPATCH: loops are compiled for several instruction sets, and one is chosen at run time.
+/// PITH_VECTOR_LOOPS: loops with intrinsics are compiled. In an unoptimised build, vector instructions do not make
+/// loops faster.
 #if !defined(__x86_64__) || !defined(__OPTIMIZE__)
 #define PITH_ISA_DISPATCH 0
 #define PITH_VECTOR_LOOPS 0

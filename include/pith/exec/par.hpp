@@ -148,7 +148,8 @@ class par_executor : public detail::host_memory {
   void download(void* to, void const* from, std::size_t bytes) const { copy(to, from, bytes); }
 
  private:
-  /// Work smaller than this limit finishes before a sleeping thread wakes.
+  /// Work below `shared_elements` or `shared_bytes` runs on the calling thread, because it finishes before a sleeping
+  /// thread wakes.
   static constexpr std::uint64_t shared_elements = std::uint64_t{1} << 16, chunk_elements = std::uint64_t{1} << 14;
   static constexpr std::size_t shared_bytes = std::size_t{1} << 20, chunk_bytes = std::size_t{1} << 18;
 

@@ -21,8 +21,8 @@ PITH_HD inline void fetch_ahead(T const* block, std::uint32_t count) {
 /// A source that reads a tensor.
 ///
 ///   tail(first)                      returns a source that begins at element `first`, for engines that work row by row
-///   load(team, first, count, room)   returns values first .. first + count - 1, which are in the tensor or are copied
-///                                    to `room`
+///   load(team, first, count, room)   returns a pointer to values first .. first + count - 1, which are in the tensor
+///                                    or are copied to `room`
 template <class In>
 struct plain_source {
   static constexpr bool keeps = false;
@@ -49,7 +49,8 @@ struct plain_source {
   }
 };
 
-/// A source with residual write-back. An engine that encodes all elements calls this function:
+/// A source that provides values p and stores the residual (residual write-back). An engine that encodes all elements
+/// calls this function:
 ///
 ///   keep(team, first, count, sent)   stores p - sent as the residual, where `sent` is the decoded payload; may
 ///                                    overwrite `sent`
@@ -58,8 +59,8 @@ struct plain_source {
 ///
 ///   kept(i)                          the stored residual of element i
 ///   leave(team, first, count, p)     sets the residual to p where p is finite
-///   without(i, p)                    returns p minus the value that was added to the residual, up to rounding
-///   write_back(i, value, old, sent)  sets the residual to value - sent if that is finite, else to old
+///   without(i, p)                    returns the stored residual, computed from p, up to rounding
+///   write_back(i, value, old, sent)  sets the residual to value - sent if that is finite, else to lasting(old)
 template <class Source>
 concept keeping_source = Source::keeps;
 
@@ -70,8 +71,8 @@ concept loads_tiles = requires {
 };
 
 /// The residual to keep if p - sent is not finite. The result is 0 if the old residual is so large that a sum of
-/// squares of such values overflows. If no such sum overflows, the result is the old residual. A residual that causes
-/// such an overflow would cause it again in every step.
+/// squares of such values overflows. Otherwise the result is the old residual. A residual that causes such an overflow
+/// would cause it again in every step.
 template <class A>
 PITH_HD A lasting(A residual) {
   return detail::magnitude(residual) <= (sizeof(A) == 4 ? A(0x1p47) : A(0x1p495)) ? residual : A{0};
@@ -150,7 +151,7 @@ struct write_back_selected {
   PITH_HD void operator()(std::uint64_t j) const { to.write_back(of.indices[j], of.values[j], of.old[j], sent[j]); }
 };
 
-/// The output tensor of decoding. The sink receives the sum of the ranks' values, times a factor.
+/// The output tensor of decoding. The sink receives the sum of the ranks' values, and multiplies it by `factor`.
 ///
 ///   put(i, sum)                      writes one value
 ///   store(team, first, count, sum)   writes the values of a block, if `takes_blocks`; may overwrite `sum`

@@ -1,4 +1,4 @@
-// pith/feedback/ef21.hpp — feedback that encodes the gradient's difference from a replicated estimate.
+// pith/feedback/ef21.hpp — feedback that encodes the difference between a rank's gradient and an estimate of it.
 #pragma once
 
 #include <pith/codec/stage.hpp>
@@ -66,7 +66,7 @@ struct settle_estimate {
 /// Encodes g - e, where e is the estimate of this rank's gradient, and adds the decoded value to e. The exchange
 /// returns the mean of the ranks' estimates. With eta < 1, a running mean v replaces g: v = (1 - eta) v + eta g
 /// (EF21-SGDM). Estimates start at 0. Rescale the estimates for a new loss scale, but not for a new learning rate,
-/// because an estimate is not a postponed step.
+/// because an estimate is an approximate gradient, which does not contain the learning rate.
 ///
 ///   requires    0 < eta <= 1 (std::invalid_argument). For noisy gradients, about 0.1 is suitable
 ///   state       replicated: n elements of accum<In>, which hold the mean of the estimates; rank-local: n elements, or

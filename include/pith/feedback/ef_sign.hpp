@@ -9,9 +9,9 @@
 namespace pith::inline v0 {
 
 /// Encodes p = e + lr g and keeps e = p - sent. After the exchange, the policy divides the mean by lr, because the
-/// optimizer multiplies by the learning rate. The first step already encodes lr g. The residual is a postponed step, so
-/// the residual does not change when the learning rate changes. For a new learning rate, use a new codec with the same
-/// state.
+/// optimizer multiplies by the learning rate. In the first step, e = 0 and p = lr g. The residual has the unit of a
+/// parameter update, so it does not change when the learning rate changes. For a new learning rate, use a new codec
+/// with the same state.
 ///
 ///   requires    a learning rate of 1e-30 to 1e30 (std::invalid_argument)
 ///   state       as residual

@@ -241,8 +241,8 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     detail::narrow<In>(cx.exec, mean, x);
   }
 
-  /// The decoded values that `update` receives after the exchange. These values are this rank's own share of the mean
-  /// if the codec reports it, else the mean.
+  /// The decoded values that `update` receives after the exchange. If the codec reports the part of p that reached the
+  /// mean, and the policy does not need the mean, these values are that part. Otherwise they are the mean.
   template <class In, class E>
   values_on<E, accum<In> const> received(context<In, E> const& cx, [[maybe_unused]] values_on<E, accum<In> const> p,
                                          values_on<E, accum<In>> mean, [[maybe_unused]] auto const& replicated,
@@ -299,13 +299,13 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     return is_fused<In, E>(dims) && !updates_on_own<In, E>() && !encodes_losslessly(dims);
   }
 
-  /// True if the codec reports a rank's own part of the mean, before or after the exchange.
+  /// True if the codec can return a rank's own share, before or after the exchange.
   template <class In, class E>
   static constexpr bool reports_own_part =
       detail::reports_contribution<C, accum<In>, E> || detail::reports_delivered<C, accum<In>, E>;
 
-  /// True if `update` runs as soon as this rank has produced its buffer for the last round. Otherwise `update` runs
-  /// after the exchange.
+  /// True if `update` runs as soon as this rank has produced its buffer for the round `contributing_round`. Otherwise
+  /// `update` runs after the exchange.
   template <class In, class E>
   bool updates_on_own() const {
     auto const to = detail::feedback_traits_of(policy_).updates_on;

@@ -35,7 +35,8 @@ concept memoryless = requires {
   requires std::remove_cvref_t<F>::is_memoryless;
 };
 
-/// Selects the decoded values that `update` receives.
+/// Selects the decoded values that `update` receives. A rank's own share is the decoded value of its own payload,
+/// scaled so that the mean of all ranks' shares is the decoded mean.
 enum class feedback_on : std::uint8_t {
   first_known,  ///< the rank's own share if it is available before the exchange ends, else the mean
   own,          ///< the rank's own share

@@ -37,8 +37,9 @@ struct grow_momentum {
   PITH_HD void operator()(std::uint64_t i) const { to[i] = momentum * (u[i] + g[i]); }
 };
 
-/// Sets u to momentum times (p - v), then sets v to p - sent. The difference p - v is the part that was added to the
-/// old v. With masking, u is 0 for sent entries. Where p - sent is NaN or infinite, u and v stay unchanged.
+/// Sets u to `factor` times (p - v), or with Nesterov momentum to `factor` times (u + p - v). Then sets v to p - sent.
+/// The difference p - v, with the old v, is the sum that `compensate` added to v. With masking, u is 0 for sent
+/// entries. Where p - sent is NaN or infinite, u and v stay unchanged.
 template <class A>
 struct keep_momentum {
   A const* p;
@@ -60,11 +61,11 @@ struct keep_momentum {
 
 }  // namespace detail
 
-/// Updates u = m u + g, encodes v + u and keeps v = v + u - sent. Over all steps, the sum of the sent values plus v
-/// equals the sum of u. With Nesterov momentum, the policy encodes v + g + m u. The optimizer must not add its own
-/// momentum. By default, an entry that is sent loses its momentum (masking), so that the entry does not continue in a
-/// stale direction. With a lossless codec there is no masking, and the result is SGD with momentum. A codec that sends
-/// part of every element needs `masks = false`.
+/// Updates u = m u + g, where m is the momentum, encodes v + u and keeps v = v + u - sent. Over all steps, the sum of
+/// the sent values plus v equals the sum of u. With Nesterov momentum, the policy encodes v + g + m u. The optimizer
+/// must not add its own momentum. By default, an entry that is sent loses its momentum (masking), so that the entry
+/// does not continue in a stale direction. With a lossless codec there is no masking, and the result is SGD with
+/// momentum. A codec that sends every element approximately, such as a quantizer, needs `masks = false`.
 ///
 ///   requires    0 <= momentum < 1 (std::invalid_argument)
 ///   state       2 n rank-local elements of accum<In>: v and m u. The product m u is stored before it is added, so that

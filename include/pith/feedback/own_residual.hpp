@@ -1,4 +1,4 @@
-// pith/feedback/own_residual.hpp — error feedback with the difference from a rank's own part of the mean.
+// pith/feedback/own_residual.hpp — error feedback with the difference from a rank's own share of the mean.
 #pragma once
 
 #include <pith/feedback/residual.hpp>
@@ -7,10 +7,11 @@
 
 namespace pith::inline v0 {
 
-/// Keeps e = p - sent, where `sent` is this rank's part of the mean. If this part is available before the exchange,
-/// `residual` gives the same result faster. power_sgd computes this part as P (M^T P)^T, which takes one more product.
+/// Keeps e = p - sent, where `sent` is this rank's own share: the decoded value of its own payload, scaled so that the
+/// mean of all ranks' shares is the decoded mean. If the share is available before the exchange, `residual` gives the
+/// same result faster. power_sgd computes the share as P (M^T P)^T, which takes one more product.
 ///
-///   requires    a codec that can report a rank's own part of the mean
+///   requires    a codec that can return a rank's own share
 ///   state       as residual
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, algorithm 2
 class own_residual : public residual {

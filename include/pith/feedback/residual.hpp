@@ -68,7 +68,7 @@ class residual {
     return {buffer<accum<In>, E>(exec, dims.n)};
   }
 
-  /// The object from which an engine reads p while it encodes. Requires beta = gamma = 1.
+  /// True if an engine can read p from `source` while it encodes. This requires beta = gamma = 1.
   bool has_source() const { return beta_ == 1 && gamma_ == 1; }
   template <real In, executor E>
   ext::residual_source<In> source(values_on<E, In const> g, local<accum<In>, E>& mine) const {

@@ -16,9 +16,10 @@
 
 namespace pith::inline v0 {
 
-/// The ranks use the feedback policy `F`. The server computes p = e + mean, returns D(C(p)) and keeps e = p - D(C(p)).
-/// Every rank computes the server's part itself, with the same result. With residuals on both sides, three terms add up
-/// to the sum of the mean gradients: the sum of the results, e, and the mean of the ranks' residuals.
+/// The ranks use the feedback policy `F`. The server has a residual e. It computes p = e + mean, where `mean` is the
+/// decoded mean over the ranks, returns D(C(p)) and keeps e = p - D(C(p)). Every rank computes the server's part
+/// itself, with the same result. With residuals on both sides, three terms add up to the sum of the mean gradients: the
+/// sum of the results, e, and the mean of the ranks' residuals.
 ///
 ///   requires    a C that contracts for the tensor's shape, as error_feedback requires (std::invalid_argument when the
 ///               state is made)
@@ -100,7 +101,7 @@ class two_sided {
   }
 
  private:
-  /// The server's context, with random bits that are equal on all ranks.
+  /// The encoding id of the server, whose random bits are equal on all ranks.
   static encoding_id at_server(encoding_id id) {
     id.hop = 1;
     return shared(id);

@@ -38,28 +38,29 @@ struct count_turn {
 }  // namespace detail
 
 /// A variant of `power_sgd` with one all-reduce per step instead of two. The all-reduce sums P = M Q in one step and Q
-/// = M^T P in the next step. The other factor is the orthonormalized result of the previous step. The decoded P Q^T is
-/// the mean of M over all ranks, projected on the orthonormalized factor.
+/// = M^T P in the next step. In each step, the factor on the right-hand side is the orthonormalized result of the
+/// previous step. The decoded P Q^T is the mean of M over all ranks, projected on the orthonormalized factor.
 ///
-/// Outside an exchange there is no previous step. Without a previous step, the stage behaves like `power_sgd` and emits
-/// the same payloads.
+/// Outside an exchange, there is no previous step. The stage then behaves like `power_sgd` and emits the same payloads.
 ///
-///   emits       in an exchange, r max(rows, columns) values of accum<In>. The size does not depend on the turn,
-///               because the host does not read the turn. So the shorter factor is padded with zeros
+///   emits       in an exchange, r max(rows, columns) values of accum<In>. The shorter factor is padded with zeros,
+///               because the turn (the number of completed steps) is in the executor's memory, where the host does not
+///               read it
 ///   requires    as power_sgd
 ///   state       replicated: P, Q and the turn; none in a chain
 ///   complexity  4 r flop per element in an exchange, in double, which is 2 r fewer than power_sgd; reads M once;
 ///               scratch memory as power_sgd
 ///   errors      as power_sgd
 ///   properties  as power_sgd; lossless for the same shapes. delta = r / max(rows, columns) on average over random
-///               starts, for either first factor. If M is constant, two steps equal one step of power_sgd
+///               starts, whichever factor is sent first. If M does not change between steps, two steps equal one step
+///               of power_sgd
 ///   reference   Vogels' library (num_iters_per_step = 1), which sends the factor without padding. The library's
-///               residual is own_residual
+///               residual is that of `own_residual`
 class one_sided_power_sgd : public power_sgd {
  public:
   using power_sgd::power_sgd;
 
-  /// The steps that update Q, which are the odd turns.
+  /// The factors and the turn. A step updates P if the turn is even, and Q if the turn is odd.
   template <class A, executor E>
   struct turns : factors<A, E> {
     buffer<std::uint32_t, E> turn;
@@ -114,8 +115,8 @@ class one_sided_power_sgd : public power_sgd {
     absorb_to(cx, in, ext::tensor_sink<In>{x.data, 1}, replicated);
   }
 
-  /// The rank's own part of the mean: the product of the factor that this rank produced and the other factor. This
-  /// computation takes one additional product.
+  /// Computes the rank's own part of the mean: the product of the factor that this rank produced and the
+  /// orthonormalized factor. This takes one additional product.
   template <real In, executor E>
   void own_contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
                         turns<accum<In>, E> const& replicated) const {
@@ -126,7 +127,8 @@ class one_sided_power_sgd : public power_sgd {
     detail::expand(odd(cx.exec, replicated), thin(cx.dims), replicated.p.data(), mine, to, cx.ws);
   }
 
-  /// Reads from a source and writes the mean to a sink, for shapes for which the codec is lossy.
+  /// Variants of `produce` and `absorb`, for shapes for which the codec is lossy. `produce_from` reads M from a source,
+  /// and `absorb_to` writes the mean to a sink.
   template <class In, executor E, class Source>
   void produce_from(context<In, E> const& cx, unsigned, Source const& from, span_on<E, std::byte> out,
                     turns<accum<In>, E> const& replicated) const {

@@ -16,12 +16,13 @@
 
 namespace pith::inline v0 {
 
-/// Sends P = orth(M Q) and Q' = M^T P, each with r columns. Decodes P Q'^T, which is the projection of M on the column
-/// space of P.
+/// For a tensor that is a matrix M, sends P = orth(M Q) and Q' = M^T P, each with r columns. Q is random or from the
+/// previous step, and orth makes columns orthonormal. Decodes P Q'^T, which is the projection of M on the column space
+/// of P.
 ///
 /// In an exchange, both factors are summed in flight, and the next step starts with Q' (warm start). P Q'^T is then the
 /// projection of the mean of M over all ranks. Outside an exchange, each step starts with a new random Q. A
-/// gradient_exchange sums the factors P of all tensors in one transfer, and the factors Q in another transfer.
+/// gradient_exchange sums the factors P of all tensors in one transfer, and the factors Q' in another transfer.
 ///
 ///   emits       rows r + columns r values of accum<In>: P, then Q, row-major
 ///   requires    rank >= 1, 1 <= min_rate < infinity (std::invalid_argument); a matrix shape: rows divide n
@@ -146,8 +147,8 @@ class power_sgd : public codec_base {
     }
   }
 
-  /// The rank's own part of the mean: The product P Q^T with the Q that this rank produced in the last round. This
-  /// computation takes one additional product.
+  /// Computes the rank's own part of the mean, P Q^T, where Q is the factor that this rank produced in the last round.
+  /// This takes one additional product.
   template <real In, executor E>
   void own_contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
                         factors<accum<In>, E> const& replicated) const {
@@ -156,8 +157,8 @@ class power_sgd : public codec_base {
     detail::expand(cx.exec, thin(cx.dims), replicated.p.data(), q, ext::tensor_sink<In>{sent.data, 1}, cx.ws);
   }
 
-  /// Produces the buffer of a round from a source. In the last round, the mean is written to a sink. The codec must be
-  /// lossy for the shape.
+  /// Variants of `produce` and `absorb`, for shapes for which the codec is lossy. `produce_from` reads M from a source.
+  /// `absorb_to` absorbs the last round and writes the mean to a sink.
   template <class In, executor E, class Source>
   void produce_from(context<In, E> const& cx, unsigned round, Source const& from, span_on<E, std::byte> out,
                     factors<accum<In>, E> const& replicated) const {

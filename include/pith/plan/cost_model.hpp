@@ -49,8 +49,8 @@ inline linear_cost fit_cost(measured_cost small, measured_cost large) {
 }
 
 /// A network in which all ranks can send and receive at the same time, each over its own link. A message of b bytes
-/// takes alpha + beta b seconds. Consecutive ranks may share a node; `message_in_node` is the cost of a message within
-/// a node.
+/// takes alpha + beta b seconds, where alpha is `message.fixed` and beta is `message.each`. Consecutive ranks may share
+/// a node; `message_in_node` is the cost of a message within a node.
 struct network {
   unsigned ranks = 1;
   linear_cost message;
@@ -170,8 +170,8 @@ inline double wire_seconds(network const& net, exchange_candidate const& c, unsi
 }
 
 /// The seconds of a step. During the transfer of a segment, the previous segment is decoded and the next segment is
-/// encoded. So the time depends on the codec or the transfer, whichever is slower. Only the first encoding and the last
-/// decoding overlap no transfer.
+/// encoded. So each segment after the first adds its codec seconds or its transfer seconds, whichever are larger. Only
+/// the first encoding and the last decoding overlap no transfer.
 inline double step_seconds(network const& net, exchange_candidate const& c, unsigned segments = 1) {
   auto const codec = codec_seconds(c, segments), wire = wire_seconds(net, c, segments);
   return codec + wire + (segments - 1) * std::max(codec, wire);

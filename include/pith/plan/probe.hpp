@@ -46,7 +46,7 @@ struct probed_codec {
   double error = 0;  ///< |g - C(g)| / |g|, the maximum over the ranks
   double encode_seconds = 0, decode_seconds = 0;
   double wire_seconds = 0;  ///< predicted by the cost model
-  double step_seconds = 0;  ///< predicted for the best number of segments, at least hidden_seconds
+  double step_seconds = 0;  ///< predicted for the best number of segments; never below hidden_seconds
 };
 
 /// The result of probe(), equal on all ranks. The first candidate is `identity`, which sends uncompressed values.
@@ -187,9 +187,10 @@ std::size_t choice_of_first(E const& exec, Comm& comm, std::size_t mine, std::si
 
 }  // namespace detail
 
-/// Measures all-reduces over `comm`. Also measures each candidate's seconds and error on this rank's gradients, in
-/// which all tensors follow one another. The cost model chooses by the slowest rank's values, so all ranks get the same
-/// choice. Uncompressed floats are the first candidate, so the cost model prefers them among equally fast candidates.
+/// Measures all-reduces over `comm`, and each candidate's seconds and error on this rank's gradients. `gradients`
+/// contains all tensors one after another. The cost model uses the slowest rank's seconds, and all ranks get the same
+/// choice. The first candidate, `identity`, sends uncompressed values, so the cost model prefers it among equally fast
+/// candidates.
 ///
 ///   auto const found = pith::probe<float>(pith::seq, comm, tensors, gradients, {{"top_k", pith::matrices(codec)}});
 ///   std::fputs(found.table().c_str(), stdout);

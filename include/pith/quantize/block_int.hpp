@@ -11,7 +11,7 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// A scale as it is stored. A is the type in which elements are computed.
+/// A scale in its stored form. The code converts it to type A before it computes with elements.
 template <class A>
 struct narrow_scale {
   bfloat16 value;

@@ -1,4 +1,4 @@
-// pith/quantize/eight_bit.hpp — a sign and one of 128 points of a dynamic tree, relative to the largest magnitude.
+// pith/quantize/eight_bit.hpp — a sign and one of 128 points between 0 and the bucket's largest magnitude.
 #pragma once
 
 #include <pith/quantize/qsgd.hpp>
@@ -39,9 +39,9 @@ PITH_HD inline float tree_point(std::uint32_t code) {
   return tree.at[code];
 }
 
-/// A table that maps values to points. The upper bits of the doubled value select a cell. `first` of a cell is the
-/// point for the smallest value in the cell. `edge[p]` is the smallest doubled value whose point is p + 1. A cell
-/// contains at most one edge.
+/// A table that maps a value v to the number of a point. The table uses 2 v, because 2 v at the midpoint of the points
+/// a and b is a + b. The upper bits of 2 v select a cell. `first[c]` is the point number of the smallest value in cell
+/// c. `edge[p]` is the smallest 2 v with point number p + 1. A cell contains at most one edge.
 struct tree_cells {
   static constexpr int shift = 18;                          ///< keeps five bits of the fraction
   static constexpr std::int32_t least = (127 - 19) << 5;    ///< doubled values below 2^-19 are mapped to point 0
@@ -127,16 +127,17 @@ struct eight_bit_rule {
 }  // namespace detail
 
 /// Divides each element by the largest magnitude in its bucket. Sends the sign of the quotient, and the nearest of 128
-/// points: 0, 126 points in six decades, and 1. Points are denser near 0. The largest element is exact.
+/// points: 0, 126 points in six decades, and 1. Points are denser near 0. The largest element is exact (for double, up
+/// to the rounding of its bucket's scale).
 ///
 ///   emits       n symbols of 8 bits, in which the highest bit is the sign; side information: the largest magnitude of
 ///               each bucket (for double, rounded up to 29 bits)
 ///   requires    a bucket size of 0 (the whole tensor, the default) or a multiple of 8
 ///   complexity  one division and two table lookups per element
 ///   on NaN      a bucket that contains NaN or infinity decodes to NaN
-///   properties  contractive. With c = bucket - 1, 1 - delta is the largest c e^2 / (1 + c y^2) over the borders y of
-///               neighbouring points, where e is the rounding error at y. 1 - delta is 0.0015 for a bucket of 128
-///               elements, and 0.016 for a million elements. For use with error feedback
+///   properties  contractive. With c = bucket - 1, 1 - delta is the largest c e^2 / (1 + c y^2) over all borders y
+///               between two neighbouring points, where e is the rounding error at y. 1 - delta is 0.0015 for a bucket
+///               of 128 elements, and 0.016 for a million elements. For use with error feedback
 ///   reference   Dettmers, 8-Bit Approximations for Parallelism in Deep Learning, ICLR 2016. `snap::floor` selects the
 ///               point below, as GRACE does. GRACE's table lacks the points 0 and 1, so GRACE reduces values above
 ///               0.9957

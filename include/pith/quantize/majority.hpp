@@ -15,7 +15,8 @@ enum class ties : std::uint8_t { positive, zero };
 
 namespace detail {
 
-/// 64 counters in bit planes. Bit k of counter i is bit i of planes[k]. Counter i counts how often bit i is 1.
+/// 64 counters in bit planes. Bit k of counter i is bit i of planes[k]. Counter i counts the words, passed to `add`, in
+/// which bit i is 1.
 class bit_counts {
  public:
   /// Makes counters that can count up to `most` < 2^17.

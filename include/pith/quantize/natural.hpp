@@ -1,4 +1,4 @@
-// pith/quantize/natural.hpp — stochastic rounding to powers of two, which needs only sign and exponent.
+// pith/quantize/natural.hpp — stochastic rounding to powers of two, which are stored as sign and exponent.
 #pragma once
 
 #include <pith/quantize/scalar_quantizer.hpp>
@@ -21,7 +21,7 @@ struct natural_rule {
   static constexpr std::uint32_t most = Bits == 8 ? 127 : 254;  ///< 2^128 is not representable as a float
   static constexpr int bias = Bits == 8 ? 109 : 127;
 
-  /// The width of the fraction field, and the difference between the exponent field and the code.
+  /// `fraction` is the width of A's fraction field. `offset` is A's exponent field minus the code.
   template <class A>
   static constexpr int fraction = sizeof(A) == 8 ? 52 : 23;
   template <class A>

@@ -1,4 +1,4 @@
-// pith/quantize/one_bit.hpp — one bit per element, and two means: one of the negative and one of the other elements.
+// pith/quantize/one_bit.hpp — one bit per element, the mean of the negative elements, and the mean of the others.
 #pragma once
 
 #include <pith/quantize/detail/one_bit_matrix.hpp>
@@ -18,11 +18,11 @@ enum class axis : std::uint8_t { tensor, row, column };
 ///   emits       n symbols of 1 bit; side information: two means per row or column; the mean of the negative elements
 ///               is second
 ///   requires    a matrix shape: rows divide n (std::invalid_argument)
-///   complexity  two reads of x; scratch memory of one word per row, and of 24 bytes (two sums and a count) per tile of
-///               a row, or per column of 256 rows
+///   complexity  two reads of x. For rows, scratch memory of one word per row, and of 24 bytes (two sums and a count)
+///               per tile of a row. For columns, scratch memory of 24 bytes per column and group of 256 rows
 ///   on NaN      a row or column that contains NaN or infinity decodes to NaN
 ///   properties  a projection on the indicator vectors of negative and of other elements; contractive with delta = 1 /
-///               columns, or 1 / rows; for use with error feedback
+///               columns for one_bit(row), and 1 / rows for one_bit(column); for use with error feedback
 ///   reference   Seide, Fu, Droppo, Li and Yu, 1-Bit Stochastic Gradient Descent, Interspeech 2014, which uses one pair
 ///               of means per column
 template <axis Of = axis::tensor>

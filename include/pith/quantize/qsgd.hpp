@@ -38,7 +38,7 @@ struct norm_terms {
   PITH_HD double merge(double a, double b) const { return Of == norm::l2 ? a + b : larger{}(a, b); }
 };
 
-/// The unit is norm / levels. A symbol is an integer multiple of the unit, in two's complement.
+/// The unit is norm / levels. A symbol is an integer in two's complement, by which the decoder multiplies the unit.
 template <int Bits>
 struct qsgd_rule {
   static constexpr int bits = Bits;
@@ -136,7 +136,7 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
     return detail::text(text, "(", rule.levels, ",", this->bucket(), rule.of == norm::max ? ",max)" : ")");
   }
 
-  /// The omega of this codec. Rounding up multiplies the unit by at most 1 + 2^(1 - digits).
+  /// omega uses a smaller s, because rounding the unit up multiplies the unit by up to 1 + 2^(1 - digits).
   double omega(shape const& dims) const {
     auto const b = static_cast<double>(this->bucket_of(dims.n));
     auto const s = static_cast<double>(this->rule().levels) / (1 + 2.0 / (1 << detail::qsgd_rule<Bits>::digits));

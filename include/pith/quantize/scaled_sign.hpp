@@ -43,8 +43,8 @@ struct scaled_sign_rule {
 ///   requires    a bucket size of 0 (the whole tensor, the default) or a multiple of 8
 ///   on NaN      a bucket decodes to NaN if it contains NaN or infinity, or (double only) if its sum of magnitudes
 ///               overflows
-///   properties  a projection on the signs of x, contractive with delta = 1 / bucket (exactly |x|_1^2 / (n |x|^2)); for
-///               use with error feedback
+///   properties  a projection on the signs of x, contractive with delta = 1 / bucket; for a given bucket x of n
+///               elements, |x|_1^2 / (n |x|^2) is the largest possible delta; for use with error feedback
 ///   reference   Karimireddy, Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019
 class scaled_sign : public scalar_quantizer<detail::scaled_sign_rule> {
  public:

@@ -1,4 +1,4 @@
-// pith/quantize/summed_sign.hpp — majority votes computed by a sum of signs in flight.
+// pith/quantize/summed_sign.hpp — majority votes, computed by an all-reduce that sums signs.
 #pragma once
 
 #include <pith/quantize/detail/summed_levels.hpp>
@@ -29,9 +29,9 @@ struct judge_votes {
 ///
 ///   emits       as sign
 ///   complexity  one read of x and one read of the sum; no scratch memory. The all-gather of sign takes n / 8 bytes per
-///               rank, which is less traffic for fewer than 8 ranks
-///   properties  as sign, with the same result in an exchange. After summable stages, votes are summed too, and the
-///               summable stages decode the majority
+///               rank. For fewer than 8 ranks, these are fewer than the n bytes of the votes
+///   properties  as sign, with the same result in an exchange. In a chain after summable stages, an exchange also sums
+///               the votes, and the summable stages then decode the majority
 ///   reference   Bernstein, Zhao, Azizzadenesheli and Anandkumar, signSGD with Majority Vote, ICLR 2019
 class summed_sign : public sign {
  public:

@@ -1,4 +1,4 @@
-// pith/quantize/summed_terngrad.hpp — TernGrad with a common scale for all ranks, summed in flight.
+// pith/quantize/summed_terngrad.hpp — TernGrad with one scale for all ranks, so that an all-reduce can sum the symbols.
 #pragma once
 
 #include <pith/core/buffer.hpp>
@@ -66,9 +66,9 @@ struct scale_levels {
 ///   complexity  two rounds: a maximum of one value, and a sum; reads x twice; scratch memory of 24 bytes (for moments)
 ///               per tile of 16,384 elements
 ///   on NaN      a single NaN or infinity on any rank makes the mean NaN on all ranks
-///   properties  symbols are also summed in flight after summable stages, as in pca(basis) | summed_terngrad(). The
-///               chain then encodes in both rounds. Unbiased for the clipped gradient. There is no error bound for a
-///               rank's own x, because another rank may determine the scale
+///   properties  in a chain after summable stages, as in pca(basis) | summed_terngrad(), an exchange also sums the
+///               symbols. Such a chain encodes x in both rounds. Unbiased for the clipped gradient. There is no error
+///               bound for a rank's own x, because another rank may determine the scale
 ///   reference   Wen et al., TernGrad, NeurIPS 2017, section 4 ("scaler sharing")
 class summed_terngrad : public codec_base {
  public:

@@ -41,7 +41,8 @@ struct terngrad_rule {
     return {larger{}(a.largest, b.largest), a.sum + b.sum, a.squares + b.squares};
   }
 
-  /// If the mean exceeds the bound, as in a tensor with equal elements, no element is treated as an outlier.
+  /// The bound is sigma standard deviations. If |mean| is not below the bound, as in a tensor with equal elements, no
+  /// element is clipped.
   template <class A>
   PITH_HD A finish(moments of, std::uint64_t n, A) const {
     auto const count = static_cast<double>(n), mean = short_of(of.sum / count);
@@ -51,8 +52,8 @@ struct terngrad_rule {
     return finite_or_nan(static_cast<A>(cuts ? bound : of.largest));
   }
 
-  /// Enlarges the inverse by more than the sum of two rounding errors: that of the inverse and that of the product. So
-  /// an element that equals the scale is always rounded to symbol 1.
+  /// Enlarges the inverse of the scale by more than the rounding errors of the inverse and of its product with |x|. An
+  /// element that equals the scale is therefore always rounded to symbol 1.
   template <class A>
   PITH_HD auto refine(A scale) const {
     auto inverse = qsgd().refine(scale);
@@ -67,7 +68,7 @@ struct terngrad_rule {
   PITH_HD A value(std::uint32_t symbol, A scale) const {
     return qsgd().value(symbol, scale);
   }
-  /// The integer that represents a symbol in a sum in flight.
+  /// The integer that an all-reduce adds in place of the symbol.
   PITH_HD std::int32_t level(std::uint32_t symbol) const { return static_cast<std::int32_t>(symbol << 30) >> 30; }
 
  private:

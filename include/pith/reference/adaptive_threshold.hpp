@@ -23,8 +23,9 @@ namespace pith::inline v0 {
 ///   complexity  two selections, and a sort of the kept entries; scratch memory for n indices
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than finite numbers. A mean that includes
 ///               NaN or infinity is NaN. If there are no elements of a sign, the mean is 0
-///   properties  variable rate; contractive with delta = 1 / n (exactly: the sum over both signs of |kept|_1^2 / k /
-///               |x|^2). Among equal elements, the smaller index is kept. For use with error feedback
+///   properties  variable rate; contractive with delta = 1 / n. For a given x, the largest possible delta is the sum
+///               over both signs of |kept|_1^2 / (k |x|^2), where k elements of the sign are kept. Among equal
+///               elements, the smaller index is kept. For use with error feedback
 ///   reference   Dryden, Moon, Jacobs and Van Essen, Communication Quantization for Data-Parallel Training of Deep
 ///               Neural Networks, MLHPC 2016, in the form of GRACE's adaq. adaq searches thresholds on a sample in up
 ///               to 20 rounds and stops within a quarter of its target. adaq sends NaN if there are no elements of a
@@ -42,7 +43,7 @@ class adaptive_threshold : public codec_base {
   adaptive_threshold at(double density) const { return adaptive_threshold(density); }
   double delta(shape const& dims) const { return dims.n == 0 ? 1 : 1 / static_cast<double>(dims.n); }
 
-  /// For each sign, the number of kept entries may be rounded up to one.
+  /// The two additional entries are needed because at least one entry of each sign is kept.
   std::uint64_t capacity(std::uint64_t n) const { return std::min(n, density_.of(n) + 2); }
 
   shape output_shape(shape const& dims) const { return {capacity(dims.n)}; }

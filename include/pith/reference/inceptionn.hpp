@@ -12,8 +12,8 @@
 
 namespace pith::inline v0 {
 
-/// The unit in which 7 bits represent |x| in [2^-10, 2^-5). The unit is 2^-12, or 2^-6 as in GRACE. With a unit of
-/// 2^-6, an |x| in this interval has at most one whole unit.
+/// The unit in which 7 bits represent |x| in [2^-10, 2^-5). The unit of `repaired` is 2^-12. The unit of `reference` is
+/// 2^-6, as in GRACE, so that the 7 bits hold at most one unit.
 enum class byte_field : std::uint8_t { reference, repaired };
 
 namespace detail {

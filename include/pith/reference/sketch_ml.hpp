@@ -48,8 +48,8 @@ struct quantile_edges {
 ///   on NaN      a bucket that contains NaN or infinity decodes to NaN
 ///   properties  a projection on the indicator vectors of the buckets. There is no delta, because the last bucket may
 ///               have mean 0 if more than 1 - 2^-Bits of all elements are equal. For sparse gradients, use top_k(d) |
-///               sketch_ml<6>(). With probability 2 exp(-2 sample e^2) at most, the fraction of elements below a
-///               sampled edge differs by more than e from the intended fraction. With the default sample, e = 0.27 % is
+///               sketch_ml<6>(). The fraction of elements below a sampled edge differs from the intended fraction by
+///               more than e with a probability of at most 2 exp(-2 sample e^2). With the default sample, e = 0.27 % is
 ///               exceeded once in a million cases
 ///   reference   Jiang, Fu, Yang and Cui, SketchML, SIGMOD 2018, in the form of GRACE's sketch, but with exact
 ///               quantiles instead of a quantile sketch, and without encoding of keys

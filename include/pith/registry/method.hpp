@@ -38,7 +38,8 @@ struct method : listing {
                    std::string_view phrase, std::array<std::string_view, most_examples> codecs, Make how)
       : listing{form_text, phrase, codecs}, least(least_arguments), most(most_arguments), make(how) {}
 
-  /// Returns whether the term names this method. Throws if the term has a wrong <angle> or number of arguments.
+  /// Returns whether the term names this method. Throws if the term has this name, but a wrong number of arguments, or
+  /// an <angle> that the form lacks.
   bool is_named_by(syntax::term const& t) const {
     auto const at = form.find('<');
     if (at == std::string_view::npos) return t.is_plain(name(), least, most);

@@ -38,8 +38,8 @@ F residual_from(syntax::term const& t) {
 }  // namespace detail
 
 /// Constructs codecs for values of In on E from syntax trees. `M` has the methods that texts may name: the tuples
-/// `stages`, `exchanges` and `policies`. `chain` takes half of the compile time. An explicit instantiation of `chain` in
-/// a source file of its own lets two compilers work side by side.
+/// `stages`, `exchanges` and `policies`. `chain` takes half of the compile time. An explicit instantiation of `chain`
+/// in a source file of its own lets two compilers work side by side.
 template <class In, class E, class M>
 class parser {
  public:
@@ -142,7 +142,7 @@ any_codec<In, E> parser<In, E, M>::codec(syntax::pipeline const& p) {
   return exchanged(p, [](auto const& made) { return any_codec<In, E>(made); });
 }
 
-/// Constructs the codec that a text describes from the caller's methods. Only these are compiled.
+/// Constructs the codec that a text describes from the caller's methods. Only these methods are compiled.
 ///
 ///     struct my_methods {
 ///       static constexpr auto stages = std::tuple(

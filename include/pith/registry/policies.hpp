@@ -53,7 +53,8 @@ typename Parser::feedback two_sided_from(syntax::term const& t, Parser) {
 
 }  // namespace detail
 
-/// The feedback policies. The texts are those of whole codecs. `make` also receives the `parser`.
+/// The feedback policies. The example texts describe whole codecs, because a text cannot consist of a policy only.
+/// `make` also receives the `parser`.
 inline constexpr auto policy_methods = std::tuple(
     method("residual", 0, 2, "the compression error of a step is added to the next gradient; residual(beta, gamma)",
            {"ef(qsgd<4>,residual(0.9,1))"},

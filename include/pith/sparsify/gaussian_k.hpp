@@ -1,4 +1,4 @@
-// pith/sparsify/gaussian_k.hpp — sparsification by a threshold from the tails of a normal distribution.
+// pith/sparsify/gaussian_k.hpp — sparsification by a threshold from the tails of a fitted normal distribution.
 #pragma once
 
 #include <pith/sparsify/detail/gamma_tail.hpp>
@@ -10,8 +10,8 @@ namespace pith::inline v0 {
 
 /// How `gaussian_k` corrects its threshold if too many or too few entries pass.
 enum class correction : std::uint8_t {
-  coarse,  ///< changes the threshold by half, up to 3 times, until 2/3 k to 4/3 k entries pass
-  fine,    ///< changes the threshold by 2 %, up to 20 times, until 3/4 k to 5/4 k entries pass
+  coarse,  ///< changes the threshold by half, up to 3 times, until between 2/3 k and 4/3 k entries pass
+  fine,    ///< changes the threshold by 2 %, up to 20 times, until between 3/4 k and 5/4 k entries pass
 };
 
 namespace detail {
@@ -38,7 +38,7 @@ struct gaussian_rule {
  private:
   PITH_HD static double smaller(double a, double b) { return a < b ? a : b; }
 
-  /// Returns |mean| + z deviation. The variance is square / n - mean^2.
+  /// Returns |mean| + z deviation, where deviation^2 = square - mean^2.
   PITH_HD double estimate(double n, survivors const& of) const {
     auto const mean = magnitude(of.signed_sum / n);
     auto const square = of.squares / n;
@@ -49,11 +49,12 @@ struct gaussian_rule {
 
 }  // namespace detail
 
-/// Keeps about k entries of largest magnitude, where k = max(1, floor(density n)). The threshold is |mean| + z
-/// deviation; on average, k of n standard normal numbers exceed z in magnitude. The threshold is corrected if too many
-/// or too few entries pass. The following properties differ from those of `threshold_estimator`:
+/// Keeps about k entries of largest magnitude, where k = max(1, floor(density n)). The threshold is |mean| plus z
+/// standard deviations, where z is such that, on average, k of n standard normal numbers exceed z in magnitude. The
+/// threshold is corrected if too many or too few entries pass. The following properties differ from those of
+/// `threshold_estimator`:
 ///
-///   complexity  one pass for the moments, one per correction, one to count the result, and two to write
+///   complexity  one pass for the moments, one pass per correction, one to count the result, and two to write
 ///   reference   Shi, Chu, Cheung and See, Understanding Top-k Sparsification in Distributed Deep Learning, 2019. The
 ///               20 fine corrections are those of Ok-Topk. If too many entries pass the final threshold, gaussian_k
 ///               uses the next larger threshold that it tried. Without such a threshold, only the largest entry is kept

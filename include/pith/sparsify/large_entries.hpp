@@ -116,8 +116,8 @@ class large_entries_stage : public codec_base {
   void decode(context<In, E> const& cx, encoded_on<E, In const> y, values_on<E, In> x) const {
     entries(cx.dims).decode(cx.exec, y, x, cx.ws);
   }
-  /// Used to compute the mean over many ranks. The function does not exist for overflow::dense, because a payload may
-  /// then contain all values.
+  /// An exchange calls these two functions to compute the mean over many ranks. They do not exist for overflow::dense,
+  /// because a payload may then contain all values.
   std::uint64_t most_entries(shape const& dims) const requires(Policy == overflow::keep) { return entries(dims).room; }
   template <real In, executor E>
     requires(Policy == overflow::keep)

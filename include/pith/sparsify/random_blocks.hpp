@@ -16,7 +16,7 @@ namespace detail {
 inline constexpr std::uint32_t block_room = strata_room;
 
 /// Copies drawn blocks of `width` elements, either to the kept values or back to the tensor. One block is drawn from
-/// each stratum. A team copies as many blocks as fit into its limit.
+/// each stratum. A team copies as many blocks as fit into `block_room` elements.
 template <class Copy>
 struct copy_blocks {
   static constexpr std::uint32_t items_per_block = block_room;
@@ -48,10 +48,11 @@ struct copy_blocks {
 
 }  // namespace detail
 
-/// Divides a tensor into m = floor(n / block) runs of `block` neighbouring elements. Keeps k runs, one from each of k
-/// equal strata, where k = max(1, floor(density m)). All ranks keep the same runs in a step. The n mod block elements
-/// after the last run are also kept. The other elements become zero. `random_blocks<scaling::unbiased>` multiplies a
-/// run by the number of runs in its stratum.
+/// Divides a tensor into m = floor(n / block) runs of `block` neighbouring elements. Divides the runs into k strata,
+/// which are intervals of nearly equal length, where k = max(1, floor(density m)). Keeps one random run of each
+/// stratum. All ranks keep the same runs in a step. The n mod block elements after the last run are also kept. The
+/// other elements become zero. `random_blocks<scaling::unbiased>` multiplies a run by the number of runs in its
+/// stratum.
 ///
 ///   emits       k block + n mod block values of In; no side information
 ///   requires    0 < density <= 1, 1 <= block <= 2048 (std::invalid_argument), m < 2^32

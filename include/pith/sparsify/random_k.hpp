@@ -11,8 +11,8 @@
 
 namespace pith::inline v0 {
 
-/// With `drawing::shared`, all ranks keep the same entries, which can be summed in flight. With `drawing::own`, each
-/// rank draws its own entries.
+/// With `drawing::shared`, all ranks keep the same entries, so that an all-reduce can sum the payloads. With
+/// `drawing::own`, each rank draws its own entries.
 enum class drawing : std::uint8_t { shared, own };
 
 namespace detail {
@@ -40,10 +40,11 @@ struct copy_drawn {
 
 }  // namespace detail
 
-/// Keeps k entries, one from each of k equal strata, where k = max(1, floor(density n)). All ranks keep the same
-/// entries in a step. The other elements become zero. `random_k<scaling::unbiased>` multiplies an entry by the width of
-/// its stratum. With `drawing::own`, each rank draws its own entries, and an all-gather sends the payloads. The squared
-/// error of an unbiased mean over N ranks is then N times smaller.
+/// Divides the tensor into k strata, which are intervals of nearly equal length, where k = max(1, floor(density n)).
+/// Keeps one random entry of each stratum. All ranks keep the same entries in a step. The other elements become zero.
+/// `random_k<scaling::unbiased>` multiplies an entry by the width of its stratum. With `drawing::own`, each rank draws
+/// its own entries, and an all-gather sends the payloads. With scaling::unbiased, the expected squared error of the
+/// mean over N ranks is then the average of the ranks' squared errors, divided by N.
 ///
 ///   emits       k values of In; no side information. The decoder computes the indices from seed, tensor and step, and
 ///               with drawing::own also from the rank

@@ -33,8 +33,8 @@ struct redsync_rule {
 ///   complexity  one pass for the largest magnitude, about 4 and at most 10 passes to count, and two to write
 ///   reference   Fang, Fu, Yang and Hsieh, RedSync: Reducing Synchronization Bandwidth for Distributed Deep Learning
 ///               Training System, JPDC 2019 ("threshold binary search"). The published code searches only in [mean,
-///               max], raises the threshold already at k / 2 entries, and stops after three passes. The published code
-///               keeps 0.1 to 2.1 k entries
+///               max], raises the threshold if more than k / 2 entries pass, and stops after three passes. The
+///               published code keeps 0.1 to 2.1 k entries
 class redsync : public threshold_estimator<detail::redsync_rule> {
  public:
   explicit redsync(double density) : threshold_estimator("redsync", density, {}) {}

@@ -132,10 +132,11 @@ struct list_mean {
 ///               host does not wait
 ///   on NaN      NaN and infinity are kept, and the mean becomes NaN
 ///   properties  a projection with a variable rate, which shape::capacity bounds; contractive with delta = 1 / (4 n (2
-///               k - 1)), because the kept energy is (sum of m entries)^2 / m, and the largest entry is at least max
-///               |x_i| / 2. For typical tensors, 1 - |error|^2 / |x|^2 is much larger than delta
-///   reference   Fang, Fu, Yang and Hsieh, RedSync, JPDC 2019 ("quantised sets"). Here the turns do not depend on the
-///               tensor
+///               k - 1)), because the m decoded entries have the energy (sum of the m entries)^2 / m, and the largest
+///               of the m entries is at least max |x_i| / 2. For typical tensors, 1 - |error|^2 / |x|^2 is much larger
+///               than delta
+///   reference   Fang, Fu, Yang and Hsieh, RedSync, JPDC 2019 ("quantised sets"). Unlike in that paper, even steps
+///               prefer the positive sign for every tensor
 class redsync_mean : public codec_base {
  public:
   template <class In>

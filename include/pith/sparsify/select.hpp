@@ -28,7 +28,7 @@ selection<Source> selection_on(Source const& from, selection_size const& size, T
   return of;
 }
 
-/// Collects the candidates and brings them into the order of indices.
+/// Collects the candidates, which are the values that reach a sampled bound, and sorts them by index.
 template <executor E, class Source>
 void find_candidates(E const& exec, selection<Source> const& of, selection_size const& size, workspace_on<E>& ws) {
   using A = typename selection<Source>::A;
@@ -42,7 +42,7 @@ void find_candidates(E const& exec, selection<Source> const& of, selection_size 
   exec.for_each_block(blocks(size.room), move_candidates<Source>{of});
 }
 
-/// Selects the k largest values from the candidates, or from all values.
+/// Selects the k values of largest magnitude from the candidates, or from all values.
 template <executor E, class Source, class Out>
 void radix_select(E const& exec, selection<Source> const& of, std::uint32_t parts, selected_entries<Out> const& to) {
   auto* const arrived = &of.state->arrived;

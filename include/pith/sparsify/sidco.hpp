@@ -27,8 +27,8 @@ PITH_HD inline double exponential_threshold(survivors const& of, double ln_share
   return of.smallest + apart(of.mean() - of.smallest, -ln_share);
 }
 
-/// Returns the threshold for a generalised Pareto tail with mean m. For r = m^2 / variance and shape = (r - 1) / 2, the
-/// threshold is smallest + m (r + 1) / 2 (1 - share^shape) / shape.
+/// Returns the threshold for a generalised Pareto tail. Let m = mean - smallest, r = m^2 / variance and shape = (r - 1)
+/// / 2. The threshold is smallest + m (r + 1) / 2 (1 - share^shape) / shape.
 PITH_HD inline double pareto_threshold(survivors const& of, double ln_share) {
   auto const mean = of.mean(), excess = mean - of.smallest;
   auto const variance = (of.squares / of.count / mean / mean - 1) * mean * mean;
@@ -47,8 +47,9 @@ PITH_HD inline double gamma_threshold(survivors const& of, double ln_share) {
   return of.mean() / shape * gamma_quantile(shape, ln_share);
 }
 
-/// The state of sidco for one tensor: the number of stages after the first, and a sum over the steps since that number
-/// last changed. Each summand is the number of kept entries divided by the target.
+/// The state of sidco for one tensor. `more` is the number of stages after the first. Every five steps, this number is
+/// checked, and the other two members are reset. `steps` counts the steps since the last check. `kept` sums the number
+/// of kept entries, divided by the target, over these steps.
 struct sidco_memory {
   double kept;
   std::uint32_t more, steps;
@@ -63,11 +64,11 @@ struct sidco_rule {
                                    terms<how_many, magnitude_sum, log_sum, least_magnitude, largest_magnitude>,
                                    terms<how_many, magnitude_sum, square_sum, least_magnitude, largest_magnitude>>;
 
-  std::int32_t fixed, most;  ///< numbers of stages; 0 means the number in the state
+  std::int32_t fixed, most;  ///< fixed: the number of stages, or 0 if the state holds it; most: its maximum
   sidco_memory* memory = nullptr;
 
-  /// The largest number of passes: one per stage, one more pass, and three passes for further stages if too many values
-  /// are still left.
+  /// The largest number of passes: one per stage, one to count the result, and three for further stages if too many
+  /// values are still left.
   PITH_HD unsigned passes() const { return static_cast<unsigned>(fixed > 0 ? fixed : most) + 4; }
 
   PITH_HD std::int32_t stages() const {
@@ -84,7 +85,7 @@ struct sidco_rule {
     return threshold(at, of, ln_left > ln_quarter ? ln_left : ln_quarter);
   }
 
-  /// Every five steps, adds a stage if the number of kept entries is below 4/5 or above 6/5 of the target.
+  /// Every five steps, adds a stage if the average number of kept entries is below 4/5 or above 6/5 of the target.
   PITH_HD void learn(search const& at) const {
     if (at.pass < 2) return;  // all nonzero values fit
     memory->kept += at.sent / at.aim;
@@ -113,9 +114,10 @@ struct learn_from {
 }  // namespace detail
 
 /// Keeps about k entries of largest magnitude, where k = max(1, floor(density n)). These entries are the tail of a
-/// distribution that is fitted to the magnitudes. The first stage keeps a quarter of the entries. Each later stage fits
-/// a distribution to the survivors of the previous stage. The remaining reduction is divided equally among the
-/// remaining stages. The following properties differ from those of `threshold_estimator`:
+/// distribution that is fitted to the magnitudes. The first of several stages keeps a quarter of the entries, or k
+/// entries if k is larger. Each later stage fits a distribution to the survivors of the previous stage. The remaining
+/// reduction is divided equally among the remaining stages. The following properties differ from those of
+/// `threshold_estimator`:
 ///
 ///   state       the number of stages, unless it is given. The number of stages is one at first. Every five steps it
 ///               increases by one, up to ceil(log2(1 / density)), if less than 0.8 k or more than 1.2 k entries were
@@ -171,7 +173,7 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   }
 
  private:
-  /// The engine rejects invalid densities later.
+  /// Returns 1 for an invalid density, for which the constructor of the engine then throws.
   static std::int32_t most_stages(double density) {
     return 0 < density && density <= 1 ? std::max(1, static_cast<std::int32_t>(std::ceil(-std::log2(density)))) : 1;
   }

@@ -21,15 +21,16 @@ namespace pith::inline v0 {
 ///                                                             writes the indices in ascending order, and the values
 ///     size_t  select_scratch_bytes<Source>(uint64 n)          the scratch memory of `select`; by default 0
 ///
-/// The source has the interface of ext/source.hpp. If the source has residual write-back, `select` also calls `leave`
-/// for every element, and first writes kept(i) of each selected element i to `to.old`. So error_feedback needs no pass
-/// of its own.
+/// The source has the interface of ext/source.hpp. If the source has residual write-back, `select` also writes
+/// `source.kept(i)` of each selected element i to `to.old`, and then calls `source.leave` for every element. So
+/// error_feedback needs no pass of its own.
 ///
 ///   emits       kept(n) values of In in ascending order of indices; side information: the indices, which the index
 ///               coder writes
 ///   requires    n < 2^32 (std::invalid_argument)
 ///   complexity  that of `select`, and a few operations per kept entry
-///   properties  a projection and isometric. Reproducible if `select` is; otherwise `Self` hides `traits`
+///   properties  a projection and isometric. Reproducible if `select` is; otherwise `Self` must declare its own
+///               `traits`
 template <class Self, index_coder Coder = packed_indices>
 class sparsifier : public codec_base {
  public:

@@ -9,7 +9,7 @@
 
 namespace pith::inline v0 {
 
-/// Selects whether kept values are multiplied by the inverse of their probability.
+/// Selects whether a kept value is multiplied by the inverse of the probability that it is kept.
 enum class scaling : std::uint8_t { none, unbiased };
 
 namespace detail {

@@ -26,8 +26,9 @@ struct conv_shape {
     return layout == kernel_layout::hwio ? slice_order() : slice_order::oihw(filters, depth, window());
   }
 
-  /// True if a slice consists of all elements at one or more window positions. Element i of every slice then belongs to
-  /// the same two channels. Other slice lengths also work, but the slices are then less correlated.
+  /// True if a slice consists of all elements at one or more window positions. The i-th elements of all slices then
+  /// belong to the same pair of an input channel and an output channel. Other slice lengths also work, but the slices
+  /// are then less correlated.
   constexpr bool is_aligned(std::uint64_t slice) const { return place() != 0 && slice % place() == 0; }
 
   /// A suitable slice length. A slice contains the elements at q window positions. q is the largest divisor of the

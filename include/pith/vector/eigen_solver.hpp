@@ -177,9 +177,9 @@ class tridiagonal_qr {
 ///   requires    a symmetric matrix of finite numbers (std::runtime_error if the iteration does not converge)
 ///   complexity  about 7 n^3 flop and memory for two matrices. n = 512 takes half a second; n = 1024 takes a few
 ///               seconds
-///   errors      results are exact for a matrix that differs from the input by a few n roundings of the input's norm.
-///               The same program gives bitwise equal results. Results may differ between compilers, because some fuse
-///               multiplications and additions
+///   errors      results are exact for some matrix close to the input. The norm of the difference is at most a few
+///               times n 2^-53 times the input's norm. The same program gives bitwise equal results. Results may differ
+///               between compilers, because some fuse multiplications and additions
 ///   reference   Golub and Van Loan, Matrix Computations, sections 8.3.1 and 8.3.5
 struct householder_qr {
   spectrum operator()(std::vector<double> matrix, std::size_t n, vector_count const& count) const {

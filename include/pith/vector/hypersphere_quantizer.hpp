@@ -1,4 +1,4 @@
-// pith/vector/hypersphere_quantizer.hpp — unbiased vector quantization to random codewords with a length.
+// pith/vector/hypersphere_quantizer.hpp — unbiased vector quantization: a codeword drawn at random, and a length.
 #pragma once
 
 #include <pith/core/draws.hpp>
@@ -39,7 +39,7 @@ class inverse_gram {
     }
     return made;
   }
-  /// Returns an upper bound of the eigenvalues of G^-1, which is the largest sum of magnitudes in a row.
+  /// Returns the largest sum of magnitudes in a row of G^-1, which is an upper bound of the eigenvalues of G^-1.
   double most() const {
     double largest = 0;
     for (std::size_t i = 0; i < width_; ++i) {
@@ -75,9 +75,9 @@ class inverse_gram {
   std::vector<double> left_, inverse_;
 };
 
-/// Computes eight symbols. For each symbol, draws one of the coefficients <d_j, x> with a probability proportional to
-/// the coefficient's magnitude. The symbol contains j and the coefficient's sign. Each product has two floats as
-/// factors, so it is exact in double precision.
+/// Computes eight symbols, one for each run x. For each symbol, draws one of the coefficients <d_j, x>, where d_j is
+/// the dual of codeword j. The probability is proportional to the coefficient's magnitude. The symbol contains j and
+/// the coefficient's sign. Each product has two floats as factors, so it is exact in double precision.
 template <class In, int Bits>
 struct random_words {
   padded_floats<In> x;
@@ -120,9 +120,9 @@ struct random_words {
 }  // namespace detail
 
 /// Divides a tensor into runs x of w elements. For each run, sends one of K = 2^(Bits - 1) unit vectors c_j, a sign,
-/// and a length. The expected decoded value is x. The dual vectors are d_j = G^-1 c_j, where G is the sum of all c_j
-/// c_j^T. These vectors satisfy x = sum <d_j, x> c_j. So c_j is drawn with probability |<d_j, x>| / a, where a is the
-/// sum of all |<d_j, x>|. The symbol decodes to +- a c_j.
+/// and a length a. The dual vectors are d_j = G^-1 c_j, where G is the sum of all c_j c_j^T. These vectors satisfy x =
+/// sum <d_j, x> c_j. The length a is the sum of all |<d_j, x>|. The probability of drawing c_j is |<d_j, x>| / a. The
+/// symbol decodes to +- a c_j with the sign of <d_j, x>. The expected decoded value is therefore x.
 ///
 ///   emits       ceil(n / w) symbols of Bits bits, in which the highest bit is the sign; side information: the length a
 ///               of each run, as a float. The last run is padded with zeros
@@ -132,12 +132,12 @@ struct random_words {
 ///               are not saved
 ///   complexity  2^(Bits + 1) flop per element to encode
 ///   on NaN      a NaN or infinity makes its run NaN. Doubles are rounded to floats
-///   properties  unbiased up to 2^-22. omega = K |G^-1| - 1, where |G^-1| is the largest row sum of G^-1. For a run,
-///               E|a c - x|^2 = a^2 - |x|^2, and a^2 <= K |G^-1| |x|^2. omega is w - 1 if the codewords are evenly
+///   properties  unbiased up to 2^-22. omega = K |G^-1| - 1, where |G^-1| is the largest row sum of magnitudes. For a
+///               run, E|a c - x|^2 = a^2 - |x|^2, and a^2 <= K |G^-1| |x|^2. omega is w - 1 if the codewords are evenly
 ///               spread (G = (K / w) 1). With infinitely many codewords, the relative squared error is 2 w / pi - 1
 ///   reference   Gandikota, Kane, Maity and Mazumdar, vqSGD: Vector Quantized Stochastic Gradient Descent, AISTATS
-///               2021. vqSGD sends points +- sqrt(w) e_i and |x|_2, with the relative squared error w - 1.
-///               `codebook::axes` with a = |x|_1 has a smaller error than vqSGD. Codebooks are from Dai et al.,
+///               2021. vqSGD sends points +- sqrt(w) e_i and |x|_2, with the relative squared error w - 1. With
+///               `codebook::axes`, a is |x|_1, and the error is smaller than in vqSGD. Codebooks are from Dai et al.,
 ///               Hyper-Sphere Quantization, 2019. A random choice between the two nearest codewords would be biased
 ///               unless x lies between the two
 template <int Bits>

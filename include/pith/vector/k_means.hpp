@@ -29,8 +29,8 @@ class k_means {
   k_means(std::vector<double> samples, std::size_t width)
       : samples_(std::move(samples)), width_(width), nearest_(count()), distance_(count(), infinite) {}
 
-  /// Initializes the codewords as k-means++ does. Each further codeword is a sample, drawn with a probability
-  /// proportional to the sample's squared distance from the nearest codeword.
+  /// Initializes the codewords as k-means++ does. The first codeword is a random sample. Each further codeword is a
+  /// sample, drawn with a probability proportional to the sample's squared distance from the nearest codeword so far.
   void seed(std::size_t size, philox_key key) {
     for (std::uint32_t j = 0; j < size; ++j) {
       auto const word = philox4x32_10({{j, 0, 0, 0}}, key).word[0];
@@ -40,8 +40,8 @@ class k_means {
     }
   }
 
-  /// In each round, moves each codeword to the mean of its samples and assigns samples again. Stops when the assignment
-  /// no longer changes.
+  /// In each round, moves each codeword to the mean of its assigned samples, then assigns each sample to the nearest
+  /// codeword. Stops when the assignment no longer changes.
   void refine(unsigned rounds) {
     for (auto before = nearest_; rounds > 0; --rounds, before = nearest_) {
       move_to_means();

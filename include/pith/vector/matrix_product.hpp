@@ -13,12 +13,12 @@ namespace pith::inline v0 {
 /// The sizes of a product: `rows` slices with `columns` elements each, and `rank` components.
 using product_shape = detail::thin_shape;
 
-/// Computes Z = S U^T on the executor E, for slices S with elements of type A. S, U (one row per direction) and Z are
-/// row-major. Only encoding uses the product. So a library's product, whose rounding depends on the machine, may
-/// replace `ordered_product`: `pca(basis, blas_product())`. Decoding must give equal results on all ranks, so it always
-/// multiplies in the same order.
+/// Computes Z = S U^T on the executor E, for slices S with elements of type A. S, U (one row per component) and Z are
+/// row-major. Only the encoder uses this product, and ranks may encode with different rounding. A library's product,
+/// whose rounding depends on the machine, may therefore replace `ordered_product`: `pca(basis, blas_product())`. The
+/// decoder must give equal results on all ranks, so it always multiplies in the same order.
 ///
-///   factor<A>     the type of U: double or A
+///   factor<A>     the type of U's elements: double or A
 ///   multiply      submits the product to the executor, without allocation and without waiting for a device; any size
 ///                 may be 0
 template <class P, class A, class E>
@@ -32,7 +32,7 @@ concept matrix_product = executor<E> && std::copyable<P> &&
 /// A product whose sums are computed in double precision and in a fixed order. Results are bitwise equal on all
 /// executors and with all instruction sets.
 ///
-///   complexity  scratch memory of 8 bytes per component, times ceil(columns / 8192)
+///   complexity  scratch memory of 8 ceil(columns / 8192) bytes per element of Z
 struct ordered_product {
   template <class A>
   using factor = double;

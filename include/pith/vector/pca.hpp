@@ -20,12 +20,12 @@
 
 namespace pith::inline v0 {
 
-/// For each slice x of K elements, sends z = U^T x, which has d elements and can be summed in flight. Decodes U z + (1
-/// - U U^T) mu.
+/// For each slice x of K elements, sends z = U^T x, which has d elements and can be summed in flight. The decoded slice
+/// is U z + (1 - U U^T) mu, where mu is the slice's mean in the basis.
 ///
-/// With N ranks, the sum of U^T (x_i / N) over the ranks i is U^T mean. So all ranks receive U U^T (mean - mu) + mu,
-/// which is the projection of the mean on the affine subspace through mu. The encoder is linear, and it is independent
-/// of mu and N. The decoder adds the part of mu that z cannot represent.
+/// With N ranks, the sum of U^T (x_i / N) over the ranks i is U^T m, where m is the mean of all x_i. So all ranks
+/// decode U U^T (m - mu) + mu, which is the projection of m on the affine subspace through mu. The encoder is linear,
+/// and it is independent of mu and N. The decoder adds the part of mu that z cannot represent.
 ///
 ///   emits       d values of accum<In> for each of ceil(n / K) slices; the last slice is padded with zeros
 ///   requires    a basis that is equal on all ranks and matches the tensor's slice order and number of slices
@@ -37,11 +37,11 @@ namespace pith::inline v0 {
 ///               a BLAS library
 ///   on NaN      a NaN or infinity makes its slice NaN on all ranks. half and bfloat16 values are divided by N and
 ///               rounded before they are encoded, unless error_feedback widens them
-///   properties  affine and summable. There is no delta and no omega, because the error depends on how well the samples
-///               represent x. So error feedback requires `unverified`; the residual keeps the component outside the
-///               affine subspace until the basis changes. As with power_sgd, payloads and decoded values do not depend
-///               on the instruction set or the order of blocks. With a library's product, only decoded values are equal
-///               on all ranks
+///   properties  affine and summable. There is no delta and no omega, because the error depends on how well the basis
+///               fits x. So error feedback requires `unverified`; the residual keeps the part of x outside the affine
+///               subspace until the basis changes. As with power_sgd, payloads and decoded values do not depend on the
+///               instruction set or the order of blocks. With a library's product, payloads depend on the library, but
+///               all ranks still decode equal values
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. In that paper,
 ///               each rank subtracts mu / N before it encodes
 template <class Product = ordered_product>
@@ -69,8 +69,9 @@ class pca : public codec_base {
                         ")");
   }
 
-  /// The granule of parts: each part of a tensor begins at a slice. An exchange of parts throws if the slice order is
-  /// not memory order, or if there is one mean per slice.
+  /// If an exchange splits a tensor into parts, each part begins at a multiple of `granule()` elements, which is the
+  /// start of a slice. Such an exchange throws if the slice order is not memory order, or if there is one mean per
+  /// slice.
   std::uint64_t granule() const { return basis_->slice(); }
 
   shape output_shape(shape const& dims) const {
@@ -166,7 +167,8 @@ class pca : public codec_base {
     }
   }
 
-  /// If U has no more significant bits than A, each product is exact before it is added.
+  /// Rounds the elements of U to the precision of A. Each product with a value of type A is then exact before it is
+  /// added.
   template <class A>
   static std::vector<double> rounded(std::vector<double> values) {
     for (auto& v : values) v = static_cast<double>(static_cast<A>(v));

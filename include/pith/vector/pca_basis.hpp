@@ -30,8 +30,8 @@ namespace pith::inline v0 {
 ///               K x K covariance matrix takes K^2 m flop and the eigensolver 7 K^3. Memory is needed for the samples
 ///               in double and for two of these matrices
 ///   properties  among affine maps with d numbers per slice, pca with this basis has the smallest mean squared error on
-///               the samples. This error is exactly the sum of the dropped eigenvalues. For later slices, the error may
-///               be larger
+///               the samples. This error is exactly the sum of the dropped eigenvalues. For slices that are not among
+///               the samples, the error may be larger
 ///   reference   Yu, Lin, Narra, Li, Li, Kim, Schwing, Annavaram and Avestimehr, GradiVeQ, NeurIPS 2018. If m samples
 ///               are centred slice by slice, their covariance has at most rank m - slices. This rank bounds d for any
 ///               lambda
@@ -55,7 +55,7 @@ class pca_basis {
   std::uint64_t components() const { return vectors_.size() / slice_; }
   slice_order const& order() const { return order_; }
 
-  /// Component k, which has K numbers. Components are stored one after another.
+  /// The components, stored one after another. Each component has K numbers.
   std::vector<double> const& vectors() const { return vectors_; }
   /// The means: one for each slice of a tensor, or one for all slices.
   std::vector<double> const& mean() const { return mean_; }

@@ -80,9 +80,9 @@ inline std::vector<double> gram(centred_samples const& x) {
   return g;
 }
 
-/// The number of kept components. The number is `options.components`, or the smallest number of components that
-/// together have the fraction 1 - lambda of the variance. A direction is never kept if its variance may be a rounding
-/// error of the largest variance.
+/// Returns the number of components to keep. If `options.components` is 0, this is the smallest number of components
+/// that together have the fraction 1 - lambda of the variance. Otherwise, it is `options.components`. A component is
+/// never kept if its variance may be a rounding error of the largest variance.
 inline std::size_t kept_components(pca_options const& options, std::vector<double> const& values) {
   auto const noise = std::numeric_limits<double>::epsilon() * static_cast<double>(values.size()) * values[0];
   double total = 0, share = 0;
@@ -127,8 +127,8 @@ inline std::vector<double> through_samples(centred_samples const& x, std::vector
   return of;
 }
 
-/// Returns at most K eigenvalues of the covariance, clamped to at least zero, and the eigenvectors to keep. There is at
-/// least one vector.
+/// Returns min(m, K) eigenvalues of the covariance, and the eigenvectors to keep, which are at least one. Negative
+/// eigenvalues are rounding errors and become zero.
 template <eigen_solver Solver>
 spectrum principal_components(centred_samples const& x, pca_options const& options, Solver const& solver) {
   auto const count = [&](std::vector<double> const& values) { return kept_components(options, values); };

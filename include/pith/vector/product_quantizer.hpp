@@ -34,9 +34,9 @@ struct root_mean_square {
   }
 };
 
-/// Computes eight symbols. Each symbol is the index of the codeword c with the smallest value of |x - s c|^2. This
-/// codeword has the largest value of 2 <x, c> - s |c|^2. Each product has two floats as factors, so it is exact in
-/// double precision.
+/// Computes eight symbols, one for each run x. With the tensor's scale s, the symbol is the index of the codeword c
+/// that minimizes |x - s c|^2. This codeword has the largest value of 2 <x, c> - s |c|^2. Each product has two floats
+/// as factors, so it is exact in double precision.
 template <class In, int Bits>
 struct nearest_words {
   padded_floats<In> x;
@@ -68,8 +68,8 @@ struct nearest_words {
 
 }  // namespace detail
 
-/// Divides a tensor by its root mean square s and splits it into runs of w elements. For each run, sends the index of
-/// the nearest of 2^Bits codewords c. Decodes s c.
+/// Divides a tensor by its root mean square s and splits it into runs of w elements, where w is the codebook's width.
+/// For each run, sends the index of the nearest of 2^Bits codewords c. The index decodes to s c.
 ///
 ///   emits       ceil(n / w) symbols of Bits bits; side information: s as a float. The last run is padded with zeros
 ///   requires    a codebook of 2^Bits codewords (std::invalid_argument). The codebook must be equal on all ranks, so
@@ -78,9 +78,9 @@ struct nearest_words {
 ///   complexity  one pass for s, and 2^(Bits + 1) flop per element to encode; scratch memory of one double per 16,384
 ///               elements
 ///   on NaN      a NaN or infinity makes the whole tensor NaN on all ranks. Doubles are rounded to floats
-///   properties  reproducible. There is no delta and no omega, because the error depends on how well the codebook's
-///               samples represent x. So error feedback requires `unverified`. On the samples to which the codebook was
-///               fitted, the error is the distortion that k-means returns
+///   properties  reproducible. There is no delta and no omega, because the error depends on how well the codebook fits
+///               x. So error feedback requires `unverified`. On the samples to which the codebook was fitted, the error
+///               is the distortion that `fit_codebook` returns
 ///   reference   Jégou, Douze and Schmid, Product Quantization for Nearest Neighbor Search, TPAMI 2011, but with one
 ///               codebook for all runs, so that a tensor of any size has enough samples. If elements differ in scale,
 ///               use `hadamard` as the previous stage

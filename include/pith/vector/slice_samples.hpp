@@ -18,8 +18,8 @@ namespace pith::inline v0 {
 
 /// Selects the slices of a tensor that become samples.
 enum class sampled : std::uint8_t {
-  all_slices,   ///< all slices; the basis then fits their common directions
-  first_slice,  ///< only the first slice, as published; takes less memory and time, and all slices use the same basis
+  all_slices,   ///< all slices; the basis is then fitted to all of them
+  first_slice,  ///< only the first slice, as in GradiVeQ's paper; takes less memory and time
 };
 
 /// Collects tensors with n elements, on the host. Each tensor is divided into slices of K elements. The last slice is
@@ -64,7 +64,7 @@ class slice_samples {
 
   A const* at(std::uint64_t t, std::uint64_t s) const { return values_.data() + (t * kept_slices() + s) * slice_; }
 
-  /// The mean of all added tensors, in slices.
+  /// The mean of all added tensors, in slice order and padded to whole slices.
   std::vector<double> mean() const {
     auto mean = sums_;
     for (auto& v : mean) v /= static_cast<double>(count_);

@@ -96,8 +96,8 @@ class pieces_behind final : public piece_visitor {
 }  // namespace detail
 
 /// Adds a 16-byte header to each all-gathered payload of `C`. The header contains version, identity, step and checksum.
-/// A payload with a wrong header sets the error flag and is decoded as NaN. Payloads that are summed in flight, or that
-/// travel within subgroups, have no header.
+/// A payload with a wrong header sets the error flag and is decoded as NaN. Buffers that are summed, sent to a single
+/// rank, or gathered within a subgroup have no header.
 ///
 ///     auto flag = pith::error_flag(pith::seq);
 ///     auto codec = pith::checked(pith::error_feedback(pith::top_k(0.01)), flag);
@@ -228,7 +228,8 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
     return has_head(detail::transfer_of<In>(codec_, r, dims, ranks)) ? head : 0;
   }
 
-  /// The number of bytes for a verdict, a checksum, and the scratch memory that computing a checksum needs.
+  /// The number of bytes for a verdict (the fault bits of the received payloads), a checksum, and the scratch memory
+  /// that computing a checksum needs.
   template <class E>
   static std::size_t own_scratch(E const& exec, std::size_t bytes) {
     return scratch_for<std::uint32_t>(1) + scratch_for<std::uint64_t>(1) + wire::checksum_scratch_bytes(exec, bytes);

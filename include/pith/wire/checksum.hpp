@@ -1,4 +1,4 @@
-// pith/wire/checksum.hpp — a 64-bit checksum of a payload, the sum of its blocks' hashes in any order.
+// pith/wire/checksum.hpp — a 64-bit checksum of a payload, the sum of one term per block, in any order.
 #pragma once
 
 #include <pith/core/detail/summation.hpp>
@@ -39,7 +39,7 @@ PITH_HD inline std::uint64_t load_part(std::byte const* at, std::uint64_t bytes)
   return word;
 }
 
-/// The hash of the lanes. If all lanes but one are fixed, the hash is a permutation of the remaining lane.
+/// The hash of the lanes. If all lanes but one are fixed, the hash is a bijective function of the remaining lane.
 PITH_HD constexpr std::uint64_t join_lanes(std::uint64_t const* lanes, std::uint64_t bytes) {
   auto hash = stir(bytes);
   for (std::uint64_t i = 0; i < hash_lanes; ++i) hash = stir((hash ^ lanes[i]) + i);

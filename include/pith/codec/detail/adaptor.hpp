@@ -44,7 +44,8 @@ class adaptor : public codec_base {
   }
 
  protected:
-  /// Accepts only C, because a conversion to any_codec would wrap the object that is being copied.
+  /// Accepts only C. If C is any_codec, copying the adaptor would otherwise convert the adaptor itself to an any_codec
+  /// and wrap it.
   template <std::same_as<C> T>
   explicit adaptor(T codec) : codec_(std::move(codec)) {}
 

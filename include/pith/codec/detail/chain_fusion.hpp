@@ -9,7 +9,7 @@
 
 namespace pith::inline v0::detail {
 
-/// A transform whose transformed tiles a quantizer can read from block-local memory.
+/// A transform that can write its tiles to block-local memory, where a quantizer reads them.
 template <class S, class In>
 concept transforms_tiles = requires(S const& s, encoding_id const& id, shape const& dims) {
   s.template transformed<In>(id, dims, plain_source<In>());

@@ -11,8 +11,8 @@
 
 namespace pith::inline v0::detail {
 
-/// If all stages but the last are summable, all ranks can decode the mean. The chain can then use the last stage's
-/// rounds.
+/// True if the last stage is a collective with sums_in_chains, and all other stages are summable. The chain then uses
+/// the rounds of its last stage, and all ranks can decode the mean with the other stages.
 template <class... S>
 concept ends_in_rounds = heads_summable<S...> && traits_of<last_of<S...>>
 .sums_in_chains;

@@ -15,7 +15,7 @@ namespace pith::inline v0::detail {
 template <class A>
 inline constexpr std::uint32_t entry_tile = 32768 / sizeof(A);
 
-/// One list of entries per rank. The lists are `stride` entries apart.
+/// One list of `room` entries per rank. The lists are `stride` entries apart.
 template <class In>
 struct entry_lists {
   std::uint32_t* indices;
@@ -108,7 +108,7 @@ struct entry_sum {
   std::uint64_t stride() const { return align_up(room, scratch_alignment / sizeof(std::uint32_t)); }
   unsigned at_once() const { return static_cast<unsigned>(std::clamp<std::uint64_t>(n / stride(), 1, ranks)); }
   std::uint64_t tiles() const { return blocks_for(n, entry_tile<A>); }
-  /// The number of scratch bytes, which never decreases when the capacity grows.
+  /// The number of entries that scratch memory holds at a time. This number never decreases when the capacity grows.
   std::uint64_t entries() const { return ranks * stride() <= n ? ranks * stride() : std::max(n, stride()); }
   /// The number of partial sums that need scratch memory. If all ranks are added at once, there are no partial sums. If
   /// x has the type of the partial sums, x holds them.
@@ -121,8 +121,8 @@ struct entry_sum {
 };
 
 /// Sets x to `factor` times the sum of the ranks' decoded payloads. The payloads list entries and are `stride` bytes
-/// apart. Takes one pass over x. Except for the sign of zeros, x is bitwise equal to the sum of the decoded tensors,
-/// added in rank order.
+/// apart. Takes one pass over x for each group of entry_sum::at_once() ranks. Except for the sign of zeros, x is
+/// bitwise equal to the sum of the decoded tensors, added in rank order.
 template <class In, class C, class E, class Agreed>
   requires may_hold_entries<C, In, E>
 void decode_entry_sum(C const& c, context<In, E> const& cx, span_on<E, std::byte const> in, std::size_t stride,

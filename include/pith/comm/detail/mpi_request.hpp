@@ -168,8 +168,8 @@ class mpi_request {
     return false;
   }
 
-  /// Throws unless all requests have completed. The requests may have completed while this rank was suspended. The next
-  /// poll then detects the completion.
+  /// Throws unless all requests have completed. If this process was suspended for longer than the timeout, the requests
+  /// may have completed during that time. The next poll then detects the completion.
   void require_ended() {
     auto waits = false;
     auto missing = std::vector<unsigned>();
@@ -186,7 +186,8 @@ class mpi_request {
       link_->fail(detail::sentence("mpi_communicator: ", name_, " did not end within ", link_->timeout().count(),
                                    " s: ", detail::gone_or_stuck(missing)));
   }
-  /// Also true for a freed request, because such a request completed earlier.
+  /// Whether a request has completed. MPI_Test replaces a completed request by MPI_REQUEST_NULL, for which the result
+  /// is also true.
   bool has_ended(MPI_Request request) {
     int done = 0;
     check(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE));

@@ -1,4 +1,4 @@
-// pith/control/detail/local_loss.hpp — the relative error of a rank's codecs on its own gradients.
+// pith/control/detail/local_loss.hpp — the relative error of compression, measured on a rank's own gradients.
 #pragma once
 
 #include <pith/codec/compress.hpp>
@@ -15,8 +15,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Computes sqrt(sum |g - D(C(g))|^2 / sum |g|^2) over some tensors of a model. Each tensor has its own codec. Encodes
-/// and decodes each tensor; the host waits once per call.
+/// Computes sqrt(sum |g - D(C(g))|^2 / sum |g|^2) over the tensors that were passed to `add()`. Each tensor has its own
+/// codec. A call encodes and decodes each of these tensors. The host waits once per call.
 template <real In, executor E, class C>
 class local_loss {
  public:

@@ -16,7 +16,7 @@ struct convert {
   PITH_HD void operator()(std::uint64_t i) const { to[i] = element_cast<To>(from[i]); }
 };
 
-/// Sets to[i] to from[i] times `factor`, computed in the wider of the two types.
+/// Sets to[i] to from[i] times `factor`, computed in accum<To>.
 template <class To, class From>
 struct scale {
   From const* from;

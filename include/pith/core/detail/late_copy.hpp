@@ -9,8 +9,9 @@
 
 namespace pith::inline v0::detail {
 
-/// On a host, `ask` copies immediately. On a device, `read` waits for all earlier work. The header of an executor with
-/// events may specialise this class. `read` then waits only for the work submitted before `ask`.
+/// On a host, `ask` copies immediately. On a device, `read` copies after all work submitted before `read`, and waits.
+/// The header of an executor with events may specialise this class. `read` then waits only for the work submitted
+/// before `ask`.
 template <executor E>
 class late_copy {
  public:

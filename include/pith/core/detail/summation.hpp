@@ -55,7 +55,8 @@ PITH_HD void reduce_tile(Team const& team, T* lane, std::uint32_t count, F const
 /// Row r has `width` values. The merged value of row r is stored in lanes[row_stride(width) r].
 PITH_HD constexpr std::uint32_t row_stride(std::uint32_t width) { return width < 2 ? 1 : half_of(width); }
 
-/// In each row, merges lanes [half, 2 half) into lanes [0, half). Rows are `stride` apart.
+/// In each row, merges lanes [half, 2 half) into lanes [0, half), and repeats this with half / 2, half / 4, ..., 1.
+/// Rows are `stride` apart.
 template <team Team, class T, class Stride, class Merge>
 PITH_HD void fold_rows(Team const& team, T* lanes, std::uint32_t rows, Stride stride, std::uint32_t half, Merge merge) {
   for (; half > 0; half /= 2) {
@@ -110,7 +111,7 @@ PITH_HD T fold_row(T* lane, std::uint32_t half, Merge const& merge) {
 }
 
 /// Returns the merge of f(at) .. f(at + width - 1), which one thread computes. The lanes are a local array, because
-/// stores cannot alias a local array.
+/// stores to a local array cannot alias the input of f.
 template <class T, std::uint32_t Width, class F, class Merge>
 PITH_HD T merge_row(constant<Width>, F const& f, std::uint32_t at, Merge const& merge) {
   constexpr auto half = Width / 2;

@@ -30,7 +30,8 @@ struct adaptive_parts {
   span<std::byte const> controller, exchange;
 };
 
-/// `words` describes the controller. The function itself sets parts.head.controller.
+/// Serialises the state of an adaptive_exchange. `words` describes the controller. The caller need not set
+/// parts.head.controller.
 inline std::vector<std::byte> save_adaptive(std::string const& words, adaptive_parts parts) {
   auto to = byte_writer();
   parts.head.controller = parts.controller.size();

@@ -127,7 +127,8 @@ bool all_see_difference(E const& exec, Comm& comm, bool differs) {
                                      ": messages were damaged in transit"));
 }
 
-/// Throws if all ranks saw a difference in the first all-gather, but the second all-gather shows no difference.
+/// Throws the error for this contradiction: a digest of all tensors differs between ranks, but the digest of each
+/// single tensor is equal on all ranks.
 [[noreturn]] inline void throw_no_difference() {
   throw communication_error(sentence(
       "gradient_exchange: digests differ, but the tensors of all ranks are equal: messages were damaged in transit"));
@@ -135,7 +136,8 @@ bool all_see_difference(E const& exec, Comm& comm, bool differs) {
 
 /// Throws on all ranks if tensors or codecs differ between ranks. The check gathers the digests of all tensors, and
 /// then the description of the first tensor that differs. All ranks gather `fewest + 1` digests, where `fewest` is the
-/// smallest number of tensors on any rank. So a damaged number of tensors cannot enlarge the message.
+/// smallest number of tensors on any rank. `fewest` is at most this rank's own number of tensors, so a damaged number
+/// from another rank cannot enlarge the message.
 template <class Comm, executor E>
 void require_equal_tensors(E const& exec, Comm& comm, std::vector<agreement> const& each,
                            std::vector<std::string> const& mine) {

@@ -54,8 +54,9 @@ inline std::vector<std::size_t> ready_order(std::vector<tensor_times> const& tim
 }
 
 /// Divides the tensors, in the given order, into as few buckets as possible. Each bucket has at most `most` bytes, and
-/// the last transfer ends by `end`. Returns an empty list if such buckets do not exist. A bucket that is ready at time
-/// r fits if r + t <= end. Here t is the time of all transfers beginning with the bucket's first tensor.
+/// the last transfer ends by `end`. Returns an empty list if such buckets do not exist. Let r be the time at which a
+/// bucket is ready, and let t be the duration of the transfers of this bucket and of all later buckets. Then each
+/// bucket has r + t <= end.
 inline bucket_list buckets_ending_by(std::int64_t end, std::vector<std::size_t> const& order,
                                      std::vector<tensor_times> const& times, std::vector<std::size_t> const& bytes,
                                      std::size_t most) {

@@ -15,16 +15,16 @@
 
 namespace pith::inline v0::detail {
 
-/// The memory of one round is `out` for produced payloads and `gathered` for received payloads. Only gather::exact uses
-/// `received`.
+/// The memory of one round: `out` for produced payloads, and `gathered` for received payloads. With gather::exact,
+/// payloads arrive in `received` without their unused bytes, and are then expanded to `gathered`.
 template <executor E>
 struct round_memory {
   buffer<std::byte, E> out, gathered, received;
 };
 
-/// The plan and the rounds of one tensor bucket. The caller provides the memory of a round. `transfers` holds the
-/// pending transfers of another round. `produce()` and `absorb()` test `transfers` after each tensor, so that these
-/// transfers make progress.
+/// The plan and the rounds of one tensor bucket. The caller provides the memory of a round. The argument `transfers` of
+/// `produce()` and `absorb()` holds the pending transfers of another round. Both functions test `transfers` after each
+/// tensor, so that these transfers make progress.
 template <real In, executor E, class Comm>
 class bucket_rounds {
  public:

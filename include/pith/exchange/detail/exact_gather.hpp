@@ -17,8 +17,9 @@
 namespace pith::inline v0::detail {
 
 /// First gathers the counts of all payloads of a round, and then the used bytes of each group's payloads. Every rank
-/// sends the same number of bytes, which is the largest number of used bytes on any rank. Compacted payloads lie in the
-/// memory that padded all-gathers use. Received payloads are in further memory of the same size.
+/// sends the same number of bytes, which is the largest number of used bytes on any rank. This rank's used bytes are
+/// first copied, without gaps, to the memory that a padded all-gather would write. Received bytes are in further memory
+/// of the same size.
 template <real In, executor E>
 class exact_gather {
  public:

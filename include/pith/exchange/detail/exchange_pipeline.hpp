@@ -42,9 +42,9 @@ struct weight_share {
 
 /// Runs the rounds of all buckets. The schedule is equal on all ranks and does not depend on the order in which
 /// gradients become ready. During the transfer of a round, the previous round is absorbed. The next round is also
-/// produced during the transfer, if its gradients are ready and its input does not depend on the transfer. So at most
-/// two rounds hold buffers at the same time, and one thread does all work. On a device, the stream waits for a transfer
-/// only when the next round starts, so other work of the stream overlaps the transfer.
+/// produced during the transfer, if its gradients are ready and its input does not depend on the transfer. At most two
+/// rounds hold buffers at the same time. One thread does all work. On a device, the stream waits for a transfer only
+/// when the next round starts, so other work of the stream overlaps the transfer.
 template <real In, executor E, class Comm>
 class exchange_pipeline {
  public:
@@ -107,9 +107,9 @@ class exchange_pipeline {
     return {of(transport::all_gather), of(transport::sum) + of(transport::max), of(transport::all_to_all),
             of(transport::swap) + of(transport::shift)};
   }
-  /// For each tensor, the number of bytes that a rank's network interface sent in the last step, padding included. If
-  /// all-gathered payloads were shortened to a common size, that size is divided among the tensors in proportion to the
-  /// payloads' capacities.
+  /// For each tensor, the number of bytes that a rank's network interface sent in the last step, padding included. With
+  /// gather::exact, the bytes of the all-gathers are divided among the tensors in proportion to the capacities of their
+  /// payloads.
   std::vector<double> wire_bytes() const {
     auto each = std::vector<double>(bytes_.size());
     auto const gathered =
@@ -164,7 +164,7 @@ class exchange_pipeline {
   }
   bool is_lent() const { return is_lent_; }
 
-  /// Copies of the states that were made before each of the last two steps. The copies exist only with
+  /// The copies of the states from before each of the last two steps. The copies exist only with
   /// exchange_options::is_recoverable.
   auto& copies() { return copies_; }
 
@@ -252,8 +252,8 @@ class exchange_pipeline {
     start(k);
     absorb_until(k, ws);
   }
-  /// Waits until a bucket's gradients are ready. If the pending transfers complete during this wait, absorbs their
-  /// round.
+  /// Waits until a bucket's gradients are ready or the pending transfers are complete. If the transfers complete first,
+  /// absorbs their round.
   void travel_until(std::size_t bucket, ready_buckets const& ready, workspace_on<E>& ws) {
     auto naps = backoff();
     while (!transfers_.test(exec_) && !ready.comes_within(naps.next(), bucket)) {

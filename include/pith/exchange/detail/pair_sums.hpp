@@ -41,7 +41,7 @@ struct add_values {
 };
 
 /// Moves the sum of an element to the first list that contains the element, and leaves zero for later lists. A sum of
-/// zero becomes padding.
+/// zero becomes padding, which has the index `no_index`.
 template <class In>
 struct take_sums {
   listed_sums<In> of;

@@ -9,7 +9,7 @@ namespace pith::inline v0::detail {
 
 /// The division of n elements into `count` regions. If words[0] = count, region r begins at words[r]. Otherwise, as in
 /// the first step, the regions are equal parts. A region whose number is `count` or more is empty. The words of a
-/// damaged state may have any values. Even then, begin(r) <= n, and region r is empty if end(r) < begin(r).
+/// damaged state may have any values. Even then, begin(r) <= n, and region r is empty if begin(r + 1) < begin(r).
 struct regions {
   std::uint32_t const* words;
   std::uint32_t n, count;
@@ -23,7 +23,7 @@ struct regions {
   PITH_HD bool holds(std::uint64_t r, std::uint32_t i) const { return begin(r) <= i && i < begin(r + 1); }
 };
 
-/// `starts[r]` is the number of the k ascending indices that lie before region r.
+/// Sets starts[r] to the number of indices that lie before region r. The k indices are in ascending order.
 struct find_starts {
   regions over;
   std::uint32_t const* indices;

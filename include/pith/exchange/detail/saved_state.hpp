@@ -90,8 +90,8 @@ inline saved_parts open_states(char const* call, span<std::byte const> saved) {
   return {words, saved.subspan(sizeof head + head.word_bytes)};
 }
 
-/// Throws std::invalid_argument if a state has a different description. The message contains the first line that
-/// differs.
+/// Throws std::invalid_argument unless the description `saved` equals the description `own`. The message contains the
+/// first line that differs.
 inline void require_words(char const* call, std::string_view own, std::string_view saved) {
   while (own != saved) {
     auto const here = take_line(own), there = take_line(saved);

@@ -13,8 +13,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Outside an exchange, behaves like the codec `top_k`. The codec ignores the states that the derived class has in an
-/// exchange.
+/// Outside an exchange, behaves like the codec `top_k`. `top_k` has no state, and ignores the states of the derived
+/// class, which only the rounds of an exchange use.
 class sparse_exchange : public codec_base {
  public:
   static constexpr codec_traits traits = {.reproducible = true};

@@ -28,8 +28,8 @@ struct field_copier final : field_visitor {
   std::byte* to;
 };
 
-/// Copies of the states that were made before each of the last two steps. Two copies suffice. A rank may complete a
-/// step that another rank cannot complete, but no rank can complete the next step alone.
+/// Copies of the states from before each of the last two steps. Two copies suffice. A rank may complete a step that
+/// another rank cannot complete, but no rank can complete the next step alone.
 template <real In, executor E>
 class state_copies {
  public:

@@ -9,8 +9,8 @@
 #if PITH_VECTOR_LOOPS
 #include <immintrin.h>
 
-/// Compresses indices in a register, then stores a whole vector. On some CPUs, instructions that compress directly into
-/// memory are slow.
+/// The functions for AVX-512 compress indices in a register, and then store a whole vector. On some CPUs, instructions
+/// that compress directly into memory are slow.
 namespace pith::inline v0::detail {
 
 template <class A>

@@ -31,8 +31,9 @@ __device__ inline bool arrives_last(std::uint32_t* arrived, std::uint32_t all) {
 }
 #endif
 
-/// The team of a kernel's block. Each thread computes one Philox block. Bodies also compile for hosts. So the members
-/// of this class are declared on a host, where they are empty and never called.
+/// The team of a kernel's block. In `random`, one thread computes all eight lanes of a Philox block. Bodies also
+/// compile for hosts. Host code therefore also declares the members of this class, which are empty there and are never
+/// called.
 struct cuda_team {
   static constexpr std::uint32_t threads = 256;
   /// The shared memory that the team's functions may use in addition to the body's shared memory.
@@ -107,7 +108,8 @@ struct cuda_team {
     return compact(n, keep, [](std::uint32_t, std::uint32_t) {});
   }
 
-  /// Each warp processes rows of 32 neighbouring elements. Places count first by warp, then by row, then by lane.
+  /// Each warp processes rows of 32 neighbouring elements. Places are numbered in the order of warps, then of rows,
+  /// then of lanes.
   template <class Count, class Keep, class Emit>
   PITH_HD std::uint32_t compact([[maybe_unused]] Count n, [[maybe_unused]] Keep const& keep,
                                 [[maybe_unused]] Emit const& emit) const {
@@ -213,8 +215,8 @@ struct cuda_team {
     __syncthreads();
     return found;
   }
-  /// Sums the lanes' `own` values over the lower lanes of the warp (`before`) and over all its lanes (`all`). A user
-  /// may have moved CUB to another namespace.
+  /// Sums the lanes' `own` values over the lower lanes of the warp (`before`) and over all its lanes (`all`).
+  /// CUB_NS_QUALIFIER is CUB's namespace, which a user may have changed.
   __device__ static sums sums_of_lanes(std::uint32_t own) {
     using scan = CUB_NS_QUALIFIER::WarpScan<std::uint32_t>;
     __shared__ scan::TempStorage of_warp[threads / 32];

@@ -25,7 +25,8 @@ struct wait_and_destroy {
   }
 };
 
-/// An asynchronous copy to pinned host memory. `read` waits only for work that the stream received before `ask`.
+/// An asynchronous copy to pinned host memory. `read` waits only for the copy that `ask` submits, and for work that the
+/// stream received before the copy.
 template <>
 class late_copy<cuda_executor> {
  public:

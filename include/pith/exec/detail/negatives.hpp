@@ -9,7 +9,8 @@
 #if PITH_VECTOR_LOOPS
 #include <immintrin.h>
 
-/// Sets bit i of `bytes` to x[i] < 0 for the elements that fill whole vectors. Returns the number of these elements.
+/// The functions `negatives_...` set bit i of `bytes` to x[i] < 0 for the elements that fill whole vectors. They return
+/// the number of these elements.
 namespace pith::inline v0::detail {
 
 PITH_TARGET_AVX2 inline std::uint32_t negatives_avx2(float const* x, std::uint32_t n, std::uint8_t* bytes) {

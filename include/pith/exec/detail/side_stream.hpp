@@ -38,9 +38,9 @@ class side_stream {
 
   cudaStream_t get() const { return stream_; }
 
-  /// Makes later work of this stream wait for all work that `other` has so far.
+  /// Makes the work that this stream receives after this call wait for all work that `other` received before it.
   void follow(cudaStream_t other) const { order(other, stream_); }
-  /// Makes later work of `other` wait for all work that this stream has so far.
+  /// Makes the work that `other` receives after this call wait for all work that this stream received before it.
   void lead(cudaStream_t other) const { order(stream_, other); }
 
   bool is_idle() const { return detail::is_idle(stream_); }

@@ -9,7 +9,8 @@
 
 namespace pith::inline v0::detail {
 
-/// True if a codec may contract. A codec may contract for some shapes only. A type-erased codec is checked at run time.
+/// True if a codec contracts for at least some shapes. The concept also holds for each type-erased codec, which is
+/// checked only at run time.
 template <class C>
 concept may_contract = contractive<C> || unbiased<C> || absolute<C> || erased<C>;
 

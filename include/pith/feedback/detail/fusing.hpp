@@ -21,9 +21,10 @@ inline constexpr bool fuses_feedback<C, F, In, E> =
     encodes_from<C, accum<In>, E, typename feedback_source<F, In, E>::type> ||
     encodes_payload_from<C, accum<In>, E, typename feedback_source<F, In, E>::type>;
 
-/// True if the codec is a collective whose rounds read p from the policy's source and write the mean to a sink.
 template <class F, class In, class E>
 using feedback_sink = unsent_and_sent_sink<typename feedback_source<F, In, E>::type, In>;
+
+/// True if the codec is a collective whose rounds read p from the policy's source and write the mean to a sink.
 template <class C, class F, class In, class E>
 inline constexpr bool exchanges_feedback = false;
 template <class C, class F, class In, class E>

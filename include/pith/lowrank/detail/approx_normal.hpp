@@ -13,7 +13,8 @@ namespace pith::inline v0::detail {
 /// The sum is exact, so the result is bitwise equal on every machine.
 template <class A>
 struct approx_normal {
-  /// 2^17 times the standard deviation of the sum of eight uniform draws from 0 .. 65535.
+  /// Normalizes the sum of eight uniform draws from 0 .. 65535: subtracts the mean and divides by the standard
+  /// deviation. All three are doubled, so that the difference is an integer.
   PITH_HD static A of(std::int32_t sum) {
     return static_cast<A>(2 * sum - 8 * 65535) * static_cast<A>(0x1.3988e1409212ep-17);  // 1 / (2 65536 sqrt(8 / 12))
   }

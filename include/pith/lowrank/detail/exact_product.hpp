@@ -14,10 +14,10 @@ PITH_HD inline double upper_bits(double x) {
   return bits_as<double>(rounded >> 27 << 27);
 }
 
-/// Returns sum + a b for values a and b of type A. Every product that is added is exact. Products of floats are
-/// computed in double precision. The doubles a and b are each split into two 26-bit parts, and the products of these
-/// parts are added. A product of parts is exact unless it underflows. So fused and separate operations give equally
-/// rounded results.
+/// Returns sum + a b for values a and b of type A. Every product that is added is exact. If A is float, a b is exact in
+/// double precision. If A is double, a and b are each split into two 26-bit parts, and the four products of these parts
+/// are added. A product of parts is exact unless it underflows. Since the products are exact, fused and separate
+/// operations give the same result.
 template <class A>
 PITH_HD inline double add_product(double sum, double a, double b) {
   if constexpr (sizeof(A) < 8) return sum + a * b;

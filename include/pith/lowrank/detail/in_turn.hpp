@@ -34,7 +34,7 @@ struct block_in_turn : Body {
   }
 };
 
-/// An executor whose loops run only if `when` is on.
+/// An executor whose loops do nothing unless `when.is_on()`.
 template <executor E>
 class in_turn : public E {
  public:

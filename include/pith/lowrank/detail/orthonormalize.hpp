@@ -16,7 +16,8 @@ namespace pith::inline v0::detail {
 template <class A>
 inline constexpr double rounding_part = sizeof(A) == 8 ? 1e-26 : 1e-10;
 
-/// Returns 1 / sqrt(after). Returns 0 if the remainder of the column is only rounding error. Returns NaN if `after` is
+/// Returns 1 / sqrt(after). `before` and `after` are the squared norms of a column before and after its projection on
+/// earlier columns is subtracted. Returns 0 if the rest of the column is only rounding error. Returns NaN if `after` is
 /// NaN or infinite.
 template <class A>
 PITH_HD inline double inverse_length(double before, double after) {
@@ -144,8 +145,8 @@ struct times_triangle {
   }
 };
 
-/// Applies Gram-Schmidt twice, in one block. For doubles, this method replaces Cholesky-QR, because the products of
-/// columns lose half of the significant bits.
+/// Applies Gram-Schmidt twice, in one block. For doubles, this method replaces Cholesky-QR, because Cholesky-QR rounds
+/// P^T P and so loses half of the significant bits.
 struct gram_schmidt {
   static constexpr std::uint32_t lanes = 256;
   struct memory {
@@ -215,7 +216,8 @@ constexpr std::size_t orthonormalize_scratch_bytes(std::uint64_t rows, std::uint
          scratch_for<double>(2 * rank * rank);
 }
 
-/// Replaces P by P T. Then the columns are orthonormal, except for rounding errors of P, which the products magnify.
+/// Replaces P by P T, where T is that of `triangle_of_products`. The columns are then orthonormal up to rounding
+/// errors, which the product with T magnifies.
 template <executor E>
 void orthonormalize_once(E const& exec, float* p, std::uint64_t rows, std::uint64_t rank, workspace_on<E>& ws) {
   auto const scope = ws.mark();
@@ -231,8 +233,8 @@ void orthonormalize_once(E const& exec, float* p, std::uint64_t rows, std::uint6
 /// Makes the columns of P (rows x rank, row-major) orthonormal. A column that depends on earlier columns becomes zero.
 /// A NaN may spread to all elements. The host reads no data, and the result is bitwise equal on all executors.
 ///
-/// The method is Cholesky-QR. Products of two floats are exact in double precision, so P^T P shows which columns are
-/// dependent. A second pass removes the rounding errors that the first pass magnified.
+/// For floats, the method is Cholesky-QR. Products of two floats are exact in double precision, so P^T P shows which
+/// columns are dependent. A second pass removes the rounding errors that the first pass magnified.
 template <executor E>
 void orthonormalize(E const& exec, float* p, std::uint64_t rows, std::uint64_t rank, workspace_on<E>& ws) {
   for (int pass = 0; pass < 2; ++pass) orthonormalize_once(exec, p, rows, rank, ws);

@@ -22,13 +22,14 @@ constexpr std::uint64_t thin_elements(thin_shape const& size, std::uint64_t bloc
   return blocks == 0 ? 0 : size.rows * size.columns / blocks;
 }
 
-/// The number of thin columns that a loop processes at once, and the number of row elements that a block processes at
-/// once.
+/// The number of columns of P or Q that a loop processes at once, and the length of a strip. A strip is a run of
+/// consecutive elements of a row that a block processes at once.
 inline constexpr std::uint32_t thin_group = 4;
 inline constexpr std::uint32_t thin_strip = 512;
 
-/// The strip length. `Two` is true if a source or sink consists of two tensors. Hosts then read short pieces of many
-/// rows at three quarters of the speed at which they read long pieces. But devices need small blocks.
+/// The strip length. `Two` is true if a source or sink consists of two tensors. Hosts then read short strips of many
+/// rows at three quarters of the speed at which they read long strips, so they get longer strips. Devices need small
+/// blocks.
 template <memory_space Space, bool Two>
 inline constexpr std::uint32_t strip_of_rows = (Two && std::same_as<Space, host_space>) ? 2048 : thin_strip;
 
@@ -48,7 +49,7 @@ PITH_HD inline void write_out(F const& f) {
   write_out(std::make_integer_sequence<std::uint32_t, N>(), f);
 }
 
-/// Calls f(c, width) for groups of thin columns [c, c + width): first the full groups, then a smaller group.
+/// Calls f(c, width) for groups of columns [c, c + width): first for the full groups, then for the smaller last group.
 template <class F>
 PITH_HD void for_each_group(std::uint64_t rank, F const& f) {
   std::uint64_t c = 0;

@@ -65,7 +65,8 @@ struct thin_times_thin {
     if constexpr (Sink::takes_blocks) store<Rows>(team, fast.values.data(), first, count);
   }
 
-  /// Adds terms to `sums` if there are earlier terms. Leaves the results in `sums` if further terms follow.
+  /// Adds the terms of one group of columns. If `Before` is true, the sums of earlier groups are in `sums`. If `Behind`
+  /// is true, further groups follow, and the results are written to `sums`.
   template <std::uint32_t Rows, bool Before, bool Behind, class Team, class Count, std::uint32_t Width>
   PITH_HD void add(Team const& team, memory& fast, A const* a, double const* b, std::uint64_t first, Count count,
                    constant<Width>) const {

@@ -22,8 +22,8 @@ PITH_HD constexpr std::uint64_t thin_segments(thin_shape const& size) {
 template <class Source, class A, memory_space Space>
 struct times_thin {
   /// If a source consists of two tensors, its rows are first loaded one by one. Reading several rows of both tensors at
-  /// once would need more address streams than a CPU prefetches. A block then has fewer rows, so that rows and sums fit
-  /// into block-local memory.
+  /// once would need more address streams than a CPU prefetches. With loaded rows, a block has fewer rows, so that rows
+  /// and sums fit into block-local memory.
   static constexpr bool loads = Source::keeps;
   static constexpr std::uint32_t lanes = 32, tall = loads ? 8 : 16;
   static constexpr std::uint32_t strip = strip_of_rows<Space, loads>;

@@ -16,8 +16,8 @@ PITH_HD constexpr std::uint64_t thin_slabs(thin_shape const& size) {
   return (size.rows + thin_slab(size) - 1) / thin_slab(size);
 }
 
-/// Computes partial products Q = M^T P, one per slab of rows of M. Terms are added in the order of rows. M is a source
-/// with element type A.
+/// Computes partial products Q = M^T P, one per `thin_slab` rows of M. Terms are added in the order of rows. M is a
+/// source with element type A.
 template <class Source, class A>
 struct transposed_times_thin {
   static constexpr auto resident_blocks = thin_resident_blocks<A>;

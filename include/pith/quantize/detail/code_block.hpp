@@ -99,8 +99,9 @@ PITH_HD void code_passes(quantized<Rule, A> const& to, draws const& random, Team
   }
 }
 
-/// Encodes a block whose scales are known: computes symbols, packs them if needed, and passes the decoded values to the
-/// source. `width` elements share a scale. A loop processes `row` elements.
+/// Encodes a block whose scales are known: computes the symbols, and packs them if `Packs`. If the source has residual
+/// write-back, passes the decoded values to the source. `width` elements share a scale. A loop processes `row`
+/// elements.
 template <bool Packs, class Rule, class Source, class Team, class Memory, class A, class Count, class Row>
 PITH_HD void code_block(quantized<Rule, A> const& to, Source const& from, draws const& random, Team const& team,
                         Memory& fast, std::uint64_t first, A const* p, Count count, std::uint32_t width, Row row) {

@@ -16,7 +16,7 @@ namespace pith::inline v0::detail {
 template <class Source, std::uint32_t Span>
 inline constexpr std::uint32_t measured_part = loads_tiles<Source> ? Span : 128;
 
-/// Lanes of a statistic, stored member by member, so that vector instructions can update them.
+/// `Span` partial statistics (lanes), stored member by member, so that vector instructions can update them.
 template <class Rule, class A, std::uint32_t Span>
 struct member_lanes {
   double of[member_count<Rule>][Span];
@@ -52,7 +52,7 @@ struct member_lanes {
   }
 };
 
-/// Returns one zeroed counter per bucket. If one counter is enough, returns the call's own counter.
+/// Returns one zeroed counter per bucket. If there is only one bucket, returns `id.arrived`, unless it is null.
 template <executor E>
 std::uint32_t* arrival_words(E const& exec, encoding_id const& id, std::uint64_t buckets, workspace_on<E>& ws) {
   if (buckets == 1 && id.arrived != nullptr) return id.arrived;
@@ -100,8 +100,8 @@ struct measure_tiles {
     team.for_each(1u, [=](std::uint32_t) { *out = rule.finish(mine[0], width, A{}); });
   }
 
-  /// Measures a whole tile in one thread. Processes all rows for a few lanes at a time, so that the lanes stay in the
-  /// L1 cache.
+  /// Measures a whole tile in one thread. Lane i merges element i of each row of `tile_lanes` elements. The function
+  /// processes a few lanes of all rows at a time, so that the lanes stay in the L1 cache.
   template <class Team>
   PITH_HD bool add_columns([[maybe_unused]] Team const& team, [[maybe_unused]] memory& fast,
                            [[maybe_unused]] bucket_run const& run) const {

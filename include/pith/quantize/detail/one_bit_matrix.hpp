@@ -22,7 +22,7 @@ void write_signs(E const& exec, std::uint64_t n, In const* x, std::uint8_t* byte
   exec.for_each_block(over.count(), body{to, {x}, draws(encoding_id())});
 }
 
-/// The number of tiles of all rows.
+/// The number of tiles in a matrix whose rows are divided into tiles one by one.
 constexpr std::uint64_t row_parts(shape const& dims) {
   auto const over = blocks_of(dims.n, dims.columns(), tile);
   return over.buckets() * over.tiles();

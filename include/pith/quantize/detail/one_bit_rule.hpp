@@ -61,7 +61,8 @@ struct one_bit_rule {
   }
 };
 
-/// A rule for rows that begin inside a byte. The symbols of such rows are written in a separate pass.
+/// The rule for the rows of a matrix. The symbols of a row may begin inside a byte, so a separate pass writes all
+/// symbols.
 struct one_bit_means : one_bit_rule {
   static constexpr bool is_scale_free = false;
 };

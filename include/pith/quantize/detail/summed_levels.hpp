@@ -1,4 +1,4 @@
-// pith/quantize/detail/summed_levels.hpp — conversion of symbols to small integers, which are summed in flight.
+// pith/quantize/detail/summed_levels.hpp — conversion of symbols to small integers, which an all-reduce sums.
 #pragma once
 
 #include <pith/codec/rounds.hpp>
@@ -20,8 +20,8 @@ void with_level(unsigned ranks, F const& f) {
   return level_kind(ranks) == element_kind::i8 ? f(std::int8_t{}) : f(std::int32_t{});
 }
 
-/// Sets to[i] to the level of x[i], which is the integer that the symbol of x[i] represents. A rule without scales
-/// reads no scale.
+/// Sets to[i] to the level of x[i], which is the integer that the symbol of x[i] represents. For a rule without scales,
+/// `scale` may be null.
 template <class Rule, class In, class Level, std::uint32_t Span>
 struct write_levels {
   using A = accum<In>;

@@ -17,7 +17,7 @@ namespace pith::inline v0::detail {
 template <class F>
 using made_by = decltype(std::declval<F const&>()(identity()));
 
-/// The texts that wrap another codec. The parser constructs these itself.
+/// The wrappers of codecs, ef and bypass. The parser itself constructs them.
 inline constexpr auto wrapper_listings = std::array{
     listing{"ef(c)",
             "error feedback: adds the residual to the next gradient",

@@ -7,7 +7,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Samples keys: reads one cache line of values from each stratum, at a pseudorandom place.
+/// Writes a sample of keys, which are the bit patterns of magnitudes. The source is divided into samples / 16 equal
+/// intervals. The sample contains one cache line of values from each interval, at a pseudorandom position.
 template <class Source>
 struct sample_keys {
   using A = typename selection<Source>::A;
@@ -73,7 +74,8 @@ struct find_bound {
   }
 };
 
-/// Collects the candidates of a span if they fit. If the source has residual write-back, writes the span's values back.
+/// Collects the candidates of a span if they fit into the buffer of candidates. Then, if the source has residual
+/// write-back, writes the span's values to the residual.
 template <class Source>
 struct collect_candidates {
   using A = typename selection<Source>::A;
@@ -113,8 +115,9 @@ struct collect_candidates {
     if constexpr (keeping_source<Source>) all.from.leave(team, first, count, p);
   }
 
-  /// If fewer than k values are nonzero, some zeros are selected. All selected zeros are among the first k zeros,
-  /// because ties go to the smaller index.
+  /// Returns the least key of a candidate in the span that begins at `first`. If fewer than k values are nonzero, some
+  /// zeros are selected. Their indices are below k, because ties go to the smaller index. So zeros with indices from k
+  /// on are no candidates.
   PITH_HD bits_of<A> bound(std::uint64_t first) const {
     auto const least = of.state->bound;
     return least == 0 && first >= of.k ? bits_of<A>{1} : least;
@@ -133,7 +136,8 @@ struct collect_candidates {
   }
 };
 
-/// Checks that there are enough candidates. Computes the place of each span's candidates in the order of indices.
+/// Checks that there are at least k candidates and that all of them fit. Computes the position of each span's
+/// candidates in the order of indices.
 template <class Source>
 struct order_candidates {
   struct memory {

@@ -21,8 +21,9 @@ class density {
     require(fraction > 0 && fraction <= 1, method, ": ", what, " must be in (0, 1], got ", fraction);
   }
 
-  /// The number of kept entries: max(1, floor(density n)), or 0 for an empty tensor. The product is rounded to nearest
-  /// even if the caller has set another rounding mode. `volatile` keeps it between the changes of the mode.
+  /// The number of kept entries: max(1, floor(density n)), or 0 for an empty tensor. The product is rounded to nearest,
+  /// also if the caller has set another rounding mode. `volatile` prevents the compiler from moving the product before
+  /// or after the code that sets the mode.
   std::uint64_t of(std::uint64_t n) const {
     require_indexable(method_, n);
     auto const environment = default_float_environment();

@@ -51,8 +51,9 @@ struct digit_memory {
   std::uint32_t digit, rank;
 };
 
-/// Finds the digit of the key with rank `rank`; the largest key has rank 1. Also finds the rank of this key among all
-/// keys with the same digit. Stores the digit in fast.digit and the rank in fast.rank.
+/// bins[d] is the number of keys with digit d. Finds the digit of the key with rank `rank`; the largest key has rank 1.
+/// Also finds the rank of this key among all keys with the same digit. Stores the digit in fast.digit and the rank in
+/// fast.rank.
 template <team Team>
 PITH_HD void find_digit(Team const& team, digit_memory& fast, std::uint32_t const* bins, std::uint32_t rank) {
   auto* const result = &fast;

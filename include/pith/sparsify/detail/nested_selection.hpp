@@ -87,7 +87,8 @@ class nested_selection {
       : exec_(exec), ws_(ws), n_(n), from_{from, ws.template take<double>(noted::rows_for(n)).data} {}
 
   static std::size_t own_bytes(std::uint64_t n) { return scratch_for<double>(noted::rows_for(n)); }
-  /// The memory of one selection: its result and its temporary scratch memory.
+  /// kept_bytes(k) is the memory for the result of one selection. scratch_bytes(n, k) is the temporary memory of a
+  /// selection.
   static std::size_t kept_bytes(std::uint64_t k) {
     return scratch_for<std::uint32_t>(k) + scratch_for<In>(k) + (Source::keeps ? scratch_for<accum<In>>(k) : 0);
   }

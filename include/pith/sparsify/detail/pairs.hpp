@@ -19,7 +19,8 @@ constexpr std::size_t pairs_bytes(std::uint64_t n, std::uint64_t words = 0) {
   return align_up(pair_values_bytes(sizeof(In), n) + (n + words) * sizeof(std::uint32_t), section_alignment);
 }
 
-/// Pieces with n pairs each, which are `stride` bytes apart. A piece contains values, then indices, then words.
+/// Pieces with n pairs each, which are `stride` bytes apart. A piece contains n values, then n indices, then additional
+/// 32-bit words.
 template <class In>
 class pair_pieces {
  public:

@@ -8,8 +8,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Among the keys of a part that begin with the known digits, counts the keys with each next digit d. Adds each count
-/// to bins[d].
+/// Considers the keys of a part that begin with the known digits. For each d, counts the keys whose next digit is d,
+/// and adds the count to bins[d].
 template <class Source>
 struct count_digits {
   using A = typename selection<Source>::A;

@@ -11,8 +11,8 @@
 
 namespace pith::inline v0::detail {
 
-/// The number of values that a team holds in block-local memory at once, and the number of values that it processes in
-/// sequence.
+/// A team holds a span of `select_span` values in block-local memory at once. It processes the spans of a part of
+/// `select_part` values one after another.
 template <class A>
 inline constexpr std::uint32_t select_span = 8192 / sizeof(A);
 inline constexpr std::uint32_t spans_in_part = 4;
@@ -31,8 +31,8 @@ struct selection_size {
 
   /// If k is small compared with n, a sample gives a lower bound of the k-th largest value. On average, samples * k / n
   /// sampled values are among the k largest. The bound is the sampled key whose rank is this number plus four standard
-  /// deviations. So the bound fails about once in ten thousand cases. For small k, the capacity suffices for k nonzero
-  /// values and k zeros.
+  /// deviations. So the bound fails about once in ten thousand cases. For small k, `room` suffices for k nonzero values
+  /// and k zeros.
   static selection_size of(std::uint64_t n, std::uint64_t k) {
     if (n < 16384 || k > n / 4) return {n, k};
     auto const samples = std::clamp<std::uint64_t>(n / 256 / sampled_line * sampled_line, 4096, 16384);
@@ -59,7 +59,8 @@ struct selection_state {
   std::uint32_t bins[digits<Key>::rounds][digit_bins];
 };
 
-/// The places of a span's candidates: first in the order of collection, then in the order of indices.
+/// The `count` candidates of a span. They begin at position `first` in the order of collection, and at position `place`
+/// in the order of indices.
 struct span_note {
   std::uint32_t first, count, place;
 };
@@ -71,8 +72,8 @@ struct candidates {
   A* old;
 };
 
-/// Two counts for a part: keys above the k-th largest key, and keys equal to it. Later, the two fields hold the prefix
-/// sums of these counts.
+/// Two counts for a part: keys above the k-th largest key, and keys equal to it. place_kept replaces the counts by
+/// their prefix sums.
 struct part_note {
   std::uint32_t above, equal;
 };
@@ -110,8 +111,8 @@ PITH_HD A const* source_values(Source const& from, Team const& team, std::uint64
 }
 
 /// Returns those values of the selection's input that belong to a span. If the span was already written back, the
-/// values are rebuilt from the residual. Where the residual differs from the value, the value is taken from the
-/// candidates.
+/// values are rebuilt from the residual. Where the residual differs from the value (NaN or infinity), the value is
+/// taken from the candidates.
 template <class Source, class A, team Team>
 PITH_HD A const* selection_values(selection<Source> const& of, Team const& team, std::uint64_t first,
                                   std::uint32_t count, A* p) {

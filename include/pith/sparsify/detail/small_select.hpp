@@ -9,7 +9,7 @@
 namespace pith::inline v0::detail {
 
 /// The largest tensor size, in spans, for which one block does the whole selection. For such tensors, launching several
-/// kernels would take longer. The second constant applies if the k largest values are found among a few keys.
+/// kernels would take longer. The second constant applies if k is so small that 4 k keys fit into block-local memory.
 inline constexpr std::uint32_t block_spans = 8, block_spans_of_few = 32;
 
 /// If there are at most this many values, each value is ranked by comparison with all other values.
@@ -76,7 +76,7 @@ struct select_in_block {
     if constexpr (keeping_source<Source>) source.leave(team, first, count, p);
   }
 
-  /// Selects a value if, in descending order, fewer than k values precede that value.
+  /// Selects a value if, in descending order of magnitude, fewer than k values precede that value.
   template <class Team>
   PITH_HD choice rank(Team const& team, choice_memory<A>& fast, A const* p) const {
     auto* const list = fast.list.data();
@@ -119,16 +119,16 @@ struct select_in_block {
     return {found.least > lower ? found.least : lower, found.equals};
   }
 
-  /// The number of groups, a power of two. A group has 16 to 31 values, or fewer if 2 k groups need smaller groups.
-  /// Returns 0 if a group would have fewer than 4 values.
+  /// The number of groups, a power of two. Value i belongs to group i modulo this number. A group has 16 to 31 values,
+  /// or fewer if there would otherwise be fewer than 2 k groups. Returns 0 if a group would have fewer than 4 values.
   PITH_HD std::uint32_t group_count() const {
     auto groups = few / 2;
     while (32 * groups <= n || groups < 2 * k) groups *= 2;
     return 4 * groups <= n && groups <= key_room<A> ? groups : 0;
   }
 
-  /// Sets keys[g] to the largest key of group g. The k-th largest of these keys is a lower bound, because at least k
-  /// values reach it.
+  /// Sets keys[g] to the largest key of group g. The k-th largest of these keys is a lower bound of the k-th largest
+  /// key, because at least k values reach it.
   template <class Team>
   PITH_HD void find_largest(Team const& team, memory& fast, A const* all, std::uint32_t groups) const {
     auto* const keys = fast.keys.data();

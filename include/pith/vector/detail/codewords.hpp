@@ -1,4 +1,4 @@
-// pith/vector/detail/codewords.hpp — codewords in an executor's memory, and what the stages that send them share.
+// pith/vector/detail/codewords.hpp — codewords in an executor's memory, and the base of stages that send codewords.
 #pragma once
 
 #include <pith/codec/capability.hpp>
@@ -15,14 +15,14 @@
 
 namespace pith::inline v0::detail {
 
-/// Codewords in an executor's memory, with one additional number per codeword.
+/// Codewords in an executor's memory, and further numbers that the stage computed from them.
 struct words_in_memory {
   float const* words;
   float const* numbers;
   std::uint32_t width, size;
 };
 
-/// Returns element i as a float, or zero beyond the tensor's end.
+/// Returns element i rounded to a float, or zero beyond the tensor's end.
 template <class In>
 struct padded_floats {
   In const* x;
@@ -33,7 +33,7 @@ struct padded_floats {
 };
 
 /// Decodes each of eight symbols to its codeword, multiplied by a scale. If `Signed` is true, each symbol has its own
-/// scale. Otherwise all symbols share one scale.
+/// scale, and the highest bit of the symbol is the scale's sign. Otherwise all symbols share one scale.
 template <class In, int Bits, bool Signed>
 struct expand_words {
   std::uint8_t const* bytes;
@@ -79,8 +79,8 @@ struct uploaded_words {
   }
 };
 
-/// The members that stages of codewords share: one symbol of Bits bits for each run of w elements, where w is the
-/// codebook's width.
+/// The base of stages that send codewords. For each run of w elements, where w is the codebook's width, such a stage
+/// sends one symbol of Bits bits.
 template <int Bits, bool Signed>
 class codeword_stage : public codec_base {
  public:

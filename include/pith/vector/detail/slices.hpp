@@ -8,7 +8,8 @@
 
 namespace pith::inline v0::detail {
 
-/// Copies the slices of a tensor with n elements to consecutive memory, converts them to A and pads them with zeros.
+/// Copies the slices of a tensor with n elements to consecutive memory, converts them to accum<In> and pads the last
+/// slice with zeros.
 template <class In>
 struct gather_slices {
   static constexpr std::uint32_t items_per_block = 512;
@@ -33,8 +34,8 @@ struct gather_slices {
   }
 };
 
-/// A sink for decoded slices. The sink adds the offset, writes each value to its place in the tensor, and drops the
-/// padding.
+/// A sink for decoded slices. The sink adds `offset` to the values, writes each value to its index in the tensor, and
+/// drops the padding.
 template <class In>
 struct slice_sink {
   static constexpr bool takes_blocks = true;
@@ -43,7 +44,7 @@ struct slice_sink {
   std::uint64_t n;
   slice_order order;
   accum<In> const* offset;
-  std::uint64_t offsets;  ///< the size of `offset`: that of all slices, or that of one slice shared by all
+  std::uint64_t offsets;  ///< the size of `offset`: that of all slices, or of one slice if all slices share it
 
   template <class Team, class Count>
   PITH_HD void store(Team const& team, std::uint64_t first, Count count, accum<In> const* values) const {
