@@ -1,11 +1,15 @@
 // tests/codec/compact_test.cpp — payloads cut down to what they use, and back.
+#include <pith/codec/any_codec.hpp>
+#include <pith/codec/bypass.hpp>
 #include <pith/codec/chain.hpp>
 #include <pith/codec/compact.hpp>
 #include <pith/codec/identity.hpp>
+#include <pith/codec/rated.hpp>
 #include <pith/feedback/error_feedback.hpp>
 #include <pith/quantize/cast.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/sparsify/threshold.hpp>
+#include <pith/wire/checked.hpp>
 
 #include <doctest/doctest.h>
 
@@ -79,6 +83,29 @@ TEST_CASE("feedback seals what it wraps and a fixed rate is used in full") {
   CHECK(sealed_size<float>(pith::qsgd<8>(), x) == pith::payload_bytes<float>(pith::qsgd<8>(), {8}));
 }
 
+TEST_CASE("adaptors and type-erased codecs are cut down to the same bytes") {
+  using pith::error_feedback, pith::any_codec;
+  auto const x = std::vector<double>{0, 9, 0, 0, -9, 0, 0, 9};
+  auto const fed = error_feedback(threshold(1, 0.9));
+  CHECK(sealed_size<float>(pith::bypass(fed, 4), x) == 4 + 2 + 3 * 4);
+  CHECK(sealed_size<float>(pith::bypass(fed, 9), x) == 32);
+  CHECK(sealed_size<float>(pith::error_feedback(pith::rated(threshold(1, 0.9))), x) == 4 + 2 + 3 * 4);
+  CHECK(sealed_size<float>(any_codec<float>(fed), x) == 4 + 2 + 3 * 4);
+  CHECK(sealed_size<float>(any_codec<float>(pith::bypass(any_codec<float>(fed), 4)), x) == 4 + 2 + 3 * 4);
+  auto y = std::vector<double>(800);
+  for (std::size_t i = 0; i < 20; ++i) y[i * 40] = 2 + static_cast<double>(i);
+  auto const chain = threshold(1, 0.5) | threshold(12, 0.5);
+  CHECK(sealed_size<float>(any_codec<float>(chain), y) == sealed_size<float>(chain, y));
+}
+
+TEST_CASE("the counts of a payload behind a header are found") {
+  auto const flag = pith::error_flag(pith::seq);
+  auto const x = std::vector<double>{0, 9, 0, 0, -9, 0, 0, 9};
+  auto const codec = pith::checked(threshold(1, 0.9), flag);
+  auto const head = pith::payload_bytes<float>(codec, {8}) - pith::payload_bytes<float>(threshold(1, 0.9), {8});
+  CHECK(sealed_size<float>(codec, x) == head + 4 + 2 + 3 * 4);
+}
+
 TEST_CASE("what is too short is refused and any bytes do no harm") {
   auto const codec = threshold(1, 0.5) | pith::identity();
   auto const dims = pith::shape{100};
@@ -92,7 +119,9 @@ TEST_CASE("what is too short is refused and any bytes do no harm") {
   CHECK_THROWS_WITH_AS(open(bytes(whole.begin(), whole.begin() + 2)),
                        "pith::expand: compacted must have at least 4 bytes, got 2", std::invalid_argument);
   for (std::size_t n = 4; n < whole.size(); ++n) {
+    auto const before = payload;
     CHECK_THROWS_AS(open(bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n))), std::invalid_argument);
+    CHECK(payload == before);
   }
   auto random = std::mt19937_64(4);
   for (int i = 0; i < 50; ++i) {

@@ -192,8 +192,7 @@ class any_stage {
     std::size_t values_bytes(std::uint64_t n) const override { return value_bytes<out>(n); }
     std::size_t side_bytes(shape const& dims) const override { return stage.template side_bytes<In>(dims); }
     detail::stage_use used(shape const& dims, std::size_t side, detail::piece_visitor& visitor) const override {
-      auto const read = [&](std::size_t at, std::size_t, std::uint64_t most) { return visitor.count(at, most); };
-      return detail::used_of<In>(stage, dims, side, 0, read);
+      return detail::used_of<In>(stage, dims, side, visitor);
     }
     std::size_t scratch_bytes(E const& exec, shape const& dims) const override {
       return detail::scratch_bytes<In>(stage, exec, dims);

@@ -4,10 +4,10 @@
 #include <pith/codec/chain.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
+#include <tuple>
+#include <vector>
 
 namespace pith::inline v0 {
 
@@ -44,53 +44,43 @@ struct stage_use {
   std::size_t side;
 };
 
-/// The used parts of the output of a stage whose side information begins at byte `side` of the payload. `read(at, cut,
-/// most)` returns the count that is at byte `at` of the payload and at byte `cut` of the compacted payload. A count is
-/// at most `most`.
-template <class In, class S, class Read>
-stage_use used_of(S const& s, shape const& dims, [[maybe_unused]] std::size_t side, [[maybe_unused]] std::size_t cut,
-                  [[maybe_unused]] Read const& read) {
+/// A visitor of the used pieces of a payload. `piece` receives the pieces: for each stage its side information, then the
+/// values. `count` returns the count at byte `offset` of the side information that begins at byte `side` of the payload.
+/// A count is at most `most`. The next call of `piece` receives this side information.
+class piece_visitor {
+ public:
+  virtual std::uint32_t count(std::size_t side, std::size_t offset, std::uint64_t most) = 0;
+  virtual void piece(payload_piece const& used) = 0;
+
+ protected:
+  ~piece_visitor() = default;
+};
+
+/// The used parts of the output of a stage whose side information begins at byte `side` of the payload.
+template <class In, class S>
+stage_use used_of(S const& s, shape const& dims, [[maybe_unused]] std::size_t side,
+                  [[maybe_unused]] piece_visitor& visitor) {
   auto const most = s.output_shape(dims).n;
   if constexpr (traits_of<S>.is_variable()) {
-    auto const offset = s.template count_offset<In>(dims);
-    auto const count = read(side + offset, cut + offset, most);
+    auto const count = visitor.count(side, s.template count_offset<In>(dims), most);
     return {used_values(s, dims, count), used_side_bytes<In>(s, dims, count)};
   } else {
     return {most, s.template side_bytes<In>(dims)};
   }
 }
 
-/// Returns the used pieces of a payload. Pieces of side information come before values, because a count in the side
-/// information determines the number of used values.
-template <class In, class Read>
-class used_pieces {
- public:
-  used_pieces(Read const& read, std::size_t values) : read_(read), side_(values) {}
-
-  template <class... S>
-  auto of(shape const& dims, S const&... stages) {
-    auto pieces = std::array<payload_piece, sizeof...(S) + 1>();
-    add<In>(pieces.data(), dims, stages...);
-    return pieces;
+/// Visits the pieces of a chain. The side information of its first stage begins at byte `side` of the payload.
+template <class In, class S, class... Rest>
+void visit_stages(piece_visitor& visitor, shape const& dims, std::size_t side, S const& s, Rest const&... rest) {
+  auto const used = used_of<In>(s, dims, side, visitor);
+  visitor.piece({side, used.side});
+  if constexpr (sizeof...(Rest) > 0) {
+    auto const next = side + align_up(s.template side_bytes<In>(dims), section_alignment);
+    visit_stages<output_of<S, In>>(visitor, s.output_shape(dims), next, rest...);
+  } else {
+    visitor.piece({0, value_bytes<output_of<S, In>>(used.values)});
   }
-
- private:
-  template <class T, class S, class... Rest>
-  void add(payload_piece* to, shape const& dims, S const& s, Rest const&... rest) {
-    auto const used = used_of<T>(s, dims, side_, cut_, read_);
-    *to = {side_, used.side};
-    side_ += align_up(s.template side_bytes<T>(dims), section_alignment);
-    cut_ += used.side;
-    if constexpr (sizeof...(Rest) > 0) {
-      add<output_of<S, T>>(to + 1, s.output_shape(dims), rest...);
-    } else {
-      to[1] = {0, value_bytes<output_of<S, T>>(used.values)};
-    }
-  }
-
-  Read const& read_;
-  std::size_t side_, cut_ = 0;
-};
+}
 
 template <class C>
 concept feeds_back = requires(C const& c) {
@@ -98,90 +88,69 @@ concept feeds_back = requires(C const& c) {
   c.policy();
 };
 
-/// Returns the used pieces of any codec's payload. By default, the whole payload is one piece.
-template <class In, class C, class Read>
-auto pieces_of(C const& c, shape const& dims, Read const& read) {
-  if constexpr (feeds_back<C>) {
-    return pieces_of<accum<In>>(c.codec(), dims, read);
-  } else if constexpr (traits_of<C>.is_variable() && requires { typename output_of<C, In>; }) {
-    auto const values = align_up(value_bytes<output_of<C, In>>(c.output_shape(dims).n), section_alignment);
-    return std::apply([&](auto const&... s) { return used_pieces<In, Read>(read, values).of(dims, s...); },
-                      stages_of(c));
-  } else {
-    return std::array{payload_piece{0, payload_bytes<In>(c, dims)}};
-  }
-}
-
-/// Waits, then reads a count from the executor's memory.
-template <class E>
-std::uint32_t read_count(E const& exec, span_on<E, std::byte const> bytes, std::size_t at) {
-  std::uint32_t count = 0;
-  require(at + sizeof(count) <= bytes.size(), "expand: compacted must have at least ", at + sizeof(count),
-          " bytes, got ", bytes.size());
-  exec.download(&count, bytes.data() + at, sizeof(count));
-  return count;
-}
-
-template <class In, class E, class C>
-auto pieces_in(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
-  auto const size = payload_bytes<In>(codec, dims);
-  require(payload.size() >= size, "compact: payload must have at least ", size, " bytes, got ", payload.size());
-  return pieces_of<In>(codec, dims,
-                       [&](std::size_t at, auto...) { return read_count<E>(exec, payload.first(size), at); });
-}
-
-/// A visitor for type-erased codecs and adaptors. `count` returns the count at byte `at` of a payload, clamped to
-/// `most`. `piece` receives a used piece of the payload.
-class piece_visitor {
- public:
-  virtual std::uint32_t count(std::size_t at, std::uint64_t most) = 0;
-  virtual void piece(payload_piece const& used) = 0;
-
- protected:
-  ~piece_visitor() = default;
-};
-
+/// Visits the used pieces of any codec's payload. By default, the whole payload is one piece.
 template <class In, class C>
 void visit_pieces(C const& c, shape const& dims, piece_visitor& visitor) {
   if constexpr (requires { c.template visit_pieces<In>(dims, visitor); }) {
     c.template visit_pieces<In>(dims, visitor);
   } else if constexpr (feeds_back<C>) {
     visit_pieces<accum<In>>(c.codec(), dims, visitor);
+  } else if constexpr (traits_of<C>.is_variable() && requires { typename output_of<C, In>; }) {
+    auto const side = align_up(value_bytes<output_of<C, In>>(c.output_shape(dims).n), section_alignment);
+    std::apply([&](auto const&... s) { visit_stages<In>(visitor, dims, side, s...); }, stages_of(c));
   } else {
-    auto const read = [&](std::size_t at, std::size_t, std::uint64_t most) { return visitor.count(at, most); };
-    for (auto const& used : pieces_of<In>(c, dims, read)) visitor.piece(used);
+    visitor.piece({0, payload_bytes<In>(c, dims)});
   }
 }
 
+/// Lists the used pieces of a payload. Reads the counts from the payload, or from the compacted payload.
 template <class E>
-class used_counter final : public piece_visitor {
+class piece_list final : public piece_visitor {
  public:
-  used_counter(E const& exec, span_on<E, std::byte const> payload) : exec_(exec), payload_(payload) {}
+  piece_list(E const& exec, span_on<E, std::byte const> bytes, bool is_compacted)
+      : exec_(exec), bytes_(bytes), is_compacted_(is_compacted) {}
 
-  std::uint32_t count(std::size_t at, std::uint64_t) override { return read_count<E>(exec_, payload_, at); }
-  void piece(payload_piece const& used) override { bytes_ += used.used; }
-  std::size_t bytes() const { return bytes_; }
+  std::uint32_t count(std::size_t side, std::size_t offset, std::uint64_t) override {
+    auto const at = (is_compacted_ ? used_ : side) + offset;
+    std::uint32_t count = 0;
+    require(at + sizeof(count) <= bytes_.size(), "expand: compacted must have at least ", at + sizeof(count),
+            " bytes, got ", bytes_.size());
+    exec_.download(&count, bytes_.data() + at, sizeof(count));
+    return count;
+  }
+  void piece(payload_piece const& used) override {
+    pieces_.push_back(used);
+    used_ += used.used;
+  }
+
+  std::vector<payload_piece> const& pieces() const { return pieces_; }
+  std::size_t used() const { return used_; }
 
  private:
   E const& exec_;
-  span_on<E, std::byte const> payload_;
-  std::size_t bytes_ = 0;
+  span_on<E, std::byte const> bytes_;
+  bool is_compacted_;
+  std::vector<payload_piece> pieces_;
+  std::size_t used_ = 0;
 };
+
+template <class In, class E, class C>
+piece_list<E> pieces_in(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload,
+                        char const* call) {
+  auto const size = payload_bytes<In>(codec, dims);
+  require(payload.size() >= size, call, ": payload must have at least ", size, " bytes, got ", payload.size());
+  auto list = piece_list<E>(exec, payload.first(size), false);
+  visit_pieces<In>(codec, dims, list);
+  return list;
+}
 
 }  // namespace detail
 
 /// Returns the number of used bytes of a payload. If the codec has a variable rate, this number may be less than
-/// payload_bytes. `compact` keeps exactly the used bytes. But for a type-erased codec, and for the codecs bypass, rated
-/// and checked, `compact` and `expand` copy all payload_bytes bytes. `used_bytes`, `compact` and `expand` wait for the
-/// payload, so a graph cannot capture these functions.
+/// payload_bytes. `used_bytes`, `compact` and `expand` wait for the payload, so a graph cannot capture these functions.
 template <real In, executor E, class C>
 std::size_t used_bytes(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload) {
-  auto const size = payload_bytes<In>(codec, dims);
-  detail::require(payload.size() >= size, "used_bytes: payload must have at least ", size, " bytes, got ",
-                  payload.size());
-  auto used = detail::used_counter<E>(exec, payload.first(size));
-  detail::visit_pieces<In>(codec, dims, used);
-  return used.bytes();
+  return detail::pieces_in<In>(exec, codec, dims, payload, "used_bytes").used();
 }
 
 /// Copies the used bytes of a payload to `compacted`, whose size must be at least used_bytes. Returns the number of
@@ -189,10 +158,11 @@ std::size_t used_bytes(E const& exec, C const& codec, shape const& dims, span_on
 template <real In, executor E, class C>
 std::size_t compact(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> payload,
                     span_on<E, std::byte> compacted) {
+  auto const list = detail::pieces_in<In>(exec, codec, dims, payload, "compact");
+  detail::require(list.used() <= compacted.size(), "compact: compacted must have at least ", list.used(),
+                  " bytes, got ", compacted.size(), ": allocate used_bytes");
   std::size_t done = 0;
-  for (auto const& piece : detail::pieces_in<In>(exec, codec, dims, payload)) {
-    detail::require(piece.used <= compacted.size() - done, "compact: compacted must have at least ", done + piece.used,
-                    " bytes, got ", compacted.size(), ": allocate used_bytes");
+  for (auto const& piece : list.pieces()) {
     exec.copy(compacted.data() + done, payload.data() + piece.at, piece.used);
     done += piece.used;
   }
@@ -200,20 +170,19 @@ std::size_t compact(E const& exec, C const& codec, shape const& dims, span_on<E,
 }
 
 /// Restores, byte for byte, the payload that compact received. Throws std::invalid_argument if the counts in
-/// `compacted` require more bytes than `compacted` has.
+/// `compacted` require more bytes than `compacted` has, and then changes nothing.
 template <real In, executor E, class C>
 void expand(E const& exec, C const& codec, shape const& dims, span_on<E, std::byte const> compacted,
             span_on<E, std::byte> payload) {
   auto const size = payload_bytes<In>(codec, dims);
   detail::require(payload.size() >= size, "expand: payload must have at least ", size, " bytes, got ", payload.size());
-  auto const pieces = detail::pieces_of<In>(codec, dims, [&](std::size_t, std::size_t cut, std::uint64_t) {
-    return detail::read_count<E>(exec, compacted, cut);
-  });
+  auto list = detail::piece_list<E>(exec, compacted, true);
+  detail::visit_pieces<In>(codec, dims, list);
+  detail::require(list.used() <= compacted.size(), "expand: compacted must have at least ", list.used(), " bytes, got ",
+                  compacted.size());
   exec.fill(payload.data(), std::byte{}, size);
   std::size_t done = 0;
-  for (auto const& piece : pieces) {
-    detail::require(piece.used <= compacted.size() - done, "expand: compacted must have at least ", done + piece.used,
-                    " bytes, got ", compacted.size());
+  for (auto const& piece : list.pieces()) {
     exec.copy(payload.data() + piece.at, compacted.data() + done, piece.used);
     done += piece.used;
   }

@@ -51,8 +51,8 @@ struct count_place {
 struct count_finder final : piece_visitor {
   std::vector<count_place> found;
 
-  std::uint32_t count(std::size_t at, std::uint64_t most) override {
-    found.push_back({at, most});
+  std::uint32_t count(std::size_t side, std::size_t offset, std::uint64_t most) override {
+    found.push_back({side + offset, most});
     return 0;
   }
   void piece(payload_piece const&) override {}
@@ -70,7 +70,7 @@ template <class F>
 struct piece_walk final : piece_visitor {
   piece_walk(std::uint32_t const* c, F const& to) : counts(c), f(to) {}
 
-  std::uint32_t count(std::size_t, std::uint64_t) override { return *counts++; }
+  std::uint32_t count(std::size_t, std::size_t, std::uint64_t) override { return *counts++; }
   void piece(payload_piece const& used) override { f(used); }
 
   std::uint32_t const* counts;

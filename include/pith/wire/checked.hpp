@@ -85,7 +85,9 @@ class pieces_behind final : public piece_visitor {
  public:
   pieces_behind(piece_visitor& to, std::size_t head) : to_(to), head_(head) {}
 
-  std::uint32_t count(std::size_t at, std::uint64_t most) override { return to_.count(head_ + at, most); }
+  std::uint32_t count(std::size_t side, std::size_t offset, std::uint64_t most) override {
+    return to_.count(head_ + side, offset, most);
+  }
   void piece(payload_piece const& used) override { to_.piece({head_ + used.at, used.used}); }
 
  private:

@@ -98,8 +98,8 @@ class predicted_gather {
   struct last_count final : piece_visitor {
     std::size_t at = 0;
 
-    std::uint32_t count(std::size_t place, std::uint64_t) override {
-      at = place;
+    std::uint32_t count(std::size_t side, std::size_t offset, std::uint64_t) override {
+      at = side + offset;
       return 0;
     }
     void piece(payload_piece const&) override {}
