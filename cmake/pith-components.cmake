@@ -8,6 +8,8 @@ function(pith_add_component name)
   endif()
   list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
   set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
+  # Where a project requires 3.25, FindCUDAToolkit of CMake 3.25 fails: it deprecates a target that CUDA 13 does not have.
+  set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
 
   if(name STREQUAL "blas")
     set(needs "a BLAS and its cblas.h, such as libopenblas-dev: set BLA_VENDOR and PITH_CBLAS_INCLUDE_DIR")
