@@ -64,7 +64,7 @@ class workspace {
                                                " of ", memory_.size(), ": allocate ", size_function));
   }
 
-  /// The destructor frees all workspace allocations made since the construction of the mark.
+  /// The destructor frees all workspace allocations made since the construction of this object.
   class [[nodiscard]] scope {
    public:
     explicit scope(workspace& ws) : ws_(ws), used_(ws.used_) {}

@@ -50,7 +50,7 @@ struct large_entries {
     return scratch_for<std::uint32_t>(room) + scratch_for<std::uint32_t>(parts<In>());
   }
 
-  /// `bound()` is the smallest bit pattern of a kept entry's magnitude.
+  /// The entries x with magnitude_bits(x) >= bound() are kept.
   template <class In, class Bound, executor E>
   void encode(E const& exec, In const* x, Bound const& bound, encoded_on<E, In> y, workspace_on<E>& ws) const {
     auto* const indices = ws.template take<std::uint32_t>(room).data;

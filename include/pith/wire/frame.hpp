@@ -55,7 +55,7 @@ std::size_t frame_bytes(C const& codec, shape const& dims) {
   return detail::header_bytes(codec.name().size()) + payload_bytes<In>(codec, dims);
 }
 
-/// The workspace bytes that seal and open need.
+/// The number of workspace bytes that `seal` and `open` need.
 template <class In, class C, executor E>
 std::size_t workspace_bytes(E const& exec, C const& codec, shape const& dims) {
   return std::max(pith::workspace_bytes<In>(exec, codec, dims),

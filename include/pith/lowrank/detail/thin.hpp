@@ -33,8 +33,8 @@ inline constexpr std::uint32_t thin_strip = 512;
 template <memory_space Space, bool Two>
 inline constexpr std::uint32_t strip_of_rows = (Two && std::same_as<Space, host_space>) ? 2048 : thin_strip;
 
-/// The number of blocks per multiprocessor. With four blocks, there are too few registers for double-precision sums.
-/// With two blocks, there are too few registers for products of doubles.
+/// The number of blocks per multiprocessor: two for floats, because four leave too few registers for sums in double
+/// precision; one for doubles, because two leave too few registers for products of doubles.
 template <class A>
 inline constexpr unsigned thin_resident_blocks = sizeof(A) == 8 ? 1 : 2;
 

@@ -11,8 +11,8 @@
 namespace pith::inline v0::detail {
 
 /// Describes at most `capacity` values of a source that reach a bound. If more values reach the bound, the first
-/// `capacity` values are taken, or all n values if `all` is true. `bound()` is the smallest bit pattern of a magnitude
-/// that reaches the bound.
+/// `capacity` values are taken, or all n values if `all` is true. A value x reaches the
+/// bound if magnitude_bits(x) >= bound().
 template <class Source, class Bound>
 struct large_values {
   Source from;
