@@ -164,7 +164,8 @@ struct capabilities : codec_traits {
 namespace detail {
 
 /// The delta of a chain of two stages with deltas a and b, where the first stage is an isometric projection or a
-/// rotation. If b is negative, the result is b, because the first stage causes no error for the worst x.
+/// rotation. If b is negative, the result is b: the chain's error is largest for inputs that the first stage keeps
+/// exactly.
 constexpr double joined_delta(double a, double b) { return b < 0 ? b : a * b; }
 
 }  // namespace detail

@@ -33,7 +33,7 @@ inline bool changes_soon(std::atomic<std::uint32_t> const& word, std::uint32_t s
 /// The ticket is one word, which holds the job's number and the number of unclaimed indices. A thread reads the ticket,
 /// then the job's fields, and then claims an index with the ticket that it read. If the claim succeeds, the job was
 /// open while the thread read the fields. If the job has already ended, the claim fails. Job numbers repeat only after
-/// 2^44 jobs. Threads use the fields only after a successful claim. So the next job can overwrite the fields while late
+/// 2^44 jobs. Threads use the fields only after a successful claim. So the next job may overwrite the fields while late
 /// threads still read them.
 class claimed_job {
  public:

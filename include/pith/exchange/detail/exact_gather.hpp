@@ -16,7 +16,7 @@
 
 namespace pith::inline v0::detail {
 
-/// First gathers the counts of all payloads of a round, and then the used bytes of each group's payloads. Every rank
+/// First gathers the sizes of all payloads of a round, and then, group by group, the payloads' used bytes. Every rank
 /// sends the same number of bytes, which is the largest number of used bytes on any rank. This rank's used bytes are
 /// first copied, without gaps, to the memory that a padded all-gather would write. Received bytes are in further memory
 /// of the same size.

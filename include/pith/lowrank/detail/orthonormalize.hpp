@@ -216,8 +216,8 @@ constexpr std::size_t orthonormalize_scratch_bytes(std::uint64_t rows, std::uint
          scratch_for<double>(2 * rank * rank);
 }
 
-/// Replaces P by P T, where T is that of `triangle_of_products`. The columns are then orthonormal up to rounding
-/// errors, which the product with T magnifies.
+/// Replaces P by P T, where T is the triangle from `triangle_of_products`. The columns are then orthonormal up to
+/// rounding errors, which the product with T magnifies.
 template <executor E>
 void orthonormalize_once(E const& exec, float* p, std::uint64_t rows, std::uint64_t rank, workspace_on<E>& ws) {
   auto const scope = ws.mark();
