@@ -73,12 +73,12 @@ stage_use used_of(S const& s, shape const& dims, [[maybe_unused]] std::size_t si
 template <class In, class S, class... Rest>
 void visit_stages(piece_visitor& visitor, shape const& dims, std::size_t side, S const& s, Rest const&... rest) {
   auto const used = used_of<In>(s, dims, side, visitor);
-  visitor.piece({side, used.side});
+  visitor.piece(payload_piece{side, used.side});
   if constexpr (sizeof...(Rest) > 0) {
     auto const next = side + align_up(s.template side_bytes<In>(dims), section_alignment);
     visit_stages<output_of<S, In>>(visitor, s.output_shape(dims), next, rest...);
   } else {
-    visitor.piece({0, value_bytes<output_of<S, In>>(used.values)});
+    visitor.piece(payload_piece{0, value_bytes<output_of<S, In>>(used.values)});
   }
 }
 
@@ -99,7 +99,7 @@ void visit_pieces(C const& c, shape const& dims, piece_visitor& visitor) {
     auto const side = align_up(value_bytes<output_of<C, In>>(c.output_shape(dims).n), section_alignment);
     std::apply([&](auto const&... s) { visit_stages<In>(visitor, dims, side, s...); }, stages_of(c));
   } else {
-    visitor.piece({0, payload_bytes<In>(c, dims)});
+    visitor.piece(payload_piece{0, payload_bytes<In>(c, dims)});
   }
 }
 
