@@ -2,7 +2,8 @@
 #
 #   sets     NCCL_FOUND, NCCL_VERSION
 #   makes    NCCL::NCCL
-find_package(CUDAToolkit QUIET)
+include(${CMAKE_CURRENT_LIST_DIR}/pith-cuda-toolkit.cmake)
+pith_find_cuda_toolkit(QUIET)
 
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_BIN_DIR}/../include)
 # Wheels have the versioned file alone.

@@ -1,4 +1,5 @@
 # The optional parts of pith. The build and the installed package make them here, in the same way.
+include(${CMAKE_CURRENT_LIST_DIR}/pith-cuda-toolkit.cmake)
 set(pith_components blas cublas cuda eigen mpi nccl thrust)
 
 # Makes pith::<name>; or sets pith_<name>_MISSING to what that needs, in words.
@@ -8,8 +9,6 @@ function(pith_add_component name)
   endif()
   list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
   set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
-  # Where a project requires 3.25, FindCUDAToolkit of CMake 3.25 fails: it deprecates a target that CUDA 13 does not have.
-  set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
 
   if(name STREQUAL "blas")
     set(needs "a BLAS and its cblas.h, such as libopenblas-dev: set BLA_VENDOR and PITH_CBLAS_INCLUDE_DIR")
@@ -21,7 +20,7 @@ function(pith_add_component name)
     set(links CUDA::cublas pith::cuda)
   elseif(name STREQUAL "cuda")
     set(needs "the CUDA Toolkit, 12.0 or newer: put nvcc on PATH or set CUDAToolkit_ROOT")
-    find_package(CUDAToolkit 12.0 QUIET)
+    pith_find_cuda_toolkit(12.0 QUIET)
     set(links CUDA::cudart_static)
     if(NOT CUDAToolkit_FOUND)  # the search for another component may have made the target of an older toolkit
       set(pith_cuda_MISSING ${needs} PARENT_SCOPE)
@@ -89,7 +88,7 @@ function(pith_find_thrust)
     return()
   endif()
   if(PITH_CUDA OR NOT DEFINED PITH_CUDA)
-    find_package(CUDAToolkit QUIET)
+    pith_find_cuda_toolkit(QUIET)
   endif()
   find_path(PITH_THRUST_INCLUDE_DIR thrust/version.h HINTS ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES cccl)
   if(NOT PITH_THRUST_INCLUDE_DIR)

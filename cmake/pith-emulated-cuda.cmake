@@ -48,7 +48,8 @@ if(pith_emulates_cuda)
   target_link_libraries(CUDA::cudart_static INTERFACE pith_emulated_cudart)
 
   # So does FindNCCL. The header alone is needed.
-  find_package(CUDAToolkit QUIET)
+  include(${CMAKE_CURRENT_LIST_DIR}/pith-cuda-toolkit.cmake)
+  pith_find_cuda_toolkit(QUIET)
   find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${NCCL_ROOT} ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_BIN_DIR}/../include
                                           PATH_SUFFIXES include)
   if(NCCL_INCLUDE_DIR)

@@ -18,7 +18,7 @@ struct haar_rule {
 
  private:
   /// Multiplies elements 0, apart, 2 apart and 3 apart of each run of 4 apart elements by an orthogonal matrix, which is
-  /// its own inverse. Products of normal numbers with 1/2 are exact, so a fused product and sum has the same bits.
+  /// its own inverse. A normal product with 1/2 is exact, so a fused product and sum has the same bits.
   template <class Team, class A>
   PITH_HD static void rotate(Team const& team, std::uint32_t count, std::uint32_t apart, A* p) {
     team.for_each(count / (4 * apart), [=](std::uint32_t run) {

@@ -34,7 +34,7 @@ class nearest4 : public pith::scalar_quantizer<nearest4_rule> {
   nearest4() : scalar_quantizer({}, 128) {}
 
   std::string name() const { return "nearest4"; }
-  /// No error exceeds its element, and the largest of a bucket has next to none.
+  /// No error exceeds its element, and the largest element of a bucket has next to none, if 1 / unit is finite.
   double delta(pith::shape const& dims) const {
     return 0.99 / static_cast<double>(std::max<std::uint64_t>(bucket_of(dims.n), 1));
   }

@@ -11,8 +11,8 @@ namespace pith::inline v0 {
 
 enum class reduction : std::uint8_t { sum, max };
 
-/// Returns the sum or the maximum of two elements. Elements of half and bfloat16 are added as floats, and the sum is
-/// rounded.
+/// Returns the sum or the maximum of two elements. Elements of half and bfloat16 are added as floats, and each sum is
+/// rounded. If one element is NaN, the sum is NaN, but the maximum is b.
 template <class T>
 T reduced(T a, T b, reduction how) {
   if constexpr (real<T>) {

@@ -31,6 +31,7 @@ struct fast_array {
 
 /// The number of blocks for n elements, with `span` elements per block.
 PITH_HD constexpr std::uint64_t blocks_for(std::uint64_t n, std::uint64_t span) { return n / span + (n % span != 0); }
+/// The number of elements in the block that begins at element `first` < n.
 PITH_HD constexpr std::uint32_t block_size(std::uint64_t n, std::uint64_t first, std::uint32_t span) {
   return n - first < span ? static_cast<std::uint32_t>(n - first) : span;
 }

@@ -100,8 +100,8 @@ namespace ext {
 
 /// Multiplies all values of a buffer by a factor.
 template <class A, executor E>
-void rescale_buffer(E const& exec, double factor, buffer<A, E> const& kept) {
-  exec.for_each_index(kept.size(), detail::scale<A, A>{kept.data(), kept.data(), static_cast<A>(factor)});
+void rescale_buffer(E const& exec, double factor, buffer<A, E> const& values) {
+  exec.for_each_index(values.size(), detail::scale<A, A>{values.data(), values.data(), static_cast<A>(factor)});
 }
 
 }  // namespace ext

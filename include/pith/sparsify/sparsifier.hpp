@@ -4,11 +4,13 @@
 #include <pith/codec/codec.hpp>
 #include <pith/codec/stage.hpp>
 #include <pith/coding/packed_indices.hpp>
+#include <pith/ext/source.hpp>
 #include <pith/sparsify/detail/density.hpp>
 #include <pith/sparsify/detail/scatter.hpp>
-#include <pith/sparsify/select.hpp>
 
 #include <algorithm>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 
 namespace pith::inline v0 {
@@ -136,7 +138,10 @@ class sparsifier : public codec_base {
   template <class In, class E, class Source>
   void select_coded(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& to,
                     span_on<E, std::byte> side) const {
-    self().select(cx, from, to);
+    {
+      auto const scope = cx.ws.mark();
+      self().select(cx, from, to);
+    }
     coder_.encode(cx.exec, cx.dims.n, kept_of(cx.dims), to.indices, side, cx.ws);
   }
 

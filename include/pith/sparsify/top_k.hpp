@@ -5,6 +5,7 @@
 #include <pith/codec/codec.hpp>
 #include <pith/codec/measured.hpp>
 #include <pith/codec/stage.hpp>
+#include <pith/coding/packed_indices.hpp>
 #include <pith/sparsify/detail/density.hpp>
 #include <pith/sparsify/detail/nested_selection.hpp>
 #include <pith/sparsify/select.hpp>
@@ -33,17 +34,18 @@ namespace pith::inline v0 {
 template <index_coder Coder = packed_indices>
 class top_k : public sparsifier<top_k<Coder>, Coder> {
   using base = sparsifier<top_k<Coder>, Coder>;
-  using base::coder;
 
  public:
+  using base::coder;
+
   static constexpr codec_traits traits = {
       .projection = true, .isometric = true, .reproducible = true, .nestable = !lossy_coder<Coder>};
 
-  explicit top_k(double density, Coder index = {}) : base(index), density_("top_k", density) {}
+  explicit top_k(double density, Coder with = {}) : base(with), density_("top_k", density) {}
 
   std::string name() const {
-    auto const how = std::same_as<Coder, packed_indices> ? "" : detail::text(",", coder().name());
-    return detail::text("top_k(", density_.text(), how, ")");
+    auto const suffix = std::same_as<Coder, packed_indices> ? "" : detail::text(",", coder().name());
+    return detail::text("top_k(", density_.text(), suffix, ")");
   }
   top_k at(double density) const { return top_k(density, coder()); }
   std::uint64_t kept(std::uint64_t n) const { return density_.of(n); }
