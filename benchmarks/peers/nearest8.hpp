@@ -20,7 +20,7 @@ struct nearest8_rule {
   }
   template <class A>
   PITH_HD A refine(A unit) const {
-    return unit > 0 ? 1 / unit : A{0};
+    return pith::is_finite(1 / unit) ? 1 / unit : A{0};
   }
   template <class A>
   PITH_HD std::uint32_t code(A x, A inverse, std::uint16_t) const {

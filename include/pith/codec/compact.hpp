@@ -46,7 +46,8 @@ struct stage_use {
 
 /// A visitor of the used pieces of a payload. `piece` receives the pieces: for each stage its side information, then the
 /// values. `count` returns the count at byte `offset` of the side information that begins at byte `side` of the payload.
-/// `most` is the largest valid count; larger counts are clamped. The next call of `piece` receives this side information.
+/// The next call of `piece` receives this side information. `most` is the largest valid count. Stages clamp larger
+/// counts.
 class piece_visitor {
  public:
   virtual std::uint32_t count(std::size_t side, std::size_t offset, std::uint64_t most) = 0;

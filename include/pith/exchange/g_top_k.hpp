@@ -31,18 +31,18 @@ struct merge_rounds {
     auto const swaps = static_cast<unsigned>(std::bit_width(inner)) - 1;
     return std::max(1u, swaps + (folds ? 2 : 0));
   }
-  /// `is_fold` returns whether the ranks numbered `inner` and above fold in during this round. `is_told` returns
+  /// `is_fold` returns whether the ranks numbered `inner` and above fold in during this round. `returns_result` returns
   /// whether these ranks receive the result during this round.
   bool is_fold(unsigned round) const { return folds && round == 0; }
-  bool is_told(unsigned round) const { return folds && round + 1 == count(); }
+  bool returns_result(unsigned round) const { return folds && round + 1 == count(); }
   std::uint32_t distance(unsigned round) const {
-    return is_fold(round) || is_told(round) ? inner : 1u << (folds ? round - 1 : round);
+    return is_fold(round) || returns_result(round) ? inner : 1u << (folds ? round - 1 : round);
   }
   /// Whether another rank folds into this one.
   bool is_folded_into(unsigned rank) const { return rank + inner < ranks; }
   /// Whether a rank merges the received entries with its own in this round.
   bool merges(unsigned round, unsigned rank) const {
-    return rank < inner && !is_told(round) && (rank ^ distance(round)) < ranks;
+    return rank < inner && !returns_result(round) && (rank ^ distance(round)) < ranks;
   }
 };
 
@@ -143,7 +143,7 @@ class g_top_k : public detail::sparse_exchange {
   transfer round(unsigned r, shape const& dims, unsigned ranks) const {
     auto const plan = detail::merge_rounds(ranks);
     auto const k = kept(dims.n);
-    auto const bytes = detail::pairs_bytes<In>(k, plan.is_told(r) ? k : 0);
+    auto const bytes = detail::pairs_bytes<In>(k, plan.returns_result(r) ? k : 0);
     return {transport::swap, element_kind::bytes, bytes, plan.distance(r)};
   }
   template <real In, executor E>
@@ -168,7 +168,7 @@ class g_top_k : public detail::sparse_exchange {
     }
     cx.exec.fill(out.data(), std::byte{}, out.size());
     cx.exec.copy(out.data(), local.held.data(), local.held.size());
-    if (!detail::merge_rounds(cx.ranks).is_told(round)) return;
+    if (!detail::merge_rounds(cx.ranks).returns_result(round)) return;
     auto* const words = detail::pair_pieces<In>(out.data(), k).words(0);
     cx.exec.copy(words, local.sent.data() + k, k * sizeof(std::uint32_t));
   }
@@ -182,11 +182,11 @@ class g_top_k : public detail::sparse_exchange {
     auto const received = detail::pairs<In const>{pieces.values(0), pieces.indices(0)};
     if (plan.merges(round, cx.id.rank)) merge(cx, plan, round, cx.id.rank, received, local);
     if (round + 1 < plan.count()) return;
-    auto const is_told = cx.id.rank >= plan.inner;
+    auto const is_folded = cx.id.rank >= plan.inner;
     auto const held = pairs_of<In>(local, k);
-    auto const result = is_told ? received : detail::pairs<In const>{held.values, held.indices};
+    auto const result = is_folded ? received : detail::pairs<In const>{held.values, held.indices};
     auto const n = static_cast<std::uint32_t>(cx.dims.n);
-    if (is_told) cx.exec.for_each_index(k, detail::copy_indices{pieces.words(0), n, local.sent.data()});
+    if (is_folded) cx.exec.for_each_index(k, detail::copy_indices{pieces.words(0), n, local.sent.data()});
     cx.exec.fill(x.data, std::byte{}, value_bytes<In>(cx.dims.n));
     cx.exec.for_each_index(k,
                            detail::place_share<In>{result, n, accum<In>{1} / static_cast<accum<In>>(cx.ranks), x.data});

@@ -139,17 +139,17 @@ class hierarchical : public detail::codec_exchange<Inner> {
     auto const over = grid(cx.ranks);
     if (round == 0) {
       auto const encode = [&](auto const& c, auto const& keeps, auto& own) {
-        detail::encode_parts<In>(c, scattering(cx, over), parts(cx.dims), x, out, keeps, own);
+        detail::encode_parts<In>(c, reduce_scatter_context(cx, over), parts(cx.dims), x, out, keeps, own);
       };
       inside(encode, replicated, local);
     } else if (is_last(round, cx.dims, cx.ranks)) {
       auto const encode = [&](auto const& c, auto const& keeps, auto& own) {
-        detail::encode_mean_part(c, gathering(cx, over), parts(cx.dims), part<In, E>(local), out, keeps, own);
+        detail::encode_mean_part(c, all_gather_context(cx, over), parts(cx.dims), part<In, E>(local), out, keeps, own);
       };
       inside(encode, replicated, local);
     } else {
-      detail::produce<In>(outer_, crossing(cx, over), round - 1, values_on<E, In const>(part<In, E>(local)), out,
-                          outer_replicated(replicated), outer_local(local));
+      detail::produce<In>(outer_, inter_node_context(cx, over), round - 1, values_on<E, In const>(part<In, E>(local)),
+                          out, outer_replicated(replicated), outer_local(local));
     }
   }
   template <real In, executor E>
@@ -158,15 +158,15 @@ class hierarchical : public detail::codec_exchange<Inner> {
               auto& local) const {
     auto const over = grid(cx.ranks);
     if (round == 0) {
-      add_up(scattering(cx, over), in, replicated, local);
+      add_up(reduce_scatter_context(cx, over), in, replicated, local);
     } else if (is_last(round, cx.dims, cx.ranks)) {
       auto const decode = [&](auto const& c, auto const& keeps) {
-        detail::decode_parts(c, gathering(cx, over), parts(cx.dims), in, x, keeps);
+        detail::decode_parts(c, all_gather_context(cx, over), parts(cx.dims), in, x, keeps);
       };
       inside(decode, replicated);
     } else {
-      detail::absorb(outer_, crossing(cx, over), round - 1, in, part<In, E>(local), outer_replicated(replicated),
-                     outer_local(local));
+      detail::absorb(outer_, inter_node_context(cx, over), round - 1, in, part<In, E>(local),
+                     outer_replicated(replicated), outer_local(local));
     }
   }
   template <real In, executor E>
@@ -174,7 +174,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
   void contribution(context<In, E> const& cx, span_on<E, std::byte const> produced, values_on<E, In> sent,
                     auto const& replicated) const {
     auto const decode = [&](auto const& c, auto const& keeps) {
-      detail::decode_own_parts(c, scattering(cx, grid(cx.ranks)), parts(cx.dims), produced, sent, keeps);
+      detail::decode_own_parts(c, reduce_scatter_context(cx, grid(cx.ranks)), parts(cx.dims), produced, sent, keeps);
     };
     inside(decode, replicated);
   }
@@ -207,25 +207,25 @@ class hierarchical : public detail::codec_exchange<Inner> {
   /// The shape that Outer receives, which is equal on all ranks.
   shape largest_part(shape const& dims) const { return parts(dims).dims(0); }
 
-  /// `gathering` and `scattering` return contexts for the exchange within a node, in which encoding_id::rank is the
-  /// rank's index in its node. `scattering` is for gradients, which each node encodes with a different seed.
-  /// `gathering` is for means, which all nodes encode with the same seed, since their payloads must be equal.
+  /// Returns the context in which a node's ranks encode means. All nodes have the same seed, so their payloads are
+  /// equal. encoding_id::rank is the rank's index in its node.
   template <class In, class E>
-  static context<In, E> gathering(context<In, E> const& cx, detail::node_grid const& over) {
+  static context<In, E> all_gather_context(context<In, E> const& cx, detail::node_grid const& over) {
     auto id = cx.id;
     id.rank = over.place(id.rank);
     return cx.with(id, cx.dims, over.places);
   }
+  /// Returns the context in which a node's ranks encode gradients. Each node has its own seed.
   template <class In, class E>
-  static context<In, E> scattering(context<In, E> const& cx, detail::node_grid const& over) {
+  static context<In, E> reduce_scatter_context(context<In, E> const& cx, detail::node_grid const& over) {
     auto id = cx.id;
     id.seed += std::uint64_t{over.node(id.rank)} << 32;
-    return gathering(cx.with(id), over);
+    return all_gather_context(cx.with(id), over);
   }
   /// Returns the context for the exchange between nodes. In this context, encoding_id::rank is the number of the node,
   /// and encoding_id::hop starts after the two hops within the node.
   template <class In, class E>
-  context<In, E> crossing(context<In, E> const& cx, detail::node_grid const& over) const {
+  context<In, E> inter_node_context(context<In, E> const& cx, detail::node_grid const& over) const {
     auto between = detail::id_at(cx.id, parts(cx.dims).first(over.place(cx.id.rank)));
     between.rank = static_cast<std::uint16_t>(over.node(cx.id.rank));
     between.hop += 2;

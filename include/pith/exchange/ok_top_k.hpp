@@ -125,7 +125,7 @@ class ok_top_k : public detail::sparse_exchange {
   template <executor E>
   struct between {
     buffer<std::uint32_t, E> sent;
-    buffer<std::byte, E> told;
+    buffer<std::byte, E> region_sums;
     void fields(field_visitor&) {}
   };
 
@@ -150,17 +150,17 @@ class ok_top_k : public detail::sparse_exchange {
   std::size_t exchange_scratch_bytes(E const&, shape const& dims, unsigned ranks) const {
     using A = accum<In>;
     auto const size = sizes(dims, ranks);
-    auto const sent = ranks * size.sent, told = ranks * size.kept;
+    auto const sent = ranks * size.sent, received = ranks * size.kept;
     auto const own = room_for<In>(size.k) + scratch_for<std::uint32_t>(ranks + 1u) + selecting<In>(size.n, size.k);
     auto const sums =
         scratch_for<A>(size.n) + room_for<A>(sent) + room_for<A>(size.kept) + selecting<A>(sent, size.kept);
-    return std::max({own, sums, room_for<A>(told) + room_for<A>(size.k) + selecting<A>(told, size.k)});
+    return std::max({own, sums, room_for<A>(received) + room_for<A>(size.k) + selecting<A>(received, size.k)});
   }
 
   template <real In, executor E>
   void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
                bounds<E> const& replicated, between<E>& local) const {
-    if (round == 1) return cx.exec.copy(out.data(), local.told.data(), out.size());
+    if (round == 1) return cx.exec.copy(out.data(), local.region_sums.data(), out.size());
     auto const size = sizes(cx.dims, cx.ranks);
     auto const own = take_pairs<In>(size.k, cx.ws);
     ext::select_largest(cx.exec, ext::plain_source<In>{x.data}, cx.dims.n, size.k,
@@ -231,7 +231,7 @@ class ok_top_k : public detail::sparse_exchange {
     detail::add_up_pairs<In>(cx.exec, over, cx.id.rank, cx.ranks, size.sent, lists, sums, from);
     ext::select_largest(cx.exec, ext::plain_source<A>{from.values}, cx.ranks * size.sent, size.kept,
                         ext::selected_entries<A>{picked.indices, picked.values}, cx.ws);
-    auto const to = detail::pair_pieces<In>(local.told.data(), size.kept);
+    auto const to = detail::pair_pieces<In>(local.region_sums.data(), size.kept);
     auto const share = A{1} / static_cast<A>(cx.ranks);
     cx.exec.for_each_index(size.kept, detail::keep_sums<In>{from, picked.indices, share, to});
     cx.exec.for_each_index(1, detail::mean_begin<In>{in, cx.ranks, to.words(0)});
@@ -243,10 +243,10 @@ class ok_top_k : public detail::sparse_exchange {
                values_on<E, In> x) const {
     using A = accum<In>;
     auto const size = sizes(cx.dims, cx.ranks);
-    auto const told = cx.ranks * size.kept;
-    auto const all = take_pairs<A>(told, cx.ws), picked = take_pairs<A>(size.k, cx.ws);
-    cx.exec.for_each_index(told, detail::collect_pairs<In>{over, in, all});
-    ext::select_largest(cx.exec, ext::plain_source<A>{all.values}, told, size.k,
+    auto const received = cx.ranks * size.kept;
+    auto const all = take_pairs<A>(received, cx.ws), picked = take_pairs<A>(size.k, cx.ws);
+    cx.exec.for_each_index(received, detail::collect_pairs<In>{over, in, all});
+    ext::select_largest(cx.exec, ext::plain_source<A>{all.values}, received, size.k,
                         ext::selected_entries<A>{picked.indices, picked.values}, cx.ws);
     cx.exec.fill(x.data, std::byte{}, value_bytes<In>(size.n));
     cx.exec.for_each_index(size.k, detail::place_pairs<In>{picked.values, picked.indices, all.indices, x.data});

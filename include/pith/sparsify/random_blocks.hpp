@@ -38,7 +38,7 @@ struct copy_blocks {
     auto const* const starts = fast.starts.data();
     auto const* const blocks = fast.drawn.data();
     team.for_each_in(count * width, width, [=](std::uint32_t j) {
-      auto const one = own.copy.behind(std::uint64_t{blocks[j]} * own.width, (first + j) * own.width);
+      auto const one = own.copy.advanced(std::uint64_t{blocks[j]} * own.width, (first + j) * own.width);
       auto const skip = j * own.width;  // i counts from the team's first block
       auto const runs = starts[j + 1] - starts[j];
       return [=](std::uint32_t i) { one(i - skip, i - skip, runs); };

@@ -79,7 +79,7 @@ struct keep_drawn {
   In* values;
 
   /// Returns a copier whose positions are relative to `drawn` and `kept`.
-  PITH_HD keep_drawn behind(std::uint64_t drawn, std::uint64_t kept) const { return {x + drawn, values + kept}; }
+  PITH_HD keep_drawn advanced(std::uint64_t drawn, std::uint64_t kept) const { return {x + drawn, values + kept}; }
   PITH_HD void operator()(std::uint64_t drawn, std::uint64_t kept, [[maybe_unused]] std::uint64_t width) const {
     if constexpr (Scaling == scaling::none) {
       values[kept] = x[drawn];
@@ -94,7 +94,7 @@ struct restore_drawn {
   In const* values;
   In* x;
 
-  PITH_HD restore_drawn behind(std::uint64_t drawn, std::uint64_t kept) const { return {values + kept, x + drawn}; }
+  PITH_HD restore_drawn advanced(std::uint64_t drawn, std::uint64_t kept) const { return {values + kept, x + drawn}; }
   PITH_HD void operator()(std::uint64_t drawn, std::uint64_t kept, std::uint64_t) const { x[drawn] = values[kept]; }
 };
 

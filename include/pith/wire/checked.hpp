@@ -81,9 +81,9 @@ struct spoil {
 };
 
 /// Visits the pieces of a payload that follows a header of `head` bytes.
-class pieces_behind final : public piece_visitor {
+class pieces_after_header final : public piece_visitor {
  public:
-  pieces_behind(piece_visitor& to, std::size_t head) : to_(to), head_(head) {}
+  pieces_after_header(piece_visitor& to, std::size_t head) : to_(to), head_(head) {}
 
   std::uint32_t count(std::size_t side, std::size_t offset, std::uint64_t most) override {
     return to_.count(head_ + side, offset, most);
@@ -150,8 +150,8 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
   template <class In>
   void visit_pieces(shape const& dims, detail::piece_visitor& visitor) const {
     visitor.piece({0, head});
-    auto behind = detail::pieces_behind(visitor, head);
-    detail::visit_pieces<In>(codec_, dims, behind);
+    auto after = detail::pieces_after_header(visitor, head);
+    detail::visit_pieces<In>(codec_, dims, after);
   }
   template <class In, executor E>
   std::size_t scratch_bytes(E const& exec, shape const& dims) const {

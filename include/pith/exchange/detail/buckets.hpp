@@ -22,13 +22,13 @@ struct bucket_limits {
   std::size_t first, others;
 };
 
-/// Returns `asked` as the limit of all buckets, if it is set. By default, the limit is an eighth of the model's size,
+/// Returns `requested` as the limit of all buckets, if it is set. By default, the limit is an eighth of the model's size,
 /// but at least 1 MiB and at most 25 MiB. By default, the first bucket's limit is a quarter of the other buckets'
 /// limit, so that the first bucket is sent early. Latency dominates transfers below 1 MiB, and buckets above 25 MiB
 /// cost memory.
-inline bucket_limits limits_for(std::size_t bytes, std::optional<std::size_t> asked) {
+inline bucket_limits limits_for(std::size_t bytes, std::optional<std::size_t> requested) {
   constexpr std::size_t usual = 8, least = std::size_t{1} << 20, most = std::size_t{25} << 20;
-  if (asked) return {*asked, *asked};
+  if (requested) return {*requested, *requested};
   if (bytes < 2 * least) return {bytes, bytes};
   auto const share = std::clamp(bytes / usual, least, most);
   return {share / 4, share};

@@ -65,9 +65,9 @@ struct thin_times_thin {
     if constexpr (Sink::takes_blocks) store<Rows>(team, fast.values.data(), first, count);
   }
 
-  /// Adds the terms of one group of columns. If `Before` is true, the sums of earlier groups are in `sums`. If `Behind`
-  /// is true, further groups follow, and the results are written to `sums`.
-  template <std::uint32_t Rows, bool Before, bool Behind, class Team, class Count, std::uint32_t Width>
+  /// Adds the terms of one group of columns. If `HasPrevious` is true, `sums` holds the sums of the
+  /// previous groups. If `HasNext` is true, the results are written to `sums`, and otherwise to the sink.
+  template <std::uint32_t Rows, bool HasPrevious, bool HasNext, class Team, class Count, std::uint32_t Width>
   PITH_HD void add(Team const& team, memory& fast, A const* a, double const* b, std::uint64_t first, Count count,
                    constant<Width>) const {
     auto const pitch = size.columns;
@@ -77,9 +77,9 @@ struct thin_times_thin {
     auto const factor = thin_rows<Rows, Width>(a, size.rank);
     team.for_each(count, [=](std::uint32_t j) {
       write_out<Rows>([&](auto y) {
-        double sum = Before ? sums[y * strip + j] : 0;
+        double sum = HasPrevious ? sums[y * strip + j] : 0;
         write_out<Width>([&](auto c) { sum = add_product<A>(sum, factor.at[y * Width + c], b[c * pitch + j]); });
-        if constexpr (Behind) {
+        if constexpr (HasNext) {
           sums[y * strip + j] = sum;
         } else if constexpr (Sink::takes_blocks) {
           values[y * strip + j] = static_cast<A>(sum);
