@@ -164,6 +164,7 @@ TEST_CASE("the name of a type is the name of its text") {
 }
 
 TEST_CASE("capabilities of parsed codecs are those of their types") {
+  using namespace pith::options;
   auto const dims = pith::shape{1000, 50};
   auto const same = [&](auto const& typed, char const* text) {
     auto const a = pith::capabilities_of(typed, dims), b = pith::capabilities_of(pith::parse<float>(text), dims);
@@ -178,24 +179,23 @@ TEST_CASE("capabilities of parsed codecs are those of their types") {
     CHECK(pith::payload_bytes<float>(typed, dims) == pith::payload_bytes<float>(pith::parse<float>(text), dims));
   };
   same(pith::top_k(0.1) | pith::qsgd<8>(), "top_k(0.1)|qsgd<8>");
-  same(pith::random_k<pith::scaling::unbiased>(0.1) | pith::qsgd<8>(), "random_k(0.1,unbiased)|qsgd<8>");
+  same(pith::random_k(0.1, unbiased) | pith::qsgd<8>(), "random_k(0.1,unbiased)|qsgd<8>");
   same(pith::random_k(0.1) | pith::cast<pith::half>(), "random_k(0.1)|cast<half>");
   same(pith::top_k(0.1) | pith::scaled_sign(), "top_k(0.1)|scaled_sign");
   same(pith::power_sgd(2), "power_sgd(2)");
   same(pith::power_sgd(2, 8), "power_sgd(2,8)");
   same(pith::one_sided_power_sgd(2), "one_sided_power_sgd(2)");
-  same(pith::random_k<pith::scaling::unbiased>(0.1) | pith::terngrad<pith::outliers::kept>(),
-       "random_k(0.1,unbiased)|terngrad(0)");
+  same(pith::random_k(0.1, unbiased) | pith::terngrad(unclipped), "random_k(0.1,unbiased)|terngrad(0)");
   same(pith::terngrad(), "terngrad");
-  same(pith::one_bit<pith::axis::column>(), "one_bit(column)");
+  same(pith::one_bit(column), "one_bit(column)");
   same(pith::top_k(0.1) | pith::natural<8>(), "top_k(0.1)|natural<8>");
   same(pith::threshold(0.5, 0.1), "threshold(0.5,0.1)");
   same(pith::threshold<pith::overflow::dense>(0.5, 0.1), "threshold(0.5,0.1,dense)");
   same(pith::redsync(0.1), "redsync(0.1)");
   same(pith::redsync_mean(0.1), "redsync_mean(0.1)");
-  same(pith::sidco<>(0.1), "sidco(0.1)");
-  same(pith::sidco<pith::magnitudes::pareto>(0.1, 2), "sidco(0.1,pareto,2)");
-  same(pith::sidco<pith::magnitudes::gamma>(0.1), "sidco(0.1,gamma)");
+  same(pith::sidco(0.1), "sidco(0.1)");
+  same(pith::sidco(0.1, pareto, 2), "sidco(0.1,pareto,2)");
+  same(pith::sidco(0.1, pith::options::gamma), "sidco(0.1,gamma)");
   same(pith::gaussian_k(0.1, pith::correction::fine), "gaussian_k(0.1,fine)");
 }
 

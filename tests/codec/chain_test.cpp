@@ -139,14 +139,14 @@ TEST_CASE("capabilities are computed from the parts") {
   CHECK((pith::top_k(0.1) | pith::scaled_sign()).delta(dims) == doctest::Approx(0.1 * 0.01).epsilon(1e-15));
   CHECK((pith::top_k(0.1) | pith::damped(pith::qsgd<2>())).delta(dims) ==
         doctest::Approx(0.1 / (1 + pith::qsgd<2>().omega({100}))).epsilon(1e-15));
-  auto const unbiased = pith::random_k<pith::scaling::unbiased>(0.25) | pith::qsgd<4>();
+  auto const unbiased = pith::random_k(0.25, pith::options::unbiased) | pith::qsgd<4>();
   CHECK(unbiased.omega(dims) == doctest::Approx(4 * (1 + pith::qsgd<4>().omega({250})) - 1).epsilon(1e-15));
   CHECK(pith::traits_of<decltype(pith::top_k(0.1) | pith::scaled_sign())>.projection);
   CHECK(!pith::traits_of<decltype(quantized)>.projection);
   CHECK(!pith::traits_of<decltype(quantized)>.isometric);
   CHECK(pith::traits_of<decltype(pith::top_k(0.1) | pith::identity())>.isometric);
-  CHECK(!pith::contractive<decltype(pith::power_sgd(4) | pith::qsgd<8>())>);
-  CHECK(!pith::unbiased<decltype(quantized)>);
+  CHECK(!pith::contractive_codec<decltype(pith::power_sgd(4) | pith::qsgd<8>())>);
+  CHECK(!pith::unbiased_codec<decltype(quantized)>);
 }
 
 TEST_CASE("a chain is summed as its parts can") {

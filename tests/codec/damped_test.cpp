@@ -12,8 +12,9 @@ using namespace support;
 using pith::damped;
 
 TEST_CASE("damped takes any input of any size and type") {
+  using namespace pith::options;
   conforms(damped(pith::qsgd<2>()));
-  conforms(damped(pith::random_k<pith::scaling::unbiased>(0.1)));
+  conforms(damped(pith::random_k(0.1, unbiased)));
 }
 
 TEST_CASE_TEMPLATE("damped decodes a fraction of what its stage decodes and sends the same bytes", In, float, double) {
@@ -31,14 +32,16 @@ TEST_CASE_TEMPLATE("damped decodes a fraction of what its stage decodes and send
 }
 
 TEST_CASE("a stage without variance is not shrunk") {
-  auto const all = pith::random_k<pith::scaling::unbiased>(1);
+  using namespace pith::options;
+  auto const all = pith::random_k(1, unbiased);
   auto const x = widen(narrow<float>(normal_vector(30, 8)));
   CHECK(damped(all).delta({30}) == 1);
   CHECK(decoded(damped(all), x) == x);
 }
 
 TEST_CASE("a damped chain keeps its sizes") {
-  auto const chain = pith::random_k<pith::scaling::unbiased>(0.25) | pith::qsgd<4>();
+  using namespace pith::options;
+  auto const chain = pith::random_k(0.25, unbiased) | pith::qsgd<4>();
   CHECK(pith::payload_bytes<float>(damped(chain), {1000}) == pith::payload_bytes<float>(chain, {1000}));
   CHECK(damped(chain).delta({1000}) == 1 / (1 + chain.omega({1000})));
   CHECK(damped(chain).name() == "damped(random_k(0.25,unbiased)|qsgd<4>)");

@@ -11,11 +11,11 @@ using namespace support;
 using pith::qsgd;
 using pith::terngrad;
 using pith::trits;
-using unclipped = pith::terngrad<pith::outliers::kept>;
+using unclipped = pith::terngrad<pith::outliers::unclipped>;
 
 static_assert(pith::traits_of<qsgd<2>>.ternary && !pith::traits_of<qsgd<3>>.ternary &&
               pith::traits_of<terngrad<>>.ternary);
-static_assert(pith::unbiased<trits<unclipped>> && !pith::unbiased<trits<terngrad<>>>);
+static_assert(pith::unbiased_codec<trits<unclipped>> && !pith::unbiased_codec<trits<terngrad<>>>);
 
 TEST_CASE("trits takes any input of any size and type") {
   conforms(trits(terngrad()));

@@ -30,19 +30,20 @@ namespace {
 using any_codec = pith::any_codec<float, pith::seq_executor>;
 
 std::vector<any_codec> codecs() {
+  using namespace pith::options;
   using pith::error_feedback;
   return {pith::identity(),
           pith::cast<pith::half>(),
           pith::natural<8>(),
-          pith::terngrad<pith::outliers::kept>(512),
+          pith::terngrad(unclipped, 512),
           pith::summed_terngrad(),
           pith::hadamard() | pith::qsgd<4>(),
           pith::two_shot(pith::qsgd<8>()),
           pith::ring(pith::qsgd<8>()),
           error_feedback(pith::scaled_sign()),
-          error_feedback(pith::one_bit<pith::axis::column>()),
+          error_feedback(pith::one_bit(column)),
           error_feedback(pith::top_k(0.05) | pith::qsgd<8>()),
-          error_feedback(pith::sidco<>(0.05)),
+          error_feedback(pith::sidco(0.05)),
           error_feedback(pith::random_k(0.1)),
           error_feedback(pith::ok_top_k(0.05)),
           error_feedback(pith::power_sgd(2)),

@@ -17,6 +17,7 @@ namespace device {
 
 template <class F>
 void signs(F& f) {
+  using namespace pith::options;
   for (std::uint64_t const n : {7u, 2047u, 45'003u}) {
     f.execute(pith::sign(), {n});
     f.execute(pith::sign(pith::ties::zero), {n});
@@ -24,9 +25,9 @@ void signs(F& f) {
     f.execute(pith::scaled_sign(1000), {n});
     f.execute(pith::scaled_sign(20'000), {n});
     f.execute(pith::one_bit(), {n});
-    f.execute(pith::one_bit<pith::axis::row>(), {n / 7 * 7, 7});
-    f.execute(pith::one_bit<pith::axis::column>(), {n / 7 * 7, 7});
-    f.execute(pith::terngrad<pith::outliers::kept>(), {n});
+    f.execute(pith::one_bit(row), {n / 7 * 7, 7});
+    f.execute(pith::one_bit(column), {n / 7 * 7, 7});
+    f.execute(pith::terngrad(unclipped), {n});
     f.execute_inexact(pith::terngrad(), {n});
     f.execute_inexact(pith::trits(pith::terngrad()), {n});
     f.execute(pith::error_feedback(pith::scaled_sign()), {n});

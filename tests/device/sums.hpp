@@ -18,6 +18,7 @@ namespace device {
 
 template <class F>
 void sums(F& f) {
+  using namespace pith::options;
   for (std::uint64_t const n : {1u, 2047u, 20'011u}) {
     f.sum(pith::qsgd<8>(127, 128, pith::norm::max), {n});
     f.sum(pith::qsgd<4>(7, 128, pith::norm::max), {n});
@@ -27,7 +28,7 @@ void sums(F& f) {
     f.sum(pith::top_k(0.4), {n});
     f.sum(pith::threshold(1.5, 0.25), {n});
     f.sum(pith::redsync_mean(0.01), {n});
-    f.sum(pith::random_k<pith::scaling::none, pith::drawing::own>(0.1), {n});
+    f.sum(pith::random_k(0.1, none, own), {n});
     f.sum(pith::top_k(0.1) | pith::qsgd<8>(127, 128, pith::norm::max), {n});
   }
 }

@@ -255,8 +255,9 @@ TEST_CASE("feedback around it keeps what the rank's own Inner lost") {
 }
 
 TEST_CASE("what is kept of a rank's own is decoded as it was encoded, on every node") {
+  using namespace pith::options;
   // Each rank draws its own entries: the residual of an element is the whole element or zero.
-  auto const inner = pith::random_k<pith::scaling::none, pith::drawing::own>(0.25);
+  auto const inner = pith::random_k(0.25, none, own);
   auto const codec = pith::error_feedback(hierarchical(inner, identity(), 2));
   auto g = group_of(codec, 1000, 4);
   g.all_reduce(std::vector<std::vector<float>>(4, std::vector<float>(1000, 1)));
@@ -270,8 +271,9 @@ TEST_CASE("what is kept of a rank's own is decoded as it was encoded, on every n
 }
 
 TEST_CASE("a node adds up what its ranks sent, by their own account, and all means are what was encoded of them") {
+  using namespace pith::options;
   // Inner draws half of the entries, of each rank's gradient and of each mean, so that indices identify the payload.
-  auto const inner = pith::random_k<pith::scaling::none, pith::drawing::own>(0.5);
+  auto const inner = pith::random_k(0.5, none, own);
   auto g = group_of(pith::error_feedback(hierarchical(inner, identity(), 2)), 1000, 4);
   auto const received =
       widen(replicated_mean(g.all_reduce(std::vector<std::vector<float>>(4, std::vector<float>(1000, 1)))));

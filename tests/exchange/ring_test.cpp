@@ -90,6 +90,7 @@ TEST_CASE("a quantized mean is off by less than a unit for each of N roundings")
 }
 
 TEST_CASE("sparse and one-bit payloads travel so too, in any type, and equal ranks agree on all bits") {
+  using namespace pith::options;
   auto const check = [](auto in, auto const& codec) {
     using In = decltype(in);
     for (unsigned const ranks : {2u, 3u}) {
@@ -103,7 +104,7 @@ TEST_CASE("sparse and one-bit payloads travel so too, in any type, and equal ran
   };
   check(float(), pith::ring(pith::top_k(0.1)));
   check(float(), pith::ring(pith::top_k(0.5) | pith::qsgd<8>()));
-  check(float(), pith::ring(pith::random_k<pith::scaling::none, pith::drawing::own>(0.5)));
+  check(float(), pith::ring(pith::random_k(0.5, none, own)));
   check(double(), pith::ring(pith::scaled_sign()));
   check(pith::half(), pith::ring(pith::qsgd<8>(127, 24)));
   check(pith::bfloat16(), pith::ring(pith::cast<pith::half>()));

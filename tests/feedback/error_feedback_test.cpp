@@ -116,9 +116,10 @@ TEST_CASE_TEMPLATE("quantizers conserve", In, float, double, pith::half, pith::b
 }
 
 TEST_CASE_TEMPLATE("sparsifiers conserve", In, float, double, pith::half, pith::bfloat16) {
+  using namespace pith::options;
   conserves_everywhere<In>(pith::top_k(0.1));
   conserves_everywhere<In>(pith::random_k(0.1));
-  conserves_everywhere<In>(pith::random_k<pith::scaling::unbiased>(0.5));
+  conserves_everywhere<In>(pith::random_k(0.5, unbiased));
 }
 
 TEST_CASE_TEMPLATE("chains and low rank conserve", In, float, double, pith::half, pith::bfloat16) {

@@ -97,11 +97,12 @@ TEST_CASE("of either sign those are kept that the reference always keeps") {
 }
 
 TEST_CASE("draws with replacement lose values that strata keep") {
+  using namespace pith::options;
   auto const x = golden("in_rnd64");
   // Of 64 places 16 draws miss one with (1 - 1/64)^16; the error of 2,000 draws is below 0.002.
   CHECK(std::abs(reference_error("dist_randomk_0.25", x) - std::pow(1 - 1.0 / 64, 16)) <= 0.01);
   CHECK(nonzeros(decoded(pith::random_k(0.25), x)) == 16);
-  CHECK(nonzeros(decoded(pith::random_k<pith::scaling::none, pith::drawing::own>(0.25), x)) == 16);
+  CHECK(nonzeros(decoded(pith::random_k(0.25, none, own), x)) == 16);
 }
 
 TEST_CASE("what reaches the threshold is the same") {

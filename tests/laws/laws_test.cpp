@@ -32,7 +32,7 @@
 
 namespace {
 
-using unclipped = pith::terngrad<pith::outliers::kept>;
+using unclipped = pith::terngrad<pith::outliers::unclipped>;
 using unbiased_k = pith::random_k<pith::scaling::unbiased>;
 
 /// At small, odd and bucket-sized tensors, and, with fewer searches, at a larger one.
@@ -116,12 +116,13 @@ TEST_CASE("scaled_sign") {
 }
 
 TEST_CASE("one_bit") {
+  using namespace pith::options;
   lawful(pith::one_bit());
   lawful(pith::one_bit(8));
   for (auto const& dims : {pith::shape{7, 7}, pith::shape{96, 8}, pith::shape{1000, 40}}) {
     auto const how = laws::options{.search = dims.n < 100 ? 100u : 0u};
-    auto const rows = laws::check(pith::one_bit<pith::axis::row>(), dims, how),
-               columns = laws::check(pith::one_bit<pith::axis::column>(), dims, how);
+    auto const rows = laws::check(pith::one_bit(row), dims, how),
+               columns = laws::check(pith::one_bit(column), dims, how);
     INFO(rows.text(), columns.text());
     CHECK((rows.holds() && columns.holds()));
   }
@@ -135,7 +136,7 @@ TEST_CASE("natural, whose random bits are cut off at 2^-16 of an element") {
 TEST_CASE("terngrad, whose random bits are cut off at 2^-16 of a scale of at most |x|") {
   auto const how = laws::options{.bias = 0x1p-16 * std::sqrt(1000.0)};
   lawful(unclipped(), how);
-  lawful(unclipped(64), how);
+  lawful(unclipped({}, 64), how);
   lawful(pith::trits(unclipped()), how);
   lawful(pith::damped(unclipped()));
 }
@@ -160,11 +161,12 @@ TEST_CASE("threshold with room for all and for some") {
 }
 
 TEST_CASE("estimated thresholds") {
+  using namespace pith::options;
   lawful(pith::redsync(0.1));
   lawful(pith::redsync_mean(0.1));
-  lawful(pith::sidco<>(0.1, 2));
-  lawful(pith::sidco<pith::magnitudes::pareto>(0.1));
-  lawful(pith::sidco<pith::magnitudes::gamma>(0.3, 1));
+  lawful(pith::sidco(0.1, exponential, 2));
+  lawful(pith::sidco(0.1, pareto));
+  lawful(pith::sidco(0.3, pith::options::gamma, 1));
   lawful(pith::gaussian_k(0.1));
   lawful(pith::gaussian_k(0.02, pith::correction::fine));
 }
@@ -191,7 +193,7 @@ TEST_CASE("promises hold wherever scales are normal numbers and norms finite") {
     lawful(pith::scaled_sign(128), how);
     lawful(pith::one_bit(8), how);
     lawful(pith::eight_bit(128), how);
-    lawful(unclipped(64), {.search = 0, .bias = 0x1p-16 * std::sqrt(1000.0), .scale = scale});
+    lawful(unclipped({}, 64), {.search = 0, .bias = 0x1p-16 * std::sqrt(1000.0), .scale = scale});
     lawful(pith::qsgd<4>(), how);
     lawful(pith::qsgd<8>(), how);
     lawful(pith::natural<9>(), {.search = 0, .bias = 0x1p-16, .scale = scale});
@@ -201,16 +203,17 @@ TEST_CASE("promises hold wherever scales are normal numbers and norms finite") {
 }
 
 TEST_CASE("sparsifiers") {
+  using namespace pith::options;
   lawful(pith::top_k(0.1));
   lawful(pith::top_k(0.5));
   lawful(pith::random_k(0.1));
   lawful(pith::random_k(0.4));
   lawful(unbiased_k(0.1));
   lawful(unbiased_k(0.4));
-  lawful(pith::random_k<pith::scaling::none, pith::drawing::own>(0.1));
-  lawful(pith::random_k<pith::scaling::unbiased, pith::drawing::own>(0.4));
+  lawful(pith::random_k(0.1, none, own));
+  lawful(pith::random_k(0.4, unbiased, own));
   lawful(pith::random_blocks(0.3, 8));
-  lawful(pith::random_blocks<pith::scaling::unbiased>(0.3, 8));
+  lawful(pith::random_blocks(0.3, 8, unbiased));
 }
 
 TEST_CASE("damped stages") {

@@ -93,6 +93,7 @@ void sums(C const& codec) {
 }  // namespace
 
 TEST_CASE("a sum over ranks in one pass is the sum of what each sent") {
+  using namespace pith::options;
   sums<float>(pith::qsgd<8>());
   sums<float>(pith::qsgd<3>(3, 264));
   sums<double>(pith::scaled_sign());
@@ -101,7 +102,7 @@ TEST_CASE("a sum over ranks in one pass is the sum of what each sent") {
   sums<float>(pith::natural<8>());
   sums<pith::half>(pith::natural<9>());
   sums<float>(pith::one_bit());
-  sums<pith::bfloat16>(pith::one_bit<pith::axis::column>());
+  sums<pith::bfloat16>(pith::one_bit(column));
 }
 
 TEST_CASE("a payload of whole granules is a slice of the payload") {

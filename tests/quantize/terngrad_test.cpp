@@ -16,7 +16,7 @@
 using namespace support;
 using pith::summed_terngrad;
 using pith::terngrad;
-using unclipped = pith::terngrad<pith::outliers::kept>;
+using unclipped = pith::terngrad<pith::outliers::unclipped>;
 
 namespace {
 
@@ -199,14 +199,14 @@ TEST_CASE("omega is met by one element among others of a third") {
 TEST_CASE("omega grows with the root of the bucket, and names tell the parameters") {
   CHECK(unclipped().omega({0}) == 0);
   CHECK(unclipped().omega({9}) == 1 + 0x1p-16);
-  CHECK(unclipped(64).omega({1000}) == 3.5 + 0x1p-16);
+  CHECK(unclipped({}, 64).omega({1000}) == 3.5 + 0x1p-16);
   CHECK(terngrad().name() == "terngrad");
   CHECK(terngrad(3).name() == "terngrad(3)");
   CHECK(terngrad(2.5, 64).name() == "terngrad(2.5,64)");
   CHECK(terngrad(1.2345678).name() == "terngrad(1.2345678)");
   CHECK(terngrad(1.2345678, 64).name() == "terngrad(1.2345678,64)");
   CHECK(terngrad(0).name() == unclipped().name());
-  CHECK(terngrad(0, 64).name() == unclipped(64).name());
+  CHECK(terngrad(0, 64).name() == unclipped({}, 64).name());
   CHECK(summed_terngrad().name() == "summed_terngrad");
   CHECK(summed_terngrad(0).name() == "summed_terngrad(0)");
 }
@@ -290,6 +290,6 @@ TEST_CASE("feedback keeps what a rank's own levels did not say") {
 }
 
 TEST_CASE("damped it contracts, for feedback") {
-  static_assert(pith::contractive<pith::damped<unclipped>>);
+  static_assert(pith::contractive_codec<pith::damped<unclipped>>);
   CHECK_NOTHROW(pith::make_state<float>(pith::seq, pith::error_feedback(pith::damped(unclipped())), {1024}));
 }

@@ -8,6 +8,7 @@
 #include "support/roundtrip.hpp"
 
 using namespace support;
+namespace options = pith::options;
 using pith::magnitudes;
 using pith::sidco;
 
@@ -42,19 +43,20 @@ TEST_CASE("one exponential stage keeps what was asked for of Laplace numbers") {
   auto const x = laplace_vector(2'000'000, 1);
   for (double const density : {0.3, 0.1, 0.01, 0.001}) {
     CAPTURE(density);
-    CHECK(std::abs(ratio(sidco<>(density, 1), x) - 1) < std::max(0.02, 4 / std::sqrt(density * 2e6)));
+    CHECK(std::abs(ratio(sidco(density, options::exponential, 1), x) - 1) <
+          std::max(0.02, 4 / std::sqrt(density * 2e6)));
   }
 }
 
 TEST_CASE("of normal numbers one exponential stage keeps too few, and stages make it good") {
   auto const x = normal_vector(1'000'000, 2);
-  CHECK(ratio(sidco<>(0.1, 1), x) < 0.8);
-  CHECK(ratio(sidco<>(0.01, 1), x) < 0.1);
-  CHECK(ratio(sidco<>(0.001, 1), x) < 0.01);
+  CHECK(ratio(sidco(0.1, options::exponential, 1), x) < 0.8);
+  CHECK(ratio(sidco(0.01, options::exponential, 1), x) < 0.1);
+  CHECK(ratio(sidco(0.001, options::exponential, 1), x) < 0.01);
   for (double const density : {0.1, 0.01, 0.001}) {
     CAPTURE(density);
-    CHECK(std::abs(ratio(sidco<>(density, 3), x) - 1) < 0.1);
-    CHECK(std::abs(ratio(sidco<>(density, 5), x) - 1) < 0.1);
+    CHECK(std::abs(ratio(sidco(density, options::exponential, 3), x) - 1) < 0.1);
+    CHECK(std::abs(ratio(sidco(density, options::exponential, 5), x) - 1) < 0.1);
   }
 }
 
@@ -66,10 +68,10 @@ TEST_CASE("a gamma fit is that of gamma numbers, a Pareto one that of long tails
   for (double const density : {0.1, 0.01, 0.001}) {
     CAPTURE(density);
     // The approximate estimator of the shape is off by up to 1.5 %, and so is the tail's logarithm.
-    CHECK(std::abs(ratio(sidco<magnitudes::gamma>(density, 1), squares) - 1) < 0.12);
-    CHECK(std::abs(ratio(sidco<magnitudes::pareto>(density, 1), long_tails) - 1) < 0.12);
+    CHECK(std::abs(ratio(sidco(density, options::gamma, 1), squares) - 1) < 0.12);
+    CHECK(std::abs(ratio(sidco(density, options::pareto, 1), long_tails) - 1) < 0.12);
   }
-  CHECK(ratio(sidco<>(0.1, 1), squares) > 1.2);
+  CHECK(ratio(sidco(0.1, options::exponential, 1), squares) > 1.2);
 }
 
 TEST_CASE_TEMPLATE("what is learnt keeps the mean within a fifth", C, sidco<>, sidco<magnitudes::pareto>,
@@ -83,10 +85,11 @@ TEST_CASE_TEMPLATE("what is learnt keeps the mean within a fifth", C, sidco<>, s
 
 TEST_CASE("every five steps there is a stage more until the number fits") {
   auto const x = normal_vector(200'000, 6);
-  auto const one = ratio(sidco<>(0.01, 1), x), two = ratio(sidco<>(0.01, 2), x), three = ratio(sidco<>(0.01, 3), x);
+  auto const one = ratio(sidco(0.01, options::exponential, 1), x), two = ratio(sidco(0.01, options::exponential, 2), x),
+             three = ratio(sidco(0.01, options::exponential, 3), x);
   CHECK(two < 0.8);  // so that a third one is wanted
   CHECK(std::abs(three - 1) < 0.2);
-  auto t = trial<float, sidco<>>(sidco<>(0.01), {x.size()});
+  auto t = trial<float, sidco<>>(sidco(0.01), {x.size()});
   auto const input = narrow<float>(x);
   for (int step = 0; step < 20; ++step) {
     auto const expected = step < 5 ? one : step < 10 ? two : three;
@@ -96,24 +99,27 @@ TEST_CASE("every five steps there is a stage more until the number fits") {
 
 TEST_CASE("a number of stages that is said is not changed") {
   auto const x = normal_vector(50'000, 6);
-  CHECK(learnt(sidco<>(0.01, 1), x, 30) == doctest::Approx(ratio(sidco<>(0.01, 1), x)));
+  CHECK(learnt(sidco(0.01, options::exponential, 1), x, 30) ==
+        doctest::Approx(ratio(sidco(0.01, options::exponential, 1), x)));
 }
 
 TEST_CASE("what survived another pass is no news to a fit above its smallest") {
   auto const x = laplace_vector(1'000'000, 7);
   auto survivors = std::vector<double>();
-  for (auto const v : decoded(sidco<>(0.1, 1), x)) {
+  for (auto const v : decoded(sidco(0.1, options::exponential, 1), x)) {
     if (v != 0) survivors.push_back(v);
   }
   // Of a tenth a tenth: four standard deviations of 10,000 draws.
-  CHECK(std::abs(static_cast<double>(nonzeros(decoded(sidco<>(0.1, 1), survivors))) / 10'000 - 1) < 0.04);
+  CHECK(std::abs(static_cast<double>(nonzeros(decoded(sidco(0.1, options::exponential, 1), survivors))) / 10'000 - 1) <
+        0.04);
   auto padded = survivors;  // zeros change only k
   padded.resize(10 * survivors.size());
-  CHECK(std::abs(static_cast<double>(nonzeros(decoded(sidco<>(0.01, 1), padded))) / 10'000 - 1) < 0.04);
+  CHECK(std::abs(static_cast<double>(nonzeros(decoded(sidco(0.01, options::exponential, 1), padded))) / 10'000 - 1) <
+        0.04);
 }
 
 TEST_CASE("there are no more stages than halving takes, and zeros change nothing") {
-  auto t = trial<float, sidco<>>(sidco<>(0.1), {1000});
+  auto t = trial<float, sidco<>>(sidco(0.1), {1000});
   auto const& memory = *t.state().local().of_steps.data();
   for (int step = 0; step < 40; ++step) t.compress(std::vector<float>(1000));
   CHECK(memory.more == 0);

@@ -199,9 +199,9 @@ TEST_CASE("names and bounds and what is refused") {
   CHECK(gaussian_k(0.01).name() == "gaussian_k(0.01)");
   CHECK(gaussian_k(0.01, pith::correction::fine).at(0.5).name() == "gaussian_k(0.5,fine)");
   CHECK(exponential(0.01).name() == "sidco(0.01)");
-  CHECK(exponential(0.01, 2).name() == "sidco(0.01,exponential,2)");
+  CHECK(exponential(0.01, {}, 2).name() == "sidco(0.01,exponential,2)");
   CHECK(pareto(0.01).name() == "sidco(0.01,pareto)");
-  CHECK(gamma_then_pareto(0.01, 3).at(0.5).name() == "sidco(0.5,gamma,3)");
+  CHECK(gamma_then_pareto(0.01, {}, 3).at(0.5).name() == "sidco(0.5,gamma,3)");
   CHECK(redsync(0.1).capacity({100}) == 19);
   CHECK(redsync(0.9).capacity({100}) == 100);
   CHECK(redsync(0.001).capacity({100}) == 1);
@@ -210,5 +210,6 @@ TEST_CASE("names and bounds and what is refused") {
   CHECK_THROWS_WITH_AS(redsync(0), "pith::redsync: density must be in (0, 1], got 0", std::invalid_argument);
   CHECK_THROWS_WITH_AS(gaussian_k(2), "pith::gaussian_k: density must be in (0, 1], got 2", std::invalid_argument);
   CHECK_THROWS_WITH_AS(exponential(-1), "pith::sidco: density must be in (0, 1], got -1", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(exponential(0.1, 33), "pith::sidco: stages must be at most 32, got 33", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(exponential(0.1, {}, 33), "pith::sidco: stages must be at most 32, got 33",
+                       std::invalid_argument);
 }

@@ -18,6 +18,7 @@
 #include <pith/feedback/signum_momentum.hpp>
 #include <pith/feedback/two_sided.hpp>
 #include <pith/sparsify/gaussian_k.hpp>
+#include <pith/sparsify/random_blocks.hpp>
 #include <pith/sparsify/redsync_mean.hpp>
 #include <pith/sparsify/sidco.hpp>
 
@@ -42,10 +43,10 @@ struct row {
 
 template <class C>
 constexpr row row_of = {.sum = pith::traits_of<C>.is_summable(),
-                        .unbiased = pith::unbiased<C>,
+                        .unbiased = pith::unbiased_codec<C>,
                         .projection = pith::traits_of<C>.projection,
-                        .contractive = pith::contractive<C>,
-                        .absolute = pith::absolute<C>,
+                        .contractive = pith::contractive_codec<C>,
+                        .absolute = pith::absolute_codec<C>,
                         .variable = pith::traits_of<C>.is_variable(),
                         .rate = pith::rate_adjustable<C>,
                         .nest = pith::traits_of<C>.nestable,
@@ -77,7 +78,21 @@ constexpr bool codecs = ((pith::codec<C, float, exec> && pith::codec<C, pith::ha
 
 using unbiased_random_k = pith::random_k<pith::scaling::unbiased>;
 using own_random_k = pith::random_k<pith::scaling::none, pith::drawing::own>;
-using unclipped = pith::terngrad<pith::outliers::kept>;
+using unclipped = pith::terngrad<pith::outliers::unclipped>;
+
+// A word of pith::options selects a template argument.
+namespace words = pith::options;
+static_assert(std::same_as<decltype(pith::random_k(0.1)), pith::random_k<>>);
+static_assert(std::same_as<decltype(pith::random_k(0.1, words::unbiased)), unbiased_random_k>);
+static_assert(std::same_as<decltype(pith::random_k(0.1, words::none, words::own)), own_random_k>);
+static_assert(
+    std::same_as<decltype(pith::random_blocks(0.1, 8, words::unbiased)), pith::random_blocks<pith::scaling::unbiased>>);
+static_assert(std::same_as<decltype(pith::one_bit(words::row)), pith::one_bit<pith::axis::row>>);
+static_assert(std::same_as<decltype(pith::one_bit(8)), pith::one_bit<>>);
+static_assert(std::same_as<decltype(pith::threshold(1, 1, words::dense)), pith::threshold<pith::overflow::dense>>);
+static_assert(std::same_as<decltype(pith::sidco(0.1, words::gamma)), pith::sidco<pith::magnitudes::gamma>>);
+static_assert(std::same_as<decltype(pith::terngrad(words::unclipped)), unclipped>);
+static_assert(std::same_as<decltype(pith::terngrad(2.5, 8)), pith::terngrad<>>);
 
 // ---- the table, row by row -------------------------------------------------------------------------------
 
@@ -266,18 +281,19 @@ static_assert(pith::traits_of<pith::damped<unbiased_random_k>>.is_summable() &&
               !pith::traits_of<pith::damped<pith::qsgd<8>>>.is_summable());
 
 // Unbiased after isometric decoders and rotations.
-static_assert(pith::unbiased<pipe<hadamard, pith::qsgd<8>>> &&
-              pith::unbiased<pipe<unbiased_random_k, pith::natural<>>>);
-static_assert(!pith::unbiased<pipe<pith::top_k<>, pith::qsgd<8>>> &&
-              !pith::unbiased<pipe<hadamard, pith::scaled_sign>>);
+static_assert(pith::unbiased_codec<pipe<hadamard, pith::qsgd<8>>> &&
+              pith::unbiased_codec<pipe<unbiased_random_k, pith::natural<>>>);
+static_assert(!pith::unbiased_codec<pipe<pith::top_k<>, pith::qsgd<8>>> &&
+              !pith::unbiased_codec<pipe<hadamard, pith::scaled_sign>>);
 
 // Contractive after isometric projections and rotations; projections after isometric projections.
-static_assert(pith::contractive<pipe<pith::top_k<>, pith::qsgd<8>>> &&
-              pith::contractive<pipe<pith::top_k<>, max_min<4>>>);
-static_assert(pith::contractive<pipe<hadamard, pith::scaled_sign>> && pith::contractive<pith::damped<pith::natural<>>>);
-static_assert(!pith::contractive<pipe<pith::power_sgd, pith::qsgd<8>>>, "P Q^T is no isometry");
-static_assert(!pith::contractive<pipe<unbiased_random_k, pith::scaled_sign>> &&
-              !pith::contractive<pipe<clip, pith::top_k<>>>);
+static_assert(pith::contractive_codec<pipe<pith::top_k<>, pith::qsgd<8>>> &&
+              pith::contractive_codec<pipe<pith::top_k<>, max_min<4>>>);
+static_assert(pith::contractive_codec<pipe<hadamard, pith::scaled_sign>> &&
+              pith::contractive_codec<pith::damped<pith::natural<>>>);
+static_assert(!pith::contractive_codec<pipe<pith::power_sgd, pith::qsgd<8>>>, "P Q^T is no isometry");
+static_assert(!pith::contractive_codec<pipe<unbiased_random_k, pith::scaled_sign>> &&
+              !pith::contractive_codec<pipe<clip, pith::top_k<>>>);
 static_assert(!pith::traits_of<pipe<hadamard, pith::top_k<>>>.projection && !pith::traits_of<hadamard>.isometric &&
               pith::traits_of<pipe<pith::top_k<>, pith::scaled_sign>>.projection);
 static_assert(!pith::traits_of<pipe<pith::top_k<>, pith::qsgd<8>>>.projection);

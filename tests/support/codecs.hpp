@@ -29,6 +29,7 @@ namespace support {
 /// Calls f(codec, dims) for scalar quantizers of small, large and no buckets, with and without feedback.
 template <class F>
 void with_quantizers(std::uint64_t n, F const& f) {
+  using namespace pith::options;
   f(pith::cast<pith::half>(), pith::shape{n});
   f(pith::scaled_sign(), pith::shape{n});
   f(pith::scaled_sign(1000), pith::shape{n});
@@ -41,7 +42,7 @@ void with_quantizers(std::uint64_t n, F const& f) {
   f(pith::qsgd<3>(3, 40000, pith::norm::max), pith::shape{n});
   f(pith::sign(), pith::shape{n});
   f(pith::one_bit(), pith::shape{n});
-  f(pith::one_bit<pith::axis::column>(), pith::shape{n / 7 * 7, 7});
+  f(pith::one_bit(column), pith::shape{n / 7 * 7, 7});
   f(pith::terngrad(), pith::shape{n});
   f(pith::natural<8>(), pith::shape{n});
   f(pith::error_feedback(pith::scaled_sign()), pith::shape{n});
@@ -63,18 +64,19 @@ void with_kinds_of_quantizers(std::uint64_t n, F const& f) {
 /// ... for sparsifiers and chains of them.
 template <class F>
 void with_sparsifiers(std::uint64_t n, F const& f) {
+  using namespace pith::options;
   f(pith::top_k(0.01), pith::shape{n});
   f(pith::threshold(1.5, 0.25), pith::shape{n});
   f(pith::redsync(0.02), pith::shape{n});
   f(pith::redsync_mean(0.02), pith::shape{n});
-  f(pith::sidco<>(0.02, 3), pith::shape{n});
-  f(pith::sidco<pith::magnitudes::gamma>(0.02), pith::shape{n});
+  f(pith::sidco(0.02, exponential, 3), pith::shape{n});
+  f(pith::sidco(0.02, pith::options::gamma), pith::shape{n});
   f(pith::gaussian_k(0.02), pith::shape{n});
   f(pith::random_k(0.1), pith::shape{n});
-  f(pith::random_k<pith::scaling::unbiased>(0.25), pith::shape{n});
-  f(pith::random_k<pith::scaling::none, pith::drawing::own>(0.1), pith::shape{n});
+  f(pith::random_k(0.25, unbiased), pith::shape{n});
+  f(pith::random_k(0.1, none, own), pith::shape{n});
   f(pith::random_blocks(0.1, 24), pith::shape{n});
-  f(pith::random_blocks<pith::scaling::unbiased>(0.25), pith::shape{n});
+  f(pith::random_blocks(0.25, 64, unbiased), pith::shape{n});
   f(pith::random_k(0.5) | pith::qsgd<4>(), pith::shape{n});
   f(pith::error_feedback(pith::top_k(0.01) | pith::qsgd<8>()), pith::shape{n});
 }

@@ -39,8 +39,8 @@ class bypass : public detail::adaptor<bypass<C>, C> {
   std::string name() const { return detail::text("bypass(", codec_.name(), ",", least_, ")"); }
   bool is_lossless(shape const& dims) const { return dense(dims) || codec_.is_lossless(dims); }
   bool may_be_lossy(shape const& dims) const { return !dense(dims) && detail::may_be_lossy(codec_, dims); }
-  double delta(shape const& dims) const requires contractive<C> { return dense(dims) ? 1 : codec_.delta(dims); }
-  double omega(shape const& dims) const requires unbiased<C> { return dense(dims) ? 0 : codec_.omega(dims); }
+  double delta(shape const& dims) const requires contractive_codec<C> { return dense(dims) ? 1 : codec_.delta(dims); }
+  double omega(shape const& dims) const requires unbiased_codec<C> { return dense(dims) ? 0 : codec_.omega(dims); }
   capabilities capabilities_for(shape const& dims) const requires erased<C> {
     return dense(dims) ? capabilities_of(identity(), dims) : codec_.capabilities_for(dims);
   }

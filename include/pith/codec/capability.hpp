@@ -86,19 +86,19 @@ inline constexpr codec_traits traits_of = detail::declared_traits<std::remove_cv
 
 /// E D(C(x)) = x and E|D(C(x)) - x|^2 <= omega |x|^2.
 template <class S>
-concept unbiased = requires(S const& s, shape const& dims) {
+concept unbiased_codec = requires(S const& s, shape const& dims) {
   { s.omega(dims) } -> std::same_as<double>;
 };
 
 /// E|D(C(x)) - x|^2 <= (1 - delta) |x|^2.
 template <class S>
-concept contractive = requires(S const& s, shape const& dims) {
+concept contractive_codec = requires(S const& s, shape const& dims) {
   { s.delta(dims) } -> std::same_as<double>;
 };
 
 /// |D(C(x)) - x| <= error_bound for each element.
 template <class S>
-concept absolute = requires(S const& s, shape const& dims) {
+concept absolute_codec = requires(S const& s, shape const& dims) {
   { s.error_bound(dims) } -> std::same_as<double>;
 };
 
@@ -183,9 +183,9 @@ capabilities capabilities_of(S const& s, shape const& dims) {
     return s.capabilities_for(dims);
   } else {
     auto of = capabilities{traits_of<S>, {}, {}, {}};
-    if constexpr (unbiased<S>) of.omega = s.omega(dims);
-    if constexpr (contractive<S>) of.delta = s.delta(dims);
-    if constexpr (absolute<S>) of.error_bound = s.error_bound(dims);
+    if constexpr (unbiased_codec<S>) of.omega = s.omega(dims);
+    if constexpr (contractive_codec<S>) of.delta = s.delta(dims);
+    if constexpr (absolute_codec<S>) of.error_bound = s.error_bound(dims);
     return of;
   }
 }

@@ -254,6 +254,6 @@ class ok_top_k : public detail::sparse_exchange {
 };
 
 static_assert(collective<ok_top_k, float, archetype> && codec<ok_top_k, float, archetype> &&
-              rate_adjustable<ok_top_k> && contractive<ok_top_k>);
+              rate_adjustable<ok_top_k> && contractive_codec<ok_top_k>);
 
 }  // namespace pith::inline v0

@@ -222,6 +222,6 @@ class power_sgd : public codec_base {
 };
 
 static_assert(stage<power_sgd, float, archetype> && collective<power_sgd, float, archetype>);
-static_assert(contractive<power_sgd>);
+static_assert(contractive_codec<power_sgd>);
 
 }  // namespace pith::inline v0

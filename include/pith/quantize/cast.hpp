@@ -46,6 +46,6 @@ class cast : public codec_base {
   }
 };
 
-static_assert(stage<cast<half>, float, archetype> && !unbiased<cast<half>>);
+static_assert(stage<cast<half>, float, archetype> && !unbiased_codec<cast<half>>);
 
 }  // namespace pith::inline v0

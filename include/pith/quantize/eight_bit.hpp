@@ -163,7 +163,7 @@ class eight_bit : public scalar_quantizer<detail::eight_bit_rule> {
   }
 };
 
-static_assert(stage<eight_bit, float, archetype> && contractive<eight_bit> && reproducible<eight_bit>);
-static_assert(!unbiased<eight_bit>);
+static_assert(stage<eight_bit, float, archetype> && contractive_codec<eight_bit> && reproducible<eight_bit>);
+static_assert(!unbiased_codec<eight_bit>);
 
 }  // namespace pith::inline v0

@@ -78,7 +78,7 @@ class natural : public scalar_quantizer<detail::natural_rule<Bits>> {
   double omega(shape const&) const { return 1.0 / 8 + 0x1p-16; }
 };
 
-static_assert(stage<natural<8>, float, archetype> && unbiased<natural<8>> && !contractive<natural<8>>);
+static_assert(stage<natural<8>, float, archetype> && unbiased_codec<natural<8>> && !contractive_codec<natural<8>>);
 static_assert(reproducible<natural<9>>);
 
 }  // namespace pith::inline v0

@@ -1,6 +1,7 @@
 // pith/quantize/one_bit.hpp — one bit per element, the mean of the negative elements, and the mean of the others.
 #pragma once
 
+#include <pith/core/option.hpp>
 #include <pith/quantize/detail/one_bit_matrix.hpp>
 #include <pith/quantize/detail/one_bit_rule.hpp>
 #include <pith/quantize/scalar_quantizer.hpp>
@@ -11,6 +12,11 @@ namespace pith::inline v0 {
 
 /// The elements that share two means: the whole tensor, a row or a column.
 enum class axis : std::uint8_t { tensor, row, column };
+
+namespace options {
+inline constexpr option<axis::row> row = {};
+inline constexpr option<axis::column> column = {};
+}  // namespace options
 
 /// Sends one bit per element. The bit is 1 if the element is negative. For each row or column, one_bit also sends the
 /// mean of the negative elements and the mean of the other elements.
@@ -32,6 +38,8 @@ class one_bit : public codec_base {
   using output = packed<1>;
 
   static constexpr codec_traits traits = {.projection = true, .reproducible = true};
+
+  explicit constexpr one_bit(option<Of> = {}) {}
 
   std::string name() const { return by_row ? "one_bit(row)" : "one_bit(column)"; }
   double delta(shape const& dims) const {
@@ -114,7 +122,7 @@ class one_bit<axis::tensor> : public scalar_quantizer<detail::one_bit_rule> {
 
 one_bit(std::uint64_t)->one_bit<axis::tensor>;
 
-static_assert(stage<one_bit<>, float, archetype> && contractive<one_bit<>>);
+static_assert(stage<one_bit<>, float, archetype> && contractive_codec<one_bit<>>);
 static_assert(stage<one_bit<axis::column>, float, archetype>);
 
 }  // namespace pith::inline v0

@@ -144,6 +144,6 @@ class qsgd : public scalar_quantizer<detail::qsgd_rule<Bits>> {
   }
 };
 
-static_assert(stage<qsgd<8>, float, archetype> && unbiased<qsgd<8>> && !contractive<qsgd<8>>);
+static_assert(stage<qsgd<8>, float, archetype> && unbiased_codec<qsgd<8>> && !contractive_codec<qsgd<8>>);
 
 }  // namespace pith::inline v0

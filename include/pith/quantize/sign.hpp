@@ -65,6 +65,6 @@ class sign : public scalar_quantizer<detail::sign_rule> {
 };
 
 static_assert(stage<sign, float, archetype> && detail::sums_parts<sign, float, archetype>);
-static_assert(!unbiased<sign> && !contractive<sign>);
+static_assert(!unbiased_codec<sign> && !contractive_codec<sign>);
 
 }  // namespace pith::inline v0

@@ -1,6 +1,7 @@
 // pith/quantize/terngrad.hpp — stochastic rounding to -s, 0 or s, where s is a bucket's scale.
 #pragma once
 
+#include <pith/core/option.hpp>
 #include <pith/quantize/qsgd.hpp>
 #include <pith/quantize/scalar_quantizer.hpp>
 
@@ -10,7 +11,11 @@
 namespace pith::inline v0 {
 
 /// Selects whether magnitudes above a few standard deviations are clipped before rounding.
-enum class outliers : std::uint8_t { cut, kept };
+enum class outliers : std::uint8_t { clipped, unclipped };
+
+namespace options {
+inline constexpr option<outliers::unclipped> unclipped = {};
+}  // namespace options
 
 namespace detail {
 
@@ -87,13 +92,13 @@ struct terngrad_rule {
 ///               multiple of 8
 ///   complexity  16 random bits per element
 ///   on NaN      a bucket that contains NaN or infinity decodes to NaN
-///   properties  terngrad<outliers::kept> is unbiased up to 2^-16 of s, with omega = (sqrt(b) - 1) / 2 + 2^-16 for b
+///   properties  terngrad(unclipped) is unbiased up to 2^-16 of s, with omega = (sqrt(b) - 1) / 2 + 2^-16 for b
 ///               elements per bucket; error feedback needs damped(s). With clipping, terngrad is unbiased for the
 ///               clipped gradient, without an error bound for x. Reproducible. For double, terngrad is reproducible
 ///               only if sums are compiled without contraction, because squares are inexact
 ///   reference   Wen, Xu, Yan, Wu, Wang, Chen and Li, TernGrad, NeurIPS 2017. Unlike in that paper, no element is
 ///               clipped if the mean exceeds the bound, so that equal elements are exact
-template <outliers Which = outliers::cut>
+template <outliers Which = outliers::clipped>
 class terngrad : public scalar_quantizer<detail::terngrad_rule> {
  public:
   static constexpr codec_traits traits = {.reproducible = true, .ternary = true};
@@ -109,11 +114,12 @@ class terngrad : public scalar_quantizer<detail::terngrad_rule> {
 };
 
 template <>
-class terngrad<outliers::kept> : public scalar_quantizer<detail::terngrad_rule> {
+class terngrad<outliers::unclipped> : public scalar_quantizer<detail::terngrad_rule> {
  public:
   static constexpr codec_traits traits = {.reproducible = true, .ternary = true};
 
-  explicit terngrad(std::uint64_t bucket = 0) : scalar_quantizer({0}, bucket, "terngrad") {}
+  explicit terngrad(option<outliers::unclipped> = {}, std::uint64_t bucket = 0)
+      : scalar_quantizer({0}, bucket, "terngrad") {}
 
   std::string name() const { return bucket() == 0 ? "terngrad(0)" : detail::text("terngrad(0,", bucket(), ")"); }
   double omega(shape const& dims) const {
@@ -121,7 +127,9 @@ class terngrad<outliers::kept> : public scalar_quantizer<detail::terngrad_rule> 
   }
 };
 
-static_assert(stage<terngrad<>, float, archetype> && !unbiased<terngrad<>> && !contractive<terngrad<>>);
-static_assert(stage<terngrad<outliers::kept>, float, archetype> && unbiased<terngrad<outliers::kept>>);
+terngrad(option<outliers::unclipped>, std::uint64_t = 0)->terngrad<outliers::unclipped>;
+
+static_assert(stage<terngrad<>, float, archetype> && !unbiased_codec<terngrad<>> && !contractive_codec<terngrad<>>);
+static_assert(stage<terngrad<outliers::unclipped>, float, archetype> && unbiased_codec<terngrad<outliers::unclipped>>);
 
 }  // namespace pith::inline v0

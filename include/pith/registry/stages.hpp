@@ -75,7 +75,7 @@ template <class F>
 made_by<F> with_terngrad(syntax::term const& t, F const& f) {
   auto const sigma = t.has(0) ? t.number(0) : 2.5;
   auto const bucket = t.count(1, 0);
-  return sigma == 0 ? f(terngrad<outliers::kept>(bucket)) : f(terngrad<>(sigma, bucket));
+  return sigma == 0 ? f(terngrad(options::unclipped, bucket)) : f(terngrad<>(sigma, bucket));
 }
 
 /// Calls f with trits(s), where s is the ternary stage that the term names.
@@ -102,8 +102,8 @@ made_by<F> with_natural(syntax::term const& t, F const& f) {
 
 template <class F>
 made_by<F> with_one_bit(syntax::term const& t, F const& f) {
-  if (t.has(0) && t.arguments[0].text == "row") return f(one_bit<axis::row>());
-  if (t.has(0) && t.arguments[0].text == "column") return f(one_bit<axis::column>());
+  if (t.has(0) && t.arguments[0].text == "row") return f(one_bit(options::row));
+  if (t.has(0) && t.arguments[0].text == "column") return f(one_bit(options::column));
   return f(one_bit<>(t.count(0, 0)));
 }
 
@@ -112,22 +112,22 @@ inline ties ties_in(syntax::term const& t) { return t.is_second(0, "positive", "
 template <class F>
 made_by<F> with_threshold(syntax::term const& t, F const& f) {
   auto const tau = t.number(0), capacity = t.has(1) ? t.number(1) : 1;
-  return t.is_second(2, "keep", "dense") ? f(threshold<overflow::dense>(tau, capacity)) : f(threshold(tau, capacity));
+  return t.is_second(2, "keep", "dense") ? f(threshold(tau, capacity, options::dense)) : f(threshold(tau, capacity));
 }
 
 template <class F>
 made_by<F> with_sidco(syntax::term const& t, F const& f) {
   auto const density = t.number(0);
   auto const stages = t.count<unsigned>(2, 0);
-  if (t.has(1) && t.arguments[1].text == "gamma") return f(sidco<magnitudes::gamma>(density, stages));
-  return t.is_second(1, "exponential", "pareto", ", gamma") ? f(sidco<magnitudes::pareto>(density, stages))
-                                                            : f(sidco<>(density, stages));
+  if (t.has(1) && t.arguments[1].text == "gamma") return f(sidco(density, options::gamma, stages));
+  return t.is_second(1, "exponential", "pareto", ", gamma") ? f(sidco(density, options::pareto, stages))
+                                                            : f(sidco(density, options::exponential, stages));
 }
 
 template <scaling Scaling, class F>
-made_by<F> with_random_k(syntax::term const& t, F const& f) {
-  if (t.is_second(2, "shared", "own")) return f(random_k<Scaling, drawing::own>(t.number(0)));
-  return f(random_k<Scaling>(t.number(0)));
+made_by<F> with_random_k(syntax::term const& t, option<Scaling> how, F const& f) {
+  auto const density = t.number(0);
+  return t.is_second(2, "shared", "own") ? f(random_k(density, how, options::own)) : f(random_k(density, how));
 }
 
 template <class S>
@@ -139,7 +139,7 @@ S low_rank(syntax::term const& t) {
 template <class F>
 made_by<F> with_damped(syntax::term const& t, F const& f) {
   return with_undamped_stage(t.arguments[0].only(), [&]<class S>(S const& stage) -> made_by<F> {
-    if constexpr (unbiased<S>) {
+    if constexpr (unbiased_codec<S>) {
       return f(damped(stage));
     } else {
       throw std::invalid_argument(sentence("parse: s of damped(s) must be unbiased, got ", stage.name()));
@@ -218,16 +218,16 @@ inline constexpr auto stage_methods = std::tuple(
     method("random_k", 1, 3, "a random 10 %, the same on all ranks; random_k(0.1, none or unbiased, shared or own)",
            {"random_k(0.1)", "random_k(0.1,unbiased)", "random_k(0.1,none,own)", "random_k(0.1,unbiased,own)"},
            [](auto const& t, auto const& f) {
-             return t.is_second(1, "none", "unbiased") ? detail::with_random_k<scaling::unbiased>(t, f)
-                                                       : detail::with_random_k<scaling::none>(t, f);
+             return t.is_second(1, "none", "unbiased") ? detail::with_random_k(t, options::unbiased, f)
+                                                       : detail::with_random_k(t, options::none, f);
            }),
     method("random_blocks", 1, 3, "random runs of 16, the same on all ranks; random_blocks(0.1, 16, none or unbiased)",
            {"random_blocks(0.1,16)", "random_blocks(0.1,16,unbiased)"},
            [](auto const& t, auto const& f) {
              auto const density = t.number(0);
              auto const block = t.template count<std::uint32_t>(1, 64);
-             return t.is_second(2, "none", "unbiased") ? f(random_blocks<scaling::unbiased>(density, block))
-                                                       : f(random_blocks<scaling::none>(density, block));
+             return t.is_second(2, "none", "unbiased") ? f(random_blocks(density, block, options::unbiased))
+                                                       : f(random_blocks(density, block));
            }),
     method("hadamard", 0, 1, "a rotation, for use before a quantizer; hadamard(tile)", {"hadamard", "hadamard(64)"},
            [](auto const& t, auto const& f) { return f(hadamard(t.template count<std::uint32_t>(0, 256))); }),

@@ -4,6 +4,7 @@
 #include <pith/codec/capability.hpp>
 #include <pith/codec/stage.hpp>
 #include <pith/coding/packed_indices.hpp>
+#include <pith/core/option.hpp>
 #include <pith/sparsify/detail/threshold_blocks.hpp>
 
 #include <algorithm>
@@ -16,6 +17,11 @@ enum class overflow : std::uint8_t {
   keep,   ///< sends the entries with the smallest indices; with error feedback, the other entries stay in the residual
   dense,  ///< sends all n values unchanged
 };
+
+namespace options {
+inline constexpr option<overflow::keep> keep = {};
+inline constexpr option<overflow::dense> dense = {};
+}  // namespace options
 
 namespace detail {
 

@@ -51,7 +51,7 @@ struct copy_blocks {
 /// Divides a tensor into m = floor(n / block) runs of `block` neighbouring elements. Divides the runs into k strata,
 /// which are intervals of nearly equal length, where k = max(1, floor(density m)). Keeps one random run of each
 /// stratum. All ranks keep the same runs in a step. The n mod block elements after the last run are also kept. The
-/// other elements become zero. `random_blocks<scaling::unbiased>` multiplies a run by the number of runs in its
+/// other elements become zero. random_blocks(density, block, unbiased) multiplies a run by the number of runs in its
 /// stratum.
 ///
 ///   emits       k block + n mod block values of In; no side information
@@ -59,7 +59,7 @@ struct copy_blocks {
 ///   complexity  32 random bits per run; reads whole cache lines, unlike random_k; no scratch memory
 ///   on NaN      a NaN outside the drawn runs is not sent
 ///   properties  summable. Without scaling, a projection, contractive with delta = 1 / ceil(m / k). With
-///               scaling::unbiased, omega = ceil(m / k) - 1
+///               `unbiased`, omega = ceil(m / k) - 1
 ///   reference   Vogels, Karimireddy and Jaggi, PowerSGD, NeurIPS 2019, "random block", but with many small blocks
 ///               instead of one block
 template <scaling Scaling = scaling::none>
@@ -71,7 +71,8 @@ class random_blocks : public codec_base {
   static constexpr codec_traits traits = {
       .projection = Scaling == scaling::none, .isometric = true, .reproducible = true, .sums = sum_form::encode};
 
-  explicit random_blocks(double density, std::uint32_t block = 64) : density_("random_blocks", density), block_(block) {
+  explicit random_blocks(double density, std::uint32_t block = 64, option<Scaling> = {})
+      : density_("random_blocks", density), block_(block) {
     detail::require(1 <= block && block <= detail::block_room, "random_blocks: block must be in [1, ",
                     detail::block_room, "], got ", block);
   }
@@ -118,7 +119,7 @@ class random_blocks : public codec_base {
 };
 
 static_assert(stage<random_blocks<>, float, archetype>);
-static_assert(unbiased<random_blocks<scaling::unbiased>> && !contractive<random_blocks<scaling::unbiased>> &&
-              rate_adjustable<random_blocks<>>);
+static_assert(unbiased_codec<random_blocks<scaling::unbiased>> &&
+              !contractive_codec<random_blocks<scaling::unbiased>> && rate_adjustable<random_blocks<>>);
 
 }  // namespace pith::inline v0

@@ -15,6 +15,11 @@ namespace pith::inline v0 {
 /// `drawing::own`, each rank draws its own entries.
 enum class drawing : std::uint8_t { shared, own };
 
+namespace options {
+inline constexpr option<drawing::shared> shared = {};
+inline constexpr option<drawing::own> own = {};
+}  // namespace options
+
 namespace detail {
 
 /// Copies one drawn element per stratum, either to the kept values or back to the tensor.
@@ -42,17 +47,18 @@ struct copy_drawn {
 
 /// Divides the tensor into k strata, which are intervals of nearly equal length, where k = max(1, floor(density n)).
 /// Keeps one random entry of each stratum. All ranks keep the same entries in a step. The other elements become zero.
-/// `random_k<scaling::unbiased>` multiplies an entry by the width of its stratum. With `drawing::own`, each rank draws
-/// its own entries, and an all-gather sends the payloads. With scaling::unbiased, the expected squared error of the
-/// mean over N ranks is then the average of the ranks' squared errors, divided by N.
+/// random_k(density, unbiased) multiplies an entry by the width of its stratum. With random_k(density, none, own) and
+/// random_k(density, unbiased, own), each rank draws its own entries, and an all-gather sends the payloads. With
+/// `unbiased`, the expected squared error of the mean over N ranks is then the average of the ranks' squared errors,
+/// divided by N.
 ///
 ///   emits       k values of In; no side information. The decoder computes the indices from seed, tensor and step, and
-///               with drawing::own also from the rank
+///               with `own` also from the rank
 ///   requires    0 < density <= 1 (std::invalid_argument), n < 2^32
 ///   complexity  32 random bits per kept entry; no scratch memory
 ///   on NaN      a NaN that is not among the drawn entries is not sent
-///   properties  summable with drawing::shared. Without scaling, a projection, contractive with delta = 1 / ceil(n /
-///               k). With scaling::unbiased, omega = ceil(n / k) - 1, for use without error feedback
+///   properties  summable unless each rank draws its own entries. Without scaling, a projection, contractive with delta =
+///               1 / ceil(n / k). With `unbiased`, omega = ceil(n / k) - 1, for use without error feedback
 ///   reference   Stich, Cordonnier and Jaggi, Sparsified SGD with Memory, NeurIPS 2018, but with strata instead of a
 ///               permutation
 template <scaling Scaling = scaling::none, drawing Drawing = drawing::shared>
@@ -66,7 +72,7 @@ class random_k : public codec_base {
                                           .reproducible = true,
                                           .sums = Drawing == drawing::shared ? sum_form::encode : sum_form::none};
 
-  explicit random_k(double density) : density_("random_k", density) {}
+  explicit random_k(double density, option<Scaling> = {}, option<Drawing> = {}) : density_("random_k", density) {}
 
   std::string name() const {
     auto const how = Scaling == scaling::unbiased ? ",unbiased" : Drawing == drawing::own ? ",none" : "";
@@ -111,7 +117,7 @@ class random_k : public codec_base {
 };
 
 static_assert(stage<random_k<>, float, archetype>);
-static_assert(unbiased<random_k<scaling::unbiased>> && !contractive<random_k<scaling::unbiased>> &&
-              !unbiased<random_k<>>);
+static_assert(unbiased_codec<random_k<scaling::unbiased>> && !contractive_codec<random_k<scaling::unbiased>> &&
+              !unbiased_codec<random_k<>>);
 
 }  // namespace pith::inline v0

@@ -43,7 +43,7 @@ class redsync : public threshold_estimator<detail::redsync_rule> {
   redsync at(double density) const { return redsync(density); }
 };
 
-static_assert(stage<redsync, float, archetype> && contractive<redsync>);
-static_assert(rate_adjustable<redsync> && !unbiased<redsync>);
+static_assert(stage<redsync, float, archetype> && contractive_codec<redsync>);
+static_assert(rate_adjustable<redsync> && !unbiased_codec<redsync>);
 
 }  // namespace pith::inline v0

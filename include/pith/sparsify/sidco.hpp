@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pith/core/buffer.hpp>
+#include <pith/core/option.hpp>
 #include <pith/sparsify/detail/gamma_tail.hpp>
 #include <pith/sparsify/threshold_estimator.hpp>
 
@@ -18,6 +19,12 @@ enum class magnitudes : std::uint8_t {
   pareto,       ///< a generalised Pareto distribution in every stage
   gamma,        ///< a gamma distribution in the first stage, then generalised Pareto
 };
+
+namespace options {
+inline constexpr option<magnitudes::exponential> exponential = {};
+inline constexpr option<magnitudes::pareto> pareto = {};
+inline constexpr option<magnitudes::gamma> gamma = {};
+}  // namespace options
 
 namespace detail {
 
@@ -137,7 +144,7 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
 
  public:
   /// If `stages` is 0, the number of stages adapts to the data.
-  explicit sidco(double density, unsigned stages = 0)
+  explicit sidco(double density, option<Model> = {}, unsigned stages = 0)
       : engine("sidco", density, {static_cast<std::int32_t>(stages), most_stages(density)}) {
     detail::require(stages <= 32, "sidco: stages must be at most 32, got ", stages);
   }
@@ -151,7 +158,7 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
     if (stages > 0) return detail::text(first, ",", model, ",", stages, ")");
     return Model == magnitudes::exponential ? detail::text(first, ")") : detail::text(first, ",", model, ")");
   }
-  sidco at(double density) const { return sidco(density, static_cast<unsigned>(this->rule().fixed)); }
+  sidco at(double density) const { return sidco(density, {}, static_cast<unsigned>(this->rule().fixed)); }
 
   template <executor E>
   struct memory {
@@ -179,7 +186,7 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
   }
 };
 
-static_assert(stage<sidco<>, float, archetype> && contractive<sidco<>>);
+static_assert(stage<sidco<>, float, archetype> && contractive_codec<sidco<>>);
 static_assert(rate_adjustable<sidco<>>);
 
 }  // namespace pith::inline v0

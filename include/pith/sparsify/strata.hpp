@@ -3,6 +3,7 @@
 
 #include <pith/core/draws.hpp>
 #include <pith/core/element.hpp>
+#include <pith/core/option.hpp>
 #include <pith/core/team.hpp>
 
 #include <cstdint>
@@ -11,6 +12,11 @@ namespace pith::inline v0 {
 
 /// Selects whether a kept value is multiplied by the inverse of the probability that it is kept.
 enum class scaling : std::uint8_t { none, unbiased };
+
+namespace options {
+inline constexpr option<scaling::none> none = {};
+inline constexpr option<scaling::unbiased> unbiased = {};
+}  // namespace options
 
 namespace detail {
 

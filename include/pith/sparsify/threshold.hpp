@@ -33,7 +33,7 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
   using base::entries;
 
  public:
-  explicit threshold(double tau, double capacity = 1)
+  explicit threshold(double tau, double capacity = 1, option<Policy> = {})
       : tau_(tau), capacity_("threshold", capacity, "capacity"), fraction_(capacity) {
     detail::require(tau > 0 && tau <= std::numeric_limits<double>::max(),
                     "threshold: tau must be positive and finite, got ", tau);
@@ -80,6 +80,6 @@ class threshold : public detail::large_entries_stage<threshold<Policy>, Policy> 
 };
 
 static_assert(stage<threshold<>, float, archetype>);
-static_assert(absolute<threshold<overflow::dense>> && rate_adjustable<threshold<>>);
+static_assert(absolute_codec<threshold<overflow::dense>> && rate_adjustable<threshold<>>);
 
 }  // namespace pith::inline v0

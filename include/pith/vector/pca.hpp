@@ -194,6 +194,6 @@ class pca : public codec_base {
 };
 
 static_assert(stage<pca<>, float, archetype> && reproducible<pca<>>);
-static_assert(!contractive<pca<>> && !unbiased<pca<>>);
+static_assert(!contractive_codec<pca<>> && !unbiased_codec<pca<>>);
 
 }  // namespace pith::inline v0

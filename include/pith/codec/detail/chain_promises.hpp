@@ -22,8 +22,8 @@ template <class... S>
 inline constexpr bool heads_keep_errors = all_but_last({traits_of<S>.isometric || traits_of<S>.rotation...});
 /// True if each stage except the last is a rotation, or an isometric projection with a known delta.
 template <class... S>
-inline constexpr bool heads_project =
-    all_but_last({(traits_of<S>.isometric && traits_of<S>.projection && contractive<S>) || traits_of<S>.rotation...});
+inline constexpr bool heads_project = all_but_last(
+    {(traits_of<S>.isometric && traits_of<S>.projection && contractive_codec<S>) || traits_of<S>.rotation...});
 template <class... S>
 inline constexpr bool heads_summable = all_but_last({traits_of<S>.is_summable()...});
 /// True if each stage except the last is linear, and equal on all ranks. Such stages can decode a sum.

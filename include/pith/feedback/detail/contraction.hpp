@@ -12,7 +12,7 @@ namespace pith::inline v0::detail {
 /// True if a codec contracts for at least some shapes. The concept also holds for each type-erased codec, which is
 /// checked only at run time.
 template <class C>
-concept may_contract = contractive<C> || unbiased<C> || absolute<C> || erased<C>;
+concept may_contract = contractive_codec<C> || unbiased_codec<C> || absolute_codec<C> || erased<C>;
 
 /// Checks delta and omega at run time, because they depend on the shape. The error message ends with `or_else`, which
 /// names another remedy.

@@ -1,0 +1,14 @@
+// pith/core/option.hpp — a constructor argument that selects a template argument.
+#pragma once
+
+namespace pith::inline v0 {
+
+/// The type of a constructor argument from which the compiler deduces a template argument. The constants in namespace
+/// pith::options have the words of codec texts as names:
+///
+///     using namespace pith::options;
+///     auto codec = pith::random_k(0.1, unbiased);   // pith::random_k<pith::scaling::unbiased>
+template <auto Value>
+struct option {};
+
+}  // namespace pith::inline v0
