@@ -1,4 +1,5 @@
 // tests/comm/mpi_test.cpp — MPI ranks conform.
+#include <pith/comm/any_communicator.hpp>
 #include <pith/comm/mpi.hpp>
 #include <pith/comm/pairwise.hpp>
 #include <pith/exec/seq.hpp>
@@ -14,6 +15,8 @@ using namespace std::chrono_literals;
 TEST_CASE("MPI ranks conform") {
   auto comm = pith::mpi_communicator(MPI_COMM_WORLD);
   conformance::check(pith::seq, comm);
+  auto erased = pith::any_communicator(comm);
+  conformance::check(pith::seq, erased);
 }
 
 TEST_CASE("MPI ranks conform where messages are long") {

@@ -1,4 +1,5 @@
 // tests/comm/threads_test.cpp — ranks that are threads, and a group of one.
+#include <pith/comm/any_communicator.hpp>
 #include <pith/comm/pairwise.hpp>
 #include <pith/comm/self.hpp>
 #include <pith/comm/threads.hpp>
@@ -23,6 +24,8 @@ using namespace std::chrono_literals;
 TEST_CASE("a group of one conforms") {
   auto comm = pith::self_communicator();
   conformance::check(pith::seq, comm);
+  auto erased = pith::any_communicator(comm);
+  conformance::check(pith::seq, erased);
 }
 
 TEST_CASE("threads conform for 1 to 8 ranks") {
@@ -33,6 +36,8 @@ TEST_CASE("threads conform for 1 to 8 ranks") {
       conformance::check(pith::seq, comm);
       auto pairs = pith::pairwise<pith::thread_communicator>(comm);
       conformance::check(pith::seq, pairs);
+      auto erased = pith::any_communicator(comm);
+      conformance::check(pith::seq, erased);
       ++ran;
     });
     CHECK(ran == ranks);

@@ -3,18 +3,12 @@
 
 #include <pith/codec/any_codec.hpp>
 #include <pith/codec/identity.hpp>
+#include <pith/exchange/tensor_spec.hpp>
 
 #include <concepts>
-#include <string>
 #include <utility>
 
 namespace pith::inline v0 {
-
-/// The name and shape of a model's tensor.
-struct tensor_spec {
-  std::string name;
-  shape dims;
-};
 
 /// A function that maps a tensor to a codec. A codec policy may also return an object that converts to `any_codec`.
 template <class P, class In, class E>

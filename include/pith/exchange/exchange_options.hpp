@@ -1,14 +1,21 @@
 // pith/exchange/exchange_options.hpp — the options of a gradient_exchange.
 #pragma once
 
-#include <pith/comm/trace.hpp>
-#include <pith/exchange/gather.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
 namespace pith::inline v0 {
+
+class exchange_trace;  // pith/comm/trace.hpp
+
+/// The mode that determines how many bytes of each payload an all-gather sends. A codec of fixed rate sends the same
+/// number of bytes in all three modes.
+enum class gather : std::uint8_t {
+  padded,     ///< the full capacity of the payload
+  exact,      ///< the used bytes; each round also needs an all-gather of all counts and a host wait
+  predicted,  ///< space for 1.25 x the largest count of the last step; further entries stay in the residual
+};
 
 /// The times at which the ranks check that their settings are equal.
 enum class verify : std::uint8_t {

@@ -10,6 +10,7 @@
 #include <pith/exchange/detail/exchange_engine.hpp>
 #include <pith/exchange/detail/exchange_phase.hpp>
 #include <pith/exchange/detail/exchange_words.hpp>
+#include <pith/exchange/detail/report_sums.hpp>
 #include <pith/exchange/detail/saved_state.hpp>
 #include <pith/exchange/exchange_options.hpp>
 #include <pith/exchange/exchange_report.hpp>

@@ -5,7 +5,8 @@
 #include <pith/comm/detail/pending_transfers.hpp>
 #include <pith/core/buffer.hpp>
 #include <pith/core/error.hpp>
-#include <pith/exchange/gather.hpp>
+#include <pith/exchange/codec_policy.hpp>
+#include <pith/exchange/detail/gather.hpp>
 
 #include <algorithm>
 #include <cstddef>

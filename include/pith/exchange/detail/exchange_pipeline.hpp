@@ -9,10 +9,10 @@
 #include <pith/exchange/detail/bucket_rounds.hpp>
 #include <pith/exchange/detail/buckets.hpp>
 #include <pith/exchange/detail/exchanged_tensors.hpp>
+#include <pith/exchange/detail/report_sums.hpp>
 #include <pith/exchange/detail/state_check.hpp>
 #include <pith/exchange/detail/state_copies.hpp>
 #include <pith/exchange/exchange_options.hpp>
-#include <pith/exchange/exchange_report.hpp>
 #include <pith/exchange/messages.hpp>
 #include <pith/exchange/traffic.hpp>
 

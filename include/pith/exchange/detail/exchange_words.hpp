@@ -6,6 +6,7 @@
 #include <pith/exchange/codec_policy.hpp>
 #include <pith/exchange/detail/agreement.hpp>
 #include <pith/exchange/detail/buckets.hpp>
+#include <pith/exchange/detail/gather.hpp>
 #include <pith/exchange/detail/state_words.hpp>
 #include <pith/exchange/exchange_options.hpp>
 #include <pith/version.hpp>

@@ -4,7 +4,8 @@
 #include <pith/core/buffer.hpp>
 #include <pith/core/detail/late_copy.hpp>
 #include <pith/core/error.hpp>
-#include <pith/exchange/gather.hpp>
+#include <pith/exchange/codec_policy.hpp>
+#include <pith/exchange/detail/gather.hpp>
 
 #include <cstddef>
 #include <cstdint>

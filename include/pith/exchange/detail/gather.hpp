@@ -1,27 +1,16 @@
-// pith/exchange/gather.hpp — the sizes of gathered payloads, and the counts in payloads of variable rate.
+// pith/exchange/detail/gather.hpp — the sizes of gathered payloads, and the counts in payloads of variable rate.
 #pragma once
 
-#include <pith/codec/any_codec.hpp>
 #include <pith/codec/compact.hpp>
-#include <pith/exchange/codec_policy.hpp>
 #include <pith/exchange/detail/exchange_plan.hpp>
+#include <pith/exchange/exchange_options.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-namespace pith::inline v0 {
-
-/// The mode that determines how many bytes of each payload an all-gather sends. A codec of fixed rate sends the same
-/// number of bytes in all three modes.
-enum class gather : std::uint8_t {
-  padded,     ///< the full capacity of the payload
-  exact,      ///< the used bytes; each round also needs an all-gather of all counts and a host wait
-  predicted,  ///< space for 1.25 x the largest count of the last step; further entries stay in the residual
-};
-
-namespace detail {
+namespace pith::inline v0::detail {
 
 constexpr char const* gather_name(gather how) {
   switch (how) {
@@ -77,5 +66,4 @@ struct piece_walk final : piece_visitor {
   F const& f;
 };
 
-}  // namespace detail
-}  // namespace pith::inline v0
+}  // namespace pith::inline v0::detail

@@ -1,0 +1,16 @@
+// pith/exchange/tensor_spec.hpp — the name and shape of a tensor.
+#pragma once
+
+#include <pith/core/shape.hpp>
+
+#include <string>
+
+namespace pith::inline v0 {
+
+/// The name and shape of a model's tensor.
+struct tensor_spec {
+  std::string name;
+  shape dims;
+};
+
+}  // namespace pith::inline v0
