@@ -1,6 +1,6 @@
 # The optional parts of pith. The build and the installed package make them here, in the same way.
 include(${CMAKE_CURRENT_LIST_DIR}/pith-cuda-toolkit.cmake)
-set(pith_components blas cublas cuda eigen mpi nccl thrust)
+set(pith_components blas cublas cuda eigen mpi nccl runtime runtime_mpi thrust)
 
 # Makes pith::<name>; or sets pith_<name>_MISSING to what that needs, in words.
 function(pith_add_component name)
@@ -39,6 +39,15 @@ function(pith_add_component name)
     find_package(NCCL QUIET)
     pith_add_component(cuda)
     set(links NCCL::NCCL pith::cuda)
+  elseif(name STREQUAL "runtime")
+    set(needs "a thread library")
+    find_package(Threads QUIET)
+    set(links Threads::Threads)
+  elseif(name STREQUAL "runtime_mpi")
+    set(needs "MPI for C++: put mpicxx on PATH or set MPI_HOME")
+    pith_add_component(runtime)
+    pith_add_component(mpi)
+    set(links pith::runtime pith::mpi)
   elseif(name STREQUAL "thrust")
     set(needs "Thrust 1.17.2 or newer, from CCCL, the CUDA Toolkit or libthrust-dev: set PITH_THRUST_INCLUDE_DIR")
     pith_find_thrust()
@@ -52,6 +61,10 @@ function(pith_add_component name)
     endif()
   endforeach()
 
+  if(name MATCHES "^runtime")
+    pith_compile_runtime(${name} ${links})
+    return()
+  endif()
   add_library(pith::${name} INTERFACE IMPORTED GLOBAL)
   set_target_properties(pith::${name} PROPERTIES SYSTEM OFF)
   target_link_libraries(pith::${name} INTERFACE pith::pith ${links})
@@ -66,6 +79,23 @@ function(pith_add_component name)
     target_compile_definitions(pith::thrust INTERFACE
                                $<$<COMPILE_LANGUAGE:CXX>:THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP>)
   endif()
+endfunction()
+
+# Makes pith::runtime or pith::runtime_mpi, which the project compiles with its own flags, but always optimised. Nothing is
+# compiled unless a target links with it.
+function(pith_compile_runtime name)
+  find_path(include pith/runtime.hpp PATHS ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include
+                                           ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../include NO_DEFAULT_PATH NO_CACHE)
+  set(sources ${include}/pith/runtime/source/mpi.cpp)
+  if(name STREQUAL "runtime")
+    file(GLOB sources CONFIGURE_DEPENDS ${include}/pith/runtime/source/*.cpp)
+    list(FILTER sources EXCLUDE REGEX "/mpi.cpp$")
+  endif()
+  add_library(pith_${name} STATIC EXCLUDE_FROM_ALL ${sources})
+  add_library(pith::${name} ALIAS pith_${name})
+  set_target_properties(pith_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(pith_${name} PRIVATE -O3)
+  target_link_libraries(pith_${name} PUBLIC pith::pith ${ARGN})
 endfunction()
 
 # Makes pith::cblas of a BLAS that knows C.

@@ -14,13 +14,6 @@
 
 namespace pith::inline v0 {
 
-/// Identifies a tensor. A tensor's random numbers depend on this id and on the step.
-struct tensor_id {
-  std::uint64_t seed = 0;
-  std::uint32_t tensor = 0;  ///< the number, below 2^24
-  std::uint16_t rank = 0;
-};
-
 namespace detail {
 
 struct advance {

@@ -96,8 +96,8 @@ auto with_elements(element_kind kind, void* data, std::size_t n, F const& f) {
 
 /// A type-erased communicator for host executors, so that code can be compiled once for all communicators.
 ///
-///   requires    the communicator provides all collectives and outlives this object
-///   owns        the communicators that split() returns
+///   requires    the communicator provides all collectives, and outlives this object unless this object owns it
+///   owns        the communicator only if made by owning() or split()
 ///   complexity  one virtual call per collective. Only the constructor and split() allocate
 ///   errors      those of the communicator
 class any_communicator {
@@ -108,6 +108,13 @@ class any_communicator {
   template <class Comm>
     requires(!std::same_as<Comm, any_communicator> && has_all_collectives<Comm, detail::communicator_memory>)
   explicit any_communicator(Comm& comm) : self_(made<Comm&>([&]() -> Comm& { return comm; })) {}
+
+  /// Owns the communicator that make() returns.
+  template <class Make>
+    requires has_all_collectives<std::invoke_result_t<Make const&>, detail::communicator_memory>
+  static any_communicator owning(Make const& make) {
+    return any_communicator(made<std::invoke_result_t<Make const&>>(make));
+  }
 
   unsigned rank() const { return self_->rank(); }
   unsigned size() const { return self_->size(); }

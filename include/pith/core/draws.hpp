@@ -10,6 +10,13 @@ namespace pith::inline v0 {
 /// The value of `rank` in calls whose random numbers must be equal on all ranks.
 inline constexpr std::uint16_t shared_rank = 0xffff;
 
+/// Identifies a tensor. A tensor's random numbers depend on this id and on the step.
+struct tensor_id {
+  std::uint64_t seed = 0;
+  std::uint32_t tensor = 0;  ///< the number, below 2^24
+  std::uint16_t rank = 0;
+};
+
 /// Identifies one encoding. Each random number is a pure function of these fields, so it does not depend on the
 /// executor, thread count or grid.
 struct encoding_id {

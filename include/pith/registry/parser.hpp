@@ -10,6 +10,7 @@
 #include <pith/registry/detail/stage_lookup.hpp>
 #include <pith/registry/method.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <stdexcept>
@@ -38,8 +39,10 @@ F residual_from(syntax::term const& t) {
 }  // namespace detail
 
 /// Constructs codecs for values of In on E from syntax trees. `M` has the methods that texts may name: the tuples
-/// `stages`, `exchanges` and `policies`. `chain` takes half of the compile time. An explicit instantiation of `chain`
-/// in a source file of its own lets two compilers work side by side.
+/// `stages`, `exchanges` and `policies`.
+///
+///   complexity  `stage` takes half of the compile time. An explicit instantiation of `chain`, or of stage<0>,
+///               stage<stages_per_part> and so on, in source files of their own lets compilers work side by side
 template <class In, class E, class M>
 class parser {
  public:
@@ -49,9 +52,13 @@ class parser {
   static constexpr auto stages = detail::listings_of(M::stages);
   static constexpr auto exchanges = detail::with_wrappers(detail::listings_of(M::exchanges));
   static constexpr auto policies = detail::listings_of(M::policies);
+  static constexpr std::size_t stages_per_part = 9;
 
   static any_codec<In, E> codec(syntax::pipeline const& p);
   static any_chain<In, E> chain(syntax::pipeline const& p);
+  /// Constructs the stage that a term names, among the methods from number `First` on.
+  template <std::size_t First = 0>
+  static any_stage<In, E> stage(syntax::term const& t);
   static feedback policy(syntax::term const& t);
 
   /// Calls f with the codec of p: a chain, a collective or an exchange.
@@ -89,9 +96,24 @@ class parser {
 template <class In, class E, class M>
 any_chain<In, E> parser<In, E, M>::chain(syntax::pipeline const& p) {
   auto made = std::vector<any_stage<In, E>>();
-  for (auto const& t : p.terms)
-    made.push_back(with_stage(t, [](auto const& stage) { return any_stage<In, E>(stage); }));
+  for (auto const& t : p.terms) made.push_back(stage(t));
   return any_chain<In, E>(std::move(made));
+}
+
+template <class In, class E, class M>
+template <std::size_t First>
+any_stage<In, E> parser<In, E, M>::stage(syntax::term const& t) {
+  using made = any_stage<In, E>;
+  constexpr auto next = std::min(First + stages_per_part, stages.size());
+  return detail::with_method<made, next, First>(
+      M::stages, t, [&](auto const& one) { return one.make(t, [](auto const& found) { return made(found); }); },
+      [&]() -> made {
+        if constexpr (next < stages.size()) {
+          return stage<next>(t);
+        } else {
+          detail::throw_no_stage(t, stages, exchanges);
+        }
+      });
 }
 
 template <class In, class E, class M>

@@ -1,0 +1,50 @@
+// pith/runtime/compressor.hpp — a compiled codec for one tensor, together with its state, payload and workspace.
+#pragma once
+
+#include <pith/core/draws.hpp>
+#include <pith/core/shape.hpp>
+#include <pith/core/span.hpp>
+#include <pith/runtime/any_codec.hpp>
+#include <pith/runtime/executor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace pith::inline v0::runtime {
+
+/// A compiled codec with the state, payload and workspace for one tensor on one rank, as pith::tensor_compressor.
+///
+///     auto c = pith::runtime::compressor<float>({}, pith::runtime::parse<float>("ef(top_k(0.01))"), pith::vector(n));
+///     send(c.compress(gradient));
+///     c.decompress(received, gradient);
+///
+///   owns        all memory, which the constructor allocates. The type is move-only
+///   complexity  one call into the library per call; no call allocates
+///   errors      those of pith::tensor_compressor
+///   requires    only one thread at a time may use the object
+template <class In>
+class compressor {
+ public:
+  compressor(executor const& exec, any_codec<In> const& codec, shape const& dims, tensor_id const& whose = {});
+  compressor(compressor&&) noexcept;
+  compressor& operator=(compressor&&) noexcept;
+  ~compressor();
+
+  /// Begins the next step and encodes `x`. The returned payload is valid until the next call.
+  span<std::byte const> compress(span<In const> x);
+  /// Decodes a payload of rank `from` into `x`. The payload must have been compressed in this step.
+  void decompress(span<std::byte const> payload, span<In> x, std::uint16_t from);
+  /// Decodes a payload that this rank compressed.
+  void decompress(span<std::byte const> payload, span<In> x);
+
+  /// The payload of the last step.
+  span<std::byte const> payload() const;
+  shape const& dims() const;
+
+ private:
+  struct compiled;
+  std::unique_ptr<compiled> compiled_;
+};
+
+}  // namespace pith::inline v0::runtime

@@ -1,0 +1,76 @@
+// pith/runtime/gradient_exchange.hpp — a compiled exchange of a model's gradients.
+#pragma once
+
+#include <pith/core/span.hpp>
+#include <pith/exchange/exchange_options.hpp>
+#include <pith/exchange/exchange_report.hpp>
+#include <pith/exchange/tensor_spec.hpp>
+#include <pith/exchange/traffic.hpp>
+#include <pith/runtime/any_codec.hpp>
+#include <pith/runtime/executor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace pith::inline v0 {
+
+class any_communicator;
+
+namespace runtime {
+
+/// A pith::gradient_exchange in the library pith::runtime. The member functions have the contracts of
+/// pith::gradient_exchange.
+///
+///   requires    any_communicator (pith/comm/any_communicator.hpp) around the transport; it must outlive the exchange
+///   complexity  one call into the library per call, one virtual call per collective; a step does not allocate
+///   properties  means and states equal those of pith::gradient_exchange with the same codecs and options. A state that
+///               one class exports can be imported by the other
+template <class In>
+class gradient_exchange {
+ public:
+  using codec_type = any_codec<In>;
+
+  /// Makes an exchange with one codec per tensor.
+  gradient_exchange(executor const& exec, any_communicator& comm, std::vector<tensor_spec> tensors,
+                    std::vector<codec_type> const& codecs, exchange_options const& options = {});
+  /// Makes an exchange with one codec for all tensors.
+  gradient_exchange(executor const& exec, any_communicator& comm, std::vector<tensor_spec> tensors,
+                    codec_type const& codec, exchange_options const& options = {});
+  gradient_exchange(gradient_exchange&&) noexcept;
+  gradient_exchange& operator=(gradient_exchange&&) noexcept;
+  ~gradient_exchange();
+
+  std::vector<tensor_spec> const& tensors() const;
+  std::uint64_t size() const;
+  std::size_t buckets() const;
+  pith::traffic traffic() const;
+
+  void all_reduce_mean(span<In> gradients, double weight = 1);
+
+  void begin(span<In> gradients, double weight = 1);
+  void begin(double weight = 1);
+  void ready(std::size_t tensor);
+  void ready(std::size_t tensor, span<In> gradient);
+  void wait();
+  void skip();
+  void abandon();
+  bool has_failed() const;
+
+  void change(std::vector<codec_type> const& codecs);
+  void rescale(double factor);
+  void fit_buckets();
+  exchange_report report() const;
+  std::vector<float> fed_back(std::size_t tensor);
+
+  std::vector<std::byte> export_state(unsigned steps_back = 0) const;
+  void import_state(span<std::byte const> bytes);
+
+ private:
+  struct compiled;
+  std::unique_ptr<compiled> compiled_;
+};
+
+}  // namespace runtime
+}  // namespace pith::inline v0

@@ -1,0 +1,14 @@
+// pith/runtime/mpi.hpp — the MPI communicator for compiled exchanges.
+#pragma once
+
+#include <pith/comm/any_communicator.hpp>
+#include <pith/comm/timeout.hpp>
+
+#include <mpi.h>
+
+namespace pith::inline v0::runtime {
+
+/// Returns a pith::mpi_communicator on a duplicate of `comm`, with that class's requirements and errors.
+any_communicator mpi(MPI_Comm comm, timeout_duration timeout = default_timeout);
+
+}  // namespace pith::inline v0::runtime

@@ -1,0 +1,15 @@
+// pith/runtime/run_ranks.hpp — threads as the ranks of compiled exchanges.
+#pragma once
+
+#include <pith/comm/any_communicator.hpp>
+#include <pith/comm/timeout.hpp>
+
+#include <functional>
+
+namespace pith::inline v0::runtime {
+
+/// Calls f(communicator) on `ranks` threads and joins them, as pith::run_ranks does.
+void run_ranks(unsigned ranks, std::function<void(any_communicator&)> const& f,
+               timeout_duration timeout = default_timeout);
+
+}  // namespace pith::inline v0::runtime

@@ -1,0 +1,52 @@
+// pith/runtime/source/compressor.cpp — compiles compressors.
+#include <pith/codec/compressor.hpp>
+#include <pith/runtime/compressor.hpp>
+#include <pith/runtime/source/compiled.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace pith::inline v0::runtime {
+
+template <class In>
+struct compressor<In>::compiled {
+  std::shared_ptr<thread_pool> pool;
+  tensor_compressor<In, pith::any_codec<In, host>, host> made;
+};
+
+template <class In>
+compressor<In>::compressor(executor const& exec, any_codec<In> const& codec, shape const& dims, tensor_id const& whose)
+    : compiled_(new compiled{exec.pool(), {host_of(exec), codec.get().codec, dims, whose}}) {}
+template <class In>
+compressor<In>::compressor(compressor&&) noexcept = default;
+template <class In>
+compressor<In>& compressor<In>::operator=(compressor&&) noexcept = default;
+template <class In>
+compressor<In>::~compressor() = default;
+
+template <class In>
+span<std::byte const> compressor<In>::compress(span<In const> x) {
+  return compiled_->made.compress(x);
+}
+template <class In>
+void compressor<In>::decompress(span<std::byte const> payload, span<In> x, std::uint16_t from) {
+  compiled_->made.decompress(payload, x, from);
+}
+template <class In>
+void compressor<In>::decompress(span<std::byte const> payload, span<In> x) {
+  compiled_->made.decompress(payload, x);
+}
+template <class In>
+span<std::byte const> compressor<In>::payload() const {
+  return compiled_->made.payload();
+}
+template <class In>
+shape const& compressor<In>::dims() const {
+  return compiled_->made.dims();
+}
+
+template class compressor<float>;
+template class compressor<bfloat16>;
+
+}  // namespace pith::inline v0::runtime

@@ -1,0 +1,22 @@
+// pith/runtime/source/executor.cpp — compiles the thread pool and ranks that are threads.
+#include <pith/comm/threads.hpp>
+#include <pith/exec/thread_pool.hpp>
+#include <pith/runtime/executor.hpp>
+#include <pith/runtime/run_ranks.hpp>
+
+#include <functional>
+#include <memory>
+
+namespace pith::inline v0::runtime {
+
+executor::executor(unsigned threads) : pool_(std::make_shared<thread_pool>(threads)) {}
+
+void run_ranks(unsigned ranks, std::function<void(any_communicator&)> const& f, timeout_duration timeout) {
+  auto const run = [&f](thread_communicator comm) {
+    auto erased = any_communicator(comm);
+    f(erased);
+  };
+  pith::run_ranks(ranks, run, {.timeout = timeout});
+}
+
+}  // namespace pith::inline v0::runtime

@@ -1,0 +1,135 @@
+// pith/runtime/source/gradient_exchange.cpp — compiles gradient exchanges.
+#include <pith/comm/any_communicator.hpp>
+#include <pith/exchange/gradient_exchange.hpp>
+#include <pith/runtime/gradient_exchange.hpp>
+#include <pith/runtime/source/compiled.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace pith::inline v0::runtime {
+
+namespace {
+
+template <class In>
+std::vector<pith::any_codec<In, host>> unwrapped(std::vector<any_codec<In>> const& codecs) {
+  auto all = std::vector<pith::any_codec<In, host>>();
+  for (auto const& c : codecs) all.push_back(c.get().codec);
+  return all;
+}
+
+}  // namespace
+
+template <class In>
+struct gradient_exchange<In>::compiled {
+  std::shared_ptr<thread_pool> pool;
+  pith::gradient_exchange<In, host, any_communicator> made;
+};
+
+template <class In>
+gradient_exchange<In>::gradient_exchange(executor const& exec, any_communicator& comm, std::vector<tensor_spec> tensors,
+                                         std::vector<codec_type> const& codecs, exchange_options const& options) {
+  pith::detail::require_size("gradient_exchange", "codecs", tensors.size(), codecs.size(), " entries");
+  auto next = codecs.begin();
+  auto const policy = [&next](tensor_spec const&) { return next++->get().codec; };
+  compiled_.reset(new compiled{exec.pool(), {host_of(exec), comm, std::move(tensors), policy, options}});
+}
+template <class In>
+gradient_exchange<In>::gradient_exchange(executor const& exec, any_communicator& comm, std::vector<tensor_spec> tensors,
+                                         codec_type const& codec, exchange_options const& options)
+    : compiled_(new compiled{exec.pool(), {host_of(exec), comm, std::move(tensors), codec.get().codec, options}}) {}
+template <class In>
+gradient_exchange<In>::gradient_exchange(gradient_exchange&&) noexcept = default;
+template <class In>
+gradient_exchange<In>& gradient_exchange<In>::operator=(gradient_exchange&&) noexcept = default;
+template <class In>
+gradient_exchange<In>::~gradient_exchange() = default;
+
+template <class In>
+std::vector<tensor_spec> const& gradient_exchange<In>::tensors() const {
+  return compiled_->made.tensors();
+}
+template <class In>
+std::uint64_t gradient_exchange<In>::size() const {
+  return compiled_->made.size();
+}
+template <class In>
+std::size_t gradient_exchange<In>::buckets() const {
+  return compiled_->made.buckets();
+}
+template <class In>
+pith::traffic gradient_exchange<In>::traffic() const {
+  return compiled_->made.traffic();
+}
+template <class In>
+void gradient_exchange<In>::all_reduce_mean(span<In> gradients, double weight) {
+  compiled_->made.all_reduce_mean(gradients, weight);
+}
+template <class In>
+void gradient_exchange<In>::begin(span<In> gradients, double weight) {
+  compiled_->made.begin(gradients, weight);
+}
+template <class In>
+void gradient_exchange<In>::begin(double weight) {
+  compiled_->made.begin(weight);
+}
+template <class In>
+void gradient_exchange<In>::ready(std::size_t tensor) {
+  compiled_->made.ready(tensor);
+}
+template <class In>
+void gradient_exchange<In>::ready(std::size_t tensor, span<In> gradient) {
+  compiled_->made.ready(tensor, gradient);
+}
+template <class In>
+void gradient_exchange<In>::wait() {
+  compiled_->made.wait();
+}
+template <class In>
+void gradient_exchange<In>::skip() {
+  compiled_->made.skip();
+}
+template <class In>
+void gradient_exchange<In>::abandon() {
+  compiled_->made.abandon();
+}
+template <class In>
+bool gradient_exchange<In>::has_failed() const {
+  return compiled_->made.has_failed();
+}
+template <class In>
+void gradient_exchange<In>::change(std::vector<codec_type> const& codecs) {
+  compiled_->made.change(unwrapped<In>(codecs));
+}
+template <class In>
+void gradient_exchange<In>::rescale(double factor) {
+  compiled_->made.rescale(factor);
+}
+template <class In>
+void gradient_exchange<In>::fit_buckets() {
+  compiled_->made.fit_buckets();
+}
+template <class In>
+exchange_report gradient_exchange<In>::report() const {
+  return compiled_->made.report();
+}
+template <class In>
+std::vector<float> gradient_exchange<In>::fed_back(std::size_t tensor) {
+  return compiled_->made.fed_back(tensor);
+}
+template <class In>
+std::vector<std::byte> gradient_exchange<In>::export_state(unsigned steps_back) const {
+  return compiled_->made.export_state(steps_back);
+}
+template <class In>
+void gradient_exchange<In>::import_state(span<std::byte const> bytes) {
+  compiled_->made.import_state(bytes);
+}
+
+template class gradient_exchange<float>;
+template class gradient_exchange<bfloat16>;
+
+}  // namespace pith::inline v0::runtime
