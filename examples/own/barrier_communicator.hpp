@@ -55,4 +55,4 @@ class barrier_communicator {
   meeting_place& place_;
   unsigned rank_;
 };
-static_assert(pith::exchange_communicator<barrier_communicator, pith::seq_executor>);
+static_assert(pith::communicator<barrier_communicator, pith::seq_executor>);

@@ -24,7 +24,7 @@ using support::replayed;
 
 namespace {
 
-static_assert(pith::exchange_communicator<pith::nccl_communicator, pith::cuda_executor> &&
+static_assert(pith::communicator<pith::nccl_communicator, pith::cuda_executor> &&
               pith::has_all_collectives<pith::nccl_communicator, pith::cuda_executor>);
 
 /// NCCL does not serve host memory, and says so by having no such call.

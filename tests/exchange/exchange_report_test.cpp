@@ -37,23 +37,23 @@ class counting_communicator {
   unsigned size() const { return comm_.size(); }
   counting_communicator split(unsigned color) { return {comm_.split(color), *sent_}; }
 
-  template <pith::host_executor E>
+  template <pith::detail::host_executor E>
   auto all_gather(E const& exec, pith::span<std::byte const> mine, pith::span<std::byte> all) {
     for (unsigned to = 0; to < size(); ++to) *sent_ += to == rank() ? 0 : mine.size();
     return comm_.all_gather(exec, mine, all);
   }
-  template <pith::host_executor E>
+  template <pith::detail::host_executor E>
   auto all_to_all(E const& exec, pith::span<std::byte const> mine, pith::span<std::byte> all) {
     for (unsigned to = 0; to < size(); ++to) *sent_ += to == rank() ? 0 : mine.size() / size();
     return comm_.all_to_all(exec, mine, all);
   }
-  template <pith::host_executor E>
+  template <pith::detail::host_executor E>
   auto send_recv(E const& exec, pith::span<std::byte const> mine, unsigned to, pith::span<std::byte> theirs,
                  unsigned from) {
     *sent_ += to == rank() ? 0 : mine.size();
     return comm_.send_recv(exec, mine, to, theirs, from);
   }
-  template <pith::host_executor E, class T>
+  template <pith::detail::host_executor E, class T>
   auto all_reduce(E const& exec, pith::span<T> x, pith::reduction how) {
     for (unsigned pass = 0; pass < 2; ++pass) {
       for (unsigned step = 0; step + 1 < size(); ++step) {

@@ -38,7 +38,7 @@ struct engine {
 };
 
 static_assert(pith::executor<pith::par_executor<pith::thread_pool>>);
-static_assert(pith::host_executor<pith::par_executor<engine>>);
+static_assert(pith::detail::host_executor<pith::par_executor<engine>>);
 static_assert(std::is_same_v<decltype(pith::par()), pith::par_executor<pith::thread_pool>>);
 
 /// Large enough that every block and every index is shared with the threads.

@@ -37,9 +37,9 @@ struct same_as_seq {
 template <class P>
 same_as_seq(P) -> same_as_seq<P>;
 
-static_assert(pith::host_executor<decltype(pith::on(thrust::seq))>);
-static_assert(pith::host_executor<decltype(pith::on(thrust::cpp::par))>);
-static_assert(!pith::thrust_policy<int>);
+static_assert(pith::detail::host_executor<decltype(pith::on(thrust::seq))>);
+static_assert(pith::detail::host_executor<decltype(pith::on(thrust::cpp::par))>);
+static_assert(!pith::detail::thrust_policy<int>);
 
 }  // namespace
 

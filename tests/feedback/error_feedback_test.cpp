@@ -187,7 +187,7 @@ TEST_CASE("ranks that hold the same keep the same residual as one") {
     CAPTURE(codec.name());
     auto one = trial<float, F>(F(codec, unchecked...), {300, 15});
     auto four = trial<float, F>(F(codec, unchecked...), {300, 15});
-    static_assert(pith::exchangeable<C, float, pith::seq_executor>);
+    static_assert(pith::detail::exchangeable<C, float, pith::seq_executor>);
     for (std::uint64_t step = 1; step <= 4; ++step) {
       auto const g = narrow<float>(normal_vector(300, step));
       one.all_reduce(g);

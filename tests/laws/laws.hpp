@@ -191,9 +191,9 @@ class inspection {
   void on_sample(sample const& s) {
     deterministic(s);
     if constexpr (pith::contractive_codec<C> || pith::unbiased_codec<C>) judge(s.name, s.x);
-    if constexpr (pith::absolute_codec<C>) bounded(s);
+    if constexpr (pith::detail::absolute_codec<C>) bounded(s);
     if constexpr (pith::traits_of<C>.projection) projects(s);
-    if constexpr (pith::traits_of<C>.nestable && pith::rate_adjustable<C>) nests(s);
+    if constexpr (pith::traits_of<C>.nestable && pith::detail::rate_adjustable<C>) nests(s);
   }
 
   void deterministic(sample const& s) {

@@ -28,11 +28,11 @@ class scripted_communicator {
   unsigned rank() const { return comm_.rank(); }
   unsigned size() const { return comm_.size(); }
 
-  template <pith::host_executor E>
+  template <pith::detail::host_executor E>
   auto all_gather(E const& exec, pith::span<std::byte const> mine, pith::span<std::byte> all) {
     return comm_.all_gather(exec, mine, all);
   }
-  template <pith::host_executor E, class T>
+  template <pith::detail::host_executor E, class T>
   pith::completed all_reduce(E const& exec, pith::span<T> x, pith::reduction how) {
     comm_.all_reduce(exec, x, how).wait(exec);
     auto const lasts = std::chrono::duration<double>(seconds_a_byte_ * static_cast<double>(x.size() * sizeof(T)));

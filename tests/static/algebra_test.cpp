@@ -46,16 +46,16 @@ constexpr row row_of = {.sum = pith::traits_of<C>.is_summable(),
                         .unbiased = pith::unbiased_codec<C>,
                         .projection = pith::traits_of<C>.projection,
                         .contractive = pith::contractive_codec<C>,
-                        .absolute = pith::absolute_codec<C>,
+                        .absolute = pith::detail::absolute_codec<C>,
                         .variable = pith::traits_of<C>.is_variable(),
-                        .rate = pith::rate_adjustable<C>,
+                        .rate = pith::detail::rate_adjustable<C>,
                         .nest = pith::traits_of<C>.nestable,
                         .collective = pith::collective<C, float, exec>};
 
 template <class... S>
 constexpr bool stages = (pith::stage<S, float, exec> && ...);
 template <class... C>
-constexpr bool exchangeable = (pith::exchangeable<C, float, exec> && ...);
+constexpr bool exchangeable = (pith::detail::exchangeable<C, float, exec> && ...);
 
 /// What `a | b | c` is.
 template <class... S>
@@ -203,8 +203,8 @@ static_assert(row_of<pith::one_bit<>> == row_of<pith::scaled_sign>);
 static_assert(row_of<pith::one_bit<pith::axis::column>> == row_of<pith::scaled_sign>);
 
 // DeepReduce: index coders, lossy (P1, P2) and of a superset (P0), and a coder of values.
-static_assert(pith::index_coder<pith::packed_indices> && !pith::lossy_coder<pith::packed_indices>);
-static_assert(pith::index_coder<bloom> && pith::lossy_coder<bloom> && !pith::index_coder<int>);
+static_assert(pith::detail::index_coder<pith::packed_indices> && !pith::detail::lossy_coder<pith::packed_indices>);
+static_assert(pith::detail::index_coder<bloom> && pith::detail::lossy_coder<bloom> && !pith::detail::index_coder<int>);
 static_assert(row_of<pith::top_k<bloom>> == row{.projection = true, .rate = true});
 static_assert(row_of<bloom_superset> == row{.projection = true, .contractive = true, .variable = true, .rate = true});
 static_assert(stages<pith::top_k<bloom>, bloom_superset, polynomial, pipe<pith::top_k<bloom>, polynomial>>);
@@ -229,8 +229,8 @@ static_assert(pith::detail::reports_contribution<pith::power_sgd, float, exec> &
               !pith::detail::reports_contribution<pith::g_top_k, float, exec>);
 
 // Memoryless policies take any codec, and have no excess to keep.
-static_assert(pith::memoryless<pith::signum_momentum> && pith::memoryless<pith::no_feedback> &&
-              !pith::memoryless<ef21> && !pith::memoryless<momentum> && !pith::memoryless<pith::residual>);
+static_assert(pith::detail::memoryless<pith::signum_momentum> && pith::detail::memoryless<pith::no_feedback> &&
+              !pith::detail::memoryless<ef21> && !pith::detail::memoryless<momentum> && !pith::detail::memoryless<pith::residual>);
 static_assert(codecs<ef_by<clip, pith::signum_momentum>, ef_by<sampled_threshold, pith::no_feedback>>);
 static_assert(pith::traits_of<ef<pith::threshold<>>>.rates == pith::rate_form::fed_back &&
               pith::traits_of<ef_by<pith::threshold<>, pith::no_feedback>>.rates == pith::rate_form::bounded);
@@ -266,8 +266,8 @@ static_assert(!fits<pith::cast<pith::half>, clip>, "clip takes float only");
 static_assert(!fits<pith::top_k<>, ef<pith::top_k<>>> && !fits<ef<pith::top_k<>>, pith::qsgd<8>> &&
               !fits<pith::top_k<>, int>);
 // A chain takes no more than its stages do.
-static_assert(pith::composable<pith::top_k<>, pipe<hadamard, pith::qsgd<4>>>);
-static_assert(!pith::composable<pith::qsgd<4>, pipe<hadamard, pith::cast<pith::half>>>);
+static_assert(pith::detail::composable<pith::top_k<>, pipe<hadamard, pith::qsgd<4>>>);
+static_assert(!pith::detail::composable<pith::qsgd<4>, pipe<hadamard, pith::cast<pith::half>>>);
 static_assert(pith::stage<pipe<clip, pith::qsgd<8>>, float, exec> &&
               !pith::stage<pipe<clip, pith::qsgd<8>>, double, exec>);
 
@@ -299,12 +299,12 @@ static_assert(!pith::traits_of<pipe<hadamard, pith::top_k<>>>.projection && !pit
 static_assert(!pith::traits_of<pipe<pith::top_k<>, pith::qsgd<8>>>.projection);
 
 // Rates: one stage's, through whatever is around it.
-static_assert(pith::rate_adjustable<pipe<pith::top_k<>, pith::qsgd<8>>> &&
-              pith::rate_adjustable<ef<pipe<hadamard, pith::top_k<>>>>);
-static_assert(pith::rate_adjustable<pith::bypass<ef<pith::top_k<>>>> &&
-              pith::rate_adjustable<pith::damped<unbiased_random_k>>);
-static_assert(!pith::rate_adjustable<pipe<pith::top_k<>, pith::random_k<>>>, "which of the two?");
-static_assert(!pith::rate_adjustable<ef<pith::scaled_sign>>);
+static_assert(pith::detail::rate_adjustable<pipe<pith::top_k<>, pith::qsgd<8>>> &&
+              pith::detail::rate_adjustable<ef<pipe<hadamard, pith::top_k<>>>>);
+static_assert(pith::detail::rate_adjustable<pith::bypass<ef<pith::top_k<>>>> &&
+              pith::detail::rate_adjustable<pith::damped<unbiased_random_k>>);
+static_assert(!pith::detail::rate_adjustable<pipe<pith::top_k<>, pith::random_k<>>>, "which of the two?");
+static_assert(!pith::detail::rate_adjustable<ef<pith::scaled_sign>>);
 
 // Variable rate shows through.
 static_assert(pith::traits_of<pipe<hard_threshold, pith::qsgd<8>>>.is_variable() &&
@@ -338,8 +338,8 @@ static_assert(!std::is_convertible_v<std::vector<float>&, pith::device_span<floa
 // Communicators: what serves an exchange.
 static_assert(pith::communicator<gathers_only> && pith::has_all_gather<gathers_only, exec> &&
               !pith::has_all_reduce<gathers_only, exec>);
-static_assert(pith::exchange_communicator<pith::self_communicator, exec> &&
-              !pith::exchange_communicator<gathers_only, exec>);
+static_assert(pith::communicator<pith::self_communicator, exec> &&
+              !pith::communicator<gathers_only, exec>);
 
 // ---- numbers ---------------------------------------------------------------------------------------------
 

@@ -48,19 +48,19 @@ class late_communicator {
   /// The number of calls so far. Any thread may call this.
   int begun() const { return begun_; }
 
-  template <pith::host_executor E>
+  template <pith::detail::host_executor E>
   late_request all_gather(E const& exec, pith::span<std::byte const> mine, pith::span<std::byte> all) {
     std::memset(all.data(), 0xff, all.size());
     return later([this, &exec, all](pith::span<std::byte const> sent) { comm_.all_gather(exec, sent, all).wait(exec); },
                  mine);
   }
-  template <pith::host_executor E>
+  template <pith::detail::host_executor E>
   late_request all_to_all(E const& exec, pith::span<std::byte const> mine, pith::span<std::byte> all) {
     std::memset(all.data(), 0xff, all.size());
     return later([this, &exec, all](pith::span<std::byte const> sent) { comm_.all_to_all(exec, sent, all).wait(exec); },
                  mine);
   }
-  template <pith::host_executor E>
+  template <pith::detail::host_executor E>
   late_request send_recv(E const& exec, pith::span<std::byte const> mine, unsigned to, pith::span<std::byte> theirs,
                          unsigned from) {
     std::memset(theirs.data(), 0xff, theirs.size());
@@ -68,7 +68,7 @@ class late_communicator {
                   from](pith::span<std::byte const> sent) { comm_.send_recv(exec, sent, to, theirs, from).wait(exec); },
                  mine);
   }
-  template <pith::host_executor E, class T>
+  template <pith::detail::host_executor E, class T>
   late_request all_reduce(E const& exec, pith::span<T> x, pith::reduction how) {
     auto const bytes = pith::span<std::byte const>(reinterpret_cast<std::byte const*>(x.data()), x.size() * sizeof(T));
     auto request = later(

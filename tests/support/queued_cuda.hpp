@@ -158,7 +158,7 @@ class queued_executor {
   cudaStream_t stream_ = nullptr;
 };
 
-static_assert(pith::executor<queued_executor> && !pith::host_executor<queued_executor>);
+static_assert(pith::executor<queued_executor> && !pith::detail::host_executor<queued_executor>);
 
 }  // namespace support
 

@@ -155,6 +155,6 @@ class team_executor : public pith::detail::host_memory {
   std::uint32_t threads_;
 };
 
-static_assert(pith::host_executor<team_executor>);
+static_assert(pith::detail::host_executor<team_executor>);
 
 }  // namespace support

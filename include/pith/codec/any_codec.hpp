@@ -165,7 +165,7 @@ class any_codec : public codec_base {
     bool has_rate() const override { return detail::has_rate(codec); }
     bool states_follow_rate() const override { return codec.states_follow_rate(); }
     any_codec at([[maybe_unused]] double rate) const override {
-      if constexpr (rate_adjustable<C>) {
+      if constexpr (detail::rate_adjustable<C>) {
         if (has_rate()) return codec.at(rate);
       }
       throw std::invalid_argument(

@@ -17,7 +17,7 @@ class any_state {
  public:
   any_state() = default;
   template <class S>
-    requires(!std::same_as<S, any_state> && codec_state_part<S>)
+    requires(!std::same_as<S, any_state> && detail::codec_state_part<S>)
   explicit any_state(S state) : self_(std::make_unique<model<S>>(std::move(state))) {}
 
   void fields(field_visitor& f) {
@@ -201,7 +201,7 @@ class any_stage {
     bool is_lossless(shape const& dims) const override { return stage.is_lossless(dims); }
     bool has_rate() const override { return detail::has_rate(stage); }
     any_stage at([[maybe_unused]] double rate) const override {
-      if constexpr (rate_adjustable<S>) {
+      if constexpr (detail::rate_adjustable<S>) {
         return any_stage(stage.at(rate));
       } else {
         return any_stage(stage);

@@ -41,7 +41,7 @@ class bypass : public detail::adaptor<bypass<C>, C> {
   bool may_be_lossy(shape const& dims) const { return !dense(dims) && detail::may_be_lossy(codec_, dims); }
   double delta(shape const& dims) const requires contractive_codec<C> { return dense(dims) ? 1 : codec_.delta(dims); }
   double omega(shape const& dims) const requires unbiased_codec<C> { return dense(dims) ? 0 : codec_.omega(dims); }
-  capabilities capabilities_for(shape const& dims) const requires erased<C> {
+  capabilities capabilities_for(shape const& dims) const requires detail::erased<C> {
     return dense(dims) ? capabilities_of(identity(), dims) : codec_.capabilities_for(dims);
   }
 
@@ -96,14 +96,14 @@ class bypass : public detail::adaptor<bypass<C>, C> {
                        : detail::exchange_scratch_bytes<In>(codec_, exec, dims, ranks);
   }
   template <class In, executor E>
-    requires exchangeable<C, In, E>
+    requires detail::exchangeable<C, In, E>
   void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
                auto const& replicated, auto& local) const {
     if (dense(cx.dims)) return detail::produce<In>(identity(), cx, round, x, out, detail::nothing, detail::nothing);
     detail::produce<In>(codec_, cx, round, x, out, inside(replicated), inside(local));
   }
   template <class In, executor E>
-    requires exchangeable<C, In, E>
+    requires detail::exchangeable<C, In, E>
   void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, auto& replicated,
               auto& local) const {
     if (dense(cx.dims)) return detail::absorb<In>(identity(), cx, round, in, x, detail::nothing, detail::nothing);

@@ -96,13 +96,13 @@ concept contractive_codec = requires(S const& s, shape const& dims) {
   { s.delta(dims) } -> std::same_as<double>;
 };
 
+namespace detail {
+
 /// |D(C(x)) - x| <= error_bound for each element.
 template <class S>
 concept absolute_codec = requires(S const& s, shape const& dims) {
   { s.error_bound(dims) } -> std::same_as<double>;
 };
-
-namespace detail {
 
 /// The rate form of a | b. If both rates are variable, the result is `variable`, because a capacity can limit only one
 /// stage.
@@ -113,16 +113,12 @@ constexpr rate_form joined_rate(rate_form a, rate_form b) {
 /// The rate form of a codec inside error feedback.
 constexpr rate_form fed_back_rate(rate_form form) { return form == rate_form::bounded ? rate_form::fed_back : form; }
 
-}  // namespace detail
-
 /// at(rate) returns the same codec at another rate. The states of both codecs have the same types. Unless
 /// states_follow_rate(), the states also have the same sizes and remain valid.
 template <class S>
 concept rate_adjustable = requires(S const& s, double rate) {
   { s.at(rate) } -> std::same_as<std::remove_cvref_t<S>>;
 };
-
-namespace detail {
 
 /// True if the codec has an adjustable rate. Whether a type-erased codec has an adjustable rate is known only at run
 /// time.
@@ -136,10 +132,6 @@ bool has_rate(S const& s) {
     return rate_adjustable<S>;
   }
 }
-
-}  // namespace detail
-
-namespace detail {
 
 template <class S>
 concept declares_reproducible = requires {
@@ -168,24 +160,24 @@ namespace detail {
 /// exactly.
 constexpr double joined_delta(double a, double b) { return b < 0 ? b : a * b; }
 
-}  // namespace detail
-
 /// A codec that returns its capabilities at run time.
 template <class S>
 concept erased = requires(S const& s, shape const& dims) {
   { s.capabilities_for(dims) } -> std::same_as<capabilities>;
 };
 
+}  // namespace detail
+
 /// Returns the capabilities of a codec, for tables, messages and run-time composition.
 template <class S>
 capabilities capabilities_of(S const& s, shape const& dims) {
-  if constexpr (erased<S>) {
+  if constexpr (detail::erased<S>) {
     return s.capabilities_for(dims);
   } else {
     auto of = capabilities{traits_of<S>, {}, {}, {}};
     if constexpr (unbiased_codec<S>) of.omega = s.omega(dims);
     if constexpr (contractive_codec<S>) of.delta = s.delta(dims);
-    if constexpr (absolute_codec<S>) of.error_bound = s.error_bound(dims);
+    if constexpr (detail::absolute_codec<S>) of.error_bound = s.error_bound(dims);
     return of;
   }
 }

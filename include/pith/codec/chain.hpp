@@ -87,7 +87,7 @@ class chain : public codec_base {
   constexpr std::size_t count_offset(shape const& dims) const { return detail::count_from<0, In>(stages_, dims); }
 
   /// Sets the rate of the chain's only rate-adjustable stage. Stages without a rate are unchanged.
-  chain at(double rate) const requires((rate_adjustable<S> + ...) == 1) {
+  chain at(double rate) const requires((detail::rate_adjustable<S> + ...) == 1) {
     return std::apply([rate](auto const&... s) { return chain(std::tuple<S...>(detail::at(s, rate)...)); }, stages_);
   }
 
@@ -338,7 +338,7 @@ constexpr auto chain_of(std::tuple<S...> stages) {
 template <class A, class B>
   requires std::derived_from<A, codec_base> || std::derived_from<B, codec_base>
 constexpr auto operator|(A a, B b) {
-  if constexpr (composable<A, B>) {
+  if constexpr (detail::composable<A, B>) {
     return detail::chain_of(std::tuple_cat(detail::stages_of(std::move(a)), detail::stages_of(std::move(b))));
   } else if constexpr (!stage<A, float, archetype>) {
     explain_stage<A>();
@@ -346,7 +346,7 @@ constexpr auto operator|(A a, B b) {
     explain_stage<B>();
   } else {
     static_assert(
-        composable<A, B>,
+        detail::composable<A, B>,
         "pith: these stages do not fit: the right one cannot take the values that the left one emits (sparsifiers "
         "and transforms go before quantizers), or is no stage: call pith::explain_stage<B>()");
   }

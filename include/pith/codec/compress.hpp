@@ -86,7 +86,7 @@ template <class In, executor E, class C>
 codec_state<In, C, E> make_state(E const& exec, C const& codec, shape const& dims, tensor_id const& whose = {}) {
   static_assert(real<In>, "pith: the elements of a gradient are float, double, half or bfloat16");
   static_assert(
-      !real<In> || exchangeable<C, In, E>,
+      !real<In> || detail::exchangeable<C, In, E>,
       "pith: make_state<In>(exec, c, shape) needs a codec c of In: a stage (call pith::explain_stage<C, In>()), "
       "error_feedback(c), bypass(c, n) or a collective");
   return {exec, codec, dims, whose};

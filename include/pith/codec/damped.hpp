@@ -35,7 +35,7 @@ class damped : public codec_base {
 
   std::string name() const { return detail::text("damped(", stage_.name(), ")"); }
   double delta(shape const& dims) const { return factor(dims); }
-  damped at(double rate) const requires rate_adjustable<S> { return damped(stage_.at(rate)); }
+  damped at(double rate) const requires detail::rate_adjustable<S> { return damped(stage_.at(rate)); }
 
   constexpr shape output_shape(shape const& dims) const { return stage_.output_shape(dims); }
   template <class In>

@@ -8,11 +8,11 @@
 
 namespace pith::inline v0 {
 
+namespace detail {
+
 /// True if stage B accepts the values that stage A emits.
 template <class A, class B, class In = float, class E = archetype>
 concept composable = stage<A, In, E> && stage<B, output_of<A, In>, E>;
-
-namespace detail {
 
 template <class S, class In>
 concept has_output = requires {
@@ -37,10 +37,10 @@ constexpr void explain_stage() {
   static_assert(detail::has_name<S>, "pith: a stage must have std::string name() const");
   if constexpr (detail::has_output<S, In>) {
     static_assert(
-        encodes<S, In, E>,
+        detail::encodes<S, In, E>,
         "pith: a stage must have void encode(context<In, E> const&, value_view<In const>, encoded<Out>[, replicated "
         "const&, local&]) const; states only if it has make_replicated or make_local");
-    static_assert(decodes<S, In, E>,
+    static_assert(detail::decodes<S, In, E>,
                   "pith: a stage must have void decode(context<In, E> const&, encoded<Out const>, value_view<In>[, "
                   "replicated const&]) const");
   }

@@ -31,7 +31,8 @@ namespace pith::inline v0 {
 ///               allocated at every rate
 template <class C>
 class rated : public codec_base {
-  static_assert(rate_adjustable<C>, "pith: rated(c) needs a codec c with a rate: one with at(rate), as top_k(0.01)");
+  static_assert(detail::rate_adjustable<C>,
+                "pith: rated(c) needs a codec c with a rate: one with at(rate), as top_k(0.01)");
 
  public:
   static constexpr codec_traits traits = {.reproducible = reproducible<C>, .rates = traits_of<C>.rates};

@@ -78,7 +78,7 @@ struct transfer {
 
 /// The data that a rank receives in a round. Depending on the operation, these data are a sum, a maximum, another
 /// rank's buffer, or one buffer per rank. Buffers of different ranks are `stride` bytes apart.
-template <memory_space Space = host_space>
+template <detail::memory_space Space = host_space>
 struct received {
   span<std::byte const, Space> bytes;
   std::size_t stride = 0;
@@ -105,12 +105,12 @@ concept collective = std::derived_from<C, codec_base> &&
   { c.absorb(cx, round, in, x, replicated, local) } -> std::same_as<void>;
 };
 
+namespace detail {
+
 /// A codec that can be exchanged. A collective uses its own rounds. A summable codec uses one all-reduce, and any other
 /// codec uses one all-gather.
 template <class C, class In, class E>
 concept exchangeable = collective<C, In, E> || codec<C, In, E>;
-
-namespace detail {
 
 /// The form in which the transport may sum a codec's payloads. Type-erased codecs return the form at run time.
 template <class C>

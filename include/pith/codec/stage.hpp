@@ -55,8 +55,6 @@ concept decodes_with_state = requires(S const& s, context<In, E> const& cx, enco
   { s.decode(cx, y, x, replicated) } -> std::same_as<void>;
 };
 
-}  // namespace detail
-
 /// S has an output type for values of `In`. S also has a name, which contains the parameters of S and appears in frame
 /// headers and digests.
 template <class S, class In>
@@ -67,13 +65,12 @@ concept sized = requires(S const& s) {
 
 /// S encodes values of type `In`. The result consists of values of type `output_of<S, In>` and of side information.
 template <class S, class In, class E>
-concept encodes = detail::encodes_alone<S, In, E> || detail::encodes_with_states<S, In, E>;
+concept encodes = encodes_alone<S, In, E> || encodes_with_states<S, In, E>;
+
 /// S decodes the result of `encode`, which consists of values of type `output_of<S, In>` and of side information, to
 /// values of type `In`.
 template <class S, class In, class E>
-concept decodes = detail::decodes_alone<S, In, E> || detail::decodes_with_state<S, In, E>;
-
-namespace detail {
+concept decodes = decodes_alone<S, In, E> || decodes_with_state<S, In, E>;
 
 template <class S, class In, class E>
 concept stage_on =

@@ -90,11 +90,15 @@ class field_visitor {
   std::uint64_t part_ = 0, granule_ = 0;
 };
 
+namespace detail {
+
 /// A movable state that passes its buffers to a visitor, always in the same order.
 template <class S>
 concept codec_state_part = std::movable<S> && requires(S& state, field_visitor& f) {
   state.fields(f);
 };
+
+}  // namespace detail
 
 struct no_state {
   void fields(field_visitor&) {}

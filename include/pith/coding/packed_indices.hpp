@@ -11,6 +11,8 @@
 
 namespace pith::inline v0 {
 
+namespace detail {
+
 /// An index coder, a parameter of sparsifiers, writes k ascending indices below n to side information and reads them
 /// back. Decoded indices are below n even if the side information is corrupt. A lossy coder overwrites the given
 /// indices with the indices that its decoder will return.
@@ -30,8 +32,6 @@ template <class C>
 concept lossy_coder = requires {
   requires C::is_lossy;
 };
-
-namespace detail {
 
 struct pack_indices {
   std::uint32_t const* indices;
@@ -89,6 +89,6 @@ class packed_indices {
   static constexpr unsigned width(std::uint64_t n) { return n < 2 ? 0 : static_cast<unsigned>(std::bit_width(n - 1)); }
 };
 
-static_assert(index_coder<packed_indices> && !lossy_coder<packed_indices>);
+static_assert(detail::index_coder<packed_indices> && !detail::lossy_coder<packed_indices>);
 
 }  // namespace pith::inline v0

@@ -119,29 +119,29 @@ class any_communicator {
   unsigned rank() const { return self_->rank(); }
   unsigned size() const { return self_->size(); }
 
-  template <host_executor E>
+  template <detail::host_executor E>
   request all_gather(E const&, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     return self_->all_gather(mine, all);
   }
-  template <host_executor E>
+  template <detail::host_executor E>
   request all_to_all(E const&, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     return self_->all_to_all(mine, all);
   }
-  template <host_executor E>
+  template <detail::host_executor E>
   request send_recv(E const&, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
                     unsigned from) {
     return self_->send_recv(mine, to, theirs, from);
   }
-  template <host_executor E, class T>
+  template <detail::host_executor E, class T>
   request all_reduce(E const&, span<T, host_space> x, reduction how) {
     return self_->all_reduce(kind_of<T>(), x.data(), x.size(), how);
   }
-  template <host_executor E, class T>
+  template <detail::host_executor E, class T>
   request reduce_scatter(E const&, span<std::type_identity_t<T> const, host_space> mine, span<T, host_space> part,
                          reduction how) {
     return self_->reduce_scatter(kind_of<T>(), mine.data(), mine.size(), part.data(), part.size(), how);
   }
-  template <host_executor E>
+  template <detail::host_executor E>
   request broadcast(E const&, span_on<E, std::byte> x, unsigned root) {
     return self_->broadcast(x, root);
   }
@@ -207,6 +207,6 @@ class any_communicator {
   std::unique_ptr<base> self_;
 };
 
-static_assert(exchange_communicator<any_communicator, archetype> && has_all_collectives<any_communicator, archetype>);
+static_assert(communicator<any_communicator, archetype> && has_all_collectives<any_communicator, archetype>);
 
 }  // namespace pith::inline v0

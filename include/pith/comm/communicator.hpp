@@ -23,15 +23,6 @@ T reduced(T a, T b, reduction how) {
   }
 }
 
-/// The result of an asynchronous call. On the CPU, `wait()` blocks the host; on CUDA, `wait()` makes the stream wait.
-/// `test()` returns whether `wait()` would return at once, and lets the transport make progress. The spans that a call
-/// receives must outlive the request that the call returns.
-template <class R, class E>
-concept request_of = requires(R& r, E const& exec) {
-  r.wait(exec);
-  { r.test(exec) } -> std::same_as<bool>;
-};
-
 /// The request of a call that completes before it returns.
 struct completed {
   template <class E>
@@ -42,66 +33,77 @@ struct completed {
   }
 };
 
-/// A type with a rank and a size. Each collective has its own concept below, and a communicator models the concepts of
-/// the collectives that it provides. Only one thread at a time may call a communicator. All ranks must make the same
-/// calls in the same order.
+namespace detail {
+
+/// The result of an asynchronous call. On the CPU, `wait()` blocks the host; on CUDA, `wait()` makes the stream wait.
+/// `test()` returns whether `wait()` would return at once, and lets the transport make progress. The spans that a call
+/// receives must outlive the request that the call returns.
+template <class R, class E>
+concept request_of = requires(R& r, E const& exec) {
+  r.wait(exec);
+  { r.test(exec) } -> std::same_as<bool>;
+};
+
+/// A type with a rank and a size.
 template <class Comm>
-concept communicator = requires(Comm const& comm) {
+concept has_ranks = requires(Comm const& comm) {
   { comm.rank() } -> std::same_as<unsigned>;
   { comm.size() } -> std::same_as<unsigned>;
 };
 
+}  // namespace detail
+
 /// All-gather: `all` receives every rank's `mine`, in rank order. The sizes must be equal on all ranks.
 template <class Comm, class E>
-concept has_all_gather = communicator<Comm> &&
+concept has_all_gather = detail::has_ranks<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
-  { comm.all_gather(exec, mine, all) } -> request_of<E>;
+  { comm.all_gather(exec, mine, all) } -> detail::request_of<E>;
 };
 
 /// All-to-all: every rank divides its span `mine` into `size()` equal pieces and sends piece r to rank r. `all`
 /// receives the pieces in the order of their senders.
 template <class Comm, class E>
-concept has_all_to_all = communicator<Comm> &&
+concept has_all_to_all = detail::has_ranks<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
-  { comm.all_to_all(exec, mine, all) } -> request_of<E>;
+  { comm.all_to_all(exec, mine, all) } -> detail::request_of<E>;
 };
 
 /// Sends `mine` to rank `to` and receives `theirs` from rank `from`. Either both `to` and `from` are this rank, or
 /// neither is this rank. All ranks make the call. A rank without a partner passes its own rank twice, and may pass
 /// empty spans. Rings and pairwise swaps use this collective.
 template <class Comm, class E>
-concept has_send_recv = communicator<Comm> &&
+concept has_send_recv = detail::has_ranks<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> theirs) {
-  { comm.send_recv(exec, mine, 0u, theirs, 0u) } -> request_of<E>;
+  { comm.send_recv(exec, mine, 0u, theirs, 0u) } -> detail::request_of<E>;
 };
 
 /// All-reduce: replaces each element of x by its sum or maximum over the ranks. The element type is float, double,
 /// half, bfloat16, int32 or int8.
 template <class Comm, class E, class T = float>
-concept has_all_reduce = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, T> x) {
-  { comm.all_reduce(exec, x, reduction::sum) } -> request_of<E>;
+concept has_all_reduce = detail::has_ranks<Comm> && requires(Comm& comm, E const& exec, span_on<E, T> x) {
+  { comm.all_reduce(exec, x, reduction::sum) } -> detail::request_of<E>;
 };
 
 /// Reduce-scatter: adds the arrays `mine` of all ranks element by element, or takes the elementwise maximum. The result
 /// is divided into `size()` equal pieces, and `part` on rank r receives piece r. The spans `mine` and `part` must not
 /// overlap.
 template <class Comm, class E, class T = float>
-concept has_reduce_scatter = communicator<Comm> &&
+concept has_reduce_scatter = detail::has_ranks<Comm> &&
     requires(Comm& comm, E const& exec, span_on<E, T const> mine, span_on<E, T> part) {
-  { comm.reduce_scatter(exec, mine, part, reduction::sum) } -> request_of<E>;
+  { comm.reduce_scatter(exec, mine, part, reduction::sum) } -> detail::request_of<E>;
 };
 
 /// Broadcast: x on every rank becomes a copy of x on rank `root`.
 template <class Comm, class E>
-concept has_broadcast = communicator<Comm> && requires(Comm& comm, E const& exec, span_on<E, std::byte> x) {
-  { comm.broadcast(exec, x, 0u) } -> request_of<E>;
+concept has_broadcast = detail::has_ranks<Comm> && requires(Comm& comm, E const& exec, span_on<E, std::byte> x) {
+  { comm.broadcast(exec, x, 0u) } -> detail::request_of<E>;
 };
 
 /// split(colour) returns a communicator of the ranks that passed the same colour, in rank order. All ranks must call
 /// split.
 template <class Comm>
-concept has_split = communicator<Comm> && requires(Comm& comm) {
-  { comm.split(0u) } -> communicator;
+concept has_split = detail::has_ranks<Comm> && requires(Comm& comm) {
+  { comm.split(0u) } -> detail::has_ranks;
 };
 
 /// A communicator that provides all collectives.
@@ -109,21 +111,24 @@ template <class Comm, class E>
 concept has_all_collectives = has_all_gather<Comm, E> && has_all_to_all<Comm, E> && has_send_recv<Comm, E> &&
     has_all_reduce<Comm, E> && has_reduce_scatter<Comm, E> && has_broadcast<Comm, E> && has_split<Comm>;
 
-/// A communicator with the collectives that gradient_exchange needs. The codec `two_shot` also needs `has_all_to_all`.
+/// A type with a rank, a size and the collectives that gradient_exchange needs. The other collectives are optional. For
+/// example, the codec `two_shot` also needs `has_all_to_all`. Only one thread at a time may call a communicator. All
+/// ranks must make the same calls in the same order.
 template <class Comm, class E>
-concept exchange_communicator = has_all_gather<Comm, E> && has_all_reduce<Comm, E, float> &&
-    has_all_reduce<Comm, E, double> && has_all_reduce<Comm, E, half> && has_all_reduce<Comm, E, bfloat16> &&
-    has_all_reduce<Comm, E, std::int32_t> && has_all_reduce<Comm, E, std::int8_t>;
+concept communicator = has_all_gather<Comm, E> && has_all_reduce<Comm, E, float> && has_all_reduce<Comm, E, double> &&
+    has_all_reduce<Comm, E, half> && has_all_reduce<Comm, E, bfloat16> && has_all_reduce<Comm, E, std::int32_t> &&
+    has_all_reduce<Comm, E, std::int8_t>;
 
 /// Fails to compile if `Comm` lacks a collective that gradient_exchange needs. The error names the first missing
 /// collective.
 template <class Comm, class E>
 constexpr void explain_communicator() {
-  static_assert(communicator<Comm>, "pith: a communicator must have unsigned rank() const and unsigned size() const");
+  static_assert(detail::has_ranks<Comm>,
+                "pith: a communicator must have unsigned rank() const and unsigned size() const");
   static_assert(has_all_gather<Comm, E>,
                 "pith: this communicator lacks all_gather(exec, span<std::byte const>, span<std::byte>), which an "
                 "exchange needs");
-  static_assert(exchange_communicator<Comm, E> || !has_all_gather<Comm, E>,
+  static_assert(communicator<Comm, E> || !has_all_gather<Comm, E>,
                 "pith: this communicator lacks all_reduce(exec, span<T>, reduction) of float, double, half, bfloat16, "
                 "int32 or int8, which "
                 "an exchange needs");

@@ -103,10 +103,10 @@ class mpi_communicator {
   template <executor E, class T>
   mpi_request all_reduce(E const& exec, span<T, space_of<E>> x, reduction how) {
     auto request = begin(exec, "all_reduce", x.size_bytes());
-    auto* const copy = host_executor<E> ? reinterpret_cast<T*>(request.memory(x.size_bytes())) : nullptr;
-    if constexpr (host_executor<E>) exec.copy(copy, x.data(), x.size_bytes());
+    auto* const copy = detail::host_executor<E> ? reinterpret_cast<T*>(request.memory(x.size_bytes())) : nullptr;
+    if constexpr (detail::host_executor<E>) exec.copy(copy, x.data(), x.size_bytes());
     for_each_piece(x.size(), most_, [&](std::size_t at, int n) {
-      void const* const from = host_executor<E> ? copy + at : MPI_IN_PLACE;
+      void const* const from = detail::host_executor<E> ? copy + at : MPI_IN_PLACE;
       call<E>(request, MPI_Iallreduce, MPI_Allreduce, from, x.data() + at, n, detail::mpi_type<T>(),
               detail::mpi_operation<T>(how));
     });
@@ -197,7 +197,7 @@ class mpi_communicator {
   mpi_request begin(E const& exec, char const* call) {
     require_thread(call);
     link_.require_usable();
-    if constexpr (!host_executor<E>) detail::require_cuda_aware();
+    if constexpr (!detail::host_executor<E>) detail::require_cuda_aware();
     exec.wait();
     return {link_, call};
   }
@@ -230,7 +230,7 @@ class mpi_communicator {
   /// Calls the nonblocking collective for host memory, and the blocking collective for device memory.
   template <class E, class Nonblocking, class Blocking, class... Arguments>
   void call(mpi_request& request, Nonblocking start, Blocking run, Arguments... passed) {
-    request.check(host_executor<E> ? start(passed..., comm_, request.next()) : run(passed..., comm_));
+    request.check(detail::host_executor<E> ? start(passed..., comm_, request.next()) : run(passed..., comm_));
   }
   template <class F>
   static void for_each_piece(std::size_t n, std::size_t most, F const& f) {
@@ -247,6 +247,6 @@ class mpi_communicator {
   int threads_ = MPI_THREAD_SINGLE;
 };
 
-static_assert(exchange_communicator<mpi_communicator, archetype> && has_all_collectives<mpi_communicator, archetype>);
+static_assert(communicator<mpi_communicator, archetype> && has_all_collectives<mpi_communicator, archetype>);
 
 }  // namespace pith::inline v0

@@ -37,13 +37,13 @@ constexpr ncclDataType_t nccl_type() {
 
 constexpr ncclRedOp_t nccl_operation(reduction how) { return how == reduction::sum ? ncclSum : ncclMax; }
 
-}  // namespace detail
-
 /// A device executor with a CUDA stream.
 template <class E>
 concept streamed = std::same_as<space_of<E>, device_space> && requires(E const& exec) {
   { exec.stream() } -> std::convertible_to<cudaStream_t>;
 };
+
+}  // namespace detail
 
 /// A communicator on a blocking NCCL communicator. NCCL must be version 2.18 or newer. Transfers run on a stream of
 /// their own. A transfer starts after all work that was on the executor's stream at the time of the call. A transfer
@@ -99,7 +99,7 @@ class nccl_communicator {
   /// Waits on the host for all work of the executor's stream, including every transfer for which `wait()` was called.
   /// If the wait takes longer than `timeout`, a rank is gone or stuck. `synchronize()` then aborts the communicator and
   /// throws communication_error.
-  template <streamed E>
+  template <detail::streamed E>
   void synchronize(E const& exec, timeout_duration timeout = default_timeout) {
     detail::require_timeout("nccl_communicator::synchronize", timeout);
     auto const begin = std::chrono::steady_clock::now();
@@ -118,7 +118,7 @@ class nccl_communicator {
     done(ncclCommAbort(std::exchange(comm_, nullptr)), "ncclCommAbort");
   }
 
-  template <streamed E>
+  template <detail::streamed E>
   nccl_request all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_gather(mine.size(), all.size());
     return call(exec, "ncclAllGather", [&](cudaStream_t stream) {
@@ -126,21 +126,21 @@ class nccl_communicator {
     });
   }
 
-  template <streamed E>
+  template <detail::streamed E>
   nccl_request all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
     arguments().all_to_all(mine.size(), all.size());
     auto const n = mine.size() / size();
     return grouped(exec, [&](unsigned r) { return swap(mine.subspan(r * n, n), r, all.subspan(r * n, n), r); });
   }
 
-  template <streamed E>
+  template <detail::streamed E>
   nccl_request send_recv(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
                          unsigned from) {
     arguments().send_recv(mine.size(), to, theirs.size(), from);
     return grouped(exec, [&](unsigned r) { return r == 0 ? swap(mine, to, theirs, from) : ncclSuccess; });
   }
 
-  template <streamed E, class T>
+  template <detail::streamed E, class T>
   nccl_request all_reduce(E const& exec, span<T, device_space> x, reduction how) {
     return call(exec, "ncclAllReduce", [&](cudaStream_t stream) {
       return ncclAllReduce(x.data(), x.data(), x.size(), detail::nccl_type<T>(), detail::nccl_operation(how), comm_,
@@ -148,7 +148,7 @@ class nccl_communicator {
     });
   }
 
-  template <streamed E, class T>
+  template <detail::streamed E, class T>
   nccl_request reduce_scatter(E const& exec, span<std::type_identity_t<T> const, device_space> mine,
                               span<T, device_space> part, reduction how) {
     arguments().reduce_scatter(mine.size(), part.size());
@@ -158,7 +158,7 @@ class nccl_communicator {
     });
   }
 
-  template <streamed E>
+  template <detail::streamed E>
   nccl_request broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
     arguments().peer("broadcast", "root", root);
     return call(exec, "ncclBroadcast", [&](cudaStream_t stream) {

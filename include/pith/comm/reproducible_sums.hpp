@@ -89,7 +89,7 @@ class reproducible_sums {
   }
   reproducible_sums split(unsigned color) { return reproducible_sums(part_of{}, comm_, color); }
 
-  template <host_executor E, class T>
+  template <detail::host_executor E, class T>
   auto all_reduce(E const& exec, span<T, host_space> x, reduction how) {
     auto const part = (x.size() + size() - 1) / size() * sizeof(T);
     auto memory = detail::lent(take(part * size()));
@@ -100,7 +100,7 @@ class reproducible_sums {
     return request<decltype(gathered)>(*this, bytes_of(x), std::move(*memory), std::move(gathered));
   }
 
-  template <host_executor E, class T>
+  template <detail::host_executor E, class T>
   completed reduce_scatter(E const& exec, span<std::type_identity_t<T> const, host_space> mine,
                            span<T, host_space> part, reduction how) {
     auto memory = detail::lent(take(mine.size_bytes()));

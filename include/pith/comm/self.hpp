@@ -62,7 +62,6 @@ class self_communicator {
   }
 };
 
-static_assert(exchange_communicator<self_communicator, archetype> &&
-              has_all_collectives<self_communicator, archetype>);
+static_assert(communicator<self_communicator, archetype> && has_all_collectives<self_communicator, archetype>);
 
 }  // namespace pith::inline v0

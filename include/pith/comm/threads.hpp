@@ -183,7 +183,7 @@ class thread_communicator {
   }
 
   /// Rank r reduces the r-th part of the tensor over all ranks, in its own memory. Then every rank copies all parts.
-  template <host_executor E, class T>
+  template <detail::host_executor E, class T>
   completed all_reduce(E const& exec, span<T, host_space> x, reduction how) {
     show({.call = "all_reduce", .data = x.data(), .bytes = x.size_bytes()});
     for (unsigned r = 0; r < size(); ++r) expect(r, shown(r).bytes, x.size_bytes());
@@ -197,7 +197,7 @@ class thread_communicator {
     return done();
   }
 
-  template <host_executor E, class T>
+  template <detail::host_executor E, class T>
   completed reduce_scatter(E const&, span<std::type_identity_t<T> const, host_space> mine, span<T, host_space> part,
                            reduction how) {
     arguments().reduce_scatter(mine.size(), part.size());
@@ -285,8 +285,7 @@ class thread_communicator {
   unsigned rank_;
 };
 
-static_assert(exchange_communicator<thread_communicator, archetype> &&
-              has_all_collectives<thread_communicator, archetype>);
+static_assert(communicator<thread_communicator, archetype> && has_all_collectives<thread_communicator, archetype>);
 
 namespace detail {
 

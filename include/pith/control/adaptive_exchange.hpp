@@ -113,7 +113,7 @@ class adaptive_exchange {
   using exchange_type = gradient_exchange<In, E, Comm>;
   using codec_type = typename exchange_type::codec_type;
 
-  template <codec_policy_for<In, E> Policy>
+  template <detail::codec_policy_for<In, E> Policy>
   adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy, R controller,
                     exchange_options const& options = {})
       : exec_(exec),
@@ -428,7 +428,7 @@ auto make_adaptive_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> 
                             R controller, exchange_options const& options = {}) {
   explain_codec_policy<Policy, In, E>();
   explain_controller<R>();
-  if constexpr (codec_or_policy<Policy, In, E> && rate_controller<R>)
+  if constexpr (detail::codec_or_policy<Policy, In, E> && rate_controller<R>)
     return adaptive_exchange<In, E, Comm, R>(exec, comm, std::move(tensors), policy, std::move(controller), options);
 }
 

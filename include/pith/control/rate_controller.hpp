@@ -91,19 +91,19 @@ constexpr bool needs_gradients() {
 /// compilers fuse a product and a sum, and ranks would then get different averages.
 inline double moved(double average, double value, double share) { return average + (value - average) / (1 / share); }
 
-}  // namespace detail
-
 template <class T>
 concept trivially_copied = std::is_trivially_copyable_v<T>;
 
+}  // namespace detail
+
 /// Helpers for `save()` and `load()`, which convert trivially copyable values to bytes and back.
-template <trivially_copied T>
+template <detail::trivially_copied T>
 std::vector<std::byte> saved_bytes(T const* values, std::size_t count) {
   auto bytes = std::vector<std::byte>(count * sizeof(T));
   if (count > 0) std::memcpy(bytes.data(), values, bytes.size());
   return bytes;
 }
-template <trivially_copied T>
+template <detail::trivially_copied T>
 std::vector<T> loaded_values(char const* who, span<std::byte const> saved) {
   detail::require(saved.size() % sizeof(T) == 0, who, "::load: the state must have a multiple of ", sizeof(T),
                   " bytes, got ", saved.size());

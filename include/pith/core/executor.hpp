@@ -46,7 +46,7 @@ struct noop {
 ///                                  may read its source until wait() returns
 ///   wait                           returns after all submitted work is done
 template <class E>
-concept executor = std::copyable<std::remove_cvref_t<E>> && memory_space<space_of<E>> &&
+concept executor = std::copyable<std::remove_cvref_t<E>> && detail::memory_space<space_of<E>> &&
     requires(E const& exec, std::uint64_t n, std::size_t bytes, void* to, void const* from) {
   exec.for_each_index(n, detail::noop{});
   exec.for_each_block(n, detail::idle_block{});
@@ -61,9 +61,13 @@ concept executor = std::copyable<std::remove_cvref_t<E>> && memory_space<space_o
   { E::name() } -> std::convertible_to<char const*>;
 };
 
+namespace detail {
+
 /// An executor whose memory the host can access.
 template <class E>
 concept host_executor = executor<E> && std::same_as<space_of<E>, host_space>;
+
+}  // namespace detail
 
 /// A minimal executor, which only concepts use. With `archetype`, concepts can check a stage before the real executor
 /// is known. The functions of `archetype` are never called. The functions still need bodies, because an unoptimised

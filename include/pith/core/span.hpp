@@ -15,18 +15,19 @@ namespace pith::inline v0 {
 struct host_space {};
 struct device_space {};
 
+namespace detail {
+
 template <class S>
 concept memory_space = std::same_as<S, host_space> || std::same_as<S, device_space>;
-
-namespace detail {
 
 /// A contiguous range with elements of type T, or of T without const. As with std::span, a temporary container converts
 /// only to a span of const elements.
 template <class R, class T>
 concept contiguous_range_of = (std::is_lvalue_reference_v<R> || std::is_const_v<T> ||
-                               std::ranges::enable_borrowed_range<std::remove_cvref_t<R>>) && requires(R& r) {
+                               std::ranges::enable_borrowed_range<std::remove_cvref_t<R>>)&&requires(R& r) {
   std::begin(r);
-  requires std::is_convertible_v<std::remove_pointer_t<decltype(std::data(r))> (*)[], T (*)[]>;
+  requires std::is_convertible_v < std::remove_pointer_t<decltype(std::data(r))>(*)
+  [], T(*)[] > ;
   { std::size(r) } -> std::convertible_to<std::size_t>;
 };
 
@@ -34,7 +35,7 @@ concept contiguous_range_of = (std::is_lvalue_reference_v<R> || std::is_const_v<
 
 /// A span of `size()` elements in a memory space. Only a host span is a range, so a device span does not convert to a
 /// host span.
-template <class T, memory_space Space = host_space>
+template <class T, detail::memory_space Space = host_space>
 class span {
  public:
   using element_type = T;

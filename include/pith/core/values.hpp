@@ -35,7 +35,7 @@ struct storage<T const> : storage<T> {
 
 /// A view of values in a memory space. Slots in [count, capacity) hold zeros, so that the next stage need not read the
 /// count.
-template <class T, memory_space Space = host_space>
+template <class T, detail::memory_space Space = host_space>
 struct value_view {
   using count_type = std::conditional_t<std::is_const_v<T>, std::uint32_t const, std::uint32_t>;
 
@@ -56,7 +56,7 @@ constexpr std::size_t value_bytes(std::uint64_t n) {
 
 /// The output of a stage: values, which the next stage encodes, and side information, which goes into the payload
 /// unchanged.
-template <class T, memory_space Space = host_space>
+template <class T, detail::memory_space Space = host_space>
 struct encoded {
   using byte_type = std::conditional_t<std::is_const_v<T>, std::byte const, std::byte>;
 
@@ -70,13 +70,13 @@ struct encoded {
 
 /// The outputs of `ranks` ranks. All outputs have the same size, and their addresses are `stride` bytes apart. `values`
 /// and `side` belong to rank 0.
-template <class T, memory_space Space = host_space>
+template <class T, detail::memory_space Space = host_space>
 struct gathered : encoded<T const, Space> {
   std::size_t stride = 0;
   unsigned ranks = 1;
 };
 
-template <class T, class Byte, memory_space Space>
+template <class T, class Byte, detail::memory_space Space>
 auto side_as(span<Byte, Space> side) {
   using element = std::conditional_t<std::is_const_v<Byte>, T const, T>;
   return reinterpret_cast<element*>(side.data());

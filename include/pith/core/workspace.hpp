@@ -28,7 +28,7 @@ constexpr std::size_t scratch_for(std::uint64_t n) {
 }
 
 /// A bump allocator over memory that the caller owns. Only one executor (one stream) may use a workspace at a time.
-template <memory_space Space = host_space>
+template <detail::memory_space Space = host_space>
 class workspace {
  public:
   explicit workspace(span<std::byte, Space> memory) : memory_(memory) {
@@ -91,6 +91,7 @@ class workspace {
 /// Makes a workspace from a caller's memory, for example from a std::vector<std::byte>.
 template <class R>
   requires(std::convertible_to<R, span<std::byte>>)
-workspace(R&&) -> workspace<host_space>;
+workspace(R&&)
+->workspace<host_space>;
 
 }  // namespace pith::inline v0

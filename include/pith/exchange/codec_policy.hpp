@@ -10,6 +10,8 @@
 
 namespace pith::inline v0 {
 
+namespace detail {
+
 /// A function that maps a tensor to a codec. A codec policy may also return an object that converts to `any_codec`.
 template <class P, class In, class E>
 concept codec_policy_for = requires(P const& policy, tensor_spec const& tensor) {
@@ -20,10 +22,12 @@ concept codec_policy_for = requires(P const& policy, tensor_spec const& tensor) 
 template <class P, class In, class E>
 concept codec_or_policy = codec_policy_for<P, In, E> || std::convertible_to<P const&, any_codec<In, E>>;
 
+}  // namespace detail
+
 /// Fails to compile unless `P` is a codec or a codec policy.
 template <class P, class In, class E>
 constexpr void explain_codec_policy() {
-  static_assert(codec_or_policy<P, In, E>,
+  static_assert(detail::codec_or_policy<P, In, E>,
                 "pith: a codec policy is a codec, or a function of a tensor_spec that returns one; parse<In>(text) "
                 "returns the codec of a text");
 }

@@ -233,7 +233,7 @@ class g_top_k : public detail::sparse_exchange {
   }
 };
 
-static_assert(collective<g_top_k, float, archetype> && codec<g_top_k, float, archetype> && rate_adjustable<g_top_k> &&
-              contractive_codec<g_top_k>);
+static_assert(collective<g_top_k, float, archetype> && codec<g_top_k, float, archetype> &&
+              detail::rate_adjustable<g_top_k> && contractive_codec<g_top_k>);
 
 }  // namespace pith::inline v0

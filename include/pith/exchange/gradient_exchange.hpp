@@ -64,7 +64,7 @@ class gradient_exchange {
   using codec_type = any_codec<In, E>;
 
   /// `policy(tensor)` returns the codec of a tensor. The exchange does not keep the policy.
-  template <codec_policy_for<In, E> Policy>
+  template <detail::codec_policy_for<In, E> Policy>
   gradient_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
                     exchange_options const& options = {})
       : exec_(exec), how_(options.how), is_weighted_(options.is_weighted), seed_(options.seed) {
@@ -470,7 +470,7 @@ template <real In, executor E, class Comm, class Policy>
 auto make_exchange(E const& exec, Comm& comm, std::vector<tensor_spec> tensors, Policy const& policy,
                    exchange_options const& options = {}) {
   explain_codec_policy<Policy, In, E>();
-  if constexpr (codec_or_policy<Policy, In, E>)
+  if constexpr (detail::codec_or_policy<Policy, In, E>)
     return gradient_exchange<In, E, Comm>(exec, comm, std::move(tensors), policy, options);
 }
 

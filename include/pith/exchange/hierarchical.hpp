@@ -133,7 +133,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
   }
 
   template <real In, executor E>
-    requires codec<Inner, In, E> && exchangeable<Outer, In, E>
+    requires codec<Inner, In, E> && detail::exchangeable<Outer, In, E>
   void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> x, span_on<E, std::byte> out,
                auto const& replicated, auto& local) const {
     auto const over = grid(cx.ranks);
@@ -153,7 +153,7 @@ class hierarchical : public detail::codec_exchange<Inner> {
     }
   }
   template <real In, executor E>
-    requires codec<Inner, In, E> && exchangeable<Outer, In, E>
+    requires codec<Inner, In, E> && detail::exchangeable<Outer, In, E>
   void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, auto& replicated,
               auto& local) const {
     auto const over = grid(cx.ranks);

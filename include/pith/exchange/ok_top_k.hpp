@@ -213,7 +213,7 @@ class ok_top_k : public detail::sparse_exchange {
   static std::size_t selecting(std::uint64_t n, std::uint64_t k) {
     return ext::select_scratch_bytes<ext::plain_source<T>>(n, k);
   }
-  template <class T, memory_space Space>
+  template <class T, detail::memory_space Space>
   static detail::pairs<T> take_pairs(std::uint64_t n, workspace<Space>& ws) {
     auto* const values = ws.template take<T>(n).data;
     return {values, ws.template take<std::uint32_t>(n).data};
@@ -254,6 +254,6 @@ class ok_top_k : public detail::sparse_exchange {
 };
 
 static_assert(collective<ok_top_k, float, archetype> && codec<ok_top_k, float, archetype> &&
-              rate_adjustable<ok_top_k> && contractive_codec<ok_top_k>);
+              detail::rate_adjustable<ok_top_k> && contractive_codec<ok_top_k>);
 
 }  // namespace pith::inline v0

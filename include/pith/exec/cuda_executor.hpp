@@ -109,7 +109,7 @@ class cuda_executor {
   cudaStream_t stream_ = nullptr;
 };
 
-static_assert(executor<cuda_executor> && !host_executor<cuda_executor>);
+static_assert(executor<cuda_executor> && !detail::host_executor<cuda_executor>);
 
 /// Returns an executor for a stream that the caller owns.
 inline cuda_executor on(cudaStream_t stream) { return cuda_executor(stream); }

@@ -31,11 +31,11 @@ static_assert(THRUST_VERSION >= 101702, "pith: Thrust must be 1.17.2 or newer, o
 
 namespace pith::inline v0 {
 
+namespace detail {
+
 /// A type that Thrust accepts as the first argument of its algorithms.
 template <class P>
 concept thrust_policy = std::copyable<P> && std::derived_from<P, thrust::detail::execution_policy_base<P>>;
-
-namespace detail {
 
 #if defined(__CUDACC__)
 template <class P>
@@ -84,7 +84,7 @@ inline namespace PITH_ISA_NAMESPACE {
 ///               A default-constructed executor cannot run work
 ///   waits       as the policy does. par_nosync with a stream does not wait. for_each_block on a device never waits
 ///   requires    -fopenmp for omp::par, and TBB for tbb::par
-template <thrust_policy P>
+template <detail::thrust_policy P>
 class thrust_executor : public detail::thrust_memory<P> {
  public:
   static constexpr char const* name() { return "thrust"; }
@@ -111,7 +111,7 @@ class thrust_executor : public detail::thrust_memory<P> {
 };
 
 /// Returns an executor for a policy, for example thrust::seq, thrust::omp::par or thrust::cuda::par_nosync.on(stream).
-template <thrust_policy P>
+template <detail::thrust_policy P>
 thrust_executor<P> on(P const& policy) {
   return thrust_executor<P>(policy);
 }

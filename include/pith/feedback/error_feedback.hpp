@@ -42,7 +42,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   static_assert(!traits_of<C>.terminal,
                 "pith: error_feedback(c) needs a stage or a chain of them: write bypass(error_feedback(c), n), not "
                 "error_feedback(bypass(c, n))");
-  static_assert(erased_feedback<F> || feedback<F, float, archetype>,
+  static_assert(detail::erased_feedback<F> || feedback<F, float, archetype>,
                 "pith: error_feedback(c, f) needs a feedback policy f: name, compensate (which changes no state), "
                 "update and rescale(exec, factor, replicated, local)");
 
@@ -50,10 +50,10 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   static constexpr codec_traits traits = {
       .reproducible = reproducible<C> && reproducible<F>,
       .terminal = true,
-      .rates = memoryless<F> ? traits_of<C>.rates : detail::fed_back_rate(traits_of<C>.rates)};
+      .rates = detail::memoryless<F> ? traits_of<C>.rates : detail::fed_back_rate(traits_of<C>.rates)};
 
   explicit error_feedback(C codec, F policy = F()) : error_feedback(std::move(codec), std::move(policy), true) {
-    static_assert(detail::may_contract<C> || memoryless<F>,
+    static_assert(detail::may_contract<C> || detail::memoryless<F>,
                   "pith: error_feedback(c) needs a c that promises to contract: one with delta, omega or error_bound; "
                   "for any other write error_feedback(c, unverified)");
   }
@@ -71,7 +71,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     return encodes_losslessly(dims) && !detail::may_be_lossy(codec_, dims) &&
            !detail::feedback_traits_of(policy_).changes_gradients;
   }
-  capabilities capabilities_for(shape const& dims) const requires(erased<C> || erased_feedback<F>) {
+  capabilities capabilities_for(shape const& dims) const requires(detail::erased<C> || detail::erased_feedback<F>) {
     auto of = capabilities();
     auto const inner = capabilities_of(codec_, dims);
     auto const policy = detail::feedback_traits_of(policy_);
@@ -177,7 +177,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
   }
 
   template <real In, executor E>
-    requires exchangeable<C, accum<In>, E>
+    requires detail::exchangeable<C, accum<In>, E>
   void produce(context<In, E> const& cx, unsigned round, values_on<E, In const> g, span_on<E, std::byte> out,
                auto const& replicated, auto& local) const {
     if constexpr (exchanges_from_source<In, E>) {
@@ -198,7 +198,7 @@ class error_feedback : public detail::adaptor<error_feedback<C, F>, C> {
     }
   }
   template <real In, executor E>
-    requires exchangeable<C, accum<In>, E>
+    requires detail::exchangeable<C, accum<In>, E>
   void absorb(context<In, E> const& cx, unsigned round, received_on<E> in, values_on<E, In> x, auto& replicated,
               auto& local) const {
     if (round + 1 < rounds(cx.dims, cx.ranks)) {

@@ -28,12 +28,16 @@ concept feedback = std::copyable<F> && real<In> && executor<E> &&
   { f.rescale(cx.exec, 2.0, replicated, local) } -> std::same_as<void>;
 };
 
+namespace detail {
+
 /// True if the policy keeps no compression error. Such a policy accepts any codec, because it has no state that can
 /// grow.
 template <class F>
 concept memoryless = requires {
   requires std::remove_cvref_t<F>::is_memoryless;
 };
+
+}  // namespace detail
 
 /// Selects the decoded values that `update` receives. A rank's own share is the decoded value of its own payload,
 /// scaled so that the mean of all ranks' shares is the decoded mean.
@@ -52,13 +56,13 @@ struct feedback_traits {
   bool changes_gradients = false;  ///< true if gradients change even with a lossless codec, as with momentum
 };
 
+namespace detail {
+
 /// A type-erased feedback policy. The traits of a type-erased policy are known only at run time.
 template <class F>
 concept erased_feedback = requires(F const& f) {
   { f.traits() } -> std::same_as<feedback_traits>;
 };
-
-namespace detail {
 
 template <class F, class In, class E>
 concept has_after_exchange = requires(F const& f, context<In, E> const& cx, values_on<E, accum<In>> mean,

@@ -37,6 +37,6 @@ class no_feedback {
   void rescale(E const&, double, no_state&, no_state&) const {}
 };
 
-static_assert(feedback<no_feedback, float, archetype> && memoryless<no_feedback>);
+static_assert(feedback<no_feedback, float, archetype> && detail::memoryless<no_feedback>);
 
 }  // namespace pith::inline v0

@@ -76,6 +76,6 @@ class signum_momentum {
   double beta_;
 };
 
-static_assert(feedback<signum_momentum, float, archetype> && memoryless<signum_momentum>);
+static_assert(feedback<signum_momentum, float, archetype> && detail::memoryless<signum_momentum>);
 
 }  // namespace pith::inline v0

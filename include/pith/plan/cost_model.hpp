@@ -108,7 +108,7 @@ inline void add_elements(exchange_work& work, transfer const& moves, unsigned al
 /// The work of a step that exchanges all tensors in one tensor bucket. For n elements and P ranks, an all-gather
 /// encodes n elements and decodes P n elements. `two_shot` encodes n + n / P elements and decodes 2 n elements. An
 /// all-reduce encodes n elements and decodes n elements.
-template <real In, executor E, codec_policy_for<In, E> Policy>
+template <real In, executor E, detail::codec_policy_for<In, E> Policy>
 exchange_work work_of(E const&, std::vector<tensor_spec> const& tensors, Policy const& policy, unsigned ranks) {
   auto work = exchange_work();
   auto plan = detail::exchange_plan();

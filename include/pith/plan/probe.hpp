@@ -25,7 +25,7 @@ struct probe_candidate {
   std::string name;
   std::function<any_codec<In, E>(tensor_spec const&)> policy;
 
-  template <codec_policy_for<In, E> Policy>
+  template <detail::codec_policy_for<In, E> Policy>
   probe_candidate(std::string called, Policy chosen) : name(std::move(called)), policy(std::move(chosen)) {}
   probe_candidate(std::string called, any_codec<In, E> codec)
       : name(std::move(called)), policy([codec = std::move(codec)](tensor_spec const&) { return codec; }) {}
@@ -203,7 +203,7 @@ std::size_t choice_of_first(E const& exec, Comm& comm, std::size_t mine, std::si
 template <real In, executor E, class Comm>
 probe_result probe(E const& exec, Comm& comm, std::vector<tensor_spec> const& tensors, span_on<E, In const> gradients,
                    std::vector<probe_candidate<In, E>> candidates, probe_options const& o = {}) {
-  static_assert(host_executor<E>,
+  static_assert(detail::host_executor<E>,
                 "pith: probe needs a host executor: a host cannot time the codecs of a device");
   detail::require(o.rounds > 0, "probe: rounds must be at least 1, got 0");
   candidates.insert(candidates.begin(), {"identity", any_codec<In, E>(identity())});

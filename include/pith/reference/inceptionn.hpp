@@ -131,7 +131,7 @@ class inceptionn : public codec_base {
   bool is_full_;
 };
 
-static_assert(stage<inceptionn, float, archetype> && absolute_codec<inceptionn>);
+static_assert(stage<inceptionn, float, archetype> && detail::absolute_codec<inceptionn>);
 static_assert(!contractive_codec<inceptionn> && reproducible<inceptionn>);
 
 }  // namespace pith::inline v0

@@ -131,6 +131,6 @@ class sketch_ml : public codec_base {
 };
 
 static_assert(stage<sketch_ml<6>, float, archetype>);
-static_assert(!contractive_codec<sketch_ml<6>> && !absolute_codec<sketch_ml<6>> && reproducible<sketch_ml<6>>);
+static_assert(!contractive_codec<sketch_ml<6>> && !detail::absolute_codec<sketch_ml<6>> && reproducible<sketch_ml<6>>);
 
 }  // namespace pith::inline v0

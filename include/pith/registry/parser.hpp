@@ -134,7 +134,7 @@ template <class F>
 any_codec<In, E> parser<In, E, M>::fed_back_by(syntax::pipeline const& p, F const& policy, bool loose) {
   return sums::exchanged(p, [&]<class C>(C const& codec) -> any_codec<In, E> {
     if (loose) return error_feedback(codec, policy, unverified);
-    if constexpr (detail::may_contract<C> || memoryless<F>) {
+    if constexpr (detail::may_contract<C> || detail::memoryless<F>) {
       return error_feedback(codec, policy);
     } else {
       throw std::invalid_argument(detail::sentence("parse: c of ef(c) must be contractive, got ", codec.name(),

@@ -71,6 +71,6 @@ class gaussian_k : public threshold_estimator<detail::gaussian_rule> {
 };
 
 static_assert(stage<gaussian_k, float, archetype> && contractive_codec<gaussian_k>);
-static_assert(rate_adjustable<gaussian_k>);
+static_assert(detail::rate_adjustable<gaussian_k>);
 
 }  // namespace pith::inline v0

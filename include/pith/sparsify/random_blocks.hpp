@@ -120,6 +120,6 @@ class random_blocks : public codec_base {
 
 static_assert(stage<random_blocks<>, float, archetype>);
 static_assert(unbiased_codec<random_blocks<scaling::unbiased>> &&
-              !contractive_codec<random_blocks<scaling::unbiased>> && rate_adjustable<random_blocks<>>);
+              !contractive_codec<random_blocks<scaling::unbiased>> && detail::rate_adjustable<random_blocks<>>);
 
 }  // namespace pith::inline v0

@@ -44,6 +44,6 @@ class redsync : public threshold_estimator<detail::redsync_rule> {
 };
 
 static_assert(stage<redsync, float, archetype> && contractive_codec<redsync>);
-static_assert(rate_adjustable<redsync> && !unbiased_codec<redsync>);
+static_assert(detail::rate_adjustable<redsync> && !unbiased_codec<redsync>);
 
 }  // namespace pith::inline v0

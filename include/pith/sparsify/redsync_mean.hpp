@@ -256,6 +256,6 @@ class redsync_mean : public codec_base {
 };
 
 static_assert(stage<redsync_mean, float, archetype> && contractive_codec<redsync_mean>);
-static_assert(rate_adjustable<redsync_mean>);
+static_assert(detail::rate_adjustable<redsync_mean>);
 
 }  // namespace pith::inline v0

@@ -187,6 +187,6 @@ class sidco : public threshold_estimator<detail::sidco_rule<Model>> {
 };
 
 static_assert(stage<sidco<>, float, archetype> && contractive_codec<sidco<>>);
-static_assert(rate_adjustable<sidco<>>);
+static_assert(detail::rate_adjustable<sidco<>>);
 
 }  // namespace pith::inline v0

@@ -33,7 +33,7 @@ namespace pith::inline v0 {
 ///   complexity  that of `select`, and a few operations per kept entry
 ///   properties  a projection and isometric. Reproducible if `select` is; otherwise `Self` must declare its own
 ///               `traits`
-template <class Self, index_coder Coder = packed_indices>
+template <class Self, detail::index_coder Coder = packed_indices>
 class sparsifier : public codec_base {
  public:
   template <class In>
@@ -65,10 +65,11 @@ class sparsifier : public codec_base {
     auto const k = kept_of(cx.dims);
     auto* const indices = cx.ws.template take<std::uint32_t>(k).data;
     select_coded(cx, ext::plain_source<In>{x.data}, ext::selected_entries<In>{indices, y.values.data}, y.side);
-    if constexpr (lossy_coder<Coder>) cx.exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
+    if constexpr (detail::lossy_coder<Coder>)
+      cx.exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
   }
   template <std::floating_point In, executor E, ext::keeping_source Source>
-    requires(!lossy_coder<Coder>)
+    requires(!detail::lossy_coder<Coder>)
   void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, In> y) const {
     auto picked = make_selected(cx);
     picked.values = y.values.data;
@@ -91,7 +92,7 @@ class sparsifier : public codec_base {
     return {indices, values, cx.ws.template take<In>(k).data};
   }
   template <std::floating_point In, executor E, ext::keeping_source Source>
-    requires(!lossy_coder<Coder>)
+    requires(!detail::lossy_coder<Coder>)
   void select_from(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& to,
                    span_on<E, std::byte> side) const {
     select_coded(cx, from, to, side);
@@ -111,9 +112,9 @@ class sparsifier : public codec_base {
     cx.exec.for_each_index(k, detail::scatter_at<In>{y.values.data, indices, x.data});
   }
 
-  std::uint64_t most_entries(shape const& dims) const requires(!lossy_coder<Coder>) { return kept_of(dims); }
+  std::uint64_t most_entries(shape const& dims) const requires(!detail::lossy_coder<Coder>) { return kept_of(dims); }
   template <real In, executor E>
-    requires(!lossy_coder<Coder>)
+    requires(!detail::lossy_coder<Coder>)
   void decode_entries(context<In, E> const& cx, encoded_on<E, In const> y, ext::selected_entries<In> const& to) const {
     auto const k = kept_of(cx.dims);
     coder_.decode(cx.exec, cx.dims.n, k, y.side, to.indices, cx.ws);

@@ -31,7 +31,7 @@ namespace pith::inline v0 {
 ///   reference   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017. Like Deep
 ///               Gradient Compression (Lin et al., ICLR 2018), top_k searches among values above a sampled bound.
 ///               Unlike in that paper, top_k always keeps exactly k entries
-template <index_coder Coder = packed_indices>
+template <detail::index_coder Coder = packed_indices>
 class top_k : public sparsifier<top_k<Coder>, Coder> {
   using base = sparsifier<top_k<Coder>, Coder>;
 
@@ -39,7 +39,7 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
   using base::coder;
 
   static constexpr codec_traits traits = {
-      .projection = true, .isometric = true, .reproducible = true, .nestable = !lossy_coder<Coder>};
+      .projection = true, .isometric = true, .reproducible = true, .nestable = !detail::lossy_coder<Coder>};
 
   explicit top_k(double density, Coder with = {}) : base(with), density_("top_k", density) {}
 
@@ -49,7 +49,7 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
   }
   top_k at(double density) const { return top_k(density, coder()); }
   std::uint64_t kept(std::uint64_t n) const { return density_.of(n); }
-  double delta(shape const& dims) const requires(!lossy_coder<Coder>) {
+  double delta(shape const& dims) const requires(!detail::lossy_coder<Coder>) {
     return dims.n == 0 ? 1 : static_cast<double>(kept(dims.n)) / static_cast<double>(dims.n);
   }
 
@@ -65,7 +65,7 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
   /// Writes |x|^2, and the energy that each rate keeps, to `energies`. Each selection is made among the entries of the
   /// next larger selection. If the payload span is not empty, also writes this codec's selection to the payload.
   template <real In, executor E, class Source>
-    requires(!lossy_coder<Coder>)
+    requires(!detail::lossy_coder<Coder>)
   void encode_measured(context<In, E> const& cx, Source const& from, rate_list const& rates,
                        span_on<E, std::byte> payload, double* energies) const {
     if (cx.dims.n == 0) return cx.exec.fill(energies, std::byte{}, (1 + rates.size()) * sizeof(double));
@@ -120,6 +120,6 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
 };
 
 static_assert(stage<top_k<>, float, archetype>);
-static_assert(!unbiased_codec<top_k<>> && rate_adjustable<top_k<>>);
+static_assert(!unbiased_codec<top_k<>> && detail::rate_adjustable<top_k<>>);
 
 }  // namespace pith::inline v0

@@ -43,7 +43,7 @@ struct blas_product {
                     size.columns);
     return 0;
   }
-  template <std::floating_point A, host_executor E>
+  template <std::floating_point A, detail::host_executor E>
   void multiply(E const&, product_shape const& size, A const* s, A const* u, A* z, workspace_on<E>&) const {
     auto const columns = static_cast<int>(size.columns), rank = static_cast<int>(size.rank);
     for (std::uint64_t row = 0; row < size.rows; row += most_rows) {

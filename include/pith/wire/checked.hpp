@@ -112,7 +112,7 @@ class pieces_after_header final : public piece_visitor {
 ///   on NaN      a damaged payload sets the error flag and gives a NaN gradient, on the rank that received it
 ///   properties  terminal; otherwise the properties of C. To combine a checked codec with bypass, write
 ///               bypass(checked(c, flag), n)
-template <class C, memory_space Space = host_space>
+template <class C, detail::memory_space Space = host_space>
 class checked : public detail::adaptor<checked<C, Space>, C> {
   using base = detail::adaptor<checked<C, Space>, C>;
   using base::codec_, base::inside;
@@ -130,8 +130,10 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
   bool may_be_lossy(shape const& dims) const { return detail::may_be_lossy(codec_, dims); }
   double delta(shape const& dims) const requires contractive_codec<C> { return codec_.delta(dims); }
   double omega(shape const& dims) const requires unbiased_codec<C> { return codec_.omega(dims); }
-  double error_bound(shape const& dims) const requires absolute_codec<C> { return codec_.error_bound(dims); }
-  capabilities capabilities_for(shape const& dims) const requires erased<C> { return codec_.capabilities_for(dims); }
+  double error_bound(shape const& dims) const requires detail::absolute_codec<C> { return codec_.error_bound(dims); }
+  capabilities capabilities_for(shape const& dims) const requires detail::erased<C> {
+    return codec_.capabilities_for(dims);
+  }
 
   template <class In, executor E>
   auto make_replicated(E const& exec, encoding_id const& id, shape const& dims) const {
@@ -192,7 +194,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
   }
 
   template <class In, executor E>
-    requires exchangeable<C, In, E>
+    requires detail::exchangeable<C, In, E>
   void produce(context<In, E> const& cx, unsigned r, values_on<E, In const> x, span_on<E, std::byte> out,
                auto const& replicated, auto& local) const {
     explain_space<E, Space>();
@@ -202,7 +204,7 @@ class checked : public detail::adaptor<checked<C, Space>, C> {
   }
   /// A wrong payload makes the gradient NaN. Later rounds then receive NaN as input.
   template <class In, executor E>
-    requires exchangeable<C, In, E>
+    requires detail::exchangeable<C, In, E>
   void absorb(context<In, E> const& cx, unsigned r, received_on<E> in, values_on<E, In> x, auto& replicated,
               auto& local) const {
     auto const before = head_in<In>(r, cx.dims, cx.ranks);
