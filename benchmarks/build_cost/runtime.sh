@@ -25,14 +25,12 @@ measured() {
 }
 
 library_table() {
-  echo "| source | seconds | MB of memory | KB of code |"
-  echo "|---|---|---|---|"
-  local source spent
+  echo "| source | seconds | MB of memory |"
+  echo "|---|---|---|"
+  local source
   for source in "$include"/pith/runtime/source/*.cpp; do
     if [[ $source == */mpi.cpp ]]; then continue; fi
-    spent=$(measured "$source")
-    awk -v name="$(basename "$source")" -v code="$(size "$directory/use.o" | awk 'END { print $1 }')" \
-      '{ printf "| `%s` | %.0f | %.0f | %.0f |\n", name, $1, $2, code / 1000 }' <<<"$spent"
+    measured "$source" | awk -v name="$(basename "$source")" '{ printf "| `%s` | %.0f | %.0f |\n", name, $1, $2 }'
   done
 }
 
