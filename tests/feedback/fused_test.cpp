@@ -165,6 +165,10 @@ TEST_CASE("what a quantizer loses of a selection is kept behind it") {
   agrees<float>(pith::top_k(0.01) | pith::qsgd<8>());
   agrees<double>(pith::top_k(0.1) | pith::scaled_sign());
   agrees<pith::bfloat16>(pith::top_k(0.01) | pith::cast<pith::half>());
+  static_assert(pith::detail::fuses_picks<float, pith::seq_executor, pith::ext::residual_source<float>, pith::top_k<>,
+                                          pith::hadamard, pith::qsgd<8>>);
+  agrees<float>(pith::top_k(0.01) | pith::hadamard(64) | pith::qsgd<8>());
+  agrees<double>(pith::top_k(0.1) | pith::random_k(0.5) | pith::qsgd<4>());
 }
 
 TEST_CASE("a rotation and a quantizer are one pass") {

@@ -246,7 +246,7 @@ class chain : public codec_base {
     }
   }
 
-  /// A sparsifier selects entries from the source. The second stage encodes these entries.
+  /// A sparsifier selects entries from the source. The later stages encode these entries.
   template <class In, executor E, class Source>
     requires detail::fuses_picks<In, E, Source, S...>
   void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, output<In>> y) const {
@@ -257,9 +257,9 @@ class chain : public codec_base {
     auto none = no_state();
     get<0>().select_from(cx, from, picked, y.side.first(own));
     detail::clear_padding<E>(cx.exec, y.side.first(detail::own_side<0, In>(stages_, cx.dims)), own);
-    detail::encode<In>(get<1>(), rest, {picked.values, rest.dims.n, nullptr}, tail, none, none);
+    detail::encode_stages<1>(stages_, rest, values_on<E, In const>{picked.values, rest.dims.n}, tail, none, none);
     auto const sent = cx.ws.template take<In>(rest.dims.n);
-    detail::decode<In>(get<1>(), rest, tail, sent, none);
+    detail::decode_stages<1>(stages_, rest, encoded_on<E, output<In> const>(tail), sent, none);
     get<0>().write_back(cx, from, picked, sent.data);
   }
   template <class In, executor E, class Source>
@@ -268,7 +268,7 @@ class chain : public codec_base {
   const {
     auto const rest = before<1>(dims);
     return get<0>().template scratch_bytes_from<In, E, Source>(exec, dims) + scratch_for<In>(rest.n) +
-           detail::scratch_bytes<In>(get<1>(), exec, rest);
+           detail::scratch_from<1, In>(stages_, exec, rest);
   }
 
  private:

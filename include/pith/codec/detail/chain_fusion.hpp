@@ -1,7 +1,8 @@
-// pith/codec/detail/chain_fusion.hpp — concepts for pairs of stages that a chain fuses into one pass.
+// pith/codec/detail/chain_fusion.hpp — concepts for stages that a chain fuses with each other or with a source.
 #pragma once
 
 #include <pith/codec/codec.hpp>
+#include <pith/codec/detail/chain_types.hpp>
 #include <pith/ext/source.hpp>
 
 #include <concepts>
@@ -27,11 +28,12 @@ template <class In, class E, class First, class Second>
   requires transforms_tiles<First, In> && takes_tiles<Second, In, E>
 inline constexpr bool fuses_tiles<In, E, First, Second> = true;
 
+/// True if the first stage can select entries from a source, and the other stages have no states.
 template <class In, class E, class Source, class... S>
 inline constexpr bool fuses_picks = false;
-template <class In, class E, class Source, class First, class Second>
-  requires selects_from<First, In, E, Source> && stateless<replicated_of<Second, In, E>> &&
-      stateless<local_of<Second, In, E>>
-inline constexpr bool fuses_picks<In, E, Source, First, Second> = true;
+template <class In, class E, class Source, class First, class Second, class... Rest>
+  requires selects_from<First, In, E, Source> && (!states_of<In, E, Second, Rest...>::any_replicated) &&
+      (!states_of<In, E, Second, Rest...>::any_local)
+inline constexpr bool fuses_picks<In, E, Source, First, Second, Rest...> = true;
 
 }  // namespace pith::inline v0::detail
