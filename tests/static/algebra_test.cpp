@@ -202,12 +202,10 @@ static_assert(row_of<pith::scaled_sign> == row{.projection = true, .contractive 
 static_assert(row_of<pith::one_bit<>> == row_of<pith::scaled_sign>);
 static_assert(row_of<pith::one_bit<pith::axis::column>> == row_of<pith::scaled_sign>);
 
-// DeepReduce: index coders, lossy (P1, P2) and of a superset (P0), and a coder of values.
-static_assert(pith::detail::index_coder<pith::packed_indices> && !pith::detail::lossy_coder<pith::packed_indices>);
-static_assert(pith::detail::index_coder<bloom> && pith::detail::lossy_coder<bloom> && !pith::detail::index_coder<int>);
-static_assert(row_of<pith::top_k<bloom>> == row{.projection = true, .rate = true});
+// DeepReduce: an index coder of a superset (P0), and a coder of values.
+static_assert(pith::detail::index_coder<pith::packed_indices> && !pith::detail::index_coder<int>);
 static_assert(row_of<bloom_superset> == row{.projection = true, .contractive = true, .variable = true, .rate = true});
-static_assert(stages<pith::top_k<bloom>, bloom_superset, polynomial, pipe<pith::top_k<bloom>, polynomial>>);
+static_assert(stages<bloom_superset, polynomial, pipe<pith::top_k<>, polynomial>>);
 
 // Accordion, GraVAC, L-GreCo.
 static_assert(pith::rate_controller<accordion> && pith::rate_controller<gravac> && pith::rate_controller<l_greco>);
@@ -230,7 +228,8 @@ static_assert(pith::detail::reports_contribution<pith::power_sgd, float, exec> &
 
 // Memoryless policies take any codec, and have no excess to keep.
 static_assert(pith::detail::memoryless<pith::signum_momentum> && pith::detail::memoryless<pith::no_feedback> &&
-              !pith::detail::memoryless<ef21> && !pith::detail::memoryless<momentum> && !pith::detail::memoryless<pith::residual>);
+              !pith::detail::memoryless<ef21> && !pith::detail::memoryless<momentum> &&
+              !pith::detail::memoryless<pith::residual>);
 static_assert(codecs<ef_by<clip, pith::signum_momentum>, ef_by<sampled_threshold, pith::no_feedback>>);
 static_assert(pith::traits_of<ef<pith::threshold<>>>.rates == pith::rate_form::fed_back &&
               pith::traits_of<ef_by<pith::threshold<>, pith::no_feedback>>.rates == pith::rate_form::bounded);
@@ -336,10 +335,8 @@ static_assert(std::is_convertible_v<std::vector<float>&, pith::span<float>>);
 static_assert(!std::is_convertible_v<std::vector<float>&, pith::device_span<float>>);
 
 // Communicators: what serves an exchange.
-static_assert(pith::communicator<gathers_only> && pith::has_all_gather<gathers_only, exec> &&
-              !pith::has_all_reduce<gathers_only, exec>);
-static_assert(pith::communicator<pith::self_communicator, exec> &&
-              !pith::communicator<gathers_only, exec>);
+static_assert(pith::has_all_gather<gathers_only, exec> && !pith::has_all_reduce<gathers_only, exec>);
+static_assert(pith::communicator<pith::self_communicator, exec> && !pith::communicator<gathers_only, exec>);
 
 // ---- numbers ---------------------------------------------------------------------------------------------
 

@@ -14,8 +14,7 @@ namespace pith::inline v0 {
 namespace detail {
 
 /// An index coder, a parameter of sparsifiers, writes k ascending indices below n to side information and reads them
-/// back. Decoded indices are below n even if the side information is corrupt. A lossy coder overwrites the given
-/// indices with the indices that its decoder will return.
+/// back. Decoded indices are below n even if the side information is corrupt.
 template <class C, class E = archetype>
 concept index_coder = std::copyable<C> &&
     requires(C const& c, E const& exec, std::uint64_t n, std::uint64_t k, std::uint32_t* indices,
@@ -25,12 +24,6 @@ concept index_coder = std::copyable<C> &&
   { c.scratch_bytes(exec, n, k) } -> std::same_as<std::size_t>;
   { c.encode(exec, n, k, indices, side, ws) } -> std::same_as<void>;
   { c.decode(exec, n, k, coded, indices, ws) } -> std::same_as<void>;
-};
-
-/// An index coder whose decoded indices may differ from the encoded indices.
-template <class C>
-concept lossy_coder = requires {
-  requires C::is_lossy;
 };
 
 struct pack_indices {
@@ -89,6 +82,6 @@ class packed_indices {
   static constexpr unsigned width(std::uint64_t n) { return n < 2 ? 0 : static_cast<unsigned>(std::bit_width(n - 1)); }
 };
 
-static_assert(detail::index_coder<packed_indices> && !detail::lossy_coder<packed_indices>);
+static_assert(detail::index_coder<packed_indices>);
 
 }  // namespace pith::inline v0

@@ -64,12 +64,9 @@ class sparsifier : public codec_base {
   void encode(context<In, E> const& cx, values_on<E, In const> x, encoded_on<E, In> y) const {
     auto const k = kept_of(cx.dims);
     auto* const indices = cx.ws.template take<std::uint32_t>(k).data;
-    select_coded(cx, ext::plain_source<In>{x.data}, ext::selected_entries<In>{indices, y.values.data}, y.side);
-    if constexpr (detail::lossy_coder<Coder>)
-      cx.exec.for_each_index(k, detail::gather_at<In>{x.data, indices, y.values.data});
+    select_from(cx, ext::plain_source<In>{x.data}, ext::selected_entries<In>{indices, y.values.data}, y.side);
   }
   template <std::floating_point In, executor E, ext::keeping_source Source>
-    requires(!detail::lossy_coder<Coder>)
   void encode_from(context<In, E> const& cx, Source const& from, encoded_on<E, In> y) const {
     auto picked = make_selected(cx);
     picked.values = y.values.data;
@@ -91,11 +88,14 @@ class sparsifier : public codec_base {
     auto* const values = cx.ws.template take<In>(k).data;
     return {indices, values, cx.ws.template take<In>(k).data};
   }
-  template <std::floating_point In, executor E, ext::keeping_source Source>
-    requires(!detail::lossy_coder<Coder>)
+  template <real In, executor E, class Source>
   void select_from(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& to,
                    span_on<E, std::byte> side) const {
-    select_coded(cx, from, to, side);
+    {
+      auto const scope = cx.ws.mark();
+      self().select(cx, from, to);
+    }
+    coder_.encode(cx.exec, cx.dims.n, kept_of(cx.dims), to.indices, side, cx.ws);
   }
   template <std::floating_point In, executor E, ext::keeping_source Source>
   void write_back(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& of,
@@ -112,9 +112,8 @@ class sparsifier : public codec_base {
     cx.exec.for_each_index(k, detail::scatter_at<In>{y.values.data, indices, x.data});
   }
 
-  std::uint64_t most_entries(shape const& dims) const requires(!detail::lossy_coder<Coder>) { return kept_of(dims); }
+  std::uint64_t most_entries(shape const& dims) const { return kept_of(dims); }
   template <real In, executor E>
-    requires(!detail::lossy_coder<Coder>)
   void decode_entries(context<In, E> const& cx, encoded_on<E, In const> y, ext::selected_entries<In> const& to) const {
     auto const k = kept_of(cx.dims);
     coder_.decode(cx.exec, cx.dims.n, k, y.side, to.indices, cx.ws);
@@ -134,16 +133,6 @@ class sparsifier : public codec_base {
   std::size_t working_bytes(E const& exec, shape const& dims) const {
     return std::max(self().template select_scratch_bytes<Source>(dims.n),
                     coder_.scratch_bytes(exec, dims.n, kept_of(dims)));
-  }
-
-  template <class In, class E, class Source>
-  void select_coded(context<In, E> const& cx, Source const& from, ext::selected_entries<In> const& to,
-                    span_on<E, std::byte> side) const {
-    {
-      auto const scope = cx.ws.mark();
-      self().select(cx, from, to);
-    }
-    coder_.encode(cx.exec, cx.dims.n, kept_of(cx.dims), to.indices, side, cx.ws);
   }
 
   [[no_unique_address]] Coder coder_ = {};

@@ -26,8 +26,7 @@ namespace pith::inline v0 {
 ///               per kept entry; the host does not wait
 ///   on NaN      NaN counts as larger than infinity, and infinity as larger than finite numbers. So NaN and infinity
 ///               reach the other ranks
-///   properties  a projection. With a lossless index coder, top_k is contractive with delta = k / n, and nestable. Ties
-///               go to the smaller index
+///   properties  a projection, contractive with delta = k / n, and nestable. Ties go to the smaller index
 ///   reference   Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017. Like Deep
 ///               Gradient Compression (Lin et al., ICLR 2018), top_k searches among values above a sampled bound.
 ///               Unlike in that paper, top_k always keeps exactly k entries
@@ -39,7 +38,7 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
   using base::coder;
 
   static constexpr codec_traits traits = {
-      .projection = true, .isometric = true, .reproducible = true, .nestable = !detail::lossy_coder<Coder>};
+      .projection = true, .isometric = true, .reproducible = true, .nestable = true};
 
   explicit top_k(double density, Coder with = {}) : base(with), density_("top_k", density) {}
 
@@ -49,7 +48,7 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
   }
   top_k at(double density) const { return top_k(density, coder()); }
   std::uint64_t kept(std::uint64_t n) const { return density_.of(n); }
-  double delta(shape const& dims) const requires(!detail::lossy_coder<Coder>) {
+  double delta(shape const& dims) const {
     return dims.n == 0 ? 1 : static_cast<double>(kept(dims.n)) / static_cast<double>(dims.n);
   }
 
@@ -65,7 +64,6 @@ class top_k : public sparsifier<top_k<Coder>, Coder> {
   /// Writes |x|^2, and the energy that each rate keeps, to `energies`. Each selection is made among the entries of the
   /// next larger selection. If the payload span is not empty, also writes this codec's selection to the payload.
   template <real In, executor E, class Source>
-    requires(!detail::lossy_coder<Coder>)
   void encode_measured(context<In, E> const& cx, Source const& from, rate_list const& rates,
                        span_on<E, std::byte> payload, double* energies) const {
     if (cx.dims.n == 0) return cx.exec.fill(energies, std::byte{}, (1 + rates.size()) * sizeof(double));

@@ -111,21 +111,6 @@ struct trimmed_top_k : declared {
   double delta(shape const&) const;
 };
 
-/// DeepReduce, policies P1 and P2: a Bloom filter says which indices there are; k of its positives are taken.
-struct bloom {
-  static constexpr bool is_lossy = true;
-
-  std::string name() const;
-  std::size_t side_bytes(std::uint64_t n, std::uint64_t k) const;
-  template <executor E>
-  std::size_t scratch_bytes(E const&, std::uint64_t n, std::uint64_t k) const;
-  template <executor E>
-  void encode(E const&, std::uint64_t, std::uint64_t, std::uint32_t*, span_on<E, std::byte>, workspace_on<E>&) const;
-  template <executor E>
-  void decode(E const&, std::uint64_t, std::uint64_t, span_on<E, std::byte const>, std::uint32_t*,
-              workspace_on<E>&) const;
-};
-
 /// DeepReduce, policy P0: the values of all positives are sent, so that there are at least the k largest.
 struct bloom_superset : estimated_threshold {
   bloom_superset at(double) const;

@@ -1,4 +1,4 @@
-// pith/sparsify/detail/scatter.hpp — gather and scatter of values at indices.
+// pith/sparsify/detail/scatter.hpp — a scatter of values to indices.
 #pragma once
 
 #include <pith/config.hpp>
@@ -6,14 +6,6 @@
 #include <cstdint>
 
 namespace pith::inline v0::detail {
-
-template <class In>
-struct gather_at {
-  In const* x;
-  std::uint32_t const* indices;
-  In* values;
-  PITH_HD void operator()(std::uint64_t i) const { values[i] = x[indices[i]]; }
-};
 
 template <class In>
 struct scatter_at {
