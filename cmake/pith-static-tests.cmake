@@ -64,7 +64,8 @@ function(pith_add_compile_tests)
   endforeach()
 endfunction()
 
-# ptxas says how many kernels a .cu file makes.
+# ptxas says how many kernels a .cu file makes. Kernels are laid out for sm_90. On sm_80, ptxas spills 8 to 24 bytes in a
+# few of them.
 function(pith_add_kernel_test name file)
   if(NOT pith_nvcc)
     return()
@@ -72,8 +73,13 @@ function(pith_add_kernel_test name file)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "LEAST" "DEFINES")
   foreach(architecture 80 90)
     set(test ${name}/kernels_${architecture})
+    set(spills OFF)
+    if(architecture EQUAL 80)
+      set(spills ON)
+    endif()
     add_test(NAME ${test}
-             COMMAND ${CMAKE_COMMAND} -DLEAST=${arg_LEAST} -P ${PROJECT_SOURCE_DIR}/cmake/expect-kernels.cmake --
+             COMMAND ${CMAKE_COMMAND} -DLEAST=${arg_LEAST} -DSPILLS=${spills}
+                     -P ${PROJECT_SOURCE_DIR}/cmake/expect-kernels.cmake --
                      ${pith_check_nvcc} -arch=sm_${architecture} -Xptxas=-v -DPITH_NO_ISA_DISPATCH ${arg_DEFINES}
                      -I${PROJECT_SOURCE_DIR}/include -I${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${file})
     set_tests_properties(${test} PROPERTIES LABELS "static;long")

@@ -10,6 +10,7 @@
 #include <pith/ext/source.hpp>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -21,8 +22,15 @@ namespace pith::inline v0 {
 
 namespace detail {
 
+/// Returns share x, rounded. A later addition cannot be fused with the multiplication, because an integer addition lies
+/// between them. The added integer is the sign bit of the positive number `share`, which is 0.
+PITH_HD inline double unfused_product(double share, double x) {
+  return bits_as<double>(bits_as<std::uint64_t>(share * x) + (bits_as<std::uint64_t>(share) >> 63));
+}
+
 /// A value source that returns the received partial mean of a segment, plus `share` times this rank's own gradient. A
-/// product of two floats is exact in double precision, so a fused multiply-add gives the same result.
+/// product of two floats is exact in double precision, so a fused multiply-add gives the same result. A product of two
+/// doubles is not exact.
 template <class In>
 struct share_source {
   static constexpr bool keeps = false;
@@ -33,7 +41,7 @@ struct share_source {
   A share;
 
   PITH_HD A operator()(std::uint64_t i) const {
-    auto const own = static_cast<double>(share) * element_cast<double>(x[i]);
+    auto const own = product(share, element_cast<double>(x[i]));
     return element_cast<A>(element_cast<In>(element_cast<double>(sum[i]) + own));
   }
   PITH_HD share_source tail(std::uint64_t first) const { return {sum + first, x + first, share}; }
@@ -44,6 +52,11 @@ struct share_source {
     fetch_ahead<Team>(from.x, count);
     team.for_each(count, [=](std::uint32_t i) { room[i] = from(i); });
     return room;
+  }
+
+ private:
+  PITH_HD static double product(double share, double x) {
+    return std::same_as<In, double> ? unfused_product(share, x) : share * x;
   }
 };
 
