@@ -84,16 +84,23 @@ endfunction()
 # Makes pith::runtime or pith::runtime_mpi, which the project compiles with its own flags, but always optimised. Nothing is
 # compiled unless a target links with it.
 function(pith_compile_runtime name)
-  find_path(include pith/runtime.hpp PATHS ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include
-                                           ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../include NO_DEFAULT_PATH NO_CACHE)
-  set(sources ${include}/pith/runtime/source/mpi.cpp)
-  if(name STREQUAL "runtime")
-    file(GLOB sources CONFIGURE_DEPENDS ${include}/pith/runtime/source/*.cpp)
-    list(FILTER sources EXCLUDE REGEX "/mpi.cpp$")
+  set(root ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include)  # of a checkout
+  if(NOT EXISTS ${root}/pith/runtime.hpp)
+    set(root ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../include)  # of an installation
   endif()
+  set(names mpi)
+  if(name STREQUAL "runtime")
+    set(names any_codec compressor executor gradient_exchange)
+    foreach(element float bfloat16)
+      list(APPEND names codec_${element} fed_back_${element} stages_1_${element} stages_2_${element} stages_3_${element})
+    endforeach()
+  endif()
+  list(TRANSFORM names REPLACE "(.+)" "${root}/pith/runtime/source/\\1.cpp" OUTPUT_VARIABLE sources)
   add_library(pith_${name} STATIC EXCLUDE_FROM_ALL ${sources})
   add_library(pith::${name} ALIAS pith_${name})
-  set_target_properties(pith_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  # A unity build would need gigabytes for one source.
+  set_target_properties(pith_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON UNITY_BUILD OFF
+                                                COMPILE_WARNING_AS_ERROR OFF)
   target_compile_options(pith_${name} PRIVATE -O3)
   target_link_libraries(pith_${name} PUBLIC pith::pith ${ARGN})
 endfunction()

@@ -44,6 +44,42 @@ TEST_CASE("threads conform for 1 to 8 ranks") {
   }
 }
 
+namespace {
+
+/// Only the collectives that an exchange needs.
+struct needed_collectives {
+  pith::thread_communicator& comm;
+
+  unsigned rank() const { return comm.rank(); }
+  unsigned size() const { return comm.size(); }
+  template <pith::executor E>
+  auto all_gather(E const& exec, pith::span_on<E, std::byte const> mine, pith::span_on<E, std::byte> all) {
+    return comm.all_gather(exec, mine, all);
+  }
+  template <pith::executor E, class T>
+  auto all_reduce(E const& exec, pith::span<T> x, pith::reduction how) {
+    return comm.all_reduce(exec, x, how);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an erased communicator refuses the collectives that its communicator lacks") {
+  pith::run_ranks(2, [](pith::thread_communicator comm) {
+    auto needed = needed_collectives{comm};
+    auto erased = pith::any_communicator(needed);
+    conformance::gathers(pith::seq, erased, 1001);
+    conformance::reduces<float>(pith::seq, erased, 1001);
+    auto bytes = std::vector<std::byte>(4);
+    auto const x = pith::span<std::byte>(bytes);
+    CHECK_THROWS_WITH_AS(erased.all_to_all(pith::seq, x, x),
+                         "pith::any_communicator: the communicator must have all_to_all", std::logic_error);
+    CHECK_THROWS_WITH_AS(erased.broadcast(pith::seq, x, 0),
+                         "pith::any_communicator: the communicator must have broadcast", std::logic_error);
+    CHECK_THROWS_WITH_AS(erased.split(0), "pith::any_communicator: the communicator must have split", std::logic_error);
+  });
+}
+
 TEST_CASE("a user's communicator conforms as far as an exchange needs") {
   for (unsigned ranks = 1; ranks <= 4; ++ranks) {
     auto place = meeting_place(ranks);

@@ -128,6 +128,8 @@ TEST_CASE("a state of the headers is restored, and a step goes on from it") {
   compiled.import_state(saved);
   CHECK(compiled.export_state() == saved);
   CHECK(compiled.fed_back(0) == first.fed_back(0));
+  auto const denser = pith::runtime::parse<float>(text).at(0.2);
+  CHECK_THROWS_AS(compiled.import_state(saved, {denser, denser, denser}), std::invalid_argument);
   CHECK(means_of<float>(compiled, 0) == means_of<float>(first, 0));
 }
 
@@ -143,7 +145,10 @@ TEST_CASE("an exchange overlaps, changes rates and reports") {
   auto const residual = exchange.fed_back(0);
   exchange.change({codec.at(0.5), codec, codec});
   CHECK(exchange.fed_back(0) == residual);
+  exchange.measure_errors(g);
   CHECK(exchange.report().tensors.size() == 3);
+  CHECK(exchange.report().tensors[0].error() < 1);
+  CHECK(exchange.bucket_of(2) == 0);
   CHECK(exchange.tensors()[1].name == "bias");
   CHECK(exchange.buckets() >= 1);
   exchange.begin(g);
@@ -164,6 +169,16 @@ TEST_CASE("errors are those of the headers") {
   CHECK_THROWS_WITH_AS(pith::runtime::gradient_exchange<float>({}, comm, model(), std::vector{codec}),
                        "pith::gradient_exchange: codecs must have 3 entries, got 1", std::invalid_argument);
   auto compiled = pith::runtime::compressor<float>({}, codec, pith::vector(8));
+  pith::runtime::run_ranks(2, [&](pith::any_communicator& each) {
+    auto const make = [&] {
+      pith::runtime::gradient_exchange<float>({}, each, model(), std::vector(each.rank() == 0 ? 3 : 2, codec));
+    };
+    if (each.rank() == 0) {
+      CHECK_THROWS_AS(make(), pith::agreement_error);
+    } else {
+      CHECK_THROWS_AS(make(), std::invalid_argument);
+    }
+  });
   auto const x = std::vector<float>(9);
   CHECK_THROWS_AS(compiled.compress(x), std::invalid_argument);
 }

@@ -1,10 +1,11 @@
-// pith/comm/any_communicator.hpp — a type-erased communicator for host executors: one virtual call per collective.
+// pith/comm/any_communicator.hpp — a type-erased communicator for host executors.
 #pragma once
 
 #include <pith/codec/rounds.hpp>
 #include <pith/comm/communicator.hpp>
 #include <pith/core/team.hpp>
 #include <pith/exec/detail/host_memory.hpp>
+#include <pith/exec/isa.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +19,9 @@ namespace pith::inline v0 {
 
 namespace detail {
 
-/// The executor that an any_communicator passes to its communicator, which copies bytes with it.
+inline namespace PITH_ISA_NAMESPACE {
+
+/// The executor that an any_communicator passes to its communicator, which copies and adds with it.
 struct communicator_memory : host_memory {
   static constexpr std::uint32_t items_per_block = 512;
   static constexpr char const* name() { return "communicator_memory"; }
@@ -34,14 +37,19 @@ struct communicator_memory : host_memory {
   }
 };
 
-/// A request of any type. The request lies inside this object, so a call does not allocate.
+}  // namespace PITH_ISA_NAMESPACE
+
+/// A request of any type. The request lies inside this object, so a call does not allocate. Memory in use by a failed
+/// call is kept until the program ends (lent.hpp), because the type of the request is unknown.
 class erased_request {
  public:
-  template <class R>
-    requires(!std::same_as<R, erased_request>)
-  erased_request(R request) : self_(new (memory_) model<R>(std::move(request))) {
-    static_assert(sizeof(model<R>) <= sizeof memory_ && std::is_nothrow_move_constructible_v<R>,
-                  "pith: a request in an any_communicator must have at most 88 bytes, and its move must not throw");
+  template <class R, class Exec>
+  erased_request(R request, Exec) : self_(new (memory_) model<R, Exec>(std::move(request))) {
+    static_assert(
+        sizeof(model<R, Exec>) <= sizeof memory_ && alignof(model<R, Exec>) <= alignof(std::max_align_t) &&
+            std::is_nothrow_move_constructible_v<R>,
+        "pith: a request in an any_communicator must have at most 88 bytes and the alignment of a scalar, and "
+        "its move must not throw");
   }
   erased_request(erased_request&& other) noexcept : self_(other.self_->move_to(memory_)) {}
   erased_request& operator=(erased_request&&) = delete;
@@ -63,12 +71,12 @@ class erased_request {
     virtual void wait() = 0;
     virtual bool test() = 0;
   };
-  template <class R>
+  template <class R, class Exec>
   struct model final : base {
     explicit model(R r) : request(std::move(r)) {}
     base* move_to(void* memory) noexcept override { return new (memory) model(std::move(request)); }
-    void wait() override { request.wait(communicator_memory()); }
-    bool test() override { return request.test(communicator_memory()); }
+    void wait() override { request.wait(Exec()); }
+    bool test() override { return request.test(Exec()); }
 
     R request;
   };
@@ -96,53 +104,58 @@ auto with_elements(element_kind kind, void* data, std::size_t n, F const& f) {
 
 /// A type-erased communicator for host executors, so that code can be compiled once for all communicators.
 ///
-///   requires    the communicator provides all collectives, and outlives this object unless this object owns it
+///   requires    the communicator accepts any host executor, and outlives this object unless this object owns it.
+///               Requests end before the communicator is destroyed. A moved-from object must not be used
 ///   owns        the communicator only if made by owning() or split()
-///   complexity  one virtual call per collective. Only the constructor and split() allocate
-///   errors      those of the communicator
+///   complexity  a few virtual calls per collective. Only the constructor, owning() and split() allocate
+///   errors      those of the communicator. std::logic_error if the communicator lacks the collective
 class any_communicator {
-  using exec = detail::communicator_memory;
   using request = detail::erased_request;
 
  public:
-  template <class Comm>
-    requires(!std::same_as<Comm, any_communicator> && has_all_collectives<Comm, detail::communicator_memory>)
-  explicit any_communicator(Comm& comm) : self_(made<Comm&>([&]() -> Comm& { return comm; })) {}
+  /// Refers to a communicator. `Exec` must not be passed: its type names the instruction sets of the source file.
+  template <class Comm, class Exec = detail::communicator_memory>
+    requires(!std::same_as<Comm, any_communicator> && communicator<Comm, Exec>)
+  explicit any_communicator(Comm& comm) : self_(made<Comm&, Exec>([&]() -> Comm& { return comm; })) {}
 
   /// Owns the communicator that make() returns.
-  template <class Make>
-    requires has_all_collectives<std::invoke_result_t<Make const&>, detail::communicator_memory>
-  static any_communicator owning(Make const& make) {
-    return any_communicator(made<std::invoke_result_t<Make const&>>(make));
-  }
+  template <class Make, class Comm = std::invoke_result_t<Make const&>, class Exec = detail::communicator_memory>
+    requires(!std::is_reference_v<Comm> && communicator<Comm, Exec>)
+  static any_communicator owning(Make const& make) { return any_communicator(made<Comm, Exec>(make)); }
 
   unsigned rank() const { return self_->rank(); }
   unsigned size() const { return self_->size(); }
 
   template <detail::host_executor E>
-  request all_gather(E const&, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+  request all_gather(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+    exec.wait();
     return self_->all_gather(mine, all);
   }
   template <detail::host_executor E>
-  request all_to_all(E const&, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+  request all_to_all(E const& exec, span_on<E, std::byte const> mine, span_on<E, std::byte> all) {
+    exec.wait();
     return self_->all_to_all(mine, all);
   }
   template <detail::host_executor E>
-  request send_recv(E const&, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
+  request send_recv(E const& exec, span_on<E, std::byte const> mine, unsigned to, span_on<E, std::byte> theirs,
                     unsigned from) {
+    exec.wait();
     return self_->send_recv(mine, to, theirs, from);
   }
   template <detail::host_executor E, class T>
-  request all_reduce(E const&, span<T, host_space> x, reduction how) {
+  request all_reduce(E const& exec, span<T, host_space> x, reduction how) {
+    exec.wait();
     return self_->all_reduce(kind_of<T>(), x.data(), x.size(), how);
   }
   template <detail::host_executor E, class T>
-  request reduce_scatter(E const&, span<std::type_identity_t<T> const, host_space> mine, span<T, host_space> part,
+  request reduce_scatter(E const& exec, span<std::type_identity_t<T> const, host_space> mine, span<T, host_space> part,
                          reduction how) {
+    exec.wait();
     return self_->reduce_scatter(kind_of<T>(), mine.data(), mine.size(), part.data(), part.size(), how);
   }
   template <detail::host_executor E>
-  request broadcast(E const&, span_on<E, std::byte> x, unsigned root) {
+  request broadcast(E const& exec, span_on<E, std::byte> x, unsigned root) {
+    exec.wait();
     return self_->broadcast(x, root);
   }
 
@@ -163,44 +176,62 @@ class any_communicator {
     virtual std::unique_ptr<base> split(unsigned colour) = 0;
   };
 
-  /// Refers to a communicator, or owns the result of a split.
-  template <class Comm>
+  /// Refers to a communicator, or owns it.
+  template <class Comm, class Exec>
   struct model final : base {
+    using type = std::remove_reference_t<Comm>;
+
     template <class Make>
     explicit model(Make const& make) : comm(make()) {}
 
     unsigned rank() const override { return comm.rank(); }
     unsigned size() const override { return comm.size(); }
     request all_gather(span<std::byte const> mine, span<std::byte> all) override {
-      return comm.all_gather(exec(), mine, all);
+      return {comm.all_gather(Exec(), mine, all), Exec()};
     }
     request all_to_all(span<std::byte const> mine, span<std::byte> all) override {
-      return comm.all_to_all(exec(), mine, all);
+      if constexpr (has_all_to_all<type, Exec>) return {comm.all_to_all(Exec(), mine, all), Exec()};
+      throw_lacking("all_to_all");
     }
     request send_recv(span<std::byte const> mine, unsigned to, span<std::byte> theirs, unsigned from) override {
-      return comm.send_recv(exec(), mine, to, theirs, from);
+      if constexpr (has_send_recv<type, Exec>) return {comm.send_recv(Exec(), mine, to, theirs, from), Exec()};
+      throw_lacking("send_recv");
     }
     request all_reduce(element_kind kind, void* x, std::size_t n, reduction how) override {
-      return detail::with_elements(kind, x, n,
-                                   [&](auto values) -> request { return comm.all_reduce(exec(), values, how); });
+      return detail::with_elements(kind, x, n, [&](auto values) -> request {
+        return {comm.all_reduce(Exec(), values, how), Exec()};
+      });
     }
     request reduce_scatter(element_kind kind, void const* mine, std::size_t n, void* part, std::size_t part_n,
                            reduction how) override {
       return detail::with_elements(kind, part, part_n, [&]<class T>(span<T> values) -> request {
-        return comm.reduce_scatter(exec(), span<T const>(static_cast<T const*>(mine), n), values, how);
+        auto const all = span<T const>(static_cast<T const*>(mine), n);
+        if constexpr (has_reduce_scatter<type, Exec, T>) return {comm.reduce_scatter(Exec(), all, values, how), Exec()};
+        throw_lacking("reduce_scatter");
       });
     }
-    request broadcast(span<std::byte> x, unsigned root) override { return comm.broadcast(exec(), x, root); }
+    request broadcast(span<std::byte> x, unsigned root) override {
+      if constexpr (has_broadcast<type, Exec>) return {comm.broadcast(Exec(), x, root), Exec()};
+      throw_lacking("broadcast");
+    }
     std::unique_ptr<base> split(unsigned colour) override {
-      return made<decltype(comm.split(colour))>([&] { return comm.split(colour); });
+      if constexpr (has_split<type>) {
+        return made<decltype(comm.split(colour)), Exec>([&] { return comm.split(colour); });
+      } else {
+        throw_lacking("split");
+      }
+    }
+
+    [[noreturn]] static void throw_lacking(char const* collective) {
+      throw std::logic_error(detail::sentence("any_communicator: the communicator must have ", collective));
     }
 
     Comm comm;
   };
 
-  template <class Comm, class Make>
+  template <class Comm, class Exec, class Make>
   static std::unique_ptr<base> made(Make const& make) {
-    return std::make_unique<model<Comm>>(make);
+    return std::make_unique<model<Comm, Exec>>(make);
   }
   explicit any_communicator(std::unique_ptr<base> self) : self_(std::move(self)) {}
 

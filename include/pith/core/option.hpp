@@ -8,6 +8,8 @@ namespace pith::inline v0 {
 ///
 ///     using namespace pith::options;
 ///     auto codec = pith::random_k(0.1, unbiased);   // pith::random_k<pith::scaling::unbiased>
+///
+/// The word `gamma` needs its namespace, pith::options::gamma, since <math.h> declares a function `gamma`.
 template <auto Value>
 struct option {};
 

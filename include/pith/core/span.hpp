@@ -24,10 +24,9 @@ concept memory_space = std::same_as<S, host_space> || std::same_as<S, device_spa
 /// only to a span of const elements.
 template <class R, class T>
 concept contiguous_range_of = (std::is_lvalue_reference_v<R> || std::is_const_v<T> ||
-                               std::ranges::enable_borrowed_range<std::remove_cvref_t<R>>)&&requires(R& r) {
+                               std::ranges::enable_borrowed_range<std::remove_cvref_t<R>>) && requires(R& r) {
   std::begin(r);
-  requires std::is_convertible_v < std::remove_pointer_t<decltype(std::data(r))>(*)
-  [], T(*)[] > ;
+  requires std::is_convertible_v<std::remove_pointer_t<decltype(std::data(r))> (*)[], T (*)[]>;
   { std::size(r) } -> std::convertible_to<std::size_t>;
 };
 

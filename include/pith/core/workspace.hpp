@@ -91,7 +91,6 @@ class workspace {
 /// Makes a workspace from a caller's memory, for example from a std::vector<std::byte>.
 template <class R>
   requires(std::convertible_to<R, span<std::byte>>)
-workspace(R&&)
-->workspace<host_space>;
+workspace(R&&) -> workspace<host_space>;
 
 }  // namespace pith::inline v0

@@ -23,7 +23,7 @@ namespace pith::inline v0 {
 namespace detail {
 
 /// Returns share x, rounded. A later addition cannot be fused with the multiplication, because an integer addition lies
-/// between them. The added integer is the sign bit of the positive number `share`, which is 0.
+/// between them. The added integer is 0: it is the sign bit of `share`, and `share` is positive.
 PITH_HD inline double unfused_product(double share, double x) {
   return bits_as<double>(bits_as<std::uint64_t>(share * x) + (bits_as<std::uint64_t>(share) >> 63));
 }

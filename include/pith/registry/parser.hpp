@@ -41,8 +41,8 @@ F residual_from(syntax::term const& t) {
 /// Constructs codecs for values of In on E from syntax trees. `M` has the methods that texts may name: the tuples
 /// `stages`, `exchanges` and `policies`.
 ///
-///   complexity  `stage` takes half of the compile time. An explicit instantiation of `chain`, or of stage<0>,
-///               stage<stages_per_part> and so on, in source files of their own lets compilers work side by side
+///   complexity  `stage` takes half of the compile time. Explicit instantiations of stage<0>, stage<stages_per_part>,
+///               stage<2 stages_per_part> and so on can lie in several source files, which compile in parallel
 template <class In, class E, class M>
 class parser {
  public:

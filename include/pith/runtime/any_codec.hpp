@@ -9,22 +9,23 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 namespace pith::inline v0::runtime {
 
-/// A codec in the library pith::runtime for gradients with elements of type In, which is float or bfloat16. `parse`
-/// constructs a codec. Copies are the same codec.
+/// A codec in the library pith::runtime for gradients with elements of type In. `parse` constructs a codec. Copies are
+/// the same codec.
 ///
-///   requires    linking with pith::runtime
+///   requires    In is float or bfloat16; the program links with pith::runtime. A moved-from codec must not be used
 ///   properties  payloads, states and means equal those of pith::any_codec with the same name
 ///   errors      those of pith::any_codec
 template <class In>
 class any_codec {
+  static_assert(std::is_same_v<In, float> || std::is_same_v<In, bfloat16>,
+                "pith::runtime is compiled for float and bfloat16; pith::parse serves other elements");
+
  public:
-  struct compiled;
-
-  explicit any_codec(std::shared_ptr<compiled const> of) : compiled_(std::move(of)) {}
-
   std::string name() const;
   std::size_t payload_bytes(shape const& dims) const;
   capabilities capabilities_for(shape const& dims) const;
@@ -32,6 +33,9 @@ class any_codec {
   /// Returns the same codec at another rate. Throws std::invalid_argument if the codec has no rate.
   any_codec at(double rate) const;
 
+  /// For the sources of pith::runtime.
+  struct compiled;
+  explicit any_codec(std::shared_ptr<compiled const> of) : compiled_(std::move(of)) {}
   compiled const& get() const { return *compiled_; }
 
  private:

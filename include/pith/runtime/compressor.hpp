@@ -13,7 +13,8 @@
 
 namespace pith::inline v0::runtime {
 
-/// A compiled codec with the state, payload and workspace for one tensor on one rank, as pith::tensor_compressor.
+/// A compiled codec with the state, payload and workspace for one tensor on one rank. Like pith::tensor_compressor, but
+/// the state cannot be saved. An exchange can save it.
 ///
 ///     auto c = pith::runtime::compressor<float>({}, pith::runtime::parse<float>("ef(top_k(0.01))"), pith::vector(n));
 ///     send(c.compress(gradient));
@@ -22,7 +23,7 @@ namespace pith::inline v0::runtime {
 ///   owns        all memory, which the constructor allocates. The type is move-only
 ///   complexity  one call into the library per call; no call allocates
 ///   errors      those of pith::tensor_compressor
-///   requires    only one thread at a time may use the object
+///   requires    In is float or bfloat16; only one thread at a time may use the object
 template <class In>
 class compressor {
  public:

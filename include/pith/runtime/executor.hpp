@@ -11,7 +11,9 @@ namespace runtime {
 
 /// An executor whose type does not depend on compiler flags. All executors give bitwise equal results.
 ///
-///   owns        the threads, together with its copies. An exchange and a compressor keep a copy
+///   owns        a pool of threads, which copies share. The last copy ends the threads. An exchange and a compressor
+///               keep a copy
+///   requires    after fork, the child process must neither use nor destroy an executor with threads
 class executor {
  public:
   /// Uses the calling thread.

@@ -21,10 +21,11 @@ class any_communicator;
 namespace runtime {
 
 /// A pith::gradient_exchange in the library pith::runtime. The member functions have the contracts of
-/// pith::gradient_exchange.
+/// pith::gradient_exchange. Controllers (pith/control) need the header-only class.
 ///
-///   requires    any_communicator (pith/comm/any_communicator.hpp) around the transport; it must outlive the exchange
-///   complexity  one call into the library per call, one virtual call per collective; a step does not allocate
+///   requires    In is float or bfloat16. The any_communicator and its transport must outlive the exchange
+///   complexity  one call into the library per call, a few virtual calls per collective; a step does not allocate. After
+///               a failed step, the exchange keeps its buffers until the program ends
 ///   properties  means and states equal those of pith::gradient_exchange with the same codecs and options. A state that
 ///               one class exports can be imported by the other
 template <class In>
@@ -45,6 +46,7 @@ class gradient_exchange {
   std::vector<tensor_spec> const& tensors() const;
   std::uint64_t size() const;
   std::size_t buckets() const;
+  std::size_t bucket_of(std::size_t tensor) const;
   pith::traffic traffic() const;
 
   void all_reduce_mean(span<In> gradients, double weight = 1);
@@ -61,11 +63,13 @@ class gradient_exchange {
   void change(std::vector<codec_type> const& codecs);
   void rescale(double factor);
   void fit_buckets();
+  void measure_errors(span<In const> gradients);
   exchange_report report() const;
   std::vector<float> fed_back(std::size_t tensor);
 
   std::vector<std::byte> export_state(unsigned steps_back = 0) const;
   void import_state(span<std::byte const> bytes);
+  void import_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs);
 
  private:
   struct compiled;

@@ -32,9 +32,13 @@ struct gradient_exchange<In>::compiled {
 template <class In>
 gradient_exchange<In>::gradient_exchange(executor const& exec, any_communicator& comm, std::vector<tensor_spec> tensors,
                                          std::vector<codec_type> const& codecs, exchange_options const& options) {
-  pith::detail::require_size("gradient_exchange", "codecs", tensors.size(), codecs.size(), " entries");
+  // The exchange calls the policy inside its constructor. If the policy throws, the other ranks throw agreement_error.
+  auto const expected = tensors.size();
   auto next = codecs.begin();
-  auto const policy = [&next](tensor_spec const&) { return next++->get().codec; };
+  auto const policy = [&](tensor_spec const&) {
+    pith::detail::require_size("gradient_exchange", "codecs", expected, codecs.size(), " entries");
+    return next++->get().codec;
+  };
   compiled_.reset(new compiled{exec.pool(), {host_of(exec), comm, std::move(tensors), policy, options}});
 }
 template <class In>
@@ -59,6 +63,10 @@ std::uint64_t gradient_exchange<In>::size() const {
 template <class In>
 std::size_t gradient_exchange<In>::buckets() const {
   return compiled_->made.buckets();
+}
+template <class In>
+std::size_t gradient_exchange<In>::bucket_of(std::size_t tensor) const {
+  return compiled_->made.bucket_of(tensor);
 }
 template <class In>
 pith::traffic gradient_exchange<In>::traffic() const {
@@ -113,6 +121,10 @@ void gradient_exchange<In>::fit_buckets() {
   compiled_->made.fit_buckets();
 }
 template <class In>
+void gradient_exchange<In>::measure_errors(span<In const> gradients) {
+  compiled_->made.measure_errors(gradients);
+}
+template <class In>
 exchange_report gradient_exchange<In>::report() const {
   return compiled_->made.report();
 }
@@ -127,6 +139,10 @@ std::vector<std::byte> gradient_exchange<In>::export_state(unsigned steps_back) 
 template <class In>
 void gradient_exchange<In>::import_state(span<std::byte const> bytes) {
   compiled_->made.import_state(bytes);
+}
+template <class In>
+void gradient_exchange<In>::import_state(span<std::byte const> bytes, std::vector<codec_type> const& codecs) {
+  compiled_->made.import_state(bytes, unwrapped<In>(codecs));
 }
 
 template class gradient_exchange<float>;
