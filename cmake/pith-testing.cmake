@@ -120,6 +120,7 @@ function(pith_add_runs_of_mpi name launcher library)
     set(size)
     if(n GREATER 4)
       set(size long)
+      pith_also_build_with(long ${target})
     endif()
     set_tests_properties(${test} PROPERTIES LABELS "mpi;${labels};${size}" PROCESSORS ${n} TIMEOUT 300
                                             ENVIRONMENT "${pith_mpi_environment}")
@@ -247,12 +248,17 @@ macro(pith_make_test_program target)
   endif()
 endmacro()
 
-# Makes a program that the target <label>_tests builds; one of label long only that.
-function(pith_build_with label target)
+# Makes a program that the target <label>_tests builds, too.
+function(pith_also_build_with label target)
   if(NOT TARGET ${label}_tests)
     add_custom_target(${label}_tests)
   endif()
   add_dependencies(${label}_tests ${target})
+endfunction()
+
+# Makes a program that the target <label>_tests builds; one of label long only that.
+function(pith_build_with label target)
+  pith_also_build_with(${label} ${target})
   if(label STREQUAL long)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()

@@ -54,6 +54,8 @@
 //     5d09a5ed55815797
 //   ef(scaled_sign,two_sided(scaled_sign(1000)))
 //     1ed53d223a6d1260
+//   ef(scaled_sign,clamped_residual(0.5))
+//     8dec5884a394a26e
 //   summed_sign
 //     7a3e9fb8dfa131e5
 //   summed_terngrad
