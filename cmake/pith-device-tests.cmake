@@ -28,7 +28,7 @@ function(pith_add_device_tests)
       add_test(NAME device/${family}/compute_80 COMMAND device_${family}_80)
       pith_run_on_device(device/${family}/compute_80 "gpu;long" PITH_EMULATOR_RACES=2)
     endif()
-    pith_add_kernel_test(device/${family} device/on_stream.cu LEAST 30
+    pith_add_kernel_test(device/${family} device/on_stream.cu LEAST 20
                          DEFINES -DPITH_TEST_FAMILY=${family} "-DPITH_TEST_FAMILY_HEADER=\"device/${family}.hpp\"")
   endforeach()
 endfunction()
