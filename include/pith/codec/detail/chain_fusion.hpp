@@ -2,7 +2,6 @@
 #pragma once
 
 #include <pith/codec/codec.hpp>
-#include <pith/codec/detail/chain_types.hpp>
 #include <pith/ext/source.hpp>
 
 #include <concepts>
@@ -28,12 +27,19 @@ template <class In, class E, class First, class Second>
   requires transforms_tiles<First, In> && takes_tiles<Second, In, E>
 inline constexpr bool fuses_tiles<In, E, First, Second> = true;
 
+/// True if no stage of a chain has a state.
+template <class In, class E, class... S>
+inline constexpr bool keeps_nothing = true;
+template <class In, class E, class First, class... Rest>
+inline constexpr bool keeps_nothing<In, E, First, Rest...> =
+    stateless<replicated_of<First, In, E>> && stateless<local_of<First, In, E>> &&
+    keeps_nothing<output_of<First, In>, E, Rest...>;
+
 /// True if the first stage can select entries from a source, and the other stages have no states.
 template <class In, class E, class Source, class... S>
 inline constexpr bool fuses_picks = false;
 template <class In, class E, class Source, class First, class Second, class... Rest>
-  requires selects_from<First, In, E, Source> && (!states_of<In, E, Second, Rest...>::any_replicated) &&
-      (!states_of<In, E, Second, Rest...>::any_local)
+  requires selects_from<First, In, E, Source> && keeps_nothing<In, E, Second, Rest...>
 inline constexpr bool fuses_picks<In, E, Source, First, Second, Rest...> = true;
 
 }  // namespace pith::inline v0::detail
