@@ -204,11 +204,12 @@ class any_communicator {
     }
     request reduce_scatter(element_kind kind, void const* mine, std::size_t n, void* part, std::size_t part_n,
                            reduction how) override {
-      return detail::with_elements(kind, part, part_n, [&]<class T>(span<T> values) -> request {
-        auto const all = span<T const>(static_cast<T const*>(mine), n);
-        if constexpr (has_reduce_scatter<type, Exec, T>) return {comm.reduce_scatter(Exec(), all, values, how), Exec()};
-        throw_lacking("reduce_scatter");
-      });
+      if constexpr (has_reduce_scatter<type, Exec>) {
+        return detail::with_elements(kind, part, part_n, [&]<class T>(span<T> values) -> request {
+          return {comm.reduce_scatter(Exec(), span<T const>(static_cast<T const*>(mine), n), values, how), Exec()};
+        });
+      }
+      throw_lacking("reduce_scatter");
     }
     request broadcast(span<std::byte> x, unsigned root) override {
       if constexpr (has_broadcast<type, Exec>) return {comm.broadcast(Exec(), x, root), Exec()};
