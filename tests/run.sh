@@ -11,7 +11,7 @@
 #   tsan-all   every test that runs threads under the thread sanitizer
 #   fuzz-all   ten million runs of each fuzzer of frames, a million of those of states and messages
 #   host       every test by g++
-#   host-all   what host leaves out for time, and the benchmarks compile
+#   host-all   what host leaves out for time, and the benchmarks compile and start
 #   device     what the default tier leaves out of CUDA code: other modes of the emulator, another architecture, mutants
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -30,7 +30,7 @@ run_part() {
     host | clang | asan | tsan | asan-all | tsan-all) run_preset "$1" ;;
     fuzz) say fuzz && tests/fuzz/run.sh --seconds 10 ;;
     fuzz-all) say fuzz-all && tests/fuzz/run.sh --build build/fuzz-all --runs 10000000 ;;
-    host-all) configure host && build_long && check long ;;
+    host-all) configure host && build_long && check_long ;;
     device) configure clang && build_device && check_device ;;
     *) usage ;;
   esac
@@ -43,6 +43,12 @@ build_long() {
   say "benchmarks: compile"
   cmake --preset host -B build/benchmarks -DPITH_BUILD_TESTS=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O0
   cmake --build build/benchmarks --target benchmarks
+}
+
+check_long() {
+  check long
+  say "benchmarks: test"
+  ctest --test-dir build/benchmarks -L smoke --output-on-failure
 }
 
 build_device() {
