@@ -5,6 +5,9 @@
 
 #include "../../examples/train/prediction.hpp"
 
+#include <pith/exchange/gradient_exchange.hpp>
+#include <pith/exec/seq.hpp>
+
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -38,7 +41,7 @@ inline train::prediction predict(method const& m, std::vector<pith::tensor_spec>
   auto comm = train::stopwatch_communicator(train::echo_communicator(o.ranks));
   auto exchange = pith::gradient_exchange<float, pith::seq_executor, decltype(comm)>(
       pith::seq, comm, tensors, pith::matrices(codec_of(m.codec)),
-      pith::exchange_options{.seed = 1, .how = pith::gather::exact});
+      pith::exchange_options{.seed = 1, .gather_mode = pith::gather::exact});
   auto const values = small_normal_values(exchange.size());
   auto gradient = values;
   auto const first = exchange.export_state();

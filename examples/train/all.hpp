@@ -30,7 +30,7 @@ inline trial train_by(method const& m, options o, split const& data, progress& s
   o.learning_rate *= m.rate;
   o.momentum *= m.momentum;
   auto job = make_task(o, data);
-  job.how = pith::gather::exact;
+  job.gather_mode = pith::gather::exact;
   auto trial = compare(job, o, shown).front();
   trial.predicted.bytes = mean_bytes(trial, o.steps);
   return trial;

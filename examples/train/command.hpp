@@ -3,6 +3,8 @@
 
 #include "all.hpp"
 #include "check.hpp"
+#include "codec_of.hpp"
+#include "controllers.hpp"
 #include "decisions.hpp"
 #include "listed.hpp"
 #include "load.hpp"

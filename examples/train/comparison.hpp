@@ -1,6 +1,7 @@
 // examples/train/comparison.hpp — trains with several codecs and seeds, and collects the results.
 #pragma once
 
+#include "controllers.hpp"
 #include "options.hpp"
 #include "prediction.hpp"
 #include "progress.hpp"

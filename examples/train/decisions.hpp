@@ -1,6 +1,7 @@
 // examples/train/decisions.hpp — the decisions of controllers, as a table and as a drawing.
 #pragma once
 
+#include "controllers.hpp"
 #include "plot.hpp"
 #include "report.hpp"
 

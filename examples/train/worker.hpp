@@ -29,7 +29,7 @@ struct task {
   unsigned ranks;
   std::size_t steps, batch;  // of images for each rank
   float learning_rate, momentum;
-  pith::gather how = pith::gather::padded;
+  pith::gather gather_mode = pith::gather::padded;
   std::string executor = "seq";
 
   /// The steps of an epoch.
@@ -59,7 +59,7 @@ class worker {
         descent_(net_.size(), job.learning_rate, job.momentum),
         parameters_(initial_parameters(net_, seed)),
         gradient_(net_.size()),
-        exchange_(made_exchange(job, codec, {.seed = seed, .how = job.how}, std::move(comm))) {}
+        exchange_(made_exchange(job, codec, {.seed = seed, .gather_mode = job.gather_mode}, std::move(comm))) {}
 
   phases step() {
     auto const& batch = sampler_.at(step_++);
@@ -83,8 +83,7 @@ class worker {
     if constexpr (std::same_as<Comm, pith::thread_communicator>) {
       if (job.executor != "seq") return exchange_on(job.executor, {comm, specs(job.net), codec, options});
     }
-    return std::make_unique<seq_exchange<Comm>>(std::move(comm), job.net, codec, job.steps,
-                                                std::max<std::size_t>(1, job.epoch()), options);
+    return exchange_on_seq(std::move(comm), job.net, codec, job.steps, std::max<std::size_t>(1, job.epoch()), options);
   }
 
   network net_;
